@@ -1,11 +1,11 @@
-//! Tells the tool its version: that of the package, with the commit where git or `COMMIT` says it, and `-dirty` where the
-//! sources were changed since.
+//! Sets the version of the tool: that of the package, with the commit from git or `COMMIT`, and `-dirty` if
+//! the sources were changed since.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// What the tool is made of.
+/// The sources of the tool.
 const SOURCES: [&str; 6] = ["src", "Cargo.toml", "../src", "../core", "../Cargo.toml", "../Cargo.lock"];
 
 fn main() {
@@ -14,8 +14,8 @@ fn main() {
     for source in SOURCES {
         println!("cargo::rerun-if-changed={source}");
     }
-    // What git writes to with each commit; in a work tree beside the first one it lies elsewhere than below `.git`.
-    // A file that is not there counts as changed, each time.
+    // Git appends to this file with each commit; further work trees have it outside of `.git`. Cargo takes a
+    // missing file for changed, each time.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }
@@ -25,14 +25,14 @@ fn main() {
     println!("cargo::rustc-env=REDRIVECTL_VERSION={version}");
 }
 
-/// The commit that the sources stand at.
+/// Returns the commit of the sources.
 fn of_git() -> Option<String> {
     let commit = git(&["rev-parse", "--short=9", "HEAD"])?;
     let changes = git(&[&["status", "--porcelain", "--"][..], &SOURCES].concat())?;
     Some(if changes.is_empty() { commit } else { format!("{commit}-dirty") })
 }
 
-/// What git answers.
+/// Returns the output of a git command.
 fn git(args: &[&str]) -> Option<String> {
     let asked = Command::new("git")
         .arg("--no-optional-locks")

@@ -1,4 +1,4 @@
-//! The AWS clients that a command line asks for.
+//! The AWS clients of a command line.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,25 +18,25 @@ use crate::console::{Console, Failed};
 use sns_redrive::clients::{self, Clients, https};
 use sns_redrive::failure::{Failure, FailureClass};
 
-/// An operator waits longer than a function may.
+/// The number of attempts of a call: an operator can wait longer than a function.
 const ATTEMPTS: u32 = 5;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The account as a command line reaches it: the SDK's configuration, from which clients are made.
+/// The access to the account: the SDK's configuration, from which clients are made.
 #[derive(Debug, Clone)]
 pub(super) struct Aws {
     config: SdkConfig,
-    /// Whether buckets are a part of the path: an endpoint of one's own has no name for every bucket.
+    /// True if bucket names are part of the path: a custom endpoint has no host name for each bucket.
     path_style: bool,
 }
 
 impl Aws {
-    /// Takes the console's configuration, else that of environment, profile and options, in the AWS CLI's order.
+    /// Takes the console's configuration, else the one from environment, profile and options, in the AWS CLI's order.
     ///
     /// # Errors
     ///
-    /// Where there is no region, or there are no credentials: a call would only say that it went nowhere.
+    /// There is no region, or there are no credentials. A call would fail with a less clear error.
     pub(super) async fn connect(args: &args::Connection, console: &Console) -> Result<Self, Failed> {
         let config = match &console.config {
             Some(config) => config.clone(),
@@ -47,53 +47,53 @@ impl Aws {
         Ok(Self { config, path_style })
     }
 
-    /// The clients that the function has, too.
+    /// Returns the clients that the function also has.
     pub(super) fn clients(&self) -> Clients {
         Clients::from_config(&self.config, self.path_style)
     }
 
-    /// The client that says who the caller is.
+    /// Returns the client that asks for the identity of the caller.
     pub(super) fn sts(&self) -> aws_sdk_sts::Client {
         aws_sdk_sts::Client::new(&self.config)
     }
 
-    /// The client of Step Functions.
+    /// Returns the client of Step Functions.
     pub(super) fn states(&self) -> aws_sdk_sfn::Client {
         aws_sdk_sfn::Client::new(&self.config)
     }
 
-    /// The client that knows what roles may do.
+    /// Returns the client that asks for permissions of roles.
     pub(super) fn iam(&self) -> aws_sdk_iam::Client {
         aws_sdk_iam::Client::new(&self.config)
     }
 
-    /// The client that reads logs.
+    /// Returns the client that reads logs.
     pub(super) fn logs(&self) -> aws_sdk_cloudwatchlogs::Client {
         aws_sdk_cloudwatchlogs::Client::new(&self.config)
     }
 
-    /// The client that knows the stacks.
+    /// Returns the client that reads stacks.
     pub(super) fn formation(&self) -> aws_sdk_cloudformation::Client {
         aws_sdk_cloudformation::Client::new(&self.config)
     }
 
-    /// The clients that pages of the console are read with.
+    /// Returns the clients that read the pages of the console.
     pub(super) fn console(&self) -> redrive_console::Clients {
         redrive_console::Clients::from_config(&self.config, self.path_style)
     }
 
-    /// The configuration, for further commands of the same process: they ask for no credentials of their own.
+    /// Returns the configuration, so that further commands of the same process need not ask for credentials again.
     pub(super) fn config(&self) -> SdkConfig {
         self.config.clone()
     }
 
-    /// The region; empty where nobody named one.
+    /// Returns the region, or an empty text if there is none.
     pub(super) fn region(&self) -> String {
         self.config.region().map(ToString::to_string).unwrap_or_default()
     }
 }
 
-/// Asks AWS who the caller is: its ARN, or why nobody knows.
+/// Asks AWS for the ARN of the caller.
 pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, Failure> {
     let answer = sts.get_caller_identity().send().await;
     let answer = answer.map_err(|error| clients::failure_of_call(&error))?;
@@ -101,7 +101,7 @@ pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, Failure>
     answer.arn().map(str::to_owned).ok_or_else(none)
 }
 
-/// The SDK's configuration by environment, profile and options.
+/// Returns the SDK's configuration from environment, profile and options.
 async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig, Failed> {
     let http = https();
     let timeouts = TimeoutConfig::builder()
@@ -116,8 +116,8 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
         .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
         .timeout_config(timeouts);
     if let Some(profile) = &args.profile {
-        // The SDK alone would prefer credentials of the environment, and work on another account than the
-        // one that was named.
+        // The SDK itself prefers credentials of the environment, which may belong to another account than the
+        // named profile.
         let with = providers.with_region(Some(region));
         let credentials = ProfileFileCredentialsProvider::builder().configure(&with).profile_name(profile);
         loader = loader.profile_name(profile).credentials_provider(credentials.build());
@@ -131,7 +131,8 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
             let of = args.profile.as_ref().map(|profile| format!(" of profile {profile}")).unwrap_or_default();
             let option = args.profile.as_ref().map(|profile| format!(" --profile {profile}")).unwrap_or_default();
             Failed::Work(format!(
-                "no credentials{of}: {}\nif the sign-in has expired: aws sso login{option}, or aws login{option}",
+                "no credentials{of}: {}\nif your session has expired, sign in again: aws sso login{option}, or aws \
+                 login{option}",
                 causes(&error)
             ))
         })?;
@@ -141,7 +142,7 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
     Ok(config)
 }
 
-/// A provider with what it has answered already. Asked anew, it would run a process or ask for a second factor again.
+/// A provider with its first answer. A second question would run its process or ask for a second factor again.
 #[derive(Debug)]
 struct Asked {
     first: Mutex<Option<Credentials>>,
@@ -160,7 +161,7 @@ impl ProvideCredentials for Asked {
     }
 }
 
-/// The region of the command line, the environment or the profile, in this order.
+/// Returns the region of the command line, the environment or the profile, in this order.
 async fn region(
     args: &args::Connection,
     console: &Console,
@@ -174,12 +175,12 @@ async fn region(
         None => of_profile.build().region().await,
         named => named,
     };
-    let none = "no region: give --region, AWS_REGION or a profile with one";
+    let none = "no region is set: give --region, set AWS_REGION, or use a profile with a region";
     let filled = region.filter(|region| !region.as_ref().trim().is_empty());
     filled.ok_or_else(|| Failed::Work(none.to_owned()))
 }
 
-/// An error with what led to it.
+/// Returns the text of an error with its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,4 +1,4 @@
-//! The world around a command: its output, its input, and how it ends.
+//! The environment of a command: its output, its input and its end.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
@@ -19,45 +19,46 @@ use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy};
 use sns_redrive::replay::ReplayError;
 
-/// The difference between this machine's clock and a server's that is worth a line.
+/// The difference between this machine's clock and a server's from which on a warning is printed.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
 
-/// How long an interrupt can stay unnoticed while something is read.
+/// The longest time in which an interrupt goes unnoticed during a read.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where Linux says which signals a process ignores. <https://man7.org/linux/man-pages/man5/proc_pid_status.5.html>
+/// The file in which Linux lists the signals that a process ignores.
+/// <https://man7.org/linux/man-pages/man5/proc_pid_status.5.html>
 const STATUS: &str = "/proc/self/status";
 
-/// What the tool works with.
+/// The environment of the tool: its streams, its clock, its variables.
 pub struct Console {
-    /// Where results go.
+    /// The stream for results.
     pub out: Box<dyn Write + Send>,
-    /// Where problems and progress go.
+    /// The stream for problems and progress.
     pub err: Box<dyn Write + Send>,
-    /// Whether progress is shown there: only to a person.
+    /// True if progress is shown there, which is for a person only.
     pub progress: bool,
-    /// Whether progress is told there in lines: where nobody sees it otherwise, as in a log.
+    /// True if progress is written there in lines, as for a log.
     pub lines: bool,
-    /// Returns where a progress bar is drawn, on the same terminal.
+    /// Returns the target of a progress bar, on the same terminal.
     pub draws: Box<dyn Fn() -> ProgressDrawTarget>,
-    /// What `-` reads.
+    /// The input that `-` reads.
     pub input: Box<dyn Read>,
     /// The time.
     pub clock: Clock,
     /// Environment variables.
     pub variable: fn(&str) -> Option<String>,
-    /// Whether somebody sits there who can be asked.
+    /// True if a person can answer questions.
     pub answers: bool,
-    /// The SDK's configuration to use in the place of the one that the command line asks for.
+    /// The SDK's configuration to use instead of the one that the command line asks for.
     pub config: Option<SdkConfig>,
-    /// The stack that the command line names; it is read before the command is carried out.
+    /// The stack that the command line names; it is read before the command runs.
     pub stack: Stack,
-    /// Begins to watch for Ctrl-C; the flag tells of it. Only work that can stop in good order asks for it.
+    /// Begins to watch for Ctrl-C, which sets the flag. Only work that can stop cleanly calls it.
     pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
 }
 
 impl Console {
-    /// The process's own world.
+    /// Returns the environment of the process itself.
     #[must_use]
     pub fn system() -> Self {
         Self {
@@ -76,10 +77,10 @@ impl Console {
         }
     }
 
-    /// Sets the clock to that of a server, whose `Date` has just come, and says so where this machine's is wrong.
+    /// Sets the clock to that of a server, whose `Date` has just arrived, and warns if this machine's clock is wrong.
     pub(crate) fn go_by(&mut self, date: Timestamp) -> std::io::Result<()> {
         let now = self.clock.now();
-        // A `Date` tells whole seconds.
+        // A `Date` has whole seconds.
         let end_of_second = date.saturating_add(SignedDuration::from_millis(999)).unwrap_or(date);
         let ahead = now.duration_since(now.clamp(date, end_of_second));
         let machine = self.clock.clone();
@@ -92,20 +93,20 @@ impl Console {
             let seconds = ahead.unsigned_abs().as_secs();
             writeln!(
                 self.err,
-                "redrivectl: this machine's clock is {} {side} S3's: times are S3's",
+                "redrivectl: this machine's clock is {} {side} the clock of S3; times below are those of S3",
                 brief(seconds)
             )?;
         }
         Ok(())
     }
 
-    /// Asks whether to go on. Only `y` and `yes` mean yes.
+    /// Asks whether to continue. Only `y` and `yes` mean yes.
     pub(crate) fn confirms(&mut self, question: &str) -> Result<bool, Failed> {
         write!(self.err, "{question} [y/N] ")?;
         self.err.flush()?;
         let mut answer = Vec::new();
         let mut byte = [0];
-        // Byte by byte: what follows the line is not read.
+        // Byte by byte, so that nothing after the line is read.
         while answer.len() < 100 && self.input.read(&mut byte)? == 1 && byte[0] != b'\n' {
             answer.push(byte[0]);
         }
@@ -113,7 +114,7 @@ impl Console {
     }
 }
 
-/// Returns an error if somebody has interrupted, as the last thing before something is written.
+/// Returns an error after an interrupt; called just before something is written.
 pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), Failed> {
     if stop.load(Ordering::Relaxed) {
         return Err(Failed::Stopped("interrupted; nothing was written".to_owned()));
@@ -121,7 +122,7 @@ pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Does work that only reads, until somebody interrupts. Without a flag Ctrl-C ends the process.
+/// Does work that only reads, until it is interrupted. Without a flag Ctrl-C ends the process.
 pub(crate) async fn unless_interrupted<T>(
     stop: Option<&Arc<AtomicBool>>,
     reads: impl Future<Output = Result<T, Failed>>,
@@ -139,24 +140,24 @@ pub(crate) async fn unless_interrupted<T>(
     }
 }
 
-/// Tells of the first Ctrl-C, of the first request to end, and of a terminal that is closed; a second Ctrl-C or request ends the
-/// process at once.
+/// Sets the flag at the first Ctrl-C, at the first request to end, and when the terminal is closed. A second Ctrl-C or
+/// request ends the process at once.
 fn interrupts_of_process() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    // Both the kernel and the shell tell of a terminal that is closed, so the second time means nothing. Where nobody knows
-    // whether the process is to outlive it, all stays as it is.
+    // Both the kernel and the shell report a closed terminal, so a second signal means nothing. If it is
+    // unknown whether the process shall outlive its terminal, the signal keeps its default.
     if std::fs::read_to_string(STATUS).is_ok_and(|status| !ignores_hangup(&status)) {
         register(SIGHUP, Arc::clone(&flag))?;
     }
     for signal in [SIGINT, SIGTERM] {
-        // In this order: what comes first must find the flag as the signal before left it.
+        // The order matters: the first handler must see the flag as the previous signal left it.
         register_conditional_shutdown(signal, 1, Arc::clone(&flag))?;
         register(signal, Arc::clone(&flag))?;
     }
     Ok(flag)
 }
 
-/// Whether the process was begun so that it outlives its terminal, as by nohup.
+/// Reports whether the process was started to outlive its terminal, as by nohup.
 fn ignores_hangup(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
@@ -164,46 +165,46 @@ fn ignores_hangup(status: &str) -> bool {
     ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// How a command came to its end, where it did.
+/// The end of a command that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
     /// All was done.
     Whole,
-    /// Some of it could not be read or done.
+    /// A part could not be read or done.
     Partly,
     /// Letters were left out.
     LeftOut,
-    /// It was stopped, and can go on.
+    /// It was stopped, and can be continued.
     Stopped,
 }
 
 impl Finished {
-    /// The end of work of which so much could not be read.
+    /// Returns the end of work of which this number of things could not be read.
     pub(crate) fn of(unread: u64) -> Self {
         if unread == 0 { Self::Whole } else { Self::Partly }
     }
 }
 
-/// Why a command did not come to its end.
+/// The reason why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failed {
-    /// The input is no good; all that is wrong with it.
+    /// The input is invalid, with all its problems.
     #[error("{}", .0.join("\n"))]
     Input(Vec<String>),
-    /// The work could not be done.
+    /// The work failed.
     #[error("{0}")]
     Work(String),
     /// It was stopped before anything was done.
     #[error("{0}")]
     Stopped(String),
-    /// Others are at work.
+    /// Another process works on the same.
     #[error("{0}")]
     Busy(String),
-    /// AWS denied it.
+    /// AWS denied a call.
     #[error("{0}")]
     Denied(String),
     /// The output could not be written.
-    #[error("cannot write: {0}")]
+    #[error("cannot write the output: {0}")]
     Output(#[from] std::io::Error),
 }
 
@@ -218,7 +219,7 @@ impl From<ReplayError> for Failed {
     }
 }
 
-/// The policy of a file; the built-in one where there is none.
+/// Returns the policy of a file, or the built-in one without a file.
 pub(crate) fn read_policy(file: Option<&Path>, console: &mut Console) -> Result<Policy, Failed> {
     let Some(file) = file else { return Ok(Policy::built_in()) };
     let json = read_file(file, console)?;
@@ -228,7 +229,7 @@ pub(crate) fn read_policy(file: Option<&Path>, console: &mut Console) -> Result<
     })
 }
 
-/// The orders of a file; none where there is no file.
+/// Returns the orders of a file, or no orders without a file.
 pub(crate) fn read_orders(file: Option<&Path>, console: &mut Console) -> Result<Orders, Failed> {
     let Some(file) = file else { return Ok(Orders::default()) };
     let json = read_file(file, console)?;
@@ -238,7 +239,7 @@ pub(crate) fn read_orders(file: Option<&Path>, console: &mut Console) -> Result<
     })
 }
 
-/// A file's text; `-` is standard input.
+/// Returns the text of a file; `-` is standard input.
 pub(crate) fn read_file(file: &Path, console: &mut Console) -> Result<String, Failed> {
     let read = if file == Path::new("-") {
         let mut text = String::new();

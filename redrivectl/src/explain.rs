@@ -1,8 +1,8 @@
-//! `redrivectl explain`: what the function would do with an event, and why.
+//! `redrivectl explain`: shows what the function would do with an event, and why.
 //!
-//! The answer comes from the function's own [`Policy::read`] and [`Policy::decide`]. What the function
-//! would have to ask AWS for (the queue's retention, the subscription) is taken from the command line,
-//! or said to be asked.
+//! The answer comes from the function's own [`Policy::read`] and [`Policy::decide`]. Facts that the function
+//! would ask AWS for (the queue's retention, the subscription) come from the command line; else a note says
+//! that they are unknown.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -50,7 +50,7 @@ pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) ->
     Ok(Finished::Whole)
 }
 
-/// A letter as its rule takes it, with the rule.
+/// A letter as its rule reads it, with the rule.
 type Sorted<'p> = (Letter, Result<&'p Rule, Unmatchable>);
 
 fn read_event<'p>(
@@ -60,30 +60,34 @@ fn read_event<'p>(
 ) -> Result<Vec<Sorted<'p>>, Failed> {
     let json = read_file(&args.event, console)?;
     let bad = |problem: String| Failed::Input(vec![format!("{}: {problem}", args.event.display())]);
-    // What serde says of an event can quote it.
+    // An error of serde can quote the event, so its text is not shown.
     let event: SqsEvent = serde_json::from_str(&json).map_err(|error| {
-        bad(format!("no event of SQS (line {}, column {})", error.line(), error.column()))
+        bad(format!(
+            "is not a Lambda event from SQS (error in line {}, column {})",
+            error.line(),
+            error.column()
+        ))
     })?;
     let messages = SqsMessage::all_of(event).map_err(|problem| bad(problem.to_string()))?;
-    // As the function reads them.
+    // The function reads them in the same way.
     let read = |message| policy.sort(policy.read(message, args.requeue.as_ref()));
     Ok(messages.into_iter().map(read).collect())
 }
 
-/// One letter with what is decided about it.
+/// A letter with the decision about it.
 struct Case<'a> {
     letter: &'a Letter,
-    /// The order that goes before its rule.
+    /// The order that wins over its rule.
     order: Option<Order>,
     verdict: Verdict<'a>,
     now: Timestamp,
-    /// What is to be done if the retry that is due fails.
+    /// The next decision if the retry that is due fails.
     if_it_fails: Option<Decision>,
-    /// Whether it is known how many of its receives belong to the queue that SQS moved it from.
+    /// True if the number of receives in its source queue is known.
     source_receives_known: bool,
-    /// Whether its subscription must be looked for before anything can be decided.
+    /// True if the function must first search for its subscription.
     search: bool,
-    /// The letter of its group that goes before it in this event.
+    /// The previous letter of its group in this event.
     behind: Option<&'a Letter>,
 }
 
@@ -97,7 +101,7 @@ fn cases<'a>(
     let mut groups: HashMap<&str, &Letter> = HashMap::new();
     let mut cases = Vec::new();
     for (letter, rule) in letters {
-        // Receives are taken off where SQS moved the letter, and nowhere else.
+        // Only for letters that SQS moved are receives subtracted.
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
         let ordered = orders.on(letter, now);
         let order = ordered.order().cloned();
@@ -118,15 +122,15 @@ fn cases<'a>(
 }
 
 impl Case<'_> {
-    /// The decision in words.
+    /// Returns the decision in words.
     fn headline(&self) -> String {
         if self.search {
-            return "looks for its subscription first".to_owned();
+            return "the function first searches for its subscription".to_owned();
         }
         match &self.verdict.decision {
             Decision::Deliver(retry) if retry.planned.is_some() => {
                 format!(
-                    "an attempt now, since an order asks for it; retry {} of {} stays planned",
+                    "an attempt now, because of an order; retry {} of {} stays planned",
                     retry.upcoming(),
                     retry.of
                 )
@@ -185,7 +189,10 @@ impl Case<'_> {
                 Fifo::Block => "is delivered",
                 Fifo::StepAside => "is delivered or steps aside",
             };
-            say("but", format!("only if {before}, before it in its group, {leaves}; else it is held"));
+            say(
+                "but",
+                format!("only if {before}, the previous letter of its group, {leaves}; else it is held"),
+            );
         }
         for note in self.notes() {
             say("note", note);
@@ -201,7 +208,7 @@ impl Case<'_> {
             times => format!("received {times} times"),
         };
         let spent = match self.letter.mark.as_ref() {
-            Some(mark) => format!(", {} behind it by its mark", count(mark.spent.into(), "retry")),
+            Some(mark) => format!(", {} made according to its mark", count(mark.spent.into(), "retry")),
             None => String::new(),
         };
         format!("in its queue for {}, {received}{spent}", clock(age))
@@ -222,33 +229,34 @@ impl Case<'_> {
         }
     }
 
-    /// What the function would ask or check besides.
+    /// Returns what the function would also ask or check.
     fn notes(&self) -> Vec<String> {
         let rule: &Rule = self.verdict.rule;
         let delivers = matches!(self.verdict.decision, Decision::Deliver(_)) && !self.search;
         let mut notes = Vec::new();
         if self.search {
             notes.push(
-                "its rule looks for the subscription that names this queue; say which with --discovered"
+                "its rule searches for the subscription that names this queue; give it with --discovered"
                     .to_owned(),
             );
         }
         if self.letter.sqs.source_queue().is_some() && !self.source_receives_known {
             notes.push(
-                "receives in its source queue are taken off; say maxReceiveCount with --source-max-receives"
+                "the function subtracts the receives in its source queue; give maxReceiveCount with --source-max-receives"
                     .to_owned(),
             );
         }
         if rule.delivery == DeliverySpec::FromSubscription {
             notes.push(
-                "its subscription's delivery policy is not asked here: aws-managed stands in".to_owned(),
+                "its subscription's delivery policy is unknown here; shown is the preset aws-managed"
+                    .to_owned(),
             );
         }
         if delivers && rule.verify_signature {
-            notes.push("its rule lets only letters go that SNS signed; that is not checked here".to_owned());
+            notes.push("its rule has verifySignature; the signature is not checked here".to_owned());
         }
         if delivers && rule.allow_targets.is_some() {
-            notes.push("its rule has allowTargets; that is not checked here".to_owned());
+            notes.push("its rule has allowTargets, which is not checked here".to_owned());
         }
         notes
     }
@@ -287,13 +295,13 @@ impl Case<'_> {
 fn why(reason: DeferReason) -> &'static str {
     match reason {
         DeferReason::Failed => "after a failed retry",
-        DeferReason::Early => "since it came back before its time",
-        DeferReason::Hop => "on its way through a long wait",
-        DeferReason::Hold => "since its rule holds it",
-        DeferReason::Throttled => "since its target takes no more for now",
-        DeferReason::Ordered => "since an order holds it",
-        DeferReason::OrdersUnread => "since the orders are not known yet",
-        DeferReason::EndpointDown => "since its target is down",
+        DeferReason::Early => "because it came back early",
+        DeferReason::Hop => "as one hop of a long wait",
+        DeferReason::Hold => "because its rule holds it",
+        DeferReason::Throttled => "because its target's rate limit is reached",
+        DeferReason::Ordered => "because an order holds it",
+        DeferReason::OrdersUnread => "because the orders are not known yet",
+        DeferReason::EndpointDown => "because its target is down",
     }
 }
 
@@ -301,13 +309,15 @@ fn origin(letter: &Letter) -> String {
     let name = letter.origin.name();
     match &letter.origin {
         Origin::Sns => format!("{name}: SNS gave up on it"),
-        Origin::Sqs { source } => format!("{name}: moved by SQS from {source}"),
+        Origin::Sqs { source } => format!("{name}: SQS moved it from {source}"),
         Origin::LambdaAsync => format!("{name}: from the dead-letter queue of a function"),
         Origin::LambdaDestination { function } => format!("{name}: {function} failed"),
         Origin::EventBridge { rule, target } => format!("{name}: {rule} could not reach {target}"),
-        Origin::EventBusRecord => format!("{name}: a record of events that a custom event bus keeps itself"),
+        Origin::EventBusRecord => {
+            format!("{name}: a record of a custom event bus, which keeps its events itself")
+        }
         Origin::Raw => match letter.unlisted {
-            None => format!("{name}: nothing in it tells where it comes from"),
+            None => format!("{name}: it does not say where it comes from"),
             Some(claim) => {
                 format!("{name}: it claims {}, which the policy does not list for its queue", claim.name())
             }
@@ -330,7 +340,7 @@ fn route(route: &Route) -> String {
             format!("the topic of {arn}, if SNS confirms that {that}")
         }
         Route::Returned { subscription, again } => {
-            let or = if *again { ", or where only SNS delivers to it the topic once more" } else { "" };
+            let or = if *again { ", or its topic again if only SNS can deliver to it" } else { "" };
             format!("the endpoint of {subscription}, where a published copy failed{or}")
         }
         Route::Nowhere(_, why) => format!("nowhere: it {why}"),

@@ -1,5 +1,5 @@
-//! A replay that the state machine drives, followed from a terminal: with its progress, and to the same end as one that the
-//! terminal drives.
+//! Follows a replay of the state machine from a terminal, with the same progress and result as a replay by
+//! the terminal.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::text::harmless;
 use crate::watch::Watch;
 use sns_redrive::replay::{Control, ErrorKind, State};
 
-/// Between two looks how the execution stands.
+/// The time between two reads of the execution.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Between two looks whether it is interrupted.
+/// The time between two checks for an interrupt.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Follows a replay until it has an id. None where nobody here may read it.
+/// Follows a replay until it has an id. Returns `None` if the caller may not read it.
 ///
 /// # Errors
 ///
-/// It ended before, or nobody waits any more.
+/// It ended before, or was interrupted.
 pub(crate) async fn begin(
     execution: &Execution,
     as_json: bool,
@@ -34,7 +34,7 @@ pub(crate) async fn begin(
 ) -> Result<Option<State>, Failed> {
     match follow(execution, true, as_json, interrupted, console).await {
         Err(Failed::Denied(why)) => {
-            writeln!(console.err, "redrivectl: nobody can say here which replay it is: {}", harmless(&why))?;
+            writeln!(console.err, "redrivectl: the id of the replay is unknown: {}", harmless(&why))?;
             Ok(None)
         }
         followed => followed.map(Some),
@@ -45,7 +45,7 @@ pub(crate) async fn begin(
 ///
 /// # Errors
 ///
-/// It has failed, others are at work, or nobody can or will wait any longer.
+/// It failed, another process is at work, the execution cannot be read, or the wait was interrupted.
 pub(crate) async fn to_its_end(
     execution: &Execution,
     as_json: bool,
@@ -55,7 +55,7 @@ pub(crate) async fn to_its_end(
     follow(execution, false, as_json, interrupted, console).await
 }
 
-/// Follows a replay, to its end or until it has an id.
+/// Follows a replay to its end, or until it has an id.
 async fn follow(
     execution: &Execution,
     until_begun: bool,
@@ -88,7 +88,7 @@ async fn look_until(
             if known.is_none() && !as_json && !until_begun {
                 let id = harmless(&state.id);
                 let stop = further.command(&format!("replays stop {id}"));
-                watch.say(&format!("the state machine replays {id}; to stop it: {stop}"));
+                watch.say(&format!("the state machine runs the replay {id}; to stop it: {stop}"));
             }
             watch.progress(&state);
             known = Some(state);
@@ -111,15 +111,17 @@ async fn look_until(
     }
 }
 
-/// How a replay stands whose execution has ended.
+/// Returns the state of a replay whose execution has ended.
 fn ended(end: End, known: Option<State>, execution: &str, further: &Further) -> Result<State, Failed> {
     let next = match &known {
-        Some(state) => format!("\nto go on: {}", further.command(&format!("replay --resume {}", state.id))),
+        Some(state) => {
+            format!("\nto continue: {}", further.command(&format!("replay --resume {}", state.id)))
+        }
         None => String::new(),
     };
     match (end, known) {
         (End::Through, Some(state)) => Ok(state),
-        (End::Through, None) => Err(Failed::Work(format!("{execution} ended, and does not say how"))),
+        (End::Through, None) => Err(Failed::Work(format!("{execution} ended without a result"))),
         (End::Busy(because), _) => Err(Failed::Busy(because)),
         (End::CutOff(how), _) => Err(Failed::Stopped(format!("{execution} {how}{next}"))),
         (End::Failed(kind, why), _) => {
@@ -134,11 +136,11 @@ fn ended(end: End, known: Option<State>, execution: &str, further: &Further) -> 
     }
 }
 
-/// An error of whoever looks, which is none of the replay.
+/// Adds to an error that the replay itself goes on.
 fn goes_on(failed: Failed, known: Option<&State>, further: &Further) -> Failed {
     let id = known.map_or("ID".to_owned(), |state| state.id.clone());
     let [show, stop] = ["show", "stop"].map(|what| further.command(&format!("replays {what} {id}")));
-    let more = format!("\nthe replay goes on; to see how it stands: {show}\nto stop it: {stop}");
+    let more = format!("\nthe replay goes on; to see its state: {show}\nto stop it: {stop}");
     match failed {
         Failed::Stopped(why) => Failed::Stopped(why + &more),
         Failed::Denied(why) => Failed::Denied(why + &more),

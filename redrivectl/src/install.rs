@@ -1,4 +1,4 @@
-//! What belongs to the tool on a machine: completion, manual pages.
+//! The shell completions and manual pages of the tool.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use clap_complete::{Shell, generate};
 use crate::args::Cli;
 use crate::console::{Console, Failed, Finished};
 
-/// Writes what completes commands in a shell.
+/// Writes the completion script of a shell.
 pub(crate) fn completion(shell: Shell, console: &mut Console) -> Result<Finished, Failed> {
     let mut script = Vec::new();
     generate(shell, &mut Cli::command(), "redrivectl", &mut script);
@@ -20,6 +20,8 @@ pub(crate) fn completion(shell: Shell, console: &mut Console) -> Result<Finished
 /// Writes manual pages into a folder.
 pub(crate) fn man(folder: &Path) -> Result<Finished, Failed> {
     let written = clap_mangen::generate_to(Cli::command(), folder);
-    written.map_err(|error| Failed::Input(vec![format!("{}: {error}", folder.display())]))?;
+    written.map_err(|error| {
+        Failed::Input(vec![format!("cannot write manual pages into {}: {error}", folder.display())])
+    })?;
     Ok(Finished::Whole)
 }

@@ -1,12 +1,12 @@
 //! The operator's tool `redrivectl`.
 //!
-//! It answers what an operator asks before, during and after an outage: when will this policy retry,
-//! what would the function do with this event, what waits, what lies in the archive; it gives orders to the function while
-//! that runs; and it puts letters back. [`run`] takes a command line
-//! and a [`Console`], the world around it, so that tests can sit there too.
+//! It answers an operator's questions before, during and after an outage: when does this policy retry, what
+//! would the function do with this event, which letters wait, and which are in the archive. It gives orders
+//! to the running function, and replays archived letters. [`run`] takes a command line and a [`Console`], its
+//! environment, which tests replace.
 //!
-//! Nothing of a message is printed but on request: bodies, attribute values, receipt handles and
-//! unsubscribe links stay where they are.
+//! The tool prints the content of a message only on request: bodies, attribute values, receipt handles and unsubscribe
+//! links.
 
 mod archive;
 mod args;
@@ -46,14 +46,14 @@ pub use console::Console;
 use console::{Failed, Finished};
 pub use stack::Stack;
 
-/// Carries a command line out. The answer is the exit code: 0 done, 1 something failed, 2 bad usage or
-/// input, 3 letters were left out, 4 stopped, 5 others are at work, 6 AWS denied it.
+/// Executes a command line, and returns the exit code: 0 done, 1 something failed, 2 bad usage or input, 3
+/// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call.
 pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console) -> u8 {
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             let (to, code) = if error.use_stderr() { (&mut console.err, 2) } else { (&mut console.out, 0) };
-            // Nobody is left to tell if that cannot be written.
+            // If this cannot be written, nobody can be told.
             let _ = write!(to, "{error}");
             return code;
         }
@@ -64,7 +64,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
     let ended = carry_out(&cli, &mut console).await;
     let written = console.out.flush();
     let ended = match (ended, written) {
-        // What was not done stays undone, whoever reads of it.
+        // A command that was not done stays so, even if its output cannot be written.
         (Ok(Finished::Whole), Err(error)) => Err(error.into()),
         (ended, _) => ended,
     };
@@ -73,7 +73,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
         Ok(Finished::Partly) => 1,
         Ok(Finished::LeftOut) => 3,
         Ok(Finished::Stopped) => 4,
-        // The reader has seen enough, as `head` does.
+        // The reader stopped reading, as `head` does.
         Err(Failed::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
         Err(failed) => {
             for line in failed.to_string().lines() {
@@ -87,7 +87,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
                 Failed::Work(_) | Failed::Denied(_) | Failed::Output(_) => (1, "failed"),
             };
             if cli.json {
-                // A script reads this in the place of what it asked for.
+                // A script reads this instead of the result.
                 let error = serde_json::json!({ "error": failed.to_string(), "kind": name });
                 let _ = writeln!(console.out, "{error}");
             }
@@ -96,7 +96,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
     }
 }
 
-/// Carries out a command. Some run further ones by this, so its future has a size that the compiler need not know.
+/// Executes a command. Some commands run further ones by this function, so its future must be boxed.
 fn carry_out<'a>(
     cli: &'a args::Cli,
     console: &'a mut Console,

@@ -1,4 +1,4 @@
-//! The state machine of `operations.yaml`, which replays what a terminal would take long for.
+//! The state machine of `operations.yaml`, which runs large replays.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,8 +15,8 @@ use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::Failure;
 use sns_redrive::replay::{ErrorKind, State, Wish};
 
-/// Events of an execution that are looked through for its last turn, from the latest. A turn and the round or the wait
-/// after it are fifteen at most; each try of a turn that fails adds four.
+/// The number of latest events of an execution that are searched for its last turn. A turn with the round or
+/// the wait after it has at most fifteen events; each failed try of a turn adds four.
 const EVENTS: i32 = 100;
 
 /// An execution of the state machine: one replay, or a part of one.
@@ -25,27 +25,27 @@ pub(crate) struct Execution {
     pub(crate) arn: String,
 }
 
-/// How an execution stands.
+/// The state of an execution.
 pub(crate) struct Standing {
-    /// How its replay stood after its last turn; none before the first one is over.
+    /// The state of its replay after the last turn; `None` before the end of the first one.
     pub(crate) replay: Option<State>,
-    /// How it has ended; none while it runs.
+    /// Its end; `None` while it runs.
     pub(crate) end: Option<End>,
 }
 
-/// How an execution has ended.
+/// The end of an execution.
 pub(crate) enum End {
-    /// By itself: the replay is done, or has stopped.
+    /// It succeeded: the replay is done, or has stopped.
     Through,
-    /// Others are at work on the same letters, or on the same replay.
+    /// Another process works on the same letters, or on the same replay.
     Busy(String),
-    /// By an error of the replay function, or of Step Functions.
+    /// It failed by an error of the replay function or of Step Functions.
     Failed(ErrorKind, String),
-    /// Somebody has ended it, or its time was over.
+    /// Somebody aborted it, or it timed out.
     CutOff(&'static str),
 }
 
-/// Has the state machine of a stack replay. Returns its execution; none where there is no such state machine.
+/// Starts a replay by the state machine of a stack. Returns its execution, or `None` if there is no such state machine.
 pub(crate) async fn start(
     stack: &str,
     wish: &Wish,
@@ -79,17 +79,17 @@ fn failed(what: &str, failure: &Failure) -> Failed {
 }
 
 impl Execution {
-    /// Looks how it stands, by the latest of its events.
+    /// Reads its state from its latest events.
     /// <https://docs.aws.amazon.com/step-functions/latest/apireference/API_GetExecutionHistory.html>
     ///
     /// # Errors
     ///
-    /// The call failed, or a newer version of the replay function has answered.
+    /// The call failed, or the answer is from a newer version of the replay function.
     pub(crate) async fn look(&self) -> Result<Standing, Failed> {
         let asked = self.states.get_execution_history().execution_arn(&self.arn);
         let asked = asked.reverse_order(true).max_results(EVENTS);
         let history = asked.send().await.map_err(|error| {
-            let what = format!("reading how {} stands (states:GetExecutionHistory)", self.arn);
+            let what = format!("reading the state of {} (states:GetExecutionHistory)", self.arn);
             failed(&what, &failure_of_call(&error))
         })?;
         let events = history.events();
@@ -109,7 +109,7 @@ impl Execution {
     }
 }
 
-/// The end of an execution, if its last event tells it.
+/// Returns the end of an execution, if its last event shows one.
 fn end_of(last: &HistoryEvent) -> Option<End> {
     use aws_sdk_sfn::types::HistoryEventType::{
         ExecutionAborted, ExecutionFailed, ExecutionSucceeded, ExecutionTimedOut,
@@ -128,7 +128,7 @@ fn end_of(last: &HistoryEvent) -> Option<End> {
     })
 }
 
-/// What an execution says of its failure. The cause that Lambda gives is JSON.
+/// Returns the message of a failed execution. The cause that Lambda gives is JSON.
 /// <https://docs.aws.amazon.com/step-functions/latest/dg/concepts-error-handling.html>
 fn said(error: &str, cause: &str) -> String {
     #[derive(Deserialize)]

@@ -5,13 +5,13 @@ use crate::console::{Console, Failed};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::settings::{ArchiveAt, Settings};
 
-/// A bucket, and the prefix of every key in it.
+/// A bucket and a prefix of keys.
 pub(crate) struct Place {
     pub(crate) bucket: String,
     pub(crate) prefix: String,
 }
 
-/// The archive that is named on the command line, else by the function's own variable.
+/// Returns the archive of the command line, else of the stack, else of the function's own variable.
 pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Failed> {
     let stack = &console.stack;
     let given = match &args.archive {
@@ -22,27 +22,28 @@ pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Fa
     match archive_at(given.as_deref(), whose)? {
         ArchiveAt::S3 { bucket, prefix } => Ok(Place { bucket, prefix }),
         ArchiveAt::Queue(_) => {
-            let problem = "an archive in a queue cannot be looked into; read that queue instead";
+            let problem =
+                "the archive is a queue, which this command cannot read; receive from that queue instead";
             Err(Failed::Input(vec![problem.to_owned()]))
         }
     }
 }
 
-/// The place of orders and of the list: that of `--control`, else the one that follows from `--archive`, else that of the
-/// stack, else that of the variable `CONTROL`, else the one that follows from `ARCHIVE`. What is written on the command line
-/// goes before any variable.
+/// Returns the place of orders and of the list: from `--control`, else from `--archive`, else from the stack,
+/// else from the variable `CONTROL`, else from `ARCHIVE`. Options win over variables.
 pub(crate) fn control(args: &args::ControlPlace, console: &Console) -> Result<Place, Failed> {
     let control = match (&args.control, &args.archive) {
         (None, None) => known_control(console)?,
         (control, _) => control.clone(),
     };
-    let off = "the function reads no orders and lists no waiting letters";
+    let off =
+        "the function reads no orders and lists no waiting letters. Deploy it with Orders=on to use them";
     found(control, args.archive.as_deref(), off, console)
 }
 
-/// The place of what replays keep: that of `--control`, else that of the stack, else that of the variable `CONTROL`, else
-/// the one that follows from the archive. Whoever names the archive does not name another place, or two replays would know
-/// nothing of each other.
+/// Returns the place of the records of replays: from `--control`, else from the stack, else from the variable
+/// `CONTROL`, else from the archive. Naming the archive does not change the place, else two replays would not
+/// know of each other.
 pub(crate) fn replays(args: &args::ReplayPlace, console: &Console) -> Result<Place, Failed> {
     let control = match &args.control {
         Some(control) => Some(control.clone()),
@@ -51,12 +52,12 @@ pub(crate) fn replays(args: &args::ReplayPlace, console: &Console) -> Result<Pla
     found(
         control,
         args.archive.archive.as_deref(),
-        "replays keep there what they have sent; give --control",
+        "replays record there which letters they have sent; give --control",
         console,
     )
 }
 
-/// The requeue that is named on the command line, else by the stack, else by the function's own variable.
+/// Returns the requeue of the command line, else of the stack, else of the function's own variable.
 pub(crate) fn requeue(given: Option<&str>, console: &Console) -> Result<Arn, Failed> {
     let text = if let Some(given) = given {
         Some(given.to_owned())
@@ -69,7 +70,7 @@ pub(crate) fn requeue(given: Option<&str>, console: &Console) -> Result<Arn, Fai
     arn.ok_or_else(|| Failed::Input(vec![bad.to_owned()]))
 }
 
-/// The control prefix of the stack, else of the function's own variable.
+/// Returns the control prefix of the stack, else of the function's own variable.
 fn known_control(console: &Console) -> Result<Option<String>, Failed> {
     let of_stack = console.stack.required("ControlLocation", "--control")?;
     Ok(of_stack.or_else(|| variable("CONTROL", console)))
@@ -79,8 +80,8 @@ fn variable(name: &str, console: &Console) -> Option<String> {
     (console.variable)(name).filter(|value| !value.is_empty())
 }
 
-/// The bucket and the prefix of a control prefix, else those that follow from the archive. `off` says what is missing where
-/// the function has no control prefix.
+/// Returns the place of a control prefix, else the one that follows from the archive. `off` says what is missing if the
+/// function has no control prefix.
 fn found(
     control: Option<String>,
     archive: Option<&str>,
@@ -96,19 +97,19 @@ fn found(
     }
     let Some(archive) = archive.map(str::to_owned).or_else(|| variable("ARCHIVE", console)) else {
         return bad(
-            "--control (or CONTROL) is missing: s3://bucket/prefix, as the function has it; --archive (or ARCHIVE) will do \
-             where the function has no CONTROL of its own",
+            "the control prefix is unknown: give --stack NAME, or --control (or CONTROL) with the function's own value, \
+             s3://bucket/prefix; if the function has no CONTROL, give --archive (or ARCHIVE)",
         );
     };
     let Place { bucket, prefix } = s3_place(&archive, "--archive (or ARCHIVE)")?;
-    // As the function has it.
+    // The function requires this too.
     if prefix.is_empty() {
-        return bad("an archive without a prefix leaves no place for orders beside it: give --control");
+        return bad("the archive has no prefix, so no place for orders follows from it: give --control");
     }
     Ok(Place { bucket, prefix: format!("{prefix}-control") })
 }
 
-/// A place in S3, as it is written.
+/// Reads a place in S3.
 fn s3_place(text: &str, whose: &str) -> Result<Place, Failed> {
     match archive_at(Some(text), whose)? {
         ArchiveAt::S3 { bucket, prefix } => Ok(Place { bucket, prefix }),
@@ -118,7 +119,7 @@ fn s3_place(text: &str, whose: &str) -> Result<Place, Failed> {
     }
 }
 
-/// The function's own reading of this setting; the others are left out.
+/// Reads an archive as the function's own settings do.
 fn archive_at(text: Option<&str>, whose: &str) -> Result<ArchiveAt, Failed> {
     let archive = |name: &str| text.filter(|_| name == "ARCHIVE").map(str::to_owned);
     Settings::read(archive).map(|settings| settings.archive).map_err(|bad| {

@@ -1,4 +1,4 @@
-//! The function of a stack, which is asked before a terminal replays: whether it is at work, and by which policy.
+//! The function of a stack: its mode and policy are checked before a terminal replays.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use sns_redrive::arn::Arn;
 use sns_redrive::clients::Clients;
 use sns_redrive::replay::{Redriver, Redriving, ReplayError};
 
-/// Asks what the function of the stack does with letters of its requeue. None where no stack is named or its outputs name no
-/// function, or where Lambda cannot be asked, which is said.
+/// Asks what the function of the stack does with letters of its requeue. Returns `None` without a stack, if
+/// its outputs name no function, or if Lambda cannot be asked, which is printed.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub(crate) async fn ask(
             let error = harmless(&error.to_string());
             writeln!(
                 console.err,
-                "redrivectl: nobody knows whether the function works on what is sent, and by which policy: {error}"
+                "redrivectl: cannot check the function's mode and policy, so the replay goes on without them: {error}"
             )?;
             Ok(None)
         }

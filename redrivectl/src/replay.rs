@@ -1,4 +1,4 @@
-//! `redrivectl replay`: letters of an archive go out once more.
+//! `redrivectl replay`: sends archived letters again.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,7 +25,7 @@ use sns_redrive::replay::{
     Successors, Wish,
 };
 
-/// Units that are worked on at once, unless the command line says it.
+/// The default number of units that are worked on at once.
 const WORKERS: u8 = 4;
 
 pub(super) async fn run(
@@ -36,11 +36,12 @@ pub(super) async fn run(
     let stack = console.stack.name().filter(|_| !args.is_for_terminal()).map(str::to_owned);
     if stack.is_none() && args.detach {
         return bad(
-            "--detach needs a state machine: give --stack, and no option that has this terminal replay",
+            "--detach needs a state machine: give --stack, without --dry-run, --from, --policy, --by, --workers, --archive, \
+             --control and --requeue, by which this terminal replays",
         );
     }
     let asks = console.answers && !args.new && args.resume.is_none();
-    // Whoever is asked, or types the input, ends the tool by Ctrl-C.
+    // At a question, or while the input is typed, Ctrl-C ends the tool.
     let stop = if asks || stack.is_none() { None } else { Some((console.interrupts)()?) };
     let mut asked = None;
     if let Some(stack) = stack {
@@ -56,7 +57,7 @@ pub(super) async fn run(
     let mut wish = asked.map_or_else(|| wish(args, console), Ok)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
-        return bad("--policy and --from cannot both be standard input");
+        return bad("--policy and --from are both standard input; give a file for one of them");
     }
     let policy = args.policy.as_deref().map(|file| read_policy(Some(file), console)).transpose()?;
     let source = match &args.from {
@@ -85,7 +86,7 @@ pub(super) async fn run(
         workers,
     };
     let redriving = match args.requeue {
-        // Of a requeue that is named here the stack's function need not be.
+        // A requeue that is named here need not belong to the stack's function.
         None => redriver::ask(&parts.requeue, &parts.clients, console).await?,
         Some(_) => None,
     };
@@ -119,8 +120,9 @@ pub(super) async fn run(
     Ok(finished(&state))
 }
 
-/// What the state machine is asked for, after a question where a replay of the same letters is not at its end. Who may start
-/// it need not be allowed to read what replays keep: then nobody is asked.
+/// Returns the request for the state machine, after a question if a replay of the same letters is unfinished.
+/// A caller who may start the state machine need not have permission to read replays: then there is no
+/// question.
 async fn wish_for_machine(args: &args::Replay, console: &mut Console) -> Result<Wish, Failed> {
     let wish = wish(args, console)?;
     let Wish::Begin(request) = &wish else { return Ok(wish) };
@@ -136,7 +138,7 @@ async fn wish_for_machine(args: &args::Replay, console: &mut Console) -> Result<
     }
 }
 
-/// Has the state machine of a stack replay; none where the stack has none, which is told.
+/// Starts the state machine of a stack. Prints and returns `None` if the stack has none.
 async fn start(
     stack: &str,
     wish: &Wish,
@@ -146,16 +148,18 @@ async fn start(
 ) -> Result<Option<Execution>, Failed> {
     let execution = machine::start(stack, wish, &args.connection, stop, console).await?;
     if execution.is_none() {
-        let none = format!("there is no state machine {stack}-replay");
+        let none = format!("the state machine {stack}-replay does not exist");
         if args.detach {
-            return bad(&format!("{none}, which --detach needs: nothing was done"));
+            return bad(&format!(
+                "{none}, but --detach needs it: nothing was done. Deploy operations.yaml, or leave out --detach"
+            ));
         }
-        writeln!(console.err, "redrivectl: {none}: this terminal replays")?;
+        writeln!(console.err, "redrivectl: {none}, so this terminal replays")?;
     }
     Ok(execution)
 }
 
-/// Follows the replay of a state machine, and says how it stands in the end.
+/// Follows the replay of a state machine, and prints its final state.
 async fn follow(
     execution: &Execution,
     detach: bool,
@@ -172,7 +176,7 @@ async fn follow(
     told(state.as_ref(), &execution.arn, detach, as_json, console)
 }
 
-/// Says how the replay of a state machine stands; with `detach` it goes on.
+/// Prints the state of a replay by a state machine; with `detach` it goes on.
 fn told(
     state: Option<&State>,
     execution: &str,
@@ -192,7 +196,7 @@ fn told(
         if detach {
             writeln!(
                 console.out,
-                "Replay {id}: it goes on by the state machine.\n{}\nTo see how it stands: {}\nTo stop it: {}",
+                "Replay {id}: the state machine runs it.\n{}\nTo see its state: {}\nTo stop it: {}",
                 table(&[vec!["  execution".to_owned(), harmless(execution)]], &[]),
                 further.command(&format!("replays show {id}")),
                 further.command(&format!("replays stop {id}")),
@@ -201,7 +205,7 @@ fn told(
             write!(console.out, "{}", summary(state, &[("execution", harmless(execution))], &further))?;
         }
     } else {
-        writeln!(console.out, "The state machine replays: {}", harmless(execution))?;
+        writeln!(console.out, "The state machine runs the replay: {}", harmless(execution))?;
     }
     Ok(state.filter(|_| !detach).map_or(Finished::Whole, finished))
 }
@@ -210,7 +214,7 @@ fn bad<T>(problem: &str) -> Result<T, Failed> {
     Err(Failed::Input(vec![problem.to_owned()]))
 }
 
-/// Who replays, as it is kept.
+/// Returns the author of a replay, as its record has it.
 pub(crate) async fn who(by: Option<&str>, sts: &aws_sdk_sts::Client) -> String {
     match by {
         Some(by) => by.to_owned(),
@@ -223,7 +227,7 @@ fn resumption(id: &str, args: &args::Replay) -> Resume {
     Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle }
 }
 
-/// Says which replay of the same letters is not at its end, and asks whether to go on with it, unless they are only counted.
+/// Names an unfinished replay of the same letters, and asks whether to continue it, unless letters are only counted.
 async fn ask(
     kept: &Replays,
     request: &Request,
@@ -236,8 +240,8 @@ async fn ask(
     let (id, sent) = (harmless(&state.id), count(state.counts.sent, "letter"));
     writeln!(
         console.err,
-        "redrivectl: replay {id} of the same letters is {}, not at its end: begun {} UTC by {}, {sent} sent, \
-         letters archived before {} UTC",
+        "redrivectl: replay {id} of the same letters is unfinished ({}): begun {} UTC by {}, {sent} sent, \
+         of letters archived before {} UTC",
         state.status.name(),
         utc(state.began),
         harmless(&state.by),
@@ -248,14 +252,17 @@ async fn ask(
     }
     if !console.answers {
         let command = console.stack.further().command(&format!("replay --resume {id}"));
-        writeln!(console.err, "redrivectl: a new replay begins; to go on with that one: {command}")?;
+        writeln!(
+            console.err,
+            "redrivectl: this command begins a new replay; to continue the other one: {command}"
+        )?;
         return Ok(None);
     }
-    let goes_on = console.confirms("Go on with it? Without, a new replay begins")?;
+    let goes_on = console.confirms("Continue it? (If not, a new replay begins)")?;
     Ok(goes_on.then(|| resumption(&state.id, args)))
 }
 
-/// What the command line asks for.
+/// Returns the request of the command line.
 fn wish(args: &args::Replay, console: &Console) -> Result<Wish, Failed> {
     let request = request(args, console)?;
     Ok(match &args.resume {
@@ -268,7 +275,7 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
     let select = select(&args.selection, console)?;
     let fresh = Request::default();
     let request = Request {
-        // What others have sent no replay sends once more, unless it is asked to.
+        // Without --again a replay leaves out letters that others have sent.
         all: args.all || (args.selection.not_replayed && select == Select::default()),
         select,
         cut_off: args.cut_off.map(|when| when.at(console.clock.now())),
@@ -285,24 +292,25 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
     request.check().map_err(Failed::Input)?;
     if args.resume.is_none() && args.from.is_none() && request.selects_all() && !request.all {
         return bad(
-            "which letters? Give --topic, --since, --reason or others, or --all for the whole archive",
+            "no letters are selected: give --topic, --since, --reason or another option of \"Which letters\", or \
+             --all for the whole archive",
         );
     }
     Ok(request)
 }
 
-/// The subscriptions that have replaced others.
+/// Returns the subscriptions that have replaced others.
 fn subscriptions(pairs: &[(String, String)]) -> Result<Successors, Failed> {
     let mut successors = BTreeMap::new();
     for (old, new) in pairs {
         if successors.insert(old.clone(), new.clone()).is_some_and(|other| other != *new) {
-            return bad(&format!("--subscription {old}: has two successors"));
+            return bad(&format!("--subscription names two successors of {old}; give one"));
         }
     }
     Successors::try_from(successors).map_err(|bad| Failed::Input(vec![bad.to_string()]))
 }
 
-/// Records as `archive show --json` writes them, one a line.
+/// Reads records of `archive show --json`, one a line.
 fn records(text: &str) -> Result<Vec<Input>, Failed> {
     let input = |shown: Result<Shown, BadRecord>| {
         let shown = shown.map_err(|bad| bad.to_string())?;
@@ -310,20 +318,18 @@ fn records(text: &str) -> Result<Vec<Input>, Failed> {
         Ok((shown.record, edited))
     };
     let records: Vec<_> = read_shown(text)?.map(input).collect();
-    if records.is_empty() { bad("no record is given") } else { Ok(records) }
+    if records.is_empty() { bad("the file of --from has no records") } else { Ok(records) }
 }
 
-/// An error of a replay, which may have been interrupted.
+/// Returns the error of a replay, which may have been interrupted.
 fn failed(error: ReplayError, interrupted: bool) -> Failed {
     if interrupted && error == ReplayError::NotPlanned {
-        return Failed::Stopped(
-            "interrupted while it looked through the archive; nothing was sent".to_owned(),
-        );
+        return Failed::Stopped("interrupted while it read the archive; nothing was sent".to_owned());
     }
     error.into()
 }
 
-/// How it ended: whether every letter that was asked for is sent, or could be.
+/// Returns how it ended: whether all selected letters are sent, or can be sent.
 fn finished(state: &State) -> Finished {
     match state.status {
         Status::DryRun | Status::Done if state.counts.is_whole() => Finished::Whole,
@@ -336,14 +342,14 @@ fn step(state: &State) -> String {
     format!("step {} of {}", state.step, state.steps)
 }
 
-/// A replay in some lines, with more about it.
+/// Returns a replay as lines of text, with `more` rows.
 pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Further) -> String {
     let State { id, counts, .. } = state;
     let ended = match state.status {
-        Status::DryRun => "a dry run, nothing was sent".to_owned(),
+        Status::DryRun => "dry run, nothing was sent".to_owned(),
         Status::Done => "done".to_owned(),
         Status::Stopped => format!("stopped in {}", step(state)),
-        Status::Running | Status::Settling => format!("not at its end, in {}", step(state)),
+        Status::Running | Status::Settling => format!("unfinished, in {}", step(state)),
     };
     let mut rows = Vec::new();
     let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
@@ -353,7 +359,7 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Fu
     let sent = if state.status == Status::DryRun { "to send" } else { "sent" };
     say(sent, count(counts.sent, "letter"));
     for (what, number, noun, note) in [
-        ("perhaps twice", counts.repeated, "letter", ""),
+        ("maybe twice", counts.repeated, "letter", ""),
         ("refused", counts.refused, "letter", ", by SQS"),
         ("came back", state.came_back, "letter", ", since its last step began"),
         ("passed over", counts.already_replayed, "letter", ", replayed already"),
@@ -374,7 +380,7 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Fu
         say(what, text.clone());
     }
     let next = if state.is_unfinished() {
-        format!("\nTo go on: {}\n", further.command(&format!("replay --resume {id}")))
+        format!("\nTo continue: {}\n", further.command(&format!("replay --resume {id}")))
     } else {
         String::new()
     };

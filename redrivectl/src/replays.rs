@@ -1,4 +1,4 @@
-//! `redrivectl replays`: the replays that are kept, and what is asked of one from anywhere.
+//! `redrivectl replays`: lists, shows, stops and frees replays.
 
 use std::io::Write;
 
@@ -44,15 +44,16 @@ pub(super) async fn run(
             let replays = signed(end, console).await?;
             let state = replays.stop(&end.one.id, end.why.as_deref()).await;
             let said = match &state {
-                Ok(state) if state.status == Status::Stopped => "\nIt has stopped already.\n",
-                Ok(state) if !state.is_unfinished() => "\nIt is over.\n",
-                _ => "\nIt stops after the letters under way, wherever it runs.\n",
+                Ok(state) if state.status == Status::Stopped => "\nIt had already stopped.\n",
+                Ok(state) if !state.is_unfinished() => "\nIt had already ended.\n",
+                _ => "\nIt stops, wherever it runs, when the letters under way are sent.\n",
             };
             (state, said)
         }
         Some(args::ReplaysCommand::Free(end)) => {
             let replays = signed(end, console).await?;
-            let said = "\nIt is over. What it may have sent counts as not sent: the next replay of these letters sends it.\n";
+            let said = "\nIt has ended. Letters that it may have sent count as not sent: the next replay of these \
+                        letters sends them.\n";
             (replays.free(&end.one.id, end.why.as_deref()).await, said)
         }
     };
@@ -66,7 +67,7 @@ pub(super) async fn run(
     Ok(Finished::Whole)
 }
 
-/// The replays, for whoever only looks at them.
+/// Returns the replays for reading.
 async fn kept(
     place: &args::ReplayPlace,
     connection: &args::Connection,
@@ -77,7 +78,7 @@ async fn kept(
     Ok(Replays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
 }
 
-/// The replays, for whoever ends one and is kept with it.
+/// Returns the replays for ending one, which records the author.
 async fn signed(end: &args::EndReplay, console: &Console) -> Result<Replays, Failed> {
     let Place { bucket, prefix } = place::replays(&end.one.place, console)?;
     let aws = Aws::connect(&end.one.connection, console).await?;

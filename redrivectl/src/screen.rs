@@ -1,19 +1,19 @@
-//! The line of progress of long work, on a terminal.
+//! The progress line of long work on a terminal.
 
 use std::io::Write;
 
 use crate::console::Console;
 
-/// A line of progress, which stands below what is printed. It is gone before anything is printed, and in the end.
+/// A progress line below the output. It is cleared before anything is printed, and at the end.
 pub(crate) struct Screen<'a> {
     err: &'a mut (dyn Write + Send),
-    /// Whether somebody looks.
+    /// True if the line is shown.
     shows: bool,
-    /// Whether a line stands there.
+    /// True while a line is on the screen.
     stands: bool,
 }
 
-/// The output of long work, with its line of progress, which may stand on the same screen.
+/// The output of long work, with its progress line, which may be on the same screen.
 pub(crate) struct Page<'a> {
     out: &'a mut (dyn Write + Send),
     pub(crate) screen: Screen<'a>,
@@ -24,7 +24,7 @@ impl<'a> Screen<'a> {
         Self { err, shows, stands: false }
     }
 
-    /// Shows a line in the place of the one before; to a person only. Work goes on, also where nobody listens.
+    /// Replaces the line, if progress is shown. Failed writes do not stop the work.
     pub(crate) fn show(&mut self, line: &str) {
         if self.shows {
             self.stands = true;
@@ -33,7 +33,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Says something that stays.
+    /// Prints a line that stays.
     pub(crate) fn say(&mut self, line: &str) -> std::io::Result<()> {
         self.clear();
         writeln!(self.err, "redrivectl: {line}")

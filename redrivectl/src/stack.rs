@@ -1,4 +1,4 @@
-//! The outputs and parameters of a stack of `template.yaml`, in the place of what an operator would type.
+//! The outputs and parameters of a stack of `template.yaml`, which replace options.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::aws::Aws;
 use crate::console::{Console, Failed};
 use sns_redrive::clients::failure_of_call;
 
-/// The variable that names a stack where `--stack` does not.
+/// The variable that names the stack without `--stack`.
 const STACK: &str = "REDRIVE_STACK";
 
-/// The stack that a command line names, or none; and how a further command line finds the same.
+/// The stack that a command line names, if any, and the options with which further commands find the same.
 #[derive(Debug, Default, Clone)]
 pub struct Stack {
     named: Option<Named>,
@@ -23,15 +23,15 @@ pub struct Stack {
 #[derive(Debug, Clone)]
 struct Named {
     name: String,
-    /// What it says, or why it could not be read. Only who needs it is told.
+    /// Its outputs and parameters, or why they could not be read. The error shows only if they are needed.
     said: Result<Said, Unread>,
 }
 
-/// Why a stack could not be read.
+/// The error of reading a stack.
 #[derive(Debug, Clone)]
 struct Unread {
     why: String,
-    /// Whether AWS refused for lack of permissions.
+    /// True if permissions are missing.
     is_denied: bool,
 }
 
@@ -60,7 +60,7 @@ impl Stack {
         Self { named: Some(Named { name, said }), further }
     }
 
-    /// The options of a further command.
+    /// Returns the options for further commands.
     pub(crate) fn further(&self) -> args::Further {
         self.further.clone()
     }
@@ -69,7 +69,7 @@ impl Stack {
         self.named.as_ref().map(|named| named.name.as_str())
     }
 
-    /// Returns an output; none where no stack is named, or where it has no such output.
+    /// Returns an output; `None` if no stack is named, or if it has no such output.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Stack {
         self.value(|said| said.outputs.get(output))
     }
 
-    /// Returns a parameter; none where no stack is named, or where it has no such parameter.
+    /// Returns a parameter; `None` if no stack is named, or if it has no such parameter.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Stack {
         Ok(of(said).filter(|value| !value.is_empty()).cloned())
     }
 
-    /// The same for an output that must be there, where a stack is named. `instead` is what else would do.
+    /// Returns an output that a named stack must have. `instead` is the option to give otherwise.
     ///
     /// # Errors
     ///
@@ -104,7 +104,8 @@ impl Stack {
         let Some(name) = self.name() else { return Ok(None) };
         let missing = || {
             Failed::Input(vec![format!(
-                "the stack {name} has no output {output}, as those of template.yaml have; give {instead}"
+                "the stack {name} has no output {output}, so it is not a stack of template.yaml with this part; give \
+                 {instead}"
             )])
         };
         self.output(output)?.ok_or_else(missing).map(Some)
@@ -113,11 +114,12 @@ impl Stack {
 
 async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Result<Said, Unread> {
     let described = formation.describe_stacks().stack_name(name).send().await.map_err(|error| {
-        // It says which stack there is not.
+        // The message says which stack does not exist.
         let said = error.message().map_or_else(String::new, |message| format!(": {message}"));
         let failure = failure_of_call(&error);
         let code = &failure.code;
-        let why = format!("reading the stack {name} failed (cloudformation:DescribeStacks): {code}{said}");
+        let why =
+            format!("cannot read the stack {name}: cloudformation:DescribeStacks failed ({code}){said}");
         Unread { why, is_denied: failure.is_denied() }
     })?;
     let pair = |name: Option<&str>, value: Option<&str>| Some((name?.to_owned(), value?.to_owned()));

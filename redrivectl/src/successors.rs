@@ -1,4 +1,4 @@
-//! What SNS says of subscriptions that were made again, before a replay sends them the letters of the old ones.
+//! Checks of subscriptions that were made again, before a replay sends them the letters of the old ones.
 
 use std::io::Write;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use sns_redrive::clients::Clients;
 use sns_redrive::lookup::Subscriptions;
 use sns_redrive::replay::{Request, Source};
 
-/// For how long calls to SNS may begin.
+/// The time in which calls to SNS may begin.
 const TIME: Duration = Duration::from_secs(30);
 
 /// The letters of a replay.
@@ -25,9 +25,9 @@ pub(crate) struct Letters<'a> {
     pub(crate) source: &'a Source,
 }
 
-/// Checks each new subscription as the function does with every retry: it must exist, be confirmed, have an endpoint, and
-/// name the dead-letter queue of the letters. Where the letters cannot be read here, it must name any. Where SNS cannot be
-/// asked, that is said, and the function alone checks.
+/// Checks each new subscription as the function does with every retry: it must exist, be confirmed, have an
+/// endpoint, and name the dead-letter queue of the letters. If the letters cannot be read here, it must name
+/// any queue. If SNS cannot be asked, a line says so, and only the function checks.
 pub(crate) async fn check(
     request: &Request,
     letters: Option<Letters<'_>>,
@@ -54,13 +54,13 @@ pub(crate) async fn check(
             unknown => {
                 let why = match unknown {
                     Some(Err(Sent::Failed(failure))) => failure.code.clone(),
-                    _ => "no time".to_owned(),
+                    _ => "out of time".to_owned(),
                 };
                 let why = harmless(&why);
                 writeln!(
                     console.err,
-                    "redrivectl: SNS did not say whether {new} takes the letters of {old} ({why}): the function asks \
-                     with each retry"
+                    "redrivectl: cannot check whether {new} takes the letters of {old} ({why}); the function checks \
+                     this with each retry"
                 )?;
                 None
             }
@@ -70,12 +70,13 @@ pub(crate) async fn check(
     if faults.is_empty() { Ok(()) } else { Err(Failed::Input(faults)) }
 }
 
-/// Why the function would not send letters through a subscription, if it would not; those of any dead-letter queue, where
-/// none is known.
+/// Returns why the function would not send letters through a subscription, if it would not. Without `dlq`,
+/// letters of the queue that it names are assumed.
 fn unfit(arn: &Arn, subscription: &Subscription, dlq: Option<&Arn>) -> Option<String> {
     let Some(named) = &subscription.dead_letter_target else {
         return Some(
-            "it names no dead-letter queue; set its RedrivePolicy to that of the letters".to_owned(),
+            "it names no dead-letter queue; set its RedrivePolicy to the dead-letter queue of the letters"
+                .to_owned(),
         );
     };
     let topic = arn.as_str().rsplit_once(':').and_then(|(topic, _)| topic.parse().ok());
@@ -85,15 +86,15 @@ fn unfit(arn: &Arn, subscription: &Subscription, dlq: Option<&Arn>) -> Option<St
         Check::Undeliverable(why) => Some(why),
         Check::Refused(Refusal::OtherDeadLetterQueue) => {
             let (named, dlq) = (named.as_ref().map_or("", Arn::as_str), dlq.map_or("", Arn::as_str));
-            Some(format!("it names the dead-letter queue {named}, and the letters come from {dlq}"))
+            Some(format!("it names the dead-letter queue {named}, but the letters come from {dlq}"))
         }
         Check::Refused(refusal) => Some(refusal.detail().to_owned()),
     }
 }
 
 impl Letters<'_> {
-    /// The dead-letter queue of the first letter that SNS gave up on for a subscription. What cannot be read the replay
-    /// itself tells.
+    /// Returns the dead-letter queue of the first letter on which SNS gave up for a subscription. The replay
+    /// itself reports records that cannot be read.
     async fn dead_letter_queue(
         &self,
         old: &Arn,

@@ -1,8 +1,8 @@
-//! How the tool writes tables and long lines; times, numbers and what strangers wrote it writes as the console does.
+//! Tables and wrapped lines. Times, numbers and untrusted text are written as in the console.
 
 pub(super) use redrive_console::text::{brief, clock, count, harmless, quoted, thousands, utc, word};
 
-/// A progress bar: `[#####...............]`.
+/// Returns a progress bar: `[#####...............]`.
 pub(super) fn bar(done: u64, all: u64) -> String {
     const LENGTH: u64 = 20;
     let full = (done * LENGTH).checked_div(all).unwrap_or(LENGTH).min(LENGTH);
@@ -10,8 +10,7 @@ pub(super) fn bar(done: u64, all: u64) -> String {
     format!("[{bar}]")
 }
 
-/// Lines of cells as a table: columns as wide as they must be, two spaces apart; those in `right` are
-/// set to the right.
+/// Returns rows of cells as a table: columns two spaces apart, those in `right` aligned to the right.
 pub(super) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -31,7 +30,7 @@ pub(super) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     text
 }
 
-/// A text in lines of at most `width` characters; those after the first begin with `indent` spaces.
+/// Wraps a text into lines of at most `width` characters; those after the first begin with `indent` spaces.
 pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

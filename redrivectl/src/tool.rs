@@ -1,4 +1,4 @@
-//! The tool's own commands, as an operator would type them.
+//! Runs further commands of the tool itself.
 
 use std::io::{self, Cursor, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use crate::stack::Stack;
 use crate::text::count;
 use sns_redrive::clock::Clock;
 
-/// Carries out the command of a command line. Whoever runs further commands is handed it, so that no command knows the one
-/// that it runs.
+/// Executes the command of a command line. Code that runs further commands gets this function, so that no
+/// command depends on the others.
 pub(crate) type CarryOut =
     for<'a> fn(&'a Cli, &'a mut Console) -> LocalBoxFuture<'a, Result<Finished, Failed>>;
 
@@ -25,29 +25,29 @@ pub(crate) type CarryOut =
 #[derive(Clone)]
 pub(crate) struct Tool {
     carry_out: CarryOut,
-    /// The options of the connection, which each command gets.
+    /// The connection options for each command.
     options: Vec<String>,
     clock: Clock,
     variable: fn(&str) -> Option<String>,
     config: Option<SdkConfig>,
     stack: Stack,
-    /// Becomes true when somebody interrupts.
+    /// Becomes true at an interrupt.
     stop: Arc<AtomicBool>,
 }
 
-/// A command, and what it reads and writes.
+/// A command with its input and output.
 pub(crate) struct Line<'a> {
-    /// The words behind the tool's name, without the connection.
+    /// The words after the tool's name, without the connection.
     pub(crate) words: &'a [&'a str],
     /// The text that `-` reads.
     pub(crate) input: &'a str,
-    /// The place of its results.
+    /// The output for results.
     pub(crate) out: Printed,
-    /// The place of its problems, and of its progress in lines.
+    /// The output for problems and for progress in lines.
     pub(crate) err: Printed,
 }
 
-/// The most that is kept of the beginning of a bounded text, and of its end, bytes.
+/// The number of bytes that a bounded text keeps of its beginning, and of its end.
 const KEPT: usize = 64 << 10;
 
 /// The text that a command has printed until now.
@@ -57,11 +57,11 @@ pub(crate) struct Printed(Arc<Mutex<Text>>);
 #[derive(Default)]
 struct Text {
     bounded: bool,
-    /// All of it; of a bounded text its beginning.
+    /// The whole text, or the beginning of a bounded one.
     head: Vec<u8>,
     /// The end of a bounded text.
     tail: Vec<u8>,
-    /// Lines between the two that are not kept.
+    /// The number of dropped lines between the two.
     left_out: usize,
 }
 
@@ -86,16 +86,16 @@ impl Tool {
         }
     }
 
-    /// The same commands, stopped by another flag.
+    /// Returns the same commands, stopped by another flag.
     pub(crate) fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
         Self { stop: Arc::clone(stop), ..self.clone() }
     }
 
-    /// Runs a command, and returns what it says, a JSON value a line.
+    /// Runs a command, and returns its output, one JSON value for each line.
     ///
     /// # Errors
     ///
-    /// It failed, or did not come to its end.
+    /// It failed, or did not finish.
     pub(crate) async fn run(&self, words: &[&str]) -> Result<Vec<Value>, Failed> {
         let (finished, said, err) = self.finish(words).await?;
         match finished {
@@ -105,12 +105,12 @@ impl Tool {
             }
             Finished::Stopped | Finished::Partly | Finished::LeftOut => {
                 let because = said.iter().find_map(|said| said["because"].as_str()).unwrap_or(err.trim());
-                Err(Failed::Work(format!("redrivectl {} was not done whole: {because}", words[0])))
+                Err(Failed::Work(format!("redrivectl {} finished only in part: {because}", words[0])))
             }
         }
     }
 
-    /// Runs a command, and returns how it ended, what it says, and its problems.
+    /// Runs a command, and returns how it ended, its output and its problems.
     pub(crate) async fn finish(&self, words: &[&str]) -> Result<(Finished, Vec<Value>, String), Failed> {
         let (out, err) = (Printed::default(), Printed::default());
         let words = [&["--json"], words].concat();
@@ -129,7 +129,7 @@ impl Tool {
         (self.carry_out)(&cli, &mut console).await
     }
 
-    /// A console at which nobody sits.
+    /// Returns a console that answers no questions.
     fn console(&self, line: &Line<'_>) -> Console {
         let stop = Arc::clone(&self.stop);
         Console {
@@ -150,7 +150,8 @@ impl Tool {
 }
 
 impl Printed {
-    /// A text of which the beginning and the end are kept: a line for each of millions of letters is too much for a page.
+    /// Returns a text that keeps only its beginning and its end: a line for each of millions of letters is
+    /// too much for a page.
     pub(crate) fn bounded() -> Self {
         Self(Arc::new(Mutex::new(Text { bounded: true, ..Text::default() })))
     }
@@ -174,7 +175,7 @@ impl Text {
         self.head.extend_from_slice(head);
         self.tail.extend_from_slice(tail);
         if self.tail.len() > 2 * KEPT {
-            // From the beginning of a line on.
+            // The tail begins with a whole line.
             let from = self.tail.len() - KEPT;
             let line =
                 self.tail[from..].iter().position(|byte| *byte == b'\n').map_or(from, |at| from + at + 1);

@@ -1,4 +1,4 @@
-//! `redrivectl waiting`: how many letters wait hidden, and until when.
+//! `redrivectl waiting`: counts hidden letters, and shows until when they wait.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,7 +18,7 @@ use sns_redrive::control::WaitingList;
 use sns_redrive::policy::Touches;
 use sns_redrive::waiting::WaitingLetter;
 
-/// Letters that wait, and when the first and the last of them are due.
+/// A number of waiting letters, and when the first and the last of them are due.
 struct Group {
     letters: u64,
     first: Timestamp,
@@ -81,7 +81,7 @@ pub(super) async fn run(
     Ok(Finished::of(list.unread()))
 }
 
-/// The name of the group that a letter is counted in.
+/// Returns the name of the group in which a letter is counted.
 fn name(letter: &WaitingLetter, by: WaitingBy) -> Option<String> {
     match by {
         WaitingBy::Target => letter.target.clone(),

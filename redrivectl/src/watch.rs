@@ -1,4 +1,4 @@
-//! A replay as a person sees it: a bar with what was sent, how fast, and what it waits for.
+//! The progress of a replay on a terminal: a bar with the letters sent, the rate, and the current step.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,55 +15,55 @@ use crate::text::{clock, count, harmless, thousands};
 use sns_redrive::clock::Clock;
 use sns_redrive::replay::{At, Control, State, Status};
 
-/// Between two looks at the clock: a countdown goes by seconds.
+/// The time between two updates: a countdown changes every second.
 const TICK: Duration = Duration::from_millis(250);
 
-/// The time of which letters a second are told.
+/// The period over which the rate is measured.
 const LATELY: SignedDuration = SignedDuration::from_secs(10);
 
-/// Between two batches at most, else it has slowed down.
+/// The longest pause between two batches that does not lower the rate.
 const PAUSE: SignedDuration = SignedDuration::from_secs(2);
 
-/// The least time that tells a rate.
+/// The shortest period that gives a rate.
 const LEAST: SignedDuration = SignedDuration::from_secs(1);
 
-/// Between two lines about one step.
+/// The time between two lines about one step.
 const LINE: SignedDuration = SignedDuration::from_mins(1);
 
 const BAR: &str = "[{bar:20}] {wide_msg}";
 
-/// Tells of a replay while it runs: what is left out in lines, and on a terminal how far it is, below them.
+/// Shows a running replay: a line for each letter that is left out, and below them on a terminal a progress bar.
 pub(crate) struct Watch<'a> {
     stop: Arc<AtomicBool>,
     clock: Clock,
     bar: ProgressBar,
     err: Mutex<&'a mut (dyn Write + Send)>,
     view: Mutex<View>,
-    /// Whether it is told in lines.
+    /// True if progress is printed in lines.
     tells: bool,
-    /// What the last line told of, and when.
+    /// The step, status and time of the last printed line.
     told: Mutex<Option<(usize, Status, Timestamp)>>,
 }
 
-/// What is known of a replay under way.
+/// The progress of a running replay.
 #[derive(Debug, Default)]
 struct View {
-    /// None while it looks through the archive.
+    /// The state; `None` while the replay reads the archive.
     state: Option<State>,
-    /// Letters that were sent until now, also in units that are under way.
+    /// The number of letters sent, including units under way.
     sent: u64,
-    /// The same when it was looked the last time.
+    /// The number sent at the previous update.
     seen: u64,
-    /// How many had been sent after each batch lately; empty while a step settles.
+    /// The numbers sent after recent batches; empty while a step settles.
     lately: VecDeque<(Timestamp, u64)>,
-    /// Letters a second when it sent the last time.
+    /// The last known rate, in letters a second.
     rate: Option<u64>,
-    /// Whether it was told to stop.
+    /// True if it was told to stop.
     stops: bool,
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to show a replay; to a person only, and not where JSON is asked for.
+    /// Begins to show a replay, on a terminal and without `--json` only.
     pub(crate) fn new(console: &'a mut Console, as_json: bool, stop: Arc<AtomicBool>) -> Self {
         let shows = console.progress && !as_json;
         let target = if shows { (console.draws)() } else { ProgressDrawTarget::hidden() };
@@ -75,7 +75,7 @@ impl<'a> Watch<'a> {
         watch
     }
 
-    /// Shows the time that goes by, for as long as it is asked to.
+    /// Updates the progress until it is dropped.
     pub(crate) async fn keep_showing(&self) -> Infallible {
         loop {
             tokio::time::sleep(TICK).await;
@@ -83,17 +83,17 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Clears the line; whether it was interrupted.
+    /// Clears the line, and returns whether the replay was interrupted.
     pub(crate) fn end(self) -> bool {
         self.bar.finish_and_clear();
         self.stop()
     }
 
-    /// Says something that stays, above the line.
+    /// Prints a line that stays, above the bar.
     pub(crate) fn say(&self, line: &str) {
         self.bar.suspend(|| {
             let mut err = self.err.lock().unwrap_or_else(PoisonError::into_inner);
-            // A replay goes on, also where nobody listens.
+            // Failed writes do not stop a replay.
             let _ = writeln!(err, "redrivectl: {line}");
         });
     }
@@ -102,7 +102,7 @@ impl<'a> Watch<'a> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of a step that begins or settles, and each minute how far it is.
+    /// Prints a line when a step begins or settles, and every minute.
     fn tell(&self) {
         let now = self.clock.now();
         let mut view = self.view();
@@ -110,7 +110,7 @@ impl<'a> Watch<'a> {
         let Some((step, status)) = view.state.as_ref().map(|state| (state.step, state.status)) else {
             return;
         };
-        // How it ended is said at the end.
+        // The final state is printed at the end.
         if !matches!(status, Status::Running | Status::Settling) {
             return;
         }
@@ -151,7 +151,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// How the bar looks. A template of ours is never wrong; if one were, the bar would look like indicatif's own.
+/// Returns the style of the bar, or indicatif's own style if the template were invalid.
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     style.progress_chars("#.")
@@ -178,17 +178,17 @@ impl Control for Watch<'_> {
 }
 
 impl View {
-    /// Notes how the replay stands.
+    /// Notes the state of the replay.
     fn stands(&mut self, state: &State) {
-        // Units under way are not in it yet.
+        // The state does not include units under way.
         self.sent = self.sent.max(state.counts.sent);
         self.state = Some(state.clone());
     }
 
-    /// Notes how many letters are sent at this time.
+    /// Notes the number of letters sent at this time.
     fn look(&mut self, now: Timestamp) {
         if self.state.as_ref().is_none_or(|state| state.status != Status::Running) {
-            // The rate is that of sending, not of waiting.
+            // Waits do not count for the rate.
             self.lately.clear();
         } else if self.seen != self.sent {
             self.lately.push_back((now, self.sent));
@@ -201,7 +201,7 @@ impl View {
         let (Some((first, before)), Some((last, sent))) = (self.lately.front(), self.lately.back()) else {
             return;
         };
-        // Letters go in batches. So the time ends with the last one, unless none has gone for too long.
+        // Letters go in batches, so the period ends with the last one, unless the pause since then is too long.
         let took = now
             .duration_since(*first)
             .checked_sub(PAUSE)
@@ -213,24 +213,24 @@ impl View {
         }
     }
 
-    /// Records that are behind the replay, and all of its selection; none before these are known.
+    /// Returns the number of records done and of all in the selection, once these are known.
     fn position(&self) -> Option<(u64, u64)> {
         let state = self.state.as_ref()?;
         let behind = self.sent + passed_over(state) + left_out(state);
-        // By the index a selection may be larger than it is.
+        // The index may overestimate the selection.
         let is_done = state.status == Status::Done;
         Some((if is_done { state.letters } else { behind.min(state.letters) }, state.letters))
     }
 
-    /// What stands beside the bar.
+    /// Returns the text beside the bar.
     fn message(&self, now: Timestamp) -> String {
         let Some(state) = &self.state else {
-            return if self.stops { "stopping" } else { "looking through the archive" }.to_owned();
+            return if self.stops { "stopping" } else { "reading the archive" }.to_owned();
         };
         let most = if state.exact { "" } else { "at most " };
         let mut parts = vec![format!("{} of {most}{}", thousands(self.sent), count(state.letters, "letter"))];
         if self.stops {
-            parts.push("stopping; Ctrl-C again ends it at once".to_owned());
+            parts.push("stopping; press Ctrl-C again to end at once".to_owned());
             return parts.join(", ");
         }
         let step = format!("step {} of {}", state.step, state.steps);
@@ -253,7 +253,7 @@ impl View {
         parts.join(", ")
     }
 
-    /// The time until all is sent, at the rate that it had lately, with the waits after steps; none while nobody knows.
+    /// Returns the time until all letters are sent, at the recent rate and with the waits after steps, if it is known.
     fn time_left(&self, state: &State, now: Timestamp) -> Option<String> {
         let (behind, all) = self.position()?;
         let rate = self.rate.unwrap_or_else(|| state.request.rate.into());
@@ -268,18 +268,18 @@ impl View {
     }
 }
 
-/// Whole seconds, the one under way among them.
+/// Returns the seconds until a time, rounded up.
 fn seconds_until(then: Timestamp, now: Timestamp) -> u64 {
     u64::try_from((then.duration_since(now).as_millis() + 999) / 1000).unwrap_or_default()
 }
 
-/// Letters that a replay does not send, and somebody should look at.
+/// Returns the number of letters that the replay does not send and that somebody should check.
 fn left_out(state: &State) -> u64 {
     let counts = &state.counts;
     counts.refused + counts.unreadable + counts.not_replayable.values().sum::<u64>()
 }
 
-/// Letters that were sent before, and records that are stored twice.
+/// Returns the number of letters that were sent before, and of records that are stored twice.
 fn passed_over(state: &State) -> u64 {
     state.counts.already_replayed + state.counts.doubles
 }

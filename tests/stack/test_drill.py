@@ -62,7 +62,7 @@ class Drill:
         found = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
         [subscription] = [one["SubscriptionArn"] for one in found if one["Endpoint"] == broken]
         retried, archived = re.search(
-            r"(\S+) to be retried, (\S+) to be archived", self.until("to be archived")
+            r"published (\S+) to retry, and (\S+) to archive", self.until("to archive")
         ).groups()
         for message_id, kind in [(retried, "retry"), (archived, "archive")]:
             attributes = {"drill": ("String", kind)}
@@ -71,7 +71,7 @@ class Drill:
             )
 
     def topic(self):
-        name = re.search(r"the topic (\S+),", self.until("makes")).group(1)
+        name = re.search(r"the topic (\S+),", self.until("creates")).group(1)
         self.until("seen     arn:aws:sns:")
         return f"arn:aws:sns:{REGION}:{ACCOUNT}:{name}"
 
@@ -115,11 +115,11 @@ def test_drill_shows_the_whole_way_of_a_letter_and_leaves_nothing(world, deploym
     code, said = drill.ended()
 
     assert code == 0, said
-    steps = ["make", "break", "order", "publish", "healthy", "retry", "archive", "mend", "deliver", "replay", "count"]
+    steps = ["create", "break", "order", "publish", "healthy", "retry", "archive", "repair", "deliver", "replay", "count"]
     assert re.findall(r"^\S+ +(\w+) +planned", said, re.MULTILINE) == steps, said
     assert "retry 1 of 5 (immediate) failed" in said
-    assert "4 messages came, each once" in said
-    assert said.endswith("everything was seen as planned; nothing is left of it.\n"), said
+    assert "4 messages arrived, each once" in said
+    assert said.endswith("all steps went as planned; all of its resources are removed.\n"), said
     assert left_by_drills(world, deployment) == NOTHING
     shown = redrivectl(deployment, "orders", "--stack", deployment.name)
     assert shown.stdout == "No order is in force.\n"

@@ -145,8 +145,8 @@ def test_ctrl_c_ends_a_replay_in_good_order(world):
     out, err = running.communicate(timeout=20)
     assert (running.returncode, steps(err)) == (4, ["step 1 of 1"]), err
     [state] = replays(deployment)
-    assert "not at its end, in step 1 of 1" in out, out
-    assert f"To go on: redrivectl replay --resume {state['id']}" in out, out
+    assert "unfinished, in step 1 of 1" in out, out
+    assert f"To continue: redrivectl replay --resume {state['id']}" in out, out
 
     # At once: nothing is claimed. And nothing twice.
     code, state = replay(deployment, "--resume", state["id"])

@@ -1,4 +1,4 @@
-//! `redrivectl archive diff`: what was edited in records, before they are replayed.
+//! `redrivectl archive diff`: compares edited records with the archive, before they are replayed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
@@ -19,15 +19,15 @@ use crate::place::{self, Place};
 use crate::text::{count, harmless, thousands};
 use sns_redrive::archive::{Object, Record, Selection, Walk};
 
-/// A record as it was given, and where the archive has it.
-struct Given {
+/// A record of the input, with its place in the archive.
+struct EditedRecord {
     /// Its line in the input.
     number: usize,
     place: (Arc<str>, u64),
     record: Record,
 }
 
-/// Lines around a change that are shown too.
+/// The number of unchanged lines shown around a change.
 const CONTEXT: usize = 2;
 
 pub(super) async fn run(
@@ -55,14 +55,14 @@ pub(super) async fn run(
     .await?;
 
     let (mut changed, mut same) = (Vec::new(), 0);
-    for Given { number, place, record } in &given {
+    for EditedRecord { number, place, record } in &given {
         let original = originals.get(place).filter(|original| original.identity() == record.identity());
         let Some(original) = original else {
             unread += 1;
             writeln!(
                 console.err,
-                "redrivectl: line {number}: the archive has no such letter there; leave key, line, queueArn and \
-                 message.messageId as they are"
+                "redrivectl: line {number}: the archive has no such letter at this place; do not change key, line, \
+                 queueArn and message.messageId"
             )?;
             continue;
         };
@@ -95,39 +95,40 @@ pub(super) async fn run(
     Ok(Finished::of(unread))
 }
 
-/// The records of the input, with their places in the archive. Empty lines are passed over.
-fn given(text: &str) -> Result<Vec<Given>, Failed> {
+/// Reads the records of the input, with their places in the archive. Skips empty lines.
+fn given(text: &str) -> Result<Vec<EditedRecord>, Failed> {
     let (mut given, mut bad) = (Vec::new(), Vec::new());
     for ((number, line), shown) in (1..).zip(text.lines()).zip(read(text)?) {
         if line.trim().is_empty() {
             continue;
         }
         match shown.map(|shown| (shown.place(), shown.record)) {
-            Ok((Some(place), record)) => given.push(Given { number, place, record }),
-            Ok((None, _)) => bad
-                .push(format!("line {number}: has no key or no line, as `archive show --json` writes them")),
+            Ok((Some(place), record)) => given.push(EditedRecord { number, place, record }),
+            Ok((None, _)) => bad.push(format!(
+                "line {number}: key or line is missing; give records as `archive show --json` writes them"
+            )),
             Err(problem) => bad.push(format!("line {number}: {problem}")),
         }
     }
     if bad.is_empty() { Ok(given) } else { Err(Failed::Input(bad)) }
 }
 
-/// The two records in the form in which their differences are shown; `None` where there are none.
+/// Returns the two records in the form that shows their differences; `None` if they are equal.
 fn forms(original: &Record, edited: &Record) -> Result<Option<(Value, Value)>, Failed> {
     if original == edited {
         return Ok(None);
     }
     let value = |record: &Record| {
         serde_json::to_value(record)
-            .map_err(|error| Failed::Work(format!("a record cannot be written: {error}")))
+            .map_err(|error| Failed::Work(format!("cannot write a record as JSON: {error}")))
     };
     let (old, new) = (value(original)?, value(edited)?);
     let opened = (opened(old.clone()), opened(new.clone()));
-    // Where only the white space of a body's JSON was changed, its text tells.
+    // If only white space of a JSON body was changed, its text shows that.
     Ok(Some(if opened.0 == opened.1 { (old, new) } else { opened }))
 }
 
-/// A record whose body is JSON where it is JSON, also that of the SNS message in it; else its lines.
+/// Returns a record with its body, and the SNS message in it, as parsed JSON, or else as lines.
 fn opened(mut record: Value) -> Value {
     let Some(body) = record.pointer_mut("/message/body") else { return record };
     let Some(text) = body.as_str() else { return record };

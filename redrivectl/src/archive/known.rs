@@ -1,19 +1,19 @@
-//! The letters that a list has counted, by which it recognises what a crash of the function has archived twice.
+//! The letters that a list has counted, to recognise letters that the function archived twice after a crash.
 
 use std::collections::HashSet;
 use std::mem;
 
 use sns_redrive::archive::Identity;
 
-/// Letters that are remembered at least: 37 MB for each million, twice.
+/// The least number of remembered letters: 37 MB for each million, twice.
 const REMEMBERED: usize = 1_000_000;
 
-/// The latest letters that were counted, so that memory does not grow with the archive. What is archived twice lies close
-/// together: an archive is read queue by queue and in the order of time.
+/// The latest letters that were counted, so that memory does not grow with the archive. Letters archived
+/// twice are close together: an archive is read queue by queue, in order of time.
 pub(super) struct Known {
     most: usize,
     new: HashSet<Identity>,
-    /// Those before them.
+    /// The letters before those.
     old: HashSet<Identity>,
 }
 
@@ -24,7 +24,7 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Whether a letter has not been counted lately; then it is remembered.
+    /// Remembers a letter. Returns false if it was counted recently.
     pub(super) fn is_new(&mut self, letter: Identity) -> bool {
         if self.new.contains(&letter) || self.old.contains(&letter) {
             return false;

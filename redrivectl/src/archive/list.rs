@@ -1,4 +1,4 @@
-//! `redrivectl archive list`: how many letters, by topic, reason and day or what else is asked for.
+//! `redrivectl archive list`: counts letters by topic, reason and day, or by other fields.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,7 +21,7 @@ use sns_redrive::archive::{Record, Walk};
 /// Letters that are counted together.
 struct Group {
     letters: u64,
-    /// Those of them that a replay has sent.
+    /// The number of them that a replay has sent.
     replayed: u64,
     first: Timestamp,
     last: Timestamp,
@@ -85,7 +85,7 @@ fn sums(letters: u64, not_replayed: Option<u64>, doubles: u64, unread: u64) -> S
         sums = format!("{sums}, {} not replayed", thousands(not_replayed));
     }
     if doubles > 0 {
-        sums = format!("{sums}; {} more stored twice, after a crash", count(doubles, "record"));
+        sums = format!("{sums}; {} more, stored twice after a crash", count(doubles, "record"));
     }
     if unread > 0 {
         sums = format!("{sums}; {} could not be read", thousands(unread));
@@ -138,7 +138,7 @@ impl Group {
 }
 
 impl By {
-    /// Its name in JSON: that of the record's field, where there is one.
+    /// Returns its name in JSON, which is that of the record's field if there is one.
     fn field(self) -> &'static str {
         match self {
             Self::Topic => "topicArn",

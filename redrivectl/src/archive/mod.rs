@@ -1,4 +1,4 @@
-//! `redrivectl archive`: what lies in an archive.
+//! `redrivectl archive`: lists, shows and compares letters of an archive.
 
 mod diff;
 mod known;

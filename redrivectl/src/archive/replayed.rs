@@ -1,4 +1,4 @@
-//! Whether letters of an archive were replayed, as far as replays can be asked.
+//! Tells which letters of an archive were replayed, as far as the records of replays can be read.
 
 use sns_redrive::archive::Archived;
 use sns_redrive::replay::{Replays, Sent};
@@ -9,16 +9,16 @@ use crate::place::{self, Place};
 use crate::screen::Screen;
 use crate::text::harmless;
 
-/// Tells of letters whether a replay has sent them.
+/// Tells whether a replay has sent a letter.
 pub(super) struct Replayed {
-    /// None where nobody can say.
+    /// The letters that replays have sent; `None` if unknown.
     sent: Option<Sent>,
-    /// Whether only letters are meant that no replay has sent.
+    /// True if letters that a replay has sent are left out.
     pub(super) leaves_out: bool,
 }
 
 impl Replayed {
-    /// Who can say it of these letters. Where that is no more than a column of a table, it may be nobody.
+    /// Returns the source for these letters. If it only fills a column of a table, it may be unknown.
     pub(super) fn of(
         letters: &args::Letters,
         s3: aws_sdk_s3::Client,
@@ -35,17 +35,17 @@ impl Replayed {
         Ok(Self { sent, leaves_out })
     }
 
-    /// Nobody is asked.
+    /// Returns a source that knows of no replays.
     pub(super) fn nobody() -> Self {
         Self { sent: None, leaves_out: false }
     }
 
-    /// Whether it is known of every letter that was asked about.
+    /// Reports whether the answer was known for every letter so far.
     pub(super) fn is_known(&self) -> bool {
         self.sent.is_some()
     }
 
-    /// Whether a replay has sent a letter. Where that cannot be read it is said once.
+    /// Reports whether a replay has sent a letter. Prints the first error if that cannot be read.
     pub(super) async fn has(&mut self, letter: &Archived, screen: &mut Screen<'_>) -> Result<bool, Failed> {
         let Some(sent) = &mut self.sent else { return Ok(false) };
         match sent.has(letter).await {
@@ -54,7 +54,7 @@ impl Replayed {
             Err(error) => {
                 self.sent = None;
                 let error = harmless(&error.to_string());
-                screen.say(&format!("nobody can say which letters were replayed: {error}"))?;
+                screen.say(&format!("cannot tell which letters were replayed: {error}"))?;
                 Ok(false)
             }
         }

@@ -1,4 +1,4 @@
-//! The letters of an archive that a command line names.
+//! The letters of an archive that a command line selects.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::console::{Console, Failed};
 use sns_redrive::archive::{Pattern, Selection};
 use sns_redrive::replay::Select;
 
-/// The archived letters that the command line asks for, in the form in which replays keep them.
+/// Returns the archived letters that the command line selects, in the form that replays record.
 pub(crate) fn select(args: &args::Selection, console: &Console) -> Result<Select, Failed> {
     let now = console.clock.now();
     let (from, to) = (args.since.map(|when| when.at(now)), args.until.map(|when| when.at(now)));
@@ -27,7 +27,7 @@ pub(crate) fn select(args: &args::Selection, console: &Console) -> Result<Select
     })
 }
 
-/// A pattern that can be used; what is wrong with another names the option.
+/// Checks a pattern; its problems name the option.
 fn pattern(json: &str) -> Result<Value, Failed> {
     Pattern::parse(json).map_err(|problems| {
         Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
@@ -35,10 +35,10 @@ fn pattern(json: &str) -> Result<Value, Failed> {
     serde_json::from_str(json).map_err(|error| Failed::Input(vec![format!("--match is not JSON: {error}")]))
 }
 
-/// The selection of archived letters that the command line asks for.
+/// Returns the selection of archived letters of the command line.
 pub(super) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
     let selection = select(args, console)?.selection(None).map_err(Failed::Input)?;
-    // Without it letters that an old version archived out of the requeue are not found by their queue.
+    // Without it, letters that an old version archived from the requeue are not found by their queue.
     let of_stack = console.stack.output("RequeueArn").ok().flatten();
     Ok(Selection { requeue: of_stack.or_else(|| (console.variable)("REQUEUE_ARN")), ..selection })
 }

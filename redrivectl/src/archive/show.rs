@@ -1,4 +1,4 @@
-//! `redrivectl archive show`: letters of an archive, one by one.
+//! `redrivectl archive show`: shows letters of an archive one by one.
 
 use std::io::Write;
 
@@ -14,8 +14,8 @@ use crate::screen::Page;
 use crate::text::{count, harmless, table, utc};
 use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
 
-/// Said where no letter is one of those asked for.
-pub(crate) const NO_SUCH_LETTER: &str = "no such letter in this archive";
+/// The error if the selection has no letter.
+pub(crate) const NO_SUCH_LETTER: &str = "no letter in this archive matches";
 
 pub(super) async fn run(
     args: &args::ArchiveShow,
@@ -50,7 +50,9 @@ pub(super) async fn run(
     })
     .await?;
     if letters_shown == 0 && unread > 0 {
-        return Err(Failed::Work("no such letter in what could be read of this archive".to_owned()));
+        return Err(Failed::Work(
+            "no letter matches in the part of this archive that could be read".to_owned(),
+        ));
     }
     if letters_shown == 0 {
         return Err(Failed::Work(NO_SUCH_LETTER.to_owned()));
@@ -58,7 +60,7 @@ pub(super) async fn run(
     Ok(Finished::of(unread))
 }
 
-/// Whether a record is one of those asked for; without an id all are.
+/// Reports whether a record has one of the ids; without ids all match.
 fn is_meant(record: &Record, ids: &[String]) -> bool {
     ids.is_empty() || ids.iter().any(|id| *id == record.letter_id || *id == record.message.message_id)
 }
@@ -97,7 +99,7 @@ fn lines(letter: &Archived, with_body: bool) -> Vec<Vec<String>> {
             format!("{} ({}){said}", error.code, error.class)
         }),
     );
-    // What a failed function said of its error can be anything.
+    // The error message of a failed function can contain anything.
     say(
         "cause",
         record.cause.as_ref().map(|cause| {

@@ -1,4 +1,4 @@
-//! Records as `archive show --json` writes them, and as `archive diff` and `replay` read them, edited perhaps.
+//! Records that `archive show --json` writes, and that `archive diff` and `replay` read, possibly edited.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Shown {
     added: Added,
 }
 
-/// The fields that stand in it besides those of the record.
+/// The fields that it has besides those of the record.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Added {
@@ -23,10 +23,10 @@ struct Added {
     line: Option<u64>,
 }
 
-/// Returns the whole record, the digest by which a replay sees whether its message was edited, and where it lies.
+/// Returns the whole record with its place, and with the digest by which a replay sees whether its message was edited.
 pub(super) fn shown(letter: &Archived) -> Result<Value, Failed> {
     let Archived { key, line, record } = letter;
-    let bad = |error: serde_json::Error| Failed::Work(format!("a record cannot be written: {error}"));
+    let bad = |error: serde_json::Error| Failed::Work(format!("cannot write a record as JSON: {error}"));
     let mut value = serde_json::to_value(record).map_err(bad)?;
     let digest = record.message.digest().map_err(bad)?;
     if let Some(fields) = value.as_object_mut() {
@@ -41,7 +41,7 @@ pub(super) fn shown(letter: &Archived) -> Result<Value, Failed> {
 pub(crate) fn read(text: &str) -> Result<impl Iterator<Item = Result<Shown, BadRecord>>, Failed> {
     let text = text.trim_end();
     if matches!(text.lines().next().map(str::trim), Some("{" | "[")) {
-        let problem = "records must be given one a line, as jq -c writes them";
+        let problem = "give each record on one line, as jq -c writes them";
         return Err(Failed::Input(vec![problem.to_owned()]));
     }
     Ok(text.lines().map(Shown::read))
@@ -53,7 +53,7 @@ impl Shown {
         Ok(Self { record, added: serde_json::from_str(line).unwrap_or_default() })
     }
 
-    /// Whether the message is not what its digest says. Without a digest nobody can say, so it counts as edited.
+    /// Reports whether the message differs from its digest. Without a digest it counts as edited.
     pub(crate) fn is_edited(&self) -> bool {
         self.added.digest.is_none() || self.added.digest != self.record.message.digest().ok()
     }

@@ -6,11 +6,11 @@ use crate::screen::Page;
 use crate::text::{count, harmless, thousands};
 use sns_redrive::archive::{Archived, Found, Unread, Walk};
 
-/// Records between two changes of the line of progress.
+/// The number of records between two updates of the progress line.
 const STEP: u64 = 500;
 
-/// Walks an archive; each letter that is meant is handed to `take`, with whether a replay has sent it, and what could not be
-/// read is said as it comes. The answer is how many things could not be read.
+/// Walks an archive, and passes each selected letter to `take`, with whether a replay has sent it. Prints
+/// what could not be read, and returns its number.
 pub(super) async fn walk(
     mut walk: Walk<'_>,
     replayed: &mut Replayed,
@@ -41,12 +41,12 @@ pub(super) async fn walk(
     let strangers = walk.tally().strangers;
     if strangers > 0 {
         let objects = count(strangers, "object");
-        page.screen.say(&format!("passed over {objects} with keys that no archive has"))?;
+        page.screen.say(&format!("skipped {objects} whose keys are not those of an archive"))?;
     }
     Ok(unread)
 }
 
-/// What could not be read: where, and why.
+/// Returns the place and the reason of something that could not be read.
 fn text(unread: &Unread) -> String {
     let key = harmless(&unread.key);
     let place = unread.line.map_or(key.clone(), |line| format!("{key}:{line}"));

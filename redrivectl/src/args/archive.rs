@@ -21,27 +21,27 @@ pub(crate) struct Archive {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArchiveCommand {
-    /// Count letters, by topic, reason and day or whatever else
+    /// Count letters by topic, reason and day, or by other fields
     #[command(after_help = EXIT_CODES)]
     List(ArchiveList),
-    /// Show letters one by one, without what they say; with --json whole, one record a line
+    /// Show letters one by one, without bodies and attribute values. --json writes whole records, one a line
     #[command(after_help = EXIT_CODES)]
     Show(ArchiveShow),
-    /// Show what was edited in records of `archive show --json`, before they are replayed
+    /// Compare edited records of `archive show --json` with the archive, before you replay them
     #[command(after_help = EXIT_CODES)]
     Diff(ArchiveDiff),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveList {
-    /// What letters are counted by, in this order; several with commas between them
+    /// Count letters by these fields, in this order; separate them by commas
     #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "topic,reason,day")]
     pub(crate) by: Vec<By>,
     #[command(flatten)]
     pub(crate) letters: Letters,
 }
 
-/// What letters of an archive are counted by.
+/// A field by which letters of an archive are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum By {
     Topic,
@@ -57,9 +57,9 @@ pub(crate) enum By {
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveDiff {
-    /// Records of `archive show --json`, one a line, edited; - for standard input
+    /// File of edited records of `archive show --json`, one a line; - for standard input
     pub(crate) file: PathBuf,
-    /// Hide links to unsubscribe, and the values of attributes of this name. May be repeated
+    /// Hide unsubscribe links and the values of attributes with this name; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) mask: Vec<String>,
     #[command(flatten)]
@@ -70,9 +70,9 @@ pub(crate) struct ArchiveDiff {
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveShow {
-    /// SQS message ids or letter ids; without any, every letter of the selection
+    /// SQS message ids or letter ids [default: every letter of the selection]
     pub(crate) ids: Vec<String>,
-    /// Also what they say: body, values of attributes, message of the original error
+    /// Also show the body, the attribute values and the message of the original error
     #[arg(long)]
     pub(crate) body: bool,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub(crate) struct Letters {
 
 #[derive(Debug, Args)]
 pub(crate) struct Place {
-    /// The archive, s3://bucket/prefix; without it that of the variable ARCHIVE
+    /// The archive, s3://bucket/prefix [default: the stack's, else the variable ARCHIVE]
     #[arg(long, value_name = "PLACE")]
     pub(crate) archive: Option<String>,
 }
@@ -102,8 +102,8 @@ pub(crate) struct Place {
 pub(crate) struct ReplayPlace {
     #[command(flatten)]
     pub(crate) archive: Place,
-    /// The function's control prefix, s3://bucket/prefix, below which replays keep what they have sent; without it that of
-    /// the variable CONTROL, else the archive's prefix with -control at its end
+    /// The function's control prefix, s3://bucket/prefix, where replays record what they have sent [default:
+    /// the stack's, else the variable CONTROL, else the archive's prefix followed by -control]
     #[arg(long, value_name = "PLACE")]
     pub(crate) control: Option<String>,
 }
@@ -111,34 +111,34 @@ pub(crate) struct ReplayPlace {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Selection {
-    /// Archived at this time or later: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for so long ago
+    /// Letters archived at this time or later: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) since: Option<When>,
-    /// Archived before this time
+    /// Letters archived before this time
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) until: Option<When>,
-    /// Archived for this reason; may be repeated
+    /// Letters archived for this reason; may be repeated
     #[arg(long, value_name = "REASON", value_parser = reason_names())]
     pub(crate) reason: Vec<String>,
-    /// Of this topic: its ARN or its name; may be repeated
+    /// Letters of this topic, by ARN or name; may be repeated
     #[arg(long, value_name = "TOPIC")]
     pub(crate) topic: Vec<String>,
-    /// Of this origin; may be repeated
+    /// Letters of this origin; may be repeated
     #[arg(long, value_name = "ORIGIN", value_parser = Origin::NAMES)]
     pub(crate) origin: Vec<String>,
-    /// Whose last retry failed with this error code; may be repeated
+    /// Letters whose last retry failed with this error code; may be repeated
     #[arg(long, value_name = "CODE")]
     pub(crate) error: Vec<String>,
-    /// That were to go to this target: its ARN or its URL; may be repeated
+    /// Letters for this target, by ARN or URL; may be repeated
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Vec<String>,
-    /// Of this dead-letter queue: its ARN or its name
+    /// Letters of this dead-letter queue, by ARN or name
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
-    /// Matching this EventBridge pattern, as rules of a redrive policy have it
+    /// Letters that match this EventBridge pattern, as in rules of a redrive policy
     #[arg(long = "match", value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
-    /// That no replay has sent
+    /// Letters that no replay has sent
     #[arg(long)]
     pub(crate) not_replayed: bool,
 }

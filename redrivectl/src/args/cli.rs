@@ -21,11 +21,11 @@ use super::serve::Serve;
 /// The version, with the commit where that is known.
 const VERSION: &str = env!("REDRIVECTL_VERSION");
 
-/// Plans, explains and looks after redriven letters of SNS.
+/// Operates sns-redrive: plan retries, give orders, look into the archive, replay letters.
 #[derive(Debug, Parser)]
 #[command(name = "redrivectl", version = VERSION, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Write JSON for scripts in place of text
+    /// Write JSON instead of text, for scripts
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -34,88 +34,91 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show when a redrive policy retries: as a table, a picture, a chart
+    /// Show when a redrive policy retries, as a table and a chart
     #[command(after_help = EXIT_CODES)]
     Plan(Plan),
-    /// Say what the function would do with an event, and why; nothing is called
+    /// Show what the function would do with an event, and why, without any call to AWS
     #[command(after_help = EXIT_CODES)]
     Explain(Explain),
-    /// Hold letters: no attempts until the order ends or is released
+    /// Hold letters: make no attempts until the order ends or is released
     ///
-    /// The function obeys within 15 seconds. Letters that expire meanwhile are archived as ever. The newest order goes
-    /// before all others, and orders go before rules.
+    /// The function obeys within 15 seconds. It still archives letters that are about to expire. The newest
+    /// order wins over older orders, and orders win over rules.
     #[command(after_help = EXIT_CODES_OF_ORDERS)]
     Hold(Box<Give>),
-    /// Retry letters now, whatever their schedule says
+    /// Retry letters now, regardless of their schedule
     ///
-    /// Each letter that is received while the order is in force, 15 minutes by default, is attempted at once. Letters that
-    /// wait hidden are asked to wake, beginning 20 seconds after the order is written.
+    /// While the order is in force, 15 minutes by default, the function tries each letter as soon as it
+    /// receives it. The tool begins to wake hidden letters 20 seconds after it has written the order.
     #[command(after_help = EXIT_CODES_OF_ORDERS)]
     Retry(Box<Retry>),
-    /// Take orders back: held letters go on
+    /// Take orders back, so that held letters continue
     ///
-    /// Letters that a hold kept back are asked to wake, beginning 20 seconds after the order is taken back.
+    /// The tool begins to wake the letters of a hold 20 seconds after it has taken the order back.
     #[command(after_help = EXIT_CODES_OF_ORDERS)]
     Release(Box<Release>),
     /// Show the orders in force
     #[command(after_help = EXIT_CODES)]
     Orders(ShowOrders),
-    /// Count the letters that wait hidden: how many, until when
+    /// Count hidden letters, and show until when they wait
     #[command(after_help = EXIT_CODES)]
     Waiting(Box<Waiting>),
-    /// Archive letters by an order; or look into an archive in S3: list, show, diff
+    /// Archive letters by an order, or look into an archive in S3 (list, show, diff)
     ///
-    /// The order is about letters that have arrived by now, unless --future is given. It is in force for 12 hours, in which
-    /// each of them comes back at least once. Letters that wait hidden are asked to wake, beginning 20 seconds after the
-    /// order is written.
+    /// The order applies to letters that have arrived by now; with --future also to later ones. It is in
+    /// force for 12 hours: in this time each letter comes back at least once. The tool begins to wake hidden
+    /// letters 20 seconds after it has written the order.
     #[command(after_help = EXIT_CODES_OF_ORDERS, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Archive(Box<Archive>),
-    /// Send letters of an archive on their way once more, by way of the requeue
+    /// Send archived letters again, through the requeue
     #[command(after_help = EXIT_CODES_OF_REPLAY)]
     Replay(Box<Replay>),
-    /// Show the replays, and stop or free one
+    /// Show replays, stop one, or free one
     #[command(after_help = EXIT_CODES_OF_REPLAYS)]
     Replays(Box<Replays>),
-    /// Say what is wrong with a deployment, what it means, and what mends it; nothing is changed
+    /// Find what is wrong with a deployment, what it means and how to fix it, without changing anything
     ///
-    /// It looks at what is really there: mappings, queues, subscriptions, the archive, the function and what its role may do.
-    /// What it may not read, and what no call tells, it cannot tell; it never says that this is fine.
+    /// It checks what is deployed: mappings, queues, subscriptions, the archive, the function and the
+    /// permissions of its role. If it may not read something, or no call shows it, it reports "cannot tell"
+    /// and never that all is well.
     #[command(after_help = EXIT_CODES_OF_DOCTOR)]
     Doctor(Doctor),
-    /// Show the whole way of a letter in your account, and take everything away again
+    /// Test a deployment in your account with real letters, and remove everything again
     ///
-    /// It makes a topic with two subscribers, breaks one, publishes, and watches: SNS gives up, the function retries, the
-    /// subscriber is mended and gets its message once, another one is archived and replayed. The stack must have Drill=true.
+    /// It creates a topic with two subscribers, breaks one and publishes two messages. SNS gives up on both.
+    /// The function retries one until its subscriber is repaired, and archives the other, which is then
+    /// replayed. The stack must have Drill=true.
     #[command(after_help = EXIT_CODES_OF_DRILL)]
     Drill(Drill),
-    /// Show what fails, what waits and what was given up, as pages in the browser of this machine
+    /// Show failing, waiting and archived letters as pages in the browser of this machine
     ///
-    /// It prints an address, which only this machine reaches, and which has a secret in it: whoever has that address sees, and
-    /// with --operate does, what you may. Pages only read, unless --operate is given. Ctrl-C ends it.
+    /// It prints an address that contains a secret and that only this machine reaches. Whoever has the
+    /// address sees what you may see. With --operate the pages can also act, with your permissions. Ctrl-C
+    /// ends it.
     #[command(after_help = EXIT_CODES_OF_SERVE)]
     Serve(Serve),
-    /// Write what completes commands in a shell
+    /// Write the completion script of a shell
     #[command(after_help = EXIT_CODES)]
     Completion {
         /// The shell
         #[arg(value_enum)]
         shell: Shell,
     },
-    /// Write manual pages into a folder: redrivectl.1, and one for each command
+    /// Write manual pages into a folder: redrivectl.1 and one for each command
     #[command(after_help = EXIT_CODES)]
     Man {
-        /// The folder, which must be there
+        /// The folder, which must exist
         folder: PathBuf,
     },
 }
 
 impl Command {
-    /// Whether it tells by its exit code what AWS denies from what fails.
+    /// Reports whether the command has an exit code of its own for calls that AWS denies.
     pub(crate) fn is_of_replays(&self) -> bool {
         matches!(self, Self::Replay(_) | Self::Replays(_))
     }
 
-    /// The options that a further command needs to find what this one has found.
+    /// Returns the options with which another command finds the same stack and places.
     pub(crate) fn further(&self) -> Further {
         let Some(connection) = self.connection() else { return Further::default() };
         let (place, requeue) = match self {
@@ -144,7 +147,7 @@ impl Command {
         Further::new(connection, control, archive, requeue)
     }
 
-    /// The connection of a command; none where it calls nobody.
+    /// Returns the connection of a command, or `None` if the command makes no calls.
     pub(crate) fn connection(&self) -> Option<&Connection> {
         Some(match self {
             Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,

@@ -7,10 +7,11 @@ use crate::text::{harmless, word};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "AWS")]
 pub(crate) struct Connection {
-    /// Take what is not given from the outputs of this stack of template.yaml; without it of the variable REDRIVE_STACK
+    /// Read places that are not given from the outputs of this stack of template.yaml [default: the variable
+    /// REDRIVE_STACK]
     #[arg(long, value_name = "NAME")]
     pub(crate) stack: Option<String>,
-    /// Use this endpoint in the place of AWS's own; buckets are then a part of the path
+    /// Call this endpoint instead of AWS; bucket names then are part of the path
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint_url: Option<String>,
     /// Use this profile of the AWS configuration files
@@ -22,7 +23,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The options that reach the same account and region by the AWS CLI, with a space before each.
+    /// Returns the options with which the AWS CLI reaches the same account and region, each after a space.
     pub(crate) fn of_aws_cli(&self) -> String {
         options([
             ("--endpoint-url", &self.endpoint_url),
@@ -32,12 +33,12 @@ impl Connection {
     }
 }
 
-/// The options with which a further command of this tool finds what this one has found.
+/// The options with which another command of this tool finds the same stack and places.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Further {
-    /// Each with a space before it.
+    /// The options for all commands, each after a space.
     options: String,
-    /// The option that `replay` alone has.
+    /// The option that only `replay` has.
     requeue: String,
 }
 
@@ -54,7 +55,7 @@ impl Further {
         Self { options: options_of_all, requeue: options([("--requeue", &requeue.cloned())]) }
     }
 
-    /// Adds the control prefix, which this command did not need to be given.
+    /// Adds the control prefix, which this command found by itself.
     #[must_use]
     pub(crate) fn at(mut self, control: String) -> Self {
         self.options += &options([("--control", &Some(control))]);

@@ -6,10 +6,10 @@ use super::connection::Connection;
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Look at this function; without it at that of the stack
+    /// Check this function [default: the stack's]
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
-    /// Also see whether the bucket keeps conditions: writes an object below the control prefix, and removes it
+    /// Also test conditional writes: write an object below the control prefix and remove it
     #[arg(long)]
     pub(crate) write_test: bool,
     #[command(flatten)]

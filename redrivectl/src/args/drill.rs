@@ -7,22 +7,22 @@ use super::values::{lasts, settle};
 
 #[derive(Debug, Args)]
 pub(crate) struct Drill {
-    /// Do not ask before it begins
+    /// Begin without asking
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Leave what was made, to look at it; --clean takes it away later
+    /// Keep what the drill creates; --clean removes it later
     #[arg(long, conflicts_with = "clean")]
     pub(crate) keep: bool,
-    /// Take away what earlier drills of this stack have left, and do nothing else
+    /// Only remove what earlier drills of this stack have left
     #[arg(long)]
     pub(crate) clean: bool,
-    /// How long to wait after the queue is deleted: SQS may take messages for it for a minute
+    /// Wait this long after the queue is deleted: SQS may accept messages for it for another minute
     #[arg(long, value_name = "TIME", default_value = "70", value_parser = settle, help_heading = "How fast")]
     pub(crate) settle: u32,
-    /// How long to wait for anything that must be seen
+    /// Wait at most this long for each step
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = lasts, help_heading = "How fast")]
     pub(crate) within: u64,
-    /// How long to look in the end whether a message comes once more
+    /// Watch this long at the end for messages that arrive twice
     #[arg(long, value_name = "TIME", default_value = "30", value_parser = settle, help_heading = "How fast")]
     pub(crate) watch: u32,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The command line: its commands, their options, and how values are written.
+//! The command line: its commands, their options, and the syntax of values.
 #![allow(clippy::doc_markdown, reason = "the comments on options are the help texts")]
 
 mod archive;

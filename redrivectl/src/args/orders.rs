@@ -18,7 +18,7 @@ pub(crate) struct Retry {
 pub(crate) struct ArchiveOrder {
     #[command(flatten)]
     pub(crate) give: Give,
-    /// Also letters that arrive after now; needs --for or --until
+    /// Also archive letters that arrive from now on; needs --for or --until
     #[arg(long, conflicts_with = "arrived_before", help_heading = "Which letters")]
     pub(crate) future: bool,
     #[command(flatten)]
@@ -32,10 +32,10 @@ pub(crate) struct Give {
     pub(crate) picks: Picks,
     #[command(flatten)]
     pub(crate) arrived: Arrived,
-    /// When the order ends: 2026-11-01T12:00:00Z
+    /// End the order at this time: 2026-11-01T12:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "lasts", help_heading = "The order")]
     pub(crate) until: Option<Timestamp>,
-    /// How long it is in force: 30m, 2h
+    /// Keep the order in force for this long: 30m, 2h
     #[arg(long = "for", id = "lasts", value_name = "TIME", value_parser = lasts, help_heading = "The order")]
     pub(crate) lasts: Option<u64>,
     /// The reason, which is kept with the order
@@ -54,13 +54,13 @@ pub(crate) struct Give {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The order")]
 pub(crate) struct Sign {
-    /// Who gives the order; without it AWS is asked who you are
+    /// The author of the order [default: who you are, according to AWS]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
-    /// Do not ask before the order is written
+    /// Write the order without asking
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Say what the order would touch, and write nothing
+    /// Only show which letters the order would affect; write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -68,14 +68,14 @@ pub(crate) struct Sign {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How fast")]
 pub(crate) struct WakePace {
-    /// Letters a second that are asked to wake, 1 to 10000
+    /// Wake this many letters a second, 1 to 10000
     #[arg(long, value_name = "LETTERS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Release {
-    /// Ids of orders, as `orders` shows them
+    /// Ids of orders, which `orders` shows
     #[arg(required_unless_present = "Picks", conflicts_with = "Picks")]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub(crate) struct Release {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowOrders {
-    /// The orders that have ended
+    /// Show orders that have ended
     #[arg(long)]
     pub(crate) ended: bool,
     #[command(flatten)]
@@ -106,7 +106,7 @@ pub(crate) struct ShowOrders {
 
 #[derive(Debug, Args)]
 pub(crate) struct Waiting {
-    /// What they are counted by
+    /// Count letters by this
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = WaitingBy::Target)]
     pub(crate) by: WaitingBy,
     #[command(flatten)]
@@ -122,19 +122,19 @@ pub(crate) struct Waiting {
 /// The property that waiting letters are counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum WaitingBy {
-    /// Where their next retry goes
+    /// The target of their next retry
     Target,
-    /// The failure that they wait after
+    /// The error of their last attempt
     Error,
-    /// The hour in which they are due
+    /// The hour of their next retry
     Due,
-    /// The queue that they lie in
+    /// The queue that holds them
     Queue,
     /// Their topic
     Topic,
     /// Their subscription
     Subscription,
-    /// The rule that they fall under
+    /// The rule that matches them
     Rule,
 }
 
@@ -155,10 +155,10 @@ impl WaitingBy {
 /// The place of orders and of the list of waiting letters.
 #[derive(Debug, Args)]
 pub(crate) struct ControlPlace {
-    /// The function's control prefix, s3://bucket/prefix; without it that of the variable CONTROL
+    /// The function's control prefix, s3://bucket/prefix [default: the stack's, else the variable CONTROL]
     #[arg(long, value_name = "PLACE", help_heading = "AWS")]
     pub(crate) control: Option<String>,
-    /// The archive, s3://bucket/prefix, where the function has no CONTROL of its own; without it that of the variable ARCHIVE
+    /// The archive, s3://bucket/prefix, if the function has no CONTROL of its own [default: the variable ARCHIVE]
     #[arg(long, value_name = "PLACE", help_heading = "AWS")]
     pub(crate) archive: Option<String>,
 }
@@ -167,16 +167,16 @@ pub(crate) struct ControlPlace {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Picks {
-    /// Matching this EventBridge pattern, as rules of a redrive policy have it
+    /// Letters that match this EventBridge pattern, as in rules of a redrive policy
     #[arg(long = "match", value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
-    /// Of this topic: its ARN or its name
+    /// Letters of this topic, by ARN or name
     #[arg(long, value_name = "TOPIC")]
     pub(crate) topic: Option<String>,
-    /// Of this subscription: its ARN
+    /// Letters of this subscription, by ARN
     #[arg(long, value_name = "ARN")]
     pub(crate) subscription: Option<String>,
-    /// Of this dead-letter queue: its ARN or its name
+    /// Letters of this dead-letter queue, by ARN or name
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
     /// Every letter
@@ -184,14 +184,14 @@ pub(crate) struct Picks {
     pub(crate) all: bool,
 }
 
-/// When the letters arrived that an order is about.
+/// The time at which the letters of an order arrived.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Arrived {
-    /// Arrived before this time: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for so long ago
+    /// Letters that arrived before this time: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) arrived_before: Option<When>,
-    /// Arrived at this time or later
+    /// Letters that arrived at this time or later
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) arrived_after: Option<When>,
 }

@@ -9,21 +9,21 @@ use super::values::{rate, retention};
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// File of the redrive policy, - for standard input; without it the built-in policy
+    /// File of the redrive policy, - for standard input [default: the built-in policy]
     pub(crate) policy: Option<PathBuf>,
-    /// Only this rule; "default" is the default
+    /// Show only this rule; "default" is the policy's default
     #[arg(long, value_name = "NAME")]
     pub(crate) rule: Option<String>,
-    /// How long the queue keeps a message: 1209600, 14d, 36h
+    /// The queue's message retention: 1209600, 14d, 36h
     #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
     pub(crate) retention: u64,
-    /// When the letter arrives, for clock times: 2026-11-01T12:00:00Z; without it now
+    /// Arrival of the letter, for clock times: 2026-11-01T12:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<Timestamp>,
-    /// Letters a second that arrive and keep failing, against the limit of letters in flight
+    /// Letters a second that arrive and keep failing, to compare with the limit of letters in flight
     #[arg(long, value_name = "LETTERS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// File of orders, as the function reads them: those that are in force then are shown
+    /// File of orders (orders.json): show those that have not ended at the arrival
     #[arg(long, value_name = "FILE")]
     pub(crate) orders: Option<PathBuf>,
     /// Show every retry of a long schedule
@@ -36,24 +36,24 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// File of a Lambda event of SQS, - for standard input
+    /// File of a Lambda event from SQS, - for standard input
     pub(crate) event: PathBuf,
-    /// File of the redrive policy; without it the built-in policy
+    /// File of the redrive policy [default: the built-in policy]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// File of orders, as the function reads them; without it there are none
+    /// File of orders (orders.json) [default: no orders]
     #[arg(long, value_name = "FILE")]
     pub(crate) orders: Option<PathBuf>,
-    /// The present: 2026-11-01T12:00:00Z; without it the machine's
+    /// The current time to assume: 2026-11-01T12:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<Timestamp>,
-    /// How long the queue keeps a message: 1209600, 14d, 36h
+    /// The queue's message retention: 1209600, 14d, 36h
     #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
     pub(crate) retention: u64,
-    /// maxReceiveCount of the queue from which SQS moved letters; without it not known
+    /// maxReceiveCount of the source queue from which SQS moved letters [default: unknown]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) source_max_receives: Option<u32>,
-    /// The function's requeue: what marks say there is believed
+    /// The function's requeue: marks of letters in it are believed
     #[arg(long, value_name = "ARN")]
     pub(crate) requeue: Option<sns_redrive::arn::Arn>,
     /// The subscription that a rule with "subscription": "discover" would find

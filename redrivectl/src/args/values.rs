@@ -1,4 +1,4 @@
-//! The values of options, as they are written.
+//! The syntax of option values.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -6,7 +6,7 @@ use jiff::{SpanRelativeTo, Timestamp, Unit};
 
 use sns_redrive::letter::ReplayTarget;
 
-/// A point in time, or so many seconds ago.
+/// A point in time, or a number of seconds ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     At(Timestamp),
@@ -20,7 +20,7 @@ impl When {
             Self::Ago(seconds) => {
                 let ago = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
                 let then = now.saturating_sub(ago).unwrap_or(Timestamp::MIN);
-                // Nobody means, or wants to type, nanoseconds.
+                // Nanoseconds are never meant, and tedious to type.
                 Timestamp::from_second(then.as_second()).unwrap_or(then)
             }
         }
@@ -31,7 +31,9 @@ pub(super) fn when(text: &str) -> Result<When, String> {
     let date = || text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok();
     let at = text.parse::<Timestamp>().ok().or_else(|| Some(date()?.timestamp()));
     let ago = || seconds(text).filter(|_| text.parse::<u64>().is_err()).map(When::Ago);
-    at.map(When::At).or_else(ago).ok_or_else(|| "must be 2026-11-01T12:00:00Z, 2026-11-01 or 36h".to_owned())
+    at.map(When::At).or_else(ago).ok_or_else(|| {
+        "must be a time such as 2026-11-01T12:00:00Z or 2026-11-01, or a time ago such as 36h".to_owned()
+    })
 }
 
 /// A retention that SQS allows.
@@ -40,18 +42,18 @@ pub(super) fn retention(text: &str) -> Result<u64, String> {
     let limits = 60..=1_209_600;
     seconds(text)
         .filter(|seconds| limits.contains(seconds))
-        .ok_or_else(|| "must be 60 s to 14 days, such as 1209600, 14d or 36h".to_owned())
+        .ok_or_else(|| "must be 60 seconds to 14 days, such as 1209600, 14d or 36h".to_owned())
 }
 
 pub(super) fn settle(text: &str) -> Result<u32, String> {
     let seconds = seconds(text).filter(|seconds| *seconds <= 3600).and_then(|it| u32::try_from(it).ok());
-    seconds.ok_or_else(|| "must be 0 s to one hour, such as 60 or 5m".to_owned())
+    seconds.ok_or_else(|| "must be 0 seconds to one hour, such as 60 or 5m".to_owned())
 }
 
 pub(super) fn lasts(text: &str) -> Result<u64, String> {
     let most = 366 * 86_400;
     let seconds = seconds(text).filter(|seconds| (1..=most).contains(seconds));
-    seconds.ok_or_else(|| "must be 1 s to 366 days, such as 30m or 2h".to_owned())
+    seconds.ok_or_else(|| "must be 1 second to 366 days, such as 30m or 2h".to_owned())
 }
 
 pub(super) fn target(text: &str) -> Result<ReplayTarget, String> {
@@ -61,7 +63,7 @@ pub(super) fn target(text: &str) -> Result<ReplayTarget, String> {
 /// A subscription and the one that has replaced it.
 pub(super) fn successor(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').map(|(old, new)| (old.to_owned(), new.to_owned()));
-    pair.ok_or_else(|| "must be OLD=NEW, two ARNs of subscriptions".to_owned())
+    pair.ok_or_else(|| "must be OLD=NEW with the ARNs of two subscriptions".to_owned())
 }
 
 /// A number of seconds, or a time with units.

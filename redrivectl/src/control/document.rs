@@ -1,7 +1,7 @@
 //! The document of orders, and the orders that have ended.
 //!
-//! Whoever changes the document writes it on the condition that nobody else has changed it since it was read, and else
-//! reads it again. So two operators at once lose nothing.
+//! A change is written on the condition that nobody else has changed the document since it was read; else the
+//! document is read again. So two operators at once lose nothing.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ use crate::console::{Console, Failed};
 use sns_redrive::policy::{MAX_ORDERS_BYTES, Order, Orders};
 use sns_redrive::waiting::{ended_order_key, ended_orders_prefix, orders_key};
 
-/// How often a change is tried. Every time somebody else must have written in between.
+/// The number of tries of a change. A try fails only if somebody else wrote in between.
 const TRIES: u32 = 10;
 
 /// The wait before a change is tried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Ended orders that are read at once.
+/// The number of ended orders that are read at once.
 const AHEAD: usize = 16;
 
-/// The time that an order stays in the document after its end by S3's clock. The function ends orders by Lambda's clock,
-/// which may be somewhat behind.
+/// The time for which an order stays in the document after its end by S3's clock. The function uses Lambda's
+/// clock, which may be behind.
 const STAYS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The document as it was read.
 struct Document {
     orders: Orders,
-    /// The version that was read; none where there is no document yet.
+    /// The version that was read; `None` if there is no document yet.
     etag: Option<String>,
 }
 
@@ -54,12 +54,12 @@ pub(crate) struct Release {
     pub(crate) why: Option<String>,
 }
 
-/// An order that has ended, as it is kept.
+/// The record of an order that has ended.
 #[derive(Debug, Clone, Serialize)]
 struct Ended<'a> {
     #[serde(flatten)]
     order: &'a Order,
-    /// The end, by its own time or by somebody.
+    /// The end, by time or by a release.
     ended: End,
 }
 
@@ -72,8 +72,8 @@ enum End {
 }
 
 impl Control {
-    /// Returns the orders of the document; none where there is no document. From then on the console's clock is S3's: by
-    /// that, and not by this machine's, the function can tell when an order begins and ends.
+    /// Returns the orders of the document, if there is one. From then on the console's clock is that of S3,
+    /// because this machine's clock may differ from the function's.
     pub(crate) async fn orders(&self, console: &mut Console) -> Result<Orders, Failed> {
         let orders = self.read().await?.orders;
         if let Some(date) = self.time.get() {
@@ -82,14 +82,14 @@ impl Control {
         Ok(orders)
     }
 
-    /// Changes the document. Orders leave it some time after their end.
+    /// Changes the document, and removes orders that ended some time ago.
     pub(crate) async fn change(&self, change: &Change<'_>) -> Result<(), Failed> {
         for attempt in 0..TRIES {
             if attempt > 0 {
                 tokio::time::sleep(PAUSE * attempt).await;
             }
             let Document { orders, etag } = self.read().await?;
-            // An answer that was lost: the document is written already.
+            // The answer to an earlier try was lost: the order is written already.
             if matches!(change, Change::Give(order) if orders.all().iter().any(|other| other.id == order.id))
             {
                 return Ok(());
@@ -98,7 +98,7 @@ impl Control {
                 Change::Give(_) => None,
                 Change::Release(ids, release) => Some((*ids, *release)),
             };
-            // By the clock of this machine an order could leave that is still in force.
+            // The clock of this machine could remove an order that is still in force.
             let until = self.time.get().and_then(|now| now.checked_sub(STAYS).ok()).unwrap_or(Timestamp::MIN);
             let (ended, mut stay) = sorted(orders.all(), released, until);
             if let Change::Give(order) = change {
@@ -108,7 +108,7 @@ impl Control {
             }
             let changed = Orders::of(&stay).map_err(|bad| {
                 Failed::Work(format!(
-                    "the orders would not be valid: {bad}\nrelease orders that are not needed"
+                    "the document of orders would become invalid: {bad}\nrelease orders that are no longer needed"
                 ))
             })?;
             let mut kept_by_others = Vec::new();
@@ -118,23 +118,25 @@ impl Control {
                 }
             }
             if self.write(&changed, etag.as_deref()).await? {
-                // These orders stood in the document until now: whoever kept them first has not ended them.
+                // These orders were in the document until now, so an earlier record did not end them.
                 for ended in kept_by_others {
                     self.keep(ended, false).await?;
                 }
                 return Ok(());
             }
         }
-        let problem = format!("others kept changing the orders: {TRIES} times another write came first");
+        let problem = format!(
+            "nothing was changed: others changed the orders at the same time, {TRIES} times in a row; try again"
+        );
         Err(Failed::Work(problem))
     }
 
-    /// Returns the orders that have ended, as JSON: those that are still in this document, then those that are kept, the
+    /// Returns the orders that have ended, as JSON: first those still in this document, then the records, the
     /// newest first.
     pub(crate) async fn ended(&self, orders: &Orders, now: Timestamp) -> Result<Vec<Value>, Failed> {
         let (ended, _) = sorted(orders.all(), None, now);
         let mut all: Vec<_> = ended.iter().map(|ended| json!(ended)).collect();
-        // Whoever was cut off while it took an order back has kept it already.
+        // A release that was cut off has already written the record.
         let is_there = |kept: &Value| orders.all().iter().any(|order| kept["id"] == *order.id);
         all.extend(self.kept().await?.into_iter().filter(|kept| !is_there(kept)));
         Ok(all)
@@ -149,11 +151,11 @@ impl Control {
             let page = page.map_err(|error| failed("cannot list the ended orders", &error))?;
             keys.extend(page.contents().iter().filter_map(|object| object.key().map(str::to_owned)));
         }
-        // Their ids begin with their time.
+        // Ids begin with the time of the order.
         keys.reverse();
         let read = stream::iter(keys).map(|key| async move {
             let bytes = self.get(&key).await?.map_or_else(Vec::new, |(bytes, _)| bytes);
-            // One that somebody else put there is shown as far as it goes.
+            // An object that is no record is shown as far as possible.
             Ok::<_, Failed>(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
         });
         let all: Vec<_> = read.buffered(AHEAD).collect().await;
@@ -168,14 +170,15 @@ impl Control {
         };
         let orders = Orders::parse(&bytes).map_err(|bad| {
             Failed::Work(format!(
-                "s3://{}/{key} is not a document of orders that this version reads, and was left as it is:\n{bad}",
+                "s3://{}/{key} is not a document of orders that this version of redrivectl can read; it was not \
+                 changed:\n{bad}",
                 self.bucket
             ))
         })?;
         Ok(Document { orders, etag })
     }
 
-    /// An object with its `ETag`; none where there is no such object.
+    /// Returns an object with its `ETag`, if it exists.
     async fn get(&self, key: &str) -> Result<Option<(Vec<u8>, Option<String>)>, Failed> {
         let what = format!("cannot read s3://{}/{key}", self.bucket);
         let call = self.s3.get_object().bucket(&self.bucket).key(key);
@@ -193,7 +196,7 @@ impl Control {
         Ok(Some((body.to_vec(), etag)))
     }
 
-    /// Writes the document; whether nobody else has written it since it was read.
+    /// Writes the document. Returns false if somebody else has written it since it was read.
     async fn write(&self, orders: &Orders, etag: Option<&str>) -> Result<bool, Failed> {
         let put = self.s3.put_object().bucket(&self.bucket).key(orders_key(&self.prefix));
         let put = match etag {
@@ -208,7 +211,7 @@ impl Control {
         }
     }
 
-    /// Keeps an ended order, on request only where none is kept yet; whether it did.
+    /// Writes the record of an ended order, with `only_first` only if there is none. Returns whether it did.
     async fn keep(&self, ended: &Ended<'_>, only_first: bool) -> Result<bool, Failed> {
         let record = serde_json::to_vec(ended).map_err(|error| Failed::Work(error.to_string()))?;
         let key = ended_order_key(&self.prefix, &ended.order.id);
@@ -217,18 +220,18 @@ impl Control {
         match put.content_type("application/json").body(ByteStream::from(record)).send().await {
             Ok(_) => Ok(true),
             Err(error) if only_first && is_condition(&error) => Ok(false),
-            Err(error) => Err(failed("cannot keep an order that has ended", &error)),
+            Err(error) => Err(failed("cannot write the record of an ended order", &error)),
         }
     }
 }
 
-/// Whether a condition did not hold (412), somebody else writes at this moment (409), or the object is gone (404).
+/// Reports whether a condition failed (412), somebody else is writing (409), or the object is gone (404).
 fn is_condition<E: ProvideErrorMetadata>(error: &aws_sdk_s3::error::SdkError<E>) -> bool {
     let status = error.raw_response().map(|raw| raw.status().as_u16());
     matches!(status, Some(404 | 409 | 412)) && error.code() != Some("NoSuchBucket")
 }
 
-/// Returns the orders that have ended, by their own time until then or since they are released, and all others.
+/// Returns the orders that ended by time until then, or that are released now, and all others.
 fn sorted<'o>(
     orders: &'o [Order],
     released: Option<(&[String], &Release)>,

@@ -1,4 +1,4 @@
-//! The prefix in S3 that operators and the function share: orders, and the list of waiting letters.
+//! The control prefix in S3, which operators and the function share: orders and the list of waiting letters.
 
 mod document;
 
@@ -20,7 +20,7 @@ pub(crate) struct Control {
     s3: Client,
     bucket: String,
     prefix: String,
-    /// The time of S3 when it last answered a read.
+    /// The time of S3 at its last answer.
     time: ServerTime,
 }
 
@@ -29,7 +29,8 @@ impl Control {
         Self { s3, bucket, prefix, time: ServerTime::default() }
     }
 
-    /// Reads those objects of the list of waiting letters that were not read before. `keep` says what is kept of a line.
+    /// Reads the objects of the list of waiting letters that were not read before. `keep` returns the part of
+    /// a line to keep.
     pub(crate) async fn read_waiting<T>(
         &self,
         list: &mut WaitingList<T>,
@@ -43,7 +44,7 @@ impl Control {
     }
 }
 
-/// The error of a call to S3, in words.
+/// Returns the error of a call to S3, in words.
 fn failed<E>(what: &str, error: &aws_sdk_s3::error::SdkError<E>) -> Failed
 where
     E: aws_sdk_s3::error::ProvideErrorMetadata,

@@ -1,26 +1,26 @@
-//! The policy of a queue or a bucket, as far as the doctor understands it. What it does not understand is never a yes.
+//! The policy of a queue or a bucket, as far as the doctor understands it. Unknown conditions never count as a yes.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-/// What a policy comes to.
+/// The answer of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Yes,
     No,
-    /// It has conditions that this tool does not know.
+    /// The policy has conditions that this tool does not know.
     Unclear,
 }
 
-/// A sender of messages, by the words of conditions.
+/// A sender of messages, as conditions of policies see it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sender<'a> {
     /// The service.
     pub(crate) service: &'a str,
-    /// The resource for which it acts.
+    /// The resource on whose behalf the service acts.
     pub(crate) source: &'a str,
-    /// That resource's account.
+    /// The account of that resource.
     pub(crate) account: &'a str,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Reads a policy. What is no policy has no statement.
+    /// Reads a policy. Text that is no policy has no statements.
     pub(crate) fn of(text: &str) -> Self {
         let policy: Value = serde_json::from_str(text).unwrap_or_default();
         let statements = match &policy["Statement"] {
@@ -42,7 +42,7 @@ impl Policy {
         Self { statements }
     }
 
-    /// Whether a service may do this to a resource for another resource.
+    /// Reports whether a service may do this to a resource on behalf of another resource.
     pub(crate) fn lets(&self, sender: Sender<'_>, action: &str, resource: &str) -> Access {
         let with = |effect: &'static str| {
             let of = self.statements.iter().filter(move |statement| statement["Effect"] == effect);
@@ -56,8 +56,8 @@ impl Policy {
         }
     }
 
-    /// Whether a statement may deny something to a role: it is not about TLS, and does not leave the role out of who may not
-    /// send.
+    /// Reports whether a statement may deny something to a role: one that is not about TLS, and does not
+    /// exempt the role from a denial of sending.
     pub(crate) fn may_deny(&self, role: &str) -> bool {
         let is_tls = |statement: &Value| {
             let tls = json!({ "Bool": { "aws:SecureTransport": "false" } });
@@ -70,7 +70,7 @@ impl Policy {
         denials.into_iter().any(|statement| !is_tls(statement) && !leaves_out(statement))
     }
 
-    /// Whether a statement may allow something to a role.
+    /// Reports whether a statement may allow something to a role.
     pub(crate) fn may_allow(&self) -> bool {
         self.statements.iter().any(|statement| {
             statement["Effect"] == "Allow"
@@ -78,7 +78,7 @@ impl Policy {
         })
     }
 
-    /// The principals that every denial of sending to a queue leaves out; none where there is no such denial.
+    /// Returns the principals that every denial of sending to a queue exempts; `None` if there is no such denial.
     pub(crate) fn senders(&self, queue: &str) -> Option<Vec<String>> {
         let here = |statement: &&Value| texts(&statement["Resource"]).any(|it| is_like(it, queue));
         let denials: Vec<_> = self.statements.iter().filter(here).filter_map(left_out).collect();
@@ -92,7 +92,7 @@ impl Policy {
     }
 }
 
-/// The principals that a statement leaves out, where it denies sending to all others.
+/// Returns the principals that a statement exempts, if it denies sending to all others.
 fn left_out(statement: &Value) -> Option<Vec<String>> {
     let is_all = statement["Principal"] == "*" || statement["Principal"]["AWS"] == "*";
     let is_sending = texts(&statement["Action"]).any(|action| is_action(action, "sqs:SendMessage"));
@@ -117,7 +117,7 @@ fn or(one: Access, other: Access) -> Access {
     }
 }
 
-/// Whether a statement is about this.
+/// Reports whether a statement applies to this sender, action and resource.
 fn concerns(statement: &Value, sender: Sender<'_>, action: &str, resource: &str) -> Access {
     let has_not = ["NotPrincipal", "NotAction", "NotResource"].iter().any(|it| !statement[it].is_null());
     if has_not {
@@ -144,13 +144,13 @@ fn concerns(statement: &Value, sender: Sender<'_>, action: &str, resource: &str)
     })
 }
 
-/// Whether a condition holds.
+/// Reports whether a condition holds.
 fn holds(operator: &str, key: &str, values: &Value, sender: Sender<'_>) -> Access {
     let operator = operator.strip_suffix("IfExists").unwrap_or(operator);
     let value = match key.to_ascii_lowercase().as_str() {
         "aws:sourcearn" => sender.source,
         "aws:sourceaccount" => sender.account,
-        // SNS comes by TLS.
+        // SNS uses TLS.
         "aws:securetransport" => "true",
         _ => return Access::Unclear,
     };
@@ -174,8 +174,8 @@ fn holds(operator: &str, key: &str, values: &Value, sender: Sender<'_>) -> Acces
     }
 }
 
-/// Whether an ARN is like one of these patterns. AWS compares each of the six parts by itself, and no wildcard goes beyond a
-/// part; what a pattern of fewer parts comes to is not written.
+/// Reports whether an ARN matches one of these patterns. AWS compares each of the six parts by itself, and no wildcard
+/// extends beyond a part. The result for a pattern with fewer parts is not documented.
 /// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>
 fn is_arn_like<'a>(patterns: impl Iterator<Item = &'a str>, arn: &str) -> Access {
     let parts = |arn| <[&str; 6]>::try_from(str::splitn(arn, 6, ':').collect::<Vec<_>>()).ok();
@@ -189,7 +189,7 @@ fn is_arn_like<'a>(patterns: impl Iterator<Item = &'a str>, arn: &str) -> Access
     patterns.map(one).fold(Access::No, or)
 }
 
-/// The texts of a value that is one or a list of them.
+/// Returns the texts of a value that is a text or a list of texts.
 fn texts(value: &Value) -> impl Iterator<Item = &str> {
     let one = value.as_str().into_iter();
     one.chain(value.as_array().into_iter().flatten().filter_map(Value::as_str))
@@ -199,7 +199,7 @@ fn is_action(pattern: &str, action: &str) -> bool {
     is_like(&pattern.to_ascii_lowercase(), &action.to_ascii_lowercase())
 }
 
-/// Whether a text is like a pattern, in which `*` is any text and `?` any character.
+/// Reports whether a text matches a pattern, in which `*` is any text and `?` any character.
 fn is_like(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t, mut back) = (0, 0, None);

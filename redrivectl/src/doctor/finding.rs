@@ -1,8 +1,8 @@
-//! What the doctor finds: how bad it is, what it means, and the command that mends it.
+//! The findings of the doctor: how severe each is, what it means, and the command that fixes it.
 
 use serde::Serialize;
 
-use super::setup::Told;
+use super::setup::ReadResult;
 use crate::args::Further;
 use crate::text::{harmless, wrapped};
 
@@ -12,15 +12,15 @@ const WIDTH: usize = 110;
 /// The column at which the text of a finding begins.
 const INDENT: usize = 13;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Severity {
     /// Letters are lost, or do not get where they should.
     Error,
-    /// They may be, under circumstances that are not rare.
+    /// Letters may be lost or misdirected, under circumstances that are not rare.
     Warning,
-    /// Nobody could say: a permission is missing, or the answer lies where no call looks.
+    /// The answer is unknown: a permission is missing, or no call shows it.
     CannotTell,
     /// Good to know.
     Note,
@@ -47,22 +47,22 @@ pub(crate) struct Finding {
     pub(crate) check: &'static str,
     /// The thing that it is about.
     pub(crate) about: String,
-    /// What is so, and what it means.
+    /// The fact, and what it means.
     pub(crate) says: String,
-    /// The command that mends it, or who can.
+    /// The command that fixes it, or other advice.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mend: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 impl Finding {
-    /// The finding with these options behind its command, where that is one of the AWS CLI, or one of this tool.
+    /// Adds the connection's options to the command of the finding, if that is one of the AWS CLI or of this tool.
     pub(super) fn with(mut self, options: &str, further: &Further) -> Self {
-        self.mend = self.mend.map(|mend| match mend.strip_prefix("redrivectl ") {
-            // It calls nobody, and has no such options.
-            Some(words) if words.starts_with("plan ") => mend,
+        self.fix = self.fix.map(|fix| match fix.strip_prefix("redrivectl ") {
+            // It makes no calls, and has no such options.
+            Some(words) if words.starts_with("plan ") => fix,
             Some(words) => further.command(words),
-            None if mend.starts_with("aws ") => mend + options,
-            None => mend,
+            None if fix.starts_with("aws ") => fix + options,
+            None => fix,
         });
         self
     }
@@ -73,50 +73,51 @@ impl Finding {
 pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds a finding; an empty `mend` is none.
+    /// Adds a finding; an empty `fix` is none.
     pub(super) fn add(
         &mut self,
         severity: Severity,
         check: &'static str,
         about: &str,
         says: impl Into<String>,
-        mend: impl Into<String>,
+        fix: impl Into<String>,
     ) {
-        let mend = Some(mend.into()).filter(|mend| !mend.is_empty());
-        self.0.push(Finding { severity, check, about: about.to_owned(), says: says.into(), mend });
+        let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
+        self.0.push(Finding { severity, check, about: about.to_owned(), says: says.into(), fix });
     }
 
-    /// Returns what was told; else adds that nobody can tell `what`, and the permission that is missing.
-    pub(super) fn told<'a, T>(
+    /// Returns the value that was read. If the read failed, adds a finding that `what` is unknown, with the
+    /// missing permission.
+    pub(super) fn known<'a, T>(
         &mut self,
         check: &'static str,
         about: &str,
         what: &str,
-        told: &'a Told<T>,
+        read: &'a ReadResult<T>,
     ) -> Option<&'a T> {
-        let untold = match told {
-            Ok(told) => return Some(told),
-            Err(untold) => untold,
+        let error = match read {
+            Ok(read) => return Some(read),
+            Err(error) => error,
         };
-        let finding = format!("Nobody can say {what}: {} failed ({}).", untold.call, untold.why);
-        self.add(Severity::CannotTell, check, about, finding, untold.mend());
+        let finding = format!("Cannot tell {what}: {} failed ({}).", error.call, error.why);
+        self.add(Severity::CannotTell, check, about, finding, error.fix());
         None
     }
 
-    /// The worst first.
+    /// Returns the findings, the most severe first.
     pub(super) fn sorted(mut self) -> Vec<Finding> {
         self.0.sort_by_key(|finding| finding.severity);
         self.0
     }
 }
 
-/// A finding in some lines.
+/// Returns a finding as lines of text.
 pub(super) fn text(finding: &Finding) -> String {
-    let Finding { severity, about, says, mend, .. } = finding;
+    let Finding { severity, about, says, fix, .. } = finding;
     let head = format!("{:INDENT$}{}\n", severity.name(), harmless(about));
     let says = wrapped(&harmless(says), WIDTH - INDENT, 0);
-    // A command is one line, so that it can be copied.
-    let mend = mend.as_ref().map(|mend| format!("mend: {}", harmless(mend)));
-    let lines = says.lines().chain(mend.as_deref());
+    // A command stays on one line, so that it can be copied.
+    let fix = fix.as_ref().map(|fix| format!("fix: {}", harmless(fix)));
+    let lines = says.lines().chain(fix.as_deref());
     lines.fold(head, |text, line| format!("{text}{:INDENT$}{line}\n", ""))
 }

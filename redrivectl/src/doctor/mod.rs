@@ -1,12 +1,12 @@
-//! `redrivectl doctor`: what is wrong with a deployment, told without changing anything.
+//! `redrivectl doctor`: finds what is wrong with a deployment, without changing anything.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `read` | the calls, which make a [`setup::Setup`] of what is there |
-//! | `setup` | what was read, and what could not be |
-//! | `checks` | what is wrong with it: no calls, no clock |
+//! | `read` | the calls that read a deployment into a [`setup::Setup`] |
+//! | `setup` | the deployment as it was read, with the reads that failed |
+//! | `checks` | the checks of a `Setup`, without calls or clock |
 //! | `access` | the policies of queues and buckets |
-//! | `finding` | what is found, in words |
+//! | `finding` | the findings and their text |
 
 mod access;
 mod checks;
@@ -51,7 +51,7 @@ pub(super) async fn run(
         }
         writeln!(
             console.out,
-            "Looked at {}, {}, {}: {}.",
+            "Checked {}, {}, {}: {}.",
             setup.function.name,
             count(setup.queues.len() as u64, "dead-letter queue"),
             count(subscriptions, "subscription"),
@@ -61,7 +61,7 @@ pub(super) async fn run(
     Ok(Finished::of(number(&findings, Severity::Error)))
 }
 
-/// The options of a further command. Where no stack names the control prefix, the function's settings do.
+/// Returns the options for further commands. Without a stack the control prefix comes from the function's settings.
 fn further(setup: &Setup, console: &Console) -> args::Further {
     let further = console.stack.further();
     let control = setup.function.settings().and_then(|settings| settings.control.as_ref());
@@ -75,14 +75,14 @@ fn number(findings: &[Finding], severity: Severity) -> u64 {
     findings.iter().filter(|it| it.severity == severity).count() as u64
 }
 
-/// How many findings of each kind there are.
+/// Returns the number of findings of each severity, in words.
 fn sum(findings: &[Finding]) -> String {
     let parts = Severity::ALL.map(|severity| (severity, number(findings, severity)));
     let parts = parts.into_iter().filter(|(_, number)| *number > 0);
     let parts = parts.map(|(severity, number)| match severity {
-        Severity::CannotTell => format!("{number} that it cannot tell"),
+        Severity::CannotTell => format!("{number} cannot tell"),
         severity => count(number, severity.name()),
     });
     let parts: Vec<_> = parts.collect();
-    if parts.is_empty() { "nothing to say".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { "no findings".to_owned() } else { parts.join(", ") }
 }

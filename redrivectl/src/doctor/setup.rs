@@ -1,4 +1,4 @@
-//! The setup of a function: what is really there, as far as it could be read. The checks look at this and at nothing else.
+//! The deployment of a function, as far as it could be read. The checks look at nothing else.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use sns_redrive::failure::Failure;
 use sns_redrive::policy::Order;
 use sns_redrive::settings::{BadSettings, Settings};
 
-/// What was told, or why it was not.
-pub(crate) type Told<T> = Result<T, Untold>;
+/// The result of a read, which may fail or be denied.
+pub(crate) type ReadResult<T> = Result<T, ReadError>;
 
-/// Why something was not told.
+/// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Untold {
-    /// The call, as its permission is called.
+pub(crate) struct ReadError {
+    /// The call, by the name of its permission.
     pub(crate) call: &'static str,
     /// The code of its error.
     pub(crate) why: String,
 }
 
-impl Untold {
-    /// Whether a permission is missing.
+impl ReadError {
+    /// Reports whether a permission is missing.
     pub(crate) fn is_denied(&self) -> bool {
         Failure::of_service(Some(&self.why), None, None).is_denied()
     }
 
-    /// What mends it: the permission, where it is missing.
-    pub(crate) fn mend(&self) -> String {
+    /// Returns the advice to grant the missing permission, or nothing for other errors.
+    pub(crate) fn fix(&self) -> String {
         if self.is_denied() { format!("give yourself {}", self.call) } else { String::new() }
     }
 }
@@ -37,41 +37,41 @@ impl Untold {
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) now: Timestamp,
-    /// Why the stack that is named tells nothing of the function; none where it does, or where none is named.
-    pub(crate) stack: Told<Option<String>>,
-    /// The release of the stack, where one is named.
-    pub(crate) release: Option<Told<Release>>,
+    /// The reason why the named stack says nothing about the function; `None` if it does, or if no stack is named.
+    pub(crate) stack: ReadResult<Option<String>>,
+    /// The release of the stack, if one is named.
+    pub(crate) release: Option<ReadResult<Release>>,
     pub(crate) function: Function,
-    pub(crate) mappings: Told<Vec<Mapping>>,
+    pub(crate) mappings: ReadResult<Vec<Mapping>>,
     /// The dead-letter queues.
     pub(crate) queues: Vec<Queue>,
     pub(crate) requeue: Option<Queue>,
-    /// Queues that the stack made once and that feed no function any more; none without a stack.
-    pub(crate) left_behind: Option<Told<Vec<Queue>>>,
-    /// Queues for dead letters of the same topics that feed no function, as those that were taken off `queues.yaml`.
-    pub(crate) undrained: Told<Vec<Queue>>,
-    /// Subscriptions that name one of the queues or the requeue, whose topic has one that names one of the queues, or that
-    /// deliver into one of all these.
-    pub(crate) subscriptions: Told<Subscriptions>,
-    /// None where it is no bucket.
+    /// Queues that the stack created and that no longer feed a function; `None` without a stack.
+    pub(crate) left_behind: Option<ReadResult<Vec<Queue>>>,
+    /// Queues for dead letters of the same topics that feed no function, such as those taken off `queues.yaml`.
+    pub(crate) undrained: ReadResult<Vec<Queue>>,
+    /// Subscriptions that name one of the queues or the requeue, whose topic has one that names one of the
+    /// queues, or that deliver into one of all these.
+    pub(crate) subscriptions: ReadResult<Subscriptions>,
+    /// The bucket of the archive; `None` if the archive is a queue or unknown.
     pub(crate) archive: Option<Bucket>,
-    /// The bucket of the control prefix, which may be that of the archive; none where there is no such prefix.
+    /// The bucket of the control prefix, which may be that of the archive; `None` without such a prefix.
     pub(crate) control: Option<Bucket>,
-    /// What came of the test of conditional writes below the control prefix, where it was asked for.
-    pub(crate) conditional: Option<Told<bool>>,
-    /// None where there are none, by the settings.
-    pub(crate) orders: Option<Told<Vec<Order>>>,
-    pub(crate) waiting: Option<Told<Vec<Waiting>>>,
-    /// What the function's role must be allowed.
-    pub(crate) grants: Told<Vec<Grant>>,
+    /// The result of the test of conditional writes below the control prefix, if it was asked for.
+    pub(crate) conditional: Option<ReadResult<bool>>,
+    /// The orders; `None` if the settings switch orders off.
+    pub(crate) orders: Option<ReadResult<Vec<Order>>>,
+    pub(crate) waiting: Option<ReadResult<Vec<Waiting>>>,
+    /// The permissions that the function's role needs.
+    pub(crate) grants: ReadResult<Vec<Grant>>,
 }
 
-/// What a stack tells of its release.
+/// The release of a stack.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Release {
     /// The version of its template.
     pub(crate) template: Option<String>,
-    /// The folder of its code, where that is not the one that its template names.
+    /// The folder of its code, if that is not the one that its template names.
     pub(crate) code_prefix: Option<String>,
 }
 
@@ -83,23 +83,23 @@ pub(crate) struct Function {
     pub(crate) timeout: u64,
     /// Megabytes.
     pub(crate) memory: u64,
-    /// `Active`, unless something is wrong with it.
+    /// `Active`, unless something is wrong.
     pub(crate) state: String,
     pub(crate) last_update: String,
     pub(crate) logs_json: bool,
     pub(crate) log_level: Option<String>,
     /// The settings, by its environment.
-    pub(crate) settings: Told<Result<Settings, BadSettings>>,
-    /// Whether its policy lies in a file of its package, where nobody sees it.
+    pub(crate) settings: ReadResult<Result<Settings, BadSettings>>,
+    /// True if its policy is a file of its package, which no call shows.
     pub(crate) has_policy_file: bool,
     /// `Allow` or `Terminate`.
-    pub(crate) recursion: Told<String>,
+    pub(crate) recursion: ReadResult<String>,
     /// Reserved concurrency.
-    pub(crate) reserved: Told<Option<i32>>,
+    pub(crate) reserved: ReadResult<Option<i32>>,
 }
 
 impl Function {
-    /// The settings, where they are known and good.
+    /// Returns the settings, if they are known and valid.
     pub(crate) fn settings(&self) -> Option<&Settings> {
         self.settings.as_ref().ok()?.as_ref().ok()
     }
@@ -113,9 +113,9 @@ pub(crate) struct Mapping {
     pub(crate) batch: i32,
     /// Seconds.
     pub(crate) window: i32,
-    /// Whether single letters of a batch are reported.
+    /// True with `ReportBatchItemFailures`.
     pub(crate) is_partial: bool,
-    pub(crate) filters: Told<usize>,
+    pub(crate) filters: ReadResult<usize>,
     pub(crate) concurrency: Option<i32>,
     pub(crate) is_provisioned: bool,
 }
@@ -123,13 +123,13 @@ pub(crate) struct Mapping {
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     pub(crate) arn: Arn,
-    pub(crate) attributes: Told<BTreeMap<String, String>>,
+    pub(crate) attributes: ReadResult<BTreeMap<String, String>>,
     /// Asked of the requeue only.
-    pub(crate) tags: Option<Told<BTreeMap<String, String>>>,
+    pub(crate) tags: Option<ReadResult<BTreeMap<String, String>>>,
 }
 
 impl Queue {
-    /// An attribute; none where it is not there or nobody could read them.
+    /// Returns an attribute; `None` if the queue has no such attribute, or the attributes could not be read.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.as_ref().ok()?.get(name).map(String::as_str)
     }
@@ -138,7 +138,7 @@ impl Queue {
         self.attribute(name)?.parse().ok()
     }
 
-    /// About how many letters lie in it, visible, hidden or delayed.
+    /// Returns the approximate number of letters in the queue, visible, hidden or delayed.
     pub(crate) fn letters(&self) -> u64 {
         let counts = ["", "NotVisible", "Delayed"].map(|of| format!("ApproximateNumberOfMessages{of}"));
         counts.iter().filter_map(|count| self.number(count)).sum()
@@ -148,12 +148,12 @@ impl Queue {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Subscriptions {
     pub(crate) all: Vec<Subscription>,
-    /// Subscriptions of the account that could not be asked, by the code of the error.
+    /// The number of subscriptions that could not be read, by the code of the error.
     pub(crate) unread: BTreeMap<String, u64>,
-    /// Subscriptions that are not confirmed.
+    /// The number of unconfirmed subscriptions.
     pub(crate) pending: u64,
-    /// Subscriptions of these topics that belong to other accounts, or why nobody knows; by topic.
-    pub(crate) foreign: BTreeMap<String, Told<u64>>,
+    /// The number of subscriptions of other accounts, by topic.
+    pub(crate) foreign: BTreeMap<String, ReadResult<u64>>,
 }
 
 #[derive(Debug, Clone)]
@@ -164,22 +164,22 @@ pub(crate) struct Subscription {
     pub(crate) endpoint: String,
     pub(crate) dead_letters: Option<String>,
     pub(crate) is_raw: bool,
-    /// The filter policy, where it looks at attributes.
+    /// The filter policy, if it filters by attributes.
     pub(crate) filter: Option<String>,
 }
 
 impl Subscription {
-    /// Whether it names this queue for its dead letters.
+    /// Reports whether it names this queue for its dead letters.
     pub(crate) fn names(&self, queue: &Queue) -> bool {
         self.dead_letters.as_deref() == Some(queue.arn.as_str())
     }
 
-    /// The queue that it names for its dead letters.
+    /// Returns the queue that it names for its dead letters.
     pub(crate) fn queue(&self) -> Option<Arn> {
         self.dead_letters.as_ref()?.parse().ok()
     }
 
-    /// Whether it names one of these queues for its dead letters.
+    /// Reports whether it names one of these queues for its dead letters.
     pub(crate) fn names_any(&self, queues: &[Queue]) -> bool {
         queues.iter().any(|queue| self.names(queue))
     }
@@ -191,18 +191,18 @@ pub(crate) struct Bucket {
     pub(crate) name: String,
     pub(crate) prefix: String,
     /// The default encryption.
-    pub(crate) encryption: Told<Option<Encryption>>,
-    pub(crate) is_versioned: Told<bool>,
-    /// Whether it blocks public access itself. The account may do so for all its buckets.
-    pub(crate) is_private: Told<bool>,
-    pub(crate) lifecycle: Told<Vec<LifecycleRule>>,
+    pub(crate) encryption: ReadResult<Option<Encryption>>,
+    pub(crate) is_versioned: ReadResult<bool>,
+    /// True if the bucket itself blocks public access. The account may do so for all its buckets.
+    pub(crate) is_private: ReadResult<bool>,
+    pub(crate) lifecycle: ReadResult<Vec<LifecycleRule>>,
 }
 
-/// How a bucket encrypts what comes without a wish of its own.
+/// The default encryption of a bucket.
 #[derive(Debug, Clone)]
 pub(crate) struct Encryption {
     pub(crate) algorithm: String,
-    /// The key, where one was chosen.
+    /// The key, if one was chosen.
     pub(crate) key: Option<String>,
 }
 
@@ -211,17 +211,17 @@ pub(crate) struct Encryption {
 pub(crate) struct LifecycleRule {
     pub(crate) id: String,
     pub(crate) prefix: String,
-    /// Whether it looks at more than the key.
+    /// True if the rule has further conditions, such as size or tags.
     pub(crate) is_narrower: bool,
     pub(crate) effect: Effect,
 }
 
-/// What becomes of the objects.
+/// The effect of a lifecycle rule on objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// They end after so many days; none where it is at a date.
+    /// Objects expire after this many days; `None` if they expire at a date.
     Ends(Option<i32>),
-    /// They go to this storage class, out of which nobody reads them before they are restored.
+    /// Objects move to this storage class, from which they cannot be read before they are restored.
     Freezes(String),
 }
 
@@ -233,28 +233,28 @@ pub(crate) struct Waiting {
     pub(crate) since: Timestamp,
 }
 
-/// A thing that the function's role must be allowed.
+/// A permission that the function's role needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Grant {
     pub(crate) action: &'static str,
     pub(crate) resource: String,
-    /// What does not work without it.
+    /// The purpose, as in "to archive letters".
     pub(crate) for_what: String,
-    pub(crate) decision: Told<Decision>,
-    /// The resource's own policy, where it has one and it decides too.
-    pub(crate) own_policy: Option<Told<Option<String>>>,
-    /// Whether it is of another account.
+    pub(crate) decision: ReadResult<Decision>,
+    /// The resource's own policy, if it has one that also decides.
+    pub(crate) own_policy: Option<ReadResult<Option<String>>>,
+    /// True if the resource belongs to another account.
     pub(crate) is_foreign: bool,
 }
 
-/// What IAM's simulation says.
+/// The result of IAM's simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
     Allowed,
-    /// Nothing allows it.
+    /// Allowed by no policy.
     NotAllowed,
-    /// Something denies it.
+    /// A policy denies it.
     Denied,
-    /// It depends on something that only the real call has, or that is not asked: in words.
+    /// The result depends on something that only the real call has, or that is not asked; says what.
     Unclear(String),
 }

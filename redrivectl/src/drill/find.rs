@@ -1,4 +1,4 @@
-//! Finds what earlier drills have left, by names and tags alone.
+//! Finds what earlier drills have left, by names and tags only.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use crate::console::Failed;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
 
-/// A drill of which something is left.
+/// A drill that has left something.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The dead-letter queue that it used.
     pub(super) dead_letters: Arn,
-    /// Whether letters of it may be on their way.
+    /// True if letters of it may be on their way.
     pub(super) has_letters: bool,
 }
 
-/// Returns the drills of a stack of which a topic or a queue is there, with their tags, by their ids.
+/// Returns the drills of a stack that have left a topic or a queue, by their ids.
 pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeMap<String, Found>, Failed> {
     let mut drills = BTreeMap::new();
     let mut token = None;
@@ -52,14 +52,14 @@ pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeMap<Stri
             Err(error) => return Err(failed("sqs:ListQueueTags", &error)),
         };
         if let Some(dead_letters) = dead_letters(stack, |key| tags.get(key).cloned()) {
-            // Without its topic nobody knows.
+            // Without its topic this is unknown.
             drills.entry(id).or_insert(Found { dead_letters, has_letters: true });
         }
     }
     Ok(drills)
 }
 
-/// The dead-letter queue that the tags of a drill of this stack name.
+/// Returns the dead-letter queue that the tags of a drill of this stack name.
 fn dead_letters(stack: &str, value: impl Fn(&'static str) -> Option<String>) -> Option<Arn> {
     let is_ours = value(TAG).is_some_and(|of| of == stack);
     let queue = value(QUEUE_TAG).filter(|_| is_ours)?;

@@ -1,4 +1,4 @@
-//! What the function's log says about a letter.
+//! The lines of the function's log about a letter.
 
 use aws_sdk_cloudwatchlogs::types::FilteredLogEvent;
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +8,7 @@ use super::scene::failed;
 use crate::console::Failed;
 use sns_redrive::clock::Clock;
 
-/// How far this machine's clock may be ahead of the one that stamps log lines.
+/// The most that this machine's clock may be ahead of the timestamps of log lines.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(5);
 
 /// The function's log group.
@@ -28,7 +28,7 @@ impl Log {
             let page = call.set_next_token(token).send().await;
             let page = page.map_err(|error| failed("logs:FilterLogEvents", &error))?;
             let found = page.events().iter().filter_map(FilteredLogEvent::message);
-            // Not every cloud goes by the filter.
+            // Not every cloud applies the filter.
             lines.extend(found.filter(|line| line.contains(id)).map(str::to_owned));
             token = page.next_token().map(str::to_owned);
             if token.is_none() {
@@ -37,12 +37,12 @@ impl Log {
         }
     }
 
-    /// Returns the moment from which on a line may be about what happens from now on.
+    /// Returns the earliest timestamp of a line about events from now on.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now().saturating_sub(CLOCKS_DIFFER).unwrap_or(Timestamp::MIN)
     }
 
-    /// Returns the first attempt that failed for a letter of SNS's message, in words; none where the log has none yet.
+    /// Returns the first failed attempt for a letter of SNS's message, in words, if the log has one yet.
     ///
     /// # Errors
     ///
@@ -57,12 +57,12 @@ impl Log {
     }
 }
 
-/// What a line says of a failed attempt, where it does.
+/// Returns the failed attempt of a line, if it has one.
 fn said(line: &str) -> Result<Option<String>, Failed> {
     let Ok(line) = serde_json::from_str::<Value>(line) else {
         // LogFormat=Text.
         let fails = line.contains("deferred") && line.contains("error.code");
-        return Ok(fails.then(|| "a line of the log tells of a failed attempt".to_owned()));
+        return Ok(fails.then(|| "the log shows a failed attempt".to_owned()));
     };
     let text = |name: &str| line[name].as_str().unwrap_or("?");
     match (line["outcome"].as_str(), line["error.code"].as_str(), line["retry.number"].as_u64()) {
@@ -71,7 +71,7 @@ fn said(line: &str) -> Result<Option<String>, Failed> {
             Ok(Some(format!("retry {number} of {of} ({phase}) failed: {code}; the next is due {due}")))
         }
         (Some("archived"), _, _) => Err(Failed::Work(format!(
-            "the function archived the letter, by the rule {}: {} {}",
+            "the function archived the letter by the rule {}: {} {}",
             text("rule"),
             text("reason"),
             line["detail"].as_str().unwrap_or_default()
@@ -91,7 +91,7 @@ mod tests {
         let words =
             "retry 1 of 12 (immediate) failed: QueueDoesNotExist; the next is due 2026-11-01T12:01:00Z";
         assert_eq!(said(line).unwrap().as_deref(), Some(words));
-        // A letter that waits for its first moment has failed nowhere yet.
+        // A letter that waits for its first attempt has not failed yet.
         assert_eq!(said(r#"{"outcome":"deferred","retry.number":1}"#).unwrap(), None);
         assert_eq!(said(r#"{"outcome":"delivered","retry.number":1}"#).unwrap(), None);
         assert!(said("INFO letter outcome=\"deferred\" error.code=\"x\"").unwrap().is_some());

@@ -1,15 +1,15 @@
-//! `redrivectl drill`: the whole way of a letter in the operator's own account.
+//! `redrivectl drill`: tests a deployment in the operator's own account with real letters.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `names` | the names of what a drill makes |
-//! | `plan` | what it is going to do, and what that costs |
-//! | `scene` | the topic, the queues, the subscriptions: the calls |
+//! | `names` | the names of a drill's resources |
+//! | `plan` | the text shown before the drill, with effects and costs |
+//! | `scene` | the calls for the topic, the queues and the subscriptions |
 //! | `story` | the steps, one after the other |
 //! | `log` | the function's log |
-//! | `find` | what earlier drills have left |
-//! | `sweep` | what takes everything away again |
-//! | `report` | what was planned and what was seen |
+//! | `find` | the leftovers of earlier drills |
+//! | `sweep` | the removal of all resources |
+//! | `report` | the planned and the observed steps |
 
 mod find;
 mod log;
@@ -49,13 +49,13 @@ const PARAMETER: &str = "Drill";
 /// The words of `CloudFormation` about a stack that was deleted.
 const NO_STACK: &str = "does not exist";
 
-/// The stack as a drill knows it.
+/// The stack of a drill.
 struct Stage {
     stack: String,
     dead_letters: Arn,
     has_requeue: bool,
     log_group: String,
-    /// The redrive policy that the stack gives the function; none is the built-in one.
+    /// The redrive policy that the stack gives the function; `None` is the built-in one.
     policy: Option<String>,
     clients: Clients,
     logs: aws_sdk_cloudwatchlogs::Client,
@@ -68,7 +68,7 @@ pub(super) async fn run(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let Some(stack) = console.stack.name().map(str::to_owned) else {
-        return Err(bad("which stack? Give --stack NAME (or REDRIVE_STACK)".to_owned()));
+        return Err(bad("no stack is named: give --stack NAME (or REDRIVE_STACK)".to_owned()));
     };
     let tool = Tool::new(carry_out, &args.connection, console);
     if args.clean {
@@ -83,35 +83,38 @@ fn bad(problem: String) -> Failed {
     Failed::Input(vec![problem])
 }
 
-/// Reads the stack, and refuses one where a drill is not permitted or would come to nothing.
+/// Reads the stack, and refuses one that does not permit drills or where a drill cannot work.
 async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
     let output = |name: &str| {
         let missing =
-            || bad(format!("the stack {stack} has no output {name}, as those of template.yaml have"));
+            || bad(format!("the stack {stack} has no output {name}, so it is not a stack of template.yaml"));
         console.stack.output(name)?.ok_or_else(missing)
     };
     if console.stack.parameter(PARAMETER)?.as_deref() != Some("true") {
         return Err(bad(format!(
-            "the stack {stack} permits no drills: deploy it with the parameter {PARAMETER}=true, and the others as they are. It \
-             lets the function send to queues whose names begin with {0}, and SNS write to the dead-letter queue for topics \
-             whose names do",
+            "the stack {stack} permits no drills: deploy it with the parameter {PARAMETER}=true, and the other \
+             parameters unchanged. The function may then send to queues whose names begin with {0}, and SNS may \
+             write to the dead-letter queue for topics with such names",
             names::prefix(&stack)
         )));
     }
     if let Some(idle) = idle(&console.stack)? {
-        return Err(bad(format!("the function of the stack {stack} {idle}, and the others as they are")));
+        return Err(bad(format!(
+            "the function of the stack {stack} {idle}, and the other parameters unchanged"
+        )));
     }
     let queue = output("DeadLetterQueueArn")?;
     let dead_letters = queue.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
     let dead_letters = dead_letters.ok_or_else(|| bad(format!("{queue} is not the ARN of a queue")))?;
     if dead_letters.is_fifo() {
         return Err(bad(format!(
-            "{queue} is a FIFO queue: a drill's topic is a standard one, which cannot write there"
+            "{queue} is a FIFO queue, but the drill needs a standard one: its topic is standard, and cannot write to \
+             a FIFO queue"
         )));
     }
     if console.stack.output("ControlLocation")?.is_none() {
         return Err(bad(format!(
-            "the stack {stack} hears no orders, which a drill gives: deploy it with Orders=on"
+            "the stack {stack} has Orders=off, but a drill gives orders: deploy it with Orders=on"
         )));
     }
     place::archive(&args::Place { archive: None }, console)?;
@@ -123,19 +126,22 @@ async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<S
     Ok(Stage { stack, dead_letters, has_requeue, log_group, policy, clients, logs })
 }
 
-/// Says why the function does nothing with letters, and what to deploy; none where it works.
+/// Returns why the function does nothing with letters, and what to deploy; `None` if it works.
 fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
     let is = |parameter, value| Ok::<_, Failed>(stack.parameter(parameter)?.as_deref() == Some(value));
     Ok(if is("RedriveMode", "observe")? {
-        Some("only observes: deploy it with the parameter RedriveMode=active")
+        Some("is in observe mode: deploy it with the parameter RedriveMode=active")
     } else if is("EventSourceMappings", "disabled")? {
-        Some("gets no letters: deploy it with the parameter EventSourceMappings=enabled")
+        Some(
+            "gets no letters because its event source mappings are disabled: deploy it with the parameter \
+              EventSourceMappings=enabled",
+        )
     } else {
         None
     })
 }
 
-/// Whether the function of a stack that may be another than at the drill can be told to archive letters.
+/// Reports whether the function of a stack, which may have changed since the drill, obeys an order to archive letters.
 fn hearing(stack: &Stack) -> Result<Hearing, Failed> {
     let control = match stack.output("ControlLocation") {
         Err(Failed::Work(why)) if why.contains(NO_STACK) => {
@@ -144,13 +150,13 @@ fn hearing(stack: &Stack) -> Result<Hearing, Failed> {
         said => said?,
     };
     if control.is_none() {
-        return Ok(Hearing::Deaf("the function hears no orders (Orders=off)".to_owned()));
+        return Ok(Hearing::Deaf("the function obeys no orders (Orders=off)".to_owned()));
     }
-    let then = |idle| Hearing::Idle(format!("the function {idle}, and clean again"));
+    let then = |idle| Hearing::Idle(format!("the function {idle}, then run drill --clean again"));
     Ok(idle(stack)?.map_or(Hearing::Hears, then))
 }
 
-/// The things of a drill, by the names that they have or will have.
+/// Returns the resources of a drill by their names, whether they exist yet or not.
 fn scene(stack: &str, id: &str, dead_letters: &Arn, clients: &Clients) -> Result<Scene, Failed> {
     Ok(Scene {
         names: Names::new(stack, id, dead_letters).map_err(bad)?,
@@ -161,7 +167,7 @@ fn scene(stack: &str, id: &str, dead_letters: &Arn, clients: &Clients) -> Result
     })
 }
 
-/// Prepares what takes the things of a drill away.
+/// Prepares the removal of a drill's resources.
 fn sweep<'s>(
     scene: &'s Scene,
     s3: &aws_sdk_s3::Client,
@@ -178,7 +184,7 @@ fn sweep<'s>(
     });
     let said = |why: Failed| why.to_string();
     let (archive, control) = (archive.map_err(said), control.map_err(said));
-    // Whoever interrupts again ends the process.
+    // A second interrupt ends the process.
     let tool = tool.stopped_by(&Arc::default());
     Sweep { scene, tool, s3: s3.clone(), archive, control, hearing }
 }
@@ -193,9 +199,9 @@ async fn drill(
     let scene = scene(&stage.stack, &new_id(), &stage.dead_letters, &stage.clients)?;
     if scene.lets_in().await? == Access::No {
         return Err(Failed::Input(vec![format!(
-            "the policy of {0} does not let SNS in for a drill's topic. Add to it: {{\"Effect\": \"Allow\", \"Principal\": \
-             {{\"Service\": \"sns.amazonaws.com\"}}, \"Action\": \"sqs:SendMessage\", \"Resource\": \"{0}\", \"Condition\": \
-             {{\"ArnLike\": {{\"aws:SourceArn\": \"{1}\"}}}}}}",
+            "the policy of {0} does not let SNS write for a drill's topic. Add this statement: {{\"Effect\": \
+             \"Allow\", \"Principal\": {{\"Service\": \"sns.amazonaws.com\"}}, \"Action\": \"sqs:SendMessage\", \
+             \"Resource\": \"{0}\", \"Condition\": {{\"ArnLike\": {{\"aws:SourceArn\": \"{1}\"}}}}}}",
             stage.dead_letters,
             scene.names.topic_arn().replace(&scene.names.id, "*")
         )]));
@@ -216,7 +222,7 @@ async fn drill(
     let mut story = Story::new(&scene, &tool, &log, args, stage.has_requeue, &stop);
     let told = story.tell(&mut report).await;
     let halt = told.err();
-    // Nothing that is said from here on keeps the sweep: the reader may be gone, as tee is after Ctrl-C.
+    // Failed writes from here on do not prevent the removal: the reader may be gone, as tee is after Ctrl-C.
     let _ = match &halt {
         None => Ok(()),
         Some(Halt::Interrupted) => report.end(false, "interrupted"),
@@ -225,7 +231,7 @@ async fn drill(
     let on_the_way = story.on_the_way;
     let swept = if args.keep {
         if on_the_way == 0 {
-            // Without this --clean waits for letters that do not come.
+            // Without this --clean would wait for letters that do not arrive.
             let _ = scene.note_letters(SETTLED).await;
         }
         Swept::default()
@@ -253,22 +259,22 @@ async fn drill(
     }
 }
 
-/// How a drill ended, in words.
+/// Returns the text on how a drill ended.
 fn ending(scene: &Scene, is_whole: bool, swept: &Swept, args: &args::Drill) -> String {
-    let said = if is_whole { "everything was seen as planned" } else { "not everything was seen as planned" };
+    let said = if is_whole { "all steps went as planned" } else { "not all steps went as planned" };
     let left = match (args.keep, swept.left.is_empty()) {
-        (true, _) => "what it made is left",
-        (false, true) => "nothing is left of it",
-        (false, false) => "something is left of it",
+        (true, _) => "its resources are kept",
+        (false, true) => "all of its resources are removed",
+        (false, false) => "some of its resources are left",
     };
     let mut lines = vec![format!("\nDrill {}: {said}; {left}.", scene.names.id)];
     if args.keep || !swept.left.is_empty() {
-        lines.push(format!("To take it away: redrivectl drill --clean --stack {}", harmless(&scene.stack)));
+        lines.push(format!("To remove them: redrivectl drill --clean --stack {}", harmless(&scene.stack)));
     }
     lines.join("\n")
 }
 
-/// Writes how it ended; where the reader of the results is gone, and something is left, to who reads the problems.
+/// Prints how it ended. If the reader of the results is gone and something is left, prints it as a problem.
 fn tell(said: &str, swept: &Swept, console: &mut Console) -> std::io::Result<()> {
     let written = writeln!(console.out, "{said}").and_then(|()| console.out.flush());
     if written.is_err() && !swept.left.is_empty() {
@@ -280,7 +286,7 @@ fn tell(said: &str, swept: &Swept, console: &mut Console) -> std::io::Result<()>
     written
 }
 
-/// Takes away what earlier drills have left, by their names and tags: the stack may be another by now, or gone.
+/// Removes what earlier drills have left, by names and tags: the stack may have changed since, or be gone.
 async fn clean(
     stack: &str,
     args: &args::Drill,
@@ -301,12 +307,12 @@ async fn clean(
         return Ok(Finished::Whole);
     }
     let plan = format!(
-        "Takes away what these drills of the stack {} have left, their records in the archive and their orders too: {}. A drill \
-         that runs now is among them.\n",
+        "Removes what these drills of the stack {} have left, with their records in the archive and their orders: {}. This \
+         includes a drill that is running now.\n",
         harmless(stack),
         ids.join(", ")
     );
-    ask(&plan, "Take it away?", args, as_json, console)?;
+    ask(&plan, "Remove it?", args, as_json, console)?;
     let mut left = Vec::new();
     for (id, Found { dead_letters, has_letters }) in &found {
         let scene = scene(stack, id, dead_letters, &clients)?;
@@ -325,7 +331,7 @@ async fn clean(
     Ok(finished)
 }
 
-/// Shows what is going to be done, and asks whether to go on, unless the command line has answered already.
+/// Shows the plan, and asks whether to continue, unless `--yes` is given.
 fn ask(
     plan: &str,
     question: &str,
@@ -336,7 +342,7 @@ fn ask(
     let refused = |why: &str| Err(Failed::Input(vec![why.to_owned()]));
     if !as_json {
         let shown = writeln!(console.out, "{plan}").and_then(|()| console.out.flush());
-        // What is to be taken away goes, whoever reads of it. Nothing is made that nobody reads of.
+        // A removal goes on even if its plan cannot be shown. A new drill does not.
         if let (Err(error), false) = (shown, args.clean && args.yes) {
             return Err(Failed::Work(format!("cannot show the plan: {error}; nothing was done")));
         }
@@ -347,7 +353,7 @@ fn ask(
         return Ok(());
     }
     if !console.answers {
-        return refused("there is no terminal to ask at: give --yes to go on without a question");
+        return refused("there is no terminal for a question: give --yes to continue without one");
     }
     if console.confirms(question)? { Ok(()) } else { refused("not confirmed: nothing was done") }
 }

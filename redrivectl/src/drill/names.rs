@@ -1,17 +1,17 @@
-//! The names of what a drill makes. None of them is outside of `<stack>-drill-`, for which alone the template grants anything.
+//! The names of a drill's resources. All begin with `<stack>-drill-`, the only prefix that the template permits.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use sns_redrive::arn::Arn;
 
-/// The tag of everything that a drill makes; its value is the stack's name.
+/// The tag of all resources of a drill; its value is the stack's name.
 pub(super) const TAG: &str = "sns-redrive-drill";
 
 /// The tag with the ARN of the dead-letter queue that a drill uses.
 pub(super) const QUEUE_TAG: &str = "sns-redrive-drill-queue";
 
-/// The tag of the topic that says what has become of the letters, with its two values. A topic without it has had no message.
+/// The tag of the topic with the state of the letters, and its two values. A topic without it had no message.
 pub(super) const LETTERS: &str = "sns-redrive-drill-letters";
 pub(super) const ON_THE_WAY: &str = "on-the-way";
 pub(super) const SETTLED: &str = "settled";
@@ -38,7 +38,7 @@ pub(super) fn prefix(stack: &str) -> String {
     format!("{stack}-drill-")
 }
 
-/// Returns the id of the drill that a name belongs to; none where it is no drill's of this stack.
+/// Returns the id of the drill of this stack that a name belongs to, if any.
 pub(super) fn id_in(stack: &str, name: &str) -> Option<String> {
     let rest = name.strip_prefix(&prefix(stack))?;
     let (id, part) = rest.split_at_checked(DIGITS)?;
@@ -48,17 +48,17 @@ pub(super) fn id_in(stack: &str, name: &str) -> Option<String> {
 
 /// Returns a new id.
 pub(super) fn new_id() -> String {
-    // The keys of a hasher are the one source of randomness in the standard library.
+    // The keys of a hasher are the only source of randomness in the standard library.
     let random = RandomState::new().build_hasher().finish() & 0xffff_ffff;
     format!("{random:0DIGITS$x}")
 }
 
 impl Names {
-    /// The names of a drill, in the account and region of the dead-letter queue.
+    /// Returns the names of a drill, in the account and region of the dead-letter queue.
     ///
     /// # Errors
     ///
-    /// The stack's name leaves no room in the name of a queue.
+    /// The stack's name is too long for names of queues.
     pub(super) fn new(stack: &str, id: &str, queue: &Arn) -> Result<Self, String> {
         let part = |number| queue.as_str().split(':').nth(number).unwrap_or_default().to_owned();
         let names = Self {
@@ -72,7 +72,8 @@ impl Names {
         if longest > MAX_NAME {
             let most = stack.len().saturating_sub(longest - MAX_NAME);
             return Err(format!(
-                "the name of the stack is too long for a drill, whose queues have it in theirs: {most} characters at most"
+                "the name of the stack is too long for a drill, whose queues begin with it: it may have {most} \
+                 characters at most"
             ));
         }
         Ok(names)
@@ -82,12 +83,12 @@ impl Names {
         format!("{}{}", self.prefix, self.id)
     }
 
-    /// The name of the queue that is deleted and made again.
+    /// Returns the name of the queue that is deleted and created again.
     pub(super) fn broken(&self) -> String {
         format!("{}-broken", self.topic())
     }
 
-    /// The name of the queue that is well all the time.
+    /// Returns the name of the queue that works all the time.
     pub(super) fn healthy(&self) -> String {
         format!("{}-healthy", self.topic())
     }

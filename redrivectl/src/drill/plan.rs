@@ -1,4 +1,4 @@
-//! What a drill is going to do, make and cost, before it begins.
+//! The plan of a drill, shown before it begins: effects, duration and cost.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use sns_redrive::endpoint::Endpoint;
 use sns_redrive::letter::SqsMessage;
 use sns_redrive::policy::{Action, Policy, TargetSpec};
 
-/// The time that the orders take to be heard, and the function to retry, in seconds, about.
+/// The approximate time in seconds until the function obeys the orders and retries.
 const BESIDES: u64 = 120;
 
-/// The plan in words.
+/// Returns the plan in words.
 pub(super) fn text(
     names: &Names,
     stack: &str,
@@ -30,40 +30,43 @@ pub(super) fn text(
 ) -> String {
     let Names { id, .. } = names;
     let (topic, broken, healthy) = (names.topic(), names.broken(), names.healthy());
-    let replay =
-        if replays { ", and replays the other" } else { "; replays nothing, since the stack has no requeue" };
+    let replay = if replays {
+        ", and replays the other"
+    } else {
+        "; replays nothing, because the stack has no requeue"
+    };
     let takes = u64::from(args.settle) + u64::from(args.watch) + BESIDES;
     let after = if args.keep {
-        format!("leaves everything; redrivectl drill --clean --stack {stack} takes it away")
+        format!("keeps everything; redrivectl drill --clean --stack {stack} removes it")
     } else {
-        "takes all of it away, also after Ctrl-C: its records in the archive and its orders too".to_owned()
+        "removes everything, also after Ctrl-C, with its records in the archive and its orders".to_owned()
     };
     let mut lines = vec![
-        ("makes", format!("the topic {topic}, the queues {broken} and {healthy}, a subscription of each; their dead letters go to {queue}")),
+        ("creates", format!("the topic {topic}, the queues {broken} and {healthy}, and a subscription for each with the dead-letter queue {queue}")),
         ("does", format!(
-            "deletes {broken}, publishes two messages, sees the function retry one and archive the other, makes the queue \
-             again, sees the one arrive{replay}"
+            "deletes {broken}, publishes two messages, waits until the function retries one and archives the other, creates \
+             the queue again, waits until the first message arrives{replay}"
         )),
-        ("orders", "archive, and retry twice, of this topic alone, for half an hour. The rest is your own policy's: with the \
-                    built-in one the first retry is made at once, the second a minute later".to_owned()),
+        ("orders", "one archive and two retry orders for this topic only, for half an hour. Your own policy decides the rest: \
+                    with the built-in one the first retry is made at once, the second a minute later".to_owned()),
         ("takes", format!("about {}", brief(takes))),
         ("costs", "less than 0.01 USD: some hundred requests to SQS, SNS and S3".to_owned()),
-        ("alarms", "DeadLettersArriveAlarm, LettersArriveAlarm and ActionRequiredAlarm go off, as far as the stack has them; a \
-                    notice of the archived letter goes out where it has a topic for that".to_owned()),
+        ("alarms", "DeadLettersArriveAlarm, LettersArriveAlarm and ActionRequiredAlarm go off, if the stack has them; with \
+                    NoticeTopicArn a notice of the archived letter is sent".to_owned()),
         ("ends", after),
     ];
     if let Some(rule) = refused_by {
         let refuses = format!(
-            "the allowTargets of the rule {rule} leave out {broken}: the function archives letters as refused instead of \
-             retrying them, and the drill fails. Let a rule without allowTargets match topics named {stack}-drill-"
+            "the allowTargets of the rule {rule} do not permit {broken}: the function archives the letters as refused instead of \
+             retrying them, and the drill fails. Add a rule without allowTargets that matches topics named {stack}-drill-*"
         );
         lines.push(("policy", refuses));
     }
     format!("Drill {id} of the stack {stack}.\n{}", rows(&lines))
 }
 
-/// Returns the name of the rule whose `allowTargets` keep the drill's letters from its queue; none where they may go there, or
-/// nobody can tell.
+/// Returns the name of the rule whose `allowTargets` refuse the drill's queue; `None` if they permit it, or
+/// if it is unknown.
 pub(super) fn refused_by(policy: &str, names: &Names, dead_letters: &Arn, now: Timestamp) -> Option<String> {
     let policy = Policy::parse(policy).ok()?;
     let endpoint = Endpoint::Queue(names.queue_arn(&names.broken()).parse().ok()?);
@@ -77,7 +80,7 @@ pub(super) fn refused_by(policy: &str, names: &Names, dead_letters: &Arn, now: T
     })
 }
 
-/// A letter as the drill will have it in the queue.
+/// Returns a letter as the drill will have it in the queue.
 fn dead_letter(kind: &str, names: &Names, dead_letters: &Arn, now: Timestamp) -> SqsMessage {
     let topic = names.topic_arn();
     let subscription = format!("{topic}:00000000-0000-0000-0000-000000000000");
@@ -124,7 +127,7 @@ mod tests {
                 { "name": "others", "match": { "origin": ["sns"] }, "allowTargets": another },
             ] })
         };
-        // What a rule leaves out comes from the default.
+        // A rule takes missing settings from the default.
         let of_drill =
             json!({ "topicArn": [{ "prefix": "arn:aws:sns:eu-central-1:123456789012:orders-drill-" }] });
         assert_eq!(refused(&rule(of_drill, "origin")).as_deref(), Some("drills"));

@@ -1,4 +1,4 @@
-//! What was planned, and what was seen, with times.
+//! The planned and observed steps of a drill, with times.
 
 use std::io::Write;
 
@@ -7,9 +7,9 @@ use tokio::time::Instant;
 
 use crate::text::{clock, harmless, wrapped};
 
-/// The width of what is printed, and where the texts begin.
+/// The width of the output, and the column at which texts begin.
 const WIDTH: usize = 110;
-const INDENT: usize = 10;
+const INDENT: usize = 11;
 
 /// A step of a drill.
 #[derive(Debug, Serialize)]
@@ -17,7 +17,7 @@ const INDENT: usize = 10;
 pub(super) struct Step {
     name: &'static str,
     planned: String,
-    /// What was seen, or why it was not seen.
+    /// The observed result, or the error.
     seen: String,
     ok: bool,
     /// Seconds after the drill began.
@@ -47,7 +47,7 @@ impl<'a> Report<'a> {
         said
     }
 
-    /// Ends the step that was begun last.
+    /// Ends the current step.
     pub(super) fn end(&mut self, ok: bool, seen: &str) -> std::io::Result<()> {
         let now = self.began.elapsed().as_secs();
         let seen = harmless(seen);
@@ -59,7 +59,7 @@ impl<'a> Report<'a> {
         said
     }
 
-    /// Says something besides the steps. Whether somebody hears it does not matter to what is done.
+    /// Prints a line besides the steps. A failed write does not matter.
     pub(super) fn say(&mut self, line: &str) {
         let _ = self.write(line);
     }
@@ -82,11 +82,11 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Lines of a name and a text each, indented, and not wider than a terminal.
+/// Returns rows of a name and a text, indented, and not wider than a terminal.
 pub(super) fn rows(rows: &[(&str, String)]) -> String {
     let row = |(name, text): &(&str, String)| {
         let text = wrapped(&harmless(text), WIDTH - INDENT, 0).replace('\n', &format!("\n{:INDENT$}", ""));
-        format!("  {name:6}  {text}\n")
+        format!("  {name:7}  {text}\n")
     };
     rows.iter().map(row).collect()
 }

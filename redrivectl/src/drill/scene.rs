@@ -1,4 +1,4 @@
-//! What a drill makes: a topic, two queues, two subscriptions. Each call names what it is about by the drill's own names.
+//! The resources of a drill: a topic, two queues, two subscriptions. Each call uses the drill's own names.
 
 use std::fmt::Display;
 
@@ -14,13 +14,13 @@ use sns_redrive::arn::Arn;
 use sns_redrive::batch::MAX_ENTRIES;
 use sns_redrive::clients::failure_of_call;
 
-/// The attribute by which the drill's orders tell its messages apart.
+/// The message attribute by which the drill's orders distinguish its messages.
 pub(super) const ATTRIBUTE: &str = "drill";
 
-/// The time of one request for messages, in seconds.
+/// The duration of one request for messages, in seconds.
 const POLL: i32 = 1;
 
-/// The drill's own things, and how they are reached.
+/// The drill's resources, with their clients.
 #[derive(Debug)]
 pub(super) struct Scene {
     pub(super) names: Names,
@@ -30,21 +30,21 @@ pub(super) struct Scene {
     pub(super) sqs: aws_sdk_sqs::Client,
 }
 
-/// The error of a call, in words.
+/// Returns the error of a call, in words.
 pub(super) fn failed<E: ProvideErrorMetadata>(what: impl Display, error: &SdkError<E>) -> Failed {
     let failure = failure_of_call(error);
     let said = failure.message.map_or(String::new(), |said| format!(": {said}"));
     Failed::Work(format!("{what} failed: {}{said}", failure.code))
 }
 
-/// Whether a call failed since there is no such queue or topic.
+/// Reports whether a call failed because the queue or topic does not exist.
 pub(super) fn is_gone<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     let code = failure_of_call(error).code;
     let code = code.rsplit('.').next().unwrap_or_default();
     ["NonExistentQueue", "QueueDoesNotExist", "NotFound", "NotFoundException"].contains(&code)
 }
 
-/// The text of a drill's message.
+/// Returns the text of a drill's message.
 pub(super) fn message(id: &str, kind: &str) -> String {
     json!({ "drill": id, "for": kind }).to_string()
 }
@@ -55,11 +55,11 @@ fn tag(key: &str, value: &str) -> Result<Tag, Failed> {
 }
 
 impl Scene {
-    /// Returns whether the policy of the dead-letter queue lets SNS in for the drill's topic.
+    /// Returns whether the policy of the dead-letter queue lets SNS write for the drill's topic.
     pub(super) async fn lets_in(&self) -> Result<Access, Failed> {
         let queue = &self.dead_letters;
         let Some(url) = self.url(queue.resource()).await? else {
-            return Err(Failed::Work(format!("there is no queue {queue}")));
+            return Err(Failed::Work(format!("the queue {queue} does not exist")));
         };
         let asked =
             self.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::Policy);
@@ -78,13 +78,13 @@ impl Scene {
         make.map(|_| ()).map_err(|error| failed("sns:CreateTopic", &error))
     }
 
-    /// Notes at the topic what has become of the letters, for whoever takes things away later.
+    /// Tags the topic with the state of the letters, for a later removal.
     pub(super) async fn note_letters(&self, state: &str) -> Result<(), Failed> {
         let call = self.sns.tag_resource().resource_arn(self.names.topic_arn()).tags(tag(LETTERS, state)?);
         call.send().await.map(|_| ()).map_err(|error| failed("sns:TagResource", &error))
     }
 
-    /// Makes a queue. Returns false where SQS still deletes the one of this name.
+    /// Creates a queue. Returns false while SQS still deletes the one of this name.
     pub(super) async fn make_queue(&self, name: &str) -> Result<bool, Failed> {
         let policy = json!({ "Version": "2012-10-17", "Statement": [{
             "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
@@ -119,7 +119,7 @@ impl Scene {
         Ok(answer.message_id().unwrap_or_default().to_owned())
     }
 
-    /// Takes what lies in a queue. Returns the ids that SNS gave to the messages.
+    /// Receives and deletes the messages of a queue. Returns their ids of SNS.
     pub(super) async fn take(&self, name: &str) -> Result<Vec<String>, Failed> {
         let mut ids = Vec::new();
         let Some(url) = self.url(name).await? else { return Ok(ids) };
@@ -146,7 +146,7 @@ impl Scene {
         }
     }
 
-    /// Deletes a queue, and returns whether it was there.
+    /// Deletes a queue, and returns whether it existed.
     pub(super) async fn delete_queue(&self, name: &str) -> Result<bool, Failed> {
         let Some(url) = self.url(name).await? else { return Ok(false) };
         match self.sqs.delete_queue().queue_url(url).send().await {
@@ -156,13 +156,13 @@ impl Scene {
         }
     }
 
-    /// Deletes the topic. SNS says the same of one that was not there.
+    /// Deletes the topic. SNS answers the same for a missing one.
     pub(super) async fn delete_topic(&self) -> Result<(), Failed> {
         let delete = self.sns.delete_topic().topic_arn(self.names.topic_arn()).send().await;
         delete.map(|_| ()).map_err(|error| failed("sns:DeleteTopic", &error))
     }
 
-    /// Ends the subscriptions of the topic, and returns how many there were.
+    /// Deletes the subscriptions of the topic, and returns their number.
     pub(super) async fn unsubscribe(&self) -> Result<u64, Failed> {
         let topic = self.names.topic_arn();
         let listed = match self.sns.list_subscriptions_by_topic().topic_arn(topic).send().await {
@@ -180,7 +180,7 @@ impl Scene {
         Ok(number)
     }
 
-    /// Returns the URL of a queue; none where there is no such queue.
+    /// Returns the URL of a queue, if it exists.
     async fn url(&self, name: &str) -> Result<Option<String>, Failed> {
         match self.sqs.get_queue_url().queue_name(name).send().await {
             Ok(answer) => Ok(answer.queue_url().map(str::to_owned)),

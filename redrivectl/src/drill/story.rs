@@ -18,32 +18,32 @@ use crate::console::Failed;
 use crate::text::{brief, count};
 use crate::tool::Tool;
 
-/// How often something is looked for.
+/// The time between two checks of a condition.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How long an interrupt can stay unnoticed.
+/// The longest time in which an interrupt goes unnoticed.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How far back records are looked for while a drill runs. A whole archive would take long to list.
+/// The age up to which records are searched while a drill runs. Listing a whole archive would take long.
 pub(super) const LATELY: &str = "6h";
 
-/// How long the orders are in force, where nobody takes them back.
+/// The duration of the orders, if nobody takes them back.
 const IN_FORCE: &str = "30m";
 
-/// The values of the attribute by which orders tell the messages apart.
+/// The values of the attribute by which orders distinguish the messages.
 pub(super) const RETRY: &str = "retry";
 pub(super) const ARCHIVE: &str = "archive";
 
-/// The messages that are published.
+/// The number of messages that are published.
 pub(super) const MESSAGES: u64 = 2;
 
-/// Why a drill did not come to its end.
+/// The reason why a drill did not finish.
 pub(super) enum Halt {
     Interrupted,
     Failed(Failed),
 }
 
-/// A drill as far as it has come.
+/// A running drill.
 pub(super) struct Story<'a> {
     scene: &'a Scene,
     tool: &'a Tool,
@@ -51,11 +51,11 @@ pub(super) struct Story<'a> {
     args: &'a args::Drill,
     has_requeue: bool,
     stop: &'a AtomicBool,
-    /// Letters that may be in a queue of the function.
+    /// The number of letters that may be in a queue of the function.
     pub(super) on_the_way: u64,
-    /// Records in the archive.
+    /// The number of records in the archive.
     pub(super) archived: u64,
-    /// How often a message came to a queue.
+    /// The number of arrivals, by queue and message id.
     came: BTreeMap<(String, String), u64>,
 }
 
@@ -71,32 +71,32 @@ impl<'a> Story<'a> {
         Self { scene, tool, log, args, has_requeue, stop, on_the_way: 0, archived: 0, came: BTreeMap::new() }
     }
 
-    /// Carries the steps out until one of them fails.
+    /// Carries out the steps until one of them fails.
     pub(super) async fn tell(&mut self, report: &mut Report<'_>) -> Result<(), Halt> {
         let (broken, healthy) = (self.scene.names.broken(), self.scene.names.healthy());
         let topic = self.scene.names.topic_arn();
 
-        report.begin("make", "a topic, two queues, two subscriptions".to_owned())?;
+        report.begin("create", "create a topic, two queues and two subscriptions".to_owned())?;
         self.make(&[&broken, &healthy]).await?;
         report.end(true, &topic)?;
 
-        report.begin("break", format!("the queue {broken} is deleted"))?;
+        report.begin("break", format!("delete the queue {broken}"))?;
         self.goes_on()?;
         self.scene.delete_queue(&broken).await?;
         let deleted = Instant::now();
-        report.end(true, "it is")?;
+        report.end(true, "deleted")?;
 
         report.begin(
             "order",
-            "the function is to archive the one letter, and to retry the other at once".to_owned(),
+            "order the function to archive one letter, and to retry the other at once".to_owned(),
         )?;
         let archive = self.order(&["archive", "--future"], ARCHIVE).await?;
         let retry = self.order(&["retry"], RETRY).await?;
-        report.end(true, &format!("the orders {archive} and {retry} are given"))?;
+        report.end(true, &format!("gave the orders {archive} and {retry}"))?;
 
         report.begin(
             "publish",
-            format!("two messages, {} after the deletion", brief(self.args.settle.into())),
+            format!("publish two messages, {} after the deletion", brief(self.args.settle.into())),
         )?;
         let settle = Duration::from_secs(self.args.settle.into());
         self.pause(settle.saturating_sub(deleted.elapsed())).await?;
@@ -106,42 +106,42 @@ impl<'a> Story<'a> {
         self.on_the_way += 1;
         let to_archive = self.scene.publish(ARCHIVE).await?;
         self.on_the_way += 1;
-        report.end(true, &format!("{to_retry} to be retried, {to_archive} to be archived"))?;
+        report.end(true, &format!("published {to_retry} to retry, and {to_archive} to archive"))?;
 
         report.begin("healthy", format!("SNS delivers both to {healthy}"))?;
         self.arrive(&healthy, &[&to_retry, &to_archive]).await?;
-        report.end(true, "both have come")?;
+        report.end(true, "both arrived")?;
 
-        report.begin("retry", "SNS gives up; the function tries the first letter, and fails".to_owned())?;
+        report.begin("retry", "SNS gives up; the function tries the first letter and fails".to_owned())?;
         let log = self.log;
-        let attempt = self.until("the log to tell of a failed attempt", async || {
+        let attempt = self.until("a failed attempt in the function's log", async || {
             log.failed_attempt(&to_retry, since).await
         });
         report.end(true, &attempt.await?)?;
 
-        report.begin("archive", "the second letter is archived, as ordered".to_owned())?;
+        report.begin("archive", "the function archives the second letter, as ordered".to_owned())?;
         let record =
             self.until("the letter in the archive", async || record_of(self.tool, self.scene).await).await?;
         (self.on_the_way, self.archived) = (self.on_the_way - 1, 1);
         report.end(true, record["key"].as_str().unwrap_or_default())?;
 
         report.begin(
-            "mend",
-            format!("the queue {broken} is made again, and the order to archive is taken back"),
+            "repair",
+            format!("create the queue {broken} again, and take back the order to archive"),
         )?;
-        self.until("SQS to let the queue be made again", async || {
+        self.until("SQS to allow the queue to be created again", async || {
             Ok(self.scene.make_queue(&broken).await?.then_some(()))
         })
         .await?;
         let release = ["release", &archive, "--yes", "--why", "the drill goes on"];
         self.command(&release).await?;
-        report.end(true, "both are done")?;
+        report.end(true, "done")?;
 
         report.begin("deliver", format!("an order to retry brings the first message to {broken}"))?;
         let order = self.order(&["retry"], RETRY).await?;
         self.arrive(&broken, &[&to_retry]).await?;
         self.on_the_way -= 1;
-        report.end(true, &format!("it has come, after the order {order}"))?;
+        report.end(true, &format!("it arrived after the order {order}"))?;
 
         let mut expected = vec![(&healthy, &to_retry), (&healthy, &to_archive), (&broken, &to_retry)];
         if self.has_requeue {
@@ -150,17 +150,16 @@ impl<'a> Story<'a> {
             self.arrive(&broken, &[&to_archive]).await?;
             self.on_the_way -= 1;
             expected.push((&broken, &to_archive));
-            report.end(true, &format!("it has come, by the replay {replay}"))?;
+            report.end(true, &format!("it arrived through the replay {replay}"))?;
         }
 
-        report.begin(
-            "count",
-            format!("nothing more comes in {}, and each came once", brief(self.args.watch.into())),
-        )?;
+        report
+            .begin("count", format!("within {} no message arrives again", brief(self.args.watch.into())))?;
         self.watch(&[&broken, &healthy]).await?;
         match self.differs(&expected) {
             None => {
-                report.end(true, &format!("{} came, each once", count(expected.len() as u64, "message")))?;
+                report
+                    .end(true, &format!("{} arrived, each once", count(expected.len() as u64, "message")))?;
             }
             Some(differs) => report.end(false, &differs)?,
         }
@@ -172,7 +171,7 @@ impl<'a> Story<'a> {
         self.scene.make_topic().await?;
         for queue in queues {
             if !self.scene.make_queue(queue).await? {
-                return Err(Failed::Work(format!("SQS still deletes the queue {queue}")).into());
+                return Err(Failed::Work(format!("SQS is still deleting a queue named {queue}")).into());
             }
         }
         for queue in queues {
@@ -181,7 +180,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    /// Gives an order about the letters of this drill with one value of the attribute. Returns its id.
+    /// Gives an order for the letters of this drill with one value of the attribute. Returns its id.
     async fn order(&self, words: &[&str], kind: &str) -> Result<String, Halt> {
         let pattern =
             json!({ "topicArn": [self.scene.names.topic_arn()], "messageAttributes": { ATTRIBUTE: [kind] } });
@@ -192,7 +191,7 @@ impl<'a> Story<'a> {
         id.map(str::to_owned).ok_or_else(|| Failed::Work("the order has no id".to_owned()).into())
     }
 
-    /// Replays the letter that is archived. Where it was not sent, none is on its way.
+    /// Replays the archived letter. If it was not sent, no letter is on its way.
     async fn replay(&mut self, topic: &str) -> Result<String, Halt> {
         let (why, queue) = (format!("drill {}", self.scene.names.id), self.scene.dead_letters.resource());
         let pace = ["--new", "--workers", "1", "--ramp", "100", "--settle", "0"];
@@ -223,7 +222,7 @@ impl<'a> Story<'a> {
         Ok(said?)
     }
 
-    /// Waits until these messages have come to a queue.
+    /// Waits until these messages have arrived in a queue.
     async fn arrive(&mut self, queue: &str, ids: &[&str]) -> Result<(), Halt> {
         let (scene, args, stop) = (self.scene, self.args, self.stop);
         let came = &mut self.came;
@@ -236,7 +235,7 @@ impl<'a> Story<'a> {
         .await
     }
 
-    /// Takes what still comes to these queues for a while.
+    /// Receives what else arrives in these queues for a while.
     async fn watch(&mut self, queues: &[&str]) -> Result<(), Halt> {
         let end = Instant::now() + Duration::from_secs(self.args.watch.into());
         loop {
@@ -250,15 +249,15 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Says what came otherwise than once each; none where all is as expected.
+    /// Returns the deviations from one arrival each; `None` if all is as expected.
     fn differs(&self, expected: &[(&String, &String)]) -> Option<String> {
         let is_expected = |queue: &String, id: &String| expected.contains(&(queue, id));
         let more = self.came.iter().filter(|((queue, id), times)| **times != 1 || !is_expected(queue, id));
-        let more =
-            more.map(|((queue, id), times)| format!("{id} came {} to {queue}", self::count(*times, "time")));
+        let more = more
+            .map(|((queue, id), times)| format!("{id} arrived {} in {queue}", self::count(*times, "time")));
         let missing =
             expected.iter().filter(|(queue, id)| !self.came.contains_key(&((*queue).clone(), (*id).clone())));
-        let missing = missing.map(|(queue, id)| format!("{id} did not come to {queue}"));
+        let missing = missing.map(|(queue, id)| format!("{id} did not arrive in {queue}"));
         let differs: Vec<_> = more.chain(missing).collect();
         (!differs.is_empty()).then(|| differs.join("; "))
     }
@@ -280,7 +279,7 @@ impl<'a> Story<'a> {
     }
 }
 
-/// Returns the record of the drill's letter in the archive; none where there is none yet.
+/// Returns the record of the drill's letter in the archive, if there is one yet.
 async fn record_of(tool: &Tool, scene: &Scene) -> Result<Option<Value>, Failed> {
     Ok(records(tool, scene, LATELY).await?.into_iter().next())
 }
@@ -301,7 +300,7 @@ async fn take(scene: &Scene, queue: &str, came: &mut BTreeMap<(String, String), 
     Ok(())
 }
 
-/// Looks for something, for so many seconds.
+/// Checks a condition until it is met, for `within` seconds.
 pub(super) async fn until<T>(
     within: u64,
     stop: &AtomicBool,
@@ -315,9 +314,10 @@ pub(super) async fn until<T>(
         }
         if Instant::now() >= end {
             let waited = brief(within);
-            return Err(
-                Failed::Work(format!("waited {waited} for {what}; redrivectl doctor may tell why")).into()
-            );
+            return Err(Failed::Work(format!(
+                "waited {waited} for {what}, in vain; redrivectl doctor may show why, --within waits longer"
+            ))
+            .into());
         }
         pause(EVERY, stop).await?;
     }

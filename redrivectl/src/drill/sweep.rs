@@ -1,5 +1,5 @@
-//! Takes away what a drill has made: orders, records in the archive, subscriptions, queues, and the topic as the last, since by
-//! its tag all else is found again.
+//! Removes what a drill has created: orders, records in the archive, subscriptions, queues, and last the
+//! topic, by whose tag the rest can be found again.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -20,65 +20,65 @@ use crate::text::{brief, count};
 use crate::tool::Tool;
 use sns_redrive::waiting::{LISTED_ABOVE, ended_order_key};
 
-/// How long letters on their way are waited for, in seconds: those that no order wakes, and a minute for the mapping to hand
-/// them over.
+/// The seconds to wait for letters on their way: the longest time of letters that no order wakes, and a
+/// minute for the mapping to hand them over.
 const WAITS: u64 = LISTED_ABOVE + 60;
 
-/// How far back records are looked for that an earlier drill may have left.
+/// The age up to which records of earlier drills are searched.
 const EVER: &str = "90d";
 
-/// The words of S3 about an object that it keeps for a time.
+/// The words of S3 for an object under a retention.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
 const LOCK: &str = "object lock";
 
-/// What takes the things of one drill away.
+/// The removal of one drill's resources.
 pub(super) struct Sweep<'a> {
     pub(super) scene: &'a Scene,
     pub(super) tool: Tool,
     pub(super) s3: aws_sdk_s3::Client,
-    /// Where records are, or why nobody knows.
+    /// The place of the records, or why it is unknown.
     pub(super) archive: Result<Place, String>,
-    /// Where orders are, or why nobody knows.
+    /// The place of the orders, or why it is unknown.
     pub(super) control: Result<Place, String>,
     pub(super) hearing: Hearing,
 }
 
-/// Whether the function can be told to archive letters.
+/// The answer whether the function obeys an order to archive letters.
 #[derive(Debug, Clone)]
 pub(super) enum Hearing {
     Hears,
-    /// It could, if it was deployed otherwise.
+    /// It would obey if it were deployed differently.
     Idle(String),
-    /// It never will.
+    /// It will never obey.
     Deaf(String),
 }
 
-/// The letters that are waited for before their topic goes.
+/// The letters to wait for before their topic is deleted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Awaited {
-    /// How many there will be in the archive, or in the queue that was broken.
+    /// The number of letters that will be in the archive, or in the queue that was broken.
     pub(super) letters: u64,
-    /// Whether so many must come. Else some may have come before.
+    /// True if this number must arrive. Else some may have arrived before.
     pub(super) is_exact: bool,
 }
 
-/// What is left, and why.
+/// The resources that are left, and why.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
     pub(super) left: Vec<String>,
-    /// Whether `--clean` may take away later what is left.
+    /// True if `--clean` may be able to remove the rest later.
     again: bool,
 }
 
-/// What was taken away, and what nobody can take away.
+/// A text on what was removed, and what cannot be removed.
 type Taken = (Option<String>, Vec<String>);
 
 impl Swept {
-    /// Says what was taken away, or keeps why it was not.
+    /// Prints what was removed, or notes why it was not.
     fn note<T: Display>(&mut self, what: &str, done: Result<Option<T>, Failed>, report: &mut Report<'_>) {
         match done {
             Ok(None) => {}
-            Ok(Some(done)) => report.say(&format!("taken away: {done}")),
+            Ok(Some(done)) => report.say(&format!("removed: {done}")),
             Err(why) => {
                 self.again = true;
                 self.stays(format!("{what}: {why}"), report);
@@ -86,7 +86,7 @@ impl Swept {
         }
     }
 
-    /// The same, where nobody can take away some of it.
+    /// Does the same if some of it cannot be removed.
     fn note_all(&mut self, what: &str, done: Result<Taken, Failed>, report: &mut Report<'_>) {
         let (taken, stay) = match done {
             Ok((taken, stay)) => (Ok(taken), stay),
@@ -98,7 +98,7 @@ impl Swept {
         }
     }
 
-    /// Says what is left.
+    /// Prints and notes what is left.
     fn stays(&mut self, left: String, report: &mut Report<'_>) {
         report.say(&format!("left: {left}"));
         self.left.push(left);
@@ -106,8 +106,8 @@ impl Swept {
 }
 
 impl Sweep<'_> {
-    /// Takes everything away. What fails does not keep the rest. Letters on their way are archived first. The topic goes as
-    /// soon as nothing is left that could be taken away later.
+    /// Removes everything. A failure does not prevent the rest. Letters on their way are archived first. The
+    /// topic is deleted when nothing is left that could be removed later.
     pub(super) async fn run(&self, awaited: Option<Awaited>, report: &mut Report<'_>) -> Swept {
         let mut swept = Swept::default();
         if let Some(awaited) = awaited {
@@ -132,9 +132,9 @@ impl Sweep<'_> {
             swept.note(&queue, deleted.map(some), report);
         }
         if swept.again {
-            report.say(&format!("left: the topic {topic}, by which --clean finds the rest"));
+            report.say(&format!("left: the topic {topic}, because --clean finds the rest by it"));
             if are_settled {
-                // Without this --clean waits for letters that do not come.
+                // Without this --clean would wait for letters that do not arrive.
                 let _ = self.scene.note_letters(SETTLED).await;
             }
         } else {
@@ -144,13 +144,13 @@ impl Sweep<'_> {
         swept
     }
 
-    /// Has letters on their way archived, or says why they cannot be.
+    /// Has letters on their way archived, or notes why that is impossible.
     async fn letters(&self, awaited: Awaited, swept: &mut Swept, report: &mut Report<'_>) {
         const WHAT: &str = "letters on their way";
         match &self.hearing {
             Hearing::Hears => {
                 let waits = brief(WAITS);
-                report.say(&format!("letters may be on the way: archived first, which takes up to {waits}"));
+                report.say(&format!("letters may be on their way; archiving them first takes up to {waits}"));
                 let done = self.archive_rest(awaited).await;
                 swept.note(WHAT, done.map(|()| None::<&str>), report);
             }
@@ -158,14 +158,14 @@ impl Sweep<'_> {
                 swept.note(WHAT, Err::<Option<&str>, _>(Failed::Work(why.clone())), report);
             }
             Hearing::Deaf(why) => {
-                let then = "a function that gets them later archives them as refused";
+                let then = "if the function gets them later, it archives them as refused";
                 swept.stays(format!("{WHAT}: {why}; {then}"), report);
             }
         }
     }
 
-    /// Has the function archive what is on its way, and waits until that is in the archive, or has come to the queue that was
-    /// broken after all.
+    /// Has the function archive letters on their way, and waits until they are in the archive, or have
+    /// arrived in the queue that was broken.
     async fn archive_rest(&self, awaited: Awaited) -> Result<(), Failed> {
         let (topic, broken) = (self.scene.names.topic_arn(), self.scene.names.broken());
         let why = format!("drill {} ends", self.scene.names.id);
@@ -173,7 +173,7 @@ impl Sweep<'_> {
         self.tool.run(&words).await?;
         let (never, mut came) = (AtomicBool::new(false), 0);
         let end = Instant::now() + Duration::from_secs(WAITS);
-        // Where the end of the wait is no failure, it must be noticed before the time is over.
+        // If the end of the wait is no failure, it must be noticed before the time is over.
         let within = if awaited.is_exact { WAITS } else { 2 * WAITS };
         let waited = until(within, &never, "letters of the drill in the archive", async || {
             came += self.scene.take(&broken).await?.len() as u64;
@@ -187,7 +187,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Takes back the orders about the drill's topic, and forgets them.
+    /// Takes back the orders for the drill's topic, and deletes their records.
     async fn orders(&self, control: &Place) -> Result<Taken, Failed> {
         let topic = self.scene.names.topic_arn();
         let ids = |said: Vec<Value>| -> Vec<String> {
@@ -196,7 +196,7 @@ impl Sweep<'_> {
             let of_drill = orders.iter().filter(|order| order["match"]["topicArn"][0] == topic.as_str());
             of_drill.filter_map(|order| order["id"].as_str().map(str::to_owned)).collect()
         };
-        // The stack does not say where they are, if it hears none any more.
+        // The stack does not name their place after it was deployed with Orders=off.
         let place = format!("s3://{}/{}", control.bucket, control.prefix);
         let place = ["--control", place.as_str()];
         let in_force = ids(self.tool.run(&[&["orders"], &place[..]].concat()).await?);
@@ -218,7 +218,7 @@ impl Sweep<'_> {
         Ok(((taken > 0).then(|| count(taken, "order")), stay))
     }
 
-    /// Deletes the objects of the archive that have the drill's letters, and no others.
+    /// Deletes the objects of the archive that have only letters of the drill.
     async fn records(&self, archive: &Place) -> Result<Taken, Failed> {
         let topic = self.scene.names.topic_arn();
         let records = records(&self.tool, self.scene, EVER).await?;
@@ -229,7 +229,10 @@ impl Sweep<'_> {
         let (mut taken, mut stay) = (0, Vec::new());
         for (key, lines) in objects {
             if !self.is_all_of(&topic, &archive.bucket, key).await? {
-                stay.push(format!("s3://{}/{key}: it has letters of others, too", archive.bucket));
+                stay.push(format!(
+                    "s3://{}/{key}: it also has letters that are not of the drill",
+                    archive.bucket
+                ));
             } else if self.forget(&archive.bucket, key).await? {
                 taken += lines;
             } else {
@@ -239,7 +242,7 @@ impl Sweep<'_> {
         Ok(((taken > 0).then(|| format!("{} in the archive", count(taken, "record"))), stay))
     }
 
-    /// Whether every line of an object of the archive is about the drill's topic.
+    /// Reports whether every line of an object of the archive is about the drill's topic.
     async fn is_all_of(&self, topic: &str, bucket: &str, key: &str) -> Result<bool, Failed> {
         let object = self.s3.get_object().bucket(bucket).key(key).send().await;
         let object = object.map_err(|error| failed("s3:GetObject", &error))?;
@@ -251,7 +254,7 @@ impl Sweep<'_> {
         Ok(lines.all(of_drill))
     }
 
-    /// Deletes every version of an object. Returns false where S3 Object Lock keeps one.
+    /// Deletes every version of an object. Returns false if S3 Object Lock keeps one.
     async fn forget(&self, bucket: &str, key: &str) -> Result<bool, Failed> {
         let listed = self.s3.list_object_versions().bucket(bucket).prefix(key).send().await;
         let listed = listed.map_err(|error| failed("s3:ListObjectVersions", &error))?;
@@ -275,5 +278,5 @@ fn says_lock(message: Option<&str>) -> bool {
 }
 
 fn locked(bucket: &str, key: &str) -> String {
-    format!("s3://{bucket}/{key}: S3 Object Lock keeps it until its time is over")
+    format!("s3://{bucket}/{key}: S3 Object Lock keeps it until its retention ends")
 }

@@ -1,4 +1,4 @@
-//! `redrivectl hold`, `retry` and `archive`: an order is given.
+//! `redrivectl hold`, `retry` and `archive`: give an order.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -18,7 +18,7 @@ use crate::console::{Console, Failed, Finished, unless_interrupted};
 use crate::control::Change;
 use sns_redrive::policy::{Order, OrderAction, RETRY_IN_FORCE, Reach};
 
-/// How long an order to archive is in force where it does not say: in this time every letter comes back at least once.
+/// The default duration of an order to archive: in this time every letter comes back at least once.
 const ARCHIVE_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
 
 pub(crate) async fn hold(
@@ -46,7 +46,8 @@ pub(crate) async fn archive(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     if args.future && args.give.until.is_none() && args.give.lasts.is_none() {
-        let problem = "--future archives every matching letter until the order ends: give --for or --until";
+        let problem =
+            "--future archives every matching letter until the order ends: limit it with --for or --until";
         return Err(Failed::Input(vec![problem.to_owned()]));
     }
     let rate = Some(args.pace.rate);
@@ -54,23 +55,23 @@ pub(crate) async fn archive(
     request.run(as_json, console).await
 }
 
-/// An order as a command line asks for it.
+/// The request for an order.
 struct Request<'a> {
     action: OrderAction,
     give: &'a args::Give,
-    /// Whether it is about letters, too, that have not arrived yet.
+    /// True if it also applies to letters that have not arrived yet.
     future: bool,
-    /// How many letters a second are asked to wake; none where nothing is to wake.
+    /// The number of letters a second to wake; `None` if the order wakes none.
     rate: Option<u32>,
 }
 
 impl Request<'_> {
     async fn run(&self, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
         let Some(pattern) = pattern(&self.give.picks)? else {
-            let problem = "which letters? Give --match, --topic, --subscription, --queue or --all";
+            let problem = "no letters are selected: give --match, --topic, --subscription, --queue or --all";
             return Err(Failed::Input(vec![problem.to_owned()]));
         };
-        // Whether its end has come is not known before S3 has told the time.
+        // Its end is checked later, when S3 has told the time.
         check(&Order { until: None, ..self.order(pattern.clone(), console) })?;
         let stop = watch_from_the_start(&self.give.sign, console)?;
         let Connected { control, sqs, sts } =
@@ -106,19 +107,19 @@ impl Request<'_> {
                     json!({ "dryRun": true, "order": draft, "byChecked": checked, "waiting": touched })
                 )?;
             } else {
-                writeln!(console.out, "\nA dry run: nothing was written.")?;
+                writeln!(console.out, "\nDry run: nothing was written.")?;
             }
             return Ok(Finished::of(waker.unread()));
         }
         confirm(&self.give.sign, &format!("Give this order to {}?", draft.action.name()), console)?;
 
         let order = self.begun(draft, console);
-        // Its end may have come while somebody thought about it.
+        // It may have ended during the question.
         self.check(&order)?;
         let stop = write(&control, &Change::Give(&order), stop, console).await?;
         let written = Instant::now();
         if !as_json {
-            writeln!(console.out, "\nOrder {} is given; the function obeys within 15 seconds.", order.id)?;
+            writeln!(console.out, "\nOrder {} is written; the function obeys within 15 seconds.", order.id)?;
             console.out.flush()?;
         }
         let woken = match self.rate {
@@ -136,13 +137,12 @@ impl Request<'_> {
         Ok(if whole && unread == 0 { Finished::Whole } else { Finished::Partly })
     }
 
-    /// Returns the order, as if it was given now. The letters that it is about stay the same from here on: they are those
-    /// of the preview.
+    /// Returns the order, as if it were given now. From here on it applies to the letters of the preview.
     fn order(&self, pattern: Value, console: &Console) -> Order {
         let now = console.clock.now();
         let arrived = &self.give.arrived;
         let arrived_before = arrived.arrived_before.map(|when| when.at(now));
-        // What has arrived in the second that is not over yet has arrived.
+        // The current second counts as arrived.
         let end_of_second = || {
             let second = whole_second(now);
             second.saturating_add(SignedDuration::from_secs(i64::from(second < now))).unwrap_or(now)
@@ -161,7 +161,8 @@ impl Request<'_> {
         self.begun(order, console)
     }
 
-    /// Returns the order with its time from the present on. Reading a long list takes its time, and so does an answer.
+    /// Returns the order with its times counted from now, since reading a long list and waiting for an answer
+    /// take time.
     fn begun(&self, order: Order, console: &Console) -> Order {
         let at = whole_second(console.clock.now());
         let lasts = self
@@ -177,15 +178,16 @@ impl Request<'_> {
         Order { id: id(at), at, until: self.give.until.or_else(end), ..order }
     }
 
-    /// Prepares an order that may stand in a document, and is in force when letters wake.
+    /// Checks that an order is valid, and still in force when letters wake.
     fn check(&self, order: &Order) -> Result<Reach, Failed> {
         let reach = check(order)?;
         let begins = SignedDuration::try_from(BEGINS).unwrap_or(SignedDuration::ZERO);
         let is_short = |end| order.at.saturating_add(begins).is_ok_and(|begins| end <= begins);
         if self.rate.is_some() && order.end().is_some_and(is_short) {
             let seconds = BEGINS.as_secs();
-            let problem =
-                format!("the order must be in force for more than {seconds} s: so long no letter is woken");
+            let problem = format!(
+                "the order must be in force for more than {seconds} s, because waking begins only then"
+            );
             return Err(Failed::Input(vec![problem]));
         }
         Ok(reach)
@@ -196,7 +198,7 @@ impl Request<'_> {
             writeln!(console.out, "{}", woken.text())?;
         }
         let to = match self.action {
-            OrderAction::Hold => "end the hold and wake what it held",
+            OrderAction::Hold => "end the hold and wake its letters",
             OrderAction::Retry | OrderAction::Archive => "take the order back before it ends",
         };
         let command = console.stack.further().command(&format!("release {}", order.id));
@@ -204,19 +206,19 @@ impl Request<'_> {
     }
 }
 
-/// Returns the second that a moment lies in: nobody means, or wants to type, nanoseconds.
+/// Returns the second of a moment, since nanoseconds are never meant, and tedious to type.
 fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
 
-/// A name for an order: its time, so that names are sorted, and something random.
+/// Returns an id for an order: its time, so that ids sort by time, and a random part.
 fn id(at: Timestamp) -> String {
-    // The keys of a hasher are the one source of randomness in the standard library.
+    // The keys of a hasher are the only source of randomness in the standard library.
     let random = RandomState::new().build_hasher().finish() & 0xffff_ffff;
     format!("{}-{random:08x}", at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ"))
 }
 
-/// The letters that these options name, for comparison with the list; none where they name none.
+/// Returns the letters that these options select, for comparison with the list; `None` if they select none.
 pub(crate) fn reach(
     picks: &args::Picks,
     arrived: &args::Arrived,
@@ -241,7 +243,7 @@ pub(crate) fn reach(
     check(&order).map(Some)
 }
 
-/// Prepares the order; the problems of a bad one name the options.
+/// Checks an order; its problems name the options.
 fn check(order: &Order) -> Result<Reach, Failed> {
     Reach::of(order).map_err(|bad| {
         let option = |path: &str| match path.strip_prefix("orders[0].") {

@@ -1,7 +1,8 @@
-//! Orders: an operator's word about letters, while the function runs.
+//! Orders of an operator about letters, which the running function obeys.
 //!
-//! `hold`, `retry` and `archive` give an order, `release` takes orders back, `orders` shows them. Each says first what it
-//! would touch, by the list of waiting letters, and asks; then it writes; then it wakes what waits.
+//! `hold`, `retry` and `archive` give an order, `release` takes orders back, `orders` shows them. A command
+//! first shows which letters it would affect, by the list of waiting letters, and asks. Then it writes the
+//! order and wakes the letters.
 
 mod give;
 mod picks;
@@ -24,10 +25,10 @@ use crate::console::{Console, Failed, check_interrupt};
 use crate::control::{Change, Control};
 use crate::place;
 
-/// Letters with a retry that is due so soon wake by themselves, seconds.
+/// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
 const SOON: i64 = 60;
 
-/// The prefix that a command works on, and its clients.
+/// The control prefix of a command, and its clients.
 struct Connected {
     control: Control,
     sqs: aws_sdk_sqs::Client,
@@ -48,29 +49,33 @@ async fn connect(
 /// The author of an order.
 struct Signed {
     by: String,
-    /// Whether AWS says so; else it is what the caller claims.
+    /// True if AWS confirmed the name; else it is the caller's claim.
     checked: bool,
 }
 
-/// The name of the command line, else the ARN that AWS knows the caller by.
+/// Returns the author of the command line, else the caller's ARN according to AWS.
 async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, Failed> {
     if let Some(by) = &args.by {
         return Ok(Signed { by: by.clone(), checked: false });
     }
     let by = aws::caller(sts).await;
-    let failed = |why: &str| Failed::Work(format!("cannot ask AWS who you are: {why}; give --by NAME"));
+    let failed = |why: &str| {
+        Failed::Work(format!(
+            "cannot ask AWS who you are (sts:GetCallerIdentity failed: {why}); give --by NAME"
+        ))
+    };
     let by = by.map_err(|failure| failed(&failure.code))?;
     Ok(Signed { by, checked: true })
 }
 
-/// Begins to watch for Ctrl-C before anything is read, where nothing will be asked. A command that asks is ended by Ctrl-C, and
-/// so is one that only shows.
+/// Begins to watch for Ctrl-C before anything is read, if the command asks no question. Ctrl-C ends a command
+/// that asks, or that only shows.
 fn watch_from_the_start(args: &args::Sign, console: &Console) -> Result<Option<Arc<AtomicBool>>, Failed> {
     let watches = args.yes && !args.dry_run;
     Ok(watches.then(|| (console.interrupts)()).transpose()?)
 }
 
-/// Writes a change, unless somebody has interrupted. Returns the flag by which the rest of the command is interrupted.
+/// Writes a change, unless the command was interrupted. Returns the flag that interrupts the rest of the command.
 async fn write(
     control: &Control,
     change: &Change<'_>,
@@ -83,14 +88,14 @@ async fn write(
     Ok(stop)
 }
 
-/// Asks whether to go on, unless the command line has answered already.
+/// Asks whether to continue, unless `--yes` is given.
 fn confirm(args: &args::Sign, question: &str, console: &mut Console) -> Result<(), Failed> {
     let refused = |why: &str| Err(Failed::Input(vec![why.to_owned()]));
     if args.yes {
         return Ok(());
     }
     if !console.answers {
-        return refused("there is no terminal to ask at: give --yes to go on without a question");
+        return refused("there is no terminal for a question: give --yes to continue without one");
     }
     if console.confirms(question)? { Ok(()) } else { refused("not confirmed: nothing was done") }
 }

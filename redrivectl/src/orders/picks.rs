@@ -1,4 +1,4 @@
-//! The letters that a command line names, as a pattern.
+//! The letters that a command line selects, as a pattern.
 
 use serde_json::{Map, Value, json};
 
@@ -6,16 +6,15 @@ use crate::args::Picks;
 use crate::console::Failed;
 use sns_redrive::arn::Arn;
 
-/// The pattern of these options; none where they name no letters.
+/// Returns the pattern of these options; `None` if they select no letters.
 pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
     let bad = |problem: String| Err(Failed::Input(vec![problem]));
     let mut fields = match picks.pattern.as_deref().map(serde_json::from_str) {
         None => Map::new(),
         Some(Ok(Value::Object(fields))) => fields,
         Some(Ok(_)) => {
-            return bad(
-                "--match must be an object, such as {\"topicArn\": [{\"suffix\": \":orders\"}]}".to_owned()
-            );
+            return bad("--match must be a JSON object, such as {\"topicArn\": [{\"suffix\": \":orders\"}]}"
+                .to_owned());
         }
         Some(Err(error)) => return bad(format!("--match is not JSON: {error}")),
     };
@@ -28,18 +27,18 @@ pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
     for (option, field, value) in shortcuts {
         let Some(value) = value else { continue };
         if fields.insert(field.to_owned(), value).is_some() {
-            return bad(format!("{option} and --match both name {field}"));
+            return bad(format!("{option} and --match both give {field}: leave out one of them"));
         }
     }
     Ok((!fields.is_empty()).then_some(Value::Object(fields)))
 }
 
-/// The pattern of every letter.
+/// Returns the pattern that matches every letter.
 pub(super) fn every() -> Value {
     json!({ "queueArn": [{ "exists": true }] })
 }
 
-/// An ARN, or whatever has this name.
+/// Returns the condition for an ARN, or for any resource with this name.
 fn named(text: &str) -> Value {
     if text.parse::<Arn>().is_ok() { json!([text]) } else { json!([{ "suffix": format!(":{text}") }]) }
 }

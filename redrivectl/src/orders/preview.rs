@@ -1,4 +1,4 @@
-//! The preview of an order: the letters that it would touch, before it is written.
+//! The preview of an order: the letters that it would affect, before it is written.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use sns_redrive::policy::{Order, OrderAction, Reach, seconds_until};
 pub(super) struct Preview<'a> {
     pub(super) order: &'a Order,
     pub(super) reach: &'a Reach,
-    /// The orders that are there already.
+    /// The existing orders.
     pub(super) others: &'a [Order],
     pub(super) touched: Touched,
     pub(super) rate: Option<u32>,
@@ -28,13 +28,13 @@ impl Preview<'_> {
         if let Some(after) = order.arrived_after {
             say("arrived", format!("{} UTC or later", utc(after)));
         }
-        say("touches", format!("{} on the list of waiting letters", count(touched.yes, "letter")));
+        say("affects", format!("{} on the list of waiting letters", count(touched.yes, "letter")));
         if touched.maybe > 0 {
             let fields = self.reach.undecided().join(", ");
             say(
-                "may touch",
+                "may affect",
                 format!(
-                    "{} more: the list does not tell {}",
+                    "{} more: the list does not have {}",
                     count(touched.maybe, "letter"),
                     harmless(&fields)
                 ),
@@ -42,7 +42,7 @@ impl Preview<'_> {
         }
         say(
             "not counted",
-            "letters that are hidden for less than two minutes, or were not received yet".to_owned(),
+            "letters that are hidden for less than two minutes, or not received yet".to_owned(),
         );
         if touched.unread > 0 {
             say("not read", format!("{} of the list", count(touched.unread, "part")));
@@ -50,7 +50,7 @@ impl Preview<'_> {
         say("in force", ends(order, now));
         let others = self.others.iter().filter(|other| other.is_in_force(now)).count();
         if others > 0 {
-            say("goes before", format!("{} in force", count(others as u64, "order")));
+            say("wins over", format!("{} in force", count(others as u64, "order")));
         }
         say("by", signature(&order.by, by_checked));
         say("why", harmless(&order.why));
@@ -60,7 +60,8 @@ impl Preview<'_> {
             if order.end().is_some_and(|end| seconds_until(now, end) < takes(letters, rate)) {
                 say(
                     "too short",
-                    "the order ends before the last is asked to wake: give --for or --rate".to_owned(),
+                    "the order ends before the last letter is asked to wake: raise --for or --rate"
+                        .to_owned(),
                 );
             }
         }
@@ -68,17 +69,17 @@ impl Preview<'_> {
     }
 }
 
-/// Says how long it takes to wake so many letters.
+/// Returns the text on how long it takes to wake this number of letters.
 pub(super) fn waking(letters: u64, rate: u32) -> String {
     let takes = takes(letters, rate);
     format!(
-        "what waits, from {} after the order on, {rate} letters a second: about {}",
+        "hidden letters, beginning {} after the order, {rate} a second; takes about {}",
         brief(BEGINS.as_secs()),
         brief(takes)
     )
 }
 
-/// Seconds between an order and the last letter that is asked to wake.
+/// Returns the seconds between an order and the last letter that is asked to wake.
 fn takes(letters: u64, rate: u32) -> u64 {
     BEGINS.as_secs() + letters.div_ceil(u64::from(rate))
 }
@@ -86,12 +87,14 @@ fn takes(letters: u64, rate: u32) -> u64 {
 fn headline(order: &Order) -> &'static str {
     match order.action {
         OrderAction::Hold => "Hold: no attempts for these letters.",
-        OrderAction::Retry => "Retry now: an attempt at once for each of these letters that is received.",
-        OrderAction::Archive => "Archive: these letters go to the archive, with the reason ordered.",
+        OrderAction::Retry => {
+            "Retry now: the function tries each of these letters as soon as it receives it."
+        }
+        OrderAction::Archive => "Archive: these letters are archived with the reason ordered.",
     }
 }
 
-/// Says how long the order is in force.
+/// Returns the text on how long the order is in force.
 pub(crate) fn ends(order: &Order, now: Timestamp) -> String {
     match order.end() {
         Some(end) => format!("until {} UTC, {}", utc(end), brief(seconds_until(now, end))),
@@ -99,9 +102,9 @@ pub(crate) fn ends(order: &Order, now: Timestamp) -> String {
     }
 }
 
-/// Names the author of an order, and says whether AWS vouches for it.
+/// Returns the author of an order, with a note whether AWS confirmed it.
 pub(super) fn signature(by: &str, checked: bool) -> String {
-    let note = if checked { ", as AWS says" } else { ", as given, not checked" };
+    let note = if checked { " (confirmed by AWS)" } else { " (not checked)" };
     format!("{}{note}", harmless(by))
 }
 

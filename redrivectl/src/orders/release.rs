@@ -1,4 +1,4 @@
-//! `redrivectl release`: orders are taken back.
+//! `redrivectl release`: takes orders back.
 
 use std::io::Write;
 
@@ -36,16 +36,19 @@ pub(crate) async fn run(
     };
     let meant: Vec<_> = orders.all().iter().filter(is_meant).collect();
     let unknown = args.ids.iter().filter(|id| !meant.iter().any(|order| order.id == **id));
-    let unknown: Vec<_> =
-        unknown.map(|id| format!("there is no order {} (`orders` shows them)", harmless(id))).collect();
+    let unknown: Vec<_> = unknown
+        .map(|id| format!("there is no order {}; `redrivectl orders` lists them", harmless(id)))
+        .collect();
     if !unknown.is_empty() {
         return Err(Failed::Input(unknown));
     }
     if meant.is_empty() {
-        return Err(Failed::Work("there is no such hold (`orders` shows what is in force)".to_owned()));
+        return Err(Failed::Work(
+            "no hold in force has exactly this pattern; `redrivectl orders` lists the orders".to_owned(),
+        ));
     }
 
-    // What was written to the list under a hold was hidden by it.
+    // Letters that the list got since a hold began were hidden by it.
     let holds = meant.iter().filter(|order| is_hold(order));
     let reaches: Result<Vec<_>, _> =
         holds.map(|order| Reach::of(order).map(|reach| (reach, order.at))).collect();
@@ -66,7 +69,7 @@ pub(crate) async fn run(
         let held = count(touched.yes + touched.maybe, "letter");
         let others = match touched.held {
             0 => String::new(),
-            held => format!("Sleeps on: {}, which another hold still holds.\n", count(held, "letter")),
+            held => format!("Stays hidden: {}, which another order still holds.\n", count(held, "letter")),
         };
         let note = format!("\nHeld: {held} on the list of waiting letters. Wakes {wakes}.\n{others}");
         let note = if reaches.is_empty() { String::new() } else { note };
@@ -87,7 +90,7 @@ pub(crate) async fn run(
                 json!({ "dryRun": true, "released": ids, "waiting": touched.to_json(&[]) })
             )?;
         } else {
-            writeln!(console.out, "\nA dry run: nothing was written.")?;
+            writeln!(console.out, "\nDry run: nothing was written.")?;
         }
         return Ok(Finished::of(waker.unread()));
     }
@@ -124,7 +127,7 @@ pub(crate) async fn run(
     Ok(if whole { Finished::Whole } else { Finished::Partly })
 }
 
-/// Names the commands that wake what these holds held, now that they are gone.
+/// Prints the commands that wake the letters of these holds, which are gone.
 fn say_how_to_wake_the_rest<'o>(
     holds: impl Iterator<Item = &'o &'o Order>,
     why: Option<&str>,
@@ -133,15 +136,15 @@ fn say_how_to_wake_the_rest<'o>(
 ) -> Result<(), Failed> {
     for hold in holds {
         let command = console.stack.further().command(&retry_of(hold, why.unwrap_or("released")));
-        writeln!(console.out, "To wake the rest, for an attempt at once: {command}")?;
+        writeln!(console.out, "To wake the rest for an attempt at once: {command}")?;
     }
     if others_hold {
-        writeln!(console.out, "That goes before the other hold: what it holds is attempted, too.")?;
+        writeln!(console.out, "That order wins over the other hold: its letters are tried too.")?;
     }
     Ok(())
 }
 
-/// Returns the words of the command that wakes what a hold held, when the hold is gone.
+/// Returns the command that wakes the letters of a hold that is gone.
 fn retry_of(hold: &Order, why: &str) -> String {
     let arrived =
         |option, when: Option<Timestamp>| when.map_or(String::new(), |when| format!(" {option} {when}"));

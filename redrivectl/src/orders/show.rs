@@ -1,4 +1,4 @@
-//! `redrivectl orders`: what is in force, and what was.
+//! `redrivectl orders`: shows the orders in force, and those that have ended.
 
 use std::io::Write;
 
@@ -51,7 +51,7 @@ fn tell(mut rows: Vec<Vec<String>>, none: &str, console: &mut Console) -> Result
     Ok(Finished::Whole)
 }
 
-/// An order as a line of a table.
+/// Returns an order as a row of a table.
 pub(super) fn row(order: &Order, now: Timestamp) -> Vec<String> {
     let in_force = if order.at > now { format!("from {} UTC", utc(order.at)) } else { ends(order, now) };
     let before = order.arrived_before.map_or(String::new(), |before| format!(", arrived before {before}"));
@@ -62,7 +62,7 @@ pub(super) fn row(order: &Order, now: Timestamp) -> Vec<String> {
         .to_vec()
 }
 
-/// The same for one that has ended, as far as its record goes.
+/// Returns an ended order as a row of a table, as far as its record is complete.
 fn ended_row(order: &Value) -> Vec<String> {
     let text = |value: &Value| harmless(value.as_str().unwrap_or("?"));
     let time = |value: &Value| value.as_str().and_then(|at| at.parse().ok()).map_or_else(|| text(value), utc);

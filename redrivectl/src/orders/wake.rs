@@ -1,7 +1,7 @@
-//! Waking: letters that wait hidden are shown again, so that an order reaches them now.
+//! Waking: hidden letters become visible again, so that an order reaches them now.
 //!
-//! A standard queue answers alike whether or not a handle is still of use, so nobody can say how many woke: only how many
-//! were asked to. Receipt handles are never printed.
+//! A standard queue gives the same answer whether or not a handle is still valid. So only the number of
+//! letters that were asked to wake is known, not how many woke. Receipt handles are never printed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,34 +26,34 @@ use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::policy::{Order, OrderAction, Reach, Touches};
 use sns_redrive::waiting::WaitingLetter;
 
-/// The time between an order and the first letter that is asked to wake: every instance has read the order by then.
+/// The time between an order and the first wake: by then every instance has read the order.
 pub(super) const BEGINS: Duration = Duration::from_secs(20);
 
-/// Requests that are under way at once.
+/// The number of concurrent requests.
 const REQUESTS: usize = 16;
 
 /// The time for one request, with the SDK's own repetitions.
 const REQUEST_TIME: Duration = Duration::from_mins(1);
 
-/// How often letters are asked where the failure passes: throttling, errors of the network.
+/// The number of tries for a letter after failures that pass: throttling, network errors.
 const PASSES: u32 = 3;
 
 /// The wait between two passes.
 const BETWEEN_PASSES: Duration = Duration::from_secs(2);
 
-/// How long an interrupt can stay unnoticed while nothing is to do.
+/// The longest time in which an interrupt goes unnoticed during a wait.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The codes by which SQS says that a handle is of no use any more: the letter was received again, is visible, or is gone.
+/// The error codes of SQS for a handle that is no longer valid: the letter was received again, is visible, or is gone.
 const STALE: [&str; 4] =
     ["ReceiptHandleIsInvalid", "InvalidReceiptHandle", "MessageNotInflight", "InvalidParameterValue"];
 
-/// Wakes the letters that orders are about.
+/// Wakes the letters of orders.
 pub(super) struct Waker<'a> {
     control: &'a Control,
     sqs: &'a aws_sdk_sqs::Client,
     reaches: Vec<(&'a Reach, Option<Timestamp>)>,
-    /// Other orders, in their order: a letter that one of them holds stays asleep.
+    /// Other orders, by precedence: a letter that one of them holds stays hidden.
     others: Vec<(&'a Order, Reach)>,
     list: WaitingList<Kept>,
 }
@@ -62,22 +62,22 @@ pub(super) struct Waker<'a> {
 #[derive(Clone)]
 struct Kept {
     queue: Arn,
-    /// Empty where the letter is not to wake.
+    /// The receipt handle; empty if the letter shall not wake.
     handle: Box<str>,
     touches: Touches,
-    /// Whether one of the orders is about the letter, but another one holds it.
+    /// True if one of the orders matches the letter, but another one holds it.
     held: bool,
 }
 
-/// How many waiting letters orders are about.
+/// The numbers of waiting letters that orders match.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Touched {
     pub(super) yes: u64,
-    /// The list does not tell.
+    /// Letters that may match: the list lacks a field of the pattern.
     pub(super) maybe: u64,
-    /// Another order holds them.
+    /// Letters that another order holds.
     pub(super) held: u64,
-    /// Lines and objects that could not be read.
+    /// Lines and objects of the list that could not be read.
     pub(super) unread: u64,
 }
 
@@ -85,34 +85,34 @@ pub(super) struct Touched {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Woken {
-    /// Letters that SQS was asked to show, and did not refuse. How many it showed is not known.
+    /// Letters that SQS was asked to show, without an error. The number that it showed is unknown.
     pub(super) asked: u64,
     /// Letters that were received again meanwhile, or are gone.
     pub(super) stale: u64,
-    /// Letters by the code of the failure.
+    /// Letters that failed, by error code.
     pub(super) failed: BTreeMap<String, u64>,
     /// Letters that were not asked.
     pub(super) left: u64,
-    /// Why it is not known which letters were hidden since the preview.
+    /// The error if letters hidden since the preview could not be listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) unlisted: Option<String>,
-    /// Why letters were left.
+    /// The reason why letters were left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stopped: Option<Stopped>,
 }
 
-/// Why waking ended before its time.
+/// The reason why waking ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Stopped {
-    /// Somebody interrupted it.
+    /// It was interrupted.
     Interrupted,
     /// The order ended first.
     OrderEnded,
 }
 
 impl<'a> Waker<'a> {
-    /// A waker for orders, each with the moment from which on a line must have been written.
+    /// Returns a waker for orders, each with the time since which a line of the list must have been written.
     pub(super) fn new(
         control: &'a Control,
         sqs: &'a aws_sdk_sqs::Client,
@@ -121,12 +121,12 @@ impl<'a> Waker<'a> {
         Self { control, sqs, reaches, others: Vec::new(), list: WaitingList::default() }
     }
 
-    /// Lets letters sleep on that one of these orders holds.
+    /// Leaves letters hidden that one of these orders holds.
     pub(super) fn but_not(self, others: Vec<(&'a Order, Reach)>) -> Self {
         Self { others, ..self }
     }
 
-    /// Reads what was written to the list since it was read last.
+    /// Reads what was added to the list since the last read.
     pub(super) async fn read(&mut self, console: &mut Console) -> Result<(), Failed> {
         let now = console.clock.now();
         let (reaches, others) = (&self.reaches, &self.others);
@@ -166,7 +166,7 @@ impl<'a> Waker<'a> {
         touched
     }
 
-    /// Asks the letters to wake, once every instance has read the orders.
+    /// Asks the letters to wake, when every instance has read the orders.
     pub(super) async fn wake(
         &mut self,
         written: Instant,
@@ -182,7 +182,7 @@ impl<'a> Waker<'a> {
             sleep_until(begins.min(Instant::now() + LOOK)).await;
         }
         let mut woken = Woken::default();
-        // What was hidden meanwhile by an instance that had not read the orders yet.
+        // Instances that had not read the orders yet may have hidden more letters.
         if !stop.load(Ordering::Relaxed) {
             woken.unlisted = self.read(console).await.err().map(|failed| failed.to_string());
         }
@@ -234,14 +234,14 @@ impl<'a> Waker<'a> {
     }
 }
 
-/// Whether one of these orders holds a waiting letter until it comes back by itself. One that would sleep past the end of
-/// the hold wakes, so that the function hides it until then.
+/// Reports whether one of these orders holds a waiting letter until it comes back by itself. A letter hidden
+/// beyond the end of the hold wakes, so that the function hides it only until then.
 fn is_held(orders: &[(&Order, Reach)], letter: &WaitingLetter) -> bool {
     for (order, reach) in orders {
         match (order.action, reach.touches(letter)) {
             (_, Touches::No) | (OrderAction::Hold, Touches::Maybe) => {}
             (OrderAction::Hold, Touches::Yes) => return order.end().is_none_or(|end| letter.due <= end),
-            // It is not held, or perhaps not.
+            // It is not held, or may not be.
             (OrderAction::Retry | OrderAction::Archive, _) => return false,
         }
     }
@@ -260,7 +260,7 @@ impl Ends<'_> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(Stopped::Interrupted);
         }
-        // A letter that wakes without its order loses a number.
+        // A letter that wakes without its order uses up a retry.
         self.end.is_some_and(|end| end <= self.clock.now()).then_some(Stopped::OrderEnded)
     }
 }
@@ -271,7 +271,7 @@ enum Answers {
     Stopped(Stopped),
 }
 
-/// Asks letters to wake, ten of a queue at a time, at this rate. What is due soon meanwhile is left alone.
+/// Asks letters to wake, ten of a queue at a time, at this rate. Skips letters that are due soon by then.
 fn asked<'l>(
     sqs: &'l aws_sdk_sqs::Client,
     letters: &[&'l Line<Kept>],
@@ -287,7 +287,7 @@ fn asked<'l>(
         *before = before.saturating_add(u32::try_from(batch.len()).unwrap_or(u32::MAX));
         Some((at, batch))
     });
-    // Whoever stops it does not wait for the turns of all the others.
+    // A stop does not wait for the remaining batches.
     let paced = stream::iter(timed).then(move |(at, batch)| async move {
         while Instant::now() < at && ends.now().is_none() {
             sleep_until(at.min(Instant::now() + LOOK)).await;
@@ -312,7 +312,7 @@ fn is_due_soon(line: &Line<Kept>, clock: &Clock) -> bool {
     line.due <= clock.now().saturating_add(SignedDuration::from_secs(SOON)).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether a failure may be another one a little later.
+/// Reports whether a failure may pass.
 fn passes(failure: &Failure) -> bool {
     matches!(failure.class, FailureClass::Transient | FailureClass::Throttling)
 }
@@ -343,19 +343,18 @@ impl Woken {
     pub(super) fn text(&self) -> String {
         let mut parts = vec![format!("{} asked to wake", count(self.asked, "letter"))];
         if self.stale > 0 {
-            parts.push(format!("{} had moved on", thousands(self.stale)));
+            parts.push(format!("{} already received again or gone", thousands(self.stale)));
         }
         let failed =
             |(code, letters): (&String, &u64)| format!("{} failed: {}", thousands(*letters), harmless(code));
         parts.extend(self.failed.iter().map(failed));
         let left = thousands(self.left);
         parts.extend(self.stopped.map(|why| match why {
-            Stopped::Interrupted => format!("interrupted, {left} left asleep"),
-            Stopped::OrderEnded => format!("the order ended, {left} left asleep"),
+            Stopped::Interrupted => format!("interrupted, {left} left hidden"),
+            Stopped::OrderEnded => format!("the order ended, {left} left hidden"),
         }));
-        let unlisted = |why: &String| {
-            format!("letters that were hidden since the preview are left out: {}", harmless(why))
-        };
+        let unlisted =
+            |why: &String| format!("letters hidden since the preview were not woken: {}", harmless(why));
         parts.extend(self.unlisted.as_ref().map(unlisted));
         format!("{}.", parts.join("; "))
     }

@@ -1,4 +1,4 @@
-//! `redrivectl plan`: when a policy retries.
+//! `redrivectl plan`: shows when a policy retries.
 
 mod picture;
 mod table;
@@ -56,28 +56,28 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
     Ok(Finished::Whole)
 }
 
-/// What an order does to the plan of the letters that it matches.
+/// Returns the text on what an order does to the plan of the letters that it matches.
 fn says(order: &Order, now: Timestamp) -> String {
     let does = match order.action {
-        OrderAction::Hold => "makes no attempt; what was planned meanwhile is due when it ends",
-        OrderAction::Retry => "makes an attempt at once at each receive; what is planned stays planned",
-        OrderAction::Archive => "archives at once",
+        OrderAction::Hold => "makes no attempt; retries planned for that time are due when the order ends",
+        OrderAction::Retry => "makes an attempt at each receive; planned retries stay planned",
+        OrderAction::Archive => "archives them at once",
     };
     let Order { id, pattern, .. } = order;
     let from = if order.at > now { format!("from {} UTC ", utc(order.at)) } else { String::new() };
     format!("order {id}, {from}{}: for letters that match {pattern} the function {does}", ends(order, now))
 }
 
-/// The rules to show: the named one, or all, in the order in which they are tried.
+/// Returns the rules to show: the named one, or all, in the order in which they are tried.
 fn chosen<'p>(policy: &'p Policy, name: Option<&str>) -> Result<Vec<&'p Rule>, Failed> {
     let mut rules: Vec<_> = policy.all_rules().collect();
-    // The default comes last: it is for what no rule matches.
+    // The default comes last: it is for letters that no rule matches.
     rules.rotate_left(1);
     let Some(name) = name else { return Ok(rules) };
     let known: Vec<_> = rules.iter().map(|rule| harmless(&rule.name)).collect();
     rules.retain(|rule| rule.name == name);
     if rules.is_empty() {
-        let problem = format!("the policy has no rule {name:?}; it has {}", known.join(", "));
+        let problem = format!("the policy has no rule {name:?}; its rules are {}", known.join(", "));
         return Err(Failed::Input(vec![problem]));
     }
     Ok(rules)
@@ -98,7 +98,7 @@ fn show(
         Action::Hold => {
             return Ok(writeln!(
                 out,
-                "Rule {name}: hidden until shortly before the queue would drop it, no retry."
+                "Rule {name}: hidden until shortly before the queue would delete it, then archived, no retry."
             )?);
         }
     }
@@ -125,7 +125,7 @@ fn show(
 
 fn to(rule: &Rule) -> &str {
     match &rule.target {
-        TargetSpec::Origin => "whatever failed",
+        TargetSpec::Origin => "the failed target",
         TargetSpec::Subscription => "the subscription",
         TargetSpec::Source => "the source queue",
         TargetSpec::Topic => "the topic",

@@ -1,4 +1,4 @@
-//! A timetable as a picture of characters, at most 80 wide.
+//! A timetable as a chart of characters, at most 80 wide.
 
 use crate::text::{brief, thousands};
 use redrive_console::schedule::{Axis, Row, Timetable, float};
@@ -6,15 +6,15 @@ use sns_redrive::policy::Phase;
 
 const HEIGHT: usize = 12;
 const WIDTH: usize = 68;
-/// Room for the delays at the left.
+/// The width of the delays on the left.
 const MARGIN: usize = 9;
-/// Room for the meaning of the marks.
+/// The width of the legend.
 const LEGEND: usize = 76;
 
 const PHASES: [(Phase, char); 4] =
     [(Phase::Immediate, '.'), (Phase::PreBackoff, 'o'), (Phase::Backoff, '#'), (Phase::PostBackoff, '=')];
 
-/// Delay over retry.
+/// Draws the delay before each retry.
 pub(super) fn draw(timetable: &Timetable) -> String {
     if timetable.rows.is_empty() {
         return String::new();
@@ -34,7 +34,7 @@ pub(super) fn draw(timetable: &Timetable) -> String {
         text.push_str(format!("{label:>MARGIN$} {edge}{cells}").trim_end());
         text.push('\n');
     }
-    // Retries without delay lie on the axis itself.
+    // Retries without delay are on the axis itself.
     let floor: String =
         columns.iter().map(|row| if row.is_some_and(|row| row.delay == 0) { '.' } else { '-' }).collect();
     let zero = if y.log { "" } else { "0 s" };
@@ -48,11 +48,11 @@ pub(super) fn draw(timetable: &Timetable) -> String {
     .concat()
 }
 
-/// The rows that stand for the columns of the picture: of many in one column the last.
+/// Returns the row that each column of the chart shows: the last one, if several share a column.
 fn columns(timetable: &Timetable, x: Axis) -> Vec<Option<Row>> {
     let each = WIDTH / timetable.rows.len();
     if !x.log && each >= 1 {
-        // Every retry is a bar, with a gap where there is room for one.
+        // Every retry is a bar, with a gap if there is room for one.
         let width = each.min(6);
         let bar = |row: &Row| {
             let body = if width > 1 { width - 1 } else { 1 };
@@ -78,7 +78,7 @@ fn column(x: Axis, retry: u32, width: usize) -> usize {
     column
 }
 
-/// The line, from 1 at the bottom, that a delay reaches.
+/// Returns the line that a delay reaches, from 1 at the bottom.
 fn level(y: Axis, delay: u64) -> usize {
     let place = y.place(float(delay)) * float(HEIGHT as u64);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the height")]
@@ -99,7 +99,7 @@ fn cell(row: Option<&Row>, line: usize, y: Axis) -> char {
     }
 }
 
-/// The retries' numbers under the picture.
+/// Returns the numbers of the retries below the chart.
 fn numbers(timetable: &Timetable, x: Axis, width: usize) -> String {
     let retries = timetable.schedule.retries;
     let mut line = vec![' '; width + 8];
@@ -123,7 +123,7 @@ fn numbers(timetable: &Timetable, x: Axis, width: usize) -> String {
     format!("{:>MARGIN$}  {}\n", "", line.trim_end())
 }
 
-/// What the marks mean, in lines that fit.
+/// Returns the meaning of the marks, in lines that fit.
 fn legend(timetable: &Timetable) -> String {
     let mut entries: Vec<_> = PHASES
         .iter()

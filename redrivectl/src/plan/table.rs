@@ -6,14 +6,14 @@ use crate::text::{clock, count, table, thousands, utc};
 use redrive_console::schedule::{Row, Timetable};
 use sns_redrive::policy::plus;
 
-/// A schedule of no more retries is shown whole.
+/// The largest number of retries that is shown completely.
 const SHORT: usize = 40;
 
-/// Of a phase of a longer schedule so many retries are shown at its beginning and its end.
+/// The numbers of retries shown at the beginning and the end of each phase of a longer schedule.
 const AT_BEGINNING: u32 = 3;
 const AT_END: u32 = 2;
 
-/// The table; long schedules with gaps, unless `all`.
+/// Returns the table, with gaps in long schedules unless `all`.
 pub(super) fn draw(timetable: &Timetable, arrival: Timestamp, all: bool) -> String {
     let heads = ["retry", "phase", "delay", "since arrival", "clock (UTC)", ""];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
@@ -56,7 +56,7 @@ fn line(row: &Row, arrival: Timestamp) -> Vec<String> {
     ]
 }
 
-/// One line for those that are left out.
+/// Returns the line for retries that are left out.
 fn gap(hidden: &[&Row]) -> Option<Vec<String>> {
     let (first, last) = (hidden.first()?, hidden.last()?);
     let delay = if first.delay == last.delay {
@@ -68,7 +68,7 @@ fn gap(hidden: &[&Row]) -> Option<Vec<String>> {
     Some(vec!["...".to_owned(), more, delay])
 }
 
-/// What the table leaves out, in words.
+/// Returns the note on retries that are left out.
 pub(super) fn abridged(timetable: &Timetable) -> Option<String> {
     let left_out = timetable.rows.iter().filter(|row| !is_shown(row, timetable)).count();
     let left_out = count(left_out as u64, "retry");

@@ -1,4 +1,4 @@
-//! What an operator should know of a timetable before it meets an outage.
+//! Warnings and notes about a timetable.
 
 use crate::text::{brief, clock, thousands};
 use redrive_console::schedule::{self, Row, Timetable};
@@ -9,12 +9,12 @@ use sns_redrive::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin}
 pub(super) struct Warning {
     /// A name for scripts.
     pub(super) code: &'static str,
-    /// Whether it only says how things are.
+    /// True if it is a note and not a warning.
     pub(super) is_note: bool,
     pub(super) text: String,
 }
 
-/// All remarks about a timetable; `rate` is letters a second that arrive and keep failing.
+/// Returns the remarks about a timetable; `rate` is letters a second that arrive and keep failing.
 pub(super) fn warnings(rule: &Rule, timetable: &Timetable, rate: Option<f64>) -> Vec<Warning> {
     let warning = |code, text| Warning { code, is_note: false, text };
     let note = |code, text| Warning { code, is_note: true, text };
@@ -31,8 +31,8 @@ pub(super) fn warnings(rule: &Rule, timetable: &Timetable, rate: Option<f64>) ->
 }
 
 fn from_subscription(rule: &Rule) -> Option<String> {
-    let text = "the rule goes by the delivery policy of each letter's subscription, which is not asked here; \
-                shown is aws-managed, which the function takes while it does not know it";
+    let text = "the rule uses the delivery policy of each letter's subscription, which is unknown here; \
+                shown is aws-managed, which the function uses until it knows the policy";
     (rule.delivery == DeliverySpec::FromSubscription).then(|| text.to_owned())
 }
 
@@ -42,8 +42,8 @@ fn hops(timetable: &Timetable) -> Option<String> {
     let retries = spans(hops);
     let ceiling = thousands(VISIBILITY_CEILING);
     Some(format!(
-        "the waits before {retries} are longer than a letter is hidden at once ({ceiling} s): it is received and \
-         hidden again up to {} on the way, which is no attempt",
+        "the waits before {retries} are longer than the function hides a letter at once ({ceiling} s): it receives \
+         and hides it again up to {}, without an attempt",
         times(most - 1)
     ))
 }
@@ -60,16 +60,16 @@ fn retention(timetable: &Timetable) -> Option<String> {
         last => format!("retry {} of {} is the last", thousands(last.into()), thousands(all.into())),
     };
     Some(format!(
-        "the schedule takes {length}, but the queue keeps a letter for {keeps} and {margin} of that is kept free: \
-         {which}, and a letter that keeps failing is archived as expiring {life} after its arrival"
+        "the schedule takes {length}, but the queue keeps a letter for {keeps}, and the function archives it {margin} \
+         before that: {which}, and a letter that keeps failing is archived as expiring {life} after its arrival"
     ))
 }
 
 fn in_flight(timetable: &Timetable) -> Option<String> {
     let rate = timetable.max_rate()?;
     Some(format!(
-        "if every retry fails, a letter is hidden for {} in the mean, so letters may arrive and keep failing at {} \
-         before {} are in flight (letters in flight = rate x time hidden); more than that need a requeue, or SQS hands over none until some leave",
+        "if every retry fails, a letter is hidden for {} on average; if letters keep failing at more than {}, {} of them \
+         are in flight (rate x time hidden), and without a requeue SQS then hands over no more until some leave",
         brief(rounded(timetable.hidden)),
         per_time(rate),
         thousands(IN_FLIGHT_LIMIT)
@@ -82,7 +82,7 @@ fn too_many(timetable: &Timetable, rate: Option<f64>) -> Option<String> {
     let letters = thousands(rounded(rate * timetable.hidden));
     (rate > most).then(|| {
         format!(
-            "at {} that keep failing, {letters} letters would be in flight; the limit of {} is reached {reached} \
+            "at {} that keep failing, {letters} letters would be in flight; they reach the limit of {} {reached} \
              after they begin to fail",
             per_time(rate),
             thousands(IN_FLIGHT_LIMIT)
@@ -90,7 +90,7 @@ fn too_many(timetable: &Timetable, rate: Option<f64>) -> Option<String> {
     })
 }
 
-/// Letters a second, in the unit in which that is a number above one.
+/// Returns a rate in the unit that makes it a number above one.
 fn per_time(rate: f64) -> String {
     let units = [("a second", 1.0), ("a minute", 60.0), ("an hour", 3600.0), ("a day", 86_400.0)];
     let (name, seconds) = units.into_iter().find(|(_, seconds)| rate * seconds >= 1.0).unwrap_or(units[3]);
@@ -116,7 +116,7 @@ fn times(number: u64) -> String {
     }
 }
 
-/// `retries 3, 5 to 9`.
+/// Returns numbers of retries as in `retries 3, 5 to 9`.
 fn spans<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     for row in rows {

@@ -87,6 +87,6 @@ fn finding(said: &Value) -> Finding {
         check: text("check"),
         about: text("about"),
         says: text("says"),
-        mend: said["mend"].as_str().map(str::to_owned),
+        mend: said["fix"].as_str().map(str::to_owned),
     }
 }

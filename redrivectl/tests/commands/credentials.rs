@@ -1,4 +1,4 @@
-//! Where the built program takes its credentials from: everything that the AWS CLI takes them from.
+//! The sources of credentials of the built program, which are those of the AWS CLI.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;

@@ -18,19 +18,19 @@ const OUTPUTS: [(&str, &str); 2] = [("FunctionName", "orders"), ("DeadLetterQueu
 /// An answer in the place of another.
 type Otherwise = fn(&Asked<'_>) -> Option<(u16, String)>;
 
-/// What is set up before the account: the function, its mappings, and what its role may not do.
+/// The deployment in front of the account: the function, its mappings, and the actions denied to its role.
 #[derive(Clone)]
 struct Deployment {
     function: Value,
     mappings: Value,
     recursion: &'static str,
     denied: &'static [&'static str],
-    /// What is answered otherwise than the template makes it.
+    /// Answers that differ from those of the template's deployment.
     otherwise: Otherwise,
 }
 
 impl Deployment {
-    /// As the template makes it.
+    /// Returns the deployment of the template.
     fn new() -> Self {
         let mapping = |source: &str| {
             json!({ "UUID": "0a1b2c3d", "EventSourceArn": source, "State": "Enabled", "BatchSize": 10,
@@ -194,7 +194,7 @@ async fn doctor(cloud: &Account, deployment: Deployment, args: &[&str]) -> Ran {
 async fn a_healthy_deployment_is_read_and_nothing_is_said() {
     let cloud = account();
     let ran = doctor(&cloud, Deployment::new(), &["--stack", "orders"]).await;
-    let said = "Looked at orders, 1 dead-letter queue, 3 subscriptions: nothing to say.\n";
+    let said = "Checked orders, 1 dead-letter queue, 3 subscriptions: no findings.\n";
     assert_eq!(ran, Ran { code: 0, out: said.to_owned(), err: String::new() });
     let writes = cloud.journal().into_iter().filter(|call| call.operation == "PutObject").count();
     assert_eq!(writes, 0, "it only reads");
@@ -204,7 +204,7 @@ async fn a_healthy_deployment_is_read_and_nothing_is_said() {
 async fn a_test_of_conditional_writes_is_made_where_it_is_asked_for() {
     let cloud = account();
     let ran = doctor(&cloud, Deployment::new(), &["--stack", "orders", "--write-test"]).await;
-    assert_eq!((ran.code, ran.out.contains("nothing to say")), (0, true), "{ran:?}");
+    assert_eq!((ran.code, ran.out.contains("no findings")), (0, true), "{ran:?}");
     let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
     assert_eq!(writes.len(), 2);
     assert!(writes.iter().all(|it| it.starts_with("graveyard/dead-letters-control/doctor/")), "{writes:?}");
@@ -224,14 +224,14 @@ async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_e
     }
 }
 
-/// What a team meets that has made some of it by hand, behind its desk.
+/// Returns a deployment that was partly made by hand, with the configuration that reaches it.
 pub(crate) fn ill_deployment() -> (Account, SdkConfig) {
     let (cloud, deployment) = ill();
     let config = desk::before(&cloud, move |asked| deployment.answer(asked));
     (cloud, config)
 }
 
-/// What a team meets that has made some of it by hand.
+/// Returns a deployment that was partly made by hand.
 fn ill() -> (Account, Deployment) {
     let cloud = account();
     cloud.queue("orders-dlq", &[("VisibilityTimeout", "20"), ("MessageRetentionPeriod", "345600")]);
@@ -299,7 +299,7 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
     assert_eq!(told, [] as [&str; 0], "{findings:#?}");
     let permissions: BTreeSet<_> = findings
         .iter()
-        .filter_map(|it| it["mend"].as_str()?.strip_prefix("give yourself "))
+        .filter_map(|it| it["fix"].as_str()?.strip_prefix("give yourself "))
         .map(str::to_owned)
         .collect();
     let expected = [
@@ -327,10 +327,10 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
 #[tokio::test]
 async fn without_a_function_there_is_nothing_to_look_at() {
     let ran = doctor(&Account::new(), Deployment::new(), &[]).await;
-    let said = "redrivectl: which function? Give --stack NAME (or REDRIVE_STACK) or --function NAME\n";
+    let said = "redrivectl: no function is named: give --stack NAME (or REDRIVE_STACK) or --function NAME\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, said));
     let ran = doctor(&Account::new(), Deployment::new(), &["--function", "oders"]).await;
-    assert!(ran.code == 1 && ran.err.starts_with("redrivectl: reading the function oders failed"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.starts_with("redrivectl: cannot read the function oders"), "{ran:?}");
 }
 
 #[tokio::test]
@@ -341,7 +341,11 @@ async fn the_role_is_asked_about_searches_and_the_list_of_orders_too() {
     deployment.denied = &["%2A", "*", "graveyard"];
     let ran = doctor(&account(), deployment, &["--stack", "orders"]).await;
     for action in ["sns:ListSubscriptions", "s3:ListBucket"] {
-        assert!(ran.out.contains(&format!("Nothing allows {action} ")), "{action}: {}", ran.out);
+        assert!(
+            ran.out.contains(&format!("No policy allows the function's role {action}, ")),
+            "{action}: {}",
+            ran.out
+        );
     }
 }
 
@@ -358,7 +362,7 @@ async fn a_subscription_that_shares_the_queue_and_delivers_raw_is_found() {
     cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", "true");
     let ran = doctor(&cloud, Deployment::new(), &["--stack", "orders"]).await;
     assert_eq!(ran.code, 1);
-    assert!(ran.out.contains("1 raw subscription, as") && ran.out.contains("It delivers raw"), "{}", ran.out);
+    assert!(ran.out.contains("shares it") && ran.out.contains("It delivers raw"), "{}", ran.out);
 }
 
 #[tokio::test]
@@ -385,7 +389,7 @@ async fn without_a_list_of_waiting_letters_nobody_can_say_whether_they_expire() 
 #[tokio::test]
 async fn help_says_what_the_exit_codes_of_the_doctor_mean() {
     let help = super::redrivectl(&["doctor", "--help"]).await.text();
-    for line in ["  0  done: there is no error", "  1  there are errors", "  2  bad usage"] {
+    for line in ["  0  no errors found", "  1  errors found", "  2  bad usage"] {
         assert!(help.contains(line), "{help}");
     }
 }
@@ -413,7 +417,7 @@ async fn the_stack_of_another_function_tells_nothing_of_this_one() {
     let of_stack: Vec<_> = found.iter().filter(|it| it["check"] == "stack").collect();
     assert_eq!(of_stack.len(), 1, "{found:#?}");
     assert!(
-        of_stack[0]["says"].as_str().unwrap().starts_with("The stack orders is that of the function orders:")
+        of_stack[0]["says"].as_str().unwrap().starts_with("The stack orders belongs to the function orders.")
     );
     assert!(
         !found.iter().any(|it| it["about"] == "orders-dlq" || it["check"] == "mapping-missing"),
@@ -472,7 +476,7 @@ async fn code_that_an_update_of_the_stack_left_where_it_was_is_found() {
     let deployment = Deployment { otherwise: described, ..Deployment::new() };
     let found = findings(&account(), deployment, &["--stack", "orders"]).await;
     assert_eq!(checks(&found), [("warning", "function-version")], "{found:#?}");
-    assert!(found[0]["says"].as_str().unwrap().starts_with("Its code is of 0.0.9"));
+    assert!(found[0]["says"].as_str().unwrap().starts_with("Its code has version 0.0.9"));
 }
 
 #[tokio::test]
@@ -487,7 +491,7 @@ async fn an_archive_that_is_a_queue_is_asked_about_too() {
     let grants: Vec<_> = found.iter().filter(|it| it["check"] == "grant").collect();
     let denied = grants.iter().find(|it| it["about"] == archive).unwrap();
     assert_eq!(denied["severity"], "error");
-    assert!(!denied["mend"].as_str().unwrap().contains("TargetQueueArns"), "{denied}");
+    assert!(!denied["fix"].as_str().unwrap().contains("TargetQueueArns"), "{denied}");
     assert!(grants.iter().any(|it| it["about"].as_str().unwrap().ends_with("key/1234")), "{grants:#?}");
 }
 
@@ -556,7 +560,7 @@ async fn commands_name_the_profile_and_the_region_that_were_given() {
     let (cloud, deployment) = ill();
     let args = ["--stack", "orders", "--profile", "the ops", "--region", "eu-central-1"];
     let found = findings(&cloud, deployment, &args).await;
-    let mends = found.iter().filter_map(|it| it["mend"].as_str());
+    let mends = found.iter().filter_map(|it| it["fix"].as_str());
     let (of_aws_cli, others): (Vec<_>, Vec<_>) = mends.partition(|mend| mend.starts_with("aws "));
     let options = " --profile 'the ops' --region eu-central-1";
     assert!(of_aws_cli.len() > 3 && of_aws_cli.iter().all(|mend| mend.ends_with(options)), "{of_aws_cli:?}");
@@ -580,7 +584,7 @@ async fn own_commands_work_as_they_are_told() {
         };
         let found = findings(&cloud, deployment.clone(), &args).await;
         let mends: Vec<_> =
-            found.iter().filter_map(|it| it["mend"].as_str()?.strip_prefix("redrivectl ")).collect();
+            found.iter().filter_map(|it| it["fix"].as_str()?.strip_prefix("redrivectl ")).collect();
         assert_eq!(mends.len(), 2, "{found:#?}");
         for words in mends {
             let deployment = deployment.clone();
@@ -596,7 +600,7 @@ async fn own_commands_work_as_they_are_told() {
     let policy =
         findings(&account(), Deployment { function: in_file(), ..Deployment::new() }, &["--stack", "orders"])
             .await;
-    assert_eq!(policy[0]["mend"], "redrivectl plan policy.json", "it calls nobody: {policy:#?}");
+    assert_eq!(policy[0]["fix"], "redrivectl plan policy.json", "it calls nobody: {policy:#?}");
 }
 
 /// The function, with its policy in a file.

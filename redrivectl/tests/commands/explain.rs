@@ -86,7 +86,7 @@ async fn a_due_retry_is_explained_with_what_follows_if_it_fails() {
     let text = explain("late-retry.json", &[]).await.text();
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines[0], "Record 1 of 1: retry 9 of 12 now (backoff)");
-    assert!(text.contains("received 7 times, 3 retries behind it by its mark"), "{text}");
+    assert!(text.contains("received 7 times, 3 retries made according to its mark"), "{text}");
     assert!(text.contains("  if it fails   hidden for 5."), "{text}");
     assert!(text.contains("; retry 10 is due 2026-11-01 17:"), "{text}");
     let explained = explain("late-retry.json", &["--json"]).await.json();
@@ -105,7 +105,7 @@ async fn the_present_and_the_retention_decide_as_they_do_in_the_function() {
     assert_eq!(short["records"][0]["ifItFails"]["reason"], "expiring");
 }
 
-/// What any sender can write is followed where the policy lists it, here as in the function.
+/// `explain` follows a forgeable origin only if the policy lists it, as the function does.
 #[tokio::test]
 async fn an_origin_that_the_policy_does_not_list_is_named_with_what_to_add() {
     let text = explain("eventbridge.json", &[]).await.text();
@@ -143,10 +143,7 @@ async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
         (&json!("gold"), &json!({ "kind": "arn", "arn": WORKER }))
     );
     assert_eq!((&record["topicArn"], &record["subscriptionArn"]), (&json!(TOPIC), &json!(SUBSCRIPTION)));
-    assert_eq!(
-        record["notes"],
-        json!(["its rule lets only letters go that SNS signed; that is not checked here"])
-    );
+    assert_eq!(record["notes"], json!(["its rule has verifySignature; the signature is not checked here"]));
     let plain = explain_post(&Post::envelope("a"), &["--json", "--policy", policy.path()]).await.json();
     assert_eq!(plain["records"][0]["rule"], "default");
 }
@@ -171,7 +168,11 @@ async fn a_letter_behind_another_of_its_group_says_which() {
     let behind: Vec<_> = records.iter().map(|record| record["behind"].clone()).collect();
     assert_eq!(behind, [Value::Null, Value::Null, ids[0].clone(), ids[1].clone()]);
     let text = explain("fifo.json", &[]).await.text();
-    assert_eq!(text.matches("before it in its group, is delivered; else it is held").count(), 2, "{text}");
+    assert_eq!(
+        text.matches("the previous letter of its group, is delivered; else it is held").count(),
+        2,
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -220,7 +221,7 @@ async fn an_order_goes_before_the_rule_and_is_named() {
         explain_post(&waits, &["--orders", file.path()]).await.text()
     };
     let held = with("hold", &every).await;
-    assert!(held.starts_with("Record 1 of 1: hidden for 2 h, since an order holds it\n"), "{held}");
+    assert!(held.starts_with("Record 1 of 1: hidden for 2 h, because an order holds it\n"), "{held}");
     assert!(
         held.contains(
             "  order         o-1: hold until 2026-11-01 14:00:00 UTC, 2 h, by ada: the database is down\n"
@@ -229,19 +230,15 @@ async fn an_order_goes_before_the_rule_and_is_named() {
     );
     let retried = with("retry", &every).await;
     assert!(
-        retried.starts_with(
-            "Record 1 of 1: an attempt now, since an order asks for it; retry 2 of 12 stays planned\n"
-        ),
+        retried
+            .starts_with("Record 1 of 1: an attempt now, because of an order; retry 2 of 12 stays planned\n"),
         "{retried}"
     );
     assert!(retried.contains("; retry 2 is due 2026-11-01 12:00:"), "{retried}");
     let archived = with("archive", &every).await;
     assert!(archived.starts_with("Record 1 of 1: archived as ordered\n"), "{archived}");
     let others = with("hold", &json!({ "topicArn": ["another"] })).await;
-    assert!(
-        others.contains("since it came back before its time") && !others.contains("  order "),
-        "{others}"
-    );
+    assert!(others.contains("because it came back early") && !others.contains("  order "), "{others}");
 
     let file = order("hold", &every);
     let json = explain_post(&waits, &["--orders", file.path(), "--json"]).await.json();

@@ -118,7 +118,7 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
         ]
     };
     let named = format!(
-        "redrivectl: the state machine replays {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n"
+        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n"
     );
     let (ran, looked) = replay(World::default(), looks(), &[]).await;
     assert_eq!((ran.code, ran.err.as_str(), looked), (0, named.as_str(), 4));
@@ -145,7 +145,7 @@ async fn it_ends_with_the_exit_code_of_a_replay_that_the_terminal_drives() {
     let ended = |replay: Value| history(&[succeeded(), replay]);
     let running = turn("running", &json!({ "sent": 10 }));
     let busy = exited("Task", &json!({ "next": "end", "status": "busy", "because": "other is at work" }));
-    let go_on = format!("to go on: redrivectl replay --resume {ID} --stack orders");
+    let go_on = format!("to continue: redrivectl replay --resume {ID} --stack orders");
     let arn_aborted = format!("{ARN} was aborted");
     for (look, code, kind, said) in [
         (ended(turn("done", &json!({ "sent": 9, "unreadable": 1 }))), 3, "", "unreadable"),
@@ -188,9 +188,9 @@ async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
     };
     let ((ran, looked), ()) = tokio::join!(replay(world, looks, &[]), presses);
     let said = format!(
-        "redrivectl: the state machine replays {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n\
+        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n\
          redrivectl: interrupted\n\
-         redrivectl: the replay goes on; to see how it stands: redrivectl replays show {ID} --stack orders\n\
+         redrivectl: the replay goes on; to see its state: redrivectl replays show {ID} --stack orders\n\
          redrivectl: to stop it: redrivectl replays stop {ID} --stack orders\n"
     );
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str(), looked), (4, "", said.as_str(), 5));
@@ -218,8 +218,8 @@ async fn whoever_detaches_is_told_the_id_and_goes() {
     };
     let (ran, looked) = replay(World::default(), looks(), &["--detach"]).await;
     let said = format!(
-        "Replay {ID}: it goes on by the state machine.\n  execution  {ARN}\n\n\
-         To see how it stands: redrivectl replays show {ID} --stack orders\n\
+        "Replay {ID}: the state machine runs it.\n  execution  {ARN}\n\n\
+         To see its state: redrivectl replays show {ID} --stack orders\n\
          To stop it: redrivectl replays stop {ID} --stack orders\n"
     );
     assert_eq!((ran.text().as_str(), looked), (said.as_str(), 2));
@@ -258,13 +258,15 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
         let ran = replay(true, here).await;
         assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{here:?}: {ran:?}");
     }
-    let none = "redrivectl: there is no state machine orders-replay";
+    let none = "redrivectl: the state machine orders-replay does not exist";
     let ran = replay(false, &["--detach"]).await;
-    assert_eq!((ran.code, ran.err), (2, format!("{none}, which --detach needs: nothing was done\n")));
+    let way_out = "Deploy operations.yaml, or leave out --detach";
+    let said = format!("{none}, but --detach needs it: nothing was done. {way_out}\n");
+    assert_eq!((ran.code, ran.err), (2, said));
     let ran = replay(false, &[]).await;
     assert!(
         ran.code == 0
-            && ran.err.starts_with(&format!("{none}: this terminal replays\n"))
+            && ran.err.starts_with(&format!("{none}, so this terminal replays\n"))
             && ran.out.contains("sent      1 letter\n"),
         "{ran:?}"
     );
@@ -275,7 +277,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
     );
 }
 
-/// As a terminal does that replays itself.
+/// The question is the same as for a replay by the terminal.
 #[tokio::test(start_paused = true)]
 async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
     const OLD: &str = "20261031T120000Z-0d0e0f";
@@ -297,7 +299,7 @@ async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
         let given = input.lock().unwrap()["replay"].clone();
         (ran.err, given)
     };
-    let question = format!("redrivectl: replay {OLD} of the same letters is stopped, not at its end: ");
+    let question = format!("redrivectl: replay {OLD} of the same letters is unfinished (stopped): ");
     for (answer, resumes) in [("y\n", true), ("n\n", false)] {
         let (said, given) = replay(Some(answer), &[]).await;
         assert!(said.starts_with(&question) && said.contains(" [y/N] "), "{said}");
@@ -306,7 +308,10 @@ async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
     // A script is told; with --new nobody is, nor who may not read it.
     let (said, given) = replay(None, &[]).await;
     let command = format!("redrivectl replay --resume {OLD} --stack orders");
-    assert!(said.contains(&format!("a new replay begins; to go on with that one: {command}\n")), "{said}");
+    assert!(
+        said.contains(&format!("this command begins a new replay; to continue the other one: {command}\n")),
+        "{said}"
+    );
     assert_eq!(given["all"], true);
     let (said, _) = replay(Some(""), &["--new"]).await;
     assert!(!said.contains(OLD), "{said}");

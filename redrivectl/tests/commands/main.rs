@@ -31,7 +31,7 @@ use serde_json::Value;
 use sns_redrive::clock::Clock;
 use support::Account;
 
-/// What a command line came to.
+/// The result of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub(crate) code: u8,
@@ -40,37 +40,37 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// The one JSON value that was written.
+    /// Returns the one JSON value that was written.
     pub(crate) fn json(&self) -> Value {
         assert_eq!((self.code, self.err.as_str()), (0, ""));
         serde_json::from_str(&self.out).unwrap()
     }
 
-    /// The text of a command that did all that it should.
+    /// Returns the text of a command that succeeded.
     pub(crate) fn text(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""));
         self.out
     }
 }
 
-/// What a command reads besides its arguments.
+/// The environment of a command.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) input: Vec<u8>,
     pub(crate) config: Option<SdkConfig>,
     /// Milliseconds since [`support::NOW`].
     pub(crate) later: i64,
-    /// Whether the clock goes on, with that of tokio.
+    /// True if the clock advances with that of tokio.
     pub(crate) ticks: bool,
-    /// Whether it writes its problems to a person.
+    /// True if progress is shown to a person.
     pub(crate) progress: bool,
-    /// Whether progress is told in lines.
+    /// True if progress is printed in lines.
     pub(crate) lines: bool,
     /// The terminal on which somebody sees progress and problems.
     pub(crate) terminal: Option<InMemoryTerm>,
-    /// Whether results and problems stand on one screen: then both are in [`Ran::out`].
+    /// True if results and problems share one screen: then both are in [`Ran::out`].
     pub(crate) one_screen: bool,
-    /// Whether somebody answers questions by the input.
+    /// True if the input answers questions.
     pub(crate) answers: bool,
     /// The milliseconds that go by before the input comes.
     pub(crate) thinks: i64,
@@ -152,7 +152,7 @@ struct Thinker {
     input: Cursor<Vec<u8>>,
     thinks: i64,
     thought: Arc<AtomicI64>,
-    /// Whether the tool watches for Ctrl-C itself.
+    /// True if the tool itself watches for Ctrl-C.
     watches: Arc<AtomicBool>,
 }
 
@@ -164,7 +164,7 @@ impl Read for Thinker {
     }
 }
 
-/// What the tool has printed.
+/// The output of the tool.
 #[derive(Clone, Default)]
 pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -378,7 +378,7 @@ fn without_region_or_credentials_it_says_so_before_it_calls() {
     ] {
         assert_eq!(
             said(variables, args),
-            "redrivectl: no region: give --region, AWS_REGION or a profile with one\n"
+            "redrivectl: no region is set: give --region, set AWS_REGION, or use a profile with a region\n"
         );
     }
     let second = said(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-central-1")], &[]);
@@ -389,6 +389,6 @@ fn without_region_or_credentials_it_says_so_before_it_calls() {
     let logins =
         ["aws sso login, or aws login\n", "aws sso login --profile nobody, or aws login --profile nobody\n"];
     for (said, logins) in [&second, &nobody].into_iter().zip(logins) {
-        assert!(said.ends_with(&format!("if the sign-in has expired: {logins}")), "{said}");
+        assert!(said.ends_with(&format!("if your session has expired, sign in again: {logins}")), "{said}");
     }
 }

@@ -40,7 +40,7 @@ retry  phase            delay  since arrival  clock (UTC)
    12  post-backoff  21,600 s       21:37:23  2026-11-02 09:37:23
 ";
     assert!(text.contains(table), "{text}");
-    assert!(text.starts_with("Rule default: to whatever failed, 12 retries over 21:37:23.\n"), "{text}");
+    assert!(text.starts_with("Rule default: to the failed target, 12 retries over 21:37:23.\n"), "{text}");
     assert!(text.contains("Jitter makes each delay up to 10 % shorter than shown.\n"), "{text}");
     assert!(!text.contains("warning:"), "{text}");
 }
@@ -160,7 +160,10 @@ async fn rules_come_in_the_order_in_which_they_are_tried_and_can_be_chosen() {
 
     let ran = plan(&policy, &["--rule", "slow"]).await;
     assert_eq!(ran.code, 2);
-    assert_eq!(ran.err, "redrivectl: the policy has no rule \"slow\"; it has never, wait, fast, default\n");
+    assert_eq!(
+        ran.err,
+        "redrivectl: the policy has no rule \"slow\"; its rules are never, wait, fast, default\n"
+    );
 }
 
 #[tokio::test]
@@ -193,8 +196,7 @@ async fn a_chart_that_cannot_be_written_is_a_failure() {
     assert!(ran.err.starts_with("redrivectl: cannot write /nowhere/chart.svg: "), "{}", ran.err);
 }
 
-/// What a letter lives through if all its retries fail and nothing else goes wrong: number and time of
-/// each, seconds, and when it is archived.
+/// Returns the life of a letter whose retries all fail: number and time of each in seconds, and when it is archived.
 fn life(policy: &Policy, retention: u64) -> (Vec<(u32, u64)>, u64) {
     let facts = Facts { retention, ..Facts::default() };
     let mut made = Vec::new();
@@ -273,7 +275,7 @@ async fn orders_in_force_are_shown_with_what_they_do_to_the_plan() {
         text.strip_prefix(&plain),
         Some(
             "\norder held, until 2026-11-01 14:00:00 UTC, 2 h: for letters that match\n  \
-             {\"topicArn\":[\"t\"]} the function makes no attempt; what was planned meanwhile\n  is due when it ends\n"
+             {\"topicArn\":[\"t\"]} the function makes no attempt; retries planned for that\n  time are due when the order ends\n"
         ),
         "{text}"
     );

@@ -85,7 +85,7 @@ fn id_of(ran: &Ran) -> String {
     first.strip_prefix("Replay ").unwrap().split(':').next().unwrap().to_owned()
 }
 
-/// What the requeue was sent, as `letter id, mark`, in order of their ids.
+/// Returns the letters that the requeue got, as `letter id, mark`, in order of their ids.
 pub(super) fn sent(cloud: &Account) -> Vec<(String, Value)> {
     let marks = cloud.entries("SendMessageBatch").into_iter();
     let marks = marks
@@ -127,7 +127,7 @@ async fn a_dry_run_counts_what_is_sent_then_and_writes_nothing() {
     let cloud = graveyard(&[ten(), ten()[..2].to_vec()].concat());
     let told = replay(&cloud, &["--dry-run"]).await.text();
     let lines: Vec<_> = told.lines().collect();
-    assert!(lines[0].ends_with(": a dry run, nothing was sent."), "{told}");
+    assert!(lines[0].ends_with(": dry run, nothing was sent."), "{told}");
     assert_eq!(
         lines[1..],
         [SELECTED, "  to send   10 letters", "  doubles   2 records, stored twice after a crash",]
@@ -270,7 +270,7 @@ async fn without_options_it_is_the_request_that_an_empty_event_is() {
 async fn nothing_selected_is_not_everything() {
     let cloud = graveyard(&ten());
     let ran = redrivectl_in(World::on(&cloud), &[&["replay"], &PLACE[..]].concat()).await;
-    let said = "redrivectl: which letters? Give --topic, --since, --reason or others, or --all for the whole archive\n";
+    let said = "redrivectl: no letters are selected: give --topic, --since, --reason or another option of \"Which letters\", or --all for the whole archive\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, said));
 }
 
@@ -296,7 +296,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--ramp", "5,50"], "ramp: must be rising"),
         (&["--rate", "0"], "0 is not in 1..=1000000"),
         (&["--threshold", "101"], "101 is not in 0..=100"),
-        (&["--settle", "2h"], "must be 0 s to one hour"),
+        (&["--settle", "2h"], "must be 0 seconds to one hour"),
         (&["--to", "the moon"], "must be topic, or the ARN of"),
         (&["--resume", "x", "--queue", "orders-dlq"], "cannot be used with"),
         (&["--resume", "x", "--again"], "cannot be used with"),
@@ -305,8 +305,8 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--match", "{}"], "--match must be an object"),
         (&["--all", "--policy", "/nowhere"], "cannot read /nowhere"),
         (&["--from", "/nowhere"], "cannot read /nowhere"),
-        (&["--from", "-", "--policy", "-"], "cannot both be standard input"),
-        (&["--from", "-"], "no record is given"),
+        (&["--from", "-", "--policy", "-"], "are both standard input"),
+        (&["--from", "-"], "the file of --from has no records"),
         (&["--from", records.path(), "--queue", "orders-dlq"], "cannot be used with"),
         (&["--from", records.path(), "--cut-off", "1h"], "cannot be used with"),
     ] {
@@ -345,9 +345,9 @@ async fn ctrl_c_ends_it_after_the_letters_under_way_and_its_id_goes_on() {
     let ran = replay_in(world, &cloud, &["--ramp", "20,100"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (4, ""));
     let id = id_of(&ran);
-    assert!(ran.out.lines().next().unwrap().contains(": not at its end, in step 1 of 2."), "{}", ran.out);
+    assert!(ran.out.lines().next().unwrap().contains(": unfinished, in step 1 of 2."), "{}", ran.out);
     assert!(
-        ran.out.ends_with(&format!("\nTo go on: redrivectl replay --resume {id}{}\n", options())),
+        ran.out.ends_with(&format!("\nTo continue: redrivectl replay --resume {id}{}\n", options())),
         "{}",
         ran.out
     );
@@ -366,7 +366,7 @@ async fn ctrl_c_before_it_knows_what_is_selected_sends_nothing() {
     let world = World { interrupted: Arc::new(AtomicBool::new(true)), ..World::default() };
     let ran = replay_in(world, &cloud, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (4, ""));
-    assert_eq!(ran.err, "redrivectl: interrupted while it looked through the archive; nothing was sent\n");
+    assert_eq!(ran.err, "redrivectl: interrupted while it read the archive; nothing was sent\n");
     assert_eq!(sent_ids(&cloud), ids(&[]));
 }
 
@@ -424,7 +424,7 @@ Replay 20261102T093105Z-81c0d4: stopped in step 1 of 4.
   begun      2026-11-02 09:31:05 UTC by arn:aws:sts::123456789012:assumed-role/operator/ada
   why        the worker is back
 
-To go on: redrivectl replay --resume 20261102T093105Z-81c0d4";
+To continue: redrivectl replay --resume 20261102T093105Z-81c0d4";
     assert!(printed.starts_with(of_stopped), "it prints:\n{printed}");
 }
 
@@ -432,11 +432,11 @@ To go on: redrivectl replay --resume 20261102T093105Z-81c0d4";
 async fn help_says_what_the_exit_codes_of_a_replay_mean() {
     let help = redrivectl(&["replay", "--help"]).await.text();
     for line in [
-        "  0  every letter that was asked for is sent",
-        "  1  it failed",
+        "  0  all selected letters are sent",
+        "  1  the replay failed",
         "  2  bad usage",
         "  3  done, but",
-        "  4  it stopped",
+        "  4  the replay stopped",
         "  5  another replay",
         "  6  AWS denied",
     ] {
@@ -451,6 +451,9 @@ fn the_requeue_can_be_that_of_the_variable() {
         let ran = super::program(&["replay", "--all", "--dry-run"], &variables);
         (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
     };
-    assert_eq!(said(REQUEUE).1, "redrivectl: no region: give --region, AWS_REGION or a profile with one\n");
+    assert_eq!(
+        said(REQUEUE).1,
+        "redrivectl: no region is set: give --region, set AWS_REGION, or use a profile with a region\n"
+    );
     assert_eq!(said("orders-requeue").0, Some(2));
 }

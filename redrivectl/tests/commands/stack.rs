@@ -108,7 +108,7 @@ async fn a_missing_output_is_named_with_what_would_do_instead() {
     };
     let missing = |output, option| {
         let text = "redrivectl: the stack orders has no output ";
-        (2, format!("{text}{output}, as those of template.yaml have; give {option}\n"))
+        (2, format!("{text}{output}, so it is not a stack of template.yaml with this part; give {option}\n"))
     };
     assert_eq!(said(&["orders"]).await, missing("ControlLocation", "--control"));
     assert_eq!(said(&["replays"]).await, missing("ControlLocation", "--control"));
@@ -120,7 +120,7 @@ async fn a_missing_output_is_named_with_what_would_do_instead() {
 async fn a_stack_that_cannot_be_read_matters_to_who_needs_it() {
     let cloud = waits();
     let ran = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "oders"]).await;
-    let said = "redrivectl: reading the stack oders failed (cloudformation:DescribeStacks): ValidationError: \
+    let said = "redrivectl: cannot read the stack oders: cloudformation:DescribeStacks failed (ValidationError): \
                 Stack with id oders does not exist\n";
     assert_eq!((ran.code, ran.err.as_str()), (1, said));
     let control = ["waiting", "--stack", "oders", "--control", "s3://graveyard/dead-letters-control"];
@@ -196,8 +196,7 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
     // Who may not ask is told, and replays.
     let denied = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).to_string());
     let (ran, sent) = replay(denied, &[]).await;
-    let said =
-        "redrivectl: nobody knows whether the function works on what is sent, and by which policy: reading";
+    let said = "redrivectl: cannot check the function's mode and policy, so the replay goes on without them: reading";
     assert!(ran.err.starts_with(said), "{}", ran.err);
     assert_eq!((ran.code, sent), (0, 1));
 }
@@ -221,7 +220,7 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
         let error: Value = serde_json::from_str(&ran.out).unwrap();
         (ran.code, error["kind"].as_str().unwrap().to_owned(), error["error"].as_str().unwrap().to_owned())
     };
-    let stack = "reading the stack orders failed (cloudformation:DescribeStacks): AccessDenied: no";
+    let stack = "cannot read the stack orders: cloudformation:DescribeStacks failed (AccessDenied): no";
     let account = "asking AWS for the account (sts:GetCallerIdentity) failed: AccessDenied (action_required)";
     for (denies_stack, args, code, kind, why) in [
         (true, &["replay", "--all", "--dry-run"][..], 6, "denied", stack),

@@ -34,7 +34,7 @@ async fn replay(cloud: &Account, args: &[&str]) -> Ran {
     redrivectl_in(World::on(cloud), &[&["replay"], args, &PLACE, &at_once].concat()).await
 }
 
-/// What was said of a successor that cannot be one; nothing was done.
+/// Returns the error for an invalid successor, and checks that nothing was done.
 async fn refused(cloud: &Account, pair: &str, more: &[&str]) -> String {
     let ran = replay(cloud, &[&["--subscription", pair], more].concat()).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
@@ -58,7 +58,7 @@ async fn it_selects_the_letters_of_the_old_one_and_sends_them_to_the_new_one() {
     assert_eq!(targets, [SUCCESSOR, SUCCESSOR]);
 }
 
-/// Of both old ones letters are left.
+/// Letters of both old subscriptions are in the archive.
 #[tokio::test]
 async fn one_that_was_made_again_twice_is_checked_for_both() {
     let older = "arn:aws:sns:eu-central-1:123456789012:orders:0d9c4e4c-6f1d-4f43-8f0c-3a3d2f7e9b11";
@@ -82,11 +82,12 @@ async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent()
         ),
         (
             |cloud| cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, OTHER_DLQ),
-            format!("it names the dead-letter queue {OTHER_DLQ}, and the letters come from {DLQ}"),
+            format!("it names the dead-letter queue {OTHER_DLQ}, but the letters come from {DLQ}"),
         ),
         (
             |cloud| cloud.subscribe(SUCCESSOR, TOPIC, "sqs", WORKER),
-            "it names no dead-letter queue; set its RedrivePolicy to that of the letters".to_owned(),
+            "it names no dead-letter queue; set its RedrivePolicy to the dead-letter queue of the letters"
+                .to_owned(),
         ),
         (
             |cloud| cloud.resubscribe(SUCCESSOR, "PendingConfirmation", "true"),
@@ -123,7 +124,7 @@ async fn pairs_that_make_no_sense_are_bad_usage() {
     let cloud = made_again();
     let other = "arn:aws:sns:eu-central-1:123456789012:invoices:0a1b";
     for (pair, why) in [
-        (SUBSCRIPTION.to_owned(), "must be OLD=NEW, two ARNs of subscriptions"),
+        (SUBSCRIPTION.to_owned(), "must be OLD=NEW with the ARNs of two subscriptions"),
         (pair("orders", SUCCESSOR), "subscriptions: \"orders\" is not the ARN of a subscription"),
         (pair(SUBSCRIPTION, WORKER), "orders-worker\" is not the ARN of a subscription"),
         (pair(SUBSCRIPTION, SUBSCRIPTION), "cannot replace itself"),
@@ -134,7 +135,7 @@ async fn pairs_that_make_no_sense_are_bad_usage() {
     }
     let pair = pair(SUBSCRIPTION, SUCCESSOR);
     let two = format!("{SUBSCRIPTION}={BILLING_SUBSCRIPTION}");
-    assert!(refused(&cloud, &pair, &["--subscription", &two]).await.contains("has two successors"));
+    assert!(refused(&cloud, &pair, &["--subscription", &two]).await.contains("names two successors of"));
     for with in [&["--all"][..], &["--to", BILLING], &["--resume", "x"]] {
         assert!(refused(&cloud, &pair, with).await.contains("cannot be used with"), "{with:?}");
     }
@@ -147,8 +148,8 @@ async fn where_sns_does_not_answer_that_is_said_and_the_function_checks() {
     cloud.reply("GetSubscriptionAttributes", Fault::refuse(403, "AuthorizationError", "not authorized"));
     let ran = replay(&cloud, &["--subscription", &pair(SUBSCRIPTION, SUCCESSOR)]).await;
     let said = format!(
-        "redrivectl: SNS did not say whether {SUCCESSOR} takes the letters of {SUBSCRIPTION} (AuthorizationError): \
-         the function asks with each retry\n"
+        "redrivectl: cannot check whether {SUCCESSOR} takes the letters of {SUBSCRIPTION} (AuthorizationError); \
+         the function checks this with each retry\n"
     );
     assert_eq!((ran.code, ran.err), (0, said));
     assert_eq!(sent_ids(&cloud), ids(&its()));

@@ -4,78 +4,79 @@ use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Bucket, Effect, LifecycleRule, Setup};
 use sns_redrive::settings::ArchiveAt;
 
-/// Days below which somebody who is on holiday finds nothing left to replay.
+/// The number of days below which letters may be gone before somebody returns from a holiday to replay them.
 const SHORT: i32 = 30;
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     if let Some(bucket) = &setup.archive {
-        settings(bucket, "Archived letters are messages whole.", findings);
-        let what = "when it forgets archived letters";
-        if let Some(rules) = findings.told("archive-lifecycle", &bucket.name, what, &bucket.lifecycle) {
+        settings(bucket, "Archived letters contain whole messages.", findings);
+        let what = "when archived letters are deleted";
+        if let Some(rules) = findings.known("archive-lifecycle", &bucket.name, what, &bucket.lifecycle) {
             letters(bucket, rules, findings);
         }
     } else if let Some(ArchiveAt::Queue(queue)) = setup.function.settings().map(|settings| &settings.archive)
     {
-        let finding = "The archive is a queue: letters expire there too, and no replay reads it.";
+        let finding = "The archive is a queue: letters expire there too, and cannot be replayed from it.";
         findings.add(Severity::Note, "archive", queue.resource(), finding, "");
     }
     if let Some(bucket) = &setup.control {
         let is_archive = setup.archive.as_ref().is_some_and(|archive| archive.name == bucket.name);
         if !is_archive {
-            settings(bucket, "Orders say what becomes of letters, and lists name them.", findings);
+            settings(bucket, "Orders control what happens to letters, and lists name them.", findings);
         }
         match &bucket.lifecycle {
             Err(_) if is_archive => {}
             lifecycle => {
-                let what = "when it forgets orders and replays";
-                if let Some(rules) = findings.told("archive-lifecycle", &bucket.name, what, lifecycle) {
+                let what = "when orders and replays are deleted";
+                if let Some(rules) = findings.known("archive-lifecycle", &bucket.name, what, lifecycle) {
                     control(bucket, rules, findings);
                 }
             }
         }
     }
     let of_control = setup.control.as_ref().map_or(setup.function.name.as_str(), |bucket| &bucket.name);
-    let what = "whether the bucket of orders keeps conditions";
-    if let Some(told) = &setup.conditional
-        && let Some(false) = findings.told("archive-conditions", of_control, what, told)
+    let what = "whether the bucket of orders supports conditional writes";
+    if let Some(read) = &setup.conditional
+        && let Some(false) = findings.known("archive-conditions", of_control, what, read)
     {
-        let finding = "It overwrites an object where If-None-Match says that it must not: replays of two people can send the \
-                       same letters, and orders of two people can be lost.";
-        findings.add(Severity::Error, "archive-conditions", of_control, finding, "take a bucket of S3");
+        let finding = "It ignores If-None-Match and overwrites objects: two people's replays can send the same \
+                       letters twice, and two people's orders can overwrite each other.";
+        findings.add(Severity::Error, "archive-conditions", of_control, finding, "use a bucket of Amazon S3");
     }
 }
 
-/// How a bucket is set. `holds` is what lies there.
+/// Checks the settings of a bucket. `holds` says what it stores.
 fn settings(bucket: &Bucket, holds: &str, findings: &mut Findings) {
     let name = bucket.name.as_str();
-    let what = "whether it is encrypted with a key of your choice";
-    if let Some(None) = findings.told("archive-encryption", name, what, &bucket.encryption) {
+    let what = "whether it has a default encryption";
+    if let Some(None) = findings.known("archive-encryption", name, what, &bucket.encryption) {
         let finding = format!("It has no default encryption. {holds}");
-        let mend = format!(
+        let fix = format!(
             "aws s3api put-bucket-encryption --bucket {name} --server-side-encryption-configuration \
              '{{\"Rules\": [{{\"ApplyServerSideEncryptionByDefault\": {{\"SSEAlgorithm\": \"AES256\"}}}}]}}'"
         );
-        findings.add(Severity::Warning, "archive-encryption", name, finding, mend);
+        findings.add(Severity::Warning, "archive-encryption", name, finding, fix);
     }
-    let what = "whether what somebody deletes can come back";
-    if let Some(false) = findings.told("archive-versions", name, what, &bucket.is_versioned) {
-        let finding = "It keeps no versions: what somebody deletes is gone.";
-        let mend = format!(
+    let what = "whether deleted objects can be restored";
+    if let Some(false) = findings.known("archive-versions", name, what, &bucket.is_versioned) {
+        let finding = "It keeps no versions: deleted objects cannot be restored.";
+        let fix = format!(
             "aws s3api put-bucket-versioning --bucket {name} --versioning-configuration Status=Enabled"
         );
-        findings.add(Severity::Note, "archive-versions", name, finding, mend);
+        findings.add(Severity::Note, "archive-versions", name, finding, fix);
     }
-    if let Some(false) = findings.told("archive-public", name, "whether it can be public", &bucket.is_private)
+    if let Some(false) =
+        findings.known("archive-public", name, "whether it can be public", &bucket.is_private)
     {
         let finding = format!(
-            "It does not block public access itself. {holds} Whether the account blocks it for all its buckets nobody here \
-             can say."
+            "It does not block public access itself. {holds} This tool cannot see whether the account blocks public \
+             access for all its buckets."
         );
-        let mend = format!(
+        let fix = format!(
             "aws s3api put-public-access-block --bucket {name} --public-access-block-configuration \
              BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
         );
-        findings.add(Severity::CannotTell, "archive-public", name, finding, mend);
+        findings.add(Severity::CannotTell, "archive-public", name, finding, fix);
     }
 }
 
@@ -83,7 +84,7 @@ fn see(bucket: &Bucket) -> String {
     format!("aws s3api get-bucket-lifecycle-configuration --bucket {}", bucket.name)
 }
 
-/// When archived letters end.
+/// Checks the lifecycle rules for archived letters.
 fn letters(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
     let name = bucket.name.as_str();
     let archive =
@@ -93,8 +94,8 @@ fn letters(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
             Effect::Ends(days) => *days,
             Effect::Freezes(class) => {
                 let finding = format!(
-                    "Its lifecycle rule {} moves archived letters to {class}: no replay reads one before somebody has restored \
-                     its object, which takes hours.",
+                    "Its lifecycle rule {} moves archived letters to {class}: they cannot be replayed before \
+                     somebody restores their objects, which takes hours.",
                     rule.id
                 );
                 findings.add(Severity::Warning, "archive-frozen", name, finding, see(bucket));
@@ -102,26 +103,26 @@ fn letters(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
             }
         };
         let Some(days) = days else {
-            let finding = format!("Its lifecycle rule {} ends archived letters at a date.", rule.id);
+            let finding = format!("Its lifecycle rule {} deletes archived letters at a date.", rule.id);
             findings.add(Severity::Warning, "archive-lifecycle", name, finding, see(bucket));
             continue;
         };
-        let finding = format!("Its lifecycle rule {} forgets archived letters after {days} d.", rule.id);
+        let finding = format!("Its lifecycle rule {} deletes archived letters after {days} d.", rule.id);
         let severity = if days < SHORT { Severity::Warning } else { Severity::Note };
         findings.add(severity, "archive-lifecycle", name, finding, see(bucket));
     }
 }
 
-/// When what lies below the control prefix ends, or cannot be read any more.
+/// Checks the lifecycle rules for objects below the control prefix.
 fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
     let (name, control) = (bucket.name.as_str(), bucket.prefix.as_str());
     for (check, key, meaning) in [
         (
             "archive-replays-expire",
             format!("{control}/replays/"),
-            "then letters are sent once more that a replay has sent already",
+            "then replays send letters again that were replayed already",
         ),
-        ("archive-orders-expire", format!("{control}/orders.json"), "then letters that are held go on"),
+        ("archive-orders-expire", format!("{control}/orders.json"), "then held letters are tried again"),
     ] {
         for rule in rules.iter().filter(|rule| touches(rule, &key)) {
             let id = &rule.id;
@@ -129,12 +130,12 @@ fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
                 Effect::Ends(_) => (
                     Severity::Error,
                     check,
-                    format!("Its lifecycle rule {id} ends what lies below {key}: {meaning}."),
+                    format!("Its lifecycle rule {id} deletes objects below {key}: {meaning}."),
                 ),
                 Effect::Freezes(class) => {
                     let finding = format!(
-                        "Its lifecycle rule {id} moves what lies below {key} to {class}, where nobody reads it: orders are not \
-                         heard then, and replays do not go on. By default S3 moves nothing below 128 KB."
+                        "Its lifecycle rule {id} moves objects below {key} to {class}, where nobody can read them: then the \
+                         function obeys no orders, and replays cannot continue. By default S3 moves no object below 128 KB."
                     );
                     (Severity::Warning, "archive-frozen", finding)
                 }
@@ -145,18 +146,19 @@ fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
     let waiting = format!("{control}/waiting/");
     let ends = |rule: &LifecycleRule| matches!(rule.effect, Effect::Ends(_)) && !rule.is_narrower;
     if !rules.iter().any(|rule| covers(rule, &waiting) && ends(rule)) {
-        let finding =
-            format!("No lifecycle rule ends the list of waiting letters, {waiting}: it grows, and costs.");
+        let finding = format!(
+            "No lifecycle rule deletes the list of waiting letters, {waiting}: it grows, and so does its cost."
+        );
         findings.add(Severity::Note, "archive-waiting-list", name, finding, see(bucket));
     }
 }
 
-/// Whether a rule is about all that has a key beginning so.
+/// Reports whether a rule applies to all keys with this prefix.
 fn covers(rule: &LifecycleRule, key: &str) -> bool {
     key.starts_with(&rule.prefix)
 }
 
-/// Whether a rule is about anything that has a key beginning so.
+/// Reports whether a rule applies to any key with this prefix.
 fn touches(rule: &LifecycleRule, key: &str) -> bool {
     covers(rule, key) || rule.prefix.starts_with(key)
 }

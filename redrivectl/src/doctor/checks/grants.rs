@@ -1,4 +1,4 @@
-//! Whether the function's role reaches what it must.
+//! The permissions of the function's role.
 
 use crate::doctor::access::Policy;
 use crate::doctor::finding::{Findings, Severity};
@@ -9,7 +9,7 @@ const CHECK: &str = "grant";
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let role = &setup.function.role;
-    let Some(grants) = findings.told(CHECK, role, "what this role may do", &setup.grants) else { return };
+    let Some(grants) = findings.known(CHECK, role, "what this role may do", &setup.grants) else { return };
     for grant in grants {
         one(setup, grant, findings);
     }
@@ -17,60 +17,62 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 
 fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
     let Grant { action, resource, for_what, .. } = grant;
-    let what = format!("whether the role may {action} there, {for_what}");
-    let Some(decision) = findings.told(CHECK, resource, &what, &grant.decision) else { return };
+    let what = format!("whether the function's role has {action} on it, {for_what}");
+    let Some(decision) = findings.known(CHECK, resource, &what, &grant.decision) else { return };
     let role = &setup.function.role;
     let own = grant
         .own_policy
         .as_ref()
-        .map(|told| told.as_ref().map(|text| Policy::of(text.as_deref().unwrap_or(""))));
-    let mend = mend(action, for_what);
+        .map(|read| read.as_ref().map(|text| Policy::of(text.as_deref().unwrap_or(""))));
+    let fix = fix(action, for_what);
     match (decision, own) {
         (Decision::Unclear(why), _) => {
-            let finding =
-                format!("Whether the function's role may {action}, {for_what}, nobody here can say: {why}.");
+            let finding = format!("Cannot tell whether the function's role has {action}, {for_what}: {why}.");
             findings.add(Severity::CannotTell, CHECK, resource, finding, "");
         }
         (Decision::Denied, _) => {
-            let finding = format!("A policy denies {action} to the function's role, {for_what}.");
-            findings.add(Severity::Error, CHECK, resource, finding, mend);
+            let finding = format!("A policy denies the function's role {action}, {for_what}.");
+            findings.add(Severity::Error, CHECK, resource, finding, fix);
         }
-        // The resource's own policy can allow it by itself, in the same account only.
+        // Only in the same account can the resource's own policy allow it by itself.
         (Decision::NotAllowed, Some(Err(_))) if !grant.is_foreign => {
             let finding = format!(
-                "No policy of the function's role allows {action}, {for_what}, and its own policy could not be read."
+                "No policy of the function's role allows {action}, {for_what}, and the policy of the resource could \
+                 not be read."
             );
-            findings.add(Severity::CannotTell, CHECK, resource, finding, mend);
+            findings.add(Severity::CannotTell, CHECK, resource, finding, fix);
         }
         (Decision::NotAllowed, Some(Ok(own))) if !grant.is_foreign && own.may_allow() => {
             let finding = format!(
-                "No policy of the function's role allows {action}, {for_what}. Its own policy allows something to \
-                 somebody, and might to this role."
+                "No policy of the function's role allows {action}, {for_what}. The policy of the resource has a \
+                 statement that may allow it."
             );
-            findings.add(Severity::CannotTell, CHECK, resource, finding, mend);
+            findings.add(Severity::CannotTell, CHECK, resource, finding, fix);
         }
         (Decision::NotAllowed, _) => {
-            let finding =
-                format!("Nothing allows {action} to the function's role, {for_what}: AccessDenied.");
-            findings.add(Severity::Error, CHECK, resource, finding, mend);
+            let finding = format!(
+                "No policy allows the function's role {action}, {for_what}: the call fails with AccessDenied."
+            );
+            findings.add(Severity::Error, CHECK, resource, finding, fix);
         }
         (Decision::Allowed, _) if grant.is_foreign => {
             let finding = format!(
-                "The function's role may {action}, {for_what}, but it is of another account: whether its own policy names \
-                 the role, only that account can say."
+                "The function's role has {action}, {for_what}, but the resource belongs to another account: only \
+                 there can you see whether the policy of the resource allows the role too."
             );
             findings.add(Severity::CannotTell, CHECK, resource, finding, "");
         }
-        (Decision::Allowed, Some(Err(untold))) => {
+        (Decision::Allowed, Some(Err(error))) => {
             let finding = format!(
-                "The function's role may {action}, {for_what}, but its own policy could not be read: {} failed ({}).",
-                untold.call, untold.why
+                "The function's role has {action}, {for_what}, but the policy of the resource could not be read: {} \
+                 failed ({}).",
+                error.call, error.why
             );
-            findings.add(Severity::CannotTell, CHECK, resource, finding, untold.mend());
+            findings.add(Severity::CannotTell, CHECK, resource, finding, error.fix());
         }
         (Decision::Allowed, Some(Ok(own))) if own.may_deny(role) => {
             let finding = format!(
-                "The function's role may {action}, {for_what}, but its own policy denies something to somebody, with \
+                "The function's role has {action}, {for_what}, but the policy of the resource has a denial with \
                  conditions that this tool does not know."
             );
             findings.add(Severity::CannotTell, CHECK, resource, finding, "");
@@ -79,19 +81,19 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
     }
 }
 
-/// Where the template grants an action.
-fn mend(action: &str, for_what: &str) -> &'static str {
+/// Returns the advice how to grant an action: the parameter of the template, if there is one.
+fn fix(action: &str, for_what: &str) -> &'static str {
     match action {
         "sqs:SendMessage" if for_what.starts_with("to redeliver") => {
             "name it in the stack's parameter TargetQueueArns"
         }
         "lambda:InvokeFunction" => "name it in the stack's parameter TargetFunctionArns",
         "firehose:PutRecordBatch" => "name it in the stack's parameter TargetStreamArns",
-        "sns:ListSubscriptions" => "the stack's parameter DiscoverSubscription",
+        "sns:ListSubscriptions" => "set the stack's parameter DiscoverSubscription to true",
         "sns:Publish" => "name it in the stack's parameter TargetTopicArns, or NoticeTopicArn",
         action if action.starts_with("kms:") => {
             "name it in the stack's parameter KmsKeyArn or TargetKmsKeyArns"
         }
-        _ => "deploy the stack as its template has it, or take the denial out",
+        _ => "deploy the stack with the role of its template, or remove the denial",
     }
 }

@@ -1,11 +1,12 @@
-//! The event source mappings: how letters get from the queues to the function.
+//! The event source mappings, which bring letters from the queues to the function.
 
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Mapping, Queue, Setup};
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let name = &setup.function.name;
-    let Some(mappings) = findings.told("mappings", name, "what feeds the function", &setup.mappings) else {
+    let Some(mappings) = findings.known("mappings", name, "which queues feed the function", &setup.mappings)
+    else {
         return;
     };
     for queue in setup.queues.iter().chain(&setup.requeue) {
@@ -15,7 +16,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
                 Severity::Error,
                 "mapping-missing",
                 queue.arn.resource(),
-                "No mapping feeds the function from this queue: its letters wait until they expire.",
+                "No event source mapping connects this queue with the function: its letters wait until they expire.",
                 format!(
                     "aws lambda create-event-source-mapping --function-name {name} --event-source-arn {} \
                      --function-response-types ReportBatchItemFailures --scaling-config MaximumConcurrency=2",
@@ -25,7 +26,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         }
     }
     if setup.queues.is_empty() {
-        let finding = "No mapping feeds it from a dead-letter queue, and no stack names one.";
+        let finding = "No event source mapping connects it with a dead-letter queue, and no stack names one.";
         findings.add(Severity::Error, "mapping-missing", name, finding, "");
     }
 }
@@ -35,18 +36,18 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
     let update =
         |change: &str| format!("aws lambda update-event-source-mapping --uuid {} {change}", mapping.uuid);
     let filters =
-        findings.told("mapping-filters", &about, "whether it has filters", &mapping.filters).copied();
-    let mut add = |severity, check, finding: String, mend: String| {
-        findings.add(severity, check, &about, finding, mend);
+        findings.known("mapping-filters", &about, "whether it has filters", &mapping.filters).copied();
+    let mut add = |severity, check, finding: String, fix: String| {
+        findings.add(severity, check, &about, finding, fix);
     };
     if !mapping.is_partial {
-        let finding = "It lacks ReportBatchItemFailures: whatever the function answers, Lambda deletes the whole batch, \
-                       letters that wait for a retry too.";
-        let mend = update("--function-response-types ReportBatchItemFailures");
-        add(Severity::Error, "mapping-partial-answers", finding.to_owned(), mend);
+        let finding = "It lacks ReportBatchItemFailures: Lambda deletes the whole batch whatever the function answers, with \
+                       letters that wait for a retry.";
+        let fix = update("--function-response-types ReportBatchItemFailures");
+        add(Severity::Error, "mapping-partial-answers", finding.to_owned(), fix);
     }
     if filters.is_some_and(|filters| filters > 0) {
-        let finding = "It has filters. Lambda deletes what they filter out: such letters are lost.";
+        let finding = "It has filters. Lambda deletes letters that a filter does not pass: they are lost.";
         add(
             Severity::Error,
             "mapping-filters",
@@ -57,11 +58,11 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
     match mapping.state.as_str() {
         "Enabled" => {}
         "Disabled" | "Disabling" => {
-            let finding = "It is switched off: letters wait until they expire.";
+            let finding = "It is disabled: letters wait until they expire.";
             add(Severity::Error, "mapping-state", finding.to_owned(), update("--enabled"));
         }
         state => {
-            let finding = format!("Its state is {state}: look again in a minute.");
+            let finding = format!("Its state is {state}: check again in a minute.");
             add(Severity::Note, "mapping-state", finding, String::new());
         }
     }
@@ -69,7 +70,7 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
     window(setup, mapping, queue, &mut add);
 }
 
-/// How many invocations there are at once, by which the function divides its rates.
+/// Checks the number of concurrent invocations, by which the function divides its rates.
 fn concurrency(
     setup: &Setup,
     mapping: &Mapping,
@@ -77,29 +78,34 @@ fn concurrency(
     update: &impl Fn(&str) -> String,
 ) {
     if mapping.is_provisioned {
-        let finding = "It is in provisioned mode, which excludes MaximumConcurrency: rates of the policy cannot be kept, \
-                       since nobody says how many invocations share them.";
-        let mend = update("--provisioned-poller-config '{}' --scaling-config MaximumConcurrency=2");
-        return add(Severity::Warning, "mapping-provisioned", finding.to_owned(), mend);
+        let finding = "It is in provisioned mode, which excludes MaximumConcurrency: the function cannot keep the \
+                       rates of the policy, because it does not know how many invocations share them.";
+        let fix = update("--provisioned-poller-config '{}' --scaling-config MaximumConcurrency=2");
+        return add(Severity::Warning, "mapping-provisioned", finding.to_owned(), fix);
     }
-    let told = setup.function.settings().map(|settings| i64::from(settings.max_concurrency));
+    let configured = setup.function.settings().map(|settings| i64::from(settings.max_concurrency));
     let Some(most) = mapping.concurrency else {
-        let finding = "It has no MaximumConcurrency: an outage starts as many invocations as the account has, and rates of \
-                       the policy cannot be kept.";
-        let mend = update("--scaling-config MaximumConcurrency=2");
-        return add(Severity::Warning, "mapping-concurrency", finding.to_owned(), mend);
+        let finding = "It has no MaximumConcurrency: an outage starts as many invocations as the account allows, and the \
+                       function cannot keep the rates of the policy.";
+        let fix = update("--scaling-config MaximumConcurrency=2");
+        return add(Severity::Warning, "mapping-concurrency", finding.to_owned(), fix);
     };
-    if let Some(told) = told.filter(|told| *told != i64::from(most)) {
+    if let Some(configured) = configured.filter(|configured| *configured != i64::from(most)) {
         let finding = format!(
-            "Its MaximumConcurrency is {most}, and MAX_CONCURRENCY of the function is {told}: the function divides the rates \
-             of the policy by the wrong number."
+            "Its MaximumConcurrency is {most}, but the function's MAX_CONCURRENCY is {configured}: the function divides the \
+             rates of the policy by the wrong number."
         );
-        let mend = update(&format!("--scaling-config MaximumConcurrency={told}"));
-        add(Severity::Warning, "mapping-concurrency", finding, if told >= 2 { mend } else { String::new() });
+        let fix = update(&format!("--scaling-config MaximumConcurrency={configured}"));
+        add(
+            Severity::Warning,
+            "mapping-concurrency",
+            finding,
+            if configured >= 2 { fix } else { String::new() },
+        );
     }
 }
 
-/// Letters are hidden while a batch fills, and while the function works on it.
+/// Checks that letters stay hidden while a batch fills and while the function works on it.
 fn window(
     setup: &Setup,
     mapping: &Mapping,
@@ -114,11 +120,11 @@ fn window(
     };
     if visibility < timeout + window {
         let finding = format!(
-            "A batch of up to {} may take {window} s to fill and {timeout} s to be worked on, and letters are hidden for \
-             {visibility} s: they can come back while they are worked on, and go out twice.",
+            "A batch of up to {} letters may take {window} s to fill and {timeout} s to handle, but letters are \
+             hidden for only {visibility} s: they can come back during the work and be sent twice.",
             mapping.batch
         );
-        let mend = super::queues::set(queue, "VisibilityTimeout", 6 * timeout + window);
-        add(Severity::Warning, "mapping-window", finding, mend);
+        let fix = super::queues::set(queue, "VisibilityTimeout", 6 * timeout + window);
+        add(Severity::Warning, "mapping-window", finding, fix);
     }
 }

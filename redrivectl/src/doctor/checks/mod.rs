@@ -1,4 +1,4 @@
-//! The checks: each looks at a [`Setup`] and says what is wrong with it.
+//! The checks. Each looks at a [`Setup`] and adds findings.
 //!
 //! | file | subject |
 //! |---|---|
@@ -8,9 +8,9 @@
 //! | `requeue` | the requeue |
 //! | `archive` | the bucket of the archive |
 //! | `function` | the function and its settings |
-//! | `orders` | orders that are forgotten, letters that expire soon |
+//! | `orders` | forgotten orders, letters that expire soon |
 //! | `policy` | the redrive policy's origins and allowed targets |
-//! | `grants` | whether the function's role reaches what it must |
+//! | `grants` | the permissions of the function's role |
 
 mod archive;
 mod function;
@@ -27,11 +27,11 @@ mod tests;
 use super::finding::{Finding, Findings};
 use super::setup::Setup;
 
-/// Two weeks in seconds, the longest retention that SQS has.
+/// The longest retention of SQS, two weeks, in seconds.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const LONGEST_RETENTION: u64 = 1_209_600;
 
-/// Makes every check. The worst comes first.
+/// Runs every check. The most severe findings come first.
 pub(super) fn check(setup: &Setup) -> Vec<Finding> {
     let mut findings = Findings::default();
     for check in [

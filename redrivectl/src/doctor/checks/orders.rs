@@ -1,5 +1,5 @@
-//! Orders that are forgotten, and letters that expire soon: as far as the list of waiting letters has them, since SQS tells
-//! the age of none that was received [three times](
+//! Forgotten orders, and letters that expire soon. Only letters on the list of waiting letters are checked, because SQS
+//! does not report the age of a letter that was received [three times](
 //! https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html).
 
 use std::collections::BTreeMap;
@@ -11,17 +11,16 @@ use crate::doctor::setup::{Setup, Waiting};
 use crate::text::{brief, count, utc, word};
 use sns_redrive::policy::OrderAction;
 
-/// The age from which an order without an end may be one that somebody forgot, and the time in which letters expire that
-/// somebody should look at.
+/// The age from which an order may be forgotten, and the remaining time from which letters expire soon.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// What tells of those that nothing here can tell of.
-const ALARM: &str = "ExpiryNearAlarm calls for those that the function receives.";
+/// The hint for letters whose expiry is unknown here.
+const ALARM: &str = "ExpiryNearAlarm covers letters that the function receives.";
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let name = setup.function.name.as_str();
     if let Some(orders) = &setup.orders
-        && let Some(orders) = findings.told("orders", name, "what is ordered", orders)
+        && let Some(orders) = findings.known("orders", name, "which orders are in force", orders)
     {
         let in_force = orders.iter().filter(|order| order.is_in_force(setup.now));
         for order in in_force.filter(|order| order.action != OrderAction::Retry) {
@@ -34,7 +33,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
                 .end()
                 .map_or("until it is released".to_owned(), |end| format!("until {} UTC", utc(end)));
             let finding = format!(
-                "An order to {} of {} ago is in force {until}, by {}: {}.",
+                "An order to {}, given {} ago by {}, is in force {until}. Its reason: {}.",
                 order.action.name(),
                 brief(age.unsigned_abs().as_secs()),
                 order.by,
@@ -52,45 +51,45 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         }
     }
     let Some(waiting) = &setup.waiting else { return without_list(setup, findings) };
-    if let Some(waiting) = findings.told("waiting", name, "which letters wait", waiting) {
+    if let Some(waiting) = findings.known("waiting", name, "which letters wait", waiting) {
         expiring(setup, waiting, findings);
         unlisted(setup, waiting, findings);
     }
 }
 
-/// Letters where there is no list, or where nobody knows of one.
+/// Adds a finding if there is no list of waiting letters, or none is known.
 fn without_list(setup: &Setup, findings: &mut Findings) {
-    let (why, mend) = match setup.function.settings() {
+    let (why, fix) = match setup.function.settings() {
         Some(_) => (
             "the function keeps no list of waiting letters",
-            "the stack's parameters Orders and WaitingList, both on",
+            "set the stack's parameters Orders and WaitingList to on",
         ),
-        None => ("whether the function lists waiting letters is not known, as its settings are not", ""),
+        None => ("the settings of the function are unknown", ""),
     };
-    let finding = format!("Nobody can say whether letters expire within a day: {why}. {ALARM}");
-    findings.add(Severity::CannotTell, "letters-expire", &setup.function.name, finding, mend);
+    let finding = format!("Cannot tell whether letters expire within a day: {why}. {ALARM}");
+    findings.add(Severity::CannotTell, "letters-expire", &setup.function.name, finding, fix);
 }
 
-/// Letters that are on no list.
+/// Adds a finding for letters that are not on the list.
 fn unlisted(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
     for queue in setup.queues.iter().chain(&setup.requeue) {
         let listed = waiting.iter().filter(|letter| letter.queue == queue.arn.as_str()).count() as u64;
         let others = queue.letters().saturating_sub(listed);
         if others > 0 {
             let finding = format!(
-                "Nobody can say when about {} in it {}: the list of waiting letters has only those that are hidden for more \
-                 than two minutes. {ALARM} Where no mapping takes the others, look at how many are visible and for how long.",
+                "Cannot tell when about {} in it {}: the list of waiting letters has only letters that are hidden for more \
+                 than two minutes. {ALARM} If no mapping takes the others, check how many are visible and for how long.",
                 count(others, "letter"),
                 if others == 1 { "expires" } else { "expire" },
             );
             let url = queue.arn.queue_url();
-            let mend = format!("aws sqs get-queue-attributes --queue-url {url} --attribute-names All");
-            findings.add(Severity::CannotTell, "letters-expire", queue.arn.resource(), finding, mend);
+            let fix = format!("aws sqs get-queue-attributes --queue-url {url} --attribute-names All");
+            findings.add(Severity::CannotTell, "letters-expire", queue.arn.resource(), finding, fix);
         }
     }
 }
 
-/// Letters that their queue does not keep for another day.
+/// Adds findings for letters that their queue keeps for less than another day.
 fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
     let mut soon: BTreeMap<(&str, &str), (u64, Timestamp)> = BTreeMap::new();
     let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
@@ -104,7 +103,7 @@ fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
         };
         let kept = SignedDuration::from_secs(i64::try_from(retention).unwrap_or(i64::MAX));
         let expires = letter.since.saturating_add(kept).unwrap_or(Timestamp::MAX);
-        // A queue that keeps nothing for longer has nothing else.
+        // In a queue with such a short retention all letters are like that.
         if kept <= DAY || expires.duration_since(setup.now) > DAY {
             continue;
         }
@@ -115,7 +114,7 @@ fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
     }
     for (queue, letters) in unknown {
         let finding = format!(
-            "Nobody can say when {} on the list of waiting letters {}: how long this queue keeps letters is not known.",
+            "Cannot tell when {} on the list of waiting letters {}: the retention of this queue is unknown.",
             count(letters, "letter"),
             if letters == 1 { "expires" } else { "expire" }
         );
@@ -124,13 +123,13 @@ fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
     }
     for ((queue, target), (letters, first)) in soon {
         let finding = format!(
-            "{} for {target} {} within a day, the first at {} UTC. The function archives them before. Retry them now, or \
-             replay them later.",
+            "{} for {target} {} within a day, the first at {} UTC. The function archives them before that. Retry them now, \
+             or replay them later.",
             count(letters, "letter"),
             if letters == 1 { "expires" } else { "expire" },
             utc(first)
         );
-        let mend = format!("redrivectl waiting --queue {queue}");
-        findings.add(Severity::Warning, "letters-expire", queue, finding, mend);
+        let fix = format!("redrivectl waiting --queue {queue}");
+        findings.add(Severity::Warning, "letters-expire", queue, finding, fix);
     }
 }

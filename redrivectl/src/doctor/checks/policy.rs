@@ -1,4 +1,4 @@
-//! The redrive policy against what is there: origins that letters may claim, and targets that rules allow.
+//! The redrive policy: the origins that letters may claim, and the targets that rules allow.
 
 use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Setup, Subscription};
@@ -16,13 +16,13 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     targets(&settings.policy, setup, findings);
 }
 
-/// The subscriptions that name a queue of the function.
+/// Returns the subscriptions that name a queue of the function.
 fn named(setup: &Setup) -> impl Iterator<Item = &Subscription> {
     let all = setup.subscriptions.iter().flat_map(|it| &it.all);
     all.filter(|it| it.names_any(&setup.queues))
 }
 
-/// Letters that say where they go are believed where the policy lists them.
+/// Checks queues for which the policy believes letters that name their own target.
 fn origins(setup: &Setup, policy: &Policy, findings: &mut Findings) {
     for queue in &setup.queues {
         let claims = Claim::ALL.into_iter().filter(|claim| policy.origins().list(&queue.arn, *claim));
@@ -33,37 +33,37 @@ fn origins(setup: &Setup, policy: &Policy, findings: &mut Findings) {
         let (name, claims) = (queue.arn.resource(), claims.join(", "));
         if let Some(raw) = named(setup).find(|it| it.is_raw && it.names(queue)) {
             let finding = format!(
-                "The policy believes letters of {claims} in this queue, and {} names it, which delivers raw: who may publish to \
-                 its topic writes such letters, and so says where they go.",
+                "The policy believes letters of {claims} in this queue, and the raw subscription {} names the queue: \
+                 whoever may publish to its topic can write such letters, and so choose where they go.",
                 raw.arn
             );
-            let mend =
-                "a queue of its own for the raw subscription: docs/security.md#who-can-publish-to-a-topic";
-            findings.add(Severity::Warning, "policy-origins", name, finding, mend);
+            let fix =
+                "give the raw subscription a queue of its own: docs/security.md#who-can-publish-to-a-topic";
+            findings.add(Severity::Warning, "policy-origins", name, finding, fix);
         }
         let mut rules = policy.all_rules().filter(|rule| rule.action == Action::Redrive);
         if rules.any(|rule| rule.target == TargetSpec::Origin && rule.allow_targets.is_none()) {
             let finding = format!(
-                "The policy believes letters of {claims} in this queue. Where they go only a letter says: whether the function's \
-                 role may send there, nobody here can."
+                "The policy believes letters of {claims} in this queue. Only a letter names its target, so this tool \
+                 cannot tell whether the function's role may send there."
             );
-            let mend = "\"allowTargets\" in the rule, which are asked about then";
-            findings.add(Severity::CannotTell, "policy-origins", name, finding, mend);
+            let fix = "list the targets as \"allowTargets\" of the rule: then they are checked";
+            findings.add(Severity::CannotTell, "policy-origins", name, finding, fix);
         }
     }
 }
 
-/// A target that a rule's `allowTargets` leave out is refused.
+/// Checks that the `allowTargets` of rules name their targets; letters for others are refused.
 fn targets(policy: &Policy, setup: &Setup, findings: &mut Findings) {
     for rule in policy.all_rules().filter(|rule| rule.action == Action::Redrive) {
         let (Some(allowed), TargetSpec::Arn(target)) = (&rule.allow_targets, &rule.target) else { continue };
         if !allowed.iter().any(|entry| entry == target.as_str()) {
             let finding = format!(
-                "The rule {} sends letters there, and its allowTargets do not name it: they go to the archive, as refused.",
+                "The rule {} sends letters there, but its allowTargets do not name it: the letters are archived as refused.",
                 rule.name
             );
-            let mend = "name it in the rule's \"allowTargets\"";
-            findings.add(Severity::Error, "policy-allow-targets", target.as_str(), finding, mend);
+            let fix = "name it in the rule's \"allowTargets\"";
+            findings.add(Severity::Error, "policy-allow-targets", target.as_str(), finding, fix);
         }
     }
     let rule = policy.default_rule();
@@ -75,10 +75,10 @@ fn targets(policy: &Policy, setup: &Setup, findings: &mut Findings) {
     for subscription in named(setup) {
         let is_left_out = endpoint(subscription).is_some_and(|endpoint| !endpoint.is_allowed(allowed));
         if is_left_out {
-            let finding = "The allowTargets of the policy's default leave its endpoint out: its letters go to the archive, as \
+            let finding = "The allowTargets of the policy's default do not name its endpoint: its letters are archived as \
                            refused, unless another rule matches them.";
-            let mend = "name its endpoint in \"allowTargets\"";
-            findings.add(Severity::Warning, "policy-allow-targets", &subscription.arn, finding, mend);
+            let fix = "name its endpoint in \"allowTargets\"";
+            findings.add(Severity::Warning, "policy-allow-targets", &subscription.arn, finding, fix);
         }
     }
 }

@@ -5,28 +5,28 @@ use serde_json::Value;
 use super::queues::lets_sns_in;
 use crate::doctor::access::{Access, Policy};
 use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::{Queue, Setup, Subscription, Subscriptions, Untold};
+use crate::doctor::setup::{Queue, ReadError, Setup, Subscription, Subscriptions};
 use crate::text::count;
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::MARK_ATTRIBUTE;
 use sns_redrive::policy::{Action, Policy as RedrivePolicy, Rule, SubscriptionSpec, TargetSpec};
 
-/// Protocols over which only SNS can deliver.
+/// The protocols by which only SNS can deliver.
 const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let name = setup.function.name.as_str();
     let what = "which subscriptions send their dead letters here";
-    let Some(subscriptions) = findings.told("subscriptions", name, what, &setup.subscriptions) else {
+    let Some(subscriptions) = findings.known("subscriptions", name, what, &setup.subscriptions) else {
         return;
     };
     for queue in &setup.queues {
         let named: Vec<_> = subscriptions.all.iter().filter(|it| it.names(queue)).collect();
         if named.is_empty() && subscriptions.unread.is_empty() {
-            let finding =
-                "No subscription of this account and region names it: it gets no dead letters of SNS.";
-            let mend = set_dead_letters("ARN", queue.arn.as_str());
-            findings.add(Severity::Warning, "subscriptions", queue.arn.resource(), finding, mend);
+            let finding = "No subscription of this account and region names it as its dead-letter queue: it gets no \
+                           letters from SNS.";
+            let fix = set_dead_letters("ARN", queue.arn.as_str());
+            findings.add(Severity::Warning, "subscriptions", queue.arn.resource(), finding, fix);
         }
         raw(setup, queue, &named, subscriptions, findings);
         for subscription in named {
@@ -39,7 +39,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     unknown(setup, subscriptions, findings);
 }
 
-/// Raw subscriptions: their letters name no subscription, and can pose as those of others.
+/// Checks raw subscriptions: their letters name no subscription, and can pose as those of others.
 fn raw(
     setup: &Setup,
     queue: &Queue,
@@ -54,37 +54,39 @@ fn raw(
     let policy = policy.filter(|_| !setup.function.has_policy_file);
     if named.len() > 1 {
         let who = format!(
-            "{}, as {}, shares it with others",
+            "{} ({}{} with other subscriptions",
             count(raw.len() as u64, "raw subscription"),
-            first.arn
+            first.arn,
+            if raw.len() == 1 { ") shares it" } else { " and others) share it" }
         );
         let verifies = |rule: &Rule| if rule.verify_signature { Access::Yes } else { Access::No };
         let (severity, finding) = match policy.map_or(Access::Unclear, |policy| by_rules(policy, verifies)) {
             Access::Yes => (None, String::new()),
             Access::No => (
                 Some(Severity::Warning),
-                format!("{who}: who may publish to its topic can write letters of the others."),
+                format!("{who}: whoever may publish to its topic can forge letters of the others."),
             ),
             Access::Unclear => (
                 Some(Severity::CannotTell),
                 format!(
-                    "{who}, and nobody here can see whether a rule with verifySignature matches the letters of the others."
+                    "{who}. This tool cannot see whether a rule with verifySignature matches the letters of the others."
                 ),
             ),
         };
-        let mend = "a queue of its own for each raw subscription, or verifySignature: docs/security.md#when-to-use-verifysignature";
+        let fix = "give each raw subscription a queue of its own, or use verifySignature: \
+                   docs/security.md#when-to-use-verifysignature";
         if let Some(severity) = severity {
-            findings.add(severity, "subscriptions-raw-shared", name, finding, mend);
+            findings.add(severity, "subscriptions-raw-shared", name, finding, fix);
         }
     }
     let Some(policy) = policy else {
         let finding =
-            "Raw letters name no subscription, and nobody here can see whether a rule of the policy does.";
+            "Raw letters name no subscription, and this tool cannot see whether a rule of the policy does.";
         return findings.add(Severity::CannotTell, "subscriptions-raw", name, finding, "");
     };
     let only = match named.len() {
         1 if subscriptions.unread.is_empty() && subscriptions.pending == 0 => Access::Yes,
-        // Another that nobody could ask may name the queue too.
+        // Another one that could not be read may name the queue too.
         1 => Access::Unclear,
         _ => Access::No,
     };
@@ -93,22 +95,23 @@ fn raw(
             Access::Yes => continue,
             Access::No => (
                 Severity::Error,
-                "It delivers raw, so its letters do not name it, and no rule of the redrive policy does: they go to the \
-                 archive.",
+                "It delivers raw, so its letters do not name it, and no rule of the redrive policy does: they are \
+                 archived.",
             ),
             Access::Unclear => (
                 Severity::CannotTell,
-                "It delivers raw, so its letters do not name it. A rule of the redrive policy may find it; nobody here can \
-                 see whether that rule matches its letters, and whether no other subscription names the queue.",
+                "It delivers raw, so its letters do not name it. A rule of the redrive policy may find it, but this \
+                 tool cannot see whether that rule matches its letters, or whether another subscription names the \
+                 queue.",
             ),
         };
-        let mend = "a rule with \"subscription\": docs/security.md#when-to-use-verifysignature has one";
-        findings.add(severity, "subscriptions-raw", &subscription.arn, finding, mend);
+        let fix = "add a rule with \"subscription\", as in docs/security.md#when-to-use-verifysignature";
+        findings.add(severity, "subscriptions-raw", &subscription.arn, finding, fix);
     }
 }
 
-/// Whether something is so of the letters of a policy. All that no rule matches fall under the default; which of them another
-/// rule matches only the letters can say. A rule that archives or holds sends nothing.
+/// Reports whether something holds for all letters of a policy. Letters that no rule matches fall under the
+/// default; which letters another rule matches is unknown here. A rule that archives or holds sends nothing.
 fn by_rules(policy: &RedrivePolicy, is_so: impl Fn(&Rule) -> Access) -> Access {
     let of = |rule: &Rule| if rule.action == Action::Redrive { is_so(rule) } else { Access::No };
     match of(policy.default_rule()) {
@@ -117,7 +120,7 @@ fn by_rules(policy: &RedrivePolicy, is_so: impl Fn(&Rule) -> Access) -> Access {
     }
 }
 
-/// Whether a rule finds a raw subscription for its letters. `only` is whether no other names the queue.
+/// Reports whether a rule finds a raw subscription for its letters. `only` says whether no other one names the queue.
 fn finds(rule: &Rule, subscription: &Subscription, only: Access) -> Access {
     let is_found = match (&rule.target, &rule.subscription) {
         // Raw letters have no signature.
@@ -134,83 +137,90 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
     let Subscription { arn, topic, protocol, filter, .. } = subscription;
     if OF_SNS_ALONE.contains(&protocol.as_str()) {
         let finding = format!(
-            "Its protocol is {protocol}, by which only SNS can deliver: its letters go to the archive, unless a rule sends \
-             them elsewhere."
+            "Its protocol is {protocol}, by which only SNS can deliver: its letters are archived, unless a rule sends them \
+             elsewhere."
         );
-        findings.add(Severity::Warning, "subscription-protocol", arn, finding, "a rule with a \"target\"");
+        findings.add(
+            Severity::Warning,
+            "subscription-protocol",
+            arn,
+            finding,
+            "add a rule with a \"target\"",
+        );
     }
     let is_web = ["http", "https"].contains(&protocol.as_str());
     if is_web && setup.function.settings().is_some_and(|settings| !settings.http_targets) {
-        let finding = "It delivers to a web server, and HTTP_TARGETS is off: its letters go to the archive, unless a rule \
-                       sends them elsewhere.";
-        let mend = "the stack's parameter HttpTargets, or a rule with a \"target\"";
-        findings.add(Severity::Warning, "subscription-protocol", arn, finding, mend);
+        let finding = "It delivers to a web server, and HTTP_TARGETS is off: its letters are archived, unless a rule sends \
+                       them elsewhere.";
+        let fix = "set the stack's parameter HttpTargets to on, or add a rule with a \"target\"";
+        findings.add(Severity::Warning, "subscription-protocol", arn, finding, fix);
     }
     let is_fifo = topic.parse::<Arn>().is_ok_and(|topic| topic.is_fifo());
     if is_fifo != queue.arn.is_fifo() {
         let kind = |is_fifo| if is_fifo { "FIFO" } else { "standard" };
         let finding = format!(
-            "Its topic is {}, and its dead-letter queue {}: SNS wants both of one kind, and what it gives up on is lost.",
+            "Its topic is {}, but its dead-letter queue is {}: SNS needs both of the same type, so messages on which \
+             it gives up are lost.",
             kind(is_fifo),
             kind(queue.arn.is_fifo())
         );
-        let mend = "a dead-letter queue of the topic's kind";
-        findings.add(Severity::Error, "subscription-kind", arn, finding, mend);
+        let fix = "name a dead-letter queue of the topic's type";
+        findings.add(Severity::Error, "subscription-kind", arn, finding, fix);
     }
     if let Some(filter) = filter
         && serde_json::from_str(filter).is_ok_and(|filter| is_on_mark(&filter))
     {
         let finding = format!(
-            "Its filter policy looks at the attribute {MARK_ATTRIBUTE}, the mark of retries: a retry by way of the topic may \
-             not reach it."
+            "Its filter policy uses the attribute {MARK_ATTRIBUTE}, the mark of retries: a retry through the topic \
+             may not reach it."
         );
-        let mend = format!("aws sns get-subscription-attributes --subscription-arn {arn}");
-        findings.add(Severity::Warning, "subscription-filter", arn, finding, mend);
+        let fix = format!("aws sns get-subscription-attributes --subscription-arn {arn}");
+        findings.add(Severity::Warning, "subscription-filter", arn, finding, fix);
     }
 }
 
-/// Whether a filter policy on attributes looks at the mark, also as one of [several
-/// ways](https://docs.aws.amazon.com/sns/latest/dg/and-or-logic.html).
+/// Reports whether a filter policy on attributes uses the mark, also as one of [several
+/// alternatives](https://docs.aws.amazon.com/sns/latest/dg/and-or-logic.html).
 fn is_on_mark(filter: &Value) -> bool {
     let ways = filter["$or"].as_array();
     filter.get(MARK_ATTRIBUTE).is_some() || ways.is_some_and(|ways| ways.iter().any(is_on_mark))
 }
 
-/// Subscriptions that deliver into a queue of the function, whatever they name for their dead letters.
+/// Checks for subscriptions that deliver into a queue of the function.
 fn into_own(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
     for Subscription { arn, endpoint, .. } in &subscriptions.all {
         if setup.queues.iter().chain(&setup.requeue).any(|own| own.arn.as_str() == endpoint) {
-            let finding = "It delivers into a queue of the function: every message is taken for a letter.";
-            let mend = format!("aws sns unsubscribe --subscription-arn {arn}");
-            findings.add(Severity::Error, "subscription-endpoint", arn, finding, mend);
+            let finding = "It delivers into a queue of the function, which treats every message as a letter.";
+            let fix = format!("aws sns unsubscribe --subscription-arn {arn}");
+            findings.add(Severity::Error, "subscription-endpoint", arn, finding, fix);
         }
     }
 }
 
-/// Subscriptions that name the requeue for their dead letters.
+/// Checks for subscriptions that name the requeue for their dead letters.
 fn of_requeue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
     let Some(requeue) = &setup.requeue else { return };
     let policy = Policy::of(requeue.attribute("Policy").unwrap_or_default());
     for Subscription { arn, topic, .. } in subscriptions.all.iter().filter(|it| it.names(requeue)) {
         let finding = match lets_sns_in(&policy, topic, requeue) {
             Access::Yes => {
-                "It names the requeue for its dead letters, whose policy lets SNS in: what its publishers write there as a \
-                 mark is believed."
+                "It names the requeue for its dead letters, and the requeue's policy lets SNS write: its publishers \
+                 can forge marks, which are believed there."
             }
             _ => {
-                "It names the requeue for its dead letters, where only the function and replays may write: what SNS gives up \
-                 on is lost."
+                "It names the requeue for its dead letters, but only the function and replays may write there: messages on \
+                 which SNS gives up are lost."
             }
         };
-        let mend = match setup.queues.as_slice() {
+        let fix = match setup.queues.as_slice() {
             [queue] => set_dead_letters(arn, queue.arn.as_str()),
             _ => "name the dead-letter queue in its RedrivePolicy".to_owned(),
         };
-        findings.add(Severity::Error, "subscription-requeue", arn, finding, mend);
+        findings.add(Severity::Error, "subscription-requeue", arn, finding, fix);
     }
 }
 
-/// The command that names a queue for the dead letters of a subscription.
+/// Returns the command that names a queue for the dead letters of a subscription.
 fn set_dead_letters(subscription: &str, queue: &str) -> String {
     format!(
         "aws sns set-subscription-attributes --subscription-arn {subscription} --attribute-name RedrivePolicy \
@@ -218,44 +228,45 @@ fn set_dead_letters(subscription: &str, queue: &str) -> String {
     )
 }
 
-/// Subscriptions of the same topics that name no dead-letter queue at all.
+/// Checks for subscriptions of the same topics that name no dead-letter queue at all.
 fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
     for subscription in subscriptions.all.iter().filter(|it| it.dead_letters.is_none()) {
         let arn = &subscription.arn;
         let other =
             subscriptions.all.iter().find(|it| it.topic == subscription.topic && it.names_any(&setup.queues));
         let Some(queue) = other.map(|it| it.dead_letters.clone()) else { continue };
-        let mend = queue.map_or_else(String::new, |queue| set_dead_letters(arn, &queue));
-        let finding =
-            "It names no dead-letter queue, and others of its topic do: what SNS gives up on is lost.";
-        findings.add(Severity::Warning, "subscription-without-queue", arn, finding, mend);
+        let fix = queue.map_or_else(String::new, |queue| set_dead_letters(arn, &queue));
+        let finding = "It names no dead-letter queue, but others of its topic do: messages on which SNS gives up are lost.";
+        findings.add(Severity::Warning, "subscription-without-queue", arn, finding, fix);
     }
 }
 
-/// Subscriptions that nobody could ask.
+/// Adds findings for subscriptions that could not be read.
 fn unknown(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
     let name = setup.function.name.as_str();
     for (why, number) in &subscriptions.unread {
-        let untold = Untold { call: "sns:GetSubscriptionAttributes", why: why.clone() };
+        let error = ReadError { call: "sns:GetSubscriptionAttributes", why: why.clone() };
         let finding = format!(
-            "Nobody can say which queue {} of this account {}: {} failed ({why}).",
+            "Cannot tell which queue {} of this account {}: {} failed ({why}).",
             count(*number, "subscription"),
             if *number == 1 { "names" } else { "name" },
-            untold.call
+            error.call
         );
-        findings.add(Severity::CannotTell, "subscriptions", name, finding, untold.mend());
+        findings.add(Severity::CannotTell, "subscriptions", name, finding, error.fix());
     }
     if subscriptions.pending > 0 {
-        let finding =
-            format!("{} of this account wait to be confirmed.", count(subscriptions.pending, "subscription"));
+        let finding = format!(
+            "{} of this account are not confirmed yet.",
+            count(subscriptions.pending, "subscription")
+        );
         findings.add(Severity::Note, "subscriptions-pending", name, finding, "");
     }
-    for (topic, told) in &subscriptions.foreign {
+    for (topic, read) in &subscriptions.foreign {
         let what = "whether other accounts subscribe to it";
-        let Some(number) = findings.told("subscriptions-foreign", topic, what, told) else { continue };
+        let Some(number) = findings.known("subscriptions-foreign", topic, what, read) else { continue };
         if *number > 0 {
             let finding = format!(
-                "{} of other accounts: whether they name a dead-letter queue, only those accounts can say.",
+                "It has {} of other accounts. Only those accounts can see whether they name a dead-letter queue.",
                 count(*number, "subscription")
             );
             findings.add(Severity::CannotTell, "subscriptions-foreign", topic, finding, "");

@@ -1,4 +1,4 @@
-//! A deployment that is healthy, and each way in which it can be not.
+//! A healthy deployment, and each way in which it can be unhealthy.
 
 mod archive;
 mod subscriptions;
@@ -11,8 +11,8 @@ use serde_json::json;
 use super::check;
 use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
 use crate::doctor::setup::{
-    Bucket, Decision, Effect, Encryption, Function, Grant, LifecycleRule, Mapping, Queue, Release, Setup,
-    Subscription, Subscriptions, Told, Untold, Waiting,
+    Bucket, Decision, Effect, Encryption, Function, Grant, LifecycleRule, Mapping, Queue, ReadError,
+    ReadResult, Release, Setup, Subscription, Subscriptions, Waiting,
 };
 use sns_redrive::policy::{Order, Orders};
 use sns_redrive::settings::{BadSettings, Settings};
@@ -116,7 +116,7 @@ fn release(template: Option<&str>, code_prefix: Option<&str>) -> Release {
     Release { template: template.map(str::to_owned), code_prefix: code_prefix.map(str::to_owned) }
 }
 
-/// What the template makes, with one subscription.
+/// Returns the deployment that the template makes, with one subscription.
 fn healthy() -> Setup {
     let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
     let moves = json!({ "redrivePermission": "denyAll" }).to_string();
@@ -158,7 +158,7 @@ fn healthy() -> Setup {
     }
 }
 
-/// An order to hold, given so many hours ago, for so many hours.
+/// An order to hold, by the hours since it was given and its duration in hours.
 fn order(ago: i64, hours: Option<i64>) -> Order {
     let at = now() - SignedDuration::from_hours(ago);
     let until = hours.map(|hours| at + SignedDuration::from_hours(hours));
@@ -172,13 +172,13 @@ fn order(ago: i64, hours: Option<i64>) -> Order {
     Orders::parse(orders.to_string().as_bytes()).unwrap().all()[0].clone()
 }
 
-/// A letter that has waited for so many days.
+/// A letter that has waited for this number of days.
 fn waits(days: i64) -> Waiting {
     let since = now() - SignedDuration::from_hours(24 * days);
     Waiting { queue: DLQ.to_owned(), target: Some(WORKER.to_owned()), since }
 }
 
-fn grant(decision: Decision, own_policy: Option<Told<Option<String>>>) -> Grant {
+fn grant(decision: Decision, own_policy: Option<ReadResult<Option<String>>>) -> Grant {
     Grant {
         action: "sqs:SendMessage",
         resource: WORKER.to_owned(),
@@ -189,11 +189,11 @@ fn grant(decision: Decision, own_policy: Option<Told<Option<String>>>) -> Grant 
     }
 }
 
-fn denied<T>(call: &'static str) -> Told<T> {
-    Err(Untold { call, why: "AccessDeniedException".to_owned() })
+fn denied<T>(call: &'static str) -> ReadResult<T> {
+    Err(ReadError { call, why: "AccessDeniedException".to_owned() })
 }
 
-/// What is found where the healthy deployment was changed so.
+/// Returns the findings for the healthy deployment after a change.
 fn found(change: impl FnOnce(&mut Setup)) -> Vec<(Severity, &'static str)> {
     let mut setup = healthy();
     change(&mut setup);
@@ -219,7 +219,7 @@ fn all(setup: &mut Setup) -> &mut Vec<Subscription> {
     &mut setup.subscriptions.as_mut().unwrap().all
 }
 
-/// Changes the bucket in which archive and control prefix lie both.
+/// Changes the bucket that has both the archive and the control prefix.
 fn in_bucket(setup: &mut Setup, change: impl Fn(&mut Bucket)) {
     change(setup.archive.as_mut().unwrap());
     change(setup.control.as_mut().unwrap());
@@ -315,8 +315,9 @@ fn the_requeue_is_looked_at() {
         assert_eq!(with("Policy", &denies_all_but(&[ROLE, anybody])), [(Error, "requeue-senders")]);
     }
     assert_eq!(with("Policy", &denies_all_but(&[ROLE, "arn:x"])), [(Note, "requeue-senders")]);
-    let tags =
-        |tags: Told<BTreeMap<String, String>>| found(|it| it.requeue.as_mut().unwrap().tags = Some(tags));
+    let tags = |tags: ReadResult<BTreeMap<String, String>>| {
+        found(|it| it.requeue.as_mut().unwrap().tags = Some(tags))
+    };
     assert_eq!(tags(Ok(BTreeMap::new())), [(Warning, "requeue-tag")]);
     assert_eq!(tags(denied("sqs:ListQueueTags")), [(CannotTell, "requeue-tag")]);
     let fifo = found(|it| {
@@ -364,7 +365,7 @@ fn the_function_is_looked_at() {
 fn the_release_of_template_and_code_is_compared_with_the_tool() {
     let tool = env!("CARGO_PKG_VERSION");
     let candidate = format!("{tool}-rc.1");
-    let of = |told: Option<Told<Release>>| found(|it| it.release = told);
+    let of = |told: Option<ReadResult<Release>>| found(|it| it.release = told);
     assert_eq!(of(None), [(CannotTell, "function-version")]);
     assert_eq!(of(Some(denied("cloudformation:GetTemplateSummary"))), [(CannotTell, "function-version")]);
     for (template, severity) in [

@@ -5,18 +5,18 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{self, BucketVersioningStatus, ExpirationStatus, TransitionStorageClass};
 
-use super::untold;
+use super::read_error;
 use crate::console::Console;
-use crate::doctor::setup::{Bucket, Effect, Encryption, LifecycleRule, Told, Untold};
+use crate::doctor::setup::{Bucket, Effect, Encryption, LifecycleRule, ReadError, ReadResult};
 use sns_redrive::clients::is_condition;
 use sns_redrive::settings::{ArchiveAt, Settings};
 
-/// Storage classes whose objects are restored, in hours, before anybody reads them.
+/// The storage classes whose objects must be restored, which takes hours, before they can be read.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html>
 const FROZEN: [TransitionStorageClass; 2] =
     [TransitionStorageClass::Glacier, TransitionStorageClass::DeepArchive];
 
-/// Reads the bucket of the archive, and that of the control prefix; none where there is none.
+/// Reads the buckets of the archive and of the control prefix, if they exist.
 pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bucket>, Option<Bucket>) {
     let Some(settings) = settings else { return (None, None) };
     let archive = match &settings.archive {
@@ -33,11 +33,11 @@ pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bu
     (archive, control)
 }
 
-/// Tests whether the bucket of the control prefix keeps conditions.
-pub(super) async fn test(s3: &Client, control: Option<&Bucket>, console: &mut Console) -> Told<bool> {
+/// Tests whether the bucket of the control prefix supports conditional writes.
+pub(super) async fn test(s3: &Client, control: Option<&Bucket>, console: &mut Console) -> ReadResult<bool> {
     match control {
         Some(control) => writes(s3, &control.name, &control.prefix, console).await,
-        None => Err(Untold { call: "--write-test", why: "no control prefix is known".to_owned() }),
+        None => Err(ReadError { call: "--write-test", why: "no control prefix is known".to_owned() }),
     }
 }
 
@@ -50,7 +50,7 @@ async fn bucket(s3: &Client, name: &str, prefix: &str) -> Bucket {
             .send()
             .await
             .map(|it| it.status() == Some(&BucketVersioningStatus::Enabled))
-            .map_err(|error| untold("s3:GetBucketVersioning", &error)),
+            .map_err(|error| read_error("s3:GetBucketVersioning", &error)),
         is_private: private(s3, name).await,
         lifecycle: lifecycle(s3, name).await,
         name: name.to_owned(),
@@ -58,20 +58,20 @@ async fn bucket(s3: &Client, name: &str, prefix: &str) -> Bucket {
     }
 }
 
-/// An answer that S3 gives as an error where there is none.
+/// Returns `None` for the error by which S3 says that the bucket has no such configuration.
 fn or_none<T, E: ProvideErrorMetadata>(
     call: &'static str,
     none: &str,
     read: Result<T, SdkError<E>>,
-) -> Told<Option<T>> {
+) -> ReadResult<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),
         Err(error) if error.code() == Some(none) => Ok(None),
-        Err(error) => Err(untold(call, &error)),
+        Err(error) => Err(read_error(call, &error)),
     }
 }
 
-async fn encryption(s3: &Client, name: &str) -> Told<Option<Encryption>> {
+async fn encryption(s3: &Client, name: &str) -> ReadResult<Option<Encryption>> {
     let read = s3.get_bucket_encryption().bucket(name).send().await;
     let none = "ServerSideEncryptionConfigurationNotFoundError";
     let read = or_none("s3:GetEncryptionConfiguration", none, read)?;
@@ -84,7 +84,7 @@ async fn encryption(s3: &Client, name: &str) -> Told<Option<Encryption>> {
     Ok(rules.and_then(|rules| rules.rules().iter().find_map(default)))
 }
 
-async fn private(s3: &Client, name: &str) -> Told<bool> {
+async fn private(s3: &Client, name: &str) -> ReadResult<bool> {
     let read = s3.get_public_access_block().bucket(name).send().await;
     let read = or_none("s3:GetBucketPublicAccessBlock", "NoSuchPublicAccessBlockConfiguration", read)?;
     let block = read.and_then(|read| read.public_access_block_configuration);
@@ -95,15 +95,15 @@ async fn private(s3: &Client, name: &str) -> Told<bool> {
     }))
 }
 
-async fn lifecycle(s3: &Client, name: &str) -> Told<Vec<LifecycleRule>> {
+async fn lifecycle(s3: &Client, name: &str) -> ReadResult<Vec<LifecycleRule>> {
     let read = s3.get_bucket_lifecycle_configuration().bucket(name).send().await;
     let read = or_none("s3:GetLifecycleConfiguration", "NoSuchLifecycleConfiguration", read)?;
     let rules = read.and_then(|read| read.rules).unwrap_or_default();
     Ok(rules.iter().flat_map(effects).collect())
 }
 
-/// What a rule does that is in force. What it does to old versions does not count.
-#[allow(deprecated, reason = "rules of old have their prefix there, and templates still write it so")]
+/// Returns the effects of a rule that is in force, except those on old versions.
+#[allow(deprecated, reason = "older rules have their prefix there, and templates still write it so")]
 fn effects(rule: &types::LifecycleRule) -> Vec<LifecycleRule> {
     if *rule.status() != ExpirationStatus::Enabled {
         return Vec::new();
@@ -126,25 +126,28 @@ fn effects(rule: &types::LifecycleRule) -> Vec<LifecycleRule> {
     ends.into_iter().chain(freezes.map(|class| does(Effect::Freezes(class.as_str().to_owned())))).collect()
 }
 
-/// Writes an object twice on the condition that there is none, and removes it. Whether the second write was refused.
-async fn writes(s3: &Client, bucket: &str, prefix: &str, console: &mut Console) -> Told<bool> {
+/// Writes an object twice on the condition that it does not exist, and removes it. Returns whether the second write was
+/// refused.
+async fn writes(s3: &Client, bucket: &str, prefix: &str, console: &mut Console) -> ReadResult<bool> {
     let key = format!("{prefix}/doctor/{}", console.clock.now().as_nanosecond());
     let put = || {
         let put = s3.put_object().bucket(bucket).key(&key).if_none_match("*");
         put.body(ByteStream::from_static(b"A test of conditional writes, by redrivectl doctor.\n")).send()
     };
-    put().await.map_err(|error| untold("s3:PutObject", &error))?;
+    put().await.map_err(|error| read_error("s3:PutObject", &error))?;
     let again = put().await;
     if let Err(error) = s3.delete_object().bucket(bucket).key(&key).send().await {
-        let why = untold("s3:DeleteObject", &error).why;
-        // What comes of the test counts more.
-        let _ =
-            writeln!(console.err, "redrivectl: s3://{bucket}/{key} is left: s3:DeleteObject failed ({why})");
+        let why = read_error("s3:DeleteObject", &error).why;
+        // The result of the test matters more.
+        let _ = writeln!(
+            console.err,
+            "redrivectl: cannot remove the test object s3://{bucket}/{key}: s3:DeleteObject failed ({why})"
+        );
     }
     match again {
         Ok(_) => Ok(false),
         Err(error) if is_condition(&error) => Ok(true),
-        Err(error) => Err(untold("s3:PutObject", &error)),
+        Err(error) => Err(read_error("s3:PutObject", &error)),
     }
 }
 

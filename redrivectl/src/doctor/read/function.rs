@@ -1,4 +1,4 @@
-//! The function, its mappings, and the template of its stack.
+//! The function, its mappings and the template of its stack.
 
 use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::types::{
@@ -6,33 +6,35 @@ use aws_sdk_lambda::types::{
 };
 use serde_json::Value;
 
-use super::untold;
+use super::read_error;
 use crate::console::Failed;
-use crate::doctor::setup::{Function, Mapping, Release, Told, Untold};
+use crate::doctor::setup::{Function, Mapping, ReadError, ReadResult, Release};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::replay::Deployed;
 
 /// The parameter of a released template that names the folder of the function's package.
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
 
-/// Reads the function, and its ARN.
+/// Reads the function and its ARN.
 pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<(Function, String), Failed> {
     let read = lambda.get_function_configuration().function_name(name).send().await.map_err(|error| {
         let code = failure_of_call(&error).code;
-        Failed::Work(format!("reading the function {name} failed (lambda:GetFunctionConfiguration): {code}"))
+        Failed::Work(format!(
+            "cannot read the function {name}: lambda:GetFunctionConfiguration failed ({code})"
+        ))
     })?;
     let recursion = lambda.get_function_recursion_config().function_name(name).send().await;
     let recursion = recursion
         .map(|it| it.recursive_loop().map_or_else(String::new, |it| it.as_str().to_owned()))
-        .map_err(|error| untold("lambda:GetFunctionRecursionConfig", &error));
+        .map_err(|error| read_error("lambda:GetFunctionRecursionConfig", &error));
     let reserved = lambda.get_function_concurrency().function_name(name).send().await;
     let reserved = reserved
         .map(|it| it.reserved_concurrent_executions())
-        .map_err(|error| untold("lambda:GetFunctionConcurrency", &error));
+        .map_err(|error| read_error("lambda:GetFunctionConcurrency", &error));
     let logging = read.logging_config();
     let (settings, has_policy_file) = match Deployed::read(&read) {
         Ok(deployed) => (Ok(deployed.settings), deployed.has_policy_file),
-        Err(failure) => (Err(Untold { call: "kms:Decrypt", why: failure.code }), false),
+        Err(failure) => (Err(ReadError { call: "kms:Decrypt", why: failure.code }), false),
     };
     let function = Function {
         name: read.function_name().unwrap_or(name).to_owned(),
@@ -52,11 +54,11 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
 }
 
 /// Reads the mappings of the function.
-pub(super) async fn mappings(lambda: &aws_sdk_lambda::Client, name: &str) -> Told<Vec<Mapping>> {
+pub(super) async fn mappings(lambda: &aws_sdk_lambda::Client, name: &str) -> ReadResult<Vec<Mapping>> {
     let mut pages = lambda.list_event_source_mappings().function_name(name).into_paginator().items().send();
     let mut mappings = Vec::new();
     while let Some(mapping) = pages.next().await {
-        let mapping = mapping.map_err(|error| untold("lambda:ListEventSourceMappings", &error))?;
+        let mapping = mapping.map_err(|error| read_error("lambda:ListEventSourceMappings", &error))?;
         mappings.push(Mapping {
             uuid: mapping.uuid().unwrap_or_default().to_owned(),
             source: mapping.event_source_arn().unwrap_or_default().to_owned(),
@@ -74,35 +76,39 @@ pub(super) async fn mappings(lambda: &aws_sdk_lambda::Client, name: &str) -> Tol
     Ok(mappings)
 }
 
-/// Counts the filters of a mapping. A list leaves out those that are encrypted with a key.
+/// Counts the filters of a mapping. Lists of mappings omit filters that are encrypted with a key.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_EventSourceMappingConfiguration.html>
-async fn filters(lambda: &aws_sdk_lambda::Client, listed: &EventSourceMappingConfiguration) -> Told<usize> {
+async fn filters(
+    lambda: &aws_sdk_lambda::Client,
+    listed: &EventSourceMappingConfiguration,
+) -> ReadResult<usize> {
     let number = |criteria: Option<&FilterCriteria>| criteria.map_or(0, |it| it.filters().len());
     if listed.kms_key_arn().is_none() || listed.filter_criteria().is_some() {
         return Ok(number(listed.filter_criteria()));
     }
     let read = lambda.get_event_source_mapping().uuid(listed.uuid().unwrap_or_default()).send().await;
-    let read = read.map_err(|error| untold("lambda:GetEventSourceMapping", &error))?;
+    let read = read.map_err(|error| read_error("lambda:GetEventSourceMapping", &error))?;
     match read.filter_criteria_error() {
         Some(error) => {
-            Err(Untold { call: "kms:Decrypt", why: error.error_code().unwrap_or("unknown").to_owned() })
+            Err(ReadError { call: "kms:Decrypt", why: error.error_code().unwrap_or("unknown").to_owned() })
         }
         None => Ok(number(read.filter_criteria())),
     }
 }
 
-/// Reads the release of a stack: that of its template, and the folder of its code where the stack names another than the
-/// template. A deployment that leaves the parameter out keeps the folder that it had.
+/// Reads the release of a stack's template, and the folder of its code if the stack names another one than
+/// the template. A deployment that omits the parameter keeps the previous folder.
 /// <https://docs.aws.amazon.com/cli/latest/reference/cloudformation/deploy/>
 pub(super) async fn release(
     formation: &aws_sdk_cloudformation::Client,
     stack: &str,
     code_prefix: Option<String>,
-) -> Told<Release> {
-    let read = formation.get_template_summary().stack_name(stack).send().await.map_err(|error| Untold {
-        call: "cloudformation:GetTemplateSummary",
-        why: error.code().map_or_else(|| failure_of_call(&error).code, str::to_owned),
-    })?;
+) -> ReadResult<Release> {
+    let read =
+        formation.get_template_summary().stack_name(stack).send().await.map_err(|error| ReadError {
+            call: "cloudformation:GetTemplateSummary",
+            why: error.code().map_or_else(|| failure_of_call(&error).code, str::to_owned),
+        })?;
     let metadata: Value = serde_json::from_str(read.metadata().unwrap_or_default()).unwrap_or_default();
     let version = &metadata["AWS::ServerlessRepo::Application"]["SemanticVersion"];
     let declared = read.parameters().iter().find(|it| it.parameter_key() == Some(CODE_PREFIX));

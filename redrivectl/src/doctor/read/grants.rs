@@ -1,4 +1,4 @@
-//! What the function's role may do, by IAM's own simulation.
+//! The permissions of the function's role, by IAM's own simulation.
 //! <https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html>
 
 use std::collections::{BTreeSet, HashMap};
@@ -9,19 +9,19 @@ use aws_sdk_iam::types::{
 use aws_sdk_s3::error::ProvideErrorMetadata;
 
 use super::needs::{Need, PREFIX, key, key_of_queue, keys_of_buckets, own, sending, sources, targets};
-use super::{queues, untold};
-use crate::doctor::setup::{Decision, Grant, Setup, Told, Untold};
+use super::{queues, read_error};
+use crate::doctor::setup::{Decision, Grant, ReadError, ReadResult, Setup};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
 use sns_redrive::settings::ArchiveAt;
 
-/// Asks IAM about everything that the function does. `function` is its ARN.
+/// Asks IAM about every call that the function makes. `function` is its ARN.
 pub(super) async fn read(
     iam: &aws_sdk_iam::Client,
     clients: &Clients,
     function: &str,
     setup: &Setup,
-) -> Told<Vec<Grant>> {
+) -> ReadResult<Vec<Grant>> {
     let function = function.parse::<Arn>().ok();
     let partition = function.as_ref().map_or("aws", |it| it.partition());
     let account = function.as_ref().map_or("", |it| it.account());
@@ -39,24 +39,24 @@ pub(super) async fn read(
             }
             None => ask(iam, &setup.function.role, &need).await,
         };
-        if let Err(untold) = &decisions
-            && untold.is_denied()
+        if let Err(error) = &decisions
+            && error.is_denied()
         {
-            // Nothing else will be told either.
-            return Err(untold.clone());
+            // The other questions would be denied too.
+            return Err(error.clone());
         }
         let of = need.resource.split(':').nth(4).unwrap_or_default();
         for action in need.actions {
             let decision = match &decisions {
                 Ok(decisions) => {
                     decisions.iter().find(|(name, _)| name == action).map(|(_, it)| it.clone()).ok_or_else(
-                        || Untold {
+                        || ReadError {
                             call: "iam:SimulatePrincipalPolicy",
-                            why: "no answer about it".to_owned(),
+                            why: "it gave no answer for this action".to_owned(),
                         },
                     )
                 }
-                Err(untold) => Err(untold.clone()),
+                Err(error) => Err(error.clone()),
             };
             grants.push(Grant {
                 action,
@@ -71,7 +71,7 @@ pub(super) async fn read(
     Ok(grants)
 }
 
-/// The archive and the control prefix.
+/// Returns the permissions needed for the archive and the control prefix.
 async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> {
     let Some(settings) = setup.function.settings() else { return Vec::new() };
     let mut needs = Vec::new();
@@ -100,11 +100,11 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
     if let Some(control) = &settings.control {
         let own_policy = Some(policy(clients, &control.bucket).await);
         let key = format!("{}/orders.json", control.prefix);
-        needs.push(object(&control.bucket, key, &["s3:GetObject"], "to hear orders", own_policy.clone()));
+        needs.push(object(&control.bucket, key, &["s3:GetObject"], "to read orders", own_policy.clone()));
         needs.push(Need {
             resource: format!("arn:{partition}:s3:::{}", control.bucket),
             actions: &["s3:ListBucket"],
-            for_what: "to know that there are no orders".to_owned(),
+            for_what: "to see that there are no orders".to_owned(),
             own_policy: own_policy.clone(),
             prefix: Some(format!("{}/orders.json", control.prefix)),
             ..Need::default()
@@ -123,24 +123,24 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
     needs
 }
 
-async fn policy(clients: &Clients, bucket: &str) -> Told<Option<String>> {
+async fn policy(clients: &Clients, bucket: &str) -> ReadResult<Option<String>> {
     match clients.s3.get_bucket_policy().bucket(bucket).send().await {
         Ok(read) => Ok(read.policy),
         Err(error) if error.code() == Some("NoSuchBucketPolicy") => Ok(None),
-        Err(error) => Err(untold("s3:GetBucketPolicy", &error)),
+        Err(error) => Err(read_error("s3:GetBucketPolicy", &error)),
     }
 }
 
-async fn policy_of_function(lambda: &aws_sdk_lambda::Client, arn: &Arn) -> Told<Option<String>> {
+async fn policy_of_function(lambda: &aws_sdk_lambda::Client, arn: &Arn) -> ReadResult<Option<String>> {
     match lambda.get_policy().function_name(arn.as_str()).send().await {
         Ok(read) => Ok(read.policy),
         Err(error) if error.code() == Some("ResourceNotFoundException") => Ok(None),
-        Err(error) => Err(untold("lambda:GetPolicy", &error)),
+        Err(error) => Err(read_error("lambda:GetPolicy", &error)),
     }
 }
 
-/// The endpoints of the subscriptions that name the queues, and what the rules and the settings name. Web servers ask for no
-/// permission.
+/// Returns the permissions needed for the endpoints of subscriptions, and for the targets of rules and
+/// settings. Web servers need no permission.
 async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need> {
     let subscriptions = setup.subscriptions.iter().flat_map(|it| &it.all);
     let own: Vec<_> = subscriptions.filter(|it| it.names_any(&setup.queues)).collect();
@@ -173,13 +173,13 @@ async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need>
     needs
 }
 
-async fn topic(sns: &aws_sdk_sns::Client, arn: &Arn) -> Told<HashMap<String, String>> {
+async fn topic(sns: &aws_sdk_sns::Client, arn: &Arn) -> ReadResult<HashMap<String, String>> {
     let read = sns.get_topic_attributes().topic_arn(arn.as_str()).send().await;
-    let read = read.map_err(|error| untold("sns:GetTopicAttributes", &error))?;
+    let read = read.map_err(|error| read_error("sns:GetTopicAttributes", &error))?;
     Ok(read.attributes.unwrap_or_default())
 }
 
-async fn ask(iam: &aws_sdk_iam::Client, role: &str, need: &Need) -> Told<Vec<(String, Decision)>> {
+async fn ask(iam: &aws_sdk_iam::Client, role: &str, need: &Need) -> ReadResult<Vec<(String, Decision)>> {
     let actions = need.actions.iter().map(|action| (*action).to_owned()).collect();
     let simulate = iam.simulate_principal_policy().policy_source_arn(role).set_action_names(Some(actions));
     let known = [("aws:SecureTransport", ContextKeyTypeEnum::Boolean, "true")];
@@ -191,24 +191,24 @@ async fn ask(iam: &aws_sdk_iam::Client, role: &str, need: &Need) -> Told<Vec<(St
     });
     let simulate = simulate.set_context_entries(Some(entries.collect()));
     let answer = simulate.resource_arns(&need.resource).send().await;
-    let answer = answer.map_err(|error| untold("iam:SimulatePrincipalPolicy", &error))?;
+    let answer = answer.map_err(|error| read_error("iam:SimulatePrincipalPolicy", &error))?;
     let results = answer.evaluation_results().iter();
     Ok(results.map(|it| (it.eval_action_name().to_owned(), decision(it))).collect())
 }
 
-/// What a result of the simulation comes to. Where a policy looks at something that the simulation was not told, the real call
-/// may end otherwise.
+/// Returns the decision of a simulation. If a policy uses a value that the simulation did not have, the real
+/// call may have another result.
 fn decision(result: &EvaluationResult) -> Decision {
     let of_resources = result.resource_specific_results().iter();
     let of_resources = of_resources.flat_map(ResourceSpecificResult::missing_context_values);
     let missing = result.missing_context_values().iter().chain(of_resources).map(String::as_str);
-    // Only calls that list have a prefix: what looks at it does not hold for any other.
+    // Only calls that list have a prefix: a condition on it does not apply to other calls.
     let lists = result.eval_action_name().starts_with("s3:List");
     let missing: BTreeSet<_> = missing.filter(|key| lists || !key.eq_ignore_ascii_case(PREFIX)).collect();
     if !missing.is_empty() {
         let keys: Vec<_> = missing.into_iter().collect();
         return Decision::Unclear(format!(
-            "its policies look at {}, which only the real call has",
+            "its policies use {}, which only the real call has",
             keys.join(", ")
         ));
     }

@@ -1,6 +1,6 @@
-//! Orders, and the letters that wait.
+//! The orders and the waiting letters.
 
-use super::super::setup::{Told, Untold, Waiting};
+use super::super::setup::{ReadError, ReadResult, Waiting};
 use crate::console::{Console, Failed};
 use crate::control::Control;
 use crate::place::Place;
@@ -9,10 +9,10 @@ use sns_redrive::policy::Order;
 use sns_redrive::settings::Settings;
 use sns_redrive::waiting::WaitingLetter;
 
-/// Orders and waiting letters, where the function has them.
-type Letters = (Option<Told<Vec<Order>>>, Option<Told<Vec<Waiting>>>);
+/// The orders and the waiting letters, if the function has a place for them.
+type Letters = (Option<ReadResult<Vec<Order>>>, Option<ReadResult<Vec<Waiting>>>);
 
-/// Reads the control prefix; none where the function has none.
+/// Reads the control prefix, if the function has one.
 pub(super) async fn read(
     s3: &aws_sdk_s3::Client,
     settings: Option<&Settings>,
@@ -25,8 +25,8 @@ pub(super) async fn read(
     };
     let place = Place { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
     let control = Control::new(s3.clone(), place);
-    let untold = |failed: Failed| Untold { call: "s3:GetObject", why: failed.to_string() };
-    let orders = control.orders(console).await.map(|orders| orders.all().to_vec()).map_err(untold);
+    let error = |failed: Failed| ReadError { call: "s3:GetObject", why: failed.to_string() };
+    let orders = control.orders(console).await.map(|orders| orders.all().to_vec()).map_err(error);
     if !settings.waiting_list {
         return (Some(orders), None);
     }
@@ -34,11 +34,12 @@ pub(super) async fn read(
     let now = console.clock.now();
     let keep = |_, letter: WaitingLetter| (letter.queue_arn.to_string(), letter.target);
     let read = control.read_waiting(&mut list, now, keep, |_| ()).await;
-    let waiting = read.map_err(untold).and_then(|()| match list.unread() {
+    let waiting = read.map_err(error).and_then(|()| match list.unread() {
         0 => Ok(()),
-        unread => {
-            Err(Untold { call: "s3:GetObject", why: format!("{unread} of the list could not be read") })
-        }
+        unread => Err(ReadError {
+            call: "s3:GetObject",
+            why: format!("{unread} parts of the list could not be read"),
+        }),
     });
     let waiting = waiting.map(|()| {
         let lines = list.due_after(now);

@@ -1,4 +1,5 @@
-//! The calls that make a [`Setup`]. Each only reads, but for the test of conditional writes, which is asked for.
+//! The calls that fill a [`Setup`]. All of them only read, except the test of conditional writes, which is
+//! made on request.
 
 mod archive;
 mod function;
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
-use super::setup::{Setup, Subscription, Told, Untold};
+use super::setup::{ReadError, ReadResult, Setup, Subscription};
 use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed};
@@ -27,13 +28,13 @@ const FUNCTION_NAME: &str = "FunctionName";
 ///
 /// # Errors
 ///
-/// Nothing names a function, or the function cannot be read. All else that cannot be read is a part of the answer.
+/// No function is named, or it cannot be read. Other failed reads are part of the result.
 pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<Setup, Failed> {
     let name = match &args.function {
         Some(name) => name.clone(),
         None => console.stack.required(FUNCTION_NAME, "--function")?.ok_or_else(|| {
             Failed::Input(vec![
-                "which function? Give --stack NAME (or REDRIVE_STACK) or --function NAME".to_owned(),
+                "no function is named: give --stack NAME (or REDRIVE_STACK) or --function NAME".to_owned(),
             ])
         })?,
     };
@@ -49,7 +50,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     };
     let release = match (console.stack.name(), &stack) {
         (None, _) | (_, Ok(Some(_))) => None,
-        (_, Err(untold)) => Some(Err(untold.clone())),
+        (_, Err(error)) => Some(Err(error.clone())),
         (Some(name), Ok(None)) => {
             let code_prefix = console.stack.parameter(function::CODE_PREFIX)?;
             Some(function::release(&aws.formation(), name, code_prefix).await)
@@ -105,8 +106,8 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     Ok(setup)
 }
 
-/// Reads which queues feed a function: the dead-letter queues, and the requeue. Where Lambda does not tell, or no function is
-/// named, they are those of the stack's outputs.
+/// Reads which queues feed a function: the dead-letter queues and the requeue. If Lambda does not tell, or no
+/// function is named, returns those of the stack's outputs.
 pub(crate) async fn feeding(
     lambda: &aws_sdk_lambda::Client,
     function: Option<&str>,
@@ -121,22 +122,22 @@ pub(crate) async fn feeding(
     Ok(queues_of(None, sources, &of_stack))
 }
 
-/// The queues that the outputs of a stack name; none where no stack is named.
+/// The queues that the outputs of a stack name, if one is named.
 #[derive(Debug, Default)]
 struct Outputs {
     dead_letters: Option<String>,
     requeue: Option<String>,
 }
 
-/// Why the stack that is named is not that of this function; none where it is, or where none is named.
-fn other_than(function: &str, console: &Console) -> Told<Option<String>> {
+/// Returns why the named stack is not that of this function; `None` if it is, or if no stack is named.
+fn other_than(function: &str, console: &Console) -> ReadResult<Option<String>> {
     let Some(stack) = console.stack.name() else { return Ok(None) };
     let of = console.stack.output(FUNCTION_NAME);
     let of =
-        of.map_err(|failed| Untold { call: "cloudformation:DescribeStacks", why: failed.to_string() })?;
+        of.map_err(|failed| ReadError { call: "cloudformation:DescribeStacks", why: failed.to_string() })?;
     Ok(match of {
         Some(of) if of == function => None,
-        Some(of) => Some(format!("The stack {stack} is that of the function {of}")),
+        Some(of) => Some(format!("The stack {stack} belongs to the function {of}")),
         None => Some(format!("The stack {stack} has no output {FUNCTION_NAME}")),
     })
 }
@@ -146,7 +147,7 @@ fn outputs(console: &Console) -> Result<Outputs, Failed> {
     Ok(Outputs { dead_letters: output("DeadLetterQueueArn")?, requeue: output("RequeueArn")? })
 }
 
-/// The dead-letter queues and the requeue. Where the settings are not known, only the stack knows the requeue.
+/// Returns the dead-letter queues and the requeue. Without settings only the stack names the requeue.
 fn queues_of<'a>(
     settings: Option<&Settings>,
     sources: impl Iterator<Item = &'a str>,
@@ -164,9 +165,9 @@ fn queues_of<'a>(
     (queues, requeue)
 }
 
-/// A call that failed.
-fn untold<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) -> Untold {
-    Untold { call, why: failure_of_call(error).code }
+/// Returns the error of a call that failed.
+fn read_error<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) -> ReadError {
+    ReadError { call, why: failure_of_call(error).code }
 }
 
 #[cfg(test)]

@@ -1,29 +1,29 @@
-//! What the function's role must be allowed: no calls.
+//! The permissions that the function's role needs, worked out without calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::doctor::setup::{Bucket, Decision, Queue, Setup, Told, Untold};
+use crate::doctor::setup::{Bucket, Decision, Queue, ReadError, ReadResult, Setup};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::policy::{Action, SubscriptionSpec, TargetSpec};
 use sns_redrive::settings::Settings;
 
-/// What the role must be allowed on one resource.
+/// The permissions that the role needs on one resource.
 #[derive(Debug, Default)]
 pub(super) struct Need {
     pub(super) resource: String,
     pub(super) actions: &'static [&'static str],
     pub(super) for_what: String,
-    pub(super) own_policy: Option<Told<Option<String>>>,
-    /// The prefix that is listed.
+    pub(super) own_policy: Option<ReadResult<Option<String>>>,
+    /// The prefix that the function lists.
     pub(super) prefix: Option<String>,
-    /// What is known without asking.
+    /// The decision, if it is known without asking IAM.
     pub(super) settled: Option<Decision>,
 }
 
 /// The condition key of that prefix.
 pub(super) const PREFIX: &str = "s3:prefix";
 
-/// The queues of the function.
+/// Returns the permissions needed for the function's own queues and for subscriptions.
 pub(super) fn own(setup: &Setup) -> Vec<Need> {
     const DRAIN: &[&str] =
         &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"];
@@ -42,11 +42,11 @@ pub(super) fn own(setup: &Setup) -> Vec<Need> {
         ..Need::default()
     };
     let queues = setup.queues.iter().map(|queue| need(queue, DRAIN, "to drain the dead-letter queue"));
-    let requeue = setup.requeue.iter().map(|queue| need(queue, FILL, "to put letters back"));
+    let requeue = setup.requeue.iter().map(|queue| need(queue, FILL, "to fill and drain the requeue"));
     let asked = Need {
         resource: "*".to_owned(),
         actions: &["sns:GetSubscriptionAttributes"],
-        for_what: "to ask where a letter goes".to_owned(),
+        for_what: "to look up where a letter goes".to_owned(),
         ..Need::default()
     };
     let mut needs: Vec<_> = queues.chain(requeue).chain([asked]).collect();
@@ -62,8 +62,8 @@ pub(super) fn own(setup: &Setup) -> Vec<Need> {
     needs
 }
 
-/// A key, which stands alone, as an ARN, or as an alias of a key that only KMS knows. `home` is a resource of the account and
-/// region. A key that AWS manages for a service needs no permission of the role.
+/// Returns the permissions needed for a key, given by id, ARN or alias. `home` is a resource of the key's
+/// account and region. A key that AWS manages for a service needs no permission of the role.
 pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<Need> {
     if key.contains("alias/aws/") {
         return None;
@@ -78,20 +78,24 @@ pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<Need> {
         resource,
         actions: &["kms:GenerateDataKey", "kms:Decrypt"],
         for_what,
-        own_policy: Some(Err(Untold { call: "kms:GetKeyPolicy", why: "it is not asked".to_owned() })),
-        settled: is_alias
-            .then(|| Decision::Unclear("an alias stands for a key that only KMS knows".to_owned())),
+        own_policy: Some(Err(ReadError {
+            call: "kms:GetKeyPolicy",
+            why: "this tool does not read policies of keys".to_owned(),
+        })),
+        settled: is_alias.then(|| {
+            Decision::Unclear("the resource names its key by an alias, which only KMS resolves".to_owned())
+        }),
         ..Need::default()
     })
 }
 
-/// The key of a queue.
+/// Returns the permissions needed for the key of a queue.
 pub(super) fn key_of_queue(queue: &Queue) -> Option<Need> {
     let name = format!("for the queue {}", queue.arn.resource());
     key(queue.attribute("KmsMasterKeyId")?, &queue.arn, name)
 }
 
-/// The keys of the buckets. `function` is the function's ARN.
+/// Returns the permissions needed for the keys of buckets. `function` is the function's ARN.
 pub(super) fn keys_of_buckets(mut buckets: Vec<&Bucket>, function: &Arn) -> Vec<Need> {
     buckets.dedup_by_key(|bucket| bucket.name.as_str());
     let of = |bucket: &&Bucket| {
@@ -102,14 +106,15 @@ pub(super) fn keys_of_buckets(mut buckets: Vec<&Bucket>, function: &Arn) -> Vec<
     buckets.iter().filter_map(of).collect()
 }
 
-/// What the policy and the settings name as targets, with what each is for. `topics` are those of the subscriptions.
+/// Returns the targets that the policy and the settings name, with the purpose of each. `topics` are those of the
+/// subscriptions.
 pub(super) fn targets(settings: &Settings, topics: &BTreeSet<&str>) -> BTreeMap<Arn, String> {
     let mut targets = BTreeMap::new();
     for rule in settings.policy.all_rules().filter(|rule| rule.action == Action::Redrive) {
         let arns: Vec<Arn> = match &rule.target {
             TargetSpec::Arn(arn) => vec![arn.clone()],
             TargetSpec::Topic => topics.iter().filter_map(|topic| topic.parse().ok()).collect(),
-            // Letters name these, and go nowhere else.
+            // Letters name their target, and may only go to these.
             TargetSpec::Origin | TargetSpec::Source => {
                 rule.allow_targets.iter().flatten().filter_map(|target| target.parse().ok()).collect()
             }
@@ -120,12 +125,12 @@ pub(super) fn targets(settings: &Settings, topics: &BTreeSet<&str>) -> BTreeMap<
         }
     }
     if let Some(topic) = &settings.notice_topic {
-        targets.entry(topic.clone()).or_insert_with(|| "to tell of archived letters".to_owned());
+        targets.entry(topic.clone()).or_insert_with(|| "to send notices of archived letters".to_owned());
     }
     targets
 }
 
-/// Rules that send letters to a queue which only the letter names.
+/// Returns the permissions needed by rules that send letters to a queue that only the letter names.
 pub(super) fn sources(settings: &Settings) -> Vec<Need> {
     let rules = settings.policy.all_rules().filter(|rule| rule.action == Action::Redrive);
     let of_source = rules.filter(|rule| rule.target == TargetSpec::Source && rule.allow_targets.is_none());
@@ -133,13 +138,13 @@ pub(super) fn sources(settings: &Settings) -> Vec<Need> {
         resource: "source queues".to_owned(),
         actions: &["sqs:SendMessage"],
         for_what: format!("to redeliver by the rule {name}"),
-        settled: Some(Decision::Unclear("only a letter names the queue that SQS took it from".to_owned())),
+        settled: Some(Decision::Unclear("only a letter names its source queue".to_owned())),
         ..Need::default()
     };
     of_source.map(|rule| need(&rule.name)).collect()
 }
 
-/// What sending to something takes; none where there is no such permission.
+/// Returns the permissions needed to send to a target, if there are any.
 pub(super) fn sending(to: &Arn) -> Option<&'static [&'static str]> {
     Some(match to.kind() {
         ArnKind::Queue => &["sqs:SendMessage"],
@@ -199,7 +204,7 @@ mod tests {
     fn the_key_of_a_bucket_is_needed_once() {
         let function: Arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders".parse().unwrap();
         let bucket = |name: &str, algorithm: &str| {
-            let unknown = || Untold { call: "s3:GetBucket", why: "AccessDenied".to_owned() };
+            let unknown = || ReadError { call: "s3:GetBucket", why: "AccessDenied".to_owned() };
             let encryption = Encryption { algorithm: algorithm.to_owned(), key: Some("1234".to_owned()) };
             Bucket {
                 name: name.to_owned(),

@@ -1,22 +1,22 @@
-//! Queues.
+//! The queues.
 
 use aws_sdk_sqs::types::QueueAttributeName;
 
-use super::untold;
-use crate::doctor::setup::{Queue, Told};
+use super::read_error;
+use crate::doctor::setup::{Queue, ReadResult};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::Clients;
 
-/// How the names of a template's queues go on after the stack's.
+/// The logical ids of the template's queues, which follow the stack's name in their physical names.
 /// <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-physical-id.html>
 const LOGICAL: [&str; 2] = ["DeadLetterQueue", "RequeueQueue"];
 
-/// Reads the attributes of a queue, and its tags where somebody wants them.
+/// Reads the attributes of a queue, and on request its tags.
 pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -> Queue {
     let url = arn.queue_url();
     let read =
         sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;
-    let attributes = read.map_err(|error| untold("sqs:GetQueueAttributes", &error)).map(|read| {
+    let attributes = read.map_err(|error| read_error("sqs:GetQueueAttributes", &error)).map(|read| {
         let attributes = read.attributes.into_iter().flatten();
         attributes
             .map(|(name, value)| (name.as_str().to_owned(), value))
@@ -27,7 +27,7 @@ pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -
         let read = sqs.list_queue_tags().queue_url(&url).send().await;
         Some(
             read.map(|read| read.tags.into_iter().flatten().collect())
-                .map_err(|error| untold("sqs:ListQueueTags", &error)),
+                .map_err(|error| read_error("sqs:ListQueueTags", &error)),
         )
     } else {
         None
@@ -35,18 +35,18 @@ pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -
     Queue { arn, attributes, tags }
 }
 
-/// Reads the queues that a stack left behind: it made them, and they feed no function any more. `own` are those that it has
-/// now, `function` is the function's ARN.
+/// Reads the queues that a stack left behind: it created them, and they no longer feed a function. `own` are
+/// its current queues, `function` is the function's ARN.
 pub(super) async fn left_behind(
     clients: &Clients,
     stack: &str,
     function: &Arn,
     own: &[&Arn],
-) -> Told<Vec<Queue>> {
+) -> ReadResult<Vec<Queue>> {
     let mut left = Vec::new();
     for logical in LOGICAL {
         let listed = clients.sqs.list_queues().queue_name_prefix(format!("{stack}-{logical}")).send().await;
-        let listed = listed.map_err(|error| untold("sqs:ListQueues", &error))?;
+        let listed = listed.map_err(|error| read_error("sqs:ListQueues", &error))?;
         let names = listed.queue_urls().iter().filter_map(|url| url.rsplit('/').next());
         let (partition, region, account) = (function.partition(), function.region(), function.account());
         let arn = |name| format!("arn:{partition}:sqs:{region}:{account}:{name}").parse::<Arn>().ok();
@@ -55,17 +55,17 @@ pub(super) async fn left_behind(
     Ok(left)
 }
 
-/// Reads those of these queues that feed no function, without a function's `own`.
+/// Reads those of these queues that feed no function, except a function's `own`.
 pub(super) async fn undrained(
     clients: &Clients,
     queues: impl Iterator<Item = Arn>,
     own: &[&Arn],
-) -> Told<Vec<Queue>> {
+) -> ReadResult<Vec<Queue>> {
     let mut undrained = Vec::new();
     for queue in queues.filter(|queue| !own.contains(&queue)) {
         let mapped =
             clients.lambda.list_event_source_mappings().event_source_arn(queue.as_str()).send().await;
-        let mapped = mapped.map_err(|error| untold("lambda:ListEventSourceMappings", &error))?;
+        let mapped = mapped.map_err(|error| read_error("lambda:ListEventSourceMappings", &error))?;
         if mapped.event_source_mappings().is_empty() {
             undrained.push(read(&clients.sqs, queue, false).await);
         }

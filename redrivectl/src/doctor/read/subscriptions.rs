@@ -1,36 +1,36 @@
-//! Subscriptions. SNS does not say which of them name a queue, so each of the account is asked.
+//! The subscriptions. SNS cannot list those that name a queue, so the attributes of all in the account are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt};
 use serde_json::Value;
 
-use super::untold;
+use super::read_error;
 use crate::console::Console;
-use crate::doctor::setup::{Queue, Subscription, Subscriptions, Told, Untold};
+use crate::doctor::setup::{Queue, ReadError, ReadResult, Subscription, Subscriptions};
 use crate::screen::Screen;
 use crate::text::thousands;
 
-/// Subscriptions that are asked at once: SNS answers [30 a second in small
+/// The number of concurrent reads of subscriptions: SNS answers [30 a second in small
 /// regions](https://docs.aws.amazon.com/general/latest/gr/sns.html), and a call takes some 30 milliseconds.
 const AHEAD: usize = 2;
 
-/// A subscription that is not confirmed has this in the place of an ARN, one that is gone the other.
+/// The texts that SNS lists instead of an ARN, for an unconfirmed and for a deleted subscription.
 const NO_ARN: [&str; 2] = ["PendingConfirmation", "Deleted"];
 
-/// Reads the subscriptions that name one of these queues, all others of their topics, and those that name the requeue or
-/// deliver into it or into one of these queues.
+/// Reads the subscriptions that name one of these queues, all others of their topics, and those that name the
+/// requeue, or deliver into it or into one of these queues.
 pub(super) async fn read(
     sns: &aws_sdk_sns::Client,
     queues: &[Queue],
     requeue: Option<&Queue>,
     console: &mut Console,
-) -> Told<Subscriptions> {
+) -> ReadResult<Subscriptions> {
     let mut found = Subscriptions::default();
     let mut arns = Vec::new();
     let mut pages = sns.list_subscriptions().into_paginator().items().send();
     while let Some(listed) = pages.next().await {
-        let listed = listed.map_err(|error| untold("sns:ListSubscriptions", &error))?;
+        let listed = listed.map_err(|error| read_error("sns:ListSubscriptions", &error))?;
         match listed.subscription_arn() {
             Some(arn) if !NO_ARN.contains(&arn) => arns.push(arn.to_owned()),
             Some("PendingConfirmation") => found.pending += 1,
@@ -44,13 +44,13 @@ pub(super) async fn read(
     while let Some(answer) = answers.next().await {
         asked += 1;
         if asked.is_multiple_of(50) {
-            screen.show(&format!("{} of {} subscriptions asked", thousands(asked), thousands(number as u64)));
+            screen.show(&format!("{} of {} subscriptions read", thousands(asked), thousands(number as u64)));
         }
         match answer {
             Ok(subscription) => all.push(subscription),
             // It was deleted meanwhile.
-            Err(untold) if untold.why.contains("NotFound") => {}
-            Err(untold) => *found.unread.entry(untold.why).or_default() += 1,
+            Err(error) if error.why.contains("NotFound") => {}
+            Err(error) => *found.unread.entry(error.why).or_default() += 1,
         }
     }
     drop(screen);
@@ -71,9 +71,9 @@ fn kept(all: &mut Vec<Subscription>, queues: &[Queue], requeue: Option<&Queue>) 
     topics
 }
 
-async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> Told<Subscription> {
+async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> ReadResult<Subscription> {
     let read = sns.get_subscription_attributes().subscription_arn(arn).send().await;
-    let read = read.map_err(|error| untold("sns:GetSubscriptionAttributes", &error))?;
+    let read = read.map_err(|error| read_error("sns:GetSubscriptionAttributes", &error))?;
     let attribute = |name: &str| read.attributes()?.get(name).cloned();
     let redrive: Value =
         attribute("RedrivePolicy").and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
@@ -84,7 +84,8 @@ async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> Told<Subscription> {
         endpoint: attribute("Endpoint").unwrap_or_default(),
         dead_letters: redrive["deadLetterTargetArn"].as_str().map(str::to_owned),
         is_raw: attribute("RawMessageDelivery").as_deref() == Some("true"),
-        // One on the body sees no attribute. https://docs.aws.amazon.com/sns/latest/dg/sns-message-filtering-scope.html
+        // A policy on the body sees no attributes.
+        // https://docs.aws.amazon.com/sns/latest/dg/sns-message-filtering-scope.html
         filter: attribute("FilterPolicy")
             .filter(|_| attribute("FilterPolicyScope").as_deref() != Some("MessageBody")),
     })
@@ -95,11 +96,11 @@ async fn foreign(
     sns: &aws_sdk_sns::Client,
     topics: BTreeSet<String>,
     own: &BTreeSet<&str>,
-) -> BTreeMap<String, Told<u64>> {
+) -> BTreeMap<String, ReadResult<u64>> {
     let mut foreign = BTreeMap::new();
     for topic in topics {
         let mut pages = sns.list_subscriptions_by_topic().topic_arn(&topic).into_paginator().items().send();
-        let mut number: Result<u64, Untold> = Ok(0);
+        let mut number: Result<u64, ReadError> = Ok(0);
         while let Some(listed) = pages.next().await {
             match (listed, &mut number) {
                 (Ok(listed), Ok(number)) => {
@@ -107,7 +108,7 @@ async fn foreign(
                     *number += u64::from(!NO_ARN.contains(&arn) && !own.contains(arn));
                 }
                 (Err(error), _) => {
-                    number = Err(untold("sns:ListSubscriptionsByTopic", &error));
+                    number = Err(read_error("sns:ListSubscriptionsByTopic", &error));
                     break;
                 }
                 (Ok(_), Err(_)) => break,

@@ -76,11 +76,15 @@ async fn a_record_that_names_no_letter_of_the_archive_is_told() {
     other[0]["line"] = json!(2);
     let ran = diff(&cloud, &other, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (1, "0 letters changed, 1 as in the archive.\n"));
-    assert!(ran.err.starts_with("redrivectl: line 1: the archive has no such letter there"), "{}", ran.err);
+    assert!(
+        ran.err.starts_with("redrivectl: line 1: the archive has no such letter at this place"),
+        "{}",
+        ran.err
+    );
 
     let mut nowhere = shown.clone();
     nowhere[1].as_object_mut().unwrap().remove("key");
     let ran = diff(&cloud, &nowhere, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.contains("line 2: has no key or no line"), "{}", ran.err);
+    assert!(ran.err.contains("line 2: key or line is missing"), "{}", ran.err);
 }

@@ -131,7 +131,7 @@ async fn a_list_counts_by_topic_reason_and_day() {
             vec![TOPIC, "exhausted", "2026-10-31", "3", "3", day_before, "2026-10-31 12:01:00", &a],
             vec![TOPIC, "exhausted", "2026-11-01", "1", "1", noon, noon, &ids("c")[0]],
             vec![],
-            vec!["6 letters, 6 not replayed; 1 record more stored twice, after a crash."],
+            vec!["6 letters, 6 not replayed; 1 record more, stored twice after a crash."],
         ]
     );
     let list =
@@ -239,7 +239,7 @@ async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
     assert_eq!((ran.code, &list["unread"], &list["letters"]), (1, &json!(2), &json!(5)));
     // It may be among what could not be read.
     let ran = archive(&cloud, &["show", "another"]).await;
-    let said = "redrivectl: no such letter in what could be read of this archive\n";
+    let said = "redrivectl: no letter matches in the part of this archive that could be read\n";
     assert!(ran.code == 1 && ran.err.ends_with(said), "{ran:?}");
 }
 
@@ -307,7 +307,7 @@ async fn shown_as_json_a_letter_is_its_whole_record_and_a_digest() {
 async fn a_letter_that_is_not_there_is_a_failure() {
     let ran = archive(&graveyard().await, &["show", "nobody"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert_eq!(ran.err, "redrivectl: no such letter in this archive\n");
+    assert_eq!(ran.err, "redrivectl: no letter in this archive matches\n");
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn the_archive_must_be_named_and_be_in_s3() {
     let queue = arn(DLQ);
     let ran = redrivectl(&["archive", "list", "--archive", queue.as_str()]).await;
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("an archive in a queue cannot be looked into"), "{}", ran.err);
+    assert!(ran.err.contains("the archive is a queue, which this command cannot read"), "{}", ran.err);
 }
 
 #[tokio::test]

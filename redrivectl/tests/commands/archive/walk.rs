@@ -80,7 +80,7 @@ async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
     }
 }
 
-/// What the keys say of a selection agrees with what is in the objects.
+/// Checks that the keys of a selection agree with the contents of the objects.
 async fn the_index_agrees(cloud: &Account, selection: &Selection) {
     let mut listing = Listing::new(cloud.clients().s3, "graveyard", "dead-letters", &Selection::default());
     while let Some(object) = listing.next().await {

@@ -40,7 +40,7 @@ async fn whoever_always_comes_second_gives_up_in_the_end() {
     cloud.reply("PutObject", Fault::refuse(409, "ConditionalRequestConflict", "at this moment"));
     let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!(told.code, 1);
-    assert!(told.err.contains("others kept changing the orders"), "{}", told.err);
+    assert!(told.err.contains("others changed the orders at the same time"), "{}", told.err);
     assert_eq!(cloud.calls("PutObject").len(), 10);
 }
 
@@ -72,7 +72,7 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
         {
             let told = run(&cloud, args).await;
             assert_eq!((told.code, told.out.as_str()), (1, ""));
-            assert!(told.err.contains(problem) && told.err.contains("left as it is"), "{}", told.err);
+            assert!(told.err.contains(problem) && told.err.contains("it was not changed"), "{}", told.err);
         }
         assert_eq!(cloud.objects()[DOCUMENT], document);
         assert_eq!(cloud.calls("PutObject").len(), 0);

@@ -25,7 +25,7 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
         })]
     );
     assert_eq!(cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
-    assert!(text.contains(&format!("  by           {CALLER}, as AWS says\n")), "{text}");
+    assert!(text.contains(&format!("  by           {CALLER} (confirmed by AWS)\n")), "{text}");
     assert!(text.contains("  in force     until 2026-11-01 14:00:00 UTC, 2 h\n"), "{text}");
     let command = format!("redrivectl release {id} --control s3://graveyard/dead-letters-control\n");
     assert!(text.ends_with(&command), "{text}");
@@ -33,7 +33,7 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
     let told = run(&cloud, &["hold", "--all", "--by", "bob", "--why", "b", "--yes", "--json"]).await.json();
     let written = orders(&cloud);
     assert_eq!(written.len(), 2);
-    assert_eq!(written[0], told["order"], "the newest order goes before all others");
+    assert_eq!(written[0], told["order"], "the newest order wins");
     assert_eq!(
         (&written[0]["by"], &told["byChecked"], &written[0]["until"]),
         (&json!("bob"), &json!(false), &Value::Null)
@@ -48,8 +48,8 @@ async fn the_default_place_follows_from_the_archive() {
     redrivectl_in(World::on(&cloud), &args).await.text();
     assert_eq!(ids(&cloud).len(), 1);
     for (args, problem) in [
-        (&["orders"][..], "--control (or CONTROL) is missing"),
-        (&["orders", "--archive", "s3://graveyard"], "an archive without a prefix"),
+        (&["orders"][..], "the control prefix is unknown: give --stack NAME, or --control (or CONTROL)"),
+        (&["orders", "--archive", "s3://graveyard"], "the archive has no prefix"),
         (&["orders", "--archive", DLQ], "--archive (or ARCHIVE) must be s3://bucket/prefix"),
         (&["orders", "--control", "off"], "CONTROL is off"),
         (&["orders", "--control", "graveyard"], "--control (or CONTROL) must be s3://bucket/prefix"),
@@ -68,7 +68,7 @@ async fn nothing_is_written_without_a_yes() {
     assert_eq!(told.code, 2);
     assert!(
         told.err.ends_with(
-            "redrivectl: there is no terminal to ask at: give --yes to go on without a question\n"
+            "redrivectl: there is no terminal for a question: give --yes to continue without one\n"
         ),
         "{}",
         told.err
@@ -82,7 +82,7 @@ async fn nothing_is_written_without_a_yes() {
         cloud.forget();
     }
     let told = run(&cloud, &[&args[..], &["--dry-run"]].concat()).await.text();
-    assert!(told.ends_with("\nA dry run: nothing was written.\n"), "{told}");
+    assert!(told.ends_with("\nDry run: nothing was written.\n"), "{told}");
     assert_eq!(cloud.calls("PutObject").len(), 0);
 }
 
@@ -109,17 +109,17 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
     for (args, problem) in [
         (
             &["hold", "--why", "w"][..],
-            "which letters? Give --match, --topic, --subscription, --queue or --all",
+            "no letters are selected: give --match, --topic, --subscription, --queue or --all",
         ),
         (&["hold", "--match", "{", "--why", "w"], "--match is not JSON"),
-        (&["hold", "--match", "[]", "--why", "w"], "--match must be an object"),
+        (&["hold", "--match", "[]", "--why", "w"], "--match must be a JSON object"),
         (&["hold", "--match", r#"{"topic": ["x"]}"#, "--why", "w"], "--match has no field \"topic\""),
         (
             &["hold", "--topic", "a", "--match", r#"{"topicArn": ["x"]}"#, "--why", "w"],
-            "--topic and --match both name topicArn",
+            "--topic and --match both give topicArn",
         ),
         (&["hold", "--all", "--why", ""], "--why must be a text of 1 to 1000 characters"),
-        (&["archive", "--all", "--why", "w", "--future"], "give --for or --until"),
+        (&["archive", "--all", "--why", "w", "--future"], "limit it with --for or --until"),
         (&["hold", "--all"], "--why <TEXT>"),
         (&["hold", "--all", "--topic", "x", "--why", "w"], "cannot be used with"),
         (&["release"], "required"),
@@ -140,8 +140,14 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
 async fn the_times_of_an_order_are_those_of_s3() {
     let minutes = |minutes: i64| minutes * 60_000;
     for (later, says) in [
-        (minutes(5), "redrivectl: this machine's clock is 5 min ahead of S3's: times are S3's\n"),
-        (-minutes(5), "redrivectl: this machine's clock is 5 min behind S3's: times are S3's\n"),
+        (
+            minutes(5),
+            "redrivectl: this machine's clock is 5 min ahead of the clock of S3; times below are those of S3\n",
+        ),
+        (
+            -minutes(5),
+            "redrivectl: this machine's clock is 5 min behind the clock of S3; times below are those of S3\n",
+        ),
         (30_000, ""),
     ] {
         for there in [&[][..], &[order("old", "hold", None)]] {
@@ -197,17 +203,17 @@ async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
 
     let told = run(&cloud, &["retry", "--topic", TOPIC, "--why", "w", "--dry-run"]).await;
     assert_eq!(told.code, 1, "a part of the list could not be read");
-    assert!(told.out.contains("  touches      2 letters on the list of waiting letters\n"), "{}", told.out);
+    assert!(told.out.contains("  affects      2 letters on the list of waiting letters\n"), "{}", told.out);
     assert!(told.out.contains("  not read     1 part of the list\n"), "{}", told.out);
-    assert!(!told.out.contains("may touch") && !told.out.contains("goes before"), "{}", told.out);
+    assert!(!told.out.contains("may affect") && !told.out.contains("wins over"), "{}", told.out);
     put_orders(&cloud, &[order("one", "hold", None), order("over", "retry", None)]);
 
     let pattern = r#"{"topicArn": [{"suffix": ":orders"}], "message": {"tenant": ["gold"]}}"#;
     let told = run(&cloud, &["retry", "--match", pattern, "--why", "w", "--dry-run"]).await;
-    assert!(told.out.contains("  touches      0 letters"), "{}", told.out);
-    assert!(told.out.contains("  goes before  1 order in force\n"), "{}", told.out);
+    assert!(told.out.contains("  affects      0 letters"), "{}", told.out);
+    assert!(told.out.contains("  wins over    1 order in force\n"), "{}", told.out);
     assert!(
-        told.out.contains("  may touch    2 letters more: the list does not tell message\n"),
+        told.out.contains("  may affect   2 letters more: the list does not have message\n"),
         "{}",
         told.out
     );
@@ -250,7 +256,7 @@ async fn what_is_confirmed_is_what_is_ordered() {
     let args = ["archive", "--topic", "orders", "--why", "poison"];
     let told = run_in(thinking(), &args).await;
     assert!(told.out.contains("  arrived      before 2026-11-01 12:00:00 UTC\n"), "{}", told.out);
-    assert!(told.out.contains("  touches      1 letter on the list"), "{}", told.out);
+    assert!(told.out.contains("  affects      1 letter on the list"), "{}", told.out);
     let written = &orders(&cloud)[0];
     // The letters are those of the preview; the time in force begins when it is written.
     assert_eq!(
@@ -281,7 +287,10 @@ async fn who_the_caller_is_must_be_known() {
     cloud.reply("GetCallerIdentity", Fault::ConnectTimeout);
     let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!((told.code, told.out.as_str()), (1, ""));
-    assert_eq!(told.err, "redrivectl: cannot ask AWS who you are: Timeout; give --by NAME\n");
+    assert_eq!(
+        told.err,
+        "redrivectl: cannot ask AWS who you are (sts:GetCallerIdentity failed: Timeout); give --by NAME\n"
+    );
     run(&cloud, &["hold", "--all", "--why", "w", "--yes", "--by", "ada"]).await.text();
 }
 
@@ -291,7 +300,7 @@ async fn a_command_that_is_named_finds_the_same_by_the_same_options() {
     let args =
         ["hold", "--all", "--why", "down", "--yes", "--profile", "the ops", "--region", "eu-central-1"];
     let told = run(&cloud, &args).await.text();
-    let hint = told.rsplit_once("To end the hold and wake what it held: ").unwrap().1;
+    let hint = told.rsplit_once("To end the hold and wake its letters: ").unwrap().1;
     assert!(hint.ends_with(" --profile 'the ops' --region eu-central-1\n"), "{hint}");
     // As a shell takes it.
     let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();

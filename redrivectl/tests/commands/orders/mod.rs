@@ -47,7 +47,7 @@ pub(crate) fn orders(cloud: &Account) -> Vec<Value> {
     document["orders"].as_array().unwrap().clone()
 }
 
-/// Whether there is a document of orders.
+/// Reports whether there is a document of orders.
 pub(crate) fn has_document(cloud: &Account) -> bool {
     cloud.objects().contains_key(DOCUMENT)
 }

@@ -41,7 +41,7 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
     cloud.reply("ChangeMessageVisibilityBatch", Fault::refuse(403, "AccessDenied", "no"));
     let told = run(&cloud, &["release", "one", "two", "--why", "it's mended", "--yes"]).await;
     assert_eq!(told.code, 1);
-    let hint = told.out.rsplit_once("To wake the rest, for an attempt at once: ").unwrap().1;
+    let hint = told.out.rsplit_once("To wake the rest for an attempt at once: ").unwrap().1;
     // As a shell takes it.
     let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();
     let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
@@ -93,7 +93,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
         let told = run(&cloud, &["release", "one", "--yes"]).await.text();
         assert_eq!(shown(&cloud), woken, "{others:?}");
         assert!(told.contains(&format!("\nHeld: {} letter", woken.len())), "{told}");
-        let line = "\nSleeps on: 1 letter, which another hold still holds.\n";
+        let line = "\nStays hidden: 1 letter, which another order still holds.\n";
         assert_eq!(told.contains(line), asleep == 1, "{told}");
 
         put_orders(&cloud, &[std::slice::from_ref(&released), others].concat());
@@ -126,12 +126,12 @@ async fn holds_are_released_by_pattern_or_all_at_once() {
     let told = run(&cloud, &["release", "--all", "--yes"]).await;
     assert_eq!(
         (told.code, told.err.as_str()),
-        (1, "redrivectl: there is no such hold (`orders` shows what is in force)\n")
+        (1, "redrivectl: no hold in force has exactly this pattern; `redrivectl orders` lists the orders\n")
     );
     let told = run(&cloud, &["release", "again", "nobody", "--yes"]).await;
     assert_eq!(
         (told.code, told.err.as_str()),
-        (2, "redrivectl: there is no order nobody (`orders` shows them)\n")
+        (2, "redrivectl: there is no order nobody; `redrivectl orders` lists them\n")
     );
     assert_eq!(ids(&cloud), ["again"]);
 }

@@ -139,7 +139,7 @@ async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() 
         let told = run(&cloud, args).await;
         assert_eq!((told.code, told.err.as_str()), (1, ""), "{action}");
         assert_eq!(shown(&cloud), ["handle-S3CR3T-a"], "{action}");
-        let line = "\n1 letter asked to wake; letters that were hidden since the preview are left out: \
+        let line = "\n1 letter asked to wake; letters hidden since the preview were not woken: \
                     cannot list the waiting letters: AccessDenied: no.\n";
         assert!(told.out.contains(line), "{}", told.out);
     }
@@ -209,12 +209,12 @@ async fn an_order_that_has_ended_wakes_nobody() {
     let told = run_in(world, &slowly).await;
     assert_eq!(told.code, 1);
     assert!(
-        told.out.contains("  too short    the order ends before the last is asked to wake"),
+        told.out.contains("  too short    the order ends before the last letter is asked to wake"),
         "{}",
         told.out
     );
     assert!(
-        told.out.contains("\n20 letters asked to wake; the order ended, 10 left asleep.\n"),
+        told.out.contains("\n20 letters asked to wake; the order ended, 10 left hidden.\n"),
         "{}",
         told.out
     );

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What `archive show --json` writes of a letter.
+/// Returns a letter as `archive show --json` writes it.
 async fn shown(cloud: &Account, post: &Post) -> Value {
     let world = World::on(cloud);
     let args = ["archive", "show", "--json", "--archive", PLACE[1], &letter(post).sqs.message_id];
@@ -70,5 +70,5 @@ async fn records_over_many_lines_are_refused_with_the_way_out() {
     let record = serde_json::to_string_pretty(&shown(&cloud, &posts[0]).await).unwrap();
     let ran = replay_given(&cloud, &record).await;
     assert_eq!(ran.code, 2);
-    assert_eq!(ran.err, "redrivectl: records must be given one a line, as jq -c writes them\n");
+    assert_eq!(ran.err, "redrivectl: give each record on one line, as jq -c writes them\n");
 }

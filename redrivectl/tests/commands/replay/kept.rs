@@ -1,4 +1,4 @@
-//! What is kept of replays: who goes on, who stops, who looks.
+//! The records of replays: continuing, stopping and showing them.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archi
     let ran = replay_in(off, &cloud, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(
-        ran.err.contains("CONTROL is off: replays keep there what they have sent; give --control"),
+        ran.err.contains("CONTROL is off: replays record there which letters they have sent; give --control"),
         "{}",
         ran.err
     );
@@ -47,16 +47,20 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     let world = World { answers: true, ..World::default() };
     let counted = replay_in(world, &cloud, &["--dry-run"]).await;
     assert_eq!((counted.code, counted.err.lines().count()), (0, 1), "{counted:?}");
-    assert!(counted.err.contains(&format!("replay {id} of the same letters is stopped")), "{}", counted.err);
+    assert!(
+        counted.err.contains(&format!("replay {id} of the same letters is unfinished (stopped)")),
+        "{}",
+        counted.err
+    );
 
     // A script is told, and begins anew.
     let ran = replay(&cloud, &["--ramp", "8,100"]).await;
     assert_eq!(ran.code, 0);
     let options = options();
     let said = format!(
-        "redrivectl: replay {id} of the same letters is stopped, not at its end: begun 2026-11-01 12:00:00 UTC by {CALLER}, \
-         2 letters sent, letters archived before 2026-11-01 11:59:55 UTC\n\
-         redrivectl: a new replay begins; to go on with that one: redrivectl replay --resume {id}{options}\n"
+        "redrivectl: replay {id} of the same letters is unfinished (stopped): begun 2026-11-01 12:00:00 UTC by {CALLER}, \
+         2 letters sent, of letters archived before 2026-11-01 11:59:55 UTC\n\
+         redrivectl: this command begins a new replay; to continue the other one: redrivectl replay --resume {id}{options}\n"
     );
     assert_eq!(ran.err, said);
     assert_ne!(id_of(&ran), id);
@@ -74,7 +78,7 @@ async fn a_person_is_asked_whether_to_go_on_with_what_is_not_at_its_end() {
         let world = World { answers: true, input: answer.as_bytes().to_vec(), ..World::default() };
         let ran = replay_in(world, &cloud, &["--ramp", "8,100"]).await;
         assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.err.ends_with("Go on with it? Without, a new replay begins [y/N] "), "{}", ran.err);
+        assert!(ran.err.ends_with("Continue it? (If not, a new replay begins) [y/N] "), "{}", ran.err);
         assert_eq!(id_of(&ran) == id, goes_on);
         assert_eq!(sent_ids(&cloud), ids(&ten()), "each letter once");
     }
@@ -96,7 +100,7 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     assert!(shown.contains("  why       the outage of May\n"), "{shown}");
     assert!(shown.contains("  begun     2026-11-01 12:00:00 UTC by"), "{shown}");
     let stop = replays(&cloud, &["stop", &id, "--why", "enough"]).await.text();
-    assert!(stop.ends_with("\nIt has stopped already.\n"), "{stop}");
+    assert!(stop.ends_with("\nIt had already stopped.\n"), "{stop}");
     let freed = replays(&cloud, &["free", &id, "--why", "nobody goes on", "--by", "jo"]).await.text();
     assert!(freed.contains("  freed     2026-11-01 12:00:00 UTC by jo: nobody goes on\n"), "{freed}");
     let ran = replay(&cloud, &["--resume", &id]).await;
@@ -206,7 +210,7 @@ async fn who_stopped_a_replay_and_why_is_shown() {
 async fn help_says_what_the_exit_codes_of_the_commands_about_replays_mean() {
     for args in [&["replays"][..], &["replays", "show"], &["replays", "stop"], &["replays", "free"]] {
         let help = redrivectl(&[args, &["--help"]].concat()).await.text();
-        for line in ["  0  done", "  1  it failed", "  2  bad usage", "  5  ", "  6  AWS denied"] {
+        for line in ["  0  done", "  1  the command failed", "  2  bad usage", "  5  ", "  6  AWS denied"] {
             assert!(help.contains(line), "{args:?}: {help}");
         }
     }

@@ -44,7 +44,7 @@ async fn letters_in_doubt_count_as_not_replayed() {
     assert_eq!(archive(&cloud, &["list", "--json"]).await.json()["notReplayed"], 9);
 }
 
-/// What replays know is asked for once a queue, and once an hour in which one has been.
+/// The records of replays are read once for each queue, and once for each hour with a replay.
 #[tokio::test]
 async fn hours_without_a_replay_cost_no_call() {
     let cloud = Account::new();
@@ -75,7 +75,8 @@ async fn where_nobody_can_say_it_the_list_goes_without_and_a_choice_is_refused()
     let ran = archive(&cloud, &["list"]).await;
     assert_eq!(ran.code, 0);
     assert!(ran.out.ends_with("\n10 letters.\n") && !ran.out.contains("not replayed"), "{}", ran.out);
-    let said = "redrivectl: nobody can say which letters were replayed: listing dead-letters-control/replays/queues/";
+    let said =
+        "redrivectl: cannot tell which letters were replayed: listing dead-letters-control/replays/queues/";
     assert!(ran.err.starts_with(said) && ran.err.lines().count() == 1, "{}", ran.err);
     for command in ["list", "show"] {
         let ran = archive(&cloud, &[command, "--not-replayed"]).await;

@@ -1,4 +1,4 @@
-//! What a person sees on a terminal while a replay runs.
+//! The progress of a running replay on a terminal.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn watched(cloud: &Account, terminal: &InMemoryTerm, args: &[&str]) -> Ran
     redrivectl_in(world, &[&["replay", "--all"], args, &PLACE, &pace].concat()).await
 }
 
-/// What stands on the terminal after each of these times, in milliseconds.
+/// Returns the content of the terminal after each of these times, in milliseconds.
 async fn seen(terminal: &InMemoryTerm, times: &[u64]) -> Vec<String> {
     let (mut seen, mut before) = (Vec::new(), 0);
     for time in times {
@@ -120,7 +120,10 @@ async fn after_ctrl_c_it_says_that_it_stops_and_leaves_a_clean_line() {
     };
     let (ran, seen) = tokio::join!(redrivectl_in(world, &args), presses);
     assert_eq!(ran.code, 4, "{ran:?}");
-    assert_eq!(seen, "[######..............] 300 of 1,000 letters, stopping; Ctrl-C again ends it at once");
+    assert_eq!(
+        seen,
+        "[######..............] 300 of 1,000 letters, stopping; press Ctrl-C again to end at once"
+    );
     assert_eq!(screen.contents(), "");
 }
 

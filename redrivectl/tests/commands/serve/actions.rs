@@ -106,7 +106,7 @@ async fn what_the_command_refuses_is_told_and_cannot_be_confirmed() {
     serving(&cloud, &["--operate"], async |client| {
         let form = [("do", "hold"), ("topic", "orders"), ("why", "x"), ("for", "soon")];
         let (_, page) = client.begin(&form).await;
-        assert!(page.text().contains("must be 1 s to 366 days"), "{}", page.text());
+        assert!(page.text().contains("must be 1 second to 366 days"), "{}", page.text());
         assert_eq!(page.hidden("nonce"), None);
         let pattern = r#"{"colour": ["red"]}"#;
         let form = [("do", "hold"), ("why", "x"), ("match", pattern)];
@@ -206,7 +206,7 @@ async fn letters_are_woken_in_the_background_and_it_can_be_stopped() {
         assert_eq!(stays.header("refresh"), None);
         let reply = client.post("job", &[("id", &id), ("do", "stop")]).await;
         let (_, page) = client.follow(reply).await;
-        assert!(page.text().contains("interrupted, 2 left asleep"), "{}", page.text());
+        assert!(page.text().contains("interrupted, 2 left hidden"), "{}", page.text());
 
         let (_, asks) = client.begin(&form).await;
         let (_, done) = client.confirm(&asks).await;
@@ -231,7 +231,7 @@ async fn ctrl_c_stops_what_is_under_way() {
     let lines: Vec<_> = ran.err.lines().collect();
     assert_eq!(lines[0], "redrivectl: 1 action under way: waiting until they have stopped");
     assert!(lines[1].starts_with("redrivectl: Retry now: Something failed, was interrupted"), "{}", ran.err);
-    assert!(ran.err.contains("\n  0 letters asked to wake; interrupted, 2 left asleep.\n"), "{}", ran.err);
+    assert!(ran.err.contains("\n  0 letters asked to wake; interrupted, 2 left hidden.\n"), "{}", ran.err);
     let command =
         "redrivectl: Retry now: its command was: redrivectl retry --topic orders --why=mended --stack orders";
     assert_eq!(lines.last(), Some(&command));

@@ -67,7 +67,7 @@ async fn a_replay_is_stopped_and_goes_on() {
         // Its object has no index: the size tells how many letters it has at most, three in the first step.
         assert!(text.contains("sent 3 of at most 25 letters") && text.contains("Stop: 22 letters"), "{text}");
         let (_, done) = client.confirm(&asks).await;
-        assert!(done.text().contains("It stops after the letters under way"), "{}", done.text());
+        assert!(done.text().contains("It stops, wherever it runs"), "{}", done.text());
         let page = client.settled(&format!("job?id={job}")).await;
         assert!(page.text().contains("It stopped, and can go on."), "{}", page.text());
 

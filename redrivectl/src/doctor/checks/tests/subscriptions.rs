@@ -63,7 +63,7 @@ fn subscriptions_are_looked_at() {
 
 const RAW: &str = "arn:aws:sns:eu-central-1:123456789012:orders:2";
 
-/// What is found where a raw subscription shares the queue, and the redrive policy is this.
+/// Returns the findings if a raw subscription shares the queue, with this redrive policy.
 fn found_of_raw(policy: &serde_json::Value) -> Vec<(Severity, &'static str)> {
     found(|it| {
         it.function.settings = Ok(settings(&[("REDRIVE_POLICY", &policy.to_string())]));
@@ -154,13 +154,13 @@ fn who_was_not_denied_is_told_of_no_permission() {
         ("1403 of the list could not be read", false),
     ] {
         let mut setup = healthy();
-        let untold = Untold { call: "sns:ListSubscriptionsByTopic", why: why.to_owned() };
+        let error = ReadError { call: "sns:ListSubscriptionsByTopic", why: why.to_owned() };
         let subscriptions = setup.subscriptions.as_mut().unwrap();
         subscriptions.unread.insert(why.to_owned(), 1);
-        subscriptions.foreign.insert(TOPIC.to_owned(), Err(untold));
+        subscriptions.foreign.insert(TOPIC.to_owned(), Err(error));
         let findings = check(&setup);
         let told =
-            findings.iter().filter(|it| it.mend.as_ref().is_some_and(|it| it.contains("give yourself sns:")));
+            findings.iter().filter(|it| it.fix.as_ref().is_some_and(|it| it.contains("give yourself sns:")));
         assert_eq!((findings.len(), told.count()), (2, if is_denied { 2 } else { 0 }), "{why}");
     }
 }
