@@ -43,9 +43,7 @@ pub(crate) async fn run(
         return Err(Failed::Input(unknown));
     }
     if meant.is_empty() {
-        return Err(Failed::Work(
-            "no hold in force has exactly this pattern; `redrivectl orders` lists the orders".to_owned(),
-        ));
+        return Err(no_such_hold(args.picks.all));
     }
 
     // Letters that the list got since a hold began were hidden by it.
@@ -125,6 +123,11 @@ pub(crate) async fn run(
     }
     let whole = woken.as_ref().is_none_or(Woken::is_whole) && waker.unread() == 0;
     Ok(if whole { Finished::Whole } else { Finished::Partly })
+}
+
+fn no_such_hold(all: bool) -> Failed {
+    let has = if all { "no hold is in force" } else { "no hold in force has exactly this pattern" };
+    Failed::Work(format!("{has}; `redrivectl orders` lists the orders"))
 }
 
 /// Prints the commands that wake the letters of these holds, which are gone.
