@@ -53,7 +53,7 @@ def widget(operations, parameters, theme="light", hours=3):
     )
     told = json.loads(answer["Payload"].read())
     if "FunctionError" in answer or not isinstance(told, str):
-        raise StackError(f"the console answered {told}")
+        raise StackError(f"the console function failed or returned no page: {told}")
     return told
 
 
@@ -77,7 +77,7 @@ class Served:
             self.url = None
         if self.url is None:
             self.__exit__()
-            raise StackError(f"redrivectl serve prints no address: {''.join(self.said)}")
+            raise StackError(f"redrivectl serve printed no address: {''.join(self.said)}")
         return self
 
     def __exit__(self, *_):

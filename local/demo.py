@@ -1,11 +1,11 @@
-"""`make demo`: the main job, told as one story.
+"""`make demo`: the main features in one run.
 
-A topic has four subscribers: two queues, a web server and a function. Three of them break. What SNS gives up on lies in
-the dead-letter queue, and the function, deployed by template.yaml, retries it on a schedule of seconds, each letter
-at the one subscriber that failed: until that one is repaired, or until the schedule ends and the letter is archived.
-Letters that would wait for an hour hear an operator's word: hold, and once their subscriber is mended, retry now. Once
-the last subscriber is repaired too, `redrivectl replay` sends its letter from the archive. The demo checks its own
-story: a message that is missing, changed or there twice makes the exit code 1.
+A topic has four subscribers: two queues, a web server and a function. Three of them break. SNS gives up on their
+messages, which become letters in the dead-letter queue. The function, deployed by template.yaml, retries each letter
+on a schedule of seconds at the subscriber that failed, until that one is repaired, or until the schedule ends and the
+letter is archived. Orders act on letters that would wait for an hour: hold, and when their subscriber is repaired,
+retry now. When the last subscriber is repaired too, `redrivectl replay` sends its letter from the archive. The demo
+checks its own results: if a message is missing, changed or duplicated, the exit code is 1.
 """
 
 import json
@@ -162,14 +162,16 @@ class Story:
         self.shop = subscribe_web(self.stack, "shop", *common)
         self.notifier = subscribe_function(self.stack, "notifier", *common)
         screen.say("subscribed to orders: the queues billing and warehouse, the web server shop, the function notifier")
-        screen.more("and legacy to returns; ledger and audit to payments, whose letters go to everyone by a rule")
-        screen.more("and courier to parcels, whose letters wait for an hour by a rule")
+        screen.more(
+            "and legacy to returns; ledger and audit to payments, for which a rule republishes letters to the topic"
+        )
+        screen.more("and courier to parcels, for which a rule makes letters wait for an hour")
         screen.say(f"retries wait {', '.join(str(delay) for delay in DELAYS)} seconds")
         self.feed_alarm(0)
 
     def break_and_publish(self):
         screen = self.screen
-        screen.title("2. SNS gives up, the function does not")
+        screen.title("2. SNS gives up, and the function retries")
         self.billing.unplug()
         self.legacy.unplug()
         screen.say("the queues of billing and legacy are deleted")
@@ -207,9 +209,9 @@ class Story:
             self.letters.append(self.put(name, subscriber, message_id))
         self.arrived = self.letters[0].arrived
         screen.say(f"{len(self.letters)} letters are in the dead-letter queue: {self.names(self.letters)}")
-        screen.more("written as SNS would write them: the local stack does no dead-lettering")
+        screen.more("the demo writes them as SNS would: the local stack writes no dead letters")
         self.feed_alarm(len(self.letters))
-        screen.more("the alarm's metric is fed by the demo: the local stack counts no SQS traffic")
+        screen.more("the demo also writes the alarm's metric: the local stack does not count SQS traffic")
         wait_until(lambda: self.alarm() == "ALARM", 10, "the alarm to go off")
 
     def repair(self):
@@ -220,7 +222,7 @@ class Story:
     def wait_for_calm(self):
         remaining = self.arrived + ALARM_PERIOD - time.time()
         if remaining > 0:
-            self.screen.say(f"every letter is settled; the alarm forgets the arrivals in {remaining:.0f} s")
+            self.screen.say(f"all letters are delivered or archived; the alarm's period ends in {remaining:.0f} s")
 
         def calm():
             self.feed_alarm(0)
@@ -229,14 +231,14 @@ class Story:
         wait_until(calm, ALARM_PERIOD + 30, "the alarm to be OK again", every=1)
 
     def hold_mend_and_retry(self):
-        """Letters that would wait for an hour hear an operator's word."""
+        """Orders hold and retry letters that would wait for an hour."""
         screen = self.screen
-        screen.title("3. An operator's word counts within seconds")
+        screen.title("3. Orders of an operator act within seconds")
         self.courier.unplug()
         screen.say("the queue of courier is deleted")
         self.parcels.append(self.put("parcel-1", self.courier))
         self.watch(until=lambda: self.parcels[0].lines)
-        self.order("hold", "--topic", "parcels", "courier is being mended")
+        self.order("hold", "--topic", "parcels", "courier is being repaired")
         screen.more(f"the function obeys within {HEARD_AFTER} s")
         time.sleep(HEARD_AFTER + 1)
         self.parcels.append(self.put("parcel-2", self.courier))
@@ -250,11 +252,11 @@ class Story:
         self.order("release", "--topic", "parcels", "courier is back")
 
     def replay(self):
-        """What the archive holds goes out once more, by the operator's tool."""
+        """Replays the archived letter with the operator's tool."""
         screen = self.screen
-        screen.title("4. From the archive, after all")
+        screen.title("4. A replay from the archive")
         self.legacy.repair()
-        screen.say("legacy is repaired, but its return is in the archive")
+        screen.say("legacy is repaired, but its letter, the return, is in the archive")
         options = ["replay", "--topic", "returns"]
         screen.say(screen.style(f"redrivectl {' '.join(options)}", 1))
         self.replayed = redrivectl(self.deployment, *options)
@@ -270,16 +272,16 @@ class Story:
             return [line for line in lines if line["outcome"] == "delivered"]
 
         self.after_replay = wait_until(delivered, 20, "the replayed letter at legacy")
-        screen.say(f"return, out of the requeue: {sentence(self.after_replay)}")
+        screen.say(f"return, from the requeue: {sentence(self.after_replay)}")
 
     def conclude(self):
-        self.screen.title("5. What became of the letters")
+        self.screen.title("5. The letters")
         self.print_table()
         self.print_end_state()
-        self.screen.title("6. Does the story hold?")
+        self.screen.title("6. Checks")
         checks = list(self.checks())
         for what, holds in checks:
-            mark = self.screen.style("ok", 32) if holds else self.screen.style("NOT SO", 31)
+            mark = self.screen.style("ok", 32) if holds else self.screen.style("FAILED", 31)
             print(f"  {mark:<8}{what}")
         print()
         return all(holds for _, holds in checks)
@@ -304,7 +306,7 @@ class Story:
         self.orders_given.append(done.returncode)
 
     def watch(self, until, at_most=60):
-        """Tells what the function logs, until the story goes on."""
+        """Prints what the function logs, until a condition holds."""
         fed = time.time()
 
         def advanced():
@@ -381,7 +383,7 @@ class Story:
             print(f"            {self.deployment.outputs['ArchiveBucketName']}/{record['key']}")
 
     def checks(self):
-        """Each claim of the story, and whether it holds."""
+        """Yields each check and whether it holds."""
         *orders, poison, payment = self.letters
         received = self.received()
         for name, kind in [
@@ -393,11 +395,11 @@ class Story:
             ids = [json.loads(body)["MessageId"] for body in received[name]]
             yield f"{name}, {kind}, has order-1 and order-2, each exactly once", sorted(ids) == sorted(self.published)
         yield (
-            "what came from the dead-letter queue to billing and shop is unchanged byte for byte",
+            "the letters delivered to billing and shop are unchanged byte for byte",
             all(letter.body in received[letter.subscriber.name] for letter in orders[:3]),
         )
-        yield "shop got it with SNS's headers", self.has_headers(self.shop.posts()[-1])
-        yield "notifier got the event that SNS would send, and the mark", self.has_event(orders[3])
+        yield "shop got its letter with SNS's headers", self.has_headers(self.shop.posts()[-1])
+        yield "notifier got the event that SNS would send, with the mark", self.has_event(orders[3])
         archived = [(record["reason"], record["message"]["body"]) for record in self.archived]
         yield (
             "the archive holds the return, unchanged, and nothing else",
@@ -412,10 +414,10 @@ class Story:
             [retry["number"] for retry in poison.retries()] == list(range(1, len(DELAYS) + 1)),
         )
         planned = [line["delay_s"] for line in poison.lines if "retry.number" in line and "delay_s" in line]
-        yield "its waits are the delivery policy's", planned == DELAYS[1:]
+        yield "the waits between its retries are those of the delivery policy", planned == DELAYS[1:]
         retries = [retry for letter in self.letters for retry in letter.retries()]
         yield (
-            f"no retry was early, and none {LATE} seconds late",
+            f"no retry was early, and none was {LATE} seconds late",
             all(-1 <= retry["real"] - retry["planned"] < LATE for retry in retries),
         )
         yield (
@@ -423,7 +425,7 @@ class Story:
             self.legacy.bodies() == [poison.body],
         )
         yield (
-            "replayed, it had a schedule of its own again: retry 1 was enough",
+            "the replayed return had a fresh schedule: retry 1 delivered it",
             self.replayed.returncode == 0
             and [(line["letter.id"], line["retry.number"]) for line in self.after_replay]
             == [(poison.lines[-1]["letter.id"], 1)],
@@ -431,7 +433,7 @@ class Story:
         held = [line["reason"] for line in self.parcels[1].lines[:1] if "retry.number" not in line]
         yield "parcel-2 was held, with no attempt", held == ["ordered"]
         yield (
-            f"courier has both parcels, each exactly once, {WOKEN_WITHIN} seconds after they were woken at the latest",
+            f"courier has both parcels, each exactly once, within {WOKEN_WITHIN} seconds after the order to retry",
             sorted(self.courier.bodies()) == sorted(parcel.body for parcel in self.parcels)
             and self.woken_for < WOKEN_WITHIN
             and self.orders_given == [0, 0, 0],

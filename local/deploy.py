@@ -203,7 +203,7 @@ def deploy(
     math = lower_alarms(template, name, alarm_period)
     for what in leave_out(template):
         if not (metered and COMPOSITE in what):
-            say(f"not on the local stack: {what}")
+            say(f"left out, because the local stack does not support it: {what}")
 
     outputs = create(stack, package_uri, name, template, values)
     deployment = Deployment(stack, name, outputs, code_sha, operator, alarm_period)
@@ -244,7 +244,7 @@ def built_function(name="sns-redrive"):
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
     binary = ROOT / target / "debug" / name
     if not binary.exists():
-        raise StackError(f"{binary} does not exist: run make build")
+        raise StackError(f"{binary} does not exist; run make build")
     return binary
 
 
@@ -414,7 +414,7 @@ def permit_replays(deployment):
 
 
 def leave_out(template):
-    """Removes what the stack cannot do, and tells what that was."""
+    """Removes resources that the local stack does not support. Returns their names."""
     left_out = []
     for name, resource in list(template["Resources"].items()):
         if resource["Type"] in UNKNOWN_TYPES:

@@ -53,7 +53,7 @@ class Resolver:
                 return not self.holds(argument[0])
             case "Fn::And":
                 return all(map(self.holds, argument))
-        raise ValueError(f"{function} is no condition that is known here")
+        raise ValueError(f"the local stack does not support the condition {function}")
 
     def _if(self, argument):
         condition, yes, no = argument

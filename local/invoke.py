@@ -1,7 +1,7 @@
 """`make invoke`: runs the built function on one of the events of `events/`, and prints its answer and its log.
 
-Around it stands the world that the events speak of: the topics, the queues and functions that letters may go to, and
-the dead-letter queue with the function of template.yaml on it.
+It first creates what the events refer to: the topics, the queues and functions to which letters may go, and the
+dead-letter queue with the function of template.yaml.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from local.stack import ACCOUNT, REGION, ROOT, Stack, StackError, stop_on_signal
 from local.subscribers import create_function, create_queue, function_arn
 from local.web import WebServer
 
-# The moment that the events' timestamps belong to: 2026-11-01T12:00:00Z. See events/README.md.
+# The time of the events: 2026-11-01T12:00:00Z. See events/README.md.
 EVENTS_NOW = 1793534400000
 
 # The subscriptions of the events, by the last part of their ARN: topic, protocol, endpoint.
@@ -79,7 +79,7 @@ def invoke(stack, web, text, mode):
     event = as_of_now(text, renamed)
     give_receipt_handles(stack, queue_url, event)
     answer = stack.client("lambda").invoke(FunctionName=deployment.outputs["FunctionName"], Payload=json.dumps(event))
-    # A function that does not start leaves no lines of its own; the answer says why.
+    # A function that does not start writes no log lines; the answer says why.
     failed = "FunctionError" in answer
     lines = deployment.log_lines() if failed else wait_until(deployment.log_lines, 10, "the function's log")
 
@@ -97,7 +97,7 @@ def invoke(stack, web, text, mode):
 
 
 def subscribe_all(stack, dead_letter_queue):
-    """Creates topics and subscriptions, and tells which new name each of the events' subscriptions has got."""
+    """Creates topics and subscriptions. Returns the new name of each of the events' subscriptions."""
     renamed = {}
     for old, (topic, protocol, endpoint) in SUBSCRIPTIONS.items():
         fifo = {"FifoTopic": "true"} if topic.endswith(".fifo") else {}
@@ -116,7 +116,7 @@ def subscribe_all(stack, dead_letter_queue):
 
 
 def give_receipt_handles(stack, queue_url, event):
-    """For each letter puts a message into the queue and takes it out again: only what was received can be hidden."""
+    """Puts a message for each letter into the queue and receives it: only received messages can be hidden."""
     for mapping in stack.client("lambda").list_event_source_mappings()["EventSourceMappings"]:
         stack.client("lambda").update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
     sqs, fifo = stack.client("sqs"), queue_url.endswith(".fifo")
@@ -128,7 +128,7 @@ def give_receipt_handles(stack, queue_url, event):
 
 
 def as_of_now(text, renamed):
-    """The event as it would be if it happened now: a letter from November would long be expired."""
+    """Returns the event as if it happened now: a letter from November would have expired long ago."""
     passed = int(time.time() * 1000) - EVENTS_NOW
     text = re.sub(r"(?<!\d)17\d{11}(?!\d)", lambda moment: str(int(moment[0]) + passed), text)
     for old, new in renamed.items():

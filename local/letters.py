@@ -1,4 +1,4 @@
-"""What the function's log tells about a letter, for the demo's progress lines and its table."""
+"""The log lines of a letter, for the demo's progress lines and its table."""
 
 import re
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ class Letter:
 
     @property
     def outcome(self):
-        """`delivered` or `archived`; none while it waits."""
+        """`delivered` or `archived`; None while it waits."""
         final = [line["outcome"] for line in self.lines if line["outcome"] in ("delivered", "archived")]
         return final[-1] if final else None
 
     def retries(self):
-        """Each attempt: number, of, phase, target, planned and real seconds after the arrival, what came of it."""
+        """Each attempt: number, of, phase, target, planned and real seconds after the arrival, and the result."""
         planned = self.arrived
         for line in self.lines:
             if "retry.number" in line:
@@ -42,7 +42,7 @@ class Letter:
 
 
 def sentence(lines):
-    """Log lines that tell of the same, for several letters, in words."""
+    """Log lines of the same event for several letters, in words."""
     line = lines[0]
     places = ", ".join(dict.fromkeys(map(place, lines)))
     attempt = ""
@@ -60,7 +60,7 @@ def sentence(lines):
 
 
 def sort_of(line):
-    """Equal for lines that can be told in one sentence."""
+    """A key that is equal for lines that fit into one sentence."""
     return tuple(line.get(name) for name in ("outcome", "reason", "retry.number", "delay_s"))
 
 
@@ -71,7 +71,7 @@ def place(line):
 
 def result_of(line):
     if line["outcome"] == "delivered":
-        return "delivered, on an order" if "order.id" in line else "delivered"
+        return "delivered, by an order" if "order.id" in line else "delivered"
     failed = f"failed, {short(line.get('error.code'))}"
     return failed if line["outcome"] == "deferred" else f"{failed}; {line['outcome']}, {line.get('reason')}"
 

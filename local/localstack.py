@@ -53,7 +53,7 @@ def main():
         print(f"make drill: {error}", file=sys.stderr)
         return 1
     if left:
-        print(f"make drill: left: {', '.join(left)}", file=sys.stderr)
+        print(f"make drill: the drill has left {', '.join(left)}", file=sys.stderr)
     return 1 if left else code
 
 
@@ -158,7 +158,9 @@ def deploy(cloud):
 
     described = wait_until(settled, 60, "the stack")
     if described["StackStatus"] != "CREATE_COMPLETE":
-        raise StackError(f"the stack is {described['StackStatus']}: {described.get('StackStatusReason')}")
+        raise StackError(
+            f"deploying the stack failed, it is {described['StackStatus']}: {described.get('StackStatusReason')}"
+        )
     return {output["OutputKey"]: output["OutputValue"] for output in described["Outputs"]}
 
 
@@ -277,7 +279,7 @@ def runtime_api(function):
             if self.path.endswith("/response"):
                 function.answers.put(json.loads(body))
             else:
-                print(f"make drill: the function says {body.decode()}", file=sys.stderr)
+                print(f"make drill: the function reports an error: {body.decode()}", file=sys.stderr)
                 function.answers.put(None)
             self.answer(202, b"{}", {})
 

@@ -272,7 +272,7 @@ def query_of(metrics):
     expression = expression_of(metrics)
     query = QUERY.fullmatch(expression)
     if expression.startswith("SELECT") and query is None:
-        raise ValueError(f"{expression} is no query that is known here")
+        raise ValueError(f"the local stack does not support the query {expression}")
     return query
 
 

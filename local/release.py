@@ -100,10 +100,15 @@ def version_of_workspace():
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--built", type=Path, required=True, help="<arch>/<binary>/bootstrap for each binary")
-    parser.add_argument("--tool", type=Path, required=True, help="a redrivectl that runs on this machine")
-    parser.add_argument("--out", type=Path, required=True, help="a folder, with the SBOMs in it")
-    parser.add_argument("--bucket", default="", help="the default of the templates' CodeBucket")
-    parser.add_argument("--prefix", default="", help="the default of the templates' CodePrefix")
+    parser.add_argument(
+        "--tool",
+        type=Path,
+        required=True,
+        help="a redrivectl that runs on this machine, to write manual pages and completions",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the output folder, which already has the SBOMs")
+    parser.add_argument("--bucket", default="", help="the default of the parameter CodeBucket in the templates")
+    parser.add_argument("--prefix", default="", help="the default of the parameter CodePrefix in the templates")
     parser.add_argument("arch", nargs="+", choices=MACHINES)
     return parser.parse_args(arguments)
 
@@ -192,7 +197,9 @@ def for_repository(template, arch):
     template = replaced_once(template, "\n      CodeUri: .\n", f"\n      CodeUri: {function}-{arch}.zip\n")
     if types := refused_by_repository(template):
         known = REPOSITORY_TYPES.relative_to(ROOT)
-        raise SystemExit(f"{known} lacks {', '.join(types)}: add what AWS lists, or leave it out of {REPOSITORY}")
+        raise SystemExit(
+            f"{known} lacks {', '.join(types)}: add the types if AWS lists them, or leave them out of {REPOSITORY}"
+        )
     return template
 
 
@@ -207,13 +214,15 @@ def without(template, name):
     block = rf"(?:^  #.*\n)*^  {name}:.*\n(?:^    .*\n)*^\n?"
     text, times = re.subn(block, "", template, flags=re.MULTILINE)
     if times != 1:
-        raise SystemExit(f"the template has {name} {times} times: local/release.py leaves it out once")
+        raise SystemExit(f"the template has {name} {times} times, but local/release.py expects it once")
     return text
 
 
 def replaced_once(text, old, new):
     if text.count(old) != 1:
-        raise SystemExit(f"the template has {old.strip()!r} {text.count(old)} times: local/release.py replaces it once")
+        raise SystemExit(
+            f"the template has {old.strip()!r} {text.count(old)} times, but local/release.py expects it once"
+        )
     return text.replace(old, new)
 
 

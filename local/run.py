@@ -1,6 +1,6 @@
-"""`make local`: a deployment to play with, until Ctrl-C.
+"""`make local`: a deployment for experiments, until Ctrl-C.
 
-It deploys template.yaml to the local stack, with its alarms, tells what happens to letters and alarms, and takes
+It deploys template.yaml with its alarms to the local stack, prints what happens to letters and alarms, and reads
 commands from the terminal, one a line.
 """
 
@@ -38,13 +38,13 @@ POLICY = {
 }
 ALARM_PERIOD = 10
 HELP = """\
-  letter   a message that SNS gave up on arrives for the queue billing
-  raw      one arrives that names nobody
+  letter   put a letter of the queue billing into the dead-letter queue
+  raw      put a letter there that names no subscription
   break    delete the queue billing: retries fail
-  repair   create it again: the next retry of each letter is delivered
-  alarms   the alarms that are not OK
-  archive  what is in the archive
-  help     this list
+  repair   create the queue again: the next retry of each letter is delivered
+  alarms   show the alarms that are in ALARM
+  archive  show the letters in the archive
+  help     show this list
   quit     stop, as Ctrl-C does"""
 
 
@@ -107,19 +107,19 @@ class Running:
     def introduce(self, console):
         outputs, operator = self.deployment.outputs, self.deployment.operator
         self.screen.say("template.yaml is deployed, with its alarms")
-        self.screen.more(f"a period of an alarm is {ALARM_PERIOD} seconds here, and some look at five of them")
-        self.screen.more("what AWS would measure is fed to them")
+        self.screen.more(f"the period of an alarm is {ALARM_PERIOD} seconds here; some alarms look at five periods")
+        self.screen.more("this program writes the metrics that AWS would measure")
         print(
             f"""
   Console             {console}
-                      in the browser: some letters failed in the last days
+                      for the browser; it shows letters that failed in the last days
 
   Dead-letter queue   {self.deployment.queue_url}
   Requeue             {outputs["RequeueArn"]}
   Archive             {outputs["ArchiveLocation"]}
   Function            {outputs["FunctionName"]}
 
-  With the AWS CLI, in another terminal, for instance:
+  With the AWS CLI, in another terminal, for example:
   AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION={REGION} \\
     aws --endpoint-url {self.stack.endpoint} cloudwatch describe-alarms
 
@@ -130,7 +130,7 @@ class Running:
     CONTROL={outputs["ControlLocation"]}
   target/debug/redrivectl archive list
 
-  Type a command, and Enter. Try: break, letter; look at the alarms; repair.
+  Type a command and press Enter. For example: break, letter, alarms, repair.
 
 {HELP}
 """,
@@ -149,13 +149,13 @@ class Running:
                 self.screen.say(f"letter {dead_letter(self.deployment, body)[:8]} is in the dead-letter queue")
             case "raw":
                 message_id = dead_letter(self.deployment, "hello")
-                self.screen.say(f"letter {message_id[:8]}, which names nobody, is in the dead-letter queue")
+                self.screen.say(f"letter {message_id[:8]}, which names no subscription, is in the dead-letter queue")
             case "break":
                 self.billing.unplug()
                 self.screen.say("the queue billing is deleted")
             case "repair":
                 self.billing.repair()
-                self.screen.say("the queue billing is there again")
+                self.screen.say("the queue billing is created again")
             case "alarms":
                 raised = [name for name, state in self.states.items() if state == "ALARM"]
                 self.screen.say(f"{len(self.states)} alarms, in ALARM: {', '.join(raised) or 'none'}")

@@ -163,7 +163,7 @@ class Stack:
             if self._ready():
                 return
             self._end_processes()
-        raise StackError(f"the local stack does not start:\n{self.log.read_text()[-3000:]}")
+        raise StackError(f"the local stack does not start; the end of its log:\n{self.log.read_text()[-3000:]}")
 
     def _spawn(self):
         ministack = Path(sys.executable).parent / "ministack"

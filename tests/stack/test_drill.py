@@ -115,7 +115,19 @@ def test_drill_shows_the_whole_way_of_a_letter_and_leaves_nothing(world, deploym
     code, said = drill.ended()
 
     assert code == 0, said
-    steps = ["create", "break", "order", "publish", "healthy", "retry", "archive", "repair", "deliver", "replay", "count"]
+    steps = [
+        "create",
+        "break",
+        "order",
+        "publish",
+        "healthy",
+        "retry",
+        "archive",
+        "repair",
+        "deliver",
+        "replay",
+        "count",
+    ]
     assert re.findall(r"^\S+ +(\w+) +planned", said, re.MULTILINE) == steps, said
     assert "retry 1 of 5 (immediate) failed" in said
     assert "4 messages arrived, each once" in said

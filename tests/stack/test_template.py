@@ -468,7 +468,7 @@ def test_without_listed_origins_the_policy_is_the_built_in_one(world):
 
 
 def test_origins_are_listed_in_the_policy_where_there_is_one(world):
-    with pytest.raises(ClientError, match='list them in RedrivePolicy: {"origins"'):
+    with pytest.raises(ClientError, match='list the origins in RedrivePolicy: {"origins"'):
         world.deploy(policy(retries=1, delay=1), world.topic(), LetterOrigins=["eventbridge"])
 
 
@@ -580,8 +580,8 @@ def test_subnets_and_security_groups_are_given_together(world, given, lacking):
     [
         ({"BatchSize": 11}, "BatchSize above 10 needs a MaximumBatchingWindow"),
         ({"BatchSize": 10000}, "BatchSize above 10 needs a MaximumBatchingWindow"),
-        ({"Requeue": "fifo", "BatchSize": 11, "MaximumBatchingWindow": 1}, "BatchSize is 10 at most"),
-        ({"Requeue": "fifo", "MaximumBatchingWindow": 1}, "take no MaximumBatchingWindow"),
+        ({"Requeue": "fifo", "BatchSize": 11, "MaximumBatchingWindow": 1}, "BatchSize must be at most 10"),
+        ({"Requeue": "fifo", "MaximumBatchingWindow": 1}, "MaximumBatchingWindow must be 0"),
         # Lambda would take it, but the template creates a standard queue.
         ({"Requeue": "fifo"}, "which ExistingDeadLetterQueueArn must name"),
     ],
@@ -626,7 +626,7 @@ def test_archive_and_orders_may_lie_in_a_bucket_that_is_there(world):
 
 @pytest.mark.parametrize("given", [{"AccessLogBucket": "logs"}, {"ArchiveLockDays": 1}])
 def test_a_bucket_that_is_there_keeps_its_settings(world, given):
-    with pytest.raises(ClientError, match="are for a new bucket"):
+    with pytest.raises(ClientError, match="apply only to a new bucket"):
         world.deploy(policy(retries=1, delay=1), world.topic(), ExistingArchiveBucket="own", **given)
 
 
