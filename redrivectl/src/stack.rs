@@ -24,7 +24,7 @@ pub struct Stack {
 struct Named {
     name: String,
     /// Its outputs and parameters, or why they could not be read. The error shows only if they are needed.
-    said: Result<Said, Unread>,
+    contents: Result<Contents, Unread>,
 }
 
 /// The error of reading a stack.
@@ -37,7 +37,7 @@ struct Unread {
 
 /// The outputs and the parameters of a stack.
 #[derive(Debug, Clone)]
-struct Said {
+struct Contents {
     outputs: BTreeMap<String, String>,
     parameters: BTreeMap<String, String>,
 }
@@ -53,11 +53,11 @@ impl Stack {
         let Some(name) = connection.stack.clone().or_else(of_variable) else {
             return Self { named: None, further };
         };
-        let said = match Aws::connect(connection, console).await {
+        let contents = match Aws::connect(connection, console).await {
             Ok(aws) => describe(&aws.formation(), &name).await,
             Err(failed) => Err(Unread { why: failed.to_string(), is_denied: false }),
         };
-        Self { named: Some(Named { name, said }), further }
+        Self { named: Some(Named { name, contents }), further }
     }
 
     /// Returns the options for further commands.
@@ -75,7 +75,7 @@ impl Stack {
     ///
     /// The stack cannot be read.
     pub(crate) fn output(&self, output: &str) -> Result<Option<String>, Failed> {
-        self.value(|said| said.outputs.get(output))
+        self.value(|contents| contents.outputs.get(output))
     }
 
     /// Returns a parameter; `None` if no stack is named, or if it has no such parameter.
@@ -84,15 +84,15 @@ impl Stack {
     ///
     /// The stack cannot be read.
     pub(crate) fn parameter(&self, parameter: &str) -> Result<Option<String>, Failed> {
-        self.value(|said| said.parameters.get(parameter))
+        self.value(|contents| contents.parameters.get(parameter))
     }
 
-    fn value(&self, of: impl Fn(&Said) -> Option<&String>) -> Result<Option<String>, Failed> {
-        let Some(Named { said, .. }) = &self.named else { return Ok(None) };
-        let said = said.as_ref().map_err(|Unread { why, is_denied }| {
+    fn value(&self, of: impl Fn(&Contents) -> Option<&String>) -> Result<Option<String>, Failed> {
+        let Some(Named { contents, .. }) = &self.named else { return Ok(None) };
+        let contents = contents.as_ref().map_err(|Unread { why, is_denied }| {
             if *is_denied { Failed::Denied(why.clone()) } else { Failed::Work(why.clone()) }
         })?;
-        Ok(of(said).filter(|value| !value.is_empty()).cloned())
+        Ok(of(contents).filter(|value| !value.is_empty()).cloned())
     }
 
     /// Returns an output that a named stack must have. `instead` is the option to give otherwise.
@@ -103,16 +103,20 @@ impl Stack {
     pub(crate) fn required(&self, output: &str, instead: &str) -> Result<Option<String>, Failed> {
         let Some(name) = self.name() else { return Ok(None) };
         let missing = || {
-            Failed::Input(vec![format!(
-                "the stack {name} has no output {output}, so it is not a stack of template.yaml with this part; give \
-                 {instead}"
-            )])
+            let or = match output {
+                "RequeueArn" => ", or was deployed with Requeue=none",
+                "ControlLocation" => ", or was deployed with Orders=off",
+                _ => "",
+            };
+            let problem =
+                format!("has no output {output}: it is not a stack of template.yaml{or}; give {instead}");
+            Failed::Input(vec![format!("the stack {name} {problem}")])
         };
         self.output(output)?.ok_or_else(missing).map(Some)
     }
 }
 
-async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Result<Said, Unread> {
+async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Result<Contents, Unread> {
     let described = formation.describe_stacks().stack_name(name).send().await.map_err(|error| {
         // The message says which stack does not exist.
         let said = error.message().map_or_else(String::new, |message| format!(": {message}"));
@@ -127,5 +131,5 @@ async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Res
     let outputs = outputs.filter_map(|it| pair(it.output_key(), it.output_value())).collect();
     let parameters = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::parameters);
     let parameters = parameters.filter_map(|it| pair(it.parameter_key(), it.parameter_value())).collect();
-    Ok(Said { outputs, parameters })
+    Ok(Contents { outputs, parameters })
 }

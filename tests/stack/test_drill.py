@@ -62,7 +62,7 @@ class Drill:
         found = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
         [subscription] = [one["SubscriptionArn"] for one in found if one["Endpoint"] == broken]
         retried, archived = re.search(
-            r"published (\S+) to retry, and (\S+) to archive", self.until("to archive")
+            r"published (\S+) to retry, and (\S+) to archive", self.until("published ")
         ).groups()
         for message_id, kind in [(retried, "retry"), (archived, "archive")]:
             attributes = {"drill": ("String", kind)}
@@ -160,7 +160,7 @@ def test_letters_that_a_killed_drill_left_on_their_way_are_archived_first(world,
 
     cleaned = redrivectl(deployment, "drill", "--clean", "--yes", "--stack", deployment.name)
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
-    assert "taken away: 2 records in the archive" in cleaned.stdout, cleaned.stdout
+    assert "removed: 2 records in the archive" in cleaned.stdout, cleaned.stdout
     assert left_by_drills(world, deployment) == NOTHING, cleaned.stdout
 
 

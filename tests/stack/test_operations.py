@@ -219,7 +219,11 @@ def test_without_a_state_machine_the_terminal_replays(world):
     assert (ran.returncode, "is observe: only dryRun" in ran.stderr) == (2, True), ran
     configure(deployment, REDRIVE_MODE="active")
     ran = redrivectl(deployment, "replay", "--all", "--ramp", "100", "--stack", deployment.name)
-    assert (ran.returncode, "no state machine" in ran.stderr, "20 letters" in ran.stdout) == (0, True, True), ran
+    assert (ran.returncode, "does not exist, so this terminal replays" in ran.stderr, "20 letters" in ran.stdout) == (
+        0,
+        True,
+        True,
+    ), ran
     assert Copies(billing).wait_for(20).texts() == texts(range(20))
 
 

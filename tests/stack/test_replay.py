@@ -213,7 +213,7 @@ def test_ramp_stops_by_itself_while_letters_wait_in_the_requeue(world):
     arrived = Copies(billing).wait_for(5)
     # Without its id another begins, which says so, and leaves alone what was sent.
     ran = redrivectl(deployment, "replay", "--json", "--rate", 10_000, *ramp, given="")
-    assert f"to go on with that one: redrivectl replay --resume {state['id']}" in ran.stderr, ran.stderr
+    assert f"to continue the other one: redrivectl replay --resume {state['id']}" in ran.stderr, ran.stderr
     other = json.loads(ran.stdout)
     assert (ran.returncode, other["status"], other["counts"]) == (0, "done", {"sent": 95, "alreadyReplayed": 5})
     assert other["id"] != state["id"]

@@ -108,7 +108,12 @@ async fn a_missing_output_is_named_with_what_would_do_instead() {
     };
     let missing = |output, option| {
         let text = "redrivectl: the stack orders has no output ";
-        (2, format!("{text}{output}, so it is not a stack of template.yaml with this part; give {option}\n"))
+        let or = match output {
+            "RequeueArn" => ", or was deployed with Requeue=none",
+            "ControlLocation" => ", or was deployed with Orders=off",
+            _ => "",
+        };
+        (2, format!("{text}{output}: it is not a stack of template.yaml{or}; give {option}\n"))
     };
     assert_eq!(said(&["orders"]).await, missing("ControlLocation", "--control"));
     assert_eq!(said(&["replays"]).await, missing("ControlLocation", "--control"));
