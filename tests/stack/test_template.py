@@ -583,7 +583,7 @@ def test_subnets_and_security_groups_are_given_together(world, given, lacking):
         ({"Requeue": "fifo", "BatchSize": 11, "MaximumBatchingWindow": 1}, "BatchSize must be at most 10"),
         ({"Requeue": "fifo", "MaximumBatchingWindow": 1}, "MaximumBatchingWindow must be 0"),
         # Lambda would take it, but the template creates a standard queue.
-        ({"Requeue": "fifo"}, "which ExistingDeadLetterQueueArn must name"),
+        ({"Requeue": "fifo"}, "needs the ARN of a FIFO queue"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_made(world, given, why):
