@@ -99,6 +99,7 @@ fn archived(text: &str) -> ArchivedLetter {
 fn waiting(text: &str) -> WaitingOne {
     WaitingOne {
         id: text.to_owned(),
+        message_id: text.to_owned(),
         fields: fields(text),
         since: span().from,
         due: now() + SignedDuration::from_hours(1),

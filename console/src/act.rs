@@ -50,8 +50,13 @@ pub enum On {
         until: Option<Timestamp>,
     },
     /// One archived letter.
-    Letter {
+    Archived {
         /// SQS's message id, or the letter's own.
+        id: String,
+    },
+    /// One waiting letter.
+    Waiting {
+        /// The letter's own id: the message id changes when the letter moves to another queue.
         id: String,
     },
     /// An order, by its id.
@@ -115,7 +120,7 @@ impl Act {
                 pairs.extend(since.map(|since| ("since", since.to_string())));
                 pairs.extend(until.map(|until| ("until", until.to_string())));
             }
-            On::Letter { id } | On::Replay(id) => pairs.push(("id", id.clone())),
+            On::Archived { id } | On::Waiting { id } | On::Replay(id) => pairs.push(("id", id.clone())),
             On::Order(id) => pairs.push(("order", id.clone())),
         }
         address("act", &pairs)
@@ -133,12 +138,13 @@ impl Act {
         let doing = Doing::ALL.into_iter().find(|it| it.name() == doing).ok_or(BadQuery::Unknown(doing))?;
         let mut id = |name| left.take(name).filter(|id| !id.is_empty()).ok_or(BadQuery::Missing(name));
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::Archive => {
-                On::Letters { of: left.filter(), since: None, until: None }
-            }
+            Doing::Hold | Doing::Retry | Doing::Archive => match id("id") {
+                Ok(id) => On::Waiting { id },
+                Err(_) => On::Letters { of: left.filter(), since: None, until: None },
+            },
             Doing::Replay => {
                 if let Ok(id) = id("id") {
-                    On::Letter { id }
+                    On::Archived { id }
                 } else {
                     let mut moment =
                         |name| left.take(name).map(|at| at.parse().map_err(|_| BadQuery::Range)).transpose();
@@ -146,7 +152,7 @@ impl Act {
                     On::Letters { of: left.filter(), since, until }
                 }
             }
-            Doing::Edit => On::Letter { id: id("id")? },
+            Doing::Edit => On::Archived { id: id("id")? },
             Doing::Release => On::Order(id("order")?),
             Doing::Stop | Doing::Resume => On::Replay(id("id")?),
         };
@@ -181,9 +187,14 @@ impl Act {
                 }
                 line
             }
+            (doing, On::Waiting { id }) => {
+                words(&[doing.name(), "--match", &json!({ "letterId": [id] }).to_string()])
+            }
             // An id that begins with a dash is no option.
-            (_, On::Letter { id }) if id.starts_with('-') => words(&["archive", "show", "--json", "--", id]),
-            (_, On::Letter { id }) => words(&["archive", "show", "--json", id]),
+            (_, On::Archived { id }) if id.starts_with('-') => {
+                words(&["archive", "show", "--json", "--", id])
+            }
+            (_, On::Archived { id }) => words(&["archive", "show", "--json", id]),
             (_, On::Order(id)) => words(&["release", id]),
             (Doing::Resume, On::Replay(id)) => words(&["replay", "--resume", id]),
             (_, On::Replay(id)) => words(&["replays", "stop", id]),
@@ -227,7 +238,7 @@ impl Act {
     /// Returns the command that finds a letter in the whole archive.
     #[must_use]
     pub(crate) fn find(id: &str, stack: Option<&str>) -> String {
-        Self { doing: Doing::Replay, on: On::Letter { id: id.to_owned() } }.line(stack)
+        Self { doing: Doing::Replay, on: On::Archived { id: id.to_owned() } }.line(stack)
     }
 
     /// The first command. Each word is made harmless by itself: a line break in a value must not look like one more command.
@@ -249,7 +260,7 @@ impl Act {
                     "{line} > letter.jsonl\n$EDITOR letter.jsonl\nredrivectl replay --from letter.jsonl{stack}{trial}"
                 )
             }
-            (_, On::Letter { .. }) => format!("{line} | redrivectl replay --from -{stack}{trial}"),
+            (_, On::Archived { .. }) => format!("{line} | redrivectl replay --from -{stack}{trial}"),
             // It keeps the reason that it began with.
             (Doing::Resume, _) => line,
             (Doing::Replay, _) => format!("{line} --why 'WHY'{trial}"),

@@ -99,6 +99,15 @@ async fn a_retry_is_made_at_once_and_a_failure_keeps_the_plan() {
 }
 
 #[tokio::test]
+async fn a_letter_id_picks_that_letter_alone_also_when_it_comes_back() {
+    let world = world(&[]);
+    give(&world, &[order("archive", &json!({ "match": { "letterId": ["letter-1"] } }))]);
+    let marked = |id: &str, letter: &str| Post::envelope(id).mark(&mark(6, letter, NOW + 3_600_000));
+    let ran = world.run([&marked("a", "letter-1"), &marked("b", "letter-10")]).await;
+    assert_eq!(ran.outcomes(), ["a archived ordered", "b deferred early"]);
+}
+
+#[tokio::test]
 async fn an_archive_says_who_and_why() {
     let world = world(&[]);
     give(&world, &[order("archive", &json!({}))]);

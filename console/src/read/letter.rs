@@ -107,7 +107,7 @@ pub(crate) async fn letter(
         missing.push(why);
         (Vec::new(), true)
     });
-    let waiting = waiting.into_iter().find(|letter| letter.id == one.id);
+    let waiting = waiting.into_iter().find(|letter| letter.id == one.id || letter.message_id == one.id);
     let log = log.unwrap_or_else(|why| {
         missing.push(why);
         Log::None

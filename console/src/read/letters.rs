@@ -30,6 +30,8 @@ pub struct ArchivedLetter {
 pub struct WaitingOne {
     /// Its id.
     pub id: String,
+    /// SQS's id of its message.
+    pub message_id: String,
     /// The values of its fields.
     pub fields: Fields,
     /// When it first arrived.
@@ -118,6 +120,7 @@ impl From<WaitingLetter> for WaitingOne {
         };
         Self {
             id: letter.letter_id,
+            message_id: letter.message_id,
             fields,
             since: letter.since,
             due: letter.due,

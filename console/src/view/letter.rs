@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::acts::{actions as acts, commands_only};
+use super::groups::until_due;
 use super::link::link;
 use super::log_query;
 use super::parts::{View, moment, section};
@@ -50,7 +51,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
             }
             (log(&letter.log, one, view))
         }))
-        @if let Some(archived) = archived { (actions(archived, view)) }
+        (actions(archived, letter.waiting.as_ref(), view))
         @if let Some((_, Some(said))) = &letter.archived {
             (section("says", "What it says", &html! {
                 (super::said::said(said))
@@ -75,17 +76,28 @@ fn values(fields: &Fields, view: &View<'_>) -> Markup {
     }
 }
 
-/// Shows what can be done about an archived letter. It is named by SQS's message id: whoever sends a message writes the
-/// letter's own id into it, and may repeat another's.
-fn actions(archived: &ArchivedLetter, view: &View<'_>) -> Markup {
-    let on = || On::Letter { id: archived.message_id.clone() };
-    let replay = Act { doing: Doing::Replay, on: on() };
-    let edit = Act { doing: Doing::Edit, on: on() };
+/// Shows what can be done about a letter. The archived one is named by SQS's message id: whoever sends a message writes
+/// the letter's own id into it, and may repeat another's. An order takes the letter's own id, which stays the same in the
+/// requeue; its preview counts the letters that have it.
+fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view: &View<'_>) -> Markup {
+    if archived.is_none() && waiting.is_none() {
+        return html! {};
+    }
     section(
         "actions",
         "What you can do",
         &html! {
-            (acts(&[replay, edit], "A replay", view))
+            @if let Some(waiting) = waiting {
+                @let act = |doing| Act { doing, on: On::Waiting { id: waiting.id.clone() } };
+                p { "While it waits:" }
+                (acts(&[Doing::Hold, Doing::Retry, Doing::Archive].map(act), "An order", view))
+                (until_due(view))
+            }
+            @if let Some(archived) = archived {
+                @let act = |doing| Act { doing, on: On::Archived { id: archived.message_id.clone() } };
+                p { "As it was archived:" }
+                (acts(&[Doing::Replay, Doing::Edit].map(act), "A replay", view))
+            }
             (commands_only(view))
         },
     )

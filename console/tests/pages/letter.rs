@@ -140,6 +140,17 @@ async fn a_letter_that_waits_is_found_on_the_list() {
     let (answer, _, text) = page(&shown(&cloud), &address("letter-a", None, None)).await;
     assert!(text.contains("2026-11-01 13:00:00 retry 9 of 12 is due"), "{text}");
     assert!(!answer.html.contains("S3CR3T"));
+    for doing in ["hold", "retry", "archive"] {
+        let command = format!(
+            r#"redrivectl {doing} --match '{{"letterId":["letter-a"]}}' --stack orders-redrive --why 'WHY'"#
+        );
+        assert!(text.contains(&command), "{command}: {text}");
+    }
+    assert!(!text.contains("redrivectl replay"), "it is not archived: {text}");
+    // By the id of its message, too; an order still takes the letter's own.
+    let (_, _, text) = page(&shown(&cloud), &address("a", None, None)).await;
+    assert!(text.contains(r#"redrivectl hold --match '{"letterId":["letter-a"]}'"#), "{text}");
     let (_, _, text) = page(&shown(&cloud), &address("nobody", None, None)).await;
+    assert!(!text.contains("What you can do"), "{text}");
     assert!(text.contains("redrivectl archive show --json nobody --stack orders-redrive"), "{text}");
 }

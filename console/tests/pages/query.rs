@@ -45,11 +45,13 @@ proptest! {
     }
 
     #[test]
-    fn an_action_is_read_as_it_was_written(of in filters(), id in ".{1,30}", doing in prop::sample::select(&Doing::ALL[..])) {
+    fn an_action_is_read_as_it_was_written(of in filters(), id in ".{1,30}", doing in prop::sample::select(&Doing::ALL[..]), is_one: bool) {
         let at = (doing == Doing::Replay).then(|| "2026-11-01T12:00:00Z".parse().unwrap());
         let on = match doing {
+            Doing::Hold | Doing::Retry | Doing::Archive if is_one => On::Waiting { id },
+            Doing::Replay if is_one => On::Archived { id },
             Doing::Hold | Doing::Retry | Doing::Archive | Doing::Replay => On::Letters { of, since: at, until: at },
-            Doing::Edit => On::Letter { id },
+            Doing::Edit => On::Archived { id },
             Doing::Release => On::Order(id),
             Doing::Stop | Doing::Resume => On::Replay(id),
         };
@@ -151,11 +153,16 @@ fn no_value_adds_a_line_or_an_option_to_a_command() {
         "redrivectl replay --target=-x --error 'a\u{fffd}redrivectl hold --all # | b' --since 2026-11-01T09:00:00Z \
          --until 2026-11-01T10:00:00Z --stack s --why 'WHY' --dry-run"
     );
-    let one = |doing, id: &str| Act { doing, on: On::Letter { id: id.to_owned() } };
+    let one = |doing, id: &str| Act { doing, on: On::Archived { id: id.to_owned() } };
     assert_eq!(
         one(Doing::Replay, "-i\n").trial(Some("s")),
         "redrivectl archive show --json --stack s -- '-i\u{fffd}' | redrivectl replay --from - --stack s --dry-run"
     );
     assert_eq!(one(Doing::Edit, "a\nb").trial(None).lines().count(), 3);
     assert!(!one(Doing::Replay, "i").command(None).contains("--dry-run"));
+    let waits = |id: &str| Act { doing: Doing::Retry, on: On::Waiting { id: id.to_owned() } };
+    assert_eq!(
+        waits("-i\n' --all").command(Some("s")),
+        r#"redrivectl retry --match '{"letterId":["-i\n'\'' --all"]}' --stack s --why 'WHY'"#
+    );
 }

@@ -12,8 +12,9 @@ use serde_json::Value;
 use crate::letter::{Attribute, Attributes, Cause, Letter, MARK_ATTRIBUTE};
 
 /// The fields of the view. A pattern over any other field could never match.
-const VIEW: [&str; 9] = [
+const VIEW: [&str; 10] = [
     "origin",
+    "letterId",
     "queueArn",
     "topicArn",
     "subscriptionArn",
@@ -196,6 +197,7 @@ fn view(letter: &Letter, about: impl Fn(&str) -> bool) -> Value {
     let attributes = sns.map_or(&letter.sqs.attributes, |sns| &sns.attributes);
     let value = |field: &str| match field {
         "origin" => Some(letter.origin.name().into()),
+        "letterId" => Some(letter.id.as_str().into()),
         "queueArn" => Some(letter.dead_letter_queue().as_str().into()),
         "topicArn" => Some(letter.topic()?.as_str().into()),
         "subscriptionArn" => Some(letter.subscription()?.as_str().into()),

@@ -64,6 +64,7 @@ const SETTLE: Field =
 /// The fields of a form besides the reason.
 pub(super) fn fields(act: &Act) -> &'static [Field] {
     match (act.doing, &act.on) {
+        (_, On::Waiting { .. }) => &[LASTS],
         (Doing::Hold, _) => &[LASTS, MATCH],
         (Doing::Retry | Doing::Archive, _) => &[LASTS, MATCH, WAKE_RATE],
         (Doing::Replay, On::Letters { .. }) => &[MATCH, RATE, RAMP, THRESHOLD, SETTLE],
@@ -129,14 +130,14 @@ impl Action {
 
     /// Whether it sends records that are handed to it, and not what the archive has.
     pub(super) fn is_of_record(&self) -> bool {
-        matches!(self.act.on, On::Letter { .. })
+        matches!(self.act.on, On::Archived { .. })
     }
 
     /// The id of what it is about, where that is one thing.
     pub(super) fn id(&self) -> &str {
         match &self.act.on {
             On::Letters { .. } => "",
-            On::Letter { id } | On::Order(id) | On::Replay(id) => id,
+            On::Archived { id } | On::Waiting { id } | On::Order(id) | On::Replay(id) => id,
         }
     }
 

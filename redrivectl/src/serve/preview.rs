@@ -130,7 +130,7 @@ async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
 
 async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Preview, Failed> {
     if action.record.is_none()
-        && let On::Letter { id } = &action.act.on
+        && let On::Archived { id } = &action.act.on
     {
         action.record = Some(record(id, tool).await?);
     }

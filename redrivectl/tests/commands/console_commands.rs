@@ -58,11 +58,23 @@ async fn every_command_about_a_group_is_understood() {
 }
 
 #[tokio::test]
+async fn every_command_about_one_waiting_letter_is_understood() {
+    for doing in [Doing::Hold, Doing::Retry, Doing::Archive] {
+        let mut words = Act { doing, on: On::Waiting { id: "-a \"b".to_owned() } }.words();
+        words.extend(["--why", "w", "--dry-run", "--control", "s3://graveyard/c"].map(str::to_owned));
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        let told = redrivectl_in(World::on(&Account::new()), &words).await;
+        assert_eq!((told.code, &*told.err), (0, ""), "{words:?}: {}", told.out);
+        assert!(told.out.contains(r#"{"letterId":["-a \"b"]}"#), "{}", told.out);
+    }
+}
+
+#[tokio::test]
 async fn every_command_about_one_thing_is_understood() {
     let id = || "-a b".to_owned();
     for (doing, on) in [
-        (Doing::Edit, On::Letter { id: id() }),
-        (Doing::Replay, On::Letter { id: id() }),
+        (Doing::Edit, On::Archived { id: id() }),
+        (Doing::Replay, On::Archived { id: id() }),
         (Doing::Release, On::Order("20261101T120000Z-1".to_owned())),
         (Doing::Stop, On::Replay("20261101T120000Z-1".to_owned())),
         (Doing::Resume, On::Replay("20261101T120000Z-1".to_owned())),

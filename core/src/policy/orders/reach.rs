@@ -1,6 +1,6 @@
 //! The waiting letters that an order is about, as far as the list of waiting letters tells.
 //!
-//! A line of the list names a letter's queue, topic and subscription, and the time when it arrived. Only the
+//! A line of the list names a letter's id, queue, topic and subscription, and the time when it arrived. Only the
 //! function can decide about any other field of a pattern, such as the message, when it receives the letter.
 
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::policy::matcher::Matcher;
 use crate::waiting::WaitingLetter;
 
 /// The fields of a pattern that a line of the list decides.
-const DECIDED: [&str; 3] = ["queueArn", "topicArn", "subscriptionArn"];
+const DECIDED: [&str; 4] = ["letterId", "queueArn", "topicArn", "subscriptionArn"];
 
 /// An order, for comparison with the lines of waiting letters.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Reach {
 /// Returns the letter as patterns see it, with the fields of its line.
 fn view(letter: &WaitingLetter) -> Value {
     let queue = letter.dead_letter_queue_arn.as_ref().unwrap_or(&letter.queue_arn);
-    let mut view = json!({ "queueArn": queue });
+    let mut view = json!({ "letterId": letter.letter_id, "queueArn": queue });
     for (name, arn) in [("topicArn", &letter.topic_arn), ("subscriptionArn", &letter.subscription_arn)] {
         if let Some(arn) = arn {
             view[name] = arn.as_str().into();
@@ -130,9 +130,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_decides_queue_topic_and_subscription_and_nothing_else() {
+    fn a_line_decides_id_queue_topic_and_subscription_and_nothing_else() {
         for (pattern, touches, undecided) in [
             (json!({ "topicArn": [TOPIC] }), Touches::Yes, ""),
+            (json!({ "letterId": ["l"] }), Touches::Yes, ""),
+            (json!({ "letterId": ["m"] }), Touches::No, ""),
+            (json!({ "letterId": ["l"], "subject": ["urgent"] }), Touches::Maybe, "subject"),
             (
                 json!({ "topicArn": [{ "suffix": ":orders" }], "queueArn": [{ "exists": true }] }),
                 Touches::Yes,

@@ -106,8 +106,8 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
         ),
         (
             "rules[0].match",
-            "has no field \"topicARN\"; fields of a letter are origin, queueArn, topicArn, \
-            subscriptionArn, subject, messageAttributes, message, retry, error",
+            "has no field \"topicARN\"; fields of a letter are origin, letterId, queueArn, \
+            topicArn, subscriptionArn, subject, messageAttributes, message, retry, error",
         ),
         ("rules[1].match", "is not a pattern: invalid pattern: "),
         ("rules[1].name", "\"same\" is the name of another rule"),

@@ -56,6 +56,7 @@ fn patterns_reach_every_field_with_every_operator() {
     for pattern in [
         json!({ "origin": ["raw", "sns"] }),
         json!({ "origin": [{ "equals-ignore-case": "SNS" }] }),
+        json!({ "letterId": ["letter-1"] }),
         json!({ "queueArn": [{ "suffix": ":orders-dlq" }] }),
         json!({ "topicArn": [TOPIC] }),
         json!({ "topicArn": [{ "prefix": "arn:aws:sns:eu-" }] }),
@@ -89,6 +90,7 @@ fn patterns_reach_every_field_with_every_operator() {
     for pattern in [
         json!({ "origin": ["SNS"] }),
         json!({ "origin": [{ "anything-but": "sns" }] }),
+        json!({ "letterId": ["letter-2"] }),
         json!({ "topicArn": [{ "suffix": ":order" }] }),
         json!({ "subject": [{ "exists": false }] }),
         json!({ "messageAttributes": { "tenant": ["silver"] } }),

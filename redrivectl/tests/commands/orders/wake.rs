@@ -55,6 +55,21 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_letter_id_wakes_that_letter_alone() {
+    let cloud = Account::new();
+    let names = ["a", "aa", "b"];
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&names.map(|name| letter(name, &json!({})))));
+    let told = run(
+        &cloud,
+        &["retry", "--match", r#"{"letterId": ["letter-a"]}"#, "--why", "mended", "--yes", "--json"],
+    )
+    .await;
+    assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
+    let said: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&said["waiting"]["touched"], &said["waiting"]["maybe"]), (&json!(1), &json!(0)), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
     let cloud = Account::new();
     let many: Vec<_> = (0..100).map(|number| letter(&number.to_string(), &json!({}))).collect();

@@ -74,6 +74,35 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
     assert_eq!(written[0]["match"], json!({ "topicArn": [{ "suffix": ":orders" }] }));
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_waiting_letter_is_previewed_by_the_list_and_woken_alone() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let page = client.get("letter?id=letter-1").await;
+        for doing in ["hold", "retry", "archive"] {
+            let link = format!("href=\"act?do={doing}&amp;id=letter-1\"");
+            assert!(page.body.contains(&link), "{link}: {}", page.body);
+        }
+        let form = client.get("act?do=retry&id=letter-1").await;
+        assert!(form.text().contains("letter letter-1"), "{}", form.text());
+        assert!(!form.body.contains("name=\"match\""), "one letter is no group: {}", form.body);
+        let (_, asks) = client.begin(&[("do", "retry"), ("id", "letter-1"), ("why", "mended")]).await;
+        for says in
+            ["Retry now: 1 letter", "touches 1 letter on the list", r#"match {"letterId":["letter-1"]}"#]
+        {
+            assert!(asks.text().contains(says), "{says}: {}", asks.text());
+        }
+        let (_, done) = client.confirm(&asks).await;
+        assert!(done.text().contains("1 letter asked to wake"), "{}", done.text());
+    })
+    .await;
+    let woken: Vec<_> =
+        cloud.calls("ChangeMessageVisibilityBatch").into_iter().flat_map(|call| call.entries).collect();
+    assert_eq!(woken.len(), 1);
+    assert_eq!(woken[0].handle.as_deref(), Some("handle-S3CR3T-1"));
+    assert_eq!(orders(&cloud)[0]["match"], json!({ "letterId": ["letter-1"] }));
+}
+
 #[tokio::test]
 async fn whoever_confirms_is_told_that_the_command_touches_more_than_the_group() {
     let cloud = two();
