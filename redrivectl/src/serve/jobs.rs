@@ -103,7 +103,7 @@ pub(super) enum NotConfirmed {
 impl Jobs {
     /// Begins a job; none where too many are under way.
     pub(super) fn begin(&mut self, action: Action, now: Timestamp) -> Option<u64> {
-        if self.all.values().filter(|job| job.is_under_way()).count() >= UNDER_WAY {
+        if self.is_full() {
             return None;
         }
         while self.all.len() >= KEPT {
@@ -123,6 +123,11 @@ impl Jobs {
         };
         self.all.insert(self.last, job);
         Some(self.last)
+    }
+
+    /// Reports whether no further job may go on.
+    pub(super) fn is_full(&self) -> bool {
+        self.all.values().filter(|job| job.is_under_way()).count() >= UNDER_WAY
     }
 
     pub(super) fn get(&self, id: u64) -> Option<&Job> {

@@ -119,10 +119,7 @@ async fn begin(desk: &Rc<Desk>, query: &str, form: Fields) -> Answer {
         return message(desk, "Bodies are hidden", "Nothing was done.").with(StatusCode::FORBIDDEN);
     }
     let begun = desk.jobs.borrow_mut().begin(action, desk.account.clock.now());
-    let Some(id) = begun else {
-        let text = "Too many actions are under way. Wait for one to end, or stop one.";
-        return message(desk, "Nothing was done", text).with(StatusCode::TOO_MANY_REQUESTS);
-    };
+    let Some(id) = begun else { return too_many(desk) };
     work::begin(desk, id);
     settled(desk, id).await;
     to(id)
@@ -133,6 +130,9 @@ async fn decide(desk: &Rc<Desk>, mut form: Fields) -> Answer {
     let id = form.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
     let now = desk.account.clock.now();
     let what = form.take("do");
+    if matches!(what.as_deref(), Some("edit" | "confirm")) && desk.jobs.borrow().is_full() {
+        return too_many(desk);
+    }
     let decided = desk.job(id, |job| match what.as_deref() {
         Some("stop") => {
             job.stop();
@@ -197,6 +197,11 @@ async fn settled(desk: &Desk, id: u64) {
 
 fn to(id: u64) -> Answer {
     Answer::to(format!("job?id={id}"))
+}
+
+fn too_many(desk: &Desk) -> Answer {
+    let text = "Too many actions are under way. Wait for one to end, or stop one.";
+    message(desk, "Nothing was done", text).with(StatusCode::TOO_MANY_REQUESTS)
 }
 
 fn no_job(desk: &Desk) -> Answer {

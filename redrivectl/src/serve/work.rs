@@ -1,7 +1,10 @@
 //! The work of a job: it looks, checks, and runs the command.
 
+use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt;
 
 use super::desk::Desk;
 use super::jobs::{Job, Phase};
@@ -12,16 +15,27 @@ use crate::text::harmless;
 use crate::tool::{Line, Tool};
 use redrive_console::Doing;
 
+/// The end of a job whose work panicked.
+const PANICKED: &str = "redrivectl has a fault: the action broke off. A part of it may have been done: look at the orders and \
+                        the replays before you repeat it.";
+
 /// Begins a job that was asked for, or goes on with one whose record was edited.
 pub(super) fn begin(desk: &Rc<Desk>, id: u64) {
-    let work = looks(Rc::clone(desk), id);
+    let work = to_its_end(Rc::clone(desk), id, looks(Rc::clone(desk), id));
     desk.jobs.borrow_mut().work(id, work);
 }
 
 /// Carries out what was confirmed.
 pub(super) fn carry_out(desk: &Rc<Desk>, id: u64) {
-    let work = checks(Rc::clone(desk), id);
+    let work = to_its_end(Rc::clone(desk), id, checks(Rc::clone(desk), id));
     desk.jobs.borrow_mut().work(id, work);
+}
+
+/// Does the work of a job. If the work panics, in a build that does not abort on it, the job has failed.
+async fn to_its_end(desk: Rc<Desk>, id: u64, work: impl Future<Output = ()>) {
+    if AssertUnwindSafe(work).catch_unwind().await.is_err() {
+        desk.job(id, |job| job.ends(false, PANICKED));
+    }
 }
 
 async fn looks(desk: Rc<Desk>, id: u64) {

@@ -1,10 +1,15 @@
 //! Actions: a form, what it would do, a confirmation, and the command.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
-use super::{Client, Reply, serving};
+use super::{Client, Reply, serving, serving_with};
 use crate::orders::{has_document, order, orders, put_orders};
+use crate::stack::{OUTPUTS, formation};
 use crate::waiting::{letter, lines, list};
+use support::desk::{self, Asked};
 use support::{Account, CALLER, TOPIC};
 
 const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "orders"), ("why", "down"), ("for", "2h")];
@@ -200,6 +205,89 @@ async fn a_confirmation_counts_for_ten_minutes_and_for_what_was_shown() {
         assert!(late.text().contains("more than ten minutes ago"), "{}", late.text());
     })
     .await;
+    assert!(!has_document(&cloud));
+}
+
+#[tokio::test]
+async fn two_confirmations_at_once_act_once() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&HOLD).await;
+        let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
+        let (one, other) =
+            tokio::join!(post_confirmation(client, &id, &nonce), post_confirmation(client, &id, &nonce));
+        let mut statuses = [one.status, other.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [303, 409]);
+        let done = client.settled(&format!("job?id={id}")).await;
+        assert!(done.text().contains("It is done."), "{}", done.text());
+    })
+    .await;
+    assert_eq!(orders(&cloud).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_under_way_cannot_be_confirmed_again() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&[("do", "retry"), ("topic", "orders"), ("why", "mended")]).await;
+        let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
+        assert_eq!(post_confirmation(client, &id, &nonce).await.status, 303);
+        let page = client.get(&format!("job?id={id}&stay=1")).await;
+        assert!(page.text().contains("Retry now: under way"), "{}", page.text());
+        assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409);
+        let reply = client.post("job", &[("id", &id), ("do", "stop")]).await;
+        client.follow(reply).await;
+        assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409, "nor after its end");
+    })
+    .await;
+    assert_eq!(orders(&cloud).len(), 1);
+}
+
+/// Previews that wait for an answer are not under way, so more than eight can be confirmed at once.
+#[tokio::test]
+async fn no_more_than_eight_actions_go_on_at_once() {
+    let cloud = two();
+    serving(&cloud, &["--operate"], async |client| {
+        let mut asked = Vec::new();
+        for _ in 0..10 {
+            asked.push(client.begin(&HOLD).await.1);
+        }
+        cloud.script(|_| support::Fault::Pass.after(std::time::Duration::from_millis(700)));
+        let confirmed = asked.iter().map(async |page| {
+            let (id, nonce) = (page.hidden("id").unwrap(), page.hidden("nonce").unwrap());
+            post_confirmation(client, &id, &nonce).await
+        });
+        let replies = futures_util::future::join_all(confirmed).await;
+        let number = |status| replies.iter().filter(|reply| reply.status == status).count();
+        assert_eq!((number(303), number(429)), (8, 2));
+        let refused = replies.iter().find(|reply| reply.status == 429).unwrap();
+        assert!(refused.text().contains("Too many actions are under way"), "{}", refused.text());
+        cloud.script(|_| support::Fault::Pass);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_action_that_panics_has_ended_and_is_said_to_have_a_fault() {
+    let cloud = two();
+    let breaks = Arc::new(AtomicBool::new(false));
+    let breaks_now = Arc::clone(&breaks);
+    let config = desk::before(&cloud, move |asked: &Asked<'_>| {
+        assert!(!breaks_now.load(Ordering::Relaxed), "meant to panic");
+        formation(asked, &OUTPUTS)
+    });
+    let ran = serving_with(config, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&HOLD).await;
+        breaks.store(true, Ordering::Relaxed);
+        let (to, page) = client.confirm(&asks).await;
+        assert!(page.text().contains("redrivectl has a fault: the action broke off."), "{}", page.text());
+        assert!(client.get("jobs").await.text().contains("Hold 1 ended"));
+        breaks.store(false, Ordering::Relaxed);
+        assert!(client.get(&to).await.text().contains("ended"));
+    })
+    .await;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     assert!(!has_document(&cloud));
 }
 
