@@ -6,7 +6,7 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
 use redrive_console::read::{
     Alarm, ArchivedLetter, Common, Count, Counted, Fields, Group, Groups, Letter, Line, Log, Now, OneGroup,
-    QueueNow, Said, Span, Value, Waiting, WaitingGroup, WaitingOne,
+    QueueNow, Replayed, Said, Span, Value, Waiting, WaitingGroup, WaitingOne,
 };
 use redrive_console::view::{self, Frame, View};
 use redrive_console::{
@@ -190,7 +190,7 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
     let lines = vec![line(text, text), line(text, "deferred"), line(text, "archived")];
     let letter = |log| Letter {
         archived: Some((archived(text), Some(said(text)))),
-        replayed: Some(true),
+        replayed: Some(Replayed { id: text.to_owned(), began: Some(now()) }),
         waiting: Some(waiting(text)),
         log,
     };

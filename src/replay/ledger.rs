@@ -138,6 +138,12 @@ impl Ledger {
         known
     }
 
+    /// Returns the letters that replays have sent from this unit, each with the id of its replay.
+    pub(super) fn sent_by(&self) -> impl Iterator<Item = (Identity, &str)> {
+        let entries = self.entries.iter();
+        entries.flat_map(|entry| entry.sent.iter().map(|letter| (*letter, entry.replay.as_str())))
+    }
+
     /// Returns the letters that any replay, or only the replay `only`, has sent from this unit.
     pub(super) fn sent<'l>(&'l self, only: Option<&'l str>) -> impl Iterator<Item = &'l Identity> {
         let entries = self.entries.iter().filter(move |entry| only.is_none_or(|only| entry.replay == only));

@@ -93,6 +93,7 @@ pub use parts::{Parts, Replay};
 pub use redriver::{Redriver, Redriving};
 pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use rounds::{Resumption, Turn, TurnKind};
+pub use run::began;
 pub use sent::Sent;
 pub use state::{Counts, Freed, Place, State, Status};
 pub use successors::{BadSuccessors, Successors};

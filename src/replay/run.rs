@@ -1,5 +1,6 @@
 //! The beginning of a replay, and its resumption.
 
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -257,6 +258,16 @@ impl Replay {
     }
 }
 
+/// Returns the moment at which a replay began, as its id tells.
+#[must_use]
+pub fn began(id: &str) -> Option<Timestamp> {
+    let (time, _) = id.split_once('-')?;
+    Some(DateTime::strptime(ID_TIME, time).ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp())
+}
+
+/// The time in an id.
+const ID_TIME: &str = "%Y%m%dT%H%M%SZ";
+
 fn compact(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string()
+    at.to_zoned(TimeZone::UTC).strftime(ID_TIME).to_string()
 }

@@ -1,6 +1,6 @@
 //! The letters that replays have sent, for readers of the archive.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::stream::{self, StreamExt};
@@ -24,8 +24,8 @@ pub struct Sent {
     hours: HashSet<String>,
     /// The folder of the object's hour.
     hour: String,
-    /// The letters of that hour.
-    letters: HashSet<Identity>,
+    /// The letters of that hour, each with the id of the latest replay that has sent it.
+    letters: HashMap<Identity, Arc<str>>,
 }
 
 impl Sent {
@@ -38,23 +38,32 @@ impl Sent {
             queue: String::new(),
             hours: HashSet::new(),
             hour: String::new(),
-            letters: HashSet::new(),
+            letters: HashMap::new(),
         }
     }
 
-    /// Reports whether any replay has sent a letter. A letter that may have been sent, which is not known,
-    /// counts as not sent. If the caller asks in the order of the archive, each ledger is read once.
+    /// Reports whether some replay has sent a letter, as [`Sent::by`] does.
     ///
     /// # Errors
     ///
     /// [`ReplayError`].
     pub async fn has(&mut self, letter: &Archived) -> Result<bool, ReplayError> {
+        Ok(self.by(letter).await?.is_some())
+    }
+
+    /// Returns the id of the latest replay that has sent a letter. A letter that a replay may have sent, without knowing it,
+    /// counts as not sent. Each ledger is read once if the letters come in the order of the archive.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn by(&mut self, letter: &Archived) -> Result<Option<&str>, ReplayError> {
         if letter.key != self.key {
             let object = Object::new(Arc::clone(&letter.key), 0, None);
             self.look(object.queue(), &object.hour()).await?;
             self.key = object.key;
         }
-        Ok(self.letters.contains(&letter.record.identity()))
+        Ok(self.letters.get(&letter.record.identity()).map(|replay| &**replay))
     }
 
     async fn look(&mut self, queue: &str, hour: &str) -> Result<(), ReplayError> {
@@ -67,7 +76,7 @@ impl Sent {
         if self.hour == folder {
             return Ok(());
         }
-        let mut letters = HashSet::new();
+        let mut letters: HashMap<Identity, Arc<str>> = HashMap::new();
         if self.hours.contains(&folder) {
             let keys = store.list(&folder, None).await?.into_iter();
             let keys = keys.filter(|key| Unit::number_of(key).is_some());
@@ -75,7 +84,18 @@ impl Sent {
                 .map(|key| async move { store.read::<Ledger>(&key).await })
                 .buffer_unordered(AT_ONCE);
             while let Some(ledger) = ledgers.next().await {
-                letters.extend(ledger?.iter().flat_map(|found| found.document.sent(None)).copied());
+                let Some(found) = ledger? else { continue };
+                let mut replay: Arc<str> = "".into();
+                for (letter, by) in found.document.sent_by() {
+                    if *replay != *by {
+                        replay = by.into();
+                    }
+                    // Ids begin with the time.
+                    let latest = letters.entry(letter).or_insert_with(|| Arc::clone(&replay));
+                    if *replay > **latest {
+                        *latest = Arc::clone(&replay);
+                    }
+                }
             }
         }
         (self.hour, self.letters) = (folder, letters);

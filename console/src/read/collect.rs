@@ -20,6 +20,7 @@ use super::tally::Span;
 use super::times::Times;
 use crate::account::{Account, Clients, Place};
 use crate::query::{Field, Filter};
+use crate::text::count;
 
 /// Pages of a listing that are asked for.
 const PAGES: u32 = 200;
@@ -74,6 +75,16 @@ pub(crate) fn unread(what: &str, failure: &Failure) -> String {
 /// The same, where there was no time for it.
 pub(crate) fn too_late(what: &str) -> String {
     format!("{what}: not read in time")
+}
+
+/// Says which parts of the archive were not looked into: those that could not be read, and objects that were left out since
+/// the page reads no more bytes.
+pub(super) fn passed_over(failed: u64, left_out: u64) -> impl Iterator<Item = String> {
+    let failed = (failed > 0).then(|| format!("{failed} objects or lines of the archive"));
+    let mib = BYTES >> 20;
+    let left_out = (left_out > 0)
+        .then(|| format!("{} of the archive: a page reads {mib} MiB at most", count(left_out, "object")));
+    failed.into_iter().chain(left_out)
 }
 
 /// Collects the letters of a filter and a time range.
@@ -153,7 +164,7 @@ impl Collected {
         span: &Span,
     ) {
         let selection = Selection::default();
-        let objects = self.index.to_read(OBJECTS as usize, BYTES);
+        let (objects, left_out) = self.index.to_read(OBJECTS as usize, BYTES);
         let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
         let mut known = HashSet::new();
         let told = told(of);
@@ -182,9 +193,7 @@ impl Collected {
                 break;
             }
         }
-        if failed > 0 {
-            self.unread.push(format!("{failed} objects or lines of the archive"));
-        }
+        self.unread.extend(passed_over(failed, left_out));
     }
 }
 

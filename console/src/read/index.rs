@@ -141,21 +141,24 @@ impl Index {
         }
     }
 
-    /// Returns the newest objects, the newest first, and one object of each topic that is in none of them; so many bytes at
-    /// most.
-    pub(crate) fn to_read(&self, most: usize, mut bytes: u64) -> Vec<Object> {
+    /// Returns the newest objects, the newest first, and one object of each topic that is in none of them; and how many of
+    /// these are left out, since all of them must not have more bytes together.
+    pub(crate) fn to_read(&self, most: usize, mut bytes: u64) -> (Vec<Object>, u64) {
         let mut newest: Vec<_> = self.newest.iter().map(|Reverse(object)| object).collect();
         newest.sort_unstable_by(|one, other| other.cmp(one));
         let others = self.of_topics.values().filter(|object| !newest.contains(object));
         let others: Vec<_> = others.collect();
         newest.truncate(most.saturating_sub(others.len()));
         let all = newest.into_iter().chain(others);
+        let wanted = all.clone().count();
         let fits = |object: &&Newest| {
             let fits = object.bytes <= bytes;
             bytes = bytes.saturating_sub(if fits { object.bytes } else { 0 });
             fits
         };
-        all.filter(fits).map(Newest::object).collect()
+        let objects: Vec<_> = all.filter(fits).map(Newest::object).collect();
+        let left_out = wanted.saturating_sub(objects.len());
+        (objects, left_out as u64)
     }
 }
 

@@ -6,10 +6,10 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use sns_redrive::archive::{Archived, Found, Object, Selection, Walk};
 use sns_redrive::clients::failure_of_call;
-use sns_redrive::replay::{Replays, Sent};
+use sns_redrive::replay::{Replays, Sent, began};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::collect::{BYTES, OBJECTS, read_waiting, sweep, too_late, unread};
+use super::collect::{BYTES, OBJECTS, passed_over, read_waiting, sweep, too_late, unread};
 use super::index::Index;
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::said::Said;
@@ -35,12 +35,21 @@ pub(crate) const LOOKS: u32 = 7;
 pub struct Letter {
     /// Its record, and what it says; none where it was not found in the archive.
     pub archived: Option<(ArchivedLetter, Option<Said>)>,
-    /// Whether a replay has sent it; none where that was not read.
-    pub replayed: Option<bool>,
+    /// The latest replay that has sent it; none where none did, or that was not read.
+    pub replayed: Option<Replayed>,
     /// Its line on the list of waiting letters.
     pub waiting: Option<WaitingOne>,
     /// What the log tells.
     pub log: Log,
+}
+
+/// A replay that has sent a letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// Its id.
+    pub id: String,
+    /// The moment at which it began. It sent the letter later: nothing tells when.
+    pub began: Option<Timestamp>,
 }
 
 /// What the log tells of a letter.
@@ -102,7 +111,11 @@ pub(crate) async fn letter(
         None
     });
     let (archived, replayed) =
-        found.map_or((None, None), |(archived, said, sent)| (Some((archived, said)), sent));
+        found.map_or((None, Ok(None)), |(letter, said, by)| (Some((letter, said)), by));
+    let replayed = replayed.unwrap_or_else(|why| {
+        missing.push(why);
+        None
+    });
     let (waiting, _) = waiting.unwrap_or_else(|why| {
         missing.push(why);
         (Vec::new(), true)
@@ -115,7 +128,7 @@ pub(crate) async fn letter(
     (Letter { archived, replayed, waiting, log }, missing)
 }
 
-type Record = (ArchivedLetter, Option<Said>, Option<bool>);
+type Record = (ArchivedLetter, Option<Said>, Result<Option<Replayed>, String>);
 
 /// Finds its record: in the object that is named, else in the newest of the time range.
 async fn archived(
@@ -126,8 +139,8 @@ async fn archived(
     times: Times,
 ) -> Result<Option<Record>, String> {
     let Some(archive) = &account.archive else { return Ok(None) };
-    let objects = match &one.key {
-        Some(key) if is_below(archive, key) => vec![Object::new(key.as_str(), 0, None)],
+    let (objects, left_out) = match &one.key {
+        Some(key) if is_below(archive, key) => (vec![Object::new(key.as_str(), 0, None)], 0),
         Some(_) => return Err("the object that the address names: it is none of the archive".to_owned()),
         None => {
             let mut index = Index::default();
@@ -137,20 +150,24 @@ async fn archived(
     };
     let selection = Selection::default();
     let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
+    let mut failed = 0_u64;
     while let Some(found) = walk.next().await {
         match found {
             Found::Letter(found)
                 if found.record.letter_id == one.id || found.record.message.message_id == one.id =>
             {
-                let sent = sent(account, clients, &found).await;
+                let replayed = replayed(account, clients, &found).await;
                 let said = Said::of(&found.record, &account.bodies);
-                return Ok(Some((ArchivedLetter::from(&*found), said, sent)));
+                return Ok(Some((ArchivedLetter::from(&*found), said, replayed)));
             }
             Found::Unread(bad) if one.key.is_some() => return Err(format!("its object: {}", bad.why)),
+            Found::Unread(bad) if !bad.why.is_gone() => failed += 1,
             Found::Letter(_) | Found::Unread(_) => {}
         }
     }
-    Ok(None)
+    // The letter may lie in these.
+    let passed_over: Vec<_> = passed_over(failed, left_out).collect();
+    if passed_over.is_empty() { Ok(None) } else { Err(passed_over.join("; ")) }
 }
 
 fn is_below(archive: &Place, key: &str) -> bool {
@@ -163,11 +180,17 @@ fn is_below(archive: &Place, key: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with("queue="))
 }
 
-/// Tells whether a replay has sent it.
-async fn sent(account: &Account, clients: &Clients, found: &Archived) -> Option<bool> {
-    let Place { bucket, prefix } = account.control.as_ref()?;
+/// Returns the latest replay that has sent a letter.
+async fn replayed(
+    account: &Account,
+    clients: &Clients,
+    found: &Archived,
+) -> Result<Option<Replayed>, String> {
+    let Some(Place { bucket, prefix }) = &account.control else { return Ok(None) };
     let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
-    Sent::new(replays).has(found).await.ok()
+    let mut sent = Sent::new(replays);
+    let by = sent.by(found).await.map_err(|error| format!("whether a replay has sent it: {error}"))?;
+    Ok(by.map(|id| Replayed { id: id.to_owned(), began: began(id) }))
 }
 
 /// Asks the log, or asks after the query that was begun before.

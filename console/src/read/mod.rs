@@ -32,7 +32,7 @@ pub(crate) use collect::{LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, collect, r
 pub use groups::{Common, Counted, Group, Groups, OneGroup, Value};
 pub(crate) use index::GROUPS;
 pub(crate) use letter::{LOOKS, letter};
-pub use letter::{Letter, Line, Log, query as letter_query, searched_from};
+pub use letter::{Letter, Line, Log, Replayed, query as letter_query, searched_from};
 pub use letters::{ArchivedLetter, Fields, WaitingOne};
 pub use now::{Alarm, Now, QueueNow, Series, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
+use sns_redrive::policy::DeferReason;
 
 use super::acts::{actions as acts, commands_only};
 use super::groups::until_due;
@@ -10,7 +11,9 @@ use super::log_query;
 use super::parts::{View, moment, section};
 use crate::act::{Act, Doing, On};
 use crate::query::{Field, Filter, OneLetter, Page, Query, Range};
-use crate::read::{ArchivedLetter, Fields, Letter, Line, Log, WaitingOne, letter_query, searched_from};
+use crate::read::{
+    ArchivedLetter, Fields, Letter, Line, Log, Replayed, WaitingOne, letter_query, searched_from,
+};
 use crate::text::{count, harmless};
 
 /// A moment of a letter's life.
@@ -156,8 +159,8 @@ fn life(letter: &Letter) -> Vec<Event> {
     if let Some((archived, _)) = &letter.archived.as_ref().filter(|_| !was_archived) {
         events.push(archived_event(archived));
     }
-    if letter.replayed == Some(true) {
-        events.push(Event { at: None, says: "sent by a replay since".to_owned() });
+    if let Some(Replayed { id, began }) = &letter.replayed {
+        events.push(Event { at: *began, says: format!("replay {id} began, which sent it") });
     }
     if let Some(waiting) = &letter.waiting {
         events.push(waiting_event(waiting));
@@ -184,9 +187,10 @@ fn waiting_event(waiting: &WaitingOne) -> Event {
 
 /// Puts lines of the log into words; hidings without an attempt that follow each other are one line.
 fn lines_of(lines: &[Line]) -> Vec<Event> {
+    let without_attempt = [DeferReason::Hop, DeferReason::Early].map(DeferReason::name);
     let is_hop = |line: &&Line| {
         line.outcome == "deferred"
-            && matches!(line.reason.as_deref(), Some("hop" | "early"))
+            && line.reason.as_deref().is_some_and(|reason| without_attempt.contains(&reason))
             && line.error.is_none()
     };
     let mut events = Vec::new();

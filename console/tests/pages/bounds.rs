@@ -2,9 +2,10 @@
 
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
+use sns_redrive::policy::ArchiveReason::Exhausted;
 use support::{Account, NOW, at};
 
-use super::{BUCKET, MINUTE, PREFIX, page, rows, shown};
+use super::{BUCKET, End, MINUTE, PREFIX, archive, end, page, rows, shown};
 
 /// Puts objects of a hundred letters into the archive, evenly over so many hours. Only their keys count.
 fn fill(cloud: &Account, objects: usize, hours: i64) {
@@ -73,6 +74,33 @@ async fn more_pages_than_may_be_asked_for_are_said_to_be_more() {
     );
     assert!(text.contains("or more archived in this time"), "{text}");
     assert!(answer.requests <= answer.limit);
+}
+
+/// An archive of large letters: what a page does not look into, it says.
+#[tokio::test(start_paused = true)]
+async fn objects_that_are_too_large_together_are_said_to_be_left_out() {
+    let cloud = Account::new();
+    archive(&cloud, 30, &[End { error: Some("503"), ..end("small", Exhausted) }]).await;
+    let left_out = "2 objects of the archive: a page reads 12 MiB at most";
+    for (name, megabytes) in [("fits", 4), ("too-large", 13), ("not-beside-it", 10)] {
+        let time = at(NOW - 10 * MINUTE).to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
+        let key = format!(
+            "{PREFIX}/queue=orders-dlq/date=2026-11-01/{time}-{name}.2-n1-r0.exhausted.HBaK2wDS.1.jsonl"
+        );
+        cloud.aws.act("test", |it, cx| {
+            it.s3.place((BUCKET, &key), &vec![b'\n'; megabytes << 20], cx.now);
+        });
+    }
+    let (answer, _, text) = page(&shown(&cloud), "groups?by=error").await;
+    assert_eq!(answer.unread, [left_out], "{text}");
+    assert!(text.contains("503"), "the smaller one behind them is read: {text}");
+    let asked: Vec<_> = cloud.calls("GetObject").into_iter().map(|call| call.target).collect();
+    assert!(asked.iter().all(|key| !key.contains("too-large")), "{asked:?}");
+    // A letter may lie in what was left out; one that was found does not.
+    let (answer, _, text) = page(&shown(&cloud), "letter?id=elsewhere").await;
+    assert_eq!(answer.unread, [left_out], "{text}");
+    let (answer, _, text) = page(&shown(&cloud), "letter?id=small").await;
+    assert_eq!(answer.unread, Vec::<String>::new(), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

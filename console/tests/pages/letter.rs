@@ -2,8 +2,10 @@
 
 use redrive_console::{Account as Shown, OneLetter, Page, Query};
 use serde_json::{Value, json};
+use sns_redrive::batch::Outcome;
 use sns_redrive::policy::ArchiveReason::Exhausted;
-use support::{Account, Post, WORKER, letter_id};
+use sns_redrive::policy::{DeferReason, Deferral};
+use support::{Account, NOW, Post, WORKER, at, letter_id};
 
 use super::desk::{Asked, before};
 use super::{BUCKET, End, archive, end, line, list, page, shown, shown_by};
@@ -27,20 +29,22 @@ fn results(status: &str) -> Vec<u8> {
         fields
     };
     let failed = [
-        ("reason", "failed"),
+        ("reason", DeferReason::Failed.name()),
         ("retry.number", "3"),
         ("retry.of", "12"),
         ("target.arn", WORKER),
         ("error.code", "503"),
         ("attempt_ms", "250"),
     ];
-    let hop = [("reason", "hop")];
+    let [hop, early] = [DeferReason::Hop, DeferReason::Early].map(|why| [("reason", why.name())]);
+    let deferral = Deferral { hide: 0, due: at(NOW), retry: 3, why: DeferReason::Hop };
+    let (deferred, archived) = (Outcome::Deferred(deferral), Outcome::Archived(Exhausted));
     let lines = [
-        line("00", "deferred", &failed),
-        line("10", "deferred", &hop),
-        line("20", "deferred", &hop),
-        line("30", "deferred", &hop),
-        line("40", "archived", &[("reason", "exhausted")]),
+        line("00", deferred.name(), &failed),
+        line("10", deferred.name(), &hop),
+        line("20", deferred.name(), &early),
+        line("30", deferred.name(), &hop),
+        line("40", archived.name(), &[("reason", Exhausted.name())]),
     ];
     let lines = if status == "Complete" { json!(lines) } else { json!([]) };
     json!({ "status": status, "results": lines }).to_string().into_bytes()

@@ -133,6 +133,16 @@ async fn one_letter_is_replayed_as_it_is() {
         assert!(asks.text().contains("Replay: 1 letter"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 1 letter"), "{}", done.text());
+        let page = client.get(&format!("letter?id={id}&range=14d")).await.text();
+        let began = page.split_once(" began, which sent it").unwrap_or_else(|| panic!("{page}")).0;
+        let (before, replay) = began.rsplit_once(" replay ").unwrap();
+        let second = |text: &str| text.replace(['-', ':', ' '], "");
+        assert!(replay.starts_with("2026"), "{replay}");
+        let moment = second(&before[before.len() - "2026-11-01 12:00:00".len()..]);
+        assert_eq!(replay.split_once('Z').unwrap().0.replace('T', ""), moment, "the time of its id: {began}");
+        let other = support::letter(&Post::envelope("4")).sqs.message_id;
+        let page = client.get(&format!("letter?id={other}&range=14d")).await.text();
+        assert!(page.contains("Its life") && !page.contains("which sent it"), "{page}");
         // What the letter says is on neither page.
         assert!(!asks.body.contains("<textarea") && !done.body.contains("Signature"));
     })
