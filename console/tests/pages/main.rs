@@ -6,6 +6,7 @@ mod bounds;
 mod desk;
 mod groups;
 mod letter;
+mod linked;
 mod now;
 mod query;
 mod waiting;
