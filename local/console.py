@@ -45,9 +45,9 @@ def context(theme="light", hours=3, **more):
     } | more
 
 
-def widget(operations, parameters, theme="light", hours=3):
+def widget(operations, parameters, theme="light", hours=3, **more):
     """What the widget answers to a dashboard, which is a text."""
-    event = {**parameters, "widgetContext": context(theme, hours)}
+    event = {**parameters, "widgetContext": context(theme, hours, **more)}
     answer = operations.stack.client("lambda").invoke(
         FunctionName=operations.outputs["ConsoleFunctionArn"], Payload=json.dumps(event)
     )

@@ -4,7 +4,9 @@ import json
 
 import pytest
 from judge import THEMES, WIDTHS, by_keyboard, too_wide
+from scenario import SECRET
 
+from local.console import Served
 from local.tool import redrivectl
 
 
@@ -59,30 +61,83 @@ def orders(scenario):
     return sorted(name for name in scenario.topics for order in told if name in json.dumps(order["match"]))
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_forms_and_previews_fit_and_are_accessible(tab, operated, scenario, judge, theme):
-    page, found = tab(color_scheme=theme), {}
+class Looks:
+    """Judges the pages that a tab is led through."""
 
-    def look():
+    def __init__(self, page, judge):
+        self.page, self.judge, self.found = page, judge, {}
+
+    def __call__(self, what):
+        page = self.page
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
-            wide = too_wide(page)
-            if wide:
-                found[page.url, width] = wide
-        found.update({(page.url, rule): said for rule, said in judge.violations(page).items()})
+            if wide := too_wide(page):
+                self.found[what, width] = wide
+        self.found.update({(what, rule): said for rule, said in self.judge.violations(page).items()})
         missed = by_keyboard(page)
         if missed != ([], []):
-            found[page.url, "keyboard"] = missed
+            self.found[what, "keyboard"] = missed
 
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_forms_and_previews_fit_and_are_accessible(tab, operated, scenario, judge, theme):
+    page = tab(color_scheme=theme)
+    look = Looks(page, judge)
     form(page, operated, scenario.topics["parcels"])
-    look()
+    look("form")
     page.locator("[name=why]").fill("looking")
     page.locator("[name=why]").focus()
     sent(page)
-    look()
+    look("preview")
     page.goto(f"{operated.url}")
-    look()
-    assert found == {}
+    look("now")
+    page.goto(f"{operated.url}jobs")
+    assert page.locator("tbody tr").count() >= 1
+    look("jobs")
+    assert look.found == {}
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_edit_and_its_difference_fit_and_are_accessible(tab, scenario, judge, theme):
+    page = tab(color_scheme=theme)
+    look = Looks(page, judge)
+    with Served(scenario.deployment, "--operate", "--bodies") as served:
+        page.goto(f"{served.url}group?reason=exhausted&range=3h")
+        page.locator("section[aria-labelledby=examples] tbody a").first.click()
+        look("letter")
+        page.get_by_role("link", name="Edit and replay").click()
+        look("what is edited")
+        page.get_by_role("button", name="Read the letter").click()
+        body = page.locator("#body")
+        before = body.input_value()
+        assert SECRET in before
+        look("edit")
+        body.fill(before.replace(SECRET, "mended"))
+        page.locator("[name=why]").fill("mended")
+        page.get_by_role("button", name="Preview").click()
+        told = page.locator("main").inner_text()
+        assert "What is edited" in told and "mended" in told and "Edit and replay: 1 letter" in told
+        look("difference")
+        page.goto(f"{served.url}jobs")
+        assert "confirm" in page.locator("tbody").inner_text()
+        look("jobs")
+    assert look.found == {}
+
+
+def test_one_waiting_letter_is_previewed_with_the_keyboard(tab, operated):
+    page = tab(viewport={"width": 1280, "height": 900})
+    page.goto(f"{operated.url}waiting")
+    page.locator("section[aria-labelledby=next] tbody a").first.focus()
+    sent(page)
+    letter = page.locator("dl.filter dd").first.inner_text()
+    with page.expect_navigation():
+        press(page, "Retry now")
+    page.locator("[name=why]").focus()
+    page.keyboard.type("looking")
+    sent(page)
+    told = page.locator("main").inner_text()
+    assert "1 letter on the list of waiting letters" in told and letter in told
+    assert page.get_by_role("button", name="Retry now: 1 letter").is_visible()
 
 
 def test_without_operate_there_is_no_way_to_act(tab, served):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from judge import PARTS, THEMES, too_wide
+from judge import MOST_TABS, PARTS, THEMES, by_keyboard, too_wide
 from scenario import Attack
 
 from local.console import widget
@@ -19,6 +19,8 @@ FOUND = """() => ({
 
 PAGES = ({"page": "now"}, {"page": "groups", "by": "error"}, {"page": "groups", "by": "topic"}, {"page": "waiting"})
 SIZES = (320, 588, 1280, 1920)
+# Width and height, as a dashboard tells them to the function: the least that it offers, its default and the widest.
+PLACES = ((240, 180), (588, 369), (1800, 600))
 # What a dashboard has around a widget. It shows no actions: it acts on them.
 AROUND = "<!doctype html><html lang=en><title>Dashboard</title><style>cwdb-action { display: none }</style>"
 BACKGROUND = {"light": "#ffffff", "dark": "#0f1b2a"}
@@ -78,6 +80,41 @@ def test_widget_fits_and_is_accessible(tab, scenario, judge, theme):
             if width in (320, 1280):
                 found |= {(str(parameters), width, rule): said for rule, said in judge.violations(page).items()}
     assert found == {}
+
+
+@pytest.mark.parametrize(("width", "height"), PLACES)
+def test_widget_fits_the_place_that_the_dashboard_gives_it(tab, scenario, width, height):
+    page = tab(viewport={"width": width, "height": height})
+    for parameters in PAGES:
+        html = widget(scenario.operations, parameters, hours=24 * 14, width=width, height=height)
+        show(page, html)
+        assert too_wide(page) is None, parameters
+        # What does not fit in is reached by scrolling down.
+        page.mouse.wheel(0, 100_000)
+        assert page.locator("footer").is_visible(), parameters
+
+
+def test_widget_is_operable_with_the_keyboard_alone(tab, scenario):
+    page = tab(viewport={"width": 588, "height": 369})
+    for parameters, html in every_page(scenario.operations, "light"):
+        show(page, html)
+        assert by_keyboard(page) == ([], []), parameters
+        # The dashboard listens to clicks on the element before an action.
+        page.evaluate("""() => {
+          window.called = [];
+          for (const action of document.querySelectorAll('cwdb-action'))
+            action.previousElementSibling.addEventListener('click', () => window.called.push(action.textContent));
+          document.activeElement.blur();
+          getSelection().removeAllRanges();
+        }""")
+        wanted = [said for _, said in links(page)]
+        for _ in range(MOST_TABS):
+            if page.evaluate("() => window.called.length") == len(wanted):
+                break
+            page.keyboard.press("Tab")
+            if page.evaluate("() => document.activeElement.nextElementSibling?.tagName === 'CWDB-ACTION'"):
+                page.keyboard.press("Enter")
+        assert sorted(page.evaluate("() => window.called")) == sorted(wanted), parameters
 
 
 def test_links_call_the_function_itself_with_pages_that_there_are(tab, scenario):

@@ -8,7 +8,9 @@ use crate::door::{Door, Local};
 use crate::query::{Page, Query};
 use crate::text::harmless;
 
-/// Returns a link to another page. The widget shows no single letters, so there a letter is no link.
+/// Returns a link to another page. The widget shows no single letters, so there a letter is no link. A link of the widget is
+/// a button: the dashboard listens to clicks on the element before `cwdb-action`, and the keyboard reaches and clicks a
+/// button, but no `a` without an address.
 #[must_use]
 pub fn link(text: &str, to: &Query, door: &Door) -> Markup {
     let text = harmless(text);
@@ -16,7 +18,7 @@ pub fn link(text: &str, to: &Query, door: &Door) -> Markup {
         Door::Widget(_) if matches!(to.page, Page::Letter(_)) => html! { (text) },
         Door::Local(_) => html! { a href=(to.to_address()) { (text) } },
         Door::Widget(widget) => html! {
-            a class="btn" { (text) }
+            button type="button" class="link" { (text) }
             cwdb-action action="call" endpoint=(widget.endpoint) display="widget" {
                 (to.to_parameters().to_string())
             }

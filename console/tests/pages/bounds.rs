@@ -82,13 +82,17 @@ async fn objects_that_are_too_large_together_are_said_to_be_left_out() {
     let cloud = Account::new();
     archive(&cloud, 30, &[End { error: Some("503"), ..end("small", Exhausted) }]).await;
     let left_out = "2 objects of the archive: a page reads 12 MiB at most";
-    for (name, megabytes) in [("fits", 4), ("too-large", 13), ("not-beside-it", 10)] {
+    for (name, megabytes) in [("fits", 10), ("too-large", 13), ("before-it", 4)] {
         let time = at(NOW - 10 * MINUTE).to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
         let key = format!(
             "{PREFIX}/queue=orders-dlq/date=2026-11-01/{time}-{name}.2-n1-r0.exhausted.HBaK2wDS.1.jsonl"
         );
         cloud.aws.act("test", |it, cx| {
-            it.s3.place((BUCKET, &key), &vec![b'\n'; megabytes << 20], cx.now);
+            it.s3.place(
+                (BUCKET, &key),
+                &format!("{:1023}\n", "").repeat(megabytes << 10).into_bytes(),
+                cx.now,
+            );
         });
     }
     let (answer, _, text) = page(&shown(&cloud), "groups?by=error").await;

@@ -280,7 +280,8 @@ async fn an_action_that_panics_has_ended_and_is_said_to_have_a_fault() {
     let ran = serving_with(config, &["--operate"], async |client| {
         let (_, asks) = client.begin(&HOLD).await;
         breaks.store(true, Ordering::Relaxed);
-        let (to, page) = client.confirm(&asks).await;
+        let within = std::time::Duration::from_secs(30);
+        let (to, page) = tokio::time::timeout(within, client.confirm(&asks)).await.unwrap();
         assert!(page.text().contains("redrivectl has a fault: the action broke off."), "{}", page.text());
         assert!(client.get("jobs").await.text().contains("Hold 1 ended"));
         breaks.store(false, Ordering::Relaxed);
