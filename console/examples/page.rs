@@ -1,5 +1,5 @@
-//! What a page costs for an archive of ten million letters: time, requests, memory. An account in a process of its own answers
-//! each request after a tenth of a second.
+//! Measures the cost of a page for an archive of ten million letters: time, requests, memory. An account in a process of its
+//! own answers each request after a tenth of a second.
 //!
 //! ```text
 //! cargo run --release -p redrive-console --example page

@@ -6,7 +6,7 @@ use sns_redrive::clock::Clock;
 
 use crate::budget::Budget;
 
-/// What pages are read from. What is none is not read, and a page that needs it says so.
+/// The account that pages are read from. Pages do not read a part that is none; a page that needs it says so.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// The clients.
@@ -31,7 +31,7 @@ pub struct Account {
     pub region: String,
     /// The present.
     pub clock: Clock,
-    /// Whether pages show what letters say.
+    /// The setting for the content of letters.
     pub bodies: Bodies,
 }
 
@@ -57,7 +57,7 @@ pub struct Place {
     pub prefix: String,
 }
 
-/// Whether pages show what letters say.
+/// The setting for the content of letters: pages show it or hide it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bodies {
     /// They do not.

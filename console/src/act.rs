@@ -1,4 +1,4 @@
-//! Actions: what an operator may do about what a page shows, as a command line of `redrivectl`.
+//! Actions that an operator may take on letters, orders and replays, as command lines of `redrivectl`.
 
 use jiff::Timestamp;
 use serde_json::{Map, json};
@@ -10,13 +10,13 @@ use crate::text::{harmless, word};
 /// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
-    /// What is done.
+    /// The verb.
     pub doing: Doing,
-    /// With what.
+    /// The object.
     pub on: On,
 }
 
-/// What is done.
+/// The verb of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// Letters get an order: no attempts.
@@ -37,7 +37,7 @@ pub enum Doing {
     Resume,
 }
 
-/// What an action is done with.
+/// The object of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum On {
     /// A group of letters.
@@ -161,8 +161,8 @@ impl Act {
         if act.names_its_letters() { Ok(act) } else { Err(BadQuery::TooWide) }
     }
 
-    /// Whether its command names some of the fields of its letters, or they are all letters. Without a field that it can
-    /// name, the command would touch every letter there is.
+    /// Reports whether its command names a field of its letters, or is meant for all letters. Without a field that it can
+    /// name, the command would touch every letter.
     #[must_use]
     pub fn names_its_letters(&self) -> bool {
         let On::Letters { of, .. } = &self.on else { return true };

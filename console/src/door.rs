@@ -14,7 +14,7 @@ pub enum Door {
 /// A server on the operator's machine. A page is a whole document, light or dark as the browser has it.
 #[derive(Debug, Clone, Default)]
 pub struct Local {
-    /// Whether pages link to actions; else they show the commands.
+    /// True if pages link to actions; else they show the commands.
     pub operates: bool,
     /// The doctor's findings, where the door has asked it.
     pub doctor: Option<Doctor>,
@@ -39,10 +39,10 @@ pub enum Theme {
     Dark,
 }
 
-/// What the doctor found.
+/// The doctor's findings, and their time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doctor {
-    /// When it looked.
+    /// The moment at which it looked.
     pub at: Timestamp,
     /// Its findings, the worst first; empty where all is well.
     pub findings: Vec<Finding>,
@@ -51,13 +51,13 @@ pub struct Doctor {
 /// One finding of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is: `error`, `warning`, `cannot tell` or `note`.
+    /// Its severity: `error`, `warning`, `cannot tell` or `note`.
     pub severity: String,
     /// The name of the check.
     pub check: String,
     /// The thing that it is about.
     pub about: String,
-    /// What is so, and what it means.
+    /// The fact, and its meaning.
     pub says: String,
     /// The command that mends it, or who can.
     pub mend: Option<String>,

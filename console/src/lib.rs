@@ -37,7 +37,7 @@
 //! | [`read`] | what pages show, read from the account as plain data |
 //! | [`act`] | what an operator may do about what a page shows |
 //! | [`door`] | the two doors, and how links look there |
-//! | [`query`] | what is asked for |
+//! | [`query`] | pages, time ranges, filters |
 //! | [`account`] | what pages are read from |
 //! | `budget` | requests are counted, and end |
 //! | [`schedule`] | a rule's timetable, and its chart |

@@ -23,20 +23,20 @@ pub struct Shown {
     pub requests: u32,
     /// Requests that this page makes at most.
     pub limit: u32,
-    /// What could not be read, in words; empty where all was.
+    /// Parts that could not be read, in words.
     pub unread: Vec<String>,
-    /// How long it took.
+    /// The time that it took.
     pub took: Duration,
 }
 
-/// What stands on a page, and what does not.
+/// The content of a page, and the parts that could not be read.
 struct Content {
     html: Markup,
     unread: Vec<String>,
 }
 
-/// Reads what the page shows, and renders it. It takes two seconds at most, and never fails: what could not be read is said
-/// on the page.
+/// Reads the data of a page, and renders it. It takes two seconds at most, and never fails: the page names the parts that
+/// could not be read.
 pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
     let began = Instant::now();
     let budget = Budget::new(limit(&query.page));

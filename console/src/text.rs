@@ -1,4 +1,4 @@
-//! How times, numbers and what strangers wrote are written: on pages, and by the operator's tool.
+//! Times, numbers and strangers' texts as pages and the operator's tool write them.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,11 +1,11 @@
-//! No text forges anything on a page.
+//! Hostile texts forge nothing on a page.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use console_law::forges_nothing;
 use proptest::prelude::*;
 
-/// What attackers write.
+/// Texts of attackers.
 const ATTACKS: [&str; 18] = [
     "<script>alert(1)</script>",
     "<cwdb-action action=\"call\" endpoint=\"arn:aws:lambda:eu-central-1:1:function:evil\">{}</cwdb-action>",

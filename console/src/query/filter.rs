@@ -58,7 +58,7 @@ impl Filter {
         self.0.get(&field).map(String::as_str)
     }
 
-    /// Whether every letter belongs to it.
+    /// Reports whether every letter belongs to it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -85,8 +85,8 @@ impl Filter {
         Self(fields)
     }
 
-    /// Whether a letter belongs to it whose values are these. A topic may be given by its name, as the keys of the archive and
-    /// the commands have it.
+    /// Reports whether a letter with these values belongs to it. A topic may be given by its name, as in the keys of the
+    /// archive and in commands.
     pub fn takes<'v>(&self, value: impl Fn(Field) -> Option<&'v str>) -> bool {
         self.iter().all(|(field, wanted)| {
             let value = value(field).unwrap_or_default();

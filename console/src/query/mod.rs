@@ -1,4 +1,4 @@
-//! What is asked for: a page, its time range, and the letters that it is about.
+//! Queries: a page, its time range, and the letters that it is about.
 //!
 //! A query has two forms that say the same: an address of the local door, and the parameters of the widget. Both are pairs
 //! of a name and a text.
@@ -33,13 +33,13 @@ pub struct Query {
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page {
-    /// What happens now, queue by queue.
+    /// The present state, queue by queue.
     Now,
     /// Letters that were archived or keep failing, in groups by a field.
     Groups {
         /// The field.
         by: Field,
-        /// Which letters.
+        /// The letters.
         of: Filter,
     },
     /// One group of them.
@@ -51,7 +51,7 @@ pub enum Page {
     Waiting {
         /// The field by which they are counted.
         by: Field,
-        /// Which letters.
+        /// The letters.
         of: Filter,
     },
     /// One letter.

@@ -9,7 +9,7 @@ use super::{OneLetter, Page, Query};
 /// The longest text of a parameter, bytes. Keys of S3 have 1,024.
 const LONGEST: usize = 2048;
 
-/// Why a query cannot be read.
+/// The fault of a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuery {
     /// There is no page of this name.
@@ -41,7 +41,7 @@ pub enum BadQuery {
     /// A parameter is missing.
     #[error("the page needs the parameter {0:?}")]
     Missing(&'static str),
-    /// No command names the letters of an action.
+    /// An action whose letters no command can name.
     #[error(
         "no command names these letters alone, it would be for every letter: narrow the group down, by subscription or topic"
     )]

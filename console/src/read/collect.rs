@@ -48,21 +48,21 @@ pub(crate) const EXAMPLES: usize = 12;
 /// The letters of a filter and a time range.
 #[derive(Debug)]
 pub(crate) struct Collected {
-    /// What the keys of the archive tell.
+    /// The counts by the keys of the archive.
     pub(crate) index: Index,
-    /// Whether there may be more than they tell.
+    /// True if there may be more letters than they tell.
     pub(crate) more: bool,
     /// Letters that were read and have what the keys tell of the filter, whatever the rest of it says.
     pub(crate) read: u64,
     /// The letters of the filter among them, the newest first.
     pub(crate) archived: Vec<ArchivedLetter>,
-    /// What the first of them say.
+    /// The content of the first of them.
     pub(crate) said: Vec<Option<Said>>,
     /// Letters that wait.
     pub(crate) waiting: Vec<WaitingOne>,
-    /// Whether more may wait.
+    /// True if more may wait.
     pub(crate) more_waiting: bool,
-    /// What could not be read, in words.
+    /// Parts that could not be read, in words.
     pub(crate) unread: Vec<String>,
 }
 

@@ -20,11 +20,11 @@ const VALUES: usize = 12;
 pub struct Groups {
     /// The field.
     pub by: Field,
-    /// Which letters.
+    /// The filter.
     pub of: Filter,
     /// The time range.
     pub span: Span,
-    /// How the archived letters were counted.
+    /// The way in which the archived letters were counted.
     pub counted: Counted,
     /// The groups, the largest first.
     pub rows: Vec<Group>,
@@ -32,24 +32,24 @@ pub struct Groups {
     pub further: u64,
     /// Letters that wait.
     pub waiting: u64,
-    /// Whether more may wait.
+    /// True if more may wait.
     pub more_waiting: bool,
 }
 
-/// How archived letters were counted.
+/// The way in which archived letters were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Archived letters by the keys of the archive, which know of the filter's topic, reason and queue alone.
     pub letters: u64,
-    /// Whether there may be more.
+    /// True if there may be more.
     pub more: bool,
-    /// How many of them were read, the newest.
+    /// The number of them that were read, the newest.
     pub read: u64,
-    /// How many of these belong to the filter.
+    /// The number of these that belong to the filter.
     pub matching: u64,
-    /// Whether the filter has fields that keys do not know.
+    /// True if the filter has fields that keys do not know.
     pub is_narrower: bool,
-    /// Whether groups are counted among the letters that were read alone.
+    /// True if groups are counted only among the letters that were read.
     pub is_sample: bool,
     /// Letters of which the keys do not tell the topic and the reason.
     pub untold: u64,
@@ -95,17 +95,17 @@ pub struct Common {
 /// One group of letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OneGroup {
-    /// Which letters.
+    /// The filter.
     pub of: Filter,
     /// The time range.
     pub span: Span,
-    /// How the archived letters were counted.
+    /// The way in which the archived letters were counted.
     pub counted: Counted,
     /// Archived letters; those among the letters that were read, where the keys do not know the filter's fields.
     pub archived: Count,
     /// Letters that wait.
     pub waiting: u64,
-    /// Whether more may wait.
+    /// True if more may wait.
     pub more_waiting: bool,
     /// The lowest and the highest number of the retries that these wait for.
     pub next: Option<(u32, u32)>,
@@ -125,7 +125,7 @@ impl Value {
     }
 }
 
-/// Whether the keys of the archive tell all fields of a filter.
+/// Reports whether the keys of the archive tell all fields of a filter.
 fn is_told(of: &Filter) -> bool {
     of.iter().all(|(field, _)| KNOWN.contains(&field))
 }
@@ -146,7 +146,7 @@ impl Counted {
         }
     }
 
-    /// Whether letters that were not read may belong to the groups.
+    /// Reports whether letters that were not read may belong to the groups.
     #[must_use]
     pub fn more_than_read(&self) -> bool {
         self.more || self.read < self.letters

@@ -49,7 +49,7 @@ pub(crate) struct Key {
     pub(crate) topic: Topic,
 }
 
-/// What a key tells of a topic.
+/// The topic of letters, as far as a key tells it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
     /// The hash of its name.

@@ -1,4 +1,4 @@
-//! One letter: its record, its place on the list, and what the log tells of it.
+//! One letter: its record, its place on the list, and its lines in the log.
 
 use aws_sdk_cloudwatchlogs::types::{QueryStatus, ResultField};
 use jiff::civil::DateTime;
@@ -39,7 +39,7 @@ pub struct Letter {
     pub replayed: Option<Replayed>,
     /// Its line on the list of waiting letters.
     pub waiting: Option<WaitingOne>,
-    /// What the log tells.
+    /// Its lines in the log.
     pub log: Log,
 }
 
@@ -52,7 +52,7 @@ pub struct Replayed {
     pub began: Option<Timestamp>,
 }
 
-/// What the log tells of a letter.
+/// The lines of a letter in the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Log {
     /// The account does not name the log group, or it could not be asked.
@@ -64,7 +64,7 @@ pub enum Log {
     Lines {
         /// The lines.
         lines: Vec<Line>,
-        /// Whether there may be more.
+        /// True if there may be more.
         more: bool,
     },
 }
@@ -80,13 +80,13 @@ pub struct Line {
     pub reason: Option<String>,
     /// The number of the retry, and how many the schedule has.
     pub retry: Option<(String, String)>,
-    /// When the letter is due again.
+    /// The moment at which the letter is due again.
     pub due: Option<String>,
     /// The target.
     pub target: Option<String>,
     /// The code of the failure.
     pub error: Option<String>,
-    /// How long the attempt took, milliseconds.
+    /// The time that the attempt took, milliseconds.
     pub took: Option<String>,
     /// The queue.
     pub queue: Option<String>,

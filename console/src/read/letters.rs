@@ -17,9 +17,9 @@ pub struct ArchivedLetter {
     pub message_id: String,
     /// The values of its fields.
     pub fields: Fields,
-    /// When it was archived.
+    /// The moment at which it was archived.
     pub archived: Timestamp,
-    /// When it arrived, where its message tells.
+    /// The moment of its arrival, if its message tells.
     pub arrived: Option<Timestamp>,
     /// The last retry that was made, and how many the schedule has.
     pub retry: Option<(u32, u32)>,
@@ -34,9 +34,9 @@ pub struct WaitingOne {
     pub message_id: String,
     /// The values of its fields.
     pub fields: Fields,
-    /// When it first arrived.
+    /// The moment of its first arrival.
     pub since: Timestamp,
-    /// When its retry is due.
+    /// The moment at which its retry is due.
     pub due: Timestamp,
     /// The retry that comes next, and how many the schedule has.
     pub retry: (u32, u32),

@@ -1,4 +1,4 @@
-//! What pages show, read from the account as plain data.
+//! The data of pages, read from the account.
 //!
 //! | file | subject |
 //! |---|---|

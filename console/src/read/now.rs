@@ -1,4 +1,4 @@
-//! What happens now: metrics by queue, orders, replays, alarms.
+//! The present state: metrics by queue, orders, replays, alarms.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ const ALARMS: i32 = 100;
 /// are repeated.
 pub(crate) const REQUESTS: u32 = 5 + 8 + 4;
 
-/// What happens now.
+/// The present state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Now {
     /// The queues.
@@ -56,7 +56,7 @@ pub struct Now {
 pub struct QueueNow {
     /// Its name.
     pub name: String,
-    /// Whether it is the requeue.
+    /// True for the requeue.
     pub is_requeue: bool,
     /// Letters that arrived.
     pub arriving: Series,
@@ -88,7 +88,7 @@ pub struct Series {
 pub struct Alarm {
     /// Its name.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub says: Option<String>,
     /// Since when it is on.
     pub since: Option<Timestamp>,
@@ -328,7 +328,7 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alar
     Ok(Some((own.map(alarm).collect(), answer.next_token().is_some())))
 }
 
-/// Whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms of a stack
+/// Reports whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms of a stack
 /// `orders-staging`. `CloudFormation` takes the names in the template, and those of `queues.yaml` end with their queue.
 fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
     let is_of_queue = |queue: &Arn| {

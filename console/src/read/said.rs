@@ -1,4 +1,4 @@
-//! What a letter says: its body and its attributes, as far as they may be shown.
+//! The content of a letter: its body and its attributes, as far as they may be shown.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,12 @@ const TYPES: [&str; 2] = ["Type", "dataType"];
 /// Put in the place of a value that is not shown.
 const MASKED: &str = "(masked)";
 
-/// What a letter says.
+/// The content of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// The body, or its beginning.
     pub body: String,
-    /// Whether it is only the beginning.
+    /// True if this is only the beginning of the body.
     pub is_cut: bool,
     /// The message attributes by name, with their values.
     pub attributes: Vec<(String, String)>,
@@ -71,7 +71,7 @@ impl<'a> Mask<'a> {
         self.names
     }
 
-    /// Whether the values of attributes of this name are hidden.
+    /// Reports whether the values of attributes of this name are hidden.
     #[must_use]
     pub fn hides(&self, name: &str) -> bool {
         self.names.iter().any(|it| it.eq_ignore_ascii_case(name))

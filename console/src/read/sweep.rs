@@ -190,7 +190,7 @@ fn key_at(folder: &str, at: Timestamp) -> String {
     format!("{folder}date={}/{}", utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3f"))
 }
 
-/// Whether a key below a queue's folder is that of an archive's object.
+/// Reports whether a key below a queue's folder is that of an archive's object.
 fn is_archived(folder: &str, key: &str) -> bool {
     let name = key.strip_prefix(folder).and_then(|rest| rest.strip_prefix("date=")?.split_once('/'));
     name.is_some_and(|(day, name)| {

@@ -20,11 +20,11 @@ pub struct Span {
 /// Letters, and when the first and the last of them came.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many.
+    /// The number of letters.
     pub letters: u64,
     /// The first and the last; none where there are no letters.
     pub seen: Option<(Timestamp, Timestamp)>,
-    /// How many in each part of the range.
+    /// The number in each part of the range.
     pub parts: [u64; PARTS],
 }
 

@@ -18,15 +18,15 @@ const EXAMPLES: usize = 20;
 pub struct Waiting {
     /// The field by which they are counted.
     pub by: Field,
-    /// Which letters.
+    /// The filter.
     pub of: Filter,
-    /// How many there are.
+    /// Their number.
     pub letters: u64,
-    /// Whether there may be more.
+    /// True if there may be more.
     pub more: bool,
     /// The time until which one can be hidden.
     pub span: Span,
-    /// How many are due in each part of that.
+    /// The number due in each part of that time.
     pub due: [u64; PARTS],
     /// The groups, the largest first.
     pub rows: Vec<WaitingGroup>,
@@ -41,9 +41,9 @@ pub struct Waiting {
 pub struct WaitingGroup {
     /// The value.
     pub value: Value,
-    /// How many.
+    /// Their number.
     pub letters: u64,
-    /// When the first and the last of them are due.
+    /// The moments at which the first and the last of them are due.
     pub due: (Timestamp, Timestamp),
 }
 

@@ -6,7 +6,7 @@ use sns_redrive::policy::MAX_DELAY_SECONDS;
 /// Schedules of more retries have a logarithmic axis of retries, or their first phases would be a dot.
 const LONG: u32 = 100;
 
-/// Where the greatest delay is so many times the least, small delays cannot be seen on a linear axis.
+/// The ratio of the greatest to the least delay from which on small delays cannot be seen on a linear axis.
 const WIDE: u64 = 20;
 
 /// A linear axis of delays has at most so many lines.
@@ -23,7 +23,7 @@ const STEPS: [u64; 26] = [
 pub struct Axis {
     low: f64,
     high: f64,
-    /// Whether it is logarithmic.
+    /// True if it is logarithmic.
     pub log: bool,
 }
 

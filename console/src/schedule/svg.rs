@@ -64,9 +64,9 @@ struct Panel<'a> {
     timetable: &'a Timetable,
     x: Axis,
     y: Axis,
-    /// Where the axis of delays ends, above the strip.
+    /// The lower end of the axis of delays, above the strip.
     floor: f64,
-    /// Whether no delay has a place: on a linear axis, or in a strip where there are such retries.
+    /// True if a delay of 0 has a place: on a linear axis, or in a strip where there are such retries.
     has_zero: bool,
     out: String,
 }
@@ -181,7 +181,7 @@ impl<'a> Panel<'a> {
         self.text((f64::midpoint(LEFT, RIGHT), BOTTOM + 66.0), "middle", &title);
     }
 
-    /// What the queue's retention leaves no time for.
+    /// The retries for which the queue's retention leaves no time.
     fn not_made(&mut self) {
         if self.timetable.fits() {
             return;
@@ -277,7 +277,7 @@ impl<'a> Panel<'a> {
         self.floor - self.y.place(float(delay)) * (self.floor - TOP)
     }
 
-    /// Where a retry stands.
+    /// The horizontal place of a retry.
     fn across(&self, retry: u32) -> f64 {
         LEFT + self.x.place(f64::from(retry)) * (RIGHT - LEFT)
     }

@@ -14,9 +14,9 @@ pub struct Row {
     pub delay: u64,
     /// All waits up to it, seconds.
     pub since: u64,
-    /// How often the letter is hidden for that wait; more than once is a wait with hops.
+    /// The number of hidings for that wait; more than one is a wait with hops.
     pub hidings: u64,
-    /// Whether the queue keeps the letter that long.
+    /// True if the queue keeps the letter that long.
     pub fits: bool,
 }
 
@@ -29,12 +29,12 @@ pub struct Timetable {
     pub rows: Vec<Row>,
     /// The last retry that is made; 0 where none is.
     pub last: u32,
-    /// How long the queue keeps a letter, seconds.
+    /// The queue's retention, seconds.
     pub retention: u64,
-    /// When the letter is archived, seconds since it arrived: after its last retry, or when the queue
+    /// The seconds from the letter's arrival to its archive: after its last retry, or when the queue
     /// would drop it before the next.
     pub life: u64,
-    /// How long a letter is hidden in all, seconds: the mean over many letters.
+    /// The whole time for which a letter is hidden, seconds: the mean over many letters.
     pub hidden: f64,
 }
 
@@ -76,7 +76,7 @@ impl Timetable {
         self.rows.last().map_or(0, |row| row.since)
     }
 
-    /// Whether every retry is made before the queue would drop the letter.
+    /// Reports whether every retry is made before the queue would drop the letter.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.last == self.schedule.retries
@@ -105,7 +105,7 @@ impl Timetable {
     }
 }
 
-/// When a letter that begins to wait at `since` is archived within that wait, if it is: it is hidden a
+/// Returns when a letter that begins to wait at `since` is archived within that wait, if it is: it is hidden a
 /// ceiling at a time, as the policy does, and never past the margin before its queue drops it.
 fn expiry(since: u64, delay: u64, retention: u64) -> Option<u64> {
     let (mut at, until) = (since, since + delay);

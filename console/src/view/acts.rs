@@ -1,4 +1,4 @@
-//! What can be done about letters.
+//! Actions on letters, as links or commands.
 
 use maud::{Markup, html};
 
@@ -20,7 +20,8 @@ pub(super) fn commands_only(view: &View<'_>) -> Markup {
     }
 }
 
-/// Shows what can be done about letters; says what an action is for that cannot name all that the letters have in common.
+/// Shows actions on letters. Where their commands cannot name all fields that the letters have in common, it says which
+/// letters they touch.
 pub(super) fn actions(acts: &[Act], what: &str, view: &View<'_>) -> Markup {
     let Some(first) = acts.first() else { return html! {} };
     if !first.names_its_letters() {

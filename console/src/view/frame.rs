@@ -1,4 +1,4 @@
-//! What stands around every page.
+//! The frame of every page.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -9,7 +9,7 @@ use crate::door::{Door, Theme};
 use crate::query::{Field, Filter, Page, Query};
 use crate::text::harmless;
 
-/// What stands around a page.
+/// The frame of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
     /// The page's title.
@@ -20,7 +20,7 @@ pub struct Frame<'a> {
     pub account: &'a Account,
     /// The door that it is shown through.
     pub door: &'a Door,
-    /// What stands below it.
+    /// The text below the page.
     pub footer: Option<&'a str>,
 }
 
@@ -95,7 +95,7 @@ impl Frame<'_> {
     }
 }
 
-/// Whether two pages are one in the navigation.
+/// Reports whether two pages are one in the navigation.
 fn is_same(one: &Page, other: &Page) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(other)
 }

@@ -38,7 +38,8 @@ pub(super) fn of_group(of: &Filter) -> String {
     query + "\n| sort @timestamp desc\n| limit 1000"
 }
 
-/// Whether a text can be the name of a queue or of a topic. Nothing of it has a meaning in a regular expression but the dot.
+/// Reports whether a text can be the name of a queue or of a topic. Only the dot of such a name has a meaning in a regular
+/// expression.
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }

@@ -1,4 +1,4 @@
-//! What happens now.
+//! The page *now*.
 
 use maud::{Markup, html};
 use sns_redrive::policy::Order;
@@ -12,7 +12,7 @@ use crate::query::{Field, Filter, Page};
 use crate::read::{Alarm, Now, QueueNow, Series, Span};
 use crate::text::{brief, count, harmless, thousands};
 
-/// Renders what happens now.
+/// Renders the present state.
 #[must_use]
 pub fn now(now: &Now, span: &Span, view: &View<'_>) -> Markup {
     html! {

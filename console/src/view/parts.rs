@@ -10,7 +10,7 @@ use crate::query::{Field, Page, Query, Range};
 use crate::read::{Count, GROUPS, Span, Value};
 use crate::text::{brief, harmless, thousands, utc};
 
-/// What every part of a page knows.
+/// The context of every part of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// The page that is shown.

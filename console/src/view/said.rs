@@ -1,11 +1,11 @@
-//! What a letter says.
+//! The content of a letter.
 
 use maud::{Markup, html};
 
 use crate::read::Said;
 use crate::text::harmless;
 
-/// Shows what a letter says.
+/// Shows the content of a letter.
 pub(super) fn said(said: &Said) -> Markup {
     // A body may have lines; everything else that nobody sees is shown as such.
     let lines: Vec<_> = said.body.lines().map(harmless).collect();

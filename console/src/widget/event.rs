@@ -1,4 +1,4 @@
-//! What a dashboard calls with.
+//! The event of a dashboard.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/add_custom_widget_dashboard_about.html>
 
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ pub enum Event {
     Describe,
     /// Somebody looks.
     Show {
-        /// At which page; what is wrong with the parameters, where they name none.
+        /// The page, or the fault of the parameters.
         query: Result<Query, BadQuery>,
         /// The dashboard's theme.
         theme: Theme,

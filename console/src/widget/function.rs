@@ -11,7 +11,7 @@ use crate::show;
 use crate::text::harmless;
 use crate::view::Frame;
 
-/// What a dashboard shows to somebody who asks what the widget is, in Markdown.
+/// The description that a dashboard shows to somebody who asks what the widget is, in Markdown.
 const DESCRIPTION: &str = "\
 ## The console of sns-redrive
 

@@ -1,4 +1,4 @@
-//! What the desk before the account was asked for.
+//! The requests that the desk before the account got.
 
 use std::sync::{Arc, Mutex};
 

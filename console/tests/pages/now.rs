@@ -1,4 +1,4 @@
-//! What happens now.
+//! The page *now*.
 
 use aws_smithy_cbor::Encoder;
 use aws_smithy_types::DateTime;

@@ -1,7 +1,7 @@
 //! An action: a command line of this tool, as a form asks for it.
 //!
-//! There is one way to act, and it is the command. A form fills in its options; a preview is the command with `--dry-run`, or
-//! the one that shows how things stand; what is confirmed is carried out by the command itself, in this process.
+//! The command is the only way to act. A form fills in its options. A preview is the command with `--dry-run`, or the
+//! command that shows how things stand. After the confirmation this process runs the command itself.
 
 use redrive_console::{Act, Doing, On};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ pub(super) struct Action {
     why: Option<String>,
     /// Further options, as `--name=value`.
     options: Vec<String>,
-    /// What the letters must match, besides what the address says of them.
+    /// A pattern that the letters must match too, besides what the address says of them.
     pattern: Option<Map<String, Value>>,
     /// The options that keep what is done to what was previewed: letters that come later are not among them.
     pub(super) bound: Vec<String>,
@@ -74,7 +74,7 @@ pub(super) fn fields(act: &Act) -> &'static [Field] {
     }
 }
 
-/// Whether an action has a reason of its own. A replay that goes on keeps the one that it was begun with.
+/// Reports whether an action has a reason of its own. A replay that goes on keeps the one that it was begun with.
 pub(super) fn has_reason(act: &Act) -> bool {
     act.doing != Doing::Resume
 }
@@ -128,7 +128,7 @@ impl Action {
         self.why.as_deref()
     }
 
-    /// Whether it sends records that are handed to it, and not what the archive has.
+    /// Reports whether it sends records that are handed to it instead of those of the archive.
     pub(super) fn is_of_record(&self) -> bool {
         matches!(self.act.on, On::Archived { .. })
     }

@@ -1,4 +1,4 @@
-//! Answers, with what each of them tells the browser to leave.
+//! Answers, with headers that tell the browser what it must not do.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +30,7 @@ pub(super) struct Answer {
 enum Kind {
     Page {
         html: String,
-        /// Whether it has a form.
+        /// True if the page has a form.
         has_form: bool,
     },
     Text(String),

@@ -1,4 +1,4 @@
-//! The desk: what all requests share.
+//! The desk: the state that all requests share.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,14 +13,14 @@ use super::jobs::{Job, Jobs};
 use crate::args::Further;
 use crate::tool::Tool;
 
-/// How old the doctor's findings may be that a page shows.
+/// The greatest age of the doctor's findings that a page shows.
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
 
-/// What all requests share. The server has one thread: nobody holds a borrow over an await.
+/// The state that all requests share. The server has one thread: no borrow is held over an await.
 pub(super) struct Desk {
     pub(super) guard: Guard,
     pub(super) account: Account,
-    /// Whether pages may act.
+    /// True if pages may act.
     pub(super) operates: bool,
     pub(super) tool: Tool,
     pub(super) further: Further,
@@ -28,11 +28,11 @@ pub(super) struct Desk {
     pub(super) doctor: RefCell<Examined>,
 }
 
-/// What the doctor said last.
+/// The doctor's latest findings.
 #[derive(Debug, Default)]
 pub(super) struct Examined {
     said: Option<Doctor>,
-    /// When it was asked last.
+    /// The moment at which the doctor was asked last.
     asked: Option<Timestamp>,
 }
 
@@ -47,7 +47,7 @@ impl Desk {
         self.jobs.borrow_mut().get_mut(id).map(what)
     }
 
-    /// The values that nobody is shown.
+    /// Returns the values that pages hide.
     pub(super) fn mask(&self) -> Mask<'_> {
         match &self.account.bodies {
             Bodies::Shown { masked } => Mask::new(masked),
@@ -55,7 +55,7 @@ impl Desk {
         }
     }
 
-    /// Whether pages show what letters say.
+    /// Reports whether pages show the content of letters.
     pub(super) fn shows_bodies(&self) -> bool {
         self.account.bodies != Bodies::Hidden
     }

@@ -1,4 +1,4 @@
-//! Editing: a letter's record in a form, and back. What nobody is shown is hidden there, and comes back where it was.
+//! Editing: a letter's record in a form, and back. The form hides masked values, which come back where they were.
 
 use redrive_console::read::Mask;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::fields::Fields;
 use crate::text::harmless;
 
-/// What a form shows of a record, and takes back.
+/// The part of a record that a form shows, and takes back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Editable {
     pub(super) body: String,
@@ -22,7 +22,7 @@ pub(super) fn field_of(attribute: &str) -> String {
     format!("attribute:{attribute}")
 }
 
-/// Takes from a record what may be edited, without what nobody is shown.
+/// Returns the part of a record that may be edited, without masked values.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'stati
     Ok(Editable { body, attributes: attributes.collect() })
 }
 
-/// Returns the record with what the form says. What the form does not name stays, and so does what it does not show.
+/// Returns the record as the form changes it. Parts that the form does not name or show stay as they are.
 ///
 /// # Errors
 ///
@@ -83,11 +83,11 @@ fn placeholder(number: usize) -> String {
     format!("\"(masked {number})\"")
 }
 
-/// Hides in a body what nobody is shown. The rest stays byte for byte.
+/// Hides masked values in a body. The rest stays byte for byte.
 ///
 /// # Errors
 ///
-/// What is hidden cannot be told apart from the rest.
+/// A masked value cannot be told apart from the rest.
 fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
     let plain = || Hidden { text: body.to_owned(), literals: Vec::new() };
     if mask.text(body) == body {
@@ -158,7 +158,7 @@ fn replace(old: &mut Value, new: &str) {
     *old = if had { new.replace('\n', "\r\n") } else { new }.into();
 }
 
-/// Whether a form shows a text as it is, and gives it back as it was.
+/// Reports whether a form shows a text as it is, and gives it back unchanged.
 fn is_plain(text: &str) -> bool {
     let lines = text.replace("\r\n", "\n");
     // Line ends of two kinds would become one.

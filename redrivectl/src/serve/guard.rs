@@ -27,7 +27,7 @@ pub(super) struct Guard {
     token: Secret,
 }
 
-/// Why somebody does not get in.
+/// The reason for which a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The request names another host.
@@ -40,7 +40,7 @@ pub(super) enum Refusal {
     Origin,
 }
 
-/// What somebody may ask for who got in.
+/// The target of a request that was let in.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admitted<'a> {
     /// The picture beside the page's title, which browsers ask for at a path of their own. It tells nothing.
@@ -102,7 +102,7 @@ impl Guard {
     }
 }
 
-/// Where a request has an origin, it must be ours. What changes something must have one.
+/// Refuses a request of another origin, and one that changes something and has no origin.
 fn check_origin(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
     if !headers.contains_key(ORIGIN) {
         return if posts { Err(Refusal::Origin) } else { Ok(()) };
@@ -114,8 +114,8 @@ fn check_origin(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
     if only(headers, &ORIGIN).is_some_and(is_ours) { Ok(()) } else { Err(Refusal::Origin) }
 }
 
-/// Where a browser says how the page that asks is related to us, it must be ours. A link from elsewhere may be followed, but
-/// not put into another page as a picture or a frame.
+/// Refuses a request of another site's page, as far as the browser tells. A link from elsewhere may be followed, but not put
+/// into another page as a picture or a frame.
 fn check_site(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
     if !headers.contains_key(FETCH_SITE) {
         return Ok(());

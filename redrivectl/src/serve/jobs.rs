@@ -20,7 +20,7 @@ use super::preview::Preview;
 use super::secret::Secret;
 use crate::tool::Printed;
 
-/// The time in which something can be confirmed that was shown.
+/// The time within which a preview can be confirmed.
 const CONFIRMED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// Jobs that are kept, the latest.
@@ -52,7 +52,7 @@ pub(super) struct Job {
     task: Option<AbortHandle>,
 }
 
-/// How far a job is.
+/// The phase of a job.
 #[derive(Debug)]
 pub(super) enum Phase {
     /// It looks what it would do.
@@ -73,7 +73,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) preview: Preview,
-    /// What has changed since the same was confirmed before; then nothing was done.
+    /// Changes since the previous confirmation of this action, after which nothing was done.
     pub(super) changed: Vec<String>,
     /// The secret that stands in the form of this very question.
     pub(super) nonce: Secret,
@@ -83,13 +83,13 @@ pub(super) struct Asked {
 /// The end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ending {
-    /// Whether all was done that was asked for.
+    /// True if everything was done that was asked for.
     pub(super) is_whole: bool,
-    /// How it ended, in words.
+    /// The end in words.
     pub(super) says: String,
 }
 
-/// Why nothing was confirmed.
+/// The reason for which a confirmation does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotConfirmed {
     /// It asks for nothing, or for something else by now.
@@ -153,7 +153,7 @@ impl Jobs {
         }
     }
 
-    /// Stops all; the actions that were under way.
+    /// Stops all jobs, and returns the actions that were under way.
     pub(super) fn stop_all(&mut self) -> Vec<u64> {
         let running = self.all.iter().filter(|(_, job)| matches!(job.phase, Phase::Runs));
         let running = running.map(|(id, _)| *id).collect();
@@ -163,7 +163,7 @@ impl Jobs {
 }
 
 impl Job {
-    /// Whether it does something, or waits for AWS.
+    /// Reports whether it does something, or waits for AWS.
     pub(super) fn is_under_way(&self) -> bool {
         matches!(self.phase, Phase::Looks | Phase::Checks(_) | Phase::Runs)
     }
@@ -194,7 +194,7 @@ impl Job {
         Ok(())
     }
 
-    /// Stops it: a command that runs as Ctrl-C stops it, all else at once.
+    /// Stops it: a running command as Ctrl-C does, every other phase at once.
     pub(super) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if matches!(self.phase, Phase::Runs | Phase::Ended(_)) {

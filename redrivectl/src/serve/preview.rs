@@ -10,18 +10,18 @@ use crate::console::{Failed, Finished};
 use crate::text::{count, harmless, thousands, utc};
 use crate::tool::{Line, Printed, Tool};
 
-/// What an action would do.
+/// A preview of an action.
 #[derive(Debug, Clone)]
 pub(super) struct Preview {
     /// The letters that it touches, as far as anybody knows.
     pub(super) letters: u64,
-    /// What it says, line by line.
+    /// The preview, line by line.
     pub(super) rows: Vec<(&'static str, String)>,
     /// The orders in force: their id, what they do, with which letters, and why.
     pub(super) orders: Vec<[String; 4]>,
     /// The difference that was edited.
     pub(super) difference: Option<String>,
-    /// What the commands said besides.
+    /// Further messages of the commands.
     pub(super) notes: String,
     /// The other facts that the confirmation is about.
     facts: Vec<(&'static str, String)>,
@@ -52,7 +52,7 @@ impl Preview {
     }
 }
 
-/// Looks what an action would do, and binds it to what was seen.
+/// Previews an action, and binds it to the letters of the preview.
 ///
 /// # Errors
 ///

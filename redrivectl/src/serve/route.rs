@@ -25,7 +25,7 @@ const LONGEST_FORM: usize = 4 << 20;
 /// The time in which a form must be here.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long an answer waits for a job that looks or checks, so that what is soon there is seen at once.
+/// The longest wait of an answer for a job that looks or checks: most are done by then, and shown at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The seconds after which a page asks again how a job stands.

@@ -35,7 +35,7 @@ impl Secret {
         &self.0
     }
 
-    /// Whether somebody knows it. How long that takes tells nothing of how much of it is right.
+    /// Compares it with a text, in a time that does not depend on how much of the text is right.
     pub(super) fn is(&self, said: &str) -> bool {
         let padded = |text: &str| {
             let mut bytes = [0; LENGTH];

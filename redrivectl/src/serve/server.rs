@@ -39,7 +39,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// The time for a connection, answer and all.
 const CONNECTION_WITHIN: Duration = Duration::from_mins(1);
 
-/// How long Ctrl-C can stay unnoticed.
+/// The time between two looks for a Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Opens a port of this machine that no other machine reaches.

@@ -1,4 +1,4 @@
-//! How far an action is.
+//! The page of a job, and the list of jobs.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! What the pages of actions share.
+//! Parts that the pages of actions share.
 
 use maud::{Markup, html};
 use redrive_console::view::Frame;
