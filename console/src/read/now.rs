@@ -328,8 +328,9 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alar
     Ok(Some((own.map(alarm).collect(), answer.next_token().is_some())))
 }
 
-/// Reports whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms of a stack
-/// `orders-staging`. `CloudFormation` takes the names in the template, and those of `queues.yaml` end with their queue.
+/// Reports whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms
+/// of a stack `orders-staging`. `CloudFormation` takes the names in the template, and those of `queues.yaml` end with their
+/// queue.
 fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
     let is_of_queue = |queue: &Arn| {
         rest.strip_suffix(queue.resource())

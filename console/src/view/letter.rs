@@ -86,19 +86,20 @@ fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view
     if archived.is_none() && waiting.is_none() {
         return html! {};
     }
+    let is_both = archived.is_some() && waiting.is_some();
     section(
         "actions",
         "What you can do",
         &html! {
             @if let Some(waiting) = waiting {
                 @let act = |doing| Act { doing, on: On::Waiting { id: waiting.id.clone() } };
-                p { "While it waits:" }
+                @if is_both { p { "While it waits:" } }
                 (acts(&[Doing::Hold, Doing::Retry, Doing::Archive].map(act), "An order", view))
                 (until_due(view))
             }
             @if let Some(archived) = archived {
                 @let act = |doing| Act { doing, on: On::Archived { id: archived.message_id.clone() } };
-                p { "As it was archived:" }
+                @if is_both { p { "As it was archived:" } }
                 (acts(&[Doing::Replay, Doing::Edit].map(act), "A replay", view))
             }
             (commands_only(view))
