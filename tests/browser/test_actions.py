@@ -104,6 +104,8 @@ def test_edit_and_its_difference_fit_and_are_accessible(tab, scenario, judge, th
     with Served(scenario.deployment, "--operate", "--bodies") as served:
         page.goto(f"{served.url}group?reason=exhausted&range=3h")
         page.locator("section[aria-labelledby=examples] tbody a").first.click()
+        life = page.locator(".life").inner_text()
+        assert "deferred: failed, retry 1 of 2" in life and "archived: exhausted" in life
         look("letter")
         page.get_by_role("link", name="Edit and replay").click()
         look("what is edited")

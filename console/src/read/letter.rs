@@ -4,6 +4,7 @@ use aws_sdk_cloudwatchlogs::types::{QueryStatus, ResultField};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use sns_redrive::archive::{Archived, Found, Object, Selection, Walk};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::replay::{Replays, Sent, began};
@@ -215,8 +216,9 @@ async fn log(
             answer.map_err(|error| unread("the log (logs:GetQueryResults)", &failure_of_call(&error)))?;
         match answer.status() {
             Some(QueryStatus::Complete) => {
-                let lines: Vec<_> = answer.results().iter().map(|fields| line(fields)).collect();
-                let more = i32::try_from(lines.len()).is_ok_and(|lines| lines >= LINES);
+                let found = answer.results();
+                let lines = found.iter().filter_map(|fields| line(fields, &one.id)).collect();
+                let more = i32::try_from(found.len()).is_ok_and(|found| found >= LINES);
                 return Ok(Log::Lines { lines, more });
             }
             Some(QueryStatus::Running | QueryStatus::Scheduled) => {}
@@ -255,22 +257,36 @@ async fn ask(clients: &Clients, group: &str, letter: &str, span: &Span) -> Resul
 pub fn query(id: &str) -> String {
     let id = crate::text::literal(id);
     format!(
-        "fields @timestamp, outcome, reason, `retry.number`, `retry.of`, due, `target.arn`, `target.url`, `error.code`, \
+        "fields @timestamp, @message, outcome, reason, `retry.number`, `retry.of`, due, `target.arn`, `target.url`, `error.code`, \
          attempt_ms, `queue.arn`\n| filter message = \"letter\"\n| filter `letter.id` = {id} or `sqs.message_id` = {id}\n\
          | sort @timestamp asc\n| limit 500"
     )
 }
 
-fn line(fields: &[ResultField]) -> Line {
-    let get = |name: &str| {
+/// Returns a line about a letter. The fields of its JSON are read here where the service has not read them, as that of the
+/// local stack; such a service does not know either which lines are about the letter.
+fn line(fields: &[ResultField], id: &str) -> Option<Line> {
+    let found = |name: &str| {
         let field = fields.iter().find(|field| field.field() == Some(name))?;
         field.value().filter(|value| !value.is_empty()).map(str::to_owned)
     };
+    let message: Value =
+        found("@message").and_then(|json| serde_json::from_str(&json).ok()).unwrap_or_default();
+    let told = |name: &str| match &message[name] {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let get = |name: &str| found(name).or_else(|| told(name));
+    let is_about = |name: &str| told(name).as_deref() == Some(id);
+    if found("outcome").is_none() && !is_about("letter.id") && !is_about("sqs.message_id") {
+        return None;
+    }
     let at = get("@timestamp").and_then(|text| DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", text).ok());
     let at = at.and_then(|at| at.to_zoned(TimeZone::UTC).ok()).map(|at| at.timestamp());
-    Line {
+    Some(Line {
         at,
-        outcome: get("outcome").unwrap_or_default(),
+        outcome: get("outcome")?,
         reason: get("reason"),
         retry: get("retry.number").zip(get("retry.of")),
         due: get("due"),
@@ -278,5 +294,5 @@ fn line(fields: &[ResultField]) -> Line {
         error: get("error.code"),
         took: get("attempt_ms"),
         queue: get("queue.arn"),
-    }
+    })
 }

@@ -95,6 +95,39 @@ async fn a_life_is_put_together_from_archive_and_log() {
     assert!(page(&account, &address("b", None, None)).await.2.contains(&letter_id("b")));
 }
 
+/// A log service that reads no JSON: it gives every line of the log, and no fields.
+#[tokio::test(start_paused = true)]
+async fn a_life_is_read_from_the_lines_themselves_where_the_log_has_no_fields() {
+    let line = |minute: u32, message: &str| {
+        json!([
+            field("@timestamp", &format!("2026-11-01 10:{minute}:00.500")),
+            field("@message", message),
+            field("outcome", "")
+        ])
+    };
+    let about = |id: &str, outcome: &str| {
+        json!({ "message": "letter", "letter.id": id, "sqs.message_id": "m", "outcome": outcome, "reason": "failed", "retry.number": 3,
+                "retry.of": 12, "error.code": "503" })
+    };
+    let lines = [
+        line(10, &about("mine", "deferred").to_string()),
+        line(20, &about("another", "archived").to_string()),
+        line(30, "START RequestId: 1"),
+        line(40, r#"{"message":"batch","letter.id":"mine"}"#),
+    ];
+    let results = json!({ "status": "Complete", "results": lines }).to_string().into_bytes();
+    let (config, _) = before(&Account::new(), move |asked: &Asked| match &*asked.operation {
+        "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
+        "GetQueryResults" => Some((200, results.clone())),
+        _ => None,
+    });
+    let (_, _, text) = page(&with_log(shown_by(&config)), &address("mine", None, None)).await;
+    assert!(text.contains("2026-11-01 10:10:00 deferred: failed, retry 3 of 12, error 503"), "{text}");
+    for other in ["10:20", "10:30", "10:40"] {
+        assert!(!text.contains(&format!("2026-11-01 {other}")), "{text}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_query_that_is_not_at_its_end_is_gone_on_with_and_not_begun_anew() {
     let cloud = Account::new();
