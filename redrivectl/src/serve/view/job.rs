@@ -169,7 +169,7 @@ fn shown(preview: &Preview) -> Markup {
                 } }
                 tbody {
                     @for [id, does, letters, why] in &preview.orders {
-                        tr { th scope="row" { (id) } td { (does) } td { code { (letters) } } td { (why) } }
+                        tr { th scope="row" { (id) } td class="short" { (does) } td { code { (letters) } } td { (why) } }
                     }
                 }
             }
