@@ -48,7 +48,7 @@ pub enum FunctionError {
     Event(#[from] BadEvent),
     /// The event has no records at all.
     #[error(
-        "the event has no Records, so no event source mapping of a queue has sent it; replays have a function of their own"
+        "the event has no Records: this function takes events of SQS only. Send replays to the replay function"
     )]
     NoRecords,
 }

@@ -243,11 +243,15 @@ fn lanes(workers: usize) -> Result<usize, ReplayError> {
 /// Returns the parts of a replay, or the reason why nothing can be replayed.
 fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, &'static str> {
     let ArchiveAt::S3 { bucket, prefix } = settings.archive.clone() else {
-        return Err("ARCHIVE is a queue; letters are replayed from S3 only");
+        return Err("ARCHIVE is a queue, but only letters in S3 can be replayed");
     };
-    let requeue = settings.requeue.clone().ok_or("REQUEUE_ARN is not set, and replayed letters go there")?;
-    let control =
-        settings.control.clone().ok_or("CONTROL is off, and replays keep there what they have sent")?;
+    let requeue = settings
+        .requeue
+        .clone()
+        .ok_or("REQUEUE_ARN is not set: set it to the queue to which replays send letters")?;
+    let control = settings.control.clone().ok_or(
+        "CONTROL is off or not set: set it to s3://bucket/prefix, where replays record what they have sent",
+    )?;
     Ok(Parts {
         clients,
         bucket,

@@ -176,12 +176,17 @@ impl Settings {
         let mut faults = Vec::new();
         let requeue = self.requeue.as_ref();
         if requeue.is_some_and(|requeue| self.archive == ArchiveAt::Queue(requeue.clone())) {
-            faults.extend(fault("ARCHIVE", "must not be the requeue, which the function drains"));
+            faults.extend(fault(
+                "ARCHIVE",
+                "must not be the queue of REQUEUE_ARN, from which the function takes all letters",
+            ));
         }
         for rule in self.policy.all_rules() {
             let Rule { name, .. } = rule;
             if matches!(&rule.target, TargetSpec::Arn(arn) if Some(arn) == requeue) {
-                let problem = format!("must not be the target of rule {name:?}: the function drains it");
+                let problem = format!(
+                    "must not be the target of rule {name:?}, because the function takes all letters from it"
+                );
                 faults.extend(fault("REQUEUE_ARN", problem));
             }
             if rule.fifo == Fifo::StepAside && !requeue.is_some_and(Arn::is_fifo) {
@@ -229,7 +234,7 @@ fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, Faults> {
 fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults> {
     const NAME: &str = "ARCHIVE";
     let Some(text) = given(NAME) else {
-        return Err(fault(NAME, "is missing: s3://bucket/prefix or the ARN of a queue"));
+        return Err(fault(NAME, "is missing: set it to s3://bucket/prefix or the ARN of a queue"));
     };
     if let Some(place) = text.strip_prefix("s3://") {
         return in_bucket(NAME, place).map(|(bucket, prefix)| ArchiveAt::S3 { bucket, prefix });
@@ -247,7 +252,7 @@ fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), Faults
     if (3..=63).contains(&bucket.len()) && bucket.chars().all(allowed) {
         return Ok((bucket.to_owned(), prefix.trim_matches('/').to_owned()));
     }
-    Err(fault(name, format!("{bucket:?} is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen")))
+    Err(fault(name, format!("{bucket:?} is not a bucket name, which is 3 to 63 of a-z, 0-9, dot and hyphen")))
 }
 
 /// Reads the location for orders. It is beside the archive, so that permission to write one does not include
@@ -284,7 +289,7 @@ fn control(
         *in_bucket == bucket && (within(&prefix, beside) || within(beside, &prefix))
     }) {
         let problem = format!(
-            "{text:?} and ARCHIVE must not lie within each other: whoever may write the one could write the other"
+            "must be neither inside ARCHIVE nor around it, to keep their permissions apart; it is {text:?}"
         );
         return Err(fault(NAME, problem));
     }
@@ -330,7 +335,9 @@ fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<St
         if given(policy).is_some() {
             return Err(fault(
                 NAME,
-                format!("must not be set together with {policy}: that function's counts"),
+                format!(
+                    "must not be set together with {policy}: the replay uses the policy of that function"
+                ),
             ));
         }
     }
@@ -349,7 +356,8 @@ fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, 
     // <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDatum.html>
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/#: ".contains(c);
     if namespace.len() > 255 || !namespace.chars().all(allowed) || namespace.starts_with("AWS/") {
-        let limit = "must be at most 255 letters, digits and . _ - / # : and not begin with AWS/";
+        let limit =
+            "must be at most 255 letters, digits, spaces and . _ - / # : without AWS/ at the beginning";
         return Err(fault(NAME, format!("{limit}, not {namespace:?}")));
     }
     Ok(namespace)

@@ -54,7 +54,7 @@ pub enum BadUrl {
     #[error("the endpoint is not an http or https URL")]
     NotHttp,
     /// SNS shows a URL with credentials only as `https://user:****@host`.
-    #[error("SNS masks the password of the endpoint (****), so nobody but SNS can post to it")]
+    #[error("SNS masks the password of the endpoint (****), so only SNS can post to it")]
     MaskedPassword,
 }
 

@@ -152,7 +152,7 @@ impl Failure {
                 "the queue's URL does not fit the endpoint that was called: see the queue's region, and the \
                  variables AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_SQS",
             ),
-            "NoRootCertificates" => Some("the system has no root certificates"),
+            "NoRootCertificates" => Some("the system has no root certificates: install them"),
             _ if self.class == FailureClass::ActionRequired && is_kms(code) => {
                 Some("the target's key cannot be used: see the key's policy and state")
             }
@@ -162,9 +162,9 @@ impl Failure {
                 "the server does not let this function in: allow the address that it calls from, or give it \
                  the permission that it lacks; retryPermanent in the rule keeps a letter on its schedule meanwhile",
             ),
-            _ if self.class == FailureClass::ActionRequired && code.starts_with("Http3") => {
-                Some("the endpoint redirects, and SNS follows no redirects")
-            }
+            _ if self.class == FailureClass::ActionRequired && code.starts_with("Http3") => Some(
+                "the endpoint redirects, which SNS does not follow: subscribe the URL that it redirects to",
+            ),
             _ => None,
         }
     }

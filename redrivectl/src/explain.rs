@@ -343,7 +343,7 @@ fn route(route: &Route) -> String {
             let or = if *again { ", or its topic again if only SNS can deliver to it" } else { "" };
             format!("the endpoint of {subscription}, where a published copy failed{or}")
         }
-        Route::Nowhere(_, why) => format!("nowhere: it {why}"),
+        Route::Nowhere(_, why) => format!("nowhere: {why}"),
     }
 }
 

@@ -34,16 +34,16 @@ pub enum BadRecord {
         column: usize,
     },
     /// The line is JSON, but not a record.
-    #[error("is no record of an archive: it has no version")]
+    #[error("is not a record of an archive: it has no version")]
     NoVersion,
     /// Another version of this software wrote the record.
-    #[error("is of version {found}; this version reads {RECORD_VERSION}")]
+    #[error("has version {found}, but this software reads only version {RECORD_VERSION}")]
     Version {
         /// The record's version.
         found: String,
     },
     /// The record does not have the form of its version.
-    #[error("is not of the form of its version: {problem}")]
+    #[error("is not a valid record: {problem}")]
     Form {
         /// The fault.
         problem: String,
@@ -73,7 +73,7 @@ impl Record {
                 Err(BadRecord::Version { found: record.version.to_string() })
             }
             Ok(record) if record.archived_at.parse::<Timestamp>().is_err() => {
-                Err(BadRecord::Form { problem: "archivedAt is no time".to_owned() })
+                Err(BadRecord::Form { problem: "archivedAt is not a time".to_owned() })
             }
             Ok(record) => Ok(record.with_dead_letter_queue()),
             Err(error) => Err(bad(line, &error)),
@@ -163,7 +163,7 @@ pub struct Identity([u8; 16]);
 
 /// The error for a text that is no [`Identity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is no identity of a letter")]
+#[error("is not the identity of a letter")]
 pub struct BadIdentity;
 
 impl TryFrom<String> for Identity {
@@ -235,7 +235,7 @@ fn bad(line: &str, error: &serde_json::Error) -> BadRecord {
             BadRecord::Form { problem: problem(error) }
         }
         Some(Some(version)) => BadRecord::Version { found: version.to_string() },
-        Some(None) => BadRecord::Version { found: "an unknown form".to_owned() },
+        Some(None) => BadRecord::Version { found: "unknown".to_owned() },
     }
 }
 

@@ -24,7 +24,12 @@ pub fn region(variable: impl Fn(&str) -> Option<String>) -> Option<Region> {
 }
 
 pub(super) fn required_region(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Region>, Faults> {
-    let missing = || fault("AWS_REGION", "is missing: the region of AWS, which Lambda sets itself");
+    let missing = || {
+        fault(
+            "AWS_REGION",
+            "is missing: set it to an AWS region such as eu-central-1 (on AWS, Lambda sets it)",
+        )
+    };
     region(variable).map(Some).ok_or_else(missing)
 }
 
@@ -51,7 +56,8 @@ pub(super) fn flag(variable: impl Fn(&str) -> Option<String>, name: &'static str
 pub(super) fn app_name(variable: impl Fn(&str) -> Option<String>) -> Result<Option<AppName>, Faults> {
     const NAME: &str = "AWS_SDK_UA_APP_ID";
     let Some(value) = variable(NAME) else { return Ok(None) };
-    let problem = |_| fault(NAME, format!("must be of letters, digits and !#$%&'*+-.^_`|~, not {value:?}"));
+    let problem =
+        |_| fault(NAME, format!("must consist of letters, digits and !#$%&'*+-.^_`|~, not {value:?}"));
     AppName::new(value.clone()).map(Some).map_err(problem)
 }
 

@@ -45,8 +45,8 @@ pub struct List<'a> {
 /// The permissions that the function needs to read the orders. If a role may not list the bucket, S3 answers
 /// 403 for a missing object.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
-const GRANTS: &str = "the function's role needs s3:GetObject on the object, and s3:ListBucket on its bucket, without which \
-                      a missing object looks like a forbidden one";
+const GRANTS: &str = "the function's role needs s3:GetObject on the object, and s3:ListBucket on its bucket: without \
+                      s3:ListBucket, S3 denies access to an object that does not exist";
 
 impl Control {
     /// Reads the document of orders, unless it still has the tag `unless`.
@@ -68,7 +68,7 @@ impl Control {
         let length = answer.content_length.and_then(|length| usize::try_from(length).ok());
         if length.is_some_and(|length| length > MAX_ORDERS_BYTES) {
             let failure = Failure::ours(FailureClass::ActionRequired, "OrdersTooLong");
-            let message = format!("must be at most {MAX_ORDERS_BYTES} bytes long");
+            let message = format!("the orders must be at most {MAX_ORDERS_BYTES} bytes long");
             return Err(Failure { message: Some(message), ..failure });
         }
         let tag = answer.e_tag;

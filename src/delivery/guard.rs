@@ -38,7 +38,7 @@ impl Reach {
     /// Returns the failed check in words, for a server that is not allowed.
     pub(super) fn detail(self) -> &'static str {
         match self {
-            Self::Nowhere => "HTTP_TARGETS is off: letters go to no web server",
+            Self::Nowhere => "HTTP_TARGETS is off: set it to on to deliver to web servers",
             Self::Public | Self::Private => NotAllowed::DETAIL,
         }
     }

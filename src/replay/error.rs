@@ -13,21 +13,21 @@ pub enum ReplayError {
     #[error("there is no replay {0}")]
     Unknown(String),
     /// Another worker is at work on letters of the selection, and does not finish.
-    #[error("{0} is at work on letters of this selection; wait until it is through, or stop it")]
+    #[error("{0} is working on letters of this selection: wait until it has finished, or stop it")]
     Busy(String),
     /// Somebody else continues this replay.
-    #[error("replay {0} was taken up by somebody else, who goes on with it")]
+    #[error("replay {0} was resumed or freed elsewhere, and does not continue here")]
     TakenUp(String),
     /// It was told to stop before it knew which letters are selected.
     #[error(
-        "there was no time to look through the archive, and nothing was sent: narrow the selection, or give it more time"
+        "the replay ended before it had searched the archive, and sent nothing: narrow the selection, or give it more time"
     )]
     NotPlanned,
     /// A newer version wrote an object that it needs.
     #[error("{0} was written by a newer version of this software, and was left as it is: use that version")]
     Newer(String),
     /// An object that it needs cannot be read.
-    #[error("{0} is not what a replay keeps there, and was left as it is")]
+    #[error("{0} is not a valid document of a replay, and was left as it is")]
     Broken(String),
     /// A call failed.
     #[error("{what} failed: {} ({}){}", .failure.code, .failure.class.name(), .failure.message.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]

@@ -63,19 +63,21 @@ impl NotReplayable {
     #[must_use]
     pub fn why(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Self::Unmarkable => "carries ten attributes already, so the mark does not fit",
+            Self::Unmarkable => "has ten attributes already, so the mark does not fit",
             Self::TooLarge => "is too large with the mark",
-            Self::OtherKind => "lay in a FIFO queue and the requeue is none, or the other way round",
+            Self::OtherKind => {
+                "comes from a FIFO queue, but the requeue is a standard queue, or the other way round"
+            }
             Self::NotMoved => {
-                "lay in the requeue without having been moved there: is that a dead-letter queue?"
+                "comes from the requeue, but the function did not move it there: REQUEUE_ARN may be a dead-letter queue"
             }
             Self::InDoubt(replay) => {
                 return Cow::Owned(format!(
-                    "may have been sent by replay {replay}, which was cut off: go on with it, or free its letters"
+                    "may have been sent by replay {replay}, which was cut off: resume that replay, or free its letters"
                 ));
             }
             Self::NotArchived => "is not in this archive",
-            Self::NoTarget => "has no target: give its rule one, or name another for the replay",
+            Self::NoTarget => "has no target: set the target of its rule, or that of the replay (to)",
         })
     }
 }

@@ -116,7 +116,7 @@ impl Replay {
         }
         let (tag, url) = (TAG, self.requeue.arn.queue_url());
         Err(ReplayError::Request(vec![format!(
-            "{} has no tag {}={}, so it may be no requeue of the function; if it is: \
+            "{} has no tag {}={}, so it may not be the function's requeue. If it is, tag it: \
              aws sqs tag-queue --queue-url {url} --tags {}={}",
             self.requeue.arn, tag.0, tag.1, tag.0, tag.1
         )]))

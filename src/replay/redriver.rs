@@ -98,7 +98,7 @@ impl Redriver {
         let settings = deployed.settings.map_err(|bad| wrong(format!("{function} cannot work: {bad}")))?;
         if settings.requeue.as_ref() != Some(requeue) {
             let other = settings.requeue.as_ref().map_or("none", Arn::as_str);
-            let why = format!("{function} does not work on {requeue}: its REQUEUE_ARN is {other}");
+            let why = format!("{function} does not take letters from {requeue}: its REQUEUE_ARN is {other}");
             return Err(wrong(why));
         }
         Ok(Redriving {

@@ -63,9 +63,10 @@ impl Select {
             [("reasons", &self.reasons, &reasons[..]), ("origins", &self.origins, &Origin::NAMES[..])]
         {
             let unknown = given.iter().filter(|name| !known.contains(&name.as_str()));
-            faults.extend(
-                unknown.map(|name| format!("select.{field}: {name:?} is none of {}", known.join(", "))),
-            );
+            faults
+                .extend(unknown.map(|name| {
+                    format!("select.{field}: must be one of {}, not {name:?}", known.join(", "))
+                }));
         }
         if self.from.zip(self.to).is_some_and(|(from, to)| from >= to) {
             faults.push("select.to: must be later than from".to_owned());
@@ -249,21 +250,24 @@ impl Request {
         let rising = self.ramp.windows(2).all(|two| two[0] < two[1]);
         let ramp =
             rising && self.ramp.first().is_some_and(|first| *first > 0) && self.ramp.last() == Some(&100);
-        let ramp = (!ramp).then(|| "ramp: must be rising per cents, the last of them 100".to_owned());
+        let ramp =
+            (!ramp).then(|| "ramp: must be a list of rising percentages that ends with 100".to_owned());
         let to = match (&self.to, self.subscriptions.is_empty()) {
             (Some(ReplayTarget::Subscription(_)), _) => Some(
-                "to: must be topic, or the ARN of a topic, queue or function; a subscription takes letters of the one that \
-                 it has replaced, by subscriptions",
+                "to: must be topic, or the ARN of a topic, queue or function; to name a subscription that has replaced \
+                 another, use subscriptions",
             ),
-            (Some(_), false) => Some("to, subscriptions: only one of them says where letters go"),
+            (Some(_), false) => {
+                Some("to, subscriptions: must not be given together, because each sets the target")
+            }
             (_, true) | (None, false) => None,
         };
         let selection = self.select.selection(None).err().unwrap_or_default();
         let pace = self.check_pace().err().unwrap_or_default();
         let to = to.map(str::to_owned);
         let bytes = serde_json::to_string(self).map_or(usize::MAX, |text| text.len());
-        let size =
-            (bytes > MAX_BYTES).then(|| format!("must be at most {MAX_BYTES} bytes long, and is {bytes}"));
+        let size = (bytes > MAX_BYTES)
+            .then(|| format!("the request must be at most {MAX_BYTES} bytes long, not {bytes}"));
         let faults: Vec<_> = selection.into_iter().chain(to).chain(size).chain(ramp).chain(pace).collect();
         if faults.is_empty() { Ok(()) } else { Err(faults) }
     }

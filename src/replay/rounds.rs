@@ -319,7 +319,7 @@ impl Replay {
                 progress.state.stop(why);
             } else if idle >= PATIENCE {
                 let why =
-                    || format!("nothing came of {PATIENCE} rounds; the log of the replay function tells why");
+                    || format!("{PATIENCE} rounds made no progress: see the log of the replay function");
                 progress.state.stop(trouble.unwrap_or_else(why));
             }
             let lately = progress.lately_by_ten_seconds(now);

@@ -128,13 +128,13 @@ impl Replay {
         let Found { document: mut state, etag, .. } = self.kept.found(id).await?;
         if !state.is_unfinished() {
             let why = if state.freed.is_some() { "its letters in doubt were freed" } else { "it is done" };
-            return Err(ReplayError::Request(vec![format!("replay {id} does not go on: {why}")]));
+            return Err(ReplayError::Request(vec![format!("replay {id} cannot be resumed: {why}")]));
         }
         self.check_is_worked_on(&state.request)?;
         resume.change(&mut state.request);
         state.request.check_pace().map_err(ReplayError::Request)?;
         if digest(job.source) != state.given {
-            let fault = "the records must be those with which the replay began";
+            let fault = "the records must be the same as when the replay began";
             return Err(ReplayError::Request(vec![fault.to_owned()]));
         }
         let units = self.units(id).await?;
@@ -191,10 +191,12 @@ impl Replay {
         }
         let of_input = matches!(job.source, Source::Input(_));
         if of_input && (request.select != Select::default() || request.cut_off.is_some()) {
-            return wrong("select, cutOff: choose letters of the archive, but records are given");
+            return wrong("select, cutOff: must not be given together with records");
         }
         if !of_input && request.selects_all() && !request.all {
-            return wrong("select: is empty, which is the whole archive; if that is meant, say all");
+            return wrong(
+                "select: is empty, which selects the whole archive: to confirm that, set all to true",
+            );
         }
         let cut_off = request.cut_off.unwrap_or_else(|| now.saturating_sub(ARCHIVE_LAG).unwrap_or(now));
         let id = format!("{}-{}", compact(now), &token()[..6]);
@@ -250,7 +252,10 @@ impl Replay {
         match self.requeue.waiting(&arn).await {
             Ok(_) => state.queues.push(arn),
             Err(failure) => {
-                let why = format!("cannot be read, so no step is judged by it: {}", failure.code);
+                let why = format!(
+                    "cannot be read, so letters that wait there do not stop the replay: {}",
+                    failure.code
+                );
                 let at = At { key: arn.as_str().to_owned(), line: None };
                 control.left_out(&at, &why);
             }

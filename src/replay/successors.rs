@@ -55,9 +55,11 @@ impl TryFrom<BTreeMap<String, String>> for Successors {
             if old == new {
                 faults.push(format!("subscriptions: {old} cannot replace itself"));
             } else if topic_of(&old) != topic_of(&new) {
-                faults.push(format!("subscriptions: {old} and {new} are of different topics"));
+                faults.push(format!("subscriptions: {old} and {new} belong to different topics"));
             } else if pairs.contains_key(new.as_str()) {
-                faults.push(format!("subscriptions: {new} is replaced itself; name the one that exists"));
+                faults.push(format!(
+                    "subscriptions: {new} is replaced too: name the subscription that exists now"
+                ));
             }
             successors.insert(old, new);
         }
@@ -104,10 +106,13 @@ mod tests {
             (&[("old", new.as_str())][..], "\"old\" is not the ARN of a subscription".to_owned()),
             (&[(&old, TOPIC)], format!("{TOPIC:?} is not the ARN of a subscription")),
             (&[(&old, &old)], format!("{old} cannot replace itself")),
-            (&[(&old, &invoices)], format!("{old} and {invoices} are of different topics")),
-            (&[(&old, &prefix)], format!("{old} and {prefix} are of different topics")),
-            (&[(&old, &elsewhere)], format!("{old} and {elsewhere} are of different topics")),
-            (&[(&old, &new), (&new, &newer)], format!("{new} is replaced itself; name the one that exists")),
+            (&[(&old, &invoices)], format!("{old} and {invoices} belong to different topics")),
+            (&[(&old, &prefix)], format!("{old} and {prefix} belong to different topics")),
+            (&[(&old, &elsewhere)], format!("{old} and {elsewhere} belong to different topics")),
+            (
+                &[(&old, &new), (&new, &newer)],
+                format!("{new} is replaced too: name the subscription that exists now"),
+            ),
         ] {
             assert_eq!(read(pairs), Err(format!("subscriptions: {fault}")), "{pairs:?}");
         }

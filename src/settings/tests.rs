@@ -45,7 +45,7 @@ fn orders_are_beside_the_archive_unless_another_place_is_named() {
         ("s3://letters", "s3://letters/orders"),
     ] {
         let fault = control(archive, given).unwrap_err();
-        assert!(fault.contains("and ARCHIVE must not lie within each other"), "{fault}");
+        assert!(fault.contains("must be neither inside ARCHIVE nor around it"), "{fault}");
     }
     let fault = control(queue, "letters").unwrap_err();
     assert_eq!(fault, "bad settings: CONTROL: must be s3://bucket/prefix or off, not \"letters\"");
@@ -57,7 +57,10 @@ fn orders_are_beside_the_archive_unless_another_place_is_named() {
 fn an_archive_may_not_be_the_requeue() {
     let arn = "arn:aws:sqs:eu-central-1:123456789012:requeue";
     let faults = read(&[("ARCHIVE", arn), ("REQUEUE_ARN", arn)]).unwrap_err();
-    assert_eq!(faults, "bad settings: ARCHIVE: must not be the requeue, which the function drains");
+    assert_eq!(
+        faults,
+        "bad settings: ARCHIVE: must not be the queue of REQUEUE_ARN, from which the function takes all letters"
+    );
 }
 
 #[test]
@@ -68,8 +71,8 @@ fn a_requeue_may_not_be_a_target_and_must_fit_the_rules() {
         read(&given).err()
     };
     let to_it = format!(r#"{{"default": {{"target": "{}"}}}}"#, requeue("r"));
-    let expected =
-        "bad settings: REQUEUE_ARN: must not be the target of rule \"default\": the function drains it";
+    let expected = "bad settings: REQUEUE_ARN: must not be the target of rule \"default\", because the function \
+                    takes all letters from it";
     assert_eq!(faults(&to_it, &requeue("r")).as_deref(), Some(expected));
     assert_eq!(faults(&to_it, &requeue("other")), None);
 
@@ -115,7 +118,7 @@ fn the_function_of_replays_has_a_name_or_an_arn_and_the_only_policy() {
         let fault = format!("must be the name or the ARN of a function, not {text:?}");
         assert_eq!(read(text, &[]), Err(format!("bad settings: REDRIVE_FUNCTION: {fault}")));
     }
-    let fault = "must not be set together with REDRIVE_POLICY: that function's counts";
+    let fault = "must not be set together with REDRIVE_POLICY: the replay uses the policy of that function";
     let both = read(arn, &[("REDRIVE_POLICY", "{}")]);
     assert_eq!(both, Err(format!("bad settings: REDRIVE_FUNCTION: {fault}")));
 }
@@ -141,10 +144,10 @@ fn all_faults_are_reported_together_with_their_variables() {
         "bad settings: \
          REDRIVE_POLICY: default.jitter: must be a number from 0 to 1, not 2; \
          REDRIVE_POLICY: rulse: unknown key; known here: default, origins, rules; \
-         ARCHIVE: \"B\" is no bucket name: 3 to 63 of a-z, 0-9, dot and hyphen; \
+         ARCHIVE: \"B\" is not a bucket name, which is 3 to 63 of a-z, 0-9, dot and hyphen; \
          REQUEUE_ARN: must be the ARN of a queue, not \"requeue\"; \
          REDRIVE_MODE: must be active or observe, not \"dry\"; \
-         METRICS_NAMESPACE: must be at most 255 letters, digits and . _ - / # : and not begin with AWS/, \
+         METRICS_NAMESPACE: must be at most 255 letters, digits, spaces and . _ - / # : without AWS/ at the beginning, \
          not \"AWS/SQS\"; \
          NOTICE_TOPIC_ARN: must be the ARN of a standard topic, \
          not \"arn:aws:sns:eu-central-1:123456789012:notices.fifo\"; \
@@ -162,7 +165,7 @@ fn a_missing_archive_and_two_policies_are_faults() {
     assert_eq!(
         faults,
         "bad settings: REDRIVE_POLICY_FILE: must not be set together with REDRIVE_POLICY; \
-         ARCHIVE: is missing: s3://bucket/prefix or the ARN of a queue"
+         ARCHIVE: is missing: set it to s3://bucket/prefix or the ARN of a queue"
     );
 }
 

@@ -31,14 +31,12 @@ impl SignatureFault {
         match self {
             Self::Unsigned => "the letter is not signed",
             Self::Malformed => "a signed field of the letter is missing or malformed",
-            Self::Ambiguous => "a field stands in the letter twice",
+            Self::Ambiguous => "the letter has a field twice",
             Self::UnknownVersion => "the version of the signature is not known",
-            Self::ForeignCertificateUrl => {
-                "the certificate's address is not one of SNS in the topic's region"
-            }
+            Self::ForeignCertificateUrl => "the certificate's URL is not one of SNS in the topic's region",
             Self::ForeignCertificate => "the certificate is not from SNS",
             Self::OutdatedCertificate => "the certificate is not valid now",
-            Self::BrokenChain => "the certificate's chain does not hold",
+            Self::BrokenChain => "the certificate's chain is not valid",
             Self::Mismatch => "the signature does not match",
         }
     }

@@ -27,9 +27,9 @@ fn bad_settings_stop_the_cold_start_with_a_line_for_each_fault() {
         [
             "REDRIVE_POLICY: default.jitter: must be a number from 0 to 1, not 2",
             "REDRIVE_POLICY: rules[0].match: is missing: a rule without a pattern would never apply",
-            "ARCHIVE: is missing: s3://bucket/prefix or the ARN of a queue",
+            "ARCHIVE: is missing: set it to s3://bucket/prefix or the ARN of a queue",
             "REDRIVE_MODE: must be active or observe, not \"dry\"",
-            "AWS_REGION: is missing: the region of AWS, which Lambda sets itself",
+            "AWS_REGION: is missing: set it to an AWS region such as eu-central-1 (on AWS, Lambda sets it)",
         ]
     );
 }

@@ -43,8 +43,8 @@ pub fn check(data: &[u8]) {
 /// Asserts that the report about a bad line never quotes it, because the line may hold a message.
 fn quotes_nothing(said: &str, line: &str) {
     /// The words that the report may use, besides numbers.
-    const WORDS: &str = "is no not of the form a field UTF-8 JSON column longer than record can be \
-        an archive: it has version this reads unknown its missing another type time usable value or \
+    const WORDS: &str = "is not valid of a field UTF-8 JSON column longer than record can be \
+        an archive: it has no version but this software reads only unknown missing another type time usable value or \
         archivedAt reason queueArn letterId origin rule message messageId body attributes messageAttributes \
         eventSource eventSourceARN awsRegion number code class dataType receiptHandle \
         ApproximateReceiveCount SentTimestamp ApproximateFirstReceiveTimestamp";

@@ -120,8 +120,8 @@ def test_replay_function_replays_what_fits_its_time(world):
     for request, why in [
         ({"select": {"reason": ["exhausted"]}}, "unknown field `reason`"),
         ({"resume": state["id"], "select": {}}, "unknown field `select`"),
-        ({"resume": state["id"]}, "does not go on: it is done"),
-        ({}, "if that is meant, say all"),
+        ({"resume": state["id"]}, "cannot be resumed: it is done"),
+        ({}, "to confirm that, set all to true"),
     ]:
         ok, said = operations.invoke(replay=request)
         assert (ok, why in json.dumps(said)) == (False, True), said
@@ -130,7 +130,7 @@ def test_replay_function_replays_what_fits_its_time(world):
     assert (ok, "unknown variant `Records`" in json.dumps(said)) == (False, True), said
     name, payload = deployment.outputs["FunctionName"], json.dumps({"replay": wish})
     answer = deployment.stack.client("lambda").invoke(FunctionName=name, Payload=payload)
-    assert "replays have a function of their own" in answer["Payload"].read().decode()
+    assert "Send replays to the replay function" in answer["Payload"].read().decode()
 
 
 def test_state_machine_replays_in_steps_by_several_functions(world):

@@ -230,10 +230,10 @@ pub enum Sent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CannotPack {
     /// The mark would be the eleventh attribute.
-    #[error("carries {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
+    #[error("the letter has {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
     Unmarkable,
     /// A function accepts JSON only.
-    #[error("holds no JSON, which the event of a function must be")]
+    #[error("the letter's body is not JSON, and functions accept only JSON")]
     NotJson,
 }
 

@@ -26,13 +26,13 @@ pub(super) fn findings(
     let marked = |letter: &Letter| letter.mark.as_ref().is_some_and(|mark| mark.requeued.dlq.is_some());
     let findings = [
         (config.archive_queue.as_ref() == Some(queue))
-            .then(|| "the archive is this very queue: nothing can be archived".to_owned()),
+            .then(|| "it is also the archive: its letters cannot be archived. Set ARCHIVE to another place".to_owned()),
         // SNS, SQS and Lambda know nothing of marks: they write to dead-letter queues.
         (in_requeue && !letters.iter().all(marked)).then(|| {
-            "REQUEUE_ARN names a queue that others send to: it must be a queue of its own".to_owned()
+            "it is the requeue, but others send to it too. Set REQUEUE_ARN to a queue of its own".to_owned()
         }),
         attributes.max_receives.map(|most| {
-            format!("it has a RedrivePolicy itself: SQS moves letters away after {most} receives")
+            format!("it has a RedrivePolicy: SQS moves its letters to another queue after {most} receives. Remove it")
         }),
         visibility(attributes, left),
         too_late(attributes),
@@ -66,8 +66,12 @@ pub(super) fn open_to_forgery(policy: &Policy, cases: &[Case<'_>]) -> BTreeSet<A
 fn kinds(config: &Config, queue: &Arn, in_requeue: bool) -> Option<String> {
     let requeue = config.requeue.as_ref().filter(|_| !in_requeue)?;
     let text = match (queue.is_fifo(), requeue.is_fifo()) {
-        (true, false) => "it is a FIFO queue and the requeue is none: its letters cannot go there",
-        (false, true) => "the requeue is a FIFO queue and this is none: its letters cannot go there",
+        (true, false) => {
+            "it is a FIFO queue but the requeue is not, so letters cannot move there. Set REQUEUE_ARN to a FIFO one"
+        }
+        (false, true) => {
+            "it is a standard queue but the requeue is not, so letters cannot move there. Set REQUEUE_ARN to a standard one"
+        }
         (true, true) | (false, false) => return None,
     };
     Some(text.to_owned())
@@ -77,11 +81,12 @@ fn kinds(config: &Config, queue: &Arn, in_requeue: bool) -> Option<String> {
 pub(super) fn advice_on_sharing(queue: &Arn) -> &'static str {
     if queue.is_fifo() {
         // Messages of FIFO topics carry no signature.
-        return "it takes the dead letters of a raw subscription and of others: a publisher of the raw one's topic can \
-                write letters of the others. Give the raw one a dead-letter queue of its own";
+        return "it is the dead-letter queue of a raw subscription and of others: publishers to the topic of the raw \
+                subscription can forge letters of the others. Give the raw subscription a dead-letter queue of its own";
     }
-    "it takes the dead letters of a raw subscription and of others: a publisher of the raw one's topic can write letters \
-     of the others. Set verifySignature for the letters of the others, or give the raw one a dead-letter queue of its own"
+    "it is the dead-letter queue of a raw subscription and of others: publishers to the topic of the raw subscription can \
+     forge letters of the others. Give the raw subscription a dead-letter queue of its own, or set verifySignature in the \
+     rule of the others"
 }
 
 /// Reports a visibility timeout that is too short: a letter that becomes visible before its invocation ends
@@ -93,7 +98,7 @@ fn visibility(attributes: &QueueAttributes, left: Duration) -> Option<String> {
     (timeout < run).then(|| {
         format!(
             "its visibility timeout of {timeout} s is shorter than the function's timeout (over {run} s): \
-             letters are handled twice"
+             letters are handled twice. Set it to six times the function's timeout"
         )
     })
 }
@@ -107,7 +112,7 @@ fn too_late(attributes: &QueueAttributes) -> Option<String> {
     (timeout > margin).then(|| {
         format!(
             "its visibility timeout of {timeout} s is longer than the last {margin} s of its retention, in which letters \
-             are archived: one that cannot be hidden then is lost. Six times the function's timeout is enough"
+             are archived: a letter that cannot be hidden then is lost. Set it to six times the function's timeout"
         )
     })
 }
@@ -124,10 +129,11 @@ fn schedule(rule: &Rule, retention: u64) -> Option<String> {
         #[expect(clippy::cast_precision_loss, reason = "14 days of seconds are exact")]
         if since_arrival > most as f64 && rule.action == Action::Redrive {
             return Some(format!(
-                "rule {}: of {} retries {} come before its retention of {retention} s is over",
+                "rule {}: only {} of its {} retries fit into the queue's retention of {retention} s. Raise the \
+                 retention, or shorten the schedule",
                 rule.name,
-                schedule.retries,
-                retry - 1
+                retry - 1,
+                schedule.retries
             ));
         }
     }

@@ -53,9 +53,9 @@ pub(super) fn archive_what_ends(cases: &mut [Case<'_>], now: Timestamp) {
         let (shows_in, why) = match case.disposition {
             Disposition::Held => {
                 let head = case.fifo_group().and_then(|group| heads.get(group));
-                (head.copied().unwrap_or(0), "was held behind another of its group")
+                (head.copied().unwrap_or(0), "the letter waited behind another letter of its message group")
             }
-            Disposition::OutOfTime => (case.hiding(now).unwrap_or(case.shows_in), "was not begun in time"),
+            Disposition::OutOfTime => (case.hiding(now).unwrap_or(case.shows_in), "no time was left for it"),
             _ => continue,
         };
         if !is_kept(case.letter.kept_since(), case.facts.retention, plus(now, shows_in)) {

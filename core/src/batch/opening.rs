@@ -128,7 +128,9 @@ impl Batch<'_> {
                     case.failure = Some(failure);
                     if active {
                         case.disposition = Disposition::OutOfTime;
-                        case.detail = Some("its subscription could not be searched for in time".to_owned());
+                        case.detail = Some(
+                            "the search for the letter's subscription failed or took too long".to_owned(),
+                        );
                     }
                 }
             }

@@ -61,7 +61,10 @@ pub(super) fn resolve(
         Route::Nowhere(reason, why) => return Resolution::Archive(*reason, (*why).to_owned()),
         Route::To(arn) => match Endpoint::of_arn(arn.clone()) {
             Some(endpoint) => Destination { endpoint, subscription: None },
-            None => return undeliverable("the target is of a kind that is not delivered to".to_owned()),
+            None => return undeliverable(
+                "the function cannot deliver to this kind of target: set another target in the letter's rule"
+                    .to_owned(),
+            ),
         },
         Route::ThroughSubscription(arn)
         | Route::ToTopicOf(arn, _)
@@ -80,7 +83,7 @@ pub(super) fn resolve(
             let checked = match &verdict.route {
                 Route::ToTopicOf(_, voucher) => match subscription.vouches(letter.topic(), dlq, voucher) {
                     Err(refusal) => return refused(refusal.detail()),
-                    Ok(()) => its_topic().ok_or_else(|| "names no topic".to_owned()),
+                    Ok(()) => its_topic().ok_or_else(|| "the letter names no topic".to_owned()),
                 },
                 route => match (check(subscription, letter, dlq, route), route) {
                     (Check::Refused(refusal), _) => return refused(refusal.detail()),

@@ -125,7 +125,7 @@ impl Subscription {
             ("sqs", Some(queue @ Endpoint::Queue(_))) => Ok(queue),
             ("lambda", Some(function @ Endpoint::Function(_))) => Ok(function),
             ("firehose", Some(stream @ Endpoint::Stream(_))) => Ok(stream),
-            _ => Err(format!("nobody but SNS can deliver by the protocol {protocol:?}")),
+            _ => Err(format!("only SNS can deliver by the protocol {protocol:?}")),
         }
     }
 

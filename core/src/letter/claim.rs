@@ -40,18 +40,19 @@ impl Claim {
     pub fn advice(self) -> &'static str {
         match self {
             Self::LambdaAsync => {
-                "looks like a letter of Lambda, which any sender can write, and the policy's origins do not list it: \
-                 add \"origins\": {\"<ARN of its queue>\": [\"lambda-async\"]} to the policy if Lambda writes to this queue"
+                "the letter looks like one of Lambda, but any sender can write such a letter, and the policy's origins do \
+                 not list it: if Lambda writes to this queue, add \"origins\": {\"<ARN of its queue>\": [\"lambda-async\"]} \
+                 to the policy"
             }
             Self::LambdaDestination => {
-                "looks like a letter of a Lambda destination, which any sender can write, and the policy's origins do \
-                 not list it: add \"origins\": {\"<ARN of its queue>\": [\"lambda-destination\"]} to the policy if \
-                 Lambda writes to this queue"
+                "the letter looks like one of a Lambda destination, but any sender can write such a letter, and the \
+                 policy's origins do not list it: if Lambda writes to this queue, add \"origins\": \
+                 {\"<ARN of its queue>\": [\"lambda-destination\"]} to the policy"
             }
             Self::EventBridge => {
-                "looks like a letter of EventBridge, which any sender can write, and the policy's origins do not list \
-                 it: add \"origins\": {\"<ARN of its queue>\": [\"eventbridge\"]} to the policy if EventBridge writes to \
-                 this queue"
+                "the letter looks like one of EventBridge, but any sender can write such a letter, and the policy's \
+                 origins do not list it: if EventBridge writes to this queue, add \"origins\": \
+                 {\"<ARN of its queue>\": [\"eventbridge\"]} to the policy"
             }
         }
     }

@@ -76,7 +76,7 @@ pub enum BadEvent {
         field: &'static str,
     },
     /// The event has messages of two queues.
-    #[error("Records[{index}] is from {found}, others of this event from {expected}")]
+    #[error("Records[{index}] is from {found}, but the first record is from {expected}")]
     TwoQueues {
         /// The position in the event, from 0.
         index: usize,

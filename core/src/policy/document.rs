@@ -71,7 +71,7 @@ fn read_origins(fields: &Fields<'_>, faults: &Faults) -> Origins {
     let mut origins = Origins::default();
     let Some(value) = fields.value("origins") else { return origins };
     let Some(map) = value.as_object() else {
-        fields.note("origins", "must be an object of queue ARNs, or *, with a list of origins each");
+        fields.note("origins", "must be an object that maps queue ARNs, or *, to lists of origins");
         return origins;
     };
     for (key, list) in map {
@@ -170,7 +170,7 @@ fn read_allow_targets(given: &Fields<'_>) -> Option<Vec<String>> {
     let targets: Vec<_> =
         list.iter().filter_map(Value::as_str).filter(is_target).map(str::to_owned).collect();
     if targets.len() < list.len() {
-        given.note("allowTargets", "must hold ARNs and http or https URLs without a query only");
+        given.note("allowTargets", "must hold only ARNs and http or https URLs without a query");
     }
     Some(targets)
 }

@@ -88,7 +88,7 @@ pub struct Unmatchable;
 
 impl Unmatchable {
     /// The reason, in words.
-    pub(super) const DETAIL: &str = "its lists are too long for the pattern of a rule";
+    pub(super) const DETAIL: &str = "the letter's lists are too long to match them against a pattern";
 }
 
 impl Of {
@@ -128,7 +128,7 @@ impl Matcher {
             return Err(mistake.to_owned());
         }
         let bad = |error: QuaminaError| match error {
-            QuaminaError::PatternTooComplex(why) => format!("is too large a pattern: {why}"),
+            QuaminaError::PatternTooComplex(why) => format!("is too large for a pattern: {why}"),
             error => format!("is not a pattern: {error}"),
         };
         let mut patterns = self.patterns.take().map_or_else(|| self.of.quamina(), Ok).map_err(bad)?;
@@ -238,7 +238,7 @@ fn mistake(pattern: &Value) -> Option<&'static str> {
         Value::Array(values) => values.iter().find_map(|value| match value {
             Value::Array(_) => Some("holds a list in a list"),
             Value::Object(operator) if operator.len() != 1 => {
-                Some("holds an object that is not one operator")
+                Some("holds an object in a list that is not exactly one operator, such as {\"prefix\": \"orders\"}")
             }
             Value::Object(operator) => {
                 let empty = |values: &Value| values.as_array().is_some_and(Vec::is_empty);

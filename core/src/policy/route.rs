@@ -106,8 +106,8 @@ impl Rule {
         if letter.origin == Origin::EventBusRecord {
             return Route::Nowhere(
                 ArchiveReason::UndeliverableProtocol,
-                "is a record of events that an EventBridge custom event bus could not deliver, not the events: these \
-                 are in the archive of that bus (busArn), which can send them again",
+                "the letter is a record of events that a custom event bus could not deliver, without the events: replay \
+                 them from the archive of that bus (busArn)",
             );
         }
         let route = match (self.target_of(letter).as_ref(), &letter.origin) {
@@ -115,20 +115,22 @@ impl Rule {
             (TargetSpec::Arn(arn), _) => to(arn),
             (TargetSpec::Topic, _) => self.to_topic(letter, None),
             (TargetSpec::Origin | TargetSpec::Source, Origin::Sqs { source }) => to(source),
-            (TargetSpec::Source, _) => nowhere("was not moved here by SQS, so it has no source queue"),
+            (TargetSpec::Source, _) => {
+                nowhere("SQS did not move the letter here, so the letter has no source queue")
+            }
             (TargetSpec::Subscription, _)
             | (TargetSpec::Origin, Origin::Sns | Origin::Raw | Origin::EventBusRecord) => {
                 self.through_subscription(letter, discovered)
             }
-            (TargetSpec::Origin, Origin::LambdaAsync) => {
-                nowhere("does not name the function that failed: give its rule that function as target")
-            }
+            (TargetSpec::Origin, Origin::LambdaAsync) => nowhere(
+                "the letter does not name the function that failed: set the target of its rule to that function's ARN",
+            ),
             (TargetSpec::Origin, Origin::LambdaDestination { function }) => to(function),
             (TargetSpec::Origin, Origin::EventBridge { target, .. }) => match target.kind() {
                 ArnKind::Function | ArnKind::Queue => to(target),
                 _ => Route::Nowhere(
                     ArchiveReason::UndeliverableProtocol,
-                    "failed at a target that is neither a function nor a queue",
+                    "the letter failed at a target that is neither a function nor a queue: set the target of its rule",
                 ),
             },
         };
@@ -144,7 +146,7 @@ impl Rule {
                 (Origin::Sns, Some(_)) => Route::ThroughSubscription(successor.clone()),
                 _ => Route::Nowhere(
                     ArchiveReason::Refused,
-                    "was replayed to the successor of its subscription, and SNS did not give up on it for one",
+                    "the replay sends the letter to a new subscription, but it is no dead letter of a subscription",
                 ),
             };
         }
@@ -154,7 +156,7 @@ impl Rule {
             SubscriptionSpec::Discover => discovered,
         };
         let arn = letter.subscription().or(given);
-        arn.cloned().map_or(nowhere("names no subscription"), Route::ThroughSubscription)
+        arn.cloned().map_or(nowhere(NO_SUBSCRIPTION), Route::ThroughSubscription)
     }
 
     /// Returns the route to the letter's own topic, or to the one that is `named`.
@@ -170,13 +172,13 @@ impl Rule {
         if let Some(topic) = named {
             return to(topic);
         }
-        let Some(_) = letter.topic() else { return nowhere("names no topic") };
+        let Some(_) = letter.topic() else { return nowhere(NO_TOPIC) };
         let Some(subscription) = letter.subscription() else {
             return match letter.origin {
-                Origin::Sns => nowhere("names no subscription"),
+                Origin::Sns => nowhere(NO_SUBSCRIPTION),
                 _ => Route::Nowhere(
                     ArchiveReason::Refused,
-                    "names a topic and no subscription of it that SNS could confirm",
+                    "the letter names a topic but no subscription of it, so SNS cannot confirm that it comes from there",
                 ),
             };
         };
@@ -201,8 +203,8 @@ impl Rule {
                 if !again && letter.published() > 1 {
                     return Route::Nowhere(
                         ArchiveReason::Returned,
-                        "is a copy that publishing another subscriber's letter again made: an earlier copy is on \
-                         its way to this subscriber",
+                        "the letter is a copy that came about when the letter of another subscriber was published \
+                         again: an earlier copy is on its way to this subscriber",
                     );
                 }
                 Route::Returned { subscription: subscription.clone(), again }
@@ -212,8 +214,8 @@ impl Rule {
             }
             (_, None, SubscriptionSpec::None | SubscriptionSpec::Discover) => Route::Nowhere(
                 ArchiveReason::Returned,
-                "is a copy that our own publishing made, and does not say at which subscriber it failed: give its \
-                 rule the subscription",
+                "the letter is a copy that the function published, and does not name the subscription where it failed: \
+                 set the subscription of its rule",
             ),
         }
     }
@@ -234,6 +236,10 @@ fn is_first(letter: &Letter, subscription: &Arn) -> bool {
     id.is_some_and(|(_, original)| original == subscription.as_str())
 }
 
+const NO_SUBSCRIPTION: &str = "the letter names no subscription: set the subscription of its rule";
+
+const NO_TOPIC: &str = "the letter names no topic: set the target of its rule to a topic's ARN";
+
 fn nowhere(why: &'static str) -> Route {
     Route::Nowhere(ArchiveReason::Unrecognised, why)
 }
@@ -243,7 +249,7 @@ fn to(arn: &Arn) -> Route {
         ArnKind::Topic | ArnKind::Queue | ArnKind::Function | ArnKind::Stream => Route::To(arn.clone()),
         ArnKind::Subscription | ArnKind::Other => Route::Nowhere(
             ArchiveReason::UndeliverableProtocol,
-            "failed at a target of a kind that is not delivered to",
+            "the function cannot deliver to this kind of target: set another target in the letter's rule",
         ),
     }
 }

@@ -26,8 +26,8 @@ pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
 /// it.
 pub const MAX_PASSES: u32 = 100;
 
-const LOOP: &str = "carries a mark that was sent a hundred times on other messages: does a consumer copy attributes onto \
-                    messages of its own?";
+const LOOP: &str = "a hundred other messages carried the letter's mark: a consumer seems to copy the attribute sns-redrive \
+                    onto its own messages. Make it leave the attribute out";
 
 /// The time for which a letter is hidden while the orders are not known, in seconds.
 const UNREAD_WAIT: u64 = 60;

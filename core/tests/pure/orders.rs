@@ -63,7 +63,7 @@ fn every_fault_is_named_with_its_path() {
     for expected in [
         "orders[0].do: must be one of hold, retry, archive, not \"stop\"",
         "orders[0].match: must be an object with at least one field",
-        "orders[0].at: must be a moment such as",
+        "orders[0].at: must be a time such as",
         "orders[0].by: must be a text",
         "orders[0].note: unknown key",
         "orders[1].id: \"a\" is the id of another order",
@@ -123,7 +123,7 @@ fn a_pattern_that_takes_long_to_compile_is_a_fault_that_names_its_order() {
     for (fits, too_large) in [(texts(900), texts(10_000)), (fields(4), fields(5))] {
         assert!(parse(&[order("a", "hold", &fits)]).is_ok());
         let fault = parse(&[order("a", "hold", &fits), order("b", "hold", &too_large)]).unwrap_err();
-        assert!(fault.starts_with("orders[1].match: is too large a pattern: "), "{fault}");
+        assert!(fault.starts_with("orders[1].match: is too large for a pattern: "), "{fault}");
     }
 }
 

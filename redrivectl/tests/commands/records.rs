@@ -121,12 +121,12 @@ fn a_line_that_is_no_record_says_what_it_is() {
         }),
         form("missing field `queueArn`")
     );
-    assert_eq!(with(|line| line["archivedAt"] = json!("S3CR3T")), form("archivedAt is no time"));
+    assert_eq!(with(|line| line["archivedAt"] = json!("S3CR3T")), form("archivedAt is not a time"));
     let cut = &whole.to_string()[..100];
     assert_eq!(Record::from_line(cut), Err(BadRecord::NotJson { column: 100 }));
     assert_eq!(
         BadRecord::Version { found: "2".to_owned() }.to_string(),
-        format!("is of version 2; this version reads {RECORD_VERSION}")
+        format!("has version 2, but this software reads only version {RECORD_VERSION}")
     );
 }
 
@@ -135,7 +135,7 @@ fn what_is_said_of_a_bad_line_does_not_quote_it() {
     let mut line = line_of(&record(&letter(&Post::envelope("a"))));
     line["message"]["attributes"] = json!("S3CR3T");
     let said = read(&line).unwrap_err().to_string();
-    assert!(said.starts_with("is not of the form of its version: a field has another type"), "{said}");
+    assert!(said.starts_with("is not a valid record: a field has another type"), "{said}");
     assert!(!said.contains("S3CR3T"), "{said}");
 }
 

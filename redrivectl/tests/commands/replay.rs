@@ -204,8 +204,8 @@ async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_go
         assert_eq!(
             ran.err,
             format!(
-                "redrivectl: {KEY}:2: is of version 2; this version reads 1\n\
-                 redrivectl: {KEY}:3: lay in a FIFO queue and the requeue is none, or the other way round\n"
+                "redrivectl: {KEY}:2: has version 2, but this software reads only version 1\n\
+                 redrivectl: {KEY}:3: comes from a FIFO queue, but the requeue is a standard queue, or the other way round\n"
             )
         );
         assert!(ran.out.contains("  unreadable  1 line\n"), "{}", ran.out);
@@ -292,8 +292,8 @@ async fn bad_usage_is_told_before_anything_is_called() {
     let cloud = graveyard(&ten());
     let records = File::of("replay-records.jsonl", &line(&Post::envelope("a")));
     for (args, said) in [
-        (&["--ramp", "5,1,100"][..], "ramp: must be rising"),
-        (&["--ramp", "5,50"], "ramp: must be rising"),
+        (&["--ramp", "5,1,100"][..], "ramp: must be a list of rising"),
+        (&["--ramp", "5,50"], "ramp: must be a list of rising"),
         (&["--rate", "0"], "0 is not in 1..=1000000"),
         (&["--threshold", "101"], "101 is not in 0..=100"),
         (&["--settle", "2h"], "must be 0 seconds to one hour"),

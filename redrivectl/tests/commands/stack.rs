@@ -191,7 +191,7 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
     assert_eq!(replay(observes, &["--requeue", REQUEUE]).await.0.code, 0);
     let (ran, _) = replay(settings("active", "", "arn:aws:sqs:eu-central-1:123456789012:another"), &[]).await;
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("does not work on"), "{}", ran.err);
+    assert!(ran.err.contains("does not take letters from"), "{}", ran.err);
     // Its policy counts, unless another is given.
     let (ran, sent) = replay(settings("active", &nowhere, REQUEUE), &[]).await;
     assert_eq!((ran.code, ran.out.contains("1 letter: noTarget"), sent), (3, true, 0), "{ran:?}");

@@ -95,7 +95,7 @@ async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent()
         ),
         (
             |cloud| cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "email", "ada@example.com", DLQ),
-            "nobody but SNS can deliver by the protocol \"email\"".to_owned(),
+            "only SNS can deliver by the protocol \"email\"".to_owned(),
         ),
     ] {
         for dry_run in [&[][..], &["--dry-run"]] {
@@ -128,7 +128,7 @@ async fn pairs_that_make_no_sense_are_bad_usage() {
         (pair("orders", SUCCESSOR), "subscriptions: \"orders\" is not the ARN of a subscription"),
         (pair(SUBSCRIPTION, WORKER), "orders-worker\" is not the ARN of a subscription"),
         (pair(SUBSCRIPTION, SUBSCRIPTION), "cannot replace itself"),
-        (pair(SUBSCRIPTION, other), "invoices:0a1b are of different topics"),
+        (pair(SUBSCRIPTION, other), "invoices:0a1b belong to different topics"),
     ] {
         let said = refused(&cloud, &pair, &[]).await;
         assert!(said.contains(why), "{pair}: {said}");

@@ -60,7 +60,7 @@ async fn that_a_letter_of_sqs_names_gets_it_only_if_it_delivers_to_that_queue() 
         (
             moved(OTHER_TOPIC, "nobody"),
             "a archived refused",
-            "names a topic and no subscription of it that SNS could confirm",
+            "the letter names a topic but no subscription of it, so SNS cannot confirm that it comes from there",
         ),
     ] {
         let world = World::with_policy(&republishing());

@@ -15,8 +15,13 @@ async fn is_refused_wherever_it_leads_where_letters_go_to_no_web_server() {
         for more in [("HTTP_TARGETS", "off"), ("ALLOW_LOOPBACK_HTTP", "true")] {
             let world = World::new(&[("HTTP_TARGETS", "off"), more]);
             world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", url, DLQ);
-            refused(&world, &Post::envelope("a"), "HTTP_TARGETS is off: letters go to no web server", &ASKED)
-                .await;
+            refused(
+                &world,
+                &Post::envelope("a"),
+                "HTTP_TARGETS is off: set it to on to deliver to web servers",
+                &ASKED,
+            )
+            .await;
         }
     }
 }

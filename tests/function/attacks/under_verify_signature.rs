@@ -148,7 +148,7 @@ async fn a_letter_that_can_be_read_in_two_ways_is_refused() {
     let twice = SIGNED[0].replacen('{', r#"{ "Message" : "refund everything","#, 1);
     let case = SIGNED[0].replacen('{', r#"{ "message" : "refund everything","#, 1);
     for body in [twice, case] {
-        let detail = "a field stands in the letter twice";
+        let detail = "the letter has a field twice";
         refused(&world(&strict_with_subscription()), &Post::raw("a", &body), detail, &UNASKED).await;
     }
 }
@@ -170,7 +170,7 @@ async fn a_certificate_from_elsewhere_is_not_even_fetched() {
             Ok(CERTIFICATE.to_owned())
         });
         let post = Post::raw("a", &with(SIGNED[0], "SigningCertURL", url));
-        let detail = "the certificate's address is not one of SNS in the topic's region";
+        let detail = "the certificate's URL is not one of SNS in the topic's region";
         refused(&world, &post, detail, &UNASKED).await;
         assert_eq!(fetched.load(Ordering::Relaxed), 0, "{url}");
     }

@@ -36,7 +36,7 @@ async fn a_record_that_lambda_would_not_send_fails_the_invocation_before_anythin
 #[tokio::test]
 async fn an_event_of_two_queues_fails_the_invocation_before_anything_is_done() {
     let error = refused(|record| record["eventSourceARN"] = json!(REQUEUE)).await;
-    assert_eq!(error, format!("Records[1] is from {REQUEUE}, others of this event from {DLQ}"));
+    assert_eq!(error, format!("Records[1] is from {REQUEUE}, but the first record is from {DLQ}"));
 }
 
 #[tokio::test]

@@ -37,8 +37,9 @@ fn faults(variables: &[(&str, &str)]) -> Option<String> {
 
 #[test]
 fn there_must_be_a_region_and_a_blank_one_is_none() {
-    let missing =
-        Some("bad settings: AWS_REGION: is missing: the region of AWS, which Lambda sets itself".into());
+    let missing = "bad settings: AWS_REGION: is missing: set it to an AWS region such as eu-central-1 (on AWS, Lambda \
+                   sets it)";
+    let missing = Some(missing.to_owned());
     assert_eq!(faults(&[]), missing);
     assert_eq!(faults(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", " ")]), missing);
     assert_eq!(faults(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-central-1")]), None);
@@ -137,10 +138,10 @@ fn values_that_mean_nothing_are_reported_together() {
     let expected = "bad settings: \
         AWS_USE_FIPS_ENDPOINT: must be true or false, not \"yes\"; \
         AWS_USE_DUALSTACK_ENDPOINT: must be true or false, not \"1\"; \
-        AWS_REGION: is missing: the region of AWS, which Lambda sets itself; \
+        AWS_REGION: is missing: set it to an AWS region such as eu-central-1 (on AWS, Lambda sets it); \
         AWS_REQUEST_CHECKSUM_CALCULATION: must be when_supported or when_required, not \"never\"; \
         AWS_RESPONSE_CHECKSUM_VALIDATION: must be when_supported or when_required, not \"no\"; \
-        AWS_SDK_UA_APP_ID: must be of letters, digits and !#$%&'*+-.^_`|~, not \"two words\"";
+        AWS_SDK_UA_APP_ID: must consist of letters, digits and !#$%&'*+-.^_`|~, not \"two words\"";
     assert_eq!(bad.as_deref(), Some(expected));
 }
 

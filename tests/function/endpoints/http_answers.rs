@@ -59,7 +59,10 @@ async fn that_redirect_are_not_followed() {
             [&line["error.code"], &line["error.class"]],
             [&json!(format!("Http{status}")), &json!("action_required")]
         );
-        assert_eq!(line["detail"], "the endpoint redirects, and SNS follows no redirects");
+        assert_eq!(
+            line["detail"],
+            "the endpoint redirects, which SNS does not follow: subscribe the URL that it redirects to"
+        );
         assert_eq!((server.seen().len(), elsewhere.connections()), (1, 0));
     }
 }

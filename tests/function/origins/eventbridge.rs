@@ -65,7 +65,10 @@ async fn with_a_target_of_another_kind_it_is_archived_with_the_reason() {
         let ran = world.run([&failed_at(target)]).await;
         assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"], "{target}");
         let record = archived(&world.cloud).remove(0);
-        assert_eq!(record["detail"], "failed at a target that is neither a function nor a queue");
+        assert_eq!(
+            record["detail"],
+            "the letter failed at a target that is neither a function nor a queue: set the target of its rule"
+        );
         assert_eq!(record["cause"], json!({ "code": "NO_PERMISSIONS", "message": "S3CR3T may not be told" }));
         assert_eq!(record["message"]["messageAttributes"]["TARGET_ARN"]["stringValue"], target);
         assert_eq!(operations(&world.cloud), ["GetQueueAttributes", "PutObject"]);

@@ -18,7 +18,8 @@ async fn does_not_name_its_function_so_without_one_in_its_rule_it_is_archived_an
             let record = archived(&world.cloud).remove(0);
             let detail = record["detail"].as_str().unwrap();
             if target == "origin" {
-                let told = "does not name the function that failed: give its rule that function as target";
+                let told = "the letter does not name the function that failed: set the target of its \
+                            rule to that function's ARN";
                 assert_eq!(detail, told);
             }
             let cause = json!({ "code": "200", "message": "mail relay refused the connection" });
@@ -89,7 +90,10 @@ async fn a_body_that_is_no_json_is_no_event() {
         let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
         let ran = world.run([&plain(body)]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"], "{body}");
-        assert_eq!(ran.letter("a")["detail"], "holds no JSON, which the event of a function must be");
+        assert_eq!(
+            ran.letter("a")["detail"],
+            "the letter's body is not JSON, and functions accept only JSON"
+        );
         assert_eq!(operations(&world.cloud), ["GetQueueAttributes", "PutObject"]);
     }
 }

@@ -58,8 +58,9 @@ async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_wen
     let operator = Operator::default();
     let other = world.run_by(&operator, request.clone()).await.unwrap();
     assert_eq!((other.counts.sent, other.counts.not_replayable["inDoubt"]), (0, 25));
-    let told =
-        format!("may have been sent by replay {id}, which was cut off: go on with it, or free its letters");
+    let told = format!(
+        "may have been sent by replay {id}, which was cut off: resume that replay, or free its letters"
+    );
     assert_eq!(operator.left_out.into_inner().unwrap()[0], format!("{}:1 {told}", indexed("a", 25)));
     let done = world.resume(&id).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 25, 25));
@@ -86,7 +87,7 @@ async fn freed_letters_in_doubt_go_with_the_next_replay_and_no_others() {
     assert_eq!((done.counts.sent, done.counts.already_replayed), (25, 2));
     assert_eq!(world.run(request).await.unwrap().counts.sent, 0);
     let over = world.resume(&id).await.unwrap_err().to_string();
-    assert!(over.ends_with("does not go on: its letters in doubt were freed"), "{over}");
+    assert!(over.ends_with("cannot be resumed: its letters in doubt were freed"), "{over}");
 }
 
 /// A machine whose clock is wrong neither takes over another's work nor waits for ever.

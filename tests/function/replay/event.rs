@@ -88,34 +88,50 @@ async fn what_cannot_be_is_refused_and_says_why() {
     let go = json!({ "all": true, "to": WORKER, "ramp": [100] });
     for (settings, request, why) in [
         (&observe[..], &go, "REDRIVE_MODE is observe: only dryRun is possible"),
-        (&queue, &go, "ARCHIVE is a queue; letters are replayed from S3 only"),
-        (&off, &go, "CONTROL is off, and replays keep there what they have sent"),
-        (&ACTIVE[1..], &go, "REQUEUE_ARN is not set, and replayed letters go there"),
+        (&queue, &go, "ARCHIVE is a queue, but only letters in S3 can be replayed"),
+        (
+            &off,
+            &go,
+            "CONTROL is off or not set: set it to s3://bucket/prefix, where replays record what they have sent",
+        ),
+        (&ACTIVE[1..], &go, "REQUEUE_ARN is not set: set it to the queue to which replays send letters"),
         (&ACTIVE, &json!({ "deliverTo": WORKER }), "unknown field `deliverTo`, expected one of"),
         (&ACTIVE, &json!({ "select": { "reason": ["expired"] } }), "unknown field `reason`, expected one of"),
         // An empty selection is the whole archive, so nobody may select it by accident.
         (&ACTIVE, &json!([]), "replay: must be an object"),
-        (&ACTIVE, &json!({}), "select: is empty, which is the whole archive; if that is meant, say all"),
+        (
+            &ACTIVE,
+            &json!({}),
+            "select: is empty, which selects the whole archive: to confirm that, set all to true",
+        ),
         (&ACTIVE, &json!({ "select": [] }), "select: must be an object"),
-        (&ACTIVE, &json!({ "select": { "reasons": ["tired"] } }), "select.reasons: \"tired\" is none of"),
+        (
+            &ACTIVE,
+            &json!({ "select": { "reasons": ["tired"] } }),
+            "select.reasons: must be one of exhausted, ",
+        ),
         (&ACTIVE, &json!({ "select": { "match": { "x": 1 } } }), "select.match: "),
         (
             &ACTIVE,
             &json!({ "rate": 0, "threshold": 101 }),
             "rate: must be from 1 to 1000000; threshold: must be from 0 to 100",
         ),
-        (&ACTIVE, &json!({ "ramp": [5, 5, 100] }), "ramp: must be rising per cents, the last of them 100"),
+        (
+            &ACTIVE,
+            &json!({ "ramp": [5, 5, 100] }),
+            "ramp: must be a list of rising percentages that ends with 100",
+        ),
         (&ACTIVE, &json!({ "cutOff": at(START + 60_000).to_string() }), "cutOff: must not lie in the future"),
         (&ACTIVE, &json!({ "to": "nowhere" }), "must be topic, or the ARN of a topic, queue or function"),
         (
             &ACTIVE,
             &json!({ "all": true, "to": SUBSCRIPTION }),
-            "to: must be topic, or the ARN of a topic, queue or function; a subscription",
+            "to: must be topic, or the ARN of a topic, queue or function; to name a subscription",
         ),
         (
             &ACTIVE,
             &json!({ "to": WORKER, "subscriptions": { SUBSCRIPTION: BILLING_SUBSCRIPTION } }),
-            "to, subscriptions: only one of them says where letters go",
+            "to, subscriptions: must not be given together, because each sets the target",
         ),
         (
             &ACTIVE,
@@ -127,7 +143,7 @@ async fn what_cannot_be_is_refused_and_says_why() {
         (
             &ACTIVE,
             &json!({ "select": { "topics": vec!["t".repeat(100); 2000] } }),
-            "must be at most 131072 bytes long, and is 20",
+            "the request must be at most 131072 bytes long, not 20",
         ),
         (&ACTIVE, &json!({ "resume": "x", "select": {} }), "unknown field `select`, expected one of"),
     ] {
@@ -249,7 +265,7 @@ async fn another_replay_under_way_is_no_error() {
     let because = answer["because"].as_str().unwrap();
     assert_eq!((&answer["status"], &answer["next"]), (&json!("busy"), &json!("end")));
     assert!(
-        because.ends_with("is at work on letters of this selection; wait until it is through, or stop it"),
+        because.ends_with("is working on letters of this selection: wait until it has finished, or stop it"),
         "{because}"
     );
 }
@@ -276,8 +292,9 @@ async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() 
     assert_eq!(answer["counts"], json!({ "notReplayable": { "inDoubt": 2 } }));
     let lines: Vec<Value> = log.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told: Vec<_> = lines.iter().filter(|line| line["message"] == "left out of a replay").collect();
-    let why =
-        format!("may have been sent by replay {id}, which was cut off: go on with it, or free its letters");
+    let why = format!(
+        "may have been sent by replay {id}, which was cut off: resume that replay, or free its letters"
+    );
     for (line, number) in told.iter().zip(1..) {
         let expected = [json!(indexed("a", 2)), json!(number), json!(why)];
         assert_eq!([&line["archive.key"], &line["archive.line"], &line["detail"]], expected.each_ref());

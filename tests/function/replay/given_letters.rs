@@ -59,7 +59,7 @@ async fn they_go_on_with_the_same_records_only() {
     assert_eq!(paused.status, Status::Running);
     let go_on =
         async |source: &Source| replay.resume(&resume(&paused.id), source, None, &Operator::default()).await;
-    let why = "bad request: the records must be those with which the replay began";
+    let why = "bad request: the records must be the same as when the replay began";
     assert_eq!(go_on(&Source::Archive).await.unwrap_err().to_string(), why);
     assert_eq!(go_on(&Source::Input(edited(["0"]))).await.unwrap_err().to_string(), why);
     let done = go_on(&source).await.unwrap();
@@ -89,7 +89,7 @@ async fn they_are_not_selected_from() {
         let request = Request::from_json(request).unwrap();
         let source = Source::Input(edited(["a"]));
         let refused = world.replay().begin(&request, &source, None, &Operator::default()).await;
-        let expected = "bad request: select, cutOff: choose letters of the archive, but records are given";
+        let expected = "bad request: select, cutOff: must not be given together with records";
         assert_eq!(refused.unwrap_err().to_string(), expected);
     }
 }

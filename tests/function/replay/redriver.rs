@@ -124,7 +124,7 @@ async fn what_lambda_does_not_tell_is_named_with_the_function_and_what_it_takes(
         (&failed, format!("bad request: {REDRIVER} is Failed (its role cannot be assumed): only dryRun")),
         (
             &|| with(&[("REQUEUE_ARN", FIFO_REQUEUE)]),
-            format!("bad request: {REDRIVER} does not work on {REQUEUE}: {requeue}"),
+            format!("bad request: {REDRIVER} does not take letters from {REQUEUE}: {requeue}"),
         ),
         (
             &|| with(&[("REDRIVE_POLICY", "{")]),

@@ -260,7 +260,7 @@ async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
         turn = machine.next(&turn).await.unwrap();
     }
     assert_eq!((turn.next, turn.replay.status), (TurnKind::End, Status::Stopped));
-    assert!(turn.replay.because.unwrap().contains("the log of the replay function tells why"));
+    assert!(turn.replay.because.unwrap().contains("see the log of the replay function"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -327,7 +327,10 @@ async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
     let done = world.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
     assert_eq!((done.counts.sent, done.queues), (100, vec![]));
     let told = operator.left_out.lock().unwrap().clone();
-    assert_eq!(told, [format!("{DLQ} cannot be read, so no step is judged by it: AccessDenied")]);
+    assert_eq!(
+        told,
+        [format!("{DLQ} cannot be read, so letters that wait there do not stop the replay: AccessDenied")]
+    );
 }
 
 /// Otherwise a replay that cannot see what came back would continue.

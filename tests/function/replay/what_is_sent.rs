@@ -92,8 +92,8 @@ async fn nothing_goes_back_to_the_dead_letter_queue_that_it_lay_in() {
 async fn a_queue_without_the_tag_of_a_requeue_is_refused() {
     let world = World { requeue: BILLING, ..World::new() };
     let said = world.replay().check_requeue().await.unwrap_err().to_string();
-    let expected = "arn:aws:sqs:eu-central-1:123456789012:orders-billing has no tag sns-redrive=requeue, so it may be \
-                    no requeue of the function; if it is: aws sqs tag-queue --queue-url";
+    let expected = "arn:aws:sqs:eu-central-1:123456789012:orders-billing has no tag sns-redrive=requeue, so it may not \
+                    be the function's requeue. If it is, tag it: aws sqs tag-queue --queue-url";
     assert!(said.contains(expected), "{said}");
     assert_eq!(World::new().replay().check_requeue().await, Ok(()));
 }
@@ -124,9 +124,11 @@ async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_a
     assert_eq!(
         told,
         [
-            format!("{key}:1 carries ten attributes already, so the mark does not fit"),
+            format!("{key}:1 has ten attributes already, so the mark does not fit"),
             format!("{key}:2 is too large with the mark"),
-            format!("{key}:3 lay in a FIFO queue and the requeue is none, or the other way round"),
+            format!(
+                "{key}:3 comes from a FIFO queue, but the requeue is a standard queue, or the other way round"
+            ),
             format!("{key}:5 is not JSON (column 2)"),
         ]
     );
@@ -165,7 +167,7 @@ async fn the_whole_archive_goes_only_where_that_is_said() {
     let world = World::with_letters(2);
     let request = Request::from_json(json!({ "dryRun": true })).unwrap();
     let refused = world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await;
-    let why = "select: is empty, which is the whole archive; if that is meant, say all";
+    let why = "select: is empty, which selects the whole archive: to confirm that, set all to true";
     assert_eq!(refused, Err(ReplayError::Request(vec![why.to_owned()])));
     let request = Request::from_json(json!({ "dryRun": true, "all": true })).unwrap();
     let counted = world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await;

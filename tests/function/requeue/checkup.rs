@@ -26,7 +26,8 @@ async fn nothing_is_found_where_all_is_well() {
 
 #[tokio::test]
 async fn a_schedule_that_the_retention_cuts_off() {
-    let expected = "rule default: of 12 retries 9 come before its retention of 14400 s is over";
+    let expected = "rule default: only 9 of its 12 retries fit into the queue's retention of 14400 s. Raise the \
+                    retention, or shorten the schedule";
     assert_eq!(with(&[("MessageRetentionPeriod", "14400")], &[]).await, [expected]);
 }
 
@@ -43,19 +44,20 @@ async fn a_visibility_timeout_shorter_than_the_functions_timeout() {
 #[tokio::test]
 async fn a_redrive_policy_of_its_own() {
     let policy = format!(r#"{{"deadLetterTargetArn":"{BILLING}","maxReceiveCount":5}}"#);
-    let expected = "it has a RedrivePolicy itself: SQS moves letters away after 5 receives";
+    let expected =
+        "it has a RedrivePolicy: SQS moves its letters to another queue after 5 receives. Remove it";
     assert_eq!(with(&[("RedrivePolicy", &policy)], &[]).await, [expected]);
 }
 
 #[tokio::test]
 async fn an_archive_that_is_the_queue_itself() {
-    let expected = "the archive is this very queue: nothing can be archived";
+    let expected = "it is also the archive: its letters cannot be archived. Set ARCHIVE to another place";
     assert_eq!(with(&[], &[("ARCHIVE", DLQ)]).await, [expected]);
 }
 
 #[tokio::test]
 async fn a_requeue_that_is_a_dead_letter_queue() {
-    let expected = "REQUEUE_ARN names a queue that others send to: it must be a queue of its own";
+    let expected = "it is the requeue, but others send to it too. Set REQUEUE_ARN to a queue of its own";
     assert_eq!(with(&[], &[("REQUEUE_ARN", DLQ)]).await, [expected]);
 }
 
@@ -66,7 +68,7 @@ async fn a_requeue_that_anybody_sends_to_besides() {
     let ran = world
         .run(&[Post::envelope("a").sqs_mark(&mark).queue(REQUEUE), Post::envelope("b").queue(REQUEUE)])
         .await;
-    let expected = "REQUEUE_ARN names a queue that others send to: it must be a queue of its own";
+    let expected = "it is the requeue, but others send to it too. Set REQUEUE_ARN to a queue of its own";
     assert_eq!(found(&ran), [expected]);
 }
 
@@ -75,13 +77,15 @@ async fn a_fifo_queue_with_a_requeue_that_is_none() {
     let world = world("0");
     let post = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
     let ran = world.run([&post.queue(FIFO_DLQ).group("g")]).await;
-    let expected = "it is a FIFO queue and the requeue is none: its letters cannot go there";
+    let expected = "it is a FIFO queue but the requeue is not, so letters cannot move there. \
+                    Set REQUEUE_ARN to a FIFO one";
     assert_eq!(found(&ran), [expected]);
 }
 
 #[tokio::test]
 async fn a_requeue_of_another_kind() {
-    let expected = "the requeue is a FIFO queue and this is none: its letters cannot go there";
+    let expected = "it is a standard queue but the requeue is not, so letters cannot move there. \
+                    Set REQUEUE_ARN to a standard one";
     assert_eq!(with(&[], &[("REQUEUE_ARN", FIFO_REQUEUE)]).await, [expected]);
 }
 

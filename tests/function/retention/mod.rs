@@ -113,7 +113,7 @@ async fn what_is_held_is_archived_with_its_head_in_order_and_in_one_request() {
     let posts = ["a1", "b1", "a2", "a3", "b2"].map(|id| in_group(id, &id[..1]).sent(NOW - 1_730_000));
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), posts.map(|post| format!("{} archived expiring", post.id)));
-    assert_eq!(ran.letter("a2")["detail"], "was held behind another of its group");
+    assert_eq!(ran.letter("a2")["detail"], "the letter waited behind another letter of its message group");
     assert_eq!(ran.kept, [""; 0]);
     assert_eq!(world.cloud.calls("PutObject").len(), 1);
     assert_eq!(ids(&archived(&world.cloud)), ["a1", "b1", "a2", "a3", "b2"]);
@@ -159,7 +159,7 @@ async fn letters_that_were_not_begun_are_archived_within_the_margin_and_not_befo
         "{:?}",
         ran.outcomes()
     );
-    assert_eq!(ran.letter("l99")["detail"], "was not begun in time");
+    assert_eq!(ran.letter("l99")["detail"], "no time was left for it");
     assert_eq!((archived(&world.cloud).len(), ran.kept.len()), (96, 0));
     assert_eq!(world.cloud.calls("PutObject").len(), 1);
 
@@ -191,6 +191,9 @@ async fn letters_whose_subscription_was_not_found_in_time_and_would_show_too_lat
         world.cloud.reply("ListSubscriptions", Fault::HangBefore);
         let ran = world.run([&Post::raw("a", "hello").sent(NOW - age * 1000)]).await;
         assert_eq!(ran.outcomes(), [outcome]);
-        assert_eq!(ran.letter("a")["detail"], "its subscription could not be searched for in time");
+        assert_eq!(
+            ran.letter("a")["detail"],
+            "the search for the letter's subscription failed or took too long"
+        );
     }
 }

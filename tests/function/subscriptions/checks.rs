@@ -69,14 +69,14 @@ async fn endpoints_that_only_sns_can_reach_are_undeliverable() {
     ] {
         let world = world_with("Protocol", protocol);
         world.cloud.resubscribe(SUBSCRIPTION, "Endpoint", endpoint);
-        let detail = format!("nobody but SNS can deliver by the protocol {protocol:?}");
+        let detail = format!("only SNS can deliver by the protocol {protocol:?}");
         archived_unsent(&world, &Post::envelope("a"), "undeliverable_protocol", &detail).await;
     }
 }
 
 #[tokio::test]
 async fn urls_that_nobody_can_post_to_are_undeliverable_and_say_why() {
-    let masked = "SNS masks the password of the endpoint (****), so nobody but SNS can post to it";
+    let masked = "SNS masks the password of the endpoint (****), so only SNS can post to it";
     let no_http = "the endpoint is not an http or https URL";
     for (endpoint, detail) in [
         ("https://shop:****@example.com/orders", masked),

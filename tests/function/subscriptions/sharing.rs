@@ -30,9 +30,9 @@ fn warned(ran: &Ran) -> Vec<[String; 2]> {
 }
 
 fn expected() -> Vec<[String; 2]> {
-    let detail = "it takes the dead letters of a raw subscription and of others: a publisher of the raw one's \
-                  topic can write letters of the others. Set verifySignature for the letters of the others, or \
-                  give the raw one a dead-letter queue of its own";
+    let detail = "it is the dead-letter queue of a raw subscription and of others: publishers to the topic of the \
+                  raw subscription can forge letters of the others. Give the raw subscription a dead-letter queue \
+                  of its own, or set verifySignature in the rule of the others";
     vec![[DLQ.to_owned(), detail.to_owned()]]
 }
 
@@ -126,7 +126,10 @@ async fn of_a_fifo_queue_the_only_remedy_is_a_queue_of_its_own() {
     let ran = world.run(&[fifo, Post::raw("r", "plain")].map(|post| post.queue(FIFO_DLQ).group("g"))).await;
     let [[queue, detail]] = &warned(&ran)[..] else { panic!("one warning: {}", ran.text) };
     assert_eq!(queue, FIFO_DLQ);
-    assert!(detail.ends_with("of the others. Give the raw one a dead-letter queue of its own"), "{detail}");
+    assert!(
+        detail.ends_with("of the others. Give the raw subscription a dead-letter queue of its own"),
+        "{detail}"
+    );
 }
 
 /// In the requeue the mark names the queue in question.

@@ -93,7 +93,7 @@ fn read_order(given: &Fields<'_>) -> Order {
     let actions = OrderAction::ALL.map(|action| (action.name(), action));
     let action = given.choice("do", &actions);
     if given.value("do").is_none() {
-        given.note("do", "is missing: hold, retry or archive");
+        given.note("do", "is missing: set it to hold, retry or archive");
     }
     let order = Order {
         id: text(given, "id"),
@@ -128,7 +128,7 @@ fn moment(given: &Fields<'_>, key: &'static str) -> Option<Timestamp> {
     let text = given.text(key)?;
     let moment = text.parse().ok();
     if moment.is_none() {
-        given.note(key, format!("must be a moment such as 2026-11-01T12:00:00Z, not {text:?}"));
+        given.note(key, format!("must be a time such as 2026-11-01T12:00:00Z, not {text:?}"));
     }
     moment
 }

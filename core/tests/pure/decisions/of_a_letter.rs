@@ -3,8 +3,9 @@
 use super::*;
 
 /// The reason for a letter in a function's own dead-letter queue, which does not name the function.
-const NO_FUNCTION: Option<&str> =
-    Some("does not name the function that failed: give its rule that function as target");
+const NO_FUNCTION: Option<&str> = Some(
+    "the letter does not name the function that failed: set the target of its rule to that function's ARN",
+);
 
 fn deliver(number: u32, phase: Phase) -> Decision {
     Decision::Deliver(Retry { number, of: BUILT_IN_RETRIES, phase, planned: None })
@@ -20,7 +21,10 @@ fn the_sample_events_are_decided_as_their_table_says() {
     let facts = Facts::default();
     let moved = Facts { source_max_receives: Some(3), ..Facts::default() };
     let first = deliver(1, Phase::Immediate);
-    let unrecognised = Decision::Archive(ArchiveReason::Unrecognised, Some("names no subscription"));
+    let unrecognised = Decision::Archive(
+        ArchiveReason::Unrecognised,
+        Some("the letter names no subscription: set the subscription of its rule"),
+    );
     let exhausted = Decision::Archive(ArchiveReason::Exhausted, None);
     for (file, expected) in [
         ("envelope.json", vec![first.clone()]),
@@ -166,9 +170,12 @@ fn a_letter_that_its_rule_archives_or_holds_is_never_attempted() {
 
 #[test]
 fn a_letter_without_a_way_to_its_target_is_unrecognised() {
-    const NO_SUBSCRIPTION: Option<&str> = Some("names no subscription");
-    const NO_SOURCE: Option<&str> = Some("was not moved here by SQS, so it has no source queue");
-    const NO_TOPIC: Option<&str> = Some("names no topic");
+    const NO_SUBSCRIPTION: Option<&str> =
+        Some("the letter names no subscription: set the subscription of its rule");
+    const NO_SOURCE: Option<&str> =
+        Some("SQS did not move the letter here, so the letter has no source queue");
+    const NO_TOPIC: Option<&str> =
+        Some("the letter names no topic: set the target of its rule to a topic's ARN");
     let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
     let sns = letter(&record(&envelope("hello", &json!({}))));

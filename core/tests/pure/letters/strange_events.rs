@@ -75,7 +75,7 @@ fn an_event_of_two_queues_is_refused() {
     assert_eq!(
         found.to_string(),
         format!(
-            "Records[2] is from arn:aws:sqs:eu-central-1:123456789012:requeue, others of this event from {DLQ}"
+            "Records[2] is from arn:aws:sqs:eu-central-1:123456789012:requeue, but the first record is from {DLQ}"
         )
     );
 }

@@ -62,7 +62,7 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
     let delivery = "default.deliveryPolicy.healthyRetryPolicy";
     let expected = [
         ("default.action", "must be one of redrive, archive, hold, not \"retry\""),
-        ("default.allowTargets", "must hold ARNs and http or https URLs without a query only"),
+        ("default.allowTargets", "must hold only ARNs and http or https URLs without a query"),
         (
             "default.deliveryPolicy.healthyRetryPolicy.backOff",
             "unknown key; known here: backoffFunction, \
@@ -160,7 +160,7 @@ fn origins_are_listed_by_queue_and_faults_have_their_path() {
     let names = "must be a list of one or more of lambda-async, lambda-destination, eventbridge";
     let queue = "must be the ARN of a dead-letter queue, or * for every queue";
     for (origins, expected) in [
-        (json!([]), "origins: must be an object of queue ARNs, or *, with a list of origins each".to_owned()),
+        (json!([]), "origins: must be an object that maps queue ARNs, or *, to lists of origins".to_owned()),
         (json!({ "*": "eventbridge" }), format!("origins.*: {names}")),
         (json!({ "*": [] }), format!("origins.*: {names}")),
         (json!({ "*": ["eventbridge", "sns"] }), format!("origins.*: {names}")),

@@ -191,10 +191,10 @@ fn lists_that_would_keep_the_matcher_busy_are_not_matched() {
     assert_eq!(policy.rule_for(&letter(17)).unwrap().name, "default");
     assert_eq!(
         policy.rule_for(&letter(18)).unwrap_err().to_string(),
-        "its lists are too long for the pattern of a rule"
+        "the letter's lists are too long to match them against a pattern"
     );
     let archived = policy.decide(&letter(200), &Facts::default(), at(NOW)).decision;
-    let detail = "its lists are too long for the pattern of a rule";
+    let detail = "the letter's lists are too long to match them against a pattern";
     assert_eq!(archived, Decision::Archive(ArchiveReason::Unrecognised, Some(detail)));
 }
 
@@ -242,7 +242,7 @@ fn allowed_targets_are_arns_and_urls() {
     for target in ["orders", "a.example/hook", "ftp://a.example/", "https://a.example/?key=1", ""] {
         let faults = parse(target).unwrap_err().to_string();
         assert_eq!(
-            faults, "default.allowTargets: must hold ARNs and http or https URLs without a query only",
+            faults, "default.allowTargets: must hold only ARNs and http or https URLs without a query",
             "{target}"
         );
     }

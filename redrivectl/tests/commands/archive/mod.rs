@@ -230,7 +230,7 @@ async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
     assert_eq!(
         ran.err,
         format!(
-            "redrivectl: {key}:1: is of version 2; this version reads 1\n\
+            "redrivectl: {key}:1: has version 2, but this software reads only version 1\n\
              redrivectl: {key}:2: is not JSON (column 1)\n"
         )
     );
@@ -316,7 +316,7 @@ async fn the_archive_must_be_named_and_be_in_s3() {
     assert_eq!(ran.code, 2);
     assert_eq!(
         ran.err,
-        "redrivectl: --archive (or ARCHIVE) is missing: s3://bucket/prefix or the ARN of a queue\n"
+        "redrivectl: --archive (or ARCHIVE) is missing: set it to s3://bucket/prefix or the ARN of a queue\n"
     );
     let queue = arn(DLQ);
     let ran = redrivectl(&["archive", "list", "--archive", queue.as_str()]).await;

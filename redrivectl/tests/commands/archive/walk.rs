@@ -316,7 +316,7 @@ async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
     assert_eq!(
         unread,
         [
-            format!("{key}/b.jsonl:1 is of version 2; this version reads 1"),
+            format!("{key}/b.jsonl:1 has version 2, but this software reads only version 1"),
             format!("{key}/b.jsonl:3 is not JSON (column 8)"),
             format!("{key}/b.jsonl:5 is not JSON (column 2)"),
             format!("{key}/d.jsonl AccessDenied: not allowed to s3:GetObject"),

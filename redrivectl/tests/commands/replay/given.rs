@@ -58,7 +58,7 @@ async fn a_bad_line_is_told_by_its_number_and_the_rest_goes() {
         ran.err,
         "redrivectl: line 1: is not JSON (column 8)\n\
          redrivectl: line 3: is not JSON (column 0)\n\
-         redrivectl: line 4: is no record of an archive: it has no version\n"
+         redrivectl: line 4: is not a record of an archive: it has no version\n"
     );
     assert_eq!(sent_ids(&cloud), ids(&posts[..1]));
 }

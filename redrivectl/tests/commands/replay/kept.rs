@@ -165,7 +165,7 @@ async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
     assert_eq!(ran.code, 5, "{ran:?}");
     let error: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(error["kind"], "busy");
-    assert!(ran.err.contains("replay 20261101T115900Z-0123ab is at work on letters of this"), "{}", ran.err);
+    assert!(ran.err.contains("replay 20261101T115900Z-0123ab is working on letters of this"), "{}", ran.err);
     assert_eq!(sent_ids(&cloud), ids(&[]));
 }
 

@@ -76,7 +76,7 @@ async fn what_is_left_out_stands_above_the_bar_and_is_counted_beside_it() {
     let looks = seen(&screen, &[500, 3_000]);
     let (ran, seen) = tokio::join!(watched(&cloud, &screen, &["--ramp", "90,100"]), looks);
     assert_eq!(ran.code, 3, "{ran:?}");
-    let left_out = format!("redrivectl: {key}:151: is of version 2; this version reads 1");
+    let left_out = format!("redrivectl: {key}:151: has version 2, but this software reads only version 1");
     let (above, bar) = seen[0].split_once('\n').unwrap();
     assert_eq!(above, left_out);
     assert!(bar.starts_with("[#############.......] 100 of 151 letters, "), "{bar}");
@@ -144,7 +144,8 @@ async fn without_a_terminal_and_with_json_lines_alone_are_written() {
         let ran = redrivectl_in(world, &args).await;
         assert_eq!(ran.code, 3, "{ran:?}");
         if terminal.is_none() {
-            let said = format!("redrivectl: {KEY}:2: is of version 2; this version reads 1\n");
+            let said =
+                format!("redrivectl: {KEY}:2: has version 2, but this software reads only version 1\n");
             assert_eq!(ran.err, said, "{json:?}");
         } else {
             // What the terminal was told to do.
