@@ -6,16 +6,16 @@
 //! <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-logformat.html>
 
 mod letter;
+mod lines;
 mod metrics;
 mod output;
 
-use tracing::Level;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, Registry};
+use std::io::Write;
+
+use tracing::level_filters::LevelFilter;
 
 pub use letter::letter;
+pub use lines::LogFormat;
 pub use metrics::{Metrics, Run, summarise};
 pub(crate) use output::together;
 pub use output::write;
@@ -26,15 +26,6 @@ use crate::clients::NoRootCertificates;
 use crate::notices::NotSent;
 use crate::replay::{At, Lane, ReplayError, State};
 
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    /// One JSON object per line.
-    Json,
-    /// Plain text, for `AWS_LAMBDA_LOG_FORMAT=Text`.
-    Text,
-}
-
 /// Installs logging for the process, according to Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
 /// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
 pub fn init(variable: impl Fn(&str) -> Option<String>) {
@@ -44,29 +35,16 @@ pub fn init(variable: impl Fn(&str) -> Option<String>) {
     };
     let level = level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
     // Only tests have another subscriber already, and it stays.
-    let _ = subscriber(format, level, || output::Output).try_init();
+    let _ = tracing::subscriber::set_global_default(subscriber(format, level, || output::Output));
 }
 
 /// Returns the subscriber behind [`init`], with any writer.
-pub fn subscriber<W>(
+pub fn subscriber<T: Write + 'static>(
     format: LogFormat,
     level: LevelFilter,
-    writer: W,
-) -> impl tracing::Subscriber + Send + Sync
-where
-    W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
-{
-    // Other crates log requests and answers, even bodies, when they are verbose. So they may only warn,
-    // whatever the level of our own lines.
-    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target("sns_redrive", level);
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_target(false).with_ansi(false);
-    let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
-        LogFormat::Json => {
-            Box::new(lines.json().flatten_event(true).with_current_span(false).with_span_list(false))
-        }
-        LogFormat::Text => Box::new(lines),
-    };
-    tracing_subscriber::registry().with(lines.with_filter(filter))
+    writer: impl Fn() -> T + Send + Sync + 'static,
+) -> impl tracing::Subscriber + Send + Sync {
+    lines::Lines { format, level, writer }
 }
 
 /// Returns the level for one of Lambda's names. Without a name it is INFO.
@@ -76,7 +54,7 @@ fn level(name: Option<&str>) -> LevelFilter {
         Some("DEBUG") => LevelFilter::DEBUG,
         Some("WARN") => LevelFilter::WARN,
         Some("ERROR" | "FATAL") => LevelFilter::ERROR,
-        _ => Level::INFO.into(),
+        _ => LevelFilter::INFO,
     }
 }
 

@@ -361,9 +361,7 @@ async fn an_s3_that_never_answers_costs_an_invocation_a_second_and_no_more() {
 
 #[tokio::test]
 async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
-    for level in
-        [tracing_subscriber::filter::LevelFilter::TRACE, tracing_subscriber::filter::LevelFilter::INFO]
-    {
+    for level in [tracing::level_filters::LevelFilter::TRACE, tracing::level_filters::LevelFilter::INFO] {
         for fails in [true, false] {
             let world = world(&[]).log_level(level);
             with_s3(&world, move |call| match (call.operation.as_str(), fails) {

@@ -18,7 +18,7 @@ use sns_redrive::redrive::{Parts, Redrive};
 use sns_redrive::settings::{Mode, Settings};
 use sns_redrive::signature::{CertificateUrl, Certificates};
 use sns_redrive::telemetry::{LogFormat, subscriber};
-use tracing_subscriber::filter::LevelFilter;
+use tracing::level_filters::LevelFilter;
 
 use super::{Account, Post, at, event};
 

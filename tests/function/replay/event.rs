@@ -2,7 +2,7 @@ use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 use sns_redrive::settings::Settings;
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use support::{BILLING_SUBSCRIPTION, Log, SUBSCRIPTION};
-use tracing_subscriber::filter::LevelFilter;
+use tracing::level_filters::LevelFilter;
 
 use super::*;
 

@@ -4,7 +4,7 @@ use sim::lambda::{EnvironmentError, FunctionSettings, Ran};
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use support::Log;
-use tracing_subscriber::filter::LevelFilter;
+use tracing::level_filters::LevelFilter;
 
 use super::event::{ACTIVE, first_turn, function, invoke};
 use super::*;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use support::*;
-use tracing_subscriber::filter::LevelFilter;
+use tracing::level_filters::LevelFilter;
 
 /// Returns the line without its time, which is the machine's.
 fn untimed(line: &Value) -> Value {
