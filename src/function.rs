@@ -3,20 +3,19 @@
 
 use std::sync::Arc;
 
-use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::archive::Archive;
-use crate::batch::{Report, response};
+use crate::batch::{Report, SqsBatchResponse, response};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::control;
 use crate::delivery::{Dispatcher, HttpClient, Reach};
 use crate::endpoint::HttpUrl;
 use crate::failure::{Failure, FailureClass};
-use crate::letter::BadEvent;
+use crate::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecord};
 use crate::notices::Notices;
 use crate::redrive::{Handled, Invocation, Parts, Redrive};
 use crate::settings::{ArchiveAt, ControlAt, Settings};
@@ -34,10 +33,10 @@ pub struct Function {
 }
 
 /// The event that the function gets.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 pub struct Event {
     #[serde(rename = "Records")]
-    records: Option<Vec<SqsMessage>>,
+    records: Option<Vec<SqsRecord>>,
 }
 
 /// The reason why a whole invocation fails.
@@ -118,9 +117,8 @@ impl Function {
         request_id: &str,
         deadline_ms: u64,
     ) -> Result<SqsBatchResponse, FunctionError> {
-        let mut batch = SqsEvent::default();
-        batch.records = event.records.ok_or(FunctionError::NoRecords)?;
-        Ok(self.handle(batch, request_id, deadline_ms).await?)
+        let records = event.records.ok_or(FunctionError::NoRecords)?;
+        Ok(self.handle(SqsEvent { records }, request_id, deadline_ms).await?)
     }
 
     /// Handles one event. `deadline_ms` is Lambda's, in milliseconds since 1970.
@@ -136,7 +134,7 @@ impl Function {
         deadline_ms: u64,
     ) -> Result<SqsBatchResponse, BadEvent> {
         let began = self.clock.now();
-        let messages = crate::letter::SqsMessage::all_of(event)
+        let messages = SqsMessage::all_of(event)
             .inspect_err(|problem| telemetry::bad_event(request_id, &problem.to_string()))?;
         let invocation = Invocation { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 

@@ -7,7 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// An ARN with six parts, `arn:partition:service:region:account:resource`.
 ///
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 /// let arn: Arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
 /// assert_eq!((arn.service(), arn.resource()), ("sqs", "orders-dlq"));
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(into = "String")]
 pub struct Arn {
     // Shared, because all letters of a batch name the same few ARNs.
     text: Arc<str>,
@@ -205,11 +206,23 @@ fn colons(text: &str) -> Option<[u16; 5]> {
     Some(colons)
 }
 
-impl TryFrom<String> for Arn {
-    type Error = NotAnArn;
+impl<'de> Deserialize<'de> for Arn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parsed;
 
-    fn try_from(text: String) -> Result<Self, NotAnArn> {
-        text.parse()
+        impl Visitor<'_> for Parsed {
+            type Value = Arn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Arn, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Parsed)
     }
 }
 

@@ -2,12 +2,11 @@
 //! decides about it.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
-use aws_lambda_events::sqs::SqsEvent;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use jiff::Timestamp;
 use serde_json::json;
-use sns_redrive::letter::{Letter, SqsMessage};
+use sns_redrive::letter::{Letter, SqsEvent, SqsMessage};
 use sns_redrive::policy::{Facts, Policy};
 
 /// The function's allocator.

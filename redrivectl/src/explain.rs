@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::io::Write;
 
-use aws_lambda_events::sqs::SqsEvent;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +16,7 @@ use crate::orders::ends;
 use crate::text::{brief, clock, count, harmless, table, utc};
 use sns_redrive::arn::Arn;
 use sns_redrive::failure::FailureClass;
-use sns_redrive::letter::{Letter, Origin, SqsMessage};
+use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use sns_redrive::policy::{
     Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Route, Rule, Unmatchable,
     Verdict, Voucher, plus, seconds_until,

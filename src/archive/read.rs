@@ -4,8 +4,6 @@
 //! line is reported on its own, so that it does not hide the others. The report never quotes the line,
 //! because the line may hold a message.
 
-use aws_lambda_events::encodings::Base64Data;
-use aws_lambda_events::sqs as wire;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jiff::Timestamp;
@@ -15,7 +13,8 @@ use sha2::{Digest, Sha256};
 
 use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
 use crate::letter::{
-    Attribute, BadEvent, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, Trust, is_binary,
+    Attribute, BadEvent, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsEvent, SqsMessage, SqsRecord,
+    SqsRecordAttribute, Trust, is_binary,
 };
 
 /// The reason why a line is no usable record.
@@ -132,24 +131,24 @@ impl Record {
     pub fn to_message(&self) -> Result<SqsMessage, BadRecord> {
         let bad = |field: &str| BadRecord::Message { field: field.to_owned() };
         let recorded = &self.message;
-        let mut attributes = std::collections::HashMap::new();
+        let mut attributes = std::collections::BTreeMap::new();
         for (name, recorded) in &recorded.message_attributes {
             let attribute = attribute(recorded).ok_or_else(|| bad("messageAttributes"))?;
             attributes.insert(name.clone(), attribute);
         }
-        let mut message = wire::SqsMessage::default();
-        message.message_id = Some(recorded.message_id.clone());
-        message.receipt_handle = Some("none".to_owned());
-        message.body = Some(recorded.body.clone());
-        message.attributes = recorded.attributes.clone().into_iter().collect();
-        message.message_attributes = attributes;
-        message.event_source_arn = Some(recorded.event_source_arn.as_str().to_owned());
-        let mut event = wire::SqsEvent::default();
-        event.records = vec![message];
-        let messages = SqsMessage::all_of(event).map_err(|problem| match problem {
-            BadEvent::Field { field, .. } => bad(field),
-            BadEvent::TwoQueues { .. } => bad("eventSourceARN"),
-        })?;
+        let record = SqsRecord {
+            message_id: Some(recorded.message_id.clone()),
+            receipt_handle: Some("none".to_owned()),
+            body: Some(recorded.body.clone()),
+            attributes: recorded.attributes.clone(),
+            message_attributes: attributes,
+            event_source_arn: Some(recorded.event_source_arn.as_str().to_owned()),
+        };
+        let messages =
+            SqsMessage::all_of(SqsEvent { records: vec![record] }).map_err(|problem| match problem {
+                BadEvent::Field { field, .. } => bad(field),
+                BadEvent::TwoQueues { .. } => bad("eventSourceARN"),
+            })?;
         let message = messages.into_iter().next().ok_or_else(|| bad("messageId"))?;
         Ok(SqsMessage { receipt_handle: String::new(), ..message })
     }
@@ -206,16 +205,14 @@ impl RecordedMessage {
 }
 
 /// Rebuilds an attribute. Returns `None` if it lacks the value that its type needs.
-fn attribute(recorded: &RecordedAttribute) -> Option<wire::SqsMessageAttribute> {
-    let mut attribute = wire::SqsMessageAttribute::default();
+fn attribute(recorded: &RecordedAttribute) -> Option<SqsRecordAttribute> {
+    let data_type = Some(recorded.data_type.clone());
+    let mut attribute = SqsRecordAttribute { data_type, ..SqsRecordAttribute::default() };
     if is_binary(&recorded.data_type) {
-        let mut bytes = Base64Data::default();
-        bytes.0 = STANDARD.decode(recorded.binary_value.as_ref()?).ok()?;
-        attribute.binary_value = Some(bytes);
+        attribute.binary_value = Some(STANDARD.decode(recorded.binary_value.as_ref()?).ok()?);
     } else {
         attribute.string_value = Some(recorded.string_value.clone()?);
     }
-    attribute.data_type = Some(recorded.data_type.clone());
     Some(attribute)
 }
 

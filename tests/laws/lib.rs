@@ -18,10 +18,9 @@ pub mod letters;
 pub mod policy;
 pub mod replay_event;
 
-use aws_lambda_events::sqs::SqsEvent;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use sns_redrive::letter::{Attribute, AttributeValue, Attributes, Letter, SqsMessage};
+use sns_redrive::letter::{Attribute, AttributeValue, Attributes, Letter, SqsEvent, SqsMessage};
 
 /// The present of every law, in milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 const NOW: i64 = 1_793_534_400_000;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_lambda_events::sqs::SqsEvent;
 use aws_sdk_sqs::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use jiff::SignedDuration;
@@ -22,6 +21,7 @@ use sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Record, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::function::Function;
+use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
 
 use crate::hook::{Disturbance, Hook};

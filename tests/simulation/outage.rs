@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_lambda_events::sqs::SqsEvent;
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
@@ -20,6 +19,7 @@ use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::delivery::{HttpClient, Reach};
 use sns_redrive::function::Function;
+use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
 
 use crate::live::{own_patience, sdk_config};

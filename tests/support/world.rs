@@ -4,7 +4,6 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_lambda_events::sqs::SqsEvent;
 use serde_json::Value;
 use sns_redrive::archive::Archive;
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
@@ -12,7 +11,7 @@ use sns_redrive::clock::Clock;
 use sns_redrive::delivery::Reach;
 use sns_redrive::failure::Failure;
 use sns_redrive::function::Function;
-use sns_redrive::letter::BadEvent;
+use sns_redrive::letter::{BadEvent, SqsEvent};
 use sns_redrive::policy::{Policy, VISIBILITY_CEILING};
 use sns_redrive::redrive::{Parts, Redrive};
 use sns_redrive::settings::{Mode, Settings};

@@ -83,7 +83,7 @@ pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
 pub use known_orders::KnownOrders;
 pub use machine::Machine;
 pub use order::Order;
-pub use outcome::{NotDone, Outcome, Report, response};
+pub use outcome::{BatchItemFailure, NotDone, Outcome, Report, SqsBatchResponse, response};
 pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
 pub use requests::{MAX_ENTRIES, Unsent, requests, runs};
 pub use state::{ActionId, Batch};

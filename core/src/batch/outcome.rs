@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lambda_events::sqs::SqsBatchResponse;
+use serde::Serialize;
 
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
@@ -127,14 +127,28 @@ impl NotDone {
     }
 }
 
+/// The answer to Lambda, with the messages that it leaves in their queue.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SqsBatchResponse {
+    /// The messages.
+    pub batch_item_failures: Vec<BatchItemFailure>,
+}
+
+/// One message of Lambda's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchItemFailure {
+    /// The id that SQS gave it.
+    pub item_identifier: String,
+}
+
 /// Returns Lambda's answer. It reports every message that is not safe elsewhere as failed, so that Lambda
 /// changes neither the message nor its visibility. Lambda deletes every message that is not in the list.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
 #[must_use]
 pub fn response(reports: &[Report]) -> SqsBatchResponse {
-    let mut response = SqsBatchResponse::default();
-    for report in reports.iter().filter(|report| !report.outcome.leaves_queue()) {
-        response.add_failure(report.letter.sqs.message_id.clone());
-    }
-    response
+    let stay = reports.iter().filter(|report| !report.outcome.leaves_queue());
+    let item = |report: &Report| BatchItemFailure { item_identifier: report.letter.sqs.message_id.clone() };
+    SqsBatchResponse { batch_item_failures: stay.map(item).collect() }
 }

@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use aws_lambda_events::sqs as wire;
 use jiff::Timestamp;
 
+use super::wire::{SqsEvent, SqsRecord, SqsRecordAttribute};
 use crate::arn::Arn;
 
 /// The largest number of message attributes that SQS takes. A raw subscription of a topic takes no more
@@ -93,7 +93,7 @@ impl SqsMessage {
     /// # Errors
     ///
     /// [`BadEvent`] names the first record and field that Lambda never sends like that.
-    pub fn all_of(event: wire::SqsEvent) -> Result<Vec<Self>, BadEvent> {
+    pub fn all_of(event: SqsEvent) -> Result<Vec<Self>, BadEvent> {
         let mut messages: Vec<Self> = Vec::with_capacity(event.records.len());
         for (index, record) in event.records.into_iter().enumerate() {
             let queue = messages.last().map(|last| &last.queue);
@@ -110,11 +110,11 @@ impl SqsMessage {
     }
 
     /// Checks one record. `queue` is the queue of the record before, which is mostly this one's too.
-    fn from_record(index: usize, record: wire::SqsMessage, queue: Option<&Arn>) -> Result<Self, BadEvent> {
+    fn from_record(index: usize, record: SqsRecord, queue: Option<&Arn>) -> Result<Self, BadEvent> {
         let missing = |field| BadEvent::Field { index, field };
         let filled = |value: Option<String>| value.filter(|text| !text.is_empty());
 
-        let system: BTreeMap<_, _> = record.attributes.into_iter().collect();
+        let system = record.attributes;
         let time = |field| timestamp(&system, field).ok_or(missing(field));
         let count = |field| system.get(field).and_then(|text| text.parse().ok()).filter(|count| *count > 0);
         let attributes = record.message_attributes.into_iter();
@@ -192,10 +192,10 @@ impl Attribute {
 
     /// Reads an attribute of a record. SQS takes no attribute without type and value, but one that came
     /// without them is no reason to fail a batch.
-    fn from_record(attribute: wire::SqsMessageAttribute) -> Self {
+    fn from_record(attribute: SqsRecordAttribute) -> Self {
         let data_type = attribute.data_type.unwrap_or_else(|| "String".to_owned());
         let value = if is_binary(&data_type) {
-            AttributeValue::Binary(attribute.binary_value.unwrap_or_default().0)
+            AttributeValue::Binary(attribute.binary_value.unwrap_or_default())
         } else {
             AttributeValue::Text(attribute.string_value.unwrap_or_default())
         };

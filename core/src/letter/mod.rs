@@ -26,6 +26,7 @@ mod notification;
 mod origin;
 mod reading;
 mod records;
+mod wire;
 
 use std::borrow::Cow;
 
@@ -39,6 +40,7 @@ pub use message::is_binary;
 pub use message::{Attribute, AttributeValue, Attributes, BadEvent, MAX_ATTRIBUTES, SqsMessage};
 pub use notification::Notification;
 pub use origin::{Cause, Origin};
+pub use wire::{SqsEvent, SqsRecord, SqsRecordAttribute};
 
 use crate::arn::Arn;
 use reading::{Reading, digest_of_body, is_of, mark_in_event};

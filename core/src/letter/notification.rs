@@ -43,15 +43,16 @@ pub struct Notification {
 /// The fields that both spellings share.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Wire {
-    r#type: String,
+struct Wire<'a> {
+    #[serde(borrow)]
+    r#type: Cow<'a, str>,
     message_id: String,
     topic_arn: Arn,
     subject: Option<String>,
     message: Text,
     message_attributes: Option<BTreeMap<String, WireAttribute>>,
     #[serde(rename = "UnsubscribeURL", alias = "UnsubscribeUrl")]
-    unsubscribe_url: Option<String>,
+    unsubscribe: Option<Link>,
 }
 
 #[derive(Deserialize)]
@@ -66,37 +67,50 @@ struct Text(Digest);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Digesting)
+        deserializer.deserialize_str(Seen(|text: &str| Self(Digest::of(text))))
     }
 }
 
-struct Digesting;
+/// An unsubscribe link; the subscription that it names is all that is kept of it.
+struct Link(Option<Arn>);
 
-impl Visitor<'_> for Digesting {
-    type Value = Text;
+impl<'de> Deserialize<'de> for Link {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Seen(|link: &str| Self(subscription_of(link))))
+    }
+}
+
+/// Makes something of a text that is not copied.
+struct Seen<F>(F);
+
+impl<T, F: Fn(&str) -> T> Visitor<'_> for Seen<F> {
+    type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text")
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text(Digest::of(text)))
+    fn visit_str<E>(self, text: &str) -> Result<T, E> {
+        Ok(self.0(text))
     }
 }
 
 /// The event that SNS sends to a Lambda function.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct LambdaEvent {
-    records: Vec<LambdaRecord>,
+struct LambdaEvent<'a> {
+    #[serde(borrow)]
+    records: Vec<LambdaRecord<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct LambdaRecord {
-    event_source: String,
+struct LambdaRecord<'a> {
+    #[serde(borrow)]
+    event_source: Cow<'a, str>,
     event_subscription_arn: Arn,
-    sns: Wire,
+    #[serde(borrow)]
+    sns: Wire<'a>,
 }
 
 /// The text of a message; its other fields were read before.
@@ -125,8 +139,8 @@ impl Notification {
     /// Reads an envelope. Returns `None` if the text is anything else.
     #[must_use]
     pub fn from_envelope(text: &str) -> Option<Self> {
-        let wire: Wire = object(text)?;
-        let subscription = wire.unsubscribe_url.as_deref().and_then(subscription_of);
+        let mut wire: Wire<'_> = object(text)?;
+        let subscription = wire.unsubscribe.take().and_then(|link| link.0);
         Self::from_wire(wire, subscription)
     }
 
@@ -134,8 +148,8 @@ impl Notification {
     /// more records is not SNS's and is not read.
     #[must_use]
     pub fn from_lambda_event(text: &str) -> Option<Self> {
-        let event: LambdaEvent = object(text)?;
-        let [record] = <[LambdaRecord; 1]>::try_from(event.records).ok()?;
+        let event: LambdaEvent<'_> = object(text)?;
+        let [record] = <[LambdaRecord<'_>; 1]>::try_from(event.records).ok()?;
         if record.event_source != "aws:sns" {
             return None;
         }
@@ -143,7 +157,7 @@ impl Notification {
         Self::from_wire(record.sns, Some(subscription).filter(|arn| arn.kind() == ArnKind::Subscription))
     }
 
-    fn from_wire(wire: Wire, subscription: Option<Arn>) -> Option<Self> {
+    fn from_wire(wire: Wire<'_>, subscription: Option<Arn>) -> Option<Self> {
         let is_message = wire.r#type == "Notification" && !wire.message_id.is_empty();
         if !is_message || wire.topic_arn.kind() != ArnKind::Topic {
             return None;

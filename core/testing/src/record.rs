@@ -1,7 +1,6 @@
 //! Records of an event that a test edits as JSON, and the letters in them.
 
-use aws_lambda_events::sqs::SqsEvent;
-use redrive_core::letter::{Letter, Origins, SqsMessage, Trust};
+use redrive_core::letter::{Letter, Origins, SqsEvent, SqsMessage, Trust};
 use serde_json::{Value, json};
 
 use super::{DLQ, NOW, SUBSCRIPTION, TOPIC};

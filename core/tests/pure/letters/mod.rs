@@ -9,12 +9,11 @@ mod printing;
 mod samples;
 mod strange_events;
 
-use aws_lambda_events::sqs::SqsEvent;
 use proptest::prelude::*;
 use redrive_core::arn::Arn;
 use redrive_core::letter::{
     Attribute, AttributeValue, Attributes, BadEvent, Cause, Claim, Digest, Letter, MARK_ATTRIBUTE, Mark,
-    Notification, Origin, Origins, ReplayTarget, Requeued, SqsMessage, Trust, original_event,
+    Notification, Origin, Origins, ReplayTarget, Requeued, SqsEvent, SqsMessage, Trust, original_event,
 };
 use redrive_testing::record::{envelope, letter, received, received_all, record, sample, text_attribute};
 use redrive_testing::{DLQ, NOW, SUBSCRIPTION, TOPIC, at, holds};

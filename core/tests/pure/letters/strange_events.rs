@@ -36,6 +36,20 @@ fn a_record_that_could_not_be_answered_for_is_refused_with_its_place() {
 }
 
 #[test]
+fn attributes_that_are_null_or_left_out_are_none() {
+    for attributes in [json!({ "messageAttributes": null }), json!({})] {
+        let mut bare = record("hello");
+        bare.as_object_mut().unwrap().remove("messageAttributes");
+        bare.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+        assert!(letter(&bare).sqs.attributes.is_empty(), "{attributes}");
+    }
+    let mut bare = record("hello");
+    bare["attributes"] = json!(null);
+    let field = "SentTimestamp";
+    assert_eq!(refused(&json!({ "Records": [bare] })), BadEvent::Field { index: 0, field });
+}
+
+#[test]
 fn an_attribute_without_the_value_of_its_type_is_empty_and_fails_no_batch() {
     let text = |text: &str| AttributeValue::Text(text.into());
     for (attribute, value) in [

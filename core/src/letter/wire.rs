@@ -1,0 +1,66 @@
+//! Events of an SQS event source mapping as they come, where everything may be missing.
+//!
+//! Only what somebody reads is in it: the rest of an event is passed over, and takes neither time nor memory.
+//!
+//! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+
+/// An event of a queue.
+#[derive(Clone, Default, Deserialize)]
+pub struct SqsEvent {
+    /// The messages.
+    #[serde(rename = "Records")]
+    pub records: Vec<SqsRecord>,
+}
+
+/// One message of an event.
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SqsRecord {
+    /// SQS's id.
+    pub message_id: Option<String>,
+    /// What hides and deletes the message.
+    pub receipt_handle: Option<String>,
+    /// The body.
+    pub body: Option<String>,
+    /// The system attributes.
+    #[serde(default, deserialize_with = "or_empty")]
+    pub attributes: BTreeMap<String, String>,
+    /// The sender's message attributes.
+    #[serde(default, deserialize_with = "or_empty")]
+    pub message_attributes: BTreeMap<String, SqsRecordAttribute>,
+    /// The queue.
+    #[serde(rename = "eventSourceARN")]
+    pub event_source_arn: Option<String>,
+}
+
+/// One message attribute.
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SqsRecordAttribute {
+    /// The value of a text.
+    pub string_value: Option<String>,
+    /// The value of bytes, decoded.
+    #[serde(default, deserialize_with = "bytes")]
+    pub binary_value: Option<Vec<u8>>,
+    /// The type.
+    pub data_type: Option<String>,
+}
+
+/// Lambda writes null for some of what is empty.
+fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<u8>>, D::Error> {
+    let text: Option<String> = Option::deserialize(deserializer)?;
+    text.map(|text| STANDARD.decode(text).map_err(D::Error::custom)).transpose()
+}
