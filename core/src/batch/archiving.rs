@@ -42,7 +42,7 @@ impl Archiving {
             let letter = &case.letter;
             if archive == Some(&letter.sqs.queue) || archive == Some(letter.dead_letter_queue()) {
                 let failure = Failure::ours(FailureClass::ActionRequired, "ArchiveIsDeadLetterQueue");
-                case.undone = Some((NotDone::Archive, failure));
+                case.undone = Some(Box::new((NotDone::Archive, failure)));
             } else {
                 letters.push(index);
             }
@@ -67,7 +67,7 @@ impl Archiving {
             for place in round {
                 let case = &mut cases[self.letters[place]];
                 if let Some(failure) = self.order.blocked(place) {
-                    case.undone = Some((NotDone::Archive, failure.clone()));
+                    case.undone = Some(Box::new((NotDone::Archive, failure.clone())));
                 } else if let Some(context) = case.context() {
                     under_way.push(place);
                     letters.push((Arc::clone(&case.letter), context));
@@ -88,7 +88,7 @@ impl Archiving {
         for (place, answer) in std::mem::take(&mut self.under_way).into_iter().zip(answers) {
             let Err(failure) = answer else { continue };
             self.order.block(place, failure.clone());
-            cases[self.letters[place]].undone = Some((NotDone::Archive, failure));
+            cases[self.letters[place]].undone = Some(Box::new((NotDone::Archive, failure)));
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::policy::{
 /// for the whole of its queue's visibility timeout, because of other letters that took the time.
 const SOON: u64 = 1;
 
-/// A letter on its way to an outcome.
+/// A letter on its way to an outcome. There are thousands of them: what few have is boxed.
 #[derive(Debug)]
 pub(super) struct Case<'p> {
     pub(super) letter: Arc<Letter>,
@@ -40,7 +40,7 @@ pub(super) struct Case<'p> {
     /// The seconds until it becomes visible if it is not hidden otherwise.
     pub(super) shows_in: u64,
     /// The archiving that failed in an earlier invocation.
-    pub(super) unarchived: Option<Unarchived>,
+    pub(super) unarchived: Option<Box<Unarchived>>,
     /// The seconds for which it is hidden because the archive did not accept it.
     pub(super) hidden: Option<u64>,
     /// True if its subscription was searched for.
@@ -48,7 +48,7 @@ pub(super) struct Case<'p> {
     /// True if it was to be sent and there was no time to begin: it comes back soon.
     pub(super) soon: bool,
     /// The step that could not be done, and the failure.
-    pub(super) undone: Option<(NotDone, Failure)>,
+    pub(super) undone: Option<Box<(NotDone, Failure)>>,
 }
 
 /// The disposition of a letter, while the batch goes on.
@@ -124,7 +124,7 @@ impl<'p> Case<'p> {
         if self.disposition == Disposition::Open {
             self.archive(unarchived.context.reason, unarchived.context.detail.clone());
             self.target.clone_from(&unarchived.context.target);
-            self.unarchived = Some(unarchived);
+            self.unarchived = Some(unarchived.into());
         }
     }
 
@@ -301,7 +301,7 @@ impl<'p> Case<'p> {
             (Disposition::OutOfTime, _) | (Disposition::Open | Disposition::Due(_), None) => {
                 Outcome::Failed(NotDone::OutOfTime)
             }
-            (_, Some((what, _))) => Outcome::Failed(*what),
+            (_, Some(undone)) => Outcome::Failed(undone.0),
             (Disposition::Delivered, None) => Outcome::Delivered,
             (Disposition::Archive(reason), None) => Outcome::Archived(reason),
             (Disposition::Defer(deferral), None) => Outcome::Deferred(deferral),
@@ -324,7 +324,7 @@ impl<'p> Case<'p> {
             took: self.took,
             target: self.target,
             failure: self.failure,
-            undone: self.undone.map(|(_, failure)| failure),
+            undone: self.undone.map(|undone| undone.1),
             detail: self.detail,
             hidden: self.hidden,
             arrived: self.letter.mark.is_none() && first,

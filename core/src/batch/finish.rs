@@ -118,7 +118,7 @@ fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Timestamp) -> 
             knowledge.unarchived.forget(&case.letter.sqs);
             continue;
         }
-        let unarchived = Unarchived::of(context, case.unarchived.as_ref(), now, case.end());
+        let unarchived = Unarchived::of(context, case.unarchived.as_deref(), now, case.end());
         hidings.push((index, if first { unarchived.hide } else { 0 }));
         knowledge.unarchived.keep(&case.letter.sqs, unarchived, now);
     }

@@ -106,7 +106,7 @@ impl KnownOrders {
         };
         let is_fresh = now.duration_since(read) <= PATIENCE;
         let first = self.orders.first(letter, now, |order| is_fresh || order.action == OrderAction::Hold);
-        first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone()))
+        first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
     }
 
     /// Reports whether letters wait until the orders are read for the first time.

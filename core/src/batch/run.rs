@@ -61,7 +61,7 @@ impl Batch<'_> {
                 let hidden = self.hiding.take().unwrap_or_default();
                 let answers = results(answer, hidden.len());
                 for (index, answer) in hidden.into_iter().zip(answers) {
-                    self.cases[index].undone = answer.err().map(|failure| (NotDone::Hide, failure));
+                    self.cases[index].undone = answer.err().map(|failure| Box::new((NotDone::Hide, failure)));
                 }
             }
         }

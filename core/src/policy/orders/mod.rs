@@ -162,7 +162,7 @@ pub enum Ordered {
     /// Unknown, because the orders were never read.
     Unread,
     /// This order takes precedence over its rule.
-    By(Order),
+    By(Box<Order>),
 }
 
 impl Ordered {
@@ -192,7 +192,7 @@ impl Orders {
     /// Returns the answer of these orders about a letter, if they were read just now.
     #[must_use]
     pub fn on(&self, letter: &Letter, now: Timestamp) -> Ordered {
-        self.first(letter, now, |_| true).map_or(Ordered::Nothing, |order| Ordered::By(order.clone()))
+        self.first(letter, now, |_| true).map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
     }
 
     /// Returns the first order that is in force and matches the letter, of those that `counts` accepts. An
