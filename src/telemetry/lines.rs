@@ -13,6 +13,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::clock::Clock;
+
 /// How lines are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -33,6 +35,7 @@ pub(super) struct Lines<W> {
     pub(super) format: LogFormat,
     /// The level of our own events.
     pub(super) level: LevelFilter,
+    pub(super) clock: Clock,
     pub(super) writer: W,
 }
 
@@ -58,7 +61,7 @@ where
     }
 
     fn event(&self, event: &Event<'_>) {
-        let (now, level) = (Timestamp::now(), event.metadata().level());
+        let (now, level) = (self.clock.now(), *event.metadata().level());
         let line = match self.format {
             LogFormat::Json => Json::line(event, level, now),
             LogFormat::Text => Text::line(event, level, now),
@@ -85,7 +88,7 @@ where
 struct Json(Vec<u8>);
 
 impl Json {
-    fn line(event: &Event<'_>, level: &Level, now: Timestamp) -> Vec<u8> {
+    fn line(event: &Event<'_>, level: Level, now: Timestamp) -> Vec<u8> {
         let mut line = Vec::with_capacity(ROOM);
         let _ = write!(line, r#"{{"timestamp":"{now:.6}","level":"{level}""#);
         let mut line = Self(line);
@@ -133,7 +136,7 @@ impl Visit for Json {
 struct Text(Vec<u8>);
 
 impl Text {
-    fn line(event: &Event<'_>, level: &Level, now: Timestamp) -> Vec<u8> {
+    fn line(event: &Event<'_>, level: Level, now: Timestamp) -> Vec<u8> {
         let mut line = Vec::with_capacity(ROOM);
         let _ = write!(line, "{now:.6} {level:>5}");
         let mut line = Self(line);
@@ -176,7 +179,10 @@ mod tests {
     fn logged(format: LogFormat, level: LevelFilter, log: impl FnOnce()) -> String {
         let lines = Log::default();
         let writer = lines.clone();
-        tracing::subscriber::with_default(Lines { format, level, writer: move || writer.clone() }, log);
+        tracing::subscriber::with_default(
+            Lines { format, level, clock: Clock::system(), writer: move || writer.clone() },
+            log,
+        );
         let lines = lines.0.lock().unwrap().clone();
         String::from_utf8(lines).unwrap()
     }

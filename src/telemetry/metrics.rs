@@ -7,16 +7,8 @@
 //! `ApplicationLogLevel` above INFO drops it.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
-use std::time::SystemTime;
-
 use jiff::Timestamp;
-use metrique::emf::flags::NoMetric;
-use metrique::emf::{Emf, MetricDefinition, MetricDirective};
-use metrique::unit::{Count, Millisecond, Second};
-use metrique::unit_of_work::metrics;
-use metrique::writer::format::Format;
-use metrique::writer::unit::UnitTag;
-use metrique::{CloseValue, RootEntry};
+use serde_json::{Value, json};
 
 use crate::arn::Arn;
 use crate::batch::{Outcome, Report};
@@ -24,91 +16,33 @@ use crate::failure::FailureClass;
 use crate::policy::ArchiveReason;
 
 /// The numbers of one invocation.
-#[metrics(rename_all = "PascalCase")]
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    #[metrics(timestamp)]
-    at: SystemTime,
-    #[metrics(name = "timestamp")]
-    time: String,
-    #[metrics(name = "level")]
-    level: &'static str,
-    #[metrics(name = "request_id")]
+    at: Timestamp,
     request_id: String,
     queue: String,
     function_name: Option<String>,
-    #[metrics(unit = Count)]
-    letters_received: u64,
-    #[metrics(unit = Count)]
-    letters_arrived: u64,
-    #[metrics(unit = Count)]
-    letters_delivered: u64,
-    #[metrics(unit = Count)]
-    letters_deferred: u64,
-    #[metrics(unit = Count)]
-    letters_short_circuited: u64,
-    #[metrics(unit = Count)]
-    letters_held: u64,
-    #[metrics(unit = Count)]
-    letters_failed: u64,
-    #[metrics(unit = Count)]
-    letters_requeued: u64,
-    #[metrics(unit = Count)]
-    letters_observed: u64,
-    #[metrics(unit = Count)]
-    letters_archived: u64,
-    #[metrics(unit = Count)]
-    archived_exhausted: u64,
-    #[metrics(unit = Count)]
-    archived_expiring: u64,
-    #[metrics(unit = Count)]
-    archived_rule: u64,
-    #[metrics(unit = Count)]
-    archived_unrecognised: u64,
-    #[metrics(unit = Count)]
-    archived_undeliverable_protocol: u64,
-    #[metrics(unit = Count)]
-    archived_refused: u64,
-    #[metrics(unit = Count)]
-    archived_permanent: u64,
-    #[metrics(unit = Count)]
-    archived_unmarkable: u64,
-    #[metrics(unit = Count)]
-    archived_returned: u64,
-    #[metrics(unit = Count)]
-    archived_loop: u64,
-    #[metrics(unit = Count)]
-    archived_ordered: u64,
-    #[metrics(unit = Count)]
-    archive_refusals: u64,
-    #[metrics(unit = Count)]
-    notices_failed: Option<u64>,
-    #[metrics(unit = Count)]
-    failures_throttling: u64,
-    #[metrics(unit = Count)]
-    failures_transient: u64,
-    #[metrics(unit = Count)]
-    failures_permanent: u64,
-    #[metrics(unit = Count)]
-    failures_action_required: u64,
-    #[metrics(unit = Count)]
-    letters_ordered: u64,
-    #[metrics(unit = Count)]
-    orders_unread: u64,
-    #[metrics(unit = Count)]
-    waiting_list_failed: u64,
-    #[metrics(unit = Count)]
-    letters_in_flight: u64,
-    #[metrics(unit = Count)]
-    highest_retry: u64,
-    #[metrics(unit = Second)]
-    seconds_to_expiry: Option<u64>,
-    #[metrics(unit = Millisecond)]
-    duration: u64,
-    #[metrics(unit = Count, flags(NoMetric))]
-    letters_undelivered: Option<u64>,
-    #[metrics(unit = Count, flags(NoMetric))]
-    letters_nowhere_to_go: Option<u64>,
+    of_queue: Vec<Metric>,
+    /// What alarms watch besides: sums of metrics of the queue.
+    sums: Vec<Metric>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Metric {
+    name: &'static str,
+    unit: &'static str,
+    value: u64,
+    watched: Watched,
+}
+
+/// The way in which alarms watch a metric by function, which sums it over the queues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Watched {
+    No,
+    /// If it is above zero, so that it costs nothing while all is well.
+    AboveZero,
+    /// Whenever it is there, since zero matters too.
+    Always,
 }
 
 /// The facts about an invocation besides its letters.
@@ -145,104 +79,130 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     let failed = |class| {
         count(&|report| report.failure.iter().chain(&report.undone).any(|failure| failure.class == class))
     };
-    let any_of = |reasons: &[ArchiveReason]| {
-        Some(reasons.iter().copied().map(archived).sum()).filter(|count| *count > 0)
-    };
+    let any_of = |reasons: &[ArchiveReason]| reasons.iter().copied().map(archived).sum::<u64>();
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
     // A letter that has left the queue is safe.
     let staying = reports.iter().filter(|report| !report.outcome.leaves_queue());
     let expiry = staying.map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
+    let mut of_queue = vec![
+        Metric::count("LettersReceived", reports.len() as u64),
+        Metric::count("LettersArrived", count(&|report| report.arrived)).watched(),
+        Metric::count("LettersDelivered", count(&|report| matches!(report.outcome, Outcome::Delivered))),
+        Metric::count("LettersDeferred", count(&|report| matches!(report.outcome, Outcome::Deferred(_)))),
+        Metric::count("LettersShortCircuited", count(&|report| report.outcome.is_left_out())),
+        Metric::count("LettersHeld", count(&|report| matches!(report.outcome, Outcome::Held))),
+        Metric::count("LettersFailed", count(&|report| matches!(report.outcome, Outcome::Failed(_))))
+            .watched(),
+        Metric::count("LettersRequeued", count(&|report| matches!(report.outcome, Outcome::Requeued(_)))),
+        Metric::count("LettersObserved", count(&|report| matches!(report.outcome, Outcome::Observed(_)))),
+        Metric::count("LettersArchived", count(&|report| matches!(report.outcome, Outcome::Archived(_)))),
+        Metric::count("ArchivedExhausted", archived(ArchiveReason::Exhausted)),
+        Metric::count("ArchivedExpiring", archived(ArchiveReason::Expiring)).watched(),
+        Metric::count("ArchivedRule", archived(ArchiveReason::Rule)),
+        Metric::count("ArchivedUnrecognised", archived(ArchiveReason::Unrecognised)),
+        Metric::count("ArchivedUndeliverableProtocol", archived(ArchiveReason::UndeliverableProtocol)),
+        Metric::count("ArchivedRefused", archived(ArchiveReason::Refused)),
+        Metric::count("ArchivedPermanent", archived(ArchiveReason::Permanent)),
+        Metric::count("ArchivedUnmarkable", archived(ArchiveReason::Unmarkable)),
+        Metric::count("ArchivedReturned", archived(ArchiveReason::Returned)),
+        Metric::count("ArchivedLoop", archived(ArchiveReason::Loop)),
+        Metric::count("ArchivedOrdered", archived(ArchiveReason::Ordered)),
+        Metric::count("ArchiveRefusals", count(&Report::is_refused_by_archive)).watched(),
+        Metric::count("FailuresThrottling", failed(FailureClass::Throttling)),
+        Metric::count("FailuresTransient", failed(FailureClass::Transient)),
+        Metric::count("FailuresPermanent", failed(FailureClass::Permanent)),
+        Metric::count("FailuresActionRequired", failed(FailureClass::ActionRequired)).watched(),
+        Metric::count("LettersOrdered", count(&|report| report.order.is_some())),
+        Metric::count("OrdersUnread", u64::from(orders_unread)).watched(),
+        Metric::count("WaitingListFailed", u64::from(list_failed)),
+        Metric::count("LettersInFlight", in_flight),
+        Metric::count("HighestRetry", highest.unwrap_or(0)),
+    ];
+    of_queue.extend(notices_failed.map(|failed| Metric::count("NoticesFailed", failed)));
+    let seconds = |value| Metric {
+        unit: "Seconds",
+        watched: Watched::Always,
+        ..Metric::count("SecondsToExpiry", value)
+    };
+    of_queue.extend(expiry.map(seconds));
+    let duration = u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0);
+    of_queue.push(Metric { unit: "Milliseconds", ..Metric::count("Duration", duration) });
+    let undelivered = any_of(&[
+        ArchiveReason::Exhausted,
+        ArchiveReason::Permanent,
+        ArchiveReason::Unmarkable,
+        ArchiveReason::Loop,
+    ]);
+    let nowhere_to_go = any_of(&[
+        ArchiveReason::Unrecognised,
+        ArchiveReason::Refused,
+        ArchiveReason::UndeliverableProtocol,
+        ArchiveReason::Returned,
+    ]);
+    let sums = [
+        Metric::count("LettersUndelivered", undelivered).watched(),
+        Metric::count("LettersNowhereToGo", nowhere_to_go).watched(),
+    ];
     Metrics {
-        at: now.into(),
-        time: now.to_string(),
-        level: "INFO",
+        at: now,
         request_id: request_id.to_owned(),
         queue: queue.resource().to_owned(),
         function_name: function_name.map(str::to_owned),
-        letters_received: reports.len() as u64,
-        letters_arrived: count(&|report| report.arrived),
-        letters_delivered: count(&|report| matches!(report.outcome, Outcome::Delivered)),
-        letters_deferred: count(&|report| matches!(report.outcome, Outcome::Deferred(_))),
-        letters_short_circuited: count(&|report| report.outcome.is_left_out()),
-        letters_held: count(&|report| matches!(report.outcome, Outcome::Held)),
-        letters_failed: count(&|report| matches!(report.outcome, Outcome::Failed(_))),
-        letters_requeued: count(&|report| matches!(report.outcome, Outcome::Requeued(_))),
-        letters_observed: count(&|report| matches!(report.outcome, Outcome::Observed(_))),
-        letters_archived: count(&|report| matches!(report.outcome, Outcome::Archived(_))),
-        archived_exhausted: archived(ArchiveReason::Exhausted),
-        archived_expiring: archived(ArchiveReason::Expiring),
-        archived_rule: archived(ArchiveReason::Rule),
-        archived_unrecognised: archived(ArchiveReason::Unrecognised),
-        archived_undeliverable_protocol: archived(ArchiveReason::UndeliverableProtocol),
-        archived_refused: archived(ArchiveReason::Refused),
-        archived_permanent: archived(ArchiveReason::Permanent),
-        archived_unmarkable: archived(ArchiveReason::Unmarkable),
-        archived_returned: archived(ArchiveReason::Returned),
-        archived_loop: archived(ArchiveReason::Loop),
-        archived_ordered: archived(ArchiveReason::Ordered),
-        archive_refusals: count(&Report::is_refused_by_archive),
-        notices_failed,
-        failures_throttling: failed(FailureClass::Throttling),
-        failures_transient: failed(FailureClass::Transient),
-        failures_permanent: failed(FailureClass::Permanent),
-        failures_action_required: failed(FailureClass::ActionRequired),
-        letters_ordered: count(&|report| report.order.is_some()),
-        orders_unread: u64::from(orders_unread),
-        waiting_list_failed: u64::from(list_failed),
-        letters_in_flight: in_flight,
-        highest_retry: highest.unwrap_or(0),
-        seconds_to_expiry: expiry,
-        duration: u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0),
-        letters_undelivered: any_of(&[
-            ArchiveReason::Exhausted,
-            ArchiveReason::Permanent,
-            ArchiveReason::Unmarkable,
-            ArchiveReason::Loop,
-        ]),
-        letters_nowhere_to_go: any_of(&[
-            ArchiveReason::Unrecognised,
-            ArchiveReason::Refused,
-            ArchiveReason::UndeliverableProtocol,
-            ArchiveReason::Returned,
-        ]),
+        of_queue,
+        sums: sums.into_iter().filter(|sum| sum.value > 0).collect(),
+    }
+}
+
+impl Metric {
+    fn count(name: &'static str, value: u64) -> Self {
+        Self { name, unit: "Count", value, watched: Watched::No }
+    }
+
+    fn watched(self) -> Self {
+        Self { watched: Watched::AboveZero, ..self }
+    }
+
+    fn is_watched(&self) -> bool {
+        match self.watched {
+            Watched::No => false,
+            Watched::AboveZero => self.value > 0,
+            Watched::Always => true,
+        }
+    }
+
+    fn definition(&self) -> Value {
+        json!({ "Name": self.name, "Unit": self.unit })
     }
 }
 
 impl Metrics {
-    /// Returns the metrics that alarms watch, by function, if they have something to report.
-    fn of_function(&self) -> Vec<MetricDefinition<'static>> {
-        let counts = [
-            ("LettersArrived", Some(self.letters_arrived)),
-            ("LettersUndelivered", self.letters_undelivered),
-            ("LettersNowhereToGo", self.letters_nowhere_to_go),
-            ("ArchivedExpiring", Some(self.archived_expiring)),
-            ("LettersFailed", Some(self.letters_failed)),
-            ("ArchiveRefusals", Some(self.archive_refusals)),
-            ("FailuresActionRequired", Some(self.failures_action_required)),
-            ("OrdersUnread", Some(self.orders_unread)),
-        ];
-        let counts = counts.into_iter().filter(|(_, count)| count.is_some_and(|count| count > 0));
-        let counts = counts.map(|(name, _)| (name, Count::UNIT));
-        let expiry = self.seconds_to_expiry.map(|_| ("SecondsToExpiry", Second::UNIT));
-        let definition = |(name, unit)| MetricDefinition { name, unit, storage_resolution: None };
-        counts.chain(expiry).map(definition).collect()
+    fn all(&self) -> impl Iterator<Item = &Metric> {
+        self.of_queue.iter().chain(&self.sums)
     }
 
-    /// Returns the object as one line, with its line end. It is empty if the object cannot be formatted,
-    /// which no value of these fields can cause.
+    /// Returns the object as one line, with its line end.
     #[must_use]
-    pub fn to_line(self, namespace: &str) -> String {
-        let mut emf = Emf::builder(namespace.to_owned(), vec![vec!["Queue".to_owned()]]);
-        let metrics = self.of_function();
-        if self.function_name.is_some() && !metrics.is_empty() {
-            emf =
-                emf.directive(MetricDirective { dimensions: vec![vec!["FunctionName"]], metrics, namespace });
+    pub fn to_line(&self, namespace: &str) -> String {
+        let directive = |dimension: &str, metrics: Vec<Value>| json!({ "Namespace": namespace, "Dimensions": [[dimension]], "Metrics": metrics });
+        let mut directives = vec![directive("Queue", self.of_queue.iter().map(Metric::definition).collect())];
+        let watched: Vec<_> =
+            self.all().filter(|metric| metric.is_watched()).map(Metric::definition).collect();
+        let mut object = json!({
+            "timestamp": self.at,
+            "level": "INFO",
+            "request_id": self.request_id,
+            "Queue": self.queue,
+        });
+        if let Some(name) = &self.function_name {
+            object["FunctionName"] = json!(name);
+            if !watched.is_empty() {
+                directives.push(directive("FunctionName", watched));
+            }
         }
-        let mut line = Vec::new();
-        let formatted = emf.build().format(&RootEntry::new(self.close()), &mut line);
-        if let Err(error) = formatted {
-            tracing::error!(detail = %error, "metrics cannot be written");
+        for Metric { name, value, .. } in self.all() {
+            object[*name] = json!(value);
         }
-        String::from_utf8(line).unwrap_or_default()
+        object["_aws"] = json!({ "CloudWatchMetrics": directives, "Timestamp": self.at.as_millisecond() });
+        format!("{object}\n")
     }
 }

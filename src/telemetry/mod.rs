@@ -23,6 +23,7 @@ pub use output::write;
 use crate::arn::Arn;
 use crate::batch::{Change, Notice};
 use crate::clients::NoRootCertificates;
+use crate::clock::Clock;
 use crate::notices::NotSent;
 use crate::replay::{At, Lane, ReplayError, State};
 
@@ -44,7 +45,7 @@ pub fn subscriber<T: Write + 'static>(
     level: LevelFilter,
     writer: impl Fn() -> T + Send + Sync + 'static,
 ) -> impl tracing::Subscriber + Send + Sync {
-    lines::Lines { format, level, writer }
+    lines::Lines { format, level, clock: Clock::system(), writer }
 }
 
 /// Returns the level for one of Lambda's names. Without a name it is INFO.
