@@ -29,6 +29,7 @@ pub fn letter(report: &Report, request_id: &str) {
             let failure = report.failure.as_ref();
             let target = report.target.as_ref();
             let undone = report.undone.as_ref();
+            let message = said(report.outcome.name(), &ending);
             tracing::event!(
                 $level,
                 request_id,
@@ -62,7 +63,7 @@ pub fn letter(report: &Report, request_id: &str) {
                 undone.code = undone.map(|failure| failure.code.as_str()),
                 undone.class = undone.map(|failure| failure.class.name()),
                 undone.message = undone.and_then(|failure| failure.message.as_deref()),
-                "letter"
+                "{message}"
             );
         }};
     }
@@ -76,6 +77,14 @@ pub fn letter(report: &Report, request_id: &str) {
         | Outcome::Observed(_) => {
             line!(Level::INFO);
         }
+    }
+}
+
+/// Returns the text of the line, which tells the outcomes apart: `letter archived: exhausted`.
+fn said(outcome: &str, ending: &Ending) -> String {
+    match ending.decision.or(ending.reason) {
+        Some(more) => format!("letter {outcome}: {more}"),
+        None => format!("letter {outcome}"),
     }
 }
 

@@ -15,7 +15,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::clock::Clock;
 
-/// How lines are written.
+/// The form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// One JSON object a line.

@@ -23,7 +23,7 @@ pub struct Metrics {
     queue: String,
     function_name: Option<String>,
     of_queue: Vec<Metric>,
-    /// What alarms watch besides: sums of metrics of the queue.
+    /// Sums of metrics of the queue, only for alarms.
     sums: Vec<Metric>,
 }
 

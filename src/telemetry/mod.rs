@@ -74,7 +74,7 @@ pub fn bad_event(request_id: &str, problem: &str) {
 
 /// Logs that the system has no certificate to verify servers with.
 pub fn no_root_certificates(why: &NoRootCertificates) {
-    tracing::warn!(detail = why.0, "the system has no root certificates; no server can be reached over TLS");
+    tracing::warn!(detail = why.0, "no root certificates: the function can reach no server over TLS");
 }
 
 /// Logs an event other than a letter's outcome.
@@ -85,28 +85,28 @@ pub fn notice(notice: &Notice) {
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
-            "queue attributes cannot be read; what was read last holds, else a retention of four days and no maxReceiveCount"
+            "queue attributes not read: the last ones stay in use, else a retention of four days and no maxReceiveCount"
         ),
         Notice::Unmarked(letter) => tracing::warn!(
             letter.id = letter.id.as_str(),
             sqs.message_id = letter.sqs.message_id,
-            "the letter has ten attributes already and goes out without its mark; its retries start afresh if it returns"
+            "letter sent without its mark: it has ten attributes already; if it returns, its retries start again"
         ),
         Notice::BadlySetUp { queue, finding } => {
-            tracing::warn!(queue.arn = queue.as_str(), detail = finding, "the queue is not set up well");
+            tracing::warn!(queue.arn = queue.as_str(), detail = finding, "queue misconfigured");
         }
         Notice::SharedWithRaw { queue, advice } => {
             tracing::warn!(
                 queue.arn = queue.as_str(),
                 detail = advice,
-                "a raw subscription shares the queue"
+                "raw subscription shares the dead-letter queue with others"
             );
         }
         Notice::ManyInFlight { queue, in_flight, limit } => tracing::warn!(
             queue.arn = queue.as_str(),
             in_flight,
             limit,
-            "many letters are in flight and cannot be moved to the requeue; at the limit SQS hands none over"
+            "many letters in flight, and none can move to the requeue: at the limit SQS hands over no more"
         ),
         Notice::OrdersUnread { failure, last_read, hides } => tracing::warn!(
             error.code = failure.code,
@@ -114,7 +114,7 @@ pub fn notice(notice: &Notice) {
             error.message = failure.message,
             last_read = last_read.map(tracing::field::display),
             hides,
-            "the orders cannot be read: {}",
+            "orders not read: {}",
             match (last_read, hides) {
                 (Some(_), _) =>
                     "holds that were read stay, orders to retry and to archive end ten minutes after the last good reading",
@@ -127,7 +127,7 @@ pub fn notice(notice: &Notice) {
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
-            "the list of waiting letters was not written; orders cannot wake the letters of this invocation"
+            "list of waiting letters not written: orders cannot wake the letters of this invocation"
         ),
         Notice::Endpoint { endpoint, change } => {
             let (arn, url) = (endpoint.arn().map(Arn::as_str), endpoint.url());
@@ -154,7 +154,7 @@ pub fn notice(notice: &Notice) {
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
-            "the requeue does not take letters; they stay in their queue"
+            "requeue takes no letters: they stay in their queue"
         ),
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
         error.code = not_sent.failure.code,
         error.class = not_sent.failure.class.name(),
         error.message = not_sent.failure.message,
-        "the notice of archived letters was not sent; the next one tells of them, a minute later at the earliest"
+        "notice of archived letters not sent: the next one includes these letters, after a minute at the earliest"
     );
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trou
         replay.round = lane.round,
         replay.lane = lane.lane,
         replay.sent = sent,
-        "replay's lane"
+        "lane of a replay ended"
     );
     if let Some(detail) = trouble {
         tracing::warn!(
@@ -204,7 +204,7 @@ pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trou
             replay.round = lane.round,
             replay.lane = lane.lane,
             detail,
-            "trouble of a replay's lane"
+            "lane of a replay failed in part"
         );
     }
 }
@@ -220,7 +220,7 @@ pub(crate) fn policy_in_file(request_id: &str, function: &str) {
         request_id,
         detail =
             format!("REDRIVE_POLICY_FILE of {function} is a file of its package, which nobody else can read"),
-        "letters without a target are not left out of the replay"
+        "policy unknown: the replay also sends letters that may have no target"
     );
 }
 
@@ -236,6 +236,6 @@ pub(crate) fn left_out_of_replay(request_id: &str, at: &At, why: &str) {
         archive.key = at.key,
         archive.line = at.line,
         detail = why,
-        "left out of a replay"
+        "letter left out of a replay"
     );
 }

@@ -180,7 +180,7 @@ impl World {
 impl Ran {
     /// Returns the log lines of letters.
     pub fn letters(&self) -> Vec<&Value> {
-        self.log.iter().filter(|line| line["message"] == "letter").collect()
+        self.log.iter().filter(|line| line["outcome"].is_string()).collect()
     }
 
     /// Returns the line of one letter.

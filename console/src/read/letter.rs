@@ -258,7 +258,7 @@ pub fn query(id: &str) -> String {
     let id = crate::text::literal(id);
     format!(
         "fields @timestamp, @message, outcome, reason, `retry.number`, `retry.of`, due, `target.arn`, `target.url`, `error.code`, \
-         attempt_ms, `queue.arn`\n| filter message = \"letter\"\n| filter `letter.id` = {id} or `sqs.message_id` = {id}\n\
+         attempt_ms, `queue.arn`\n| filter ispresent(outcome)\n| filter `letter.id` = {id} or `sqs.message_id` = {id}\n\
          | sort @timestamp asc\n| limit 500"
     )
 }

@@ -11,7 +11,7 @@ use crate::text::{harmless, literal};
 pub(super) fn of_group(of: &Filter) -> String {
     let mut query =
         "fields @timestamp, outcome, reason, `letter.id`, `retry.number`, `retry.of`, due, `target.arn`, \
-                     `target.url`, `error.code`, detail\n| filter message = \"letter\""
+                     `target.url`, `error.code`, detail\n| filter ispresent(outcome)"
             .to_owned();
     for (field, value) in of.iter() {
         let fields: &[&str] = match field {

@@ -25,7 +25,7 @@ pub struct SqsEvent {
 pub struct SqsRecord {
     /// SQS's id.
     pub message_id: Option<String>,
-    /// What hides and deletes the message.
+    /// The handle by which the message is hidden and deleted.
     pub receipt_handle: Option<String>,
     /// The body.
     pub body: Option<String>,

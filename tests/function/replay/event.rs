@@ -291,7 +291,7 @@ async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() 
     drop(guard);
     assert_eq!(answer["counts"], json!({ "notReplayable": { "inDoubt": 2 } }));
     let lines: Vec<Value> = log.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told: Vec<_> = lines.iter().filter(|line| line["message"] == "left out of a replay").collect();
+    let told: Vec<_> = lines.iter().filter(|line| line["message"] == "letter left out of a replay").collect();
     let why = format!(
         "may have been sent by replay {id}, which was cut off: resume that replay, or free its letters"
     );

@@ -165,7 +165,7 @@ async fn a_policy_in_a_file_is_unknown_and_the_log_says_so() {
     drop(guard);
     assert_eq!(answer["counts"], json!({ "sent": 3 }));
     let line: Value = serde_json::from_str(log.text().lines().next().unwrap()).unwrap();
-    assert_eq!(line["message"], "letters without a target are not left out of the replay");
+    assert_eq!(line["message"], "policy unknown: the replay also sends letters that may have no target");
     let why =
         format!("REDRIVE_POLICY_FILE of {REDRIVER} is a file of its package, which nobody else can read");
     assert_eq!(line["detail"], why.as_str());

@@ -3,7 +3,7 @@
 use super::*;
 
 fn found(ran: &Ran) -> Vec<String> {
-    let lines = ran.log.iter().filter(|line| line["message"] == "the queue is not set up well");
+    let lines = ran.log.iter().filter(|line| line["message"] == "queue misconfigured");
     lines.map(|line| line["detail"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -24,7 +24,7 @@ async fn is_shortened_for_what_is_near_the_end_before_anything_else_is_done() {
         calls[..3],
         ["GetQueueAttributes", "ChangeMessageVisibilityBatch", "GetSubscriptionAttributes"]
     );
-    let told = ran.log.iter().find(|line| line["message"] == "the queue is not set up well").unwrap();
+    let told = ran.log.iter().find(|line| line["message"] == "queue misconfigured").unwrap();
     let detail = told["detail"].as_str().unwrap();
     assert!(
         detail.starts_with("its visibility timeout of 43200 s is longer than the last 3600 s"),

@@ -20,7 +20,10 @@ fn world_of(default: &Value, rule: &Value) -> World {
 
 /// Returns the queue and detail of each warning.
 fn warned(ran: &Ran) -> Vec<[String; 2]> {
-    let lines = ran.log.iter().filter(|line| line["message"] == "a raw subscription shares the queue");
+    let lines = ran
+        .log
+        .iter()
+        .filter(|line| line["message"] == "raw subscription shares the dead-letter queue with others");
     lines
         .map(|line| {
             assert_eq!(line["level"], "WARN");

@@ -6,7 +6,7 @@ async fn of_a_delivered_letter() {
         line(&World::new(&[]), &Post::envelope("a")).await,
         json!({
             "level": "INFO",
-            "message": "letter",
+            "message": "letter delivered",
             "request_id": "req-1",
             "outcome": "delivered",
             "letter.id": letter_id("a"),
@@ -42,7 +42,7 @@ async fn of_a_letter_deferred_after_a_failed_attempt() {
         line(&world, &post).await,
         json!({
             "level": "INFO",
-            "message": "letter",
+            "message": "letter deferred: failed",
             "request_id": "req-1",
             "outcome": "deferred",
             "reason": "failed",
@@ -76,7 +76,7 @@ async fn of_a_letter_deferred_without_an_attempt() {
         line(&world, &post).await,
         json!({
             "level": "INFO",
-            "message": "letter",
+            "message": "letter deferred: early",
             "request_id": "req-1",
             "outcome": "deferred",
             "reason": "early",
@@ -102,7 +102,7 @@ async fn of_an_archived_letter() {
         line(&world, &Post::envelope("a")).await,
         json!({
             "level": "WARN",
-            "message": "letter",
+            "message": "letter archived: permanent",
             "request_id": "req-1",
             "outcome": "archived",
             "reason": "permanent",
@@ -126,7 +126,7 @@ async fn of_an_archived_letter() {
         line(&World::new(&[]), &Post::raw("r", "x")).await,
         json!({
             "level": "WARN",
-            "message": "letter",
+            "message": "letter archived: unrecognised",
             "request_id": "req-1",
             "outcome": "archived",
             "reason": "unrecognised",
@@ -149,7 +149,7 @@ fn in_a_group(id: &str) -> Post {
 fn of_a_group(id: &str, level: &str, outcome: &str) -> Value {
     json!({
         "level": level,
-        "message": "letter",
+        "message": format!("letter {outcome}"),
         "request_id": "req-1",
         "outcome": outcome,
         "letter.id": format!("sns-{id}/{FIFO_SUBSCRIPTION}"),
@@ -178,6 +178,7 @@ async fn of_a_letter_that_time_ran_out_for_and_of_one_behind_it() {
     let ran = world.run(&["a", "b"].map(in_a_group)).await;
     let mut late = of_a_group("a", "ERROR", "failed");
     late["reason"] = json!("out_of_time");
+    late["message"] = json!("letter failed: out_of_time");
     assert_eq!(untimed(ran.letter("a")), late);
     // The letter would be hidden as long as its head, and there may be no time for that either.
     let held = of_a_group("b", "INFO", "held");
@@ -198,7 +199,7 @@ async fn of_a_letter_that_could_not_be_archived_and_why() {
         lines,
         [json!({
             "level": "ERROR",
-            "message": "letter",
+            "message": "letter failed: archive",
             "request_id": "req-1",
             "outcome": "failed",
             "reason": "archive",
@@ -226,7 +227,7 @@ async fn of_observed_letters() {
     let common = |id: &str, letter: &str| {
         json!({
             "level": "INFO",
-            "message": "letter",
+            "message": "letter observed",
             "request_id": "req-1",
             "outcome": "observed",
             "letter.id": letter,
@@ -241,17 +242,19 @@ async fn of_observed_letters() {
     };
     let mut due = common("due", &letter_id("due"));
     due["decision"] = json!("deliver");
+    due["message"] = json!("letter observed: deliver");
     due["retry.number"] = json!(1);
     due["retry.of"] = json!(12);
     due["retry.phase"] = json!("immediate");
     let mut early = common("early", "early");
     early["decision"] = json!("defer");
+    early["message"] = json!("letter observed: defer");
     early["reason"] = json!("early");
     early["delay_s"] = json!(60);
     early["due"] = json!("2026-11-01T12:01:00Z");
     let raw = json!({
         "level": "INFO",
-        "message": "letter",
+        "message": "letter observed: archive",
         "request_id": "req-1",
         "outcome": "observed",
         "decision": "archive",

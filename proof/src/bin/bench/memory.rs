@@ -108,7 +108,7 @@ pub(crate) fn limit(binary: &Path) -> Result<(), Vec<String>> {
     if faults.is_empty() { Ok(()) } else { Err(faults) }
 }
 
-/// What becomes of the letters, with the policy that says so.
+/// Returns the outcomes that are measured, each with the policy for it.
 fn ways() -> [(&'static str, Value); 3] {
     [
         ("to a queue", json!({ "default": { "target": "origin" } })),

@@ -1,4 +1,4 @@
-//! Who gets in, and what is told to whom.
+//! Tests of who gets in, and of what strangers are told.
 
 use super::{Reply, serving};
 use crate::orders::has_document;

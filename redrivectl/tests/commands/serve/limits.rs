@@ -1,4 +1,4 @@
-//! Nobody holds the server up.
+//! Tests that no client holds the server up.
 
 use std::time::Duration;
 
