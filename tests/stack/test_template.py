@@ -689,7 +689,7 @@ def test_no_mapping_has_pollers_of_its_own():
 
 
 def test_log_group_has_a_name_that_lambda_gives_to_none(world):
-    """`cargo lambda deploy sns-redrive` of docs/guide/deploying.md leaves /aws/lambda/sns-redrive; the stack has that name too."""
+    """`cargo lambda deploy sns-redrive` leaves /aws/lambda/sns-redrive behind; the stack has that name too."""
     topic = world.topic()
     world.stack.client("logs").create_log_group(logGroupName=f"/aws/lambda/{world.prefix}")
     deployment = world.deploy(policy(retries=1, delay=1), topic)

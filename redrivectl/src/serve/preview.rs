@@ -38,7 +38,7 @@ impl Preview {
         let more = self.letters.saturating_sub(shown.letters);
         if more > 0 && more.saturating_mul(10) >= shown.letters {
             changed.push(format!(
-                "It touches {} now; it was {}.",
+                "It affects {} now; it was {}.",
                 count(self.letters, "letter"),
                 thousands(shown.letters)
             ));
@@ -194,7 +194,7 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
         ("sent", format!("{} of {most}{}", thousands(state.counts.sent), count(state.letters, "letter"))),
         ("begun", format!("{} UTC by {}", utc(state.began), harmless(&state.by))),
     ];
-    let mut facts = vec![("It is", if state.is_unfinished() { "not at its end" } else { "over" }.to_owned())];
+    let mut facts = vec![("It is", if state.is_unfinished() { "unfinished" } else { "over" }.to_owned())];
     if doing == Doing::Resume {
         // Somebody else may have gone on with it.
         facts = vec![("It is", format!("{}, {} sent", state.status.name(), thousands(state.counts.sent)))];
@@ -276,7 +276,7 @@ fn unread(waiting: &Value) -> u64 {
 
 fn touched(waiting: &Value) -> Vec<(&'static str, String)> {
     let mut rows = vec![(
-        "touches",
+        "affects",
         format!("{} on the list of waiting letters", count(number(&waiting["touched"]), "letter")),
     )];
     if number(&waiting["maybe"]) > 0 {
@@ -287,7 +287,7 @@ fn touched(waiting: &Value) -> Vec<(&'static str, String)> {
         } else {
             format!(": the list does not tell {}", fields.join(", "))
         };
-        rows.push(("may touch", format!("{more} more{why}")));
+        rows.push(("may affect", format!("{more} more{why}")));
     }
     if number(&waiting["stillHeld"]) > 0 {
         let held = count(number(&waiting["stillHeld"]), "letter");
@@ -312,7 +312,7 @@ fn time(value: &Value) -> Option<String> {
 }
 
 fn by(by: &Value, checked: &Value) -> String {
-    let note = if checked.as_bool() == Some(true) { "as AWS says" } else { "as given, not checked" };
+    let note = if checked.as_bool() == Some(true) { "confirmed by AWS" } else { "not checked" };
     format!("{}, {note}", text(by))
 }
 
@@ -353,8 +353,8 @@ mod tests {
         for same in [0, 99, 100, 109] {
             assert!(seen(same, "none").changed_since(&shown).is_empty(), "{same}");
         }
-        assert_eq!(seen(110, "none").changed_since(&shown), ["It touches 110 letters now; it was 100."]);
-        assert_eq!(seen(1, "none").changed_since(&seen(0, "none")), ["It touches 1 letter now; it was 0."]);
+        assert_eq!(seen(110, "none").changed_since(&shown), ["It affects 110 letters now; it was 100."]);
+        assert_eq!(seen(1, "none").changed_since(&seen(0, "none")), ["It affects 1 letter now; it was 0."]);
         let changed = seen(100, "o1").changed_since(&shown);
         assert_eq!(changed, ["Orders in force: o1; it was: none."]);
     }

@@ -48,7 +48,7 @@ pub(super) fn beyond(act: &Act) -> Markup {
         @if !beyond.is_empty() {
             p class="warning" role="note" {
                 strong { "More letters than the group: " }
-                "the command cannot name " (beyond.join(", ")) ". It touches letters with any value of that."
+                "the command cannot name " (beyond.join(", ")) ". It affects letters with any value of that."
             }
         }
     }

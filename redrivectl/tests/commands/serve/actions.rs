@@ -48,7 +48,7 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
         let text = asks.text();
         for says in [
             "Hold: 2 letters",
-            "touches 2 letters on the list of waiting letters",
+            "affects 2 letters on the list of waiting letters",
             "in force until 2026-11-01 14:00:0",
             "Orders in force None.",
             "why down",
@@ -93,7 +93,7 @@ async fn one_waiting_letter_is_previewed_by_the_list_and_woken_alone() {
         assert!(!form.body.contains("name=\"match\""), "one letter is no group: {}", form.body);
         let (_, asks) = client.begin(&[("do", "retry"), ("id", "letter-1"), ("why", "mended")]).await;
         for says in
-            ["Retry now: 1 letter", "touches 1 letter on the list", r#"match {"letterId":["letter-1"]}"#]
+            ["Retry now: 1 letter", "affects 1 letter on the list", r#"match {"letterId":["letter-1"]}"#]
         {
             assert!(asks.text().contains(says), "{says}: {}", asks.text());
         }
@@ -182,7 +182,7 @@ async fn letters_that_come_meanwhile_are_a_change_if_they_are_many() {
             waits(&cloud, "2026-11-01T11:30:00Z", more.clone());
             let (_, page) = client.confirm(&asks).await;
             assert_eq!(page.text().contains("It is done."), is_done, "{more:?}: {}", page.text());
-            let says = "It touches 22 letters now; it was 20.";
+            let says = "It affects 22 letters now; it was 20.";
             assert_eq!(page.text().contains(says), !is_done, "{}", page.text());
         })
         .await;
