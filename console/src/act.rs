@@ -136,14 +136,19 @@ impl Act {
         let mut left = Left::new(pairs.map(|(name, text)| (name.into_owned(), text.into_owned())))?;
         let doing = left.take("do").ok_or(BadQuery::Missing("do"))?;
         let doing = Doing::ALL.into_iter().find(|it| it.name() == doing).ok_or(BadQuery::Unknown(doing))?;
-        let mut id = |name| left.take(name).filter(|id| !id.is_empty()).ok_or(BadQuery::Missing(name));
+        // An empty id is none, and must not stand for all letters.
+        let mut given = |name| match left.take(name) {
+            Some(id) if id.is_empty() => Err(BadQuery::Missing(name)),
+            id => Ok(id),
+        };
+        let mut id = |name| given(name)?.ok_or(BadQuery::Missing(name));
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::Archive => match id("id") {
-                Ok(id) => On::Waiting { id },
-                Err(_) => On::Letters { of: left.filter(), since: None, until: None },
+            Doing::Hold | Doing::Retry | Doing::Archive => match given("id")? {
+                Some(id) => On::Waiting { id },
+                None => On::Letters { of: left.filter(), since: None, until: None },
             },
             Doing::Replay => {
-                if let Ok(id) = id("id") {
+                if let Some(id) = given("id")? {
                     On::Archived { id }
                 } else {
                     let mut moment =

@@ -166,3 +166,11 @@ fn no_value_adds_a_line_or_an_option_to_a_command() {
         r#"redrivectl retry --match '{"letterId":["-i\n'\'' --all"]}' --stack s --why 'WHY'"#
     );
 }
+
+#[test]
+fn an_empty_id_does_not_stand_for_all_letters() {
+    for doing in ["hold", "retry", "archive", "replay", "edit", "stop", "resume"] {
+        let read = Act::from_address(&format!("do={doing}&id="));
+        assert_eq!(read, Err(BadQuery::Missing("id")), "{doing}");
+    }
+}
