@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_cloudwatch::primitives::DateTime;
-use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricAlarm, MetricDataQuery, MetricStat, StateValue};
+use aws_sdk_cloudwatch::types::{AlarmType, Dimension, Metric, MetricDataQuery, MetricStat, StateValue};
 use jiff::{SignedDuration, Timestamp};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::failure_of_call;
@@ -313,19 +313,36 @@ async fn replays(account: &Account, clients: &Clients) -> Result<(Vec<State>, Ve
 async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alarm>, bool)>, String> {
     let Some(stack) = &account.stack else { return Ok(None) };
     let call = clients.cloudwatch.describe_alarms().alarm_name_prefix(format!("{stack}-"));
+    // Without the types CloudWatch leaves composite alarms out.
+    let call = call.alarm_types(AlarmType::MetricAlarm).alarm_types(AlarmType::CompositeAlarm);
     let answer = call.state_value(StateValue::Alarm).max_records(ALARMS).send().await;
     let answer =
         answer.map_err(|error| unread("the alarms (cloudwatch:DescribeAlarms)", &failure_of_call(&error)))?;
-    let alarm = |alarm: &MetricAlarm| Alarm {
-        name: alarm.alarm_name().unwrap_or_default().to_owned(),
-        says: alarm.alarm_description().map(str::to_owned),
-        since: alarm.state_updated_timestamp().and_then(|at| Timestamp::from_second(at.secs()).ok()),
+    let alarm = |name: Option<&str>, says: Option<&str>, since: Option<&DateTime>| Alarm {
+        name: name.unwrap_or_default().to_owned(),
+        says: says.map(str::to_owned),
+        since: since.and_then(|at| Timestamp::from_second(at.secs()).ok()),
     };
-    let own = answer.metric_alarms().iter().filter(|alarm| {
-        let rest = alarm.alarm_name().and_then(|name| name.strip_prefix(stack)?.strip_prefix('-'));
+    // An update is also that of a state's reason. The transition is that of the state.
+    let composite = answer.composite_alarms().iter().map(|it| {
+        alarm(
+            it.alarm_name(),
+            it.alarm_description(),
+            it.state_transitioned_timestamp().or(it.state_updated_timestamp()),
+        )
+    });
+    let plain = answer.metric_alarms().iter().map(|it| {
+        alarm(
+            it.alarm_name(),
+            it.alarm_description(),
+            it.state_transitioned_timestamp().or(it.state_updated_timestamp()),
+        )
+    });
+    let own = composite.chain(plain).filter(|alarm| {
+        let rest = alarm.name.strip_prefix(stack).and_then(|rest| rest.strip_prefix('-'));
         rest.is_some_and(|rest| is_of_stack(rest, &account.queues))
     });
-    Ok(Some((own.map(alarm).collect(), answer.next_token().is_some())))
+    Ok(Some((own.collect(), answer.next_token().is_some())))
 }
 
 /// Reports whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms
@@ -336,6 +353,8 @@ fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
         rest.strip_suffix(queue.resource())
             .is_some_and(|it| ["silent-", "in-flight-"].into_iter().any(|kind| it.ends_with(kind)))
     };
+    // The operators' stack has this name in the guide.
+    let rest = rest.strip_prefix("operations-").unwrap_or(rest);
     rest.split('-').next().is_some_and(|name| name.ends_with("Alarm")) || queues.iter().any(is_of_queue)
 }
 

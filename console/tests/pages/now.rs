@@ -29,10 +29,17 @@ fn metrics(results: &[(&str, &[(i64, f64)])]) -> Vec<u8> {
 
 fn alarms(names: &[&str]) -> Vec<u8> {
     let mut cbor = Encoder::new(Vec::new());
-    cbor.map(1).str("MetricAlarms").array(names.len());
-    for name in names {
-        cbor.map(3).str("AlarmName").str(name).str("AlarmDescription").str("letters are given up");
-        cbor.str("StateUpdatedTimestamp").timestamp(&DateTime::from_secs((NOW - 5 * MINUTE) / 1000));
+    let (composite, plain): (Vec<&str>, Vec<&str>) = names.iter().partition(|name| name.contains("InDanger"));
+    cbor.map(2);
+    for (kind, names) in [("CompositeAlarms", composite), ("MetricAlarms", plain)] {
+        cbor.str(kind).array(names.len());
+        for name in names {
+            cbor.map(4).str("AlarmName").str(name).str("AlarmDescription").str("letters are given up");
+            // Its reason was updated since.
+            for (what, minutes) in [("StateTransitionedTimestamp", 5), ("StateUpdatedTimestamp", 1)] {
+                cbor.str(what).timestamp(&DateTime::from_secs((NOW - minutes * MINUTE) / 1000));
+            }
+        }
     }
     cbor.into_writer()
 }
@@ -58,6 +65,8 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
                 ("m0_6", &[(3, 86_400.0)]),
             ]),
         )),
+        // CloudWatch leaves composite alarms out where they are not asked for.
+        "DescribeAlarms" if !has(b"CompositeAlarm") => Some((200, alarms(&[]))),
         "DescribeAlarms" => Some((
             200,
             alarms(&[
@@ -65,6 +74,8 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
                 "orders-redrive-staging-UndeliveredAlarm-1ABC",
                 "orders-redrive-queues-silent-orders-dlq",
                 "orders-redrive-queues-silent-invoices-dlq",
+                "orders-redrive-LettersInDangerAlarm",
+                "orders-redrive-operations-ReplayFailsAlarm-7X",
             ]),
         )),
         _ => None,
@@ -119,8 +130,14 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
         text.contains("orders-redrive-UndeliveredAlarm 2026-11-01 11:55:00 (5 min ago) letters are given up"),
         "{text}"
     );
-    let found: Vec<_> = rows(&parsed, "2 alarms").into_iter().map(|row| row[0].clone()).collect();
-    assert_eq!(found, ["orders-redrive-UndeliveredAlarm", "orders-redrive-queues-silent-orders-dlq"]);
+    let found: Vec<_> = rows(&parsed, "4 alarms").into_iter().map(|row| row[0].clone()).collect();
+    let expected = [
+        "orders-redrive-LettersInDangerAlarm",
+        "orders-redrive-UndeliveredAlarm",
+        "orders-redrive-queues-silent-orders-dlq",
+        "orders-redrive-operations-ReplayFailsAlarm-7X",
+    ];
+    assert_eq!(found, expected);
     // The last values are those of a quarter of an hour, by the minute.
     let last = asked.lock().unwrap().iter().rfind(|it| it.operation == "GetMetricData").unwrap().clone();
     let holds = |bytes: &[u8]| last.body.windows(bytes.len()).any(|it| it == bytes);
