@@ -89,7 +89,8 @@ impl<'a> Mask<'a> {
                 }
             }
             Opened::TooDeep => MASKED.to_owned(),
-            Opened::Text => text.to_owned(),
+            Opened::Broken if self.may_hide(text) => MASKED.to_owned(),
+            Opened::Broken | Opened::Text => text.to_owned(),
         }
     }
 
@@ -104,6 +105,14 @@ impl<'a> Mask<'a> {
         let mut secrets = BTreeSet::new();
         self.visit(&mut value.clone(), false, &mut |hidden| leaves(hidden, &mut secrets));
         secrets
+    }
+
+    /// Reports whether a text that is no whole JSON may have something to hide: it has one of the names, or could write one
+    /// with escapes.
+    fn may_hide(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        let names = self.names.iter().map(String::as_str).chain([UNSUBSCRIBE]);
+        text.contains("\\u") || names.into_iter().any(|name| text.contains(&name.to_lowercase()))
     }
 
     /// Does something with each value that is hidden, and returns whether there is one.
@@ -129,7 +138,8 @@ impl<'a> Mask<'a> {
                     }
                     found
                 }
-                Opened::TooDeep => {
+                Opened::Broken if !self.may_hide(text) => false,
+                Opened::TooDeep | Opened::Broken => {
                     hide(value);
                     true
                 }
@@ -146,6 +156,8 @@ enum Opened {
     Json(Value),
     /// JSON that is nested deeper than `serde_json` reads, so nobody knows what is in it.
     TooDeep,
+    /// The beginning of JSON, with something else behind it or cut off.
+    Broken,
     /// Something else.
     Text,
 }
@@ -158,7 +170,7 @@ impl Opened {
         match serde_json::from_str(text) {
             Ok(value) => Self::Json(value),
             Err(error) if error.to_string().contains("recursion limit exceeded") => Self::TooDeep,
-            Err(_) => Self::Text,
+            Err(_) => Self::Broken,
         }
     }
 }
@@ -174,7 +186,10 @@ fn leaves(value: &Value, texts: &mut BTreeSet<String>) {
             let is_type = |name: &str| TYPES.iter().any(|it| it.eq_ignore_ascii_case(name));
             fields.iter().filter(|(name, _)| !is_type(name)).for_each(|(_, value)| leaves(value, texts));
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Number(_) | Value::Bool(_) => {
+            texts.insert(value.to_string());
+        }
+        Value::Null => {}
     }
 }
 
@@ -225,6 +240,30 @@ mod tests {
         for other in ["no JSON", r#"{ "b": 1,  "a": 2 }"#, "[1]", r#"{"token":  "t"}"#, "{", r#""x""#] {
             assert_eq!(mask.text(other), other);
         }
+    }
+
+    #[test]
+    fn json_that_is_not_whole_is_masked_if_it_may_have_something_to_hide() {
+        let names = ["token".to_owned()];
+        let mask = Mask::new(&names);
+        let whole = envelope().to_string();
+        for broken in [
+            format!("{whole}\n{whole}"),
+            whole[..whole.len() - 1].to_owned(),
+            r#"{"\u0055nsub": 1} x"#.into(),
+        ] {
+            assert_eq!(mask.text(&broken), "(masked)", "{broken}");
+            let outer = mask.text(&json!({ "Message": broken }).to_string());
+            assert_eq!(outer, r#"{"Message":"(masked)"}"#);
+        }
+        assert_eq!(mask.text("{ \"a\": 1 } and more"), "{ \"a\": 1 } and more");
+    }
+
+    #[test]
+    fn numbers_are_secrets_too() {
+        let names = ["token".to_owned()];
+        let value = json!({ "MessageAttributes": { "token": { "Type": "Number", "Value": 4111 } } });
+        assert!(Mask::new(&names).secrets(&value).contains("4111"));
     }
 
     #[test]
