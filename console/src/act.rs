@@ -1,6 +1,6 @@
 //! Actions that an operator may take on letters, orders and replays, as command lines of `redrivectl`.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
 use url::form_urlencoded;
 
@@ -53,6 +53,8 @@ pub enum On {
     Archived {
         /// SQS's message id, or the letter's own.
         id: String,
+        /// The time when it was archived, if that is known. Without it the whole archive is searched.
+        at: Option<Timestamp>,
     },
     /// One waiting letter.
     Waiting {
@@ -120,7 +122,11 @@ impl Act {
                 pairs.extend(since.map(|since| ("since", since.to_string())));
                 pairs.extend(until.map(|until| ("until", until.to_string())));
             }
-            On::Archived { id } | On::Waiting { id } | On::Replay(id) => pairs.push(("id", id.clone())),
+            On::Archived { id, at } => {
+                pairs.push(("id", id.clone()));
+                pairs.extend(at.map(|at| ("at", at.to_string())));
+            }
+            On::Waiting { id } | On::Replay(id) => pairs.push(("id", id.clone())),
             On::Order(id) => pairs.push(("order", id.clone())),
         }
         address("act", &pairs)
@@ -136,30 +142,23 @@ impl Act {
         let mut left = Left::new(pairs.map(|(name, text)| (name.into_owned(), text.into_owned())))?;
         let doing = left.take("do").ok_or(BadQuery::Missing("do"))?;
         let doing = Doing::ALL.into_iter().find(|it| it.name() == doing).ok_or(BadQuery::Unknown(doing))?;
-        // An empty id is none, and must not stand for all letters.
-        let mut given = |name| match left.take(name) {
-            Some(id) if id.is_empty() => Err(BadQuery::Missing(name)),
-            id => Ok(id),
-        };
-        let mut id = |name| given(name)?.ok_or(BadQuery::Missing(name));
+        let id = |left: &mut Left, name| given(left, name)?.ok_or(BadQuery::Missing(name));
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::Archive => match given("id")? {
+            Doing::Hold | Doing::Retry | Doing::Archive => match given(&mut left, "id")? {
                 Some(id) => On::Waiting { id },
                 None => On::Letters { of: left.filter(), since: None, until: None },
             },
             Doing::Replay => {
-                if let Some(id) = given("id")? {
-                    On::Archived { id }
+                if let Some(id) = given(&mut left, "id")? {
+                    On::Archived { id, at: moment(&mut left, "at")? }
                 } else {
-                    let mut moment =
-                        |name| left.take(name).map(|at| at.parse().map_err(|_| BadQuery::Range)).transpose();
-                    let (since, until) = (moment("since")?, moment("until")?);
+                    let (since, until) = (moment(&mut left, "since")?, moment(&mut left, "until")?);
                     On::Letters { of: left.filter(), since, until }
                 }
             }
-            Doing::Edit => On::Archived { id: id("id")? },
-            Doing::Release => On::Order(id("order")?),
-            Doing::Stop | Doing::Resume => On::Replay(id("id")?),
+            Doing::Edit => On::Archived { id: id(&mut left, "id")?, at: moment(&mut left, "at")? },
+            Doing::Release => On::Order(id(&mut left, "order")?),
+            Doing::Stop | Doing::Resume => On::Replay(id(&mut left, "id")?),
         };
         left.end()?;
         let act = Self { doing, on };
@@ -195,11 +194,17 @@ impl Act {
             (doing, On::Waiting { id }) => {
                 words(&[doing.name(), "--match", &json!({ "letterId": [id] }).to_string()])
             }
-            // An id that begins with a dash is no option.
-            (_, On::Archived { id }) if id.starts_with('-') => {
-                words(&["archive", "show", "--json", "--", id])
+            (_, On::Archived { id, at }) => {
+                let mut line = words(&["archive", "show", "--json"]);
+                if let Some(at) = at {
+                    let until = at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
+                    line.extend(words(&["--since", &at.to_string(), "--until", &until.to_string()]));
+                }
+                // An id that begins with a dash is no option.
+                line.extend(id.starts_with('-').then(|| "--".to_owned()));
+                line.push(id.clone());
+                line
             }
-            (_, On::Archived { id }) => words(&["archive", "show", "--json", id]),
             (_, On::Order(id)) => words(&["release", id]),
             (Doing::Resume, On::Replay(id)) => words(&["replay", "--resume", id]),
             (_, On::Replay(id)) => words(&["replays", "stop", id]),
@@ -243,7 +248,7 @@ impl Act {
     /// Returns the command that finds a letter in the whole archive.
     #[must_use]
     pub(crate) fn find(id: &str, stack: Option<&str>) -> String {
-        Self { doing: Doing::Replay, on: On::Archived { id: id.to_owned() } }.line(stack)
+        Self { doing: Doing::Replay, on: On::Archived { id: id.to_owned(), at: None } }.line(stack)
     }
 
     /// The first command. Each word is made harmless by itself: a line break in a value must not look like one more command.
@@ -279,6 +284,19 @@ const ORDERS: [Field; 3] = [Field::Topic, Field::Subscription, Field::Queue];
 
 /// The fields that replays have an option for.
 const REPLAYS: [Field; 5] = [Field::Topic, Field::Target, Field::Error, Field::Reason, Field::Queue];
+
+/// Takes an id. An empty one is none, and must not stand for all letters.
+fn given(left: &mut Left, name: &'static str) -> Result<Option<String>, BadQuery> {
+    match left.take(name) {
+        Some(id) if id.is_empty() => Err(BadQuery::Missing(name)),
+        id => Ok(id),
+    }
+}
+
+/// Takes a moment.
+fn moment(left: &mut Left, name: &'static str) -> Result<Option<Timestamp>, BadQuery> {
+    left.take(name).map(|at| at.parse().map_err(|_| BadQuery::Range)).transpose()
+}
 
 /// Returns where the value of a field stands in the view that patterns have of a letter; none where patterns do not see it.
 fn path_in_patterns(field: Field) -> Option<&'static str> {

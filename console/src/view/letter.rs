@@ -98,7 +98,8 @@ fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view
                 (until_due(view))
             }
             @if let Some(archived) = archived {
-                @let act = |doing| Act { doing, on: On::Archived { id: archived.message_id.clone() } };
+                @let on = || On::Archived { id: archived.message_id.clone(), at: Some(archived.archived) };
+                @let act = |doing| Act { doing, on: on() };
                 @if is_both { p { "As it was archived:" } }
                 (acts(&[Doing::Replay, Doing::Edit].map(act), "A replay", view))
             }

@@ -49,9 +49,9 @@ proptest! {
         let at = (doing == Doing::Replay).then(|| "2026-11-01T12:00:00Z".parse().unwrap());
         let on = match doing {
             Doing::Hold | Doing::Retry | Doing::Archive if is_one => On::Waiting { id },
-            Doing::Replay if is_one => On::Archived { id },
+            Doing::Replay if is_one => On::Archived { id, at },
             Doing::Hold | Doing::Retry | Doing::Archive | Doing::Replay => On::Letters { of, since: at, until: at },
-            Doing::Edit => On::Archived { id },
+            Doing::Edit => On::Archived { id, at: None },
             Doing::Release => On::Order(id),
             Doing::Stop | Doing::Resume => On::Replay(id),
         };
@@ -153,7 +153,7 @@ fn no_value_adds_a_line_or_an_option_to_a_command() {
         "redrivectl replay --target=-x --error 'a\u{fffd}redrivectl hold --all # | b' --since 2026-11-01T09:00:00Z \
          --until 2026-11-01T10:00:00Z --stack s --why 'WHY' --dry-run"
     );
-    let one = |doing, id: &str| Act { doing, on: On::Archived { id: id.to_owned() } };
+    let one = |doing, id: &str| Act { doing, on: On::Archived { id: id.to_owned(), at: None } };
     assert_eq!(
         one(Doing::Replay, "-i\n").trial(Some("s")),
         "redrivectl archive show --json --stack s -- '-i\u{fffd}' | redrivectl replay --from - --stack s --dry-run"

@@ -137,7 +137,7 @@ impl Action {
     pub(super) fn id(&self) -> &str {
         match &self.act.on {
             On::Letters { .. } => "",
-            On::Archived { id } | On::Waiting { id } | On::Order(id) | On::Replay(id) => id,
+            On::Archived { id, .. } | On::Waiting { id } | On::Order(id) | On::Replay(id) => id,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Previews: what an action would do, by its own command, before anybody confirms it.
 
 use redrive_console::read::Mask;
-use redrive_console::{Doing, On};
+use redrive_console::{Act, Doing, On};
 use serde_json::Value;
 use sns_redrive::replay::State;
 
@@ -130,9 +130,9 @@ async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
 
 async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Preview, Failed> {
     if action.record.is_none()
-        && let On::Archived { id } = &action.act.on
+        && let On::Archived { .. } = &action.act.on
     {
-        action.record = Some(record(id, tool).await?);
+        action.record = Some(record(&action.act, tool).await?);
     }
     let difference = match (&action.record, action.act.doing) {
         (Some(record), Doing::Edit) => Some(difference(record, mask, tool).await?),
@@ -207,8 +207,9 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
 /// # Errors
 ///
 /// There is none, or it cannot be read.
-pub(super) async fn record(id: &str, tool: &Tool) -> Result<String, Failed> {
-    let words = ["archive", "show", "--json", id];
+pub(super) async fn record(act: &Act, tool: &Tool) -> Result<String, Failed> {
+    let words = act.words();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (out, err) = (Printed::default(), Printed::bounded());
     let finished = tool.print(Line { words: &words, input: "", out: out.clone(), err: err.clone() }).await?;
     if finished != Finished::Whole {

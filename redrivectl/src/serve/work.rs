@@ -43,7 +43,7 @@ async fn looks(desk: Rc<Desk>, id: u64) {
         return;
     };
     if action.act.doing == Doing::Edit && action.record.is_none() {
-        let read = record(action.id(), &tool).await;
+        let read = record(&action.act, &tool).await;
         desk.job(id, |job| match read {
             Ok(record) => job.moves_to(Phase::Edits(record)),
             Err(failed) => fails(job, &failed),

@@ -73,8 +73,8 @@ async fn every_command_about_one_waiting_letter_is_understood() {
 async fn every_command_about_one_thing_is_understood() {
     let id = || "-a b".to_owned();
     for (doing, on) in [
-        (Doing::Edit, On::Archived { id: id() }),
-        (Doing::Replay, On::Archived { id: id() }),
+        (Doing::Edit, On::Archived { id: id(), at: None }),
+        (Doing::Replay, On::Archived { id: id(), at: Some("2026-11-01T12:00:00Z".parse().unwrap()) }),
         (Doing::Release, On::Order("20261101T120000Z-1".to_owned())),
         (Doing::Stop, On::Replay("20261101T120000Z-1".to_owned())),
         (Doing::Resume, On::Replay("20261101T120000Z-1".to_owned())),

@@ -70,7 +70,7 @@ pub(super) fn subject(act: &Act) -> Markup {
             list.extend(until.map(|until| ("archived before", until.to_string())));
             list
         }
-        On::Archived { id } | On::Waiting { id } => one("letter", id),
+        On::Archived { id, .. } | On::Waiting { id } => one("letter", id),
         On::Order(id) => one("order", id),
         On::Replay(id) => one("replay", id),
     };

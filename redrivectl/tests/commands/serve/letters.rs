@@ -215,3 +215,27 @@ async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_i
     let body = cloud.entries("SendMessageBatch").remove(0).body;
     assert_eq!(body, mended(&whole));
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_letter_is_read_by_the_time_when_it_was_archived() {
+    let cloud = ten();
+    // What nobody can read elsewhere in the archive does not matter to it.
+    let elsewhere =
+        "graveyard/dead-letters/queue=orders-dlq/date=2026-09-01/20260901T120000.000Z-x.2-n1-r0.jsonl";
+    cloud.put(elsewhere, "{broken\n");
+    serving(&cloud, &["--operate"], async |client| {
+        let id = support::letter(&Post::envelope("3")).sqs.message_id;
+        let (_, asks) = client.begin(&[("do", "replay"), ("id", &id), ("why", "x")]).await;
+        assert!(asks.text().contains("a part of the archive could not be read"), "{}", asks.text());
+        cloud.forget();
+        let at = "2026-10-31T12:00:00Z";
+        let (_, asks) = client.begin(&[("do", "replay"), ("id", &id), ("at", at), ("why", "x")]).await;
+        assert!(asks.text().contains("Replay: 1 letter"), "{}", asks.text());
+        let journal = cloud.journal();
+        let read = |key: &str| {
+            journal.iter().any(|call| call.operation == "GetObject" && format!("{call:?}").contains(key))
+        };
+        assert!(!read("20260901T120000") && read("queue=orders-dlq"), "{journal:?}");
+    })
+    .await;
+}
