@@ -260,17 +260,29 @@ impl Act {
         format!("redrivectl {}", words.join(" "))
     }
 
+    /// Returns the commands, one a line, that put the letter into the file `letter.jsonl`; none for other actions.
+    #[must_use]
+    pub fn to_file(&self, stack: Option<&str>) -> Option<String> {
+        matches!(self.on, On::Archived { .. }).then(|| self.file(&self.line(stack)))
+    }
+
+    fn file(&self, line: &str) -> String {
+        let edit = if self.doing == Doing::Edit { "\n$EDITOR letter.jsonl" } else { "" };
+        format!("{line} > letter.jsonl{edit}")
+    }
+
     fn lines(&self, stack: Option<&str>, is_trial: bool) -> String {
         let line = self.line(stack);
         let stack = stack.map(|stack| format!(" --stack {}", word(&harmless(stack)))).unwrap_or_default();
         let trial = if is_trial { " --dry-run" } else { "" };
         match (self.doing, &self.on) {
             (Doing::Edit, _) => {
-                format!(
-                    "{line} > letter.jsonl\n$EDITOR letter.jsonl\nredrivectl replay --from letter.jsonl{stack}{trial}"
-                )
+                let file = self.file(&line);
+                format!("{file}\nredrivectl replay --from letter.jsonl{stack} --why 'WHY'{trial}")
             }
-            (_, On::Archived { .. }) => format!("{line} | redrivectl replay --from -{stack}{trial}"),
+            (_, On::Archived { .. }) => {
+                format!("{line} | redrivectl replay --from -{stack} --why 'WHY'{trial}")
+            }
             // It keeps the reason that it began with.
             (Doing::Resume, _) => line,
             (Doing::Replay, _) => format!("{line} --why 'WHY'{trial}"),

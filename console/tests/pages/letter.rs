@@ -83,7 +83,7 @@ async fn a_life_is_put_together_from_archive_and_log() {
     // By SQS's id: a stranger may repeat the letter's own.
     // By the time when it was archived, so that nobody reads the whole archive for it.
     let replay = "redrivectl archive show --json --since 2026-11-01T11:40:00Z --until 2026-11-01T11:40:01Z a --stack orders-redrive \
-                  | redrivectl replay --from - --stack orders-redrive --dry-run";
+                  | redrivectl replay --from - --stack orders-redrive --why 'WHY' --dry-run";
     assert!(text.contains(replay), "{text}");
     let started = asked.lock().unwrap().iter().find(|asked| asked.operation == "StartQuery").unwrap().clone();
     let started: Value = serde_json::from_slice(&started.body).unwrap();

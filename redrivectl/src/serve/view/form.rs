@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redrive_console::{Act, Doing, On};
 
-use super::parts::{command, framed, reason, rows};
+use super::parts::{commands, framed, reason, rows};
 use crate::serve::action::{Field, fields, has_reason};
 use crate::serve::desk::Desk;
 use crate::text::harmless;
@@ -25,7 +25,7 @@ pub(in crate::serve) fn form(desk: &Desk, act: &Act) -> String {
                 span class="hint" { "Nothing is done yet." }
             }
         }
-        (command(&act.command(desk.account.stack.as_deref())))
+        (commands(act.command(desk.account.stack.as_deref()).lines()))
     };
     framed(desk, act.doing.title(), &content)
 }

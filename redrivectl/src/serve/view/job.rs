@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::form::{beyond, subject};
-use super::parts::{command, framed, printed, reason, rows};
+use super::parts::{commands, framed, printed, reason, rows};
 use crate::serve::desk::Desk;
 use crate::serve::edit::{self, Editable};
 use crate::serve::jobs::{Asked, Ending, Job, Phase};
@@ -48,7 +48,8 @@ pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> Str
         h2 { "The action" }
         (subject(&action.act))
         @if let Some(why) = action.why() { (rows([("why", harmless(why).as_str())])) }
-        (command(&action.command(&desk.further)))
+        @let file = action.act.to_file(desk.account.stack.as_deref()).unwrap_or_default();
+        (commands(file.lines().chain([action.command(&desk.further).as_str()])))
         p { a href="jobs" { "All actions of this session" } }
     };
     framed(desk, &title, &content)

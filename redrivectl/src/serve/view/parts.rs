@@ -22,11 +22,12 @@ pub(super) fn rows<'r>(rows: impl IntoIterator<Item = (&'r str, &'r str)>) -> Ma
     html! { dl class="rows" { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
 }
 
-/// The command that does the same.
-pub(super) fn command(line: &str) -> Markup {
+/// The commands that do the same, one a line.
+pub(super) fn commands<'l>(lines: impl IntoIterator<Item = &'l str>) -> Markup {
+    let lines: Vec<_> = lines.into_iter().map(harmless).collect();
     html! {
-        p { "The command that does the same:" }
-        pre class="command" { code { (harmless(line)) } }
+        p { @if lines.len() > 1 { "The commands that do the same:" } @else { "The command that does the same:" } }
+        pre class="command" { code { (lines.join("\n")) } }
     }
 }
 

@@ -87,7 +87,8 @@ async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
     let cloud = ten();
     serving(&cloud, &["--operate", "--bodies"], async |client| {
         let id = support::letter(&Post::envelope("3")).sqs.message_id;
-        assert!(client.get(&format!("act?do=edit&id={id}")).await.text().contains("Read the letter"));
+        let form = client.get(&format!("act?do=edit&id={id}")).await;
+        assert!(form.text().contains("Read the letter") && !form.body.contains('\u{fffd}'), "{}", form.body);
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
         let (_, body) = page.body.split_once("spellcheck=\"false\">\n").unwrap();
         let body = body.split_once("</textarea>").unwrap().0.replace("&quot;", "\"").replace("&amp;", "&");
@@ -100,7 +101,14 @@ async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
         let text = asks.text();
         assert!(text.contains("mended") && text.contains("1 letter changed"), "{text}");
         assert!(text.contains("Edit and replay: 1 letter"), "{text}");
-        assert!(text.contains("redrivectl replay --from letter.jsonl --why=typo"), "{text}");
+        let lines: Vec<_> =
+            asks.body.split("<code>").last().unwrap().split("</code>").next().unwrap().lines().collect();
+        let [show, "$EDITOR letter.jsonl", replay] = lines[..] else { panic!("{lines:?}") };
+        assert!(
+            show.starts_with("redrivectl archive show --json ") && show.ends_with(" &gt; letter.jsonl"),
+            "{show}"
+        );
+        assert_eq!(replay, "redrivectl replay --from letter.jsonl --why=typo --stack orders");
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 1 letter"), "{}", done.text());
     })
