@@ -117,11 +117,14 @@ pub(crate) async fn letter(
         missing.push(why);
         None
     });
-    let (waiting, _) = waiting.unwrap_or_else(|why| {
+    let (waiting, more) = waiting.unwrap_or_else(|why| {
         missing.push(why);
-        (Vec::new(), true)
+        (Vec::new(), false)
     });
     let waiting = waiting.into_iter().find(|letter| letter.id == one.id || letter.message_id == one.id);
+    if waiting.is_none() && more {
+        missing.push("some of the list of waiting letters, which is longer than a page reads".to_owned());
+    }
     let log = log.unwrap_or_else(|why| {
         missing.push(why);
         Log::None

@@ -192,3 +192,18 @@ async fn a_letter_that_waits_is_found_on_the_list() {
     assert!(!text.contains("What you can do"), "{text}");
     assert!(text.contains("redrivectl archive show --json nobody --stack orders-redrive"), "{text}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_longer_than_a_page_reads_is_named_where_the_letter_is_not_found() {
+    let cloud = Account::new();
+    list(&cloud, 300, &[line("a", &json!({}))]);
+    let (config, _) = before(&cloud, |_| None);
+    let account = shown_by(&config);
+    let said = async || page(&account, "letter?id=letter-a").await.0.unread;
+    let cut = "some of the list of waiting letters, which is longer than a page reads";
+    assert!(!said().await.iter().any(|it| it == cut));
+    for minutes in 1..100 {
+        list(&cloud, minutes, &[line("b", &json!({}))]);
+    }
+    assert!(said().await.iter().any(|it| it == cut), "{:?}", said().await);
+}
