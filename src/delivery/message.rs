@@ -67,7 +67,7 @@ impl<'a> OutgoingMessage<'a> {
         };
         // EventBridge writes its failure into attributes; the event itself had none.
         let mut attributes = match letter.origin {
-            Origin::EventBridge { .. } => Vec::with_capacity(1),
+            Origin::EventBridge { .. } => Vec::new(),
             _ => without_mark(attributes),
         };
         let mark = match to.kind() {
@@ -163,12 +163,12 @@ impl From<Retry> for Numbered {
     }
 }
 
-/// With room for the mark, and no more.
 fn without_mark(attributes: &Attributes) -> Vec<(&str, Cow<'_, Attribute>)> {
-    let mut others = Vec::with_capacity(attributes.len() + 1);
-    let foreign = attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
-    others.extend(foreign.map(|(name, value)| (name.as_str(), Cow::Borrowed(value))));
-    others
+    attributes
+        .iter()
+        .filter(|(name, _)| *name != MARK_ATTRIBUTE)
+        .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
+        .collect()
 }
 
 /// Returns a deduplication id of at most 128 characters, the limit of SNS and SQS.

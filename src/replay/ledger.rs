@@ -138,10 +138,9 @@ impl Ledger {
         known
     }
 
-    /// Returns the letters that replays have sent from this unit, each with the id of its replay.
-    pub(super) fn sent_by(&self) -> impl Iterator<Item = (Identity, &str)> {
-        let entries = self.entries.iter();
-        entries.flat_map(|entry| entry.sent.iter().map(|letter| (*letter, entry.replay.as_str())))
+    /// Returns the ids of replays, each with the letters that it has sent from this unit.
+    pub(super) fn sent_by(&self) -> impl Iterator<Item = (&str, &[Identity])> {
+        self.entries.iter().map(|entry| (entry.replay.as_str(), entry.sent.as_slice()))
     }
 
     /// Returns the letters that any replay, or only the replay `only`, has sent from this unit.

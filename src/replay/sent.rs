@@ -85,15 +85,14 @@ impl Sent {
                 .buffer_unordered(AT_ONCE);
             while let Some(ledger) = ledgers.next().await {
                 let Some(found) = ledger? else { continue };
-                let mut replay: Arc<str> = "".into();
-                for (letter, by) in found.document.sent_by() {
-                    if *replay != *by {
-                        replay = by.into();
-                    }
-                    // Ids begin with the time.
-                    let latest = letters.entry(letter).or_insert_with(|| Arc::clone(&replay));
-                    if *replay > **latest {
-                        *latest = Arc::clone(&replay);
+                for (replay, sent) in found.document.sent_by() {
+                    let replay: Arc<str> = replay.into();
+                    for letter in sent {
+                        let latest = letters.entry(*letter).or_insert_with(|| Arc::clone(&replay));
+                        // Ids begin with the time.
+                        if replay > *latest {
+                            latest.clone_from(&replay);
+                        }
                     }
                 }
             }

@@ -318,25 +318,19 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alar
     let answer = call.state_value(StateValue::Alarm).max_records(ALARMS).send().await;
     let answer =
         answer.map_err(|error| unread("the alarms (cloudwatch:DescribeAlarms)", &failure_of_call(&error)))?;
-    let alarm = |name: Option<&str>, says: Option<&str>, since: Option<&DateTime>| Alarm {
+    let alarm = |name: Option<&str>, says: Option<&str>, [changed, updated]: [Option<&DateTime>; 2]| Alarm {
         name: name.unwrap_or_default().to_owned(),
         says: says.map(str::to_owned),
-        since: since.and_then(|at| Timestamp::from_second(at.secs()).ok()),
+        // An update is also that of a state's reason.
+        since: changed.or(updated).and_then(|at| Timestamp::from_second(at.secs()).ok()),
     };
-    // An update is also that of a state's reason. The transition is that of the state.
     let composite = answer.composite_alarms().iter().map(|it| {
-        alarm(
-            it.alarm_name(),
-            it.alarm_description(),
-            it.state_transitioned_timestamp().or(it.state_updated_timestamp()),
-        )
+        let times = [it.state_transitioned_timestamp(), it.state_updated_timestamp()];
+        alarm(it.alarm_name(), it.alarm_description(), times)
     });
     let plain = answer.metric_alarms().iter().map(|it| {
-        alarm(
-            it.alarm_name(),
-            it.alarm_description(),
-            it.state_transitioned_timestamp().or(it.state_updated_timestamp()),
-        )
+        let times = [it.state_transitioned_timestamp(), it.state_updated_timestamp()];
+        alarm(it.alarm_name(), it.alarm_description(), times)
     });
     let own = composite.chain(plain).filter(|alarm| {
         let rest = alarm.name.strip_prefix(stack).and_then(|rest| rest.strip_prefix('-'));

@@ -80,18 +80,9 @@ impl<'a> Mask<'a> {
     /// Returns a text without what is hidden. Where it has nothing of that, it stays byte for byte.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
-        match Opened::of(text) {
-            Opened::Json(mut value) => {
-                if self.value(&mut value) {
-                    value.to_string()
-                } else {
-                    text.to_owned()
-                }
-            }
-            Opened::TooDeep => MASKED.to_owned(),
-            Opened::Broken if self.may_hide(text) => MASKED.to_owned(),
-            Opened::Broken | Opened::Text => text.to_owned(),
-        }
+        let mut value = Value::from(text);
+        self.value(&mut value);
+        value.as_str().unwrap_or_default().to_owned()
     }
 
     /// Takes from a value what is hidden, and returns whether it had any of that.
