@@ -57,7 +57,7 @@ drill: build $(VENV)/installed local/.localstack/installed ## `redrivectl drill`
 
 # A test writes the page and checks parts of it, so nothing is compiled twice.
 figures: ## Write the tables of docs/figures.md again from the model, in about four minutes
-	FIGURES=write cargo test -p redrive-core --test simulation -- --exact the_page_of_figures_shows_what_the_model_gives
+	FIGURES=write cargo test -p redrive-testing --test simulation -- --exact the_page_of_figures_shows_what_the_model_gives
 
 # Examples and not cargo's benches: those ignore the profile's panic, so the SDK would be compiled once more.
 bench: ## Calls, speed, memory and start of the release binary, after some minutes of building: [PAGE=docs/figures.md]

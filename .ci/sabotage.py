@@ -21,8 +21,8 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
     kind, _, which = proof.partition(" ")
     if kind == "core":
         suite, _, which = which.partition(" ")
-        target = ["--lib"] if suite == "lib" else ["--test", suite]
-        build = ["cargo", "test", "--quiet", "--package", "redrive-core", *target]
+        target = ["redrive-core", "--lib"] if suite == "lib" else ["redrive-testing", "--test", suite]
+        build = ["cargo", "test", "--quiet", "--package", *target]
     elif kind in ("function", "simulation", "lib"):
         # The whole workspace, so that nothing is compiled twice for other features.
         target = ["--lib"] if kind == "lib" else ["--test", kind]

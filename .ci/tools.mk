@@ -41,7 +41,7 @@ sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redriv
 mutants: export CARGO_TARGET_DIR = $(CURDIR)/target/mutants
 mutants: export CARGO_PROFILE_DEV_DEBUG = 0
 mutants: $(CARGO_MUTANTS) unit ## Change letter and policy in hundreds of ways, which a test must notice: [SHARD=0/8]
-	$< mutants --output target --package redrive-core --test-package redrive-core,sns-redrive --baseline skip --timeout 120 \
+	$< mutants --output target --package redrive-core --test-package redrive-core,redrive-testing,sns-redrive --baseline skip --timeout 120 \
 	    $(if $(SHARD),--shard $(SHARD))
 
 $(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:

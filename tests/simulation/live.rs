@@ -62,7 +62,15 @@ const CONTROL: &str = "control";
 
 /// Returns the text in a message that identifies its letter.
 pub fn token(letter: usize) -> String {
-    format!("letter-{letter:03}.")
+    format!("{TOKEN}{letter:03}.")
+}
+
+/// How the token of every letter begins.
+pub const TOKEN: &str = "letter-";
+
+/// Returns the letter whose token a text begins with.
+pub fn letter_at(text: &str) -> Option<usize> {
+    text.strip_prefix(TOKEN)?.split_once('.')?.0.parse().ok()
 }
 
 /// Returns the last part of a subscription's ARN.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sim::{Call, Event, Fault, Millis, Record};
 
 use crate::hook::is_to_archive;
-use crate::live::{Run, Story, subscription, token};
+use crate::live::{Run, Story, TOKEN, letter_at, subscription};
 use crate::world::{ARCHIVE, DLQ, REQUEUE, TOPIC, Target, World, endpoint};
 
 /// A letter: a published message that did not reach one subscription.
@@ -140,7 +140,11 @@ impl<'s> Reader<'s> {
 
     /// Returns the letters whose text is in a body.
     fn letters(&self, body: &str) -> Vec<Key> {
-        let letters = (0..self.world.letters.len()).filter(|letter| body.contains(&token(*letter)));
+        // One search for all: there are many letters, and many texts.
+        let mut letters: Vec<_> =
+            body.match_indices(TOKEN).filter_map(|(at, _)| letter_at(&body[at..])).collect();
+        letters.sort_unstable();
+        letters.dedup();
         let of = |letter: usize| {
             let all = 0..self.world.subscribers.len();
             let named: Vec<_> = all.clone().filter(|one| body.contains(&subscription(*one))).collect();
@@ -148,7 +152,7 @@ impl<'s> Reader<'s> {
             let named = if named.is_empty() { all.collect() } else { named };
             named.into_iter().map(move |one| (letter, one))
         };
-        letters.flat_map(of).collect()
+        letters.into_iter().flat_map(of).collect()
     }
 
     fn run_of(&self, caller: &str, index: usize) -> Option<usize> {

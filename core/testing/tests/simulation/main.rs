@@ -381,7 +381,7 @@ fn under_a_schedule_of_more_than_ten_retries_each_tenth_follower_holds_a_long_gr
 /// `FIGURES=write` writes the page's tables. Without it, the rows that take seconds to compute are compared.
 #[test]
 fn the_page_of_figures_shows_what_the_model_gives() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/figures.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/figures.md");
     let page = std::fs::read_to_string(path).unwrap();
     if std::env::var("FIGURES").is_ok_and(|figures| figures == "write") {
         let written = figures::tables().iter().fold(page, |page, table| table.put_into(&page));
