@@ -5,7 +5,7 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke which test unit faults stack drill figures bench wake replay soak sabotage lint format package build
+.PHONY: help demo local invoke which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,10 +25,14 @@ which:
 
 # Side by side, since the faults and the stack mostly wait. What each of them says comes when it is done, where make can do that.
 # Compiled before, since tests that wait for a time to be over suffer beside a compiler.
-test: $(VENV)/installed ## Every test
-	cargo test --workspace --no-run
+test: ## Every test
+	@$(MAKE) --jobs=2 $(VENV)/installed compiled
 	@echo 'The Rust tests, the faults and the stack, side by side: each says how it went when it is done'
 	@$(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit faults stack
+
+compiled:
+	cargo test --workspace --no-run
+	$(PROOF)
 
 # Two tests for each core: many of them wait for a time to be over.
 unit: THREADS = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
@@ -40,9 +44,10 @@ unit: build ## The Rust tests, and the calls that letters take
 # CI takes BUILD=proof, where a panic ends the process as in the release; that is two minutes more of compiling. It is not
 # the package, since that of arm64 runs on no machine of CI; `make soak` runs the release itself.
 BUILD ?= dev
+PROOF = $(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --package redrivectl --bins)
 faults: FUNCTION = target/$(BUILD:dev=debug)/sns-redrive
 faults: build ## Every call of the function times every fault, a small soak, and memory, in three minutes: [BUILD=proof]
-	$(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --package redrivectl --bins)
+	$(PROOF)
 	target/debug/soak --function $(FUNCTION) --letters 2000 --seed 1 --at-once 32
 	target/debug/bench --function $(FUNCTION) --alone limit
 
