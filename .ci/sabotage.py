@@ -33,6 +33,17 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
         # For soaks of a replay; as `make faults` has them.
         soak += ["--letters", "2000", "--seed", "1"]
         return ["cargo", "build", "--quiet", "--workspace", "--bins"], soak
+    elif kind == "stack":
+        python = str(pathlib.Path("local/.venv/bin/python").absolute())
+        return ["cargo", "build", "--quiet", "--workspace", "--bins"], [
+            python,
+            "-m",
+            "pytest",
+            "tests/stack",
+            "-q",
+            "-k",
+            which,
+        ]
     else:
         sys.exit(f"{kind}: no such proof")
     return [*build, "--no-run"], [*build, "--", which]
@@ -75,6 +86,11 @@ def restore() -> None:
         elif not copy.is_file() or copy.read_bytes() != source.read_bytes():
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(source.read_bytes())
+
+    # Where the tests of the stack look for what is built.
+    link = TREE / "target"
+    if not link.is_symlink():
+        link.symlink_to(BUILD.resolve())
 
 
 def tail(text: str) -> str:

@@ -31,6 +31,9 @@ async fn gets_the_letter_alone_where_our_record_does_not_fit_into_the_queues_own
     assert_eq!(ran.outcomes(), posts.map(|post| format!("{} archived unrecognised", post.id)));
     assert_eq!(bodies_with_record(&world), [(10, true), (1_900, false), (2_048, false)].into());
     assert_eq!(ran.metrics()["ArchiveRefusals"], 0);
+    let sends = world.cloud.calls("SendMessageBatch").into_iter();
+    let refused = sends.filter(|call| call.entries.iter().any(|entry| entry.size() > 2048)).count();
+    assert_eq!(refused, 0, "the limit is known before");
 }
 
 /// The queue's limit became smaller since it was read, or the role may not read it.
