@@ -300,7 +300,8 @@ fn causes(life: &Life<'_>) -> usize {
         + late
 }
 
-/// P2: no retry comes before its planned moment, and none after the last except one per disturbance.
+/// P2: no first retry comes before its planned moment, and none after the last except one per disturbance. The laws
+/// of the pure machine judge the moments of all others.
 fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     let world = life.world;
     let attempts = life.attempts();

@@ -115,9 +115,4 @@ impl Journal {
             self.facts.push(Fact { who, message, at, what });
         }
     }
-
-    /// Returns the events of one letter, in order.
-    pub fn of(&self, who: usize) -> Vec<&Fact> {
-        self.facts.iter().filter(|fact| fact.who == who).collect()
-    }
 }

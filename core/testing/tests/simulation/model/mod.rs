@@ -19,7 +19,7 @@
 //! | [`worlds`] | random worlds |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
 //! | [`figures`] | the page of figures |
-#![allow(dead_code, unreachable_pub, reason = "not every test uses every part")]
+#![allow(unreachable_pub, reason = "a test program has no other crate")]
 
 pub mod actions;
 pub mod figures;
@@ -92,11 +92,6 @@ impl Chance {
     pub fn index(&mut self, of: usize) -> Option<usize> {
         let of = u64::try_from(of).unwrap();
         (of > 0).then(|| usize::try_from(self.next() % of).unwrap())
-    }
-
-    pub fn pick<'t, T>(&mut self, things: &'t [T]) -> &'t T {
-        let index = self.index(things.len()).unwrap();
-        &things[index]
     }
 
     pub fn happens(&mut self, percent: u8) -> bool {

@@ -53,8 +53,6 @@ pub struct Toll {
     pub instances: u64,
     /// The time from the end of the outage to the last delivery.
     pub delivered_after: Millis,
-    /// The time from the first arrival until no letter waits any more.
-    pub over_after: Millis,
 }
 
 impl Outage {
@@ -124,7 +122,6 @@ impl Outage {
             readings: counts.readings * self.batches(),
             instances: u64::try_from(story.peak_busy).unwrap() * self.batches(),
             delivered_after: story.journal.last_delivery - self.lasts,
-            over_after: story.end,
         }
     }
 
