@@ -92,6 +92,8 @@ impl Story {
         if deleted {
             self.queued.remove(&who);
             self.ledger.fact(who, who, Some(run), What::Deleted);
+        } else if ending == Ending::Heard {
+            self.ledger.fact(who, who, Some(run), What::Kept);
         }
     }
 
@@ -308,6 +310,22 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
     };
     assert_eq!(with(Ending::Killed), Vec::<String>::new());
     assert_eq!(with(Ending::Heard), ["exhausted after 2 of 3 retries"]);
+
+    // Its target is left alone after a call without an answer, whoever made it.
+    let after = |trouble: bool| {
+        let mut story = Story::new();
+        let who = story.letter(End::Delivered, None);
+        story.refused_often(who, 2);
+        if trouble {
+            story.ledger.trouble();
+        }
+        let run = story.run(who);
+        story.end(who, run, Ending::Heard, false);
+        story.exhausted(who);
+        story.wrong()
+    };
+    assert_eq!(after(true), Vec::<String>::new());
+    assert_eq!(after(false), ["exhausted after 2 of 3 retries"]);
 
     // The letter lies behind the head of its group, which goes first.
     let held = |together: bool| {

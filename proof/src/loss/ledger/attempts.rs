@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 use super::Ledger;
 use super::facts::{Ending, Fact, Message, Place, Run, Told, What, Who};
 
+/// The longest pause of an endpoint that an attempt without an answer leads to, and the next trial, in
+/// milliseconds.
+const LEFT_ALONE: u64 = 60_000;
+
 impl Ledger {
     /// Judges the number of attempts: each invocation makes one at most. One more than the schedule has is
     /// allowed for each receive after which the letter could not be hidden, archived or deleted as the
@@ -52,8 +56,8 @@ impl Ledger {
 
     /// Returns the most retries that a message may have behind it at a fact: those by its mark, and one for
     /// each receive that made an attempt or had a reason to make none. Such reasons are: its invocation ended
-    /// badly, the letter was held behind another of its group, it was not begun in time, its target is down,
-    /// or the orders could not be read.
+    /// badly, the letter was held behind another of its group, its delete failed, or there was
+    /// [trouble](Ledger::trouble).
     pub(super) fn may_have_spent(&self, who: Who, at: &Fact) -> usize {
         let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
         let facts: Vec<_> = self.facts[who].iter().filter(before).collect();
@@ -67,13 +71,12 @@ impl Ledger {
             };
             facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
         };
-        // These are letters that were not begun in time, whose target is down, or whose orders could not be
-        // read.
         let excused = |run: Run, received: &Fact| {
             let badly = !matches!(self.runs[run].ending, Ending::Heard | Ending::Open);
-            let stays = |fact: &Fact| matches!(fact.what, What::Kept | What::NotDeleted);
-            let stayed = facts.iter().any(|fact| fact.run == Some(run) && stays(fact));
-            badly || stayed || self.is_behind(who, received)
+            let of_run = |what: &What| facts.iter().any(|fact| fact.run == Some(run) && fact.what == *what);
+            let ended = facts.iter().find(|fact| fact.run == Some(run) && fact.what == What::Kept);
+            let stayed = ended.is_some_and(|kept| self.had_trouble(received.at, kept.at));
+            badly || stayed || of_run(&What::NotDeleted) || self.is_behind(who, received)
         };
         let receives = facts.iter().filter_map(|fact| match fact.what {
             What::Received { .. } => Some((fact.run?, *fact)),
@@ -84,6 +87,12 @@ impl Ledger {
         marked.unwrap_or_default()
             + before
             + receives.filter(|(run, fact)| attempted(*run) || excused(*run, fact)).count()
+    }
+
+    /// Reports whether there was trouble in this time, or so shortly before that an endpoint may still be left
+    /// alone.
+    fn had_trouble(&self, from: u64, to: u64) -> bool {
+        self.troubles.iter().any(|at| (from.saturating_sub(LEFT_ALONE)..=to).contains(at))
     }
 
     /// Reports whether a letter was handed over behind another of its FIFO group.

@@ -47,6 +47,8 @@ pub struct Ledger {
     plans: Vec<Plan>,
     facts: Vec<Vec<Fact>>,
     runs: Vec<Invocation>,
+    /// The times of trouble, in order.
+    troubles: Vec<u64>,
     strangers: Vec<String>,
 }
 
@@ -58,6 +60,7 @@ impl Default for Ledger {
             plans: Vec::new(),
             facts: Vec::new(),
             runs: Vec::new(),
+            troubles: Vec::new(),
             strangers: Vec::new(),
         }
     }
@@ -88,8 +91,22 @@ impl Ledger {
     /// Records a fact.
     pub fn fact(&mut self, who: Who, message: Message, run: Option<Run>, what: What) {
         self.order += 1;
+        let is_try = |what: &What| matches!(what, What::Sent { place: Place::Target, told, .. } if *told != Told::Done);
+        if is_try(&what) {
+            let of_run = |fact: &&Fact| fact.run == run && fact.message == message && is_try(&fact.what);
+            if self.facts[who].iter().rev().filter(of_run).count() >= 2 {
+                // The SDK tried three times, which cost seconds: the endpoint may now be left alone.
+                self.trouble();
+            }
+        }
         let fact = Fact { order: self.order, at: self.now(), message, run, what };
         self.facts[who].push(fact);
+    }
+
+    /// Records a call because of which letters may stay without an attempt: it got no answer, which takes time
+    /// from all letters and lets an endpoint be left alone, or it did not read the orders or find the subscriptions.
+    pub fn trouble(&mut self) {
+        self.troubles.push(self.now());
     }
 
     /// Records a fault that concerns no letter.

@@ -69,6 +69,11 @@ impl World {
             let (what, status) = (ended.call.summary(), ended.status.unwrap_or_default());
             state.ledger.stranger(format!("{what} is answered with {status}"));
         }
+        let is_unread =
+            matches!(ended.site, Site::Orders | Site::Subscriptions) && ended.told() != Told::Done;
+        if is_unread || ended.told() == Told::Nothing {
+            state.ledger.trouble();
+        }
         match ended.site {
             Site::QueueAttributes if ended.call.target == self.terms.named("orders-billing") => {
                 state.counted(ended);
