@@ -13,11 +13,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use tokio::time::sleep;
 
+pub(crate) use crate::failed::Failed;
 use crate::stack::Stack;
 use crate::text::brief;
 use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy};
-use sns_redrive::replay::ReplayError;
 
 /// The difference between this machine's clock and a server's from which on a warning is printed.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
@@ -182,40 +182,6 @@ impl Finished {
     /// Returns the end of work of which this number of things could not be read.
     pub(crate) fn of(unread: u64) -> Self {
         if unread == 0 { Self::Whole } else { Self::Partly }
-    }
-}
-
-/// The reason why a command was not carried out.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
-    /// The input is invalid, with all its problems.
-    #[error("{}", .0.join("\n"))]
-    Input(Vec<String>),
-    /// The work failed.
-    #[error("{0}")]
-    Work(String),
-    /// It was stopped before anything was done.
-    #[error("{0}")]
-    Stopped(String),
-    /// Another process works on the same.
-    #[error("{0}")]
-    Busy(String),
-    /// AWS denied a call.
-    #[error("{0}")]
-    Denied(String),
-    /// The output could not be written.
-    #[error("cannot write the output: {0}")]
-    Output(#[from] std::io::Error),
-}
-
-impl From<ReplayError> for Failed {
-    fn from(error: ReplayError) -> Self {
-        match error {
-            ReplayError::Request(faults) => Self::Input(faults),
-            ReplayError::Busy(_) | ReplayError::TakenUp(_) => Self::Busy(error.to_string()),
-            error if error.is_denied() => Self::Denied(error.to_string()),
-            error => Self::Work(error.to_string()),
-        }
     }
 }
 

@@ -13,9 +13,11 @@ mod args;
 mod aws;
 mod console;
 mod control;
+mod describe;
 mod doctor;
 mod drill;
 mod explain;
+mod failed;
 mod follow;
 mod install;
 mod machine;
@@ -59,7 +61,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
         }
     };
     if let Some(connection) = cli.command.connection() {
-        console.stack = Box::pin(Stack::read(connection, cli.command.further(), &console)).await;
+        console.stack = Box::pin(describe::stack(connection, cli.command.further(), &console)).await;
     }
     let ended = carry_out(&cli, &mut console).await;
     let written = console.out.flush();

@@ -2,15 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_cloudformation::error::ProvideErrorMetadata;
-
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed};
-use sns_redrive::clients::failure_of_call;
-
-/// The variable that names the stack without `--stack`.
-const STACK: &str = "REDRIVE_STACK";
+use crate::failed::Failed;
 
 /// The stack that a command line names, if any, and the options with which further commands find the same.
 #[derive(Debug, Default, Clone)]
@@ -29,35 +22,24 @@ struct Named {
 
 /// The error of reading a stack.
 #[derive(Debug, Clone)]
-struct Unread {
-    why: String,
+pub(crate) struct Unread {
+    pub why: String,
     /// True if permissions are missing.
-    is_denied: bool,
+    pub is_denied: bool,
 }
 
 /// The outputs and the parameters of a stack.
 #[derive(Debug, Clone)]
-struct Contents {
-    outputs: BTreeMap<String, String>,
-    parameters: BTreeMap<String, String>,
+pub(crate) struct Contents {
+    pub outputs: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, String>,
 }
 
 impl Stack {
-    /// Reads the stack of `--stack`, else of the variable `REDRIVE_STACK`.
-    pub(crate) async fn read(
-        connection: &args::Connection,
-        further: args::Further,
-        console: &Console,
-    ) -> Self {
-        let of_variable = || (console.variable)(STACK).filter(|name| !name.is_empty());
-        let Some(name) = connection.stack.clone().or_else(of_variable) else {
-            return Self { named: None, further };
-        };
-        let contents = match Aws::connect(connection, console).await {
-            Ok(aws) => describe(&aws.formation(), &name).await,
-            Err(failed) => Err(Unread { why: failed.to_string(), is_denied: false }),
-        };
-        Self { named: Some(Named { name, contents }), further }
+    /// Returns the stack of this name; without a name no stack.
+    pub(crate) fn new(name: Option<(String, Result<Contents, Unread>)>, further: args::Further) -> Self {
+        let named = name.map(|(name, contents)| Named { name, contents });
+        Self { named, further }
     }
 
     /// Returns the options for further commands.
@@ -114,22 +96,4 @@ impl Stack {
         };
         self.output(output)?.ok_or_else(missing).map(Some)
     }
-}
-
-async fn describe(formation: &aws_sdk_cloudformation::Client, name: &str) -> Result<Contents, Unread> {
-    let described = formation.describe_stacks().stack_name(name).send().await.map_err(|error| {
-        // The message says which stack does not exist.
-        let said = error.message().map_or_else(String::new, |message| format!(": {message}"));
-        let failure = failure_of_call(&error);
-        let code = &failure.code;
-        let why =
-            format!("cannot read the stack {name}: cloudformation:DescribeStacks failed ({code}){said}");
-        Unread { why, is_denied: failure.is_denied() }
-    })?;
-    let pair = |name: Option<&str>, value: Option<&str>| Some((name?.to_owned(), value?.to_owned()));
-    let outputs = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::outputs);
-    let outputs = outputs.filter_map(|it| pair(it.output_key(), it.output_value())).collect();
-    let parameters = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::parameters);
-    let parameters = parameters.filter_map(|it| pair(it.parameter_key(), it.parameter_value())).collect();
-    Ok(Contents { outputs, parameters })
 }
