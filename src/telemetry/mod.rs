@@ -25,7 +25,7 @@ use crate::batch::{Change, Notice};
 use crate::clients::NoRootCertificates;
 use crate::clock::Clock;
 use crate::notices::NotSent;
-use crate::replay::{At, Lane, ReplayError, State};
+use crate::replay::{At, Lane, ReplayError, State, Status};
 
 /// Installs logging for the process, according to Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
 /// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
@@ -172,8 +172,15 @@ pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
     );
 }
 
-/// Logs that a replay has ended, or stopped for now.
+/// Logs how a replay stands when an invocation ends.
 pub(crate) fn replay(request_id: &str, state: &State) {
+    let message = match state.status {
+        Status::DryRun => "replay counted: dry run",
+        Status::Running => "replay running",
+        Status::Settling => "replay settling",
+        Status::Stopped => "replay stopped",
+        Status::Done => "replay done",
+    };
     tracing::info!(
         request_id,
         replay.id = state.id,
@@ -183,7 +190,7 @@ pub(crate) fn replay(request_id: &str, state: &State) {
         replay.sent = state.counts.sent,
         replay.repeated = state.counts.repeated,
         detail = state.because,
-        "replay"
+        "{message}"
     );
 }
 

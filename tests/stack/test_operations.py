@@ -12,7 +12,7 @@ from world import policy
 
 from local.deploy import template_as_written
 from local.intrinsics import Resolver
-from local.stack import REGION, wait_until
+from local.stack import REGION, ROOT, wait_until
 from local.tool import redrivectl
 
 QUICK = policy(retries=3, delay=2, immediate=1)
@@ -282,3 +282,32 @@ def test_grants_of_the_replay_function_are_to_read_letters_keep_replays_and_fill
         "send requeue",
         "read configuration",
     }
+
+
+# --- what the function logs, and who reads it
+
+SOURCE = "".join(path.read_text() for path in sorted((ROOT / "src" / "telemetry").glob("*.rs")))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# How a page quotes a message.
+SAYS = r"\blog(?: line|\s+says|\s+warns)\s+`([a-z][^`]+)`"
+
+
+def test_queries_compare_the_message_only_with_a_text_that_the_source_logs():
+    """A filter by any other text finds nothing, and looks like a quiet night. Letters' lines are told by `outcome`."""
+    for path in [*sorted(ROOT.glob("*.yaml")), *PAGES]:
+        compared = re.findall(r"\bmessage`? *(?:=|like) *['\"]([^'\"]+)", path.read_text())
+        assert [text for text in compared if f'"{text}"' not in SOURCE] == [], path.name
+
+
+def test_pages_quote_messages_that_the_source_logs():
+    logs = (ROOT / "docs" / "reference" / "logs.md").read_text()
+    cells = re.findall(r"^\| (`[^|]+) \|", logs.partition("## Messages\n")[2], re.MULTILINE)
+    rows = re.findall(r"`([^`]+)`", "".join(cells))
+    quoted = [" ".join(text.split()) for page in PAGES for text in re.findall(SAYS, page.read_text())]
+    assert len(quoted) >= 3 and len(rows) > 10
+    assert [text for text in quoted + rows if f'"{text}' not in SOURCE] == []
+    # A text after an arrow is a part of a message.
+    source = re.sub(r'=>\s*"[^"]+"', "", (ROOT / "src" / "telemetry" / "mod.rs").read_text())
+    logged = re.findall(r'"([a-z]+ [^"]+)"', source)
+    assert len(logged) > 15
+    assert [text for text in logged if not text.startswith(tuple(rows))] == [], "no row"

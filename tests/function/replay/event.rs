@@ -246,6 +246,31 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
     assert_eq!(world.numbers(), numbers(0..30));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_message_of_a_replays_line_says_how_it_stands() {
+    let world = World::with_letters(30);
+    let function = function(&world, &ACTIVE);
+    let log = Log::default();
+    let writer = log.clone();
+    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::INFO, move || {
+        writer.clone()
+    }));
+    let wish = json!({ "all": true, "to": WORKER, "ramp": [10, 100], "rate": 10 });
+    let mut dry_run = wish.clone();
+    dry_run["dryRun"] = true.into();
+    invoke(&function, &world, 60, json!({ "replay": dry_run })).await.unwrap();
+    let settling = invoke(&function, &world, 1, json!({ "replay": wish })).await.unwrap();
+    let resume = json!({ "replay": { "resume": settling["id"] } });
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    invoke(&function, &world, 2, resume.clone()).await.unwrap();
+    invoke(&function, &world, 60, resume).await.unwrap();
+    drop(guard);
+    let lines = log.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>();
+    let told: Vec<_> = lines.iter().filter(|line| line["replay.status"].is_string()).collect();
+    let messages: Vec<_> = told.iter().map(|line| line["message"].as_str().unwrap()).collect();
+    assert_eq!(messages, ["replay counted: dry run", "replay settling", "replay running", "replay done"]);
+}
+
 /// If a scheduler meets an operator's replay, nobody is called at night.
 #[tokio::test(start_paused = true)]
 async fn another_replay_under_way_is_no_error() {
