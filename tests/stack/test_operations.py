@@ -284,6 +284,34 @@ def test_grants_of_the_replay_function_are_to_read_letters_keep_replays_and_fill
     }
 
 
+PERMISSIONS = [
+    ("The function", "template.yaml", "RedriveFunctionRole"),
+    ("The replay function of operations.yaml", "operations.yaml", "ReplayFunctionRole"),
+    ("The state machine of operations.yaml", "operations.yaml", "ReplayStateMachineRole"),
+    ("The function of ConsoleWidget", "operations.yaml", "ConsoleFunctionRole"),
+]
+
+
+@pytest.mark.parametrize("chapter,template,role", PERMISSIONS, ids=[role for _, _, role in PERMISSIONS])
+def test_permissions_page_has_the_actions_of_each_role(chapter, template, role):
+    page = (ROOT / "docs" / "reference" / "permissions.md").read_text()
+    rows = page.split(f"\n## {chapter}\n")[1].split("\n## ")[0]
+    section = (ROOT / template).read_text().split(f"\n  {role}:\n")[1].split("\n      Policies:\n")[1]
+    granted = re.findall(r"\b[a-z0-9]+:[A-Z]\w+", re.sub(r"#.*", "", section.split("\n\n  ")[0]))
+    # The page's introduction has the log's actions. Of a VPC's the page says only how many there are.
+    granted = {action for action in granted if not action.startswith(("logs:", "ec2:", "aws:"))}
+    assert set(re.findall(r"`([a-z0-9]+:[A-Z]\w+)`", rows)) == granted
+
+
+def test_every_role_of_the_templates_is_on_the_permissions_page():
+    roles = {
+        name
+        for path in sorted(ROOT.glob("*.yaml"))
+        for name in re.findall(r"^  (\w+):\n    Type: AWS::IAM::Role$", path.read_text(), re.MULTILINE)
+    }
+    assert roles == {role for _, _, role in PERMISSIONS}
+
+
 # --- what the function logs, and who reads it
 
 SOURCE = "".join(path.read_text() for path in sorted((ROOT / "src" / "telemetry").glob("*.rs")))
