@@ -411,6 +411,12 @@ def test_there_are_as_many_alarms_as_the_settings_page_says(parameters, alarms):
     assert len(alarms_of_the_template(**parameters)) == alarms
 
 
+def test_the_parameter_says_how_many_alarms_it_leaves():
+    left, of = len(alarms_of_the_template(Alarms="essential")), len(alarms_of_the_template())
+    said = template_as_written()["Parameters"]["Alarms"]["Description"]
+    assert said == f"essential creates {left} of {of} alarms: docs/reference/metrics.md#alarms."
+
+
 # --- what it costs
 
 
