@@ -39,7 +39,7 @@ pub(crate) struct Replay {
     /// The whole archive
     #[arg(long, conflicts_with_all = ["Selection", "subscription"], help_heading = "Which letters")]
     pub(crate) all: bool,
-    /// Leave out letters archived after this time [default: now]
+    /// Leave out letters archived after this time [default: five seconds ago]
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which letters")]
     pub(crate) cut_off: Option<When>,
     /// Also send letters that a replay has sent already
