@@ -91,6 +91,10 @@ fn fix(action: &str, for_what: &str) -> &'static str {
         "firehose:PutRecordBatch" => "name it in the stack's parameter TargetStreamArns",
         "sns:ListSubscriptions" => "set the stack's parameter DiscoverSubscription to true",
         "sns:Publish" => "name it in the stack's parameter TargetTopicArns, or NoticeTopicArn",
+        "kms:Decrypt" if for_what.starts_with("for the dead-letter queue") => {
+            "name it in the parameter KmsKeyArn of the stack, or in KmsKeyArns of the stack of queues.yaml that drains \
+             the queue"
+        }
         action if action.starts_with("kms:") => {
             "name it in the stack's parameter KmsKeyArn or TargetKmsKeyArns"
         }

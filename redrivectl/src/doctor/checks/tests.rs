@@ -453,6 +453,16 @@ fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
     let foreign = |decision| with(Grant { is_foreign: true, ..grant(decision, None) });
     assert_eq!(foreign(Decision::Allowed), [(CannotTell, "grant")]);
     assert_eq!(foreign(Decision::NotAllowed), [(Error, "grant")]);
+    let mut setup = healthy();
+    for (queue, parameter) in
+        [("dead-letter queue orders-dlq", "KmsKeyArns"), ("queue billing", "TargetKmsKeyArns")]
+    {
+        let for_what = format!("for the {queue}");
+        let key = Grant { action: "kms:Decrypt", for_what, ..grant(Decision::NotAllowed, Some(Ok(None))) };
+        setup.grants = Ok(vec![key]);
+        let fix = check(&setup).remove(0).fix.unwrap_or_default();
+        assert!(fix.contains(&format!(" {parameter}")), "{fix}");
+    }
     let unknown = Grant { decision: denied("iam:SimulatePrincipalPolicy"), ..grant(Decision::Allowed, None) };
     assert_eq!(with(unknown), [(CannotTell, "grant")]);
     assert_eq!(found(|it| it.grants = denied("iam:SimulatePrincipalPolicy")), [(CannotTell, "grant")]);

@@ -8,7 +8,10 @@ use aws_sdk_iam::types::{
 };
 use aws_sdk_s3::error::ProvideErrorMetadata;
 
-use super::needs::{Need, PREFIX, key, key_of_queue, keys_of_buckets, own, sending, sources, targets};
+use super::needs::{
+    Need, PREFIX, key, key_of_dead_letter_queue, key_of_queue, keys_of_buckets, own, sending, sources,
+    targets,
+};
 use super::{queues, read_error};
 use crate::doctor::setup::{Decision, Grant, ReadError, ReadResult, Setup};
 use sns_redrive::arn::{Arn, ArnKind};
@@ -28,7 +31,8 @@ pub(super) async fn read(
     let mut needs = own(setup);
     needs.extend(places(clients, partition, setup).await);
     needs.extend(endpoints(clients, account, setup).await);
-    needs.extend(setup.queues.iter().chain(&setup.requeue).filter_map(key_of_queue));
+    needs.extend(setup.queues.iter().filter_map(key_of_dead_letter_queue));
+    needs.extend(setup.requeue.iter().filter_map(key_of_queue));
     let buckets: Vec<_> = setup.archive.iter().chain(&setup.control).collect();
     needs.extend(function.iter().flat_map(|function| keys_of_buckets(buckets.clone(), function)));
     let mut grants = Vec::new();

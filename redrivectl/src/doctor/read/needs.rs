@@ -89,7 +89,14 @@ pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<Need> {
     })
 }
 
-/// Returns the permissions needed for the key of a queue.
+/// Returns the permission needed for the key of a dead-letter queue, from which the function only takes letters.
+pub(super) fn key_of_dead_letter_queue(queue: &Queue) -> Option<Need> {
+    let name = format!("for the dead-letter queue {}", queue.arn.resource());
+    let need = key(queue.attribute("KmsMasterKeyId")?, &queue.arn, name)?;
+    Some(Need { actions: &["kms:Decrypt"], ..need })
+}
+
+/// Returns the permissions needed for the key of a queue to which the function sends.
 pub(super) fn key_of_queue(queue: &Queue) -> Option<Need> {
     let name = format!("for the queue {}", queue.arn.resource());
     key(queue.attribute("KmsMasterKeyId")?, &queue.arn, name)
@@ -219,6 +226,15 @@ mod tests {
         let (one, other) = (bucket("one", "aws:kms"), bucket("other", "aws:kms:dsse"));
         assert_eq!([keys(&[&one]), keys(&[&one, &one]), keys(&[&one, &other])], [1, 1, 2]);
         assert_eq!(keys(&[&bucket("plain", "AES256")]), 0);
+    }
+
+    /// The function takes letters from a dead-letter queue and puts none there.
+    #[test]
+    fn the_key_of_a_dead_letter_queue_only_decrypts() {
+        let attributes = [("KmsMasterKeyId".to_owned(), "1234".to_owned())].into();
+        let queue = Queue { arn: WORKER.parse().unwrap(), attributes: Ok(attributes), tags: None };
+        assert_eq!(key_of_dead_letter_queue(&queue).unwrap().actions, ["kms:Decrypt"]);
+        assert_eq!(key_of_queue(&queue).unwrap().actions, ["kms:GenerateDataKey", "kms:Decrypt"]);
     }
 
     #[test]
