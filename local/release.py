@@ -146,13 +146,19 @@ def pages_of(tool):
     return manual | scripts
 
 
+def manual_of(page):
+    """Returns a page without its links to other pages, which are not in the archive; those within it stay."""
+    return re.sub(r"!?\[([^\]]*)\]\((?!#|https?:)[^)]*\)", r"\1", page)
+
+
 def tool_archive(tool, folder, pages):
     """Returns the tool with its licence and its manual, as package managers unpack it into a prefix."""
     packed = io.BytesIO()
+    manual = manual_of((ROOT / "docs" / "reference" / f"{TOOL}.md").read_text())
     files = {
         f"bin/{TOOL}": (tool, 0o755),
         f"share/doc/{TOOL}/LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644),
-        f"share/doc/{TOOL}/{TOOL}.md": ((ROOT / "docs" / "reference" / f"{TOOL}.md").read_bytes(), 0o644),
+        f"share/doc/{TOOL}/{TOOL}.md": (manual.encode(), 0o644),
     }
     files |= {name: (content, 0o644) for name, content in pages.items()}
     with (

@@ -148,7 +148,12 @@ def test_the_same_binary_gives_the_same_archives(tmp_path):
     tool = tmp_path / "redrivectl-1.2.3" / "bin" / "redrivectl"
     assert tool.read_bytes() == bootstrap
     assert tool.stat().st_mode & 0o777 == 0o755
-    assert (tmp_path / "redrivectl-1.2.3" / "share" / "man" / "man1" / "redrivectl.1").read_bytes() == b"a page"
+    share = tmp_path / "redrivectl-1.2.3" / "share"
+    assert (share / "man" / "man1" / "redrivectl.1").read_bytes() == b"a page"
+    manual = (share / "doc" / "redrivectl" / "redrivectl.md").read_text()
+    links = re.findall(r"\]\(([^)]*)\)", manual)
+    assert "#replay" in links
+    assert [link for link in links if not link.startswith(("#", "https://"))] == [], "leads nowhere there"
 
 
 def test_the_tool_comes_with_its_manual_and_its_completions():
