@@ -4,20 +4,7 @@
 //! and run again. It lacks the receipt handle, which is useless and secret, and the MD5 sums, which follow
 //! from body and attributes.
 //!
-//! | field | meaning |
-//! |---|---|
-//! | `version` | of this format; 1 |
-//! | `archivedAt` | RFC 3339 |
-//! | `reason`, `detail` | why, by name and in words |
-//! | `queueArn`, `message.messageId` | together they name the record: a crash can archive a letter twice |
-//! | `deadLetterQueueArn` | the dead-letter queue that it came from: `queueArn`, unless that is the requeue |
-//! | `letterId`, `origin`, `topicArn`, `subscriptionArn` | as in the logs |
-//! | `rule`, `targetArn`, `targetUrl` | the rule it fell under, where it was to go |
-//! | `retry` | `number` of the last one made and `of` how many; absent if none was made. `ordered` where an order made it ahead of its time: then it took no number, and `number` is that of the retry before it |
-//! | `order` | the id of the order that it fell under |
-//! | `error` | `code` and `class` of the last failure, `message` where an operator can mend it |
-//! | `cause` | `code` and `message` of the original error, where the origin tells it |
-//! | `message` | the SQS message |
+//! `docs/SEMANTICS.md` explains the fields to readers of the archive.
 
 use std::collections::BTreeMap;
 

@@ -40,8 +40,8 @@ pub(super) struct Lines<W> {
 }
 
 impl<W> Lines<W> {
-    /// The level of events of a crate. Others log requests and answers when they are verbose, bodies among them: they
-    /// may warn, whatever the level of our own lines.
+    /// Returns the level of events of a crate. Other crates log requests and answers, bodies among them, below WARN:
+    /// their events are logged from WARN on, and only if our own are.
     fn level_of(&self, target: &str) -> LevelFilter {
         if target.starts_with("sns_redrive") { self.level } else { self.level.min(LevelFilter::WARN) }
     }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn others_may_warn_whatever_the_level() {
+    fn events_of_others_are_logged_from_warn_on_if_ours_are() {
         for (level, count) in [(LevelFilter::TRACE, 4), (LevelFilter::ERROR, 0), (LevelFilter::OFF, 0)] {
             let lines = logged(LogFormat::Json, level, events);
             assert_eq!(lines.lines().count(), count, "{level}: {lines}");

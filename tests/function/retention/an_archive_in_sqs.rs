@@ -21,7 +21,7 @@ fn bodies_with_record(world: &World) -> BTreeMap<usize, bool> {
     taken.map(|it| (it.body.len(), it.attributes.contains_key("sns-redrive-archive"))).collect()
 }
 
-/// Such a letter used to be refused for ever, and lost in the end.
+/// Otherwise SQS refuses the letter each time, and drops it in the end.
 #[tokio::test]
 async fn gets_the_letter_alone_where_our_record_does_not_fit_into_the_queues_own_limit() {
     let world = world("2048");

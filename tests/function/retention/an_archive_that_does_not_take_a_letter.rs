@@ -12,7 +12,7 @@ fn attempts(world: &World) -> usize {
     world.cloud.entries("SendMessageBatch").len()
 }
 
-/// Such a letter used to be attempted again with every visibility timeout, some 240 times a day.
+/// Otherwise its target gets it with every visibility timeout, some 240 times a day.
 #[tokio::test]
 async fn is_not_attempted_again_until_the_archive_is_back() {
     let world = failing(&policy(30, 1, &json!({})), "orders-dlq", WEEKS, "30");
