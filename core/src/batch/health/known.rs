@@ -80,7 +80,7 @@ pub(super) struct Known {
     /// The beginning of the outage that was last reported.
     outage: Duration,
     /// The state that was last reported.
-    told: Told,
+    reported: Reported,
 }
 
 /// The wish of an endpoint to be left alone. Each letter grants it for the longest delay of its own schedule
@@ -102,8 +102,9 @@ enum State {
     },
 }
 
+/// The state of an endpoint that the log reported last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Reported {
     Up,
     Trying,
     Down,
@@ -143,7 +144,7 @@ impl Known {
             back: Duration::ZERO,
             after_trial: Duration::ZERO,
             outage: Duration::ZERO,
-            told: Told::Up,
+            reported: Reported::Up,
         }
     }
 
@@ -259,13 +260,13 @@ impl Known {
             State::Trying(most) if most * 2 >= CONCURRENT_SINGLES => State::Up,
             State::Trying(most) => State::Trying(most * 2),
         };
-        match (self.state, self.told) {
-            (State::Up, Told::Down | Told::Trying) => {
-                self.told = Told::Up;
+        match (self.state, self.reported) {
+            (State::Up, Reported::Down | Reported::Trying) => {
+                self.reported = Reported::Up;
                 Some(Change::Up)
             }
-            (State::Trying(_), Told::Down) => {
-                self.told = Told::Trying;
+            (State::Trying(_), Reported::Down) => {
+                self.reported = Reported::Trying;
                 Some(Change::Trying)
             }
             _ => None,
@@ -301,12 +302,12 @@ impl Known {
         let pause = (self.cost * PAUSE_FACTOR).min(LONGEST_PAUSE);
         let before = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
         self.state = State::Down { since: now, until: before.max(now + pause) };
-        let told = std::mem::replace(&mut self.told, Told::Down);
-        if told != Told::Down {
+        let reported = std::mem::replace(&mut self.reported, Reported::Down);
+        if reported != Reported::Down {
             self.outage = made.began;
         }
         let pause = asked.map_or(pause, |asked| pause.max(asked.pause));
-        (told != Told::Down).then(|| Change::Down { failure: failure.clone(), pause })
+        (reported != Reported::Down).then(|| Change::Down { failure: failure.clone(), pause })
     }
 
     /// Takes note that the endpoint asks to be left alone. Returns `None` if it may mean one letter only.
