@@ -12,7 +12,7 @@ use super::bench::{Bench, Limits};
 use super::control::{Control, LOOK, Pace, Switch};
 use super::division::{Part, Task, parts};
 use super::error::ReplayError;
-use super::given::Given;
+use super::given::GivenRecords;
 use super::kept::key_of;
 use super::ledger::Ledger;
 use super::parts::{Job, Replay, selection, token};
@@ -28,7 +28,7 @@ pub(super) struct Drive<'r> {
     pub(super) replay: &'r Replay,
     pub(super) job: Job<'r>,
     pub(super) units: Vec<Unit>,
-    given: Option<Given>,
+    given: Option<GivenRecords>,
     progress: Mutex<Progress>,
     pace: Pace,
     /// A lock that lets the state be written once at a time. Each write needs the tag of the one before.
@@ -67,7 +67,7 @@ pub(super) struct Begun<'r> {
     /// The results known of units that are finished, or partly done, ahead of others before them.
     pub(super) known: Option<Units>,
     pub(super) job: Job<'r>,
-    pub(super) given: Option<Given>,
+    pub(super) given: Option<GivenRecords>,
 }
 
 impl<'r> Drive<'r> {

@@ -23,7 +23,7 @@ pub(super) type Records = Vec<(At, Record, bool)>;
 
 /// Records that were given, by unit.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct GivenRecords {
     /// The records by the key of their unit's ledger.
     pub(super) units: HashMap<String, Records>,
     /// The units, in order.
@@ -43,7 +43,7 @@ struct Searched<'r> {
     seconds: HashMap<String, HashMap<Identity, Unit>>,
 }
 
-impl Given {
+impl GivenRecords {
     /// Finds the units of records. It reports and leaves out inputs that are no record or are not in the
     /// archive.
     pub(super) async fn find(

@@ -8,7 +8,7 @@ use super::control::Control;
 use super::division::spread;
 use super::drive::{Begun, Drive};
 use super::error::ReplayError;
-use super::given::Given;
+use super::given::GivenRecords;
 use super::kept::{digest, key_of};
 use super::letter::At;
 use super::letters::Source;
@@ -32,7 +32,7 @@ pub(super) struct Planned {
     pub(super) state: State,
     pub(super) plan: Plan,
     /// The given records by unit. `None` if the archive is read.
-    pub(super) given: Option<Given>,
+    pub(super) given: Option<GivenRecords>,
 }
 
 impl Replay {
@@ -140,7 +140,9 @@ impl Replay {
         let units = self.units(id).await?;
         let given = match job.source {
             Source::Archive => None,
-            Source::Input(records) => Some(Box::pin(Given::find(self, records, false, job.control)).await?),
+            Source::Input(records) => {
+                Some(Box::pin(GivenRecords::find(self, records, false, job.control)).await?)
+            }
         };
         // Letters that have left the archive since the replay began are not sent.
         for (why, count) in given.iter().flat_map(|given| &given.counts.not_replayable) {
@@ -232,7 +234,7 @@ impl Replay {
                 (Box::pin(planner.plan()).await?, None)
             }
             Source::Input(records) => {
-                let given = Box::pin(Given::find(self, records, keep, job.control)).await?;
+                let given = Box::pin(GivenRecords::find(self, records, keep, job.control)).await?;
                 (given.plan(), Some(given))
             }
         };
