@@ -7,9 +7,9 @@ use sns_redrive::replay::{Lane, Resumption, Turn, TurnKind, Wish};
 
 use super::*;
 
-/// The fate of a lane.
+/// The way a lane ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum LaneEnd {
     Works,
     /// The function dies at this write, after the write has its effect.
     Dies(usize),
@@ -21,8 +21,8 @@ pub(super) struct Machine<'w> {
     workers: usize,
     rounds: AtomicUsize,
     lanes: AtomicUsize,
-    /// The fates of lanes in the first rounds.
-    fates: Vec<Fate>,
+    /// The ends of lanes in the first rounds.
+    ends: Vec<LaneEnd>,
     /// The time of a lane's invocation.
     time: Duration,
     /// The number of letters in the requeue before.
@@ -52,7 +52,7 @@ impl<'w> Machine<'w> {
     pub(super) fn new(world: &'w World, workers: usize) -> Self {
         let (rounds, lanes, time) = (AtomicUsize::new(0), AtomicUsize::new(0), Duration::from_mins(15));
         let before = AtomicUsize::new(0);
-        Self { world, workers, rounds, lanes, fates: Vec::new(), time, before }
+        Self { world, workers, rounds, lanes, ends: Vec::new(), time, before }
     }
 
     pub(super) async fn begin(&self, request: Value) -> Result<State, ReplayError> {
@@ -85,7 +85,7 @@ impl<'w> Machine<'w> {
             return;
         }
         let (sent, judged) = (state.counts.sent, state.place.judged);
-        if self.fates.is_empty() {
+        if self.ends.is_empty() {
             let bodies = self.world.bodies().len() - self.before.load(Ordering::Relaxed);
             assert_eq!(sent, bodies as u64, "it knows what it has sent: {state:?}");
         }
@@ -101,16 +101,16 @@ impl<'w> Machine<'w> {
 
     /// Runs every lane of a round. The state machine does not check whether one fails.
     async fn send(&self, turn: &Turn) {
-        let fate =
-            self.fates.get(self.rounds.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(Fate::Works);
+        let end =
+            self.ends.get(self.rounds.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(LaneEnd::Works);
         let lanes = self.lanes_of(turn);
         self.lanes.fetch_max(lanes.len(), Ordering::Relaxed);
-        match fate {
-            Fate::Works => {
+        match end {
+            LaneEnd::Works => {
                 let work = lanes.iter().map(|lane| self.work(lane));
                 join_all(work).await;
             }
-            Fate::Dies(nth) => {
+            LaneEnd::Dies(nth) => {
                 let lane = lanes[0].clone();
                 let operator = Operator::default();
                 let run = async |replay: Replay| match replay.lane(&lane, None, &operator).await {
@@ -206,7 +206,7 @@ async fn a_lane_sends_several_parts_at_once() {
 async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_counted() {
     for nth in 0..5 {
         let world = hours(4);
-        let machine = Machine { fates: vec![Fate::Dies(nth)], ..Machine::new(&world, 2) };
+        let machine = Machine { ends: vec![LaneEnd::Dies(nth)], ..Machine::new(&world, 2) };
         let state = machine.begin(json!({ "ramp": [100] })).await.unwrap();
         assert_eq!((state.status, state.counts.sent), (Status::Done, 400), "{nth}");
         let bodies = world.bodies();
@@ -374,7 +374,7 @@ async fn a_lane_whose_function_dies_is_not_taken_for_letters_that_wait_too_long(
     for nth in 0..5 {
         let world = World { stay: true, ..hours(12) };
         world.no_faults();
-        let machine = Machine { fates: vec![Fate::Dies(nth)], ..Machine::new(&world, 2) };
+        let machine = Machine { ends: vec![LaneEnd::Dies(nth)], ..Machine::new(&world, 2) };
         let state = machine.begin(json!({ "ramp": [100], "settleSeconds": 600 })).await.unwrap();
         assert_eq!((state.status, state.counts.sent), (Status::Done, 1200), "{nth}: {:?}", state.because);
     }
