@@ -36,9 +36,10 @@ compiled:
 
 # Two tests for each core: many of them wait for a time to be over.
 unit: THREADS = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
-unit: build ## The Rust tests, and the calls that letters take
+unit: build ## The Rust tests, the calls that letters take, and the memory of a page
 	cargo test --workspace -- --test-threads $(THREADS)
 	target/debug/bench --function target/debug/sns-redrive --alone cost
+	target/debug/examples/page
 
 # The seed fixes letters and faults, though not which call meets which.
 # CI takes BUILD=proof, where a panic ends the process as in the release; that is two minutes more of compiling. It is not

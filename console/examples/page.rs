@@ -1,5 +1,5 @@
 //! Measures the cost of a page for an archive of ten million letters: time, requests, memory. An account in a process of its
-//! own answers each request after a tenth of a second.
+//! own answers each request after a tenth of a second. A page that costs more than it may ends the measurement.
 //!
 //! ```text
 //! cargo run --release -p redrive-console --example page
@@ -18,6 +18,8 @@ use sns_redrive::clock::Clock;
 use support::Fault;
 
 const OBJECTS: usize = 100_000;
+/// The most memory of a process that shows a page.
+const MOST_MEGABYTES: u64 = 64;
 const LATENCY: Duration = Duration::from_millis(100);
 const PAGES: [&str; 4] = [
     "groups?by=topic&range=14d",
@@ -71,6 +73,8 @@ fn measure(url: &str) {
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     let megabytes = most.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default() / 1024;
     let (took, unread) = (shown.took.as_secs_f64(), shown.unread.join(", "));
+    assert!(shown.requests <= shown.limit, "{address}: {} requests of {}", shown.requests, shown.limit);
+    assert!((1..=MOST_MEGABYTES).contains(&megabytes), "{address}: {megabytes} MB of {MOST_MEGABYTES}");
     println!("| {address} | {took:.1} | {} | {} | {megabytes} | {unread} |", shown.requests, shown.limit);
 }
 
