@@ -190,33 +190,54 @@ fn replays(replays: &[State], view: &View<'_>) -> Markup {
 }
 
 fn replay(state: &State, view: &View<'_>) -> Markup {
-    let doing = match state.status {
-        _ if state.freed.is_some() => None,
-        Status::Stopped => Some(Doing::Resume),
-        _ if state.is_unfinished() => Some(Doing::Stop),
-        _ => None,
+    let is_given = state.given.is_some();
+    // A replay whose process has died still counts as running.
+    let doing: &[Doing] = match state.status {
+        _ if !state.is_unfinished() => &[],
+        Status::Stopped => &[Doing::Resume],
+        _ => &[Doing::Stop, Doing::Resume],
     };
-    let act = doing.map(|doing| Act { doing, on: On::Replay(state.id.clone()) });
     let status = if state.freed.is_some() { "freed" } else { state.status.name() };
-    let done = (state.counts.sent.min(state.letters) * 100).checked_div(state.letters).unwrap_or(100);
+    let most = if state.exact { "" } else { "at most " };
     html! {
         tr {
             th scope="row" class="value" { (harmless(&state.id)) }
             td { (status) }
-            td {
-                (done) " %"
-                svg class="spark" role="img" aria-label=(format!("{done} per cent are sent")) viewBox="0 0 100 8" width="100" height="8" {
-                    rect x="0" y="0" width="100" height="8" fill="currentColor" fill-opacity="0.2" {}
-                    rect x="0" y="0" width=(done) height="8" fill="currentColor" {}
-                }
-            }
+            td { (progress(state)) }
             td class="number" { (thousands(state.counts.sent)) }
-            td class="number" { (thousands(state.letters)) }
+            td class="number" { (most) (thousands(state.letters)) }
             td class="number" { (thousands(state.came_back)) }
             td { (moment(state.began)) }
             td class="value" { (harmless(&state.by)) }
             td class="value" { (state.request.why.as_deref().map(harmless).unwrap_or_default()) }
-            td { @if let Some(act) = act { (action(&act, view.account, view.door)) } }
+            td {
+                @for doing in doing.iter().filter(|doing| **doing != Doing::Resume || !is_given) {
+                    (action(&Act { doing: *doing, on: On::Replay(state.id.clone()) }, view.account, view.door)) " "
+                }
+                @if is_given && state.is_unfinished() {
+                    "It was given its letters, so it cannot be resumed here: begin a new replay on the letter's page."
+                }
+            }
+        }
+    }
+}
+
+/// Shows how far a replay has come. A number of letters that is only a bound gives no share.
+fn progress(state: &State) -> Markup {
+    let (share, says) = match state.status {
+        Status::Done => (100, "complete".to_owned()),
+        _ if !state.exact => return html! { "-" },
+        _ => {
+            let sent = state.counts.sent.min(state.letters);
+            let share = (sent * 100).checked_div(state.letters).unwrap_or(100);
+            (share, format!("{share} %"))
+        }
+    };
+    html! {
+        (says)
+        svg class="spark" role="img" aria-label=(says) viewBox="0 0 100 8" width="100" height="8" {
+            rect x="0" y="0" width="100" height="8" fill="currentColor" fill-opacity="0.2" {}
+            rect x="0" y="0" width=(share) height="8" fill="currentColor" {}
         }
     }
 }

@@ -210,3 +210,59 @@ async fn what_is_left_out_is_said() {
     assert!(answer.unread[0].starts_with("the replay 20261101T110000Z: "), "{:?}", answer.unread);
     assert_eq!(answer.unread[1], "alarms beyond the first 100 of this prefix");
 }
+
+async fn replays(changes: &[serde_json::Value]) -> (Vec<Vec<String>>, String) {
+    let cloud = Account::new();
+    for (number, change) in changes.iter().enumerate() {
+        let id = format!("20261101T1100{:02}Z", 59 - number);
+        let mut state = json!({ "version": 1, "id": id, "request": {}, "by": "grace", "began": at(NOW), "takenUp": at(NOW),
+            "holder": "h", "cutOff": at(NOW), "status": "running", "letters": 250, "exact": false, "units": 1,
+            "counts": { "sent": 10 }, "step": 1, "steps": 4, "place": { "units": 0, "counts": {}, "stage": 0,
+            "stepBegan": at(NOW), "sentBefore": 0, "refusedBefore": 0, "waitingBefore": 0 } });
+        change.as_object().unwrap().iter().for_each(|(name, value)| state[name] = value.clone());
+        cloud.put(&format!("{BUCKET}/{CONTROL}/replays/{id}/replay.json"), &state.to_string());
+    }
+    let (config, _) = before(&cloud, answers);
+    let (_, parsed, text) = page(&shown_by(&config), "now").await;
+    (rows(&parsed, "The latest"), text)
+}
+
+async fn a_replay_is_measured_only_against_a_number_that_is_exact() {
+    let exact = json!({ "exact": true, "letters": 40 });
+    let done = json!({ "status": "done" });
+    let less = json!({ "status": "done", "exact": true, "letters": 40 });
+    let (found, text) = replays(&[json!({}), exact, done, less]).await;
+    let cells: Vec<_> = found.iter().map(|row| [&*row[1], &*row[2], &*row[3], &*row[4]]).collect();
+    let expected = [
+        ["running", "-", "10", "at most 250"],
+        ["running", "25 %", "10", "40"],
+        ["done", "complete", "10", "at most 250"],
+        ["done", "complete", "10", "40"],
+    ];
+    assert_eq!(cells, expected);
+    assert!(!text.contains(" 4 %"), "{text}");
+}
+
+async fn a_replay_that_is_unfinished_can_be_resumed_unless_it_was_given_its_letters() {
+    let given = |status: &str| json!({ "status": status, "given": "digest", "exact": true });
+    let of = |status: &str| json!({ "status": status });
+    let states =
+        [of("running"), of("settling"), of("stopped"), of("done"), given("stopped"), given("running")];
+    let (found, text) = replays(&states).await;
+    let offers = |row: &Vec<String>| {
+        let cell = row.last().unwrap();
+        ["replays stop", "replay --resume", "begin a new replay"].map(|what| cell.contains(what))
+    };
+    let offered: Vec<_> = found.iter().map(offers).collect();
+    let [stop, resume, anew] = [0, 1, 2];
+    let only = |wanted: &[usize]| [0, 1, 2].map(|it| wanted.contains(&it));
+    let expected = [
+        only(&[stop, resume]),
+        only(&[stop, resume]),
+        only(&[resume]),
+        only(&[]),
+        only(&[anew]),
+        only(&[stop, anew]),
+    ];
+    assert_eq!(offered, expected, "{text}");
+}

@@ -3,7 +3,7 @@
 use redrive_console::read::Mask;
 use redrive_console::{Act, Doing, On};
 use serde_json::Value;
-use sns_redrive::replay::State;
+use sns_redrive::replay::{State, Status};
 
 use super::action::Action;
 use crate::console::{Failed, Finished};
@@ -15,6 +15,8 @@ use crate::tool::{Line, Printed, Tool};
 pub(super) struct Preview {
     /// The letters that it touches, as far as anybody knows.
     pub(super) letters: u64,
+    /// True if it touches at most so many.
+    is_bound: bool,
     /// The preview, line by line.
     pub(super) rows: Vec<(&'static str, String)>,
     /// The orders in force: their id, what they do, with which letters, and why.
@@ -28,6 +30,11 @@ pub(super) struct Preview {
 }
 
 impl Preview {
+    /// Returns the number of letters in words.
+    pub(super) fn size(&self) -> String {
+        format!("{}{}", most(!self.is_bound), count(self.letters, "letter"))
+    }
+
     /// Says what has changed since another preview of the same action was shown; empty where nothing has.
     ///
     /// Fewer letters are no change, and neither are more by less than a tenth: letters come and go all the time, and whoever
@@ -37,11 +44,7 @@ impl Preview {
         let mut changed = Vec::new();
         let more = self.letters.saturating_sub(shown.letters);
         if more > 0 && more.saturating_mul(10) >= shown.letters {
-            changed.push(format!(
-                "It affects {} now; it was {}.",
-                count(self.letters, "letter"),
-                thousands(shown.letters)
-            ));
+            changed.push(format!("It affects {} now; it was {}.", self.size(), thousands(shown.letters)));
         }
         for ((what, now), (_, then)) in self.facts.iter().zip(&shown.facts) {
             if now != then {
@@ -144,7 +147,7 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         action.bound.push(format!("--cut-off={}", state.cut_off));
     }
     let counts = &state.counts;
-    let most = if state.exact { "" } else { "at most " };
+    let most = most(state.exact);
     let mut rows = vec![
         (
             "selected",
@@ -181,25 +184,42 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         ("Left out", listed(left_out)),
         ("Besides", besides.to_owned()),
     ];
-    Ok(Preview { letters: counts.sent, rows, orders: Vec::new(), difference, notes, facts })
+    Ok(Preview { letters: counts.sent, is_bound: false, rows, orders: Vec::new(), difference, notes, facts })
 }
 
 async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Failed> {
     let (said, notes) = json(tool, &["replays".to_owned(), "show".to_owned(), id.to_owned()], "").await?;
     let state = State::from_json(&said, "the replay")?;
-    let left = state.letters.saturating_sub(state.counts.sent);
-    let most = if state.exact { "" } else { "at most " };
-    let rows = vec![
+    if doing == Doing::Resume && state.given.is_some() {
+        let why = "this replay was given its letters, and a page cannot give them again: begin a new replay on the letter's \
+                   page, or give the file again in a terminal: redrivectl replay --resume ID --from FILE";
+        return Err(Failed::Work(why.to_owned()));
+    }
+    let is_unfinished = state.is_unfinished();
+    let left = if is_unfinished { state.letters.saturating_sub(state.counts.sent) } else { 0 };
+    let most = most(state.exact);
+    let mut rows = vec![
         ("replay", format!("{}, {}", harmless(&state.id), state.status.name())),
         ("sent", format!("{} of {most}{}", thousands(state.counts.sent), count(state.letters, "letter"))),
         ("begun", format!("{} UTC by {}", utc(state.began), harmless(&state.by))),
     ];
-    let mut facts = vec![("It is", if state.is_unfinished() { "unfinished" } else { "over" }.to_owned())];
+    let mut facts = vec![("It is", if is_unfinished { "unfinished" } else { "over" }.to_owned())];
     if doing == Doing::Resume {
         // Somebody else may have gone on with it.
         facts = vec![("It is", format!("{}, {} sent", state.status.name(), thousands(state.counts.sent)))];
+        if is_unfinished && state.status != Status::Stopped {
+            let says = "this takes it over from whoever may still run it: that process then ends by itself, after its \
+                        step at the latest. Letters that it may have sent are sent again";
+            rows.push(("takeover", says.to_owned()));
+        }
     }
-    Ok(Preview { letters: left, rows, orders: Vec::new(), difference: None, notes, facts })
+    let is_bound = is_unfinished && !state.exact;
+    Ok(Preview { letters: left, is_bound, rows, orders: Vec::new(), difference: None, notes, facts })
+}
+
+/// Returns the words before a number of letters that is only a bound.
+fn most(is_exact: bool) -> &'static str {
+    if is_exact { "" } else { "at most " }
 }
 
 /// Reads the record of a letter, as the archive has it.
@@ -249,7 +269,7 @@ async fn difference(record: &str, mask: Mask<'_>, tool: &Tool) -> Result<String,
 impl Preview {
     fn new(letters: u64, rows: Vec<(&'static str, String)>, notes: String, unread: u64) -> Self {
         let facts = vec![("Parts of the list that could not be read", thousands(unread))];
-        Self { letters, rows, orders: Vec::new(), difference: None, notes, facts }
+        Self { letters, is_bound: false, rows, orders: Vec::new(), difference: None, notes, facts }
     }
 }
 
@@ -325,6 +345,7 @@ mod tests {
         let facts = vec![("Orders in force", orders.to_owned())];
         Preview {
             letters,
+            is_bound: false,
             rows: Vec::new(),
             orders: Vec::new(),
             difference: None,

@@ -8,7 +8,7 @@ use crate::serve::desk::Desk;
 use crate::serve::edit::{self, Editable};
 use crate::serve::jobs::{Asked, Ending, Job, Phase};
 use crate::serve::preview::Preview;
-use crate::text::{count, harmless, utc};
+use crate::text::{harmless, utc};
 
 /// Renders how a job stands. While it is under way the page is read anew by itself, unless it is to stay.
 pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> String {
@@ -131,7 +131,6 @@ fn output(job: &Job) -> Markup {
 fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
     let Asked { preview, changed, nonce, until } = asked;
     let title = job.action.act.doing.title();
-    let letters = count(preview.letters, "letter");
     html! {
         @if !changed.is_empty() {
             div class="warning" role="alert" {
@@ -145,7 +144,7 @@ fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
             input type="hidden" name="id" value=(id);
             input type="hidden" name="do" value="confirm";
             input type="hidden" name="nonce" value=(nonce.text());
-            p { button type="submit" class="confirm" { (title) ": " (letters) } }
+            p { button type="submit" class="confirm" { (title) ": " (preview.size()) } }
             p class="hint" {
                 "Can be confirmed once, until " (utc(*until)) " UTC. It is looked once more before anything is done; if something \
                  has changed, you are asked again."

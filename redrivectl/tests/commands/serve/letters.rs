@@ -65,7 +65,10 @@ async fn a_replay_is_stopped_and_goes_on() {
         let (_, asks) = client.begin(&[("do", "stop"), ("id", &id), ("why", "too soon")]).await;
         let text = asks.text();
         // Its object has no index: the size tells how many letters it has at most, three in the first step.
-        assert!(text.contains("sent 3 of at most 25 letters") && text.contains("Stop: 22 letters"), "{text}");
+        assert!(
+            text.contains("sent 3 of at most 25 letters") && text.contains("Stop: at most 22 letters"),
+            "{text}"
+        );
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("It stops, wherever it runs"), "{}", done.text());
         let page = client.settled(&format!("job?id={job}")).await;
@@ -74,7 +77,7 @@ async fn a_replay_is_stopped_and_goes_on() {
         // S3 tells whole seconds: within one nobody could say which resumption was to stop.
         cloud.aws.clock().pass(std::time::Duration::from_secs(2));
         let (_, asks) = client.begin(&[("do", "resume"), ("id", &id), ("settle", "1")]).await;
-        assert!(asks.text().contains("Resume: 22 letters"), "{}", asks.text());
+        assert!(asks.text().contains("Resume: at most 22 letters"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 10 letters"), "{}", done.text());
     })
@@ -244,6 +247,49 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
             journal.iter().any(|call| call.operation == "GetObject" && format!("{call:?}").contains(key))
         };
         assert!(!read("20260901T120000") && read("queue=orders-dlq"), "{journal:?}");
+    })
+    .await;
+}
+
+fn put_replay(cloud: &Account, id: &str, status: &str, change: &Value) {
+    let mut it = state(status, &json!({ "sent": 1 }));
+    it["id"] = id.into();
+    it["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
+    change.as_object().unwrap().iter().for_each(|(name, value)| it[name] = value.clone());
+    cloud.put(&format!("graveyard/dead-letters-control/replays/{id}/replay.json"), &it.to_string());
+}
+
+async fn a_replay_that_was_given_its_letters_cannot_be_resumed_from_a_page() {
+    let cloud = ten();
+    let id = "20261031T120000Z-0d0e0f";
+    put_replay(&cloud, id, "stopped", &json!({ "given": "digest" }));
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, page) = client.begin(&[("do", "resume"), ("id", id)]).await;
+        assert!(page.text().contains("begin a new replay on the letter's page"), "{}", page.text());
+        assert_eq!(page.hidden("nonce"), None);
+        let (_, asks) = client.begin(&[("do", "stop"), ("id", id), ("why", "x")]).await;
+        assert!(asks.hidden("nonce").is_some(), "{}", asks.text());
+    })
+    .await;
+}
+
+async fn who_resumes_a_running_replay_is_told_that_it_takes_it_over() {
+    let cloud = ten();
+    let (running, stopped) = ("20261031T120000Z-0d0e0f", "20261031T130000Z-0d0e0f");
+    put_replay(&cloud, running, "running", &json!({}));
+    put_replay(&cloud, stopped, "stopped", &json!({}));
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&[("do", "resume"), ("id", running)]).await;
+        let says = "takes it over from whoever may still run it";
+        assert!(asks.text().contains(says), "{}", asks.text());
+        let (_, asks) = client.begin(&[("do", "stop"), ("id", running), ("why", "x")]).await;
+        assert!(!asks.text().contains(says), "{}", asks.text());
+        let (_, asks) = client.begin(&[("do", "resume"), ("id", stopped)]).await;
+        assert!(!asks.text().contains(says), "{}", asks.text());
+        // Nothing is left of one that is done by now, also where the number of letters is a bound.
+        put_replay(&cloud, running, "done", &json!({ "exact": false }));
+        let (_, asks) = client.begin(&[("do", "stop"), ("id", running), ("why", "x")]).await;
+        assert!(asks.text().contains("Stop: 0 letters"), "{}", asks.text());
     })
     .await;
 }
