@@ -101,11 +101,7 @@ impl Request<'_> {
         let touched = preview.touched.to_json(reach.undecided());
         if self.give.sign.dry_run {
             if as_json {
-                writeln!(
-                    console.out,
-                    "{}",
-                    json!({ "dryRun": true, "order": draft, "byChecked": checked, "waiting": touched })
-                )?;
+                writeln!(console.out, "{}", preview.json(checked, console.clock.now()))?;
             } else {
                 writeln!(console.out, "\nDry run: nothing was written.")?;
             }

@@ -55,9 +55,8 @@ impl Preview<'_> {
         say("by", signature(&order.by, by_checked));
         say("why", harmless(&order.why));
         if let Some(rate) = self.rate {
-            let letters = touched.yes + touched.maybe;
-            say("wakes", waking(letters, rate));
-            if order.end().is_some_and(|end| seconds_until(now, end) < takes(letters, rate)) {
+            say("wakes", waking(touched.wakes(), rate));
+            if self.is_too_short(rate, now) {
                 say(
                     "too short",
                     "the order ends before the last letter is asked to wake: raise --for or --rate"
@@ -66,6 +65,24 @@ impl Preview<'_> {
             }
         }
         format!("{}\n{}", headline(order), table(&rows, &[]))
+    }
+
+    /// Returns the same as JSON.
+    pub(super) fn json(&self, by_checked: bool, now: Timestamp) -> Value {
+        let touched = self.touched.to_json(self.reach.undecided());
+        let mut json =
+            json!({ "dryRun": true, "order": self.order, "byChecked": by_checked, "waiting": touched });
+        if let Some(rate) = self.rate {
+            json["wakes"] = waking_json(self.touched.wakes(), rate);
+            json["tooShort"] = self.is_too_short(rate, now).into();
+        }
+        json
+    }
+
+    /// Reports whether the order ends before the last letter is asked to wake.
+    fn is_too_short(&self, rate: u32, now: Timestamp) -> bool {
+        let takes = takes(self.touched.wakes(), rate);
+        self.order.end().is_some_and(|end| seconds_until(now, end) < takes)
     }
 }
 
@@ -77,6 +94,12 @@ pub(super) fn waking(letters: u64, rate: u32) -> String {
         brief(BEGINS.as_secs()),
         brief(takes)
     )
+}
+
+/// Returns the same as JSON.
+pub(super) fn waking_json(letters: u64, rate: u32) -> Value {
+    let (begins, takes) = (BEGINS.as_secs(), takes(letters, rate));
+    json!({ "letters": letters, "rate": rate, "beginsAfterSeconds": begins, "takesSeconds": takes })
 }
 
 /// Returns the seconds between an order and the last letter that is asked to wake.
@@ -109,6 +132,11 @@ pub(super) fn signature(by: &str, checked: bool) -> String {
 }
 
 impl Touched {
+    /// The letters that are asked to wake.
+    pub(super) fn wakes(self) -> u64 {
+        self.yes + self.maybe
+    }
+
     pub(super) fn to_json(self, undecided: &[String]) -> Value {
         json!({
             "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "stillHeld": self.held,

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::picks::pattern;
-use super::preview::{signature, waking};
+use super::preview::{signature, waking, waking_json};
 use super::show::row;
 use super::wake::{Waker, Woken};
 use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start, write};
@@ -63,8 +63,8 @@ pub(crate) async fn run(
     let touched = waker.touched(now);
     let preview = {
         let rows: Vec<_> = meant.iter().map(|order| row(order, now)).collect();
-        let wakes = waking(touched.yes + touched.maybe, args.pace.rate);
-        let held = count(touched.yes + touched.maybe, "letter");
+        let wakes = waking(touched.wakes(), args.pace.rate);
+        let held = count(touched.wakes(), "letter");
         let others = match touched.held {
             0 => String::new(),
             held => format!("Stays hidden: {}, which another order still holds.\n", count(held, "letter")),
@@ -82,11 +82,11 @@ pub(crate) async fn run(
     let ids: Vec<_> = meant.iter().map(|order| order.id.clone()).collect();
     if args.sign.dry_run {
         if as_json {
-            writeln!(
-                console.out,
-                "{}",
-                json!({ "dryRun": true, "released": ids, "waiting": touched.to_json(&[]) })
-            )?;
+            let mut told = json!({ "dryRun": true, "released": ids, "waiting": touched.to_json(&[]) });
+            if !reaches.is_empty() {
+                told["wakes"] = waking_json(touched.wakes(), args.pace.rate);
+            }
+            writeln!(console.out, "{told}")?;
         } else {
             writeln!(console.out, "\nDry run: nothing was written.")?;
         }

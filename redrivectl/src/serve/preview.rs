@@ -7,7 +7,7 @@ use sns_redrive::replay::{State, Status};
 
 use super::action::Action;
 use crate::console::{Failed, Finished};
-use crate::text::{count, harmless, thousands, utc};
+use crate::text::{brief, count, harmless, thousands, utc};
 use crate::tool::{Line, Printed, Tool};
 
 /// A preview of an action.
@@ -119,6 +119,7 @@ async fn order(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
     let ends =
         time(&order["until"]).map_or("until it is released".to_owned(), |until| format!("until {until} UTC"));
     rows.push(("in force", ends));
+    rows.extend(wakes(&said));
     rows.push(("by", by(&order["by"], &said["byChecked"])));
     Ok(Preview::new(letters(waiting), rows, notes, unread(waiting)))
 }
@@ -128,6 +129,7 @@ async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
     let waiting = &said["waiting"];
     let mut rows = vec![("releases", harmless(action.id()))];
     rows.extend(touched(waiting));
+    rows.extend(wakes(&said));
     Ok(Preview::new(letters(waiting), rows, notes, unread(waiting)))
 }
 
@@ -316,6 +318,27 @@ fn touched(waiting: &Value) -> Vec<(&'static str, String)> {
     }
     if unread(waiting) > 0 {
         rows.push(("not read", format!("{} of the list", count(unread(waiting), "part"))));
+    }
+    rows
+}
+
+/// Says how letters are woken, and that this process has to run until then.
+fn wakes(said: &Value) -> Vec<(&'static str, String)> {
+    let wakes = &said["wakes"];
+    if wakes.is_null() {
+        return Vec::new();
+    }
+    let says = format!(
+        "{}, beginning {} after the order, {} a second; takes about {}; waking ends with redrivectl serve",
+        count(number(&wakes["letters"]), "hidden letter"),
+        brief(number(&wakes["beginsAfterSeconds"])),
+        thousands(number(&wakes["rate"])),
+        brief(number(&wakes["takesSeconds"]))
+    );
+    let mut rows = vec![("wakes", says)];
+    if said["tooShort"].as_bool() == Some(true) {
+        let says = "the order ends before the last letter is asked to wake: let it be in force longer, or raise the rate";
+        rows.push(("too short", says.to_owned()));
     }
     rows
 }

@@ -309,3 +309,18 @@ async fn a_command_that_is_named_finds_the_same_by_the_same_options() {
     redrivectl_in(World::on(&cloud), &words).await.text();
     assert_eq!(ids(&cloud), [] as [&str; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_for_a_script_says_what_is_woken() {
+    let cloud = Account::new();
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({})), letter("b", &json!({}))]));
+    let dry = ["--all", "--why", "w", "--dry-run", "--json"];
+    let told = async |args: &[&str]| run(&cloud, &[args, &dry].concat()).await.json();
+    let wakes = json!({ "letters": 2, "rate": 1, "beginsAfterSeconds": 20, "takesSeconds": 22 });
+    let short = told(&["retry", "--rate", "1", "--for", "21s"]).await;
+    assert_eq!((&short["wakes"], &short["tooShort"]), (&wakes, &json!(true)), "{short}");
+    let long = told(&["archive", "--rate", "1", "--for", "22s"]).await;
+    assert_eq!((&long["wakes"], &long["tooShort"]), (&wakes, &json!(false)), "{long}");
+    let hold = told(&["hold", "--for", "1s"]).await;
+    assert_eq!((hold.get("wakes"), hold.get("tooShort")), (None, None), "{hold}");
+}

@@ -144,4 +144,9 @@ async fn a_dry_run_for_a_script_shows_no_preview() {
     let world = World { answers: true, ..World::on(&cloud) };
     let told = run_in(world, &["release", "one", "--dry-run", "--json"]).await.json();
     assert_eq!(told["released"], json!(["one"]));
+    let wakes = json!({ "letters": 0, "rate": 500, "beginsAfterSeconds": 20, "takesSeconds": 20 });
+    assert_eq!(told["wakes"], wakes, "{told}");
+    put_orders(&cloud, &[order("again", "retry", None)]);
+    let told = run(&cloud, &["release", "again", "--dry-run", "--json"]).await.json();
+    assert_eq!(told.get("wakes"), None, "a retry keeps no letter back: {told}");
 }

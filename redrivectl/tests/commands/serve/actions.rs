@@ -402,3 +402,33 @@ async fn what_strangers_wrote_forges_nothing() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_says_what_is_woken_and_when_the_order_is_too_short() {
+    let cloud = Account::new();
+    waits(&cloud, "2026-11-01T11:00:00Z", 0..500);
+    put_orders(&cloud, &[order("one", "hold", None)]);
+    serving(&cloud, &["--operate"], async |client| {
+        let wakes = "wakes 500 hidden letters, beginning 20 s after the order, 10 a second; takes about 70 s";
+        let ends = "waking ends with redrivectl serve";
+        let (short, long) = (("for", "30s"), ("for", "1h"));
+        for (doing, what, lasts, is_short) in [
+            ("retry", ("topic", "orders"), short, true),
+            ("retry", ("topic", "orders"), long, false),
+            ("archive", ("topic", "orders"), short, true),
+            ("release", ("order", "one"), ("why", "up"), false),
+        ] {
+            let form = [("do", doing), what, ("rate", "10"), ("why", "up"), lasts];
+            let form = if doing == "release" { &form[..4] } else { &form[..] };
+            let (_, asks) = client.begin(form).await;
+            let text = asks.text();
+            assert!(text.contains(wakes) && text.contains(ends), "{doing}: {text}");
+            let says = "too short the order ends before the last letter is asked to wake";
+            assert_eq!(text.contains(says), is_short, "{doing}: {text}");
+        }
+        // A hold wakes nothing.
+        let (_, asks) = client.begin(&HOLD).await;
+        assert!(!asks.text().contains("wakes"), "{}", asks.text());
+    })
+    .await;
+}
