@@ -103,11 +103,11 @@ pub(crate) async fn letter(
 ) -> (Letter, Vec<String>) {
     let mut missing = Vec::new();
     let (archived, waiting, log) = tokio::join!(
-        timeout_at(times.end, archived(account, clients, one, span, times)),
+        archived(account, clients, one, span, times),
         read_waiting(account, clients, account.clock.now(), times.listed),
         log(account, clients, one, span, times.end),
     );
-    let found = archived.unwrap_or_else(|_| Err(too_late("the archive"))).unwrap_or_else(|why| {
+    let found = archived.unwrap_or_else(|why| {
         missing.push(why);
         None
     });
@@ -134,7 +134,8 @@ pub(crate) async fn letter(
 
 type Record = (ArchivedLetter, Option<Said>, Result<Option<Replayed>, String>);
 
-/// Finds its record: in the object that is named, else in the newest of the time range.
+/// Returns its record, and the replay that has sent it. A record that was found stays, also if nobody could tell in time
+/// whether it was replayed.
 async fn archived(
     account: &Account,
     clients: &Clients,
@@ -142,6 +143,22 @@ async fn archived(
     span: &Span,
     times: Times,
 ) -> Result<Option<Record>, String> {
+    let found = timeout_at(times.end, find(account, clients, one, span, times)).await;
+    let Some(found) = found.unwrap_or_else(|_| Err(too_late("the archive")))? else { return Ok(None) };
+    let replayed = timeout_at(times.end, replayed(account, clients, &found)).await;
+    let replayed = replayed.unwrap_or_else(|_| Err(too_late("whether a replay has sent it")));
+    let said = Said::of(&found.record, &account.bodies);
+    Ok(Some((ArchivedLetter::from(&*found), said, replayed)))
+}
+
+/// Finds its record: in the object that is named, else in the newest of the time range.
+async fn find(
+    account: &Account,
+    clients: &Clients,
+    one: &OneLetter,
+    span: &Span,
+    times: Times,
+) -> Result<Option<Box<Archived>>, String> {
     let Some(archive) = &account.archive else { return Ok(None) };
     let (objects, left_out) = match &one.key {
         Some(key) if is_below(archive, key) => (vec![Object::new(key.as_str(), 0, None)], 0),
@@ -160,9 +177,7 @@ async fn archived(
             Found::Letter(found)
                 if found.record.letter_id == one.id || found.record.message.message_id == one.id =>
             {
-                let replayed = replayed(account, clients, &found).await;
-                let said = Said::of(&found.record, &account.bodies);
-                return Ok(Some((ArchivedLetter::from(&*found), said, replayed)));
+                return Ok(Some(found));
             }
             Found::Unread(bad) if one.key.is_some() => return Err(format!("its object: {}", bad.why)),
             Found::Unread(bad) if !bad.why.is_gone() => failed += 1,

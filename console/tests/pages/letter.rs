@@ -207,3 +207,17 @@ async fn a_list_that_is_longer_than_a_page_reads_is_named_where_the_letter_is_no
     }
     assert!(said().await.iter().any(|it| it == cut), "{:?}", said().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_was_found_is_shown_though_nobody_knows_whether_it_was_replayed() {
+    let cloud = Account::new();
+    archive(&cloud, 20, &[end("a", Exhausted)]).await;
+    // The ledgers of replays do not answer.
+    cloud.script(|call| match call.summary().contains("replays") {
+        true => support::Fault::Pass.after(std::time::Duration::from_mins(1)),
+        false => support::Fault::Pass,
+    });
+    let (answer, _, text) = page(&shown(&cloud), &address(&letter_id("a"), None, None)).await;
+    assert!(text.contains("archived: exhausted"), "{text}");
+    assert_eq!(answer.unread, ["whether a replay has sent it: not read in time"], "{text}");
+}
