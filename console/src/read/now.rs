@@ -77,7 +77,8 @@ pub struct QueueNow {
 /// Values over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Series {
-    /// The sum or the highest value of each part of the range.
+    /// The sum or the highest value of each part of the range; zero also where `CloudWatch` has no value. The function writes
+    /// its metrics only when it has run, which it does for letters alone: no value is no letter.
     pub parts: [u64; PARTS],
     /// The value of the last minutes; none where there is none.
     pub last: Option<u64>,
@@ -187,7 +188,7 @@ async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<Ve
     let recent = present.saturating_sub(RECENT).unwrap_or(present);
     let recent = Span { from: recent, to: present };
     let (over_time, last) = tokio::join!(
-        values(account, clients, &queues, &Kind::OVER_TIME, (span, period(span))),
+        values(account, clients, &queues, &Kind::OVER_TIME, (span, period(span, present))),
         values(account, clients, &queues, &Kind::LAST, (&recent, RECENT_PERIOD)),
     );
     let (over_time, last) = (over_time?, last?);
@@ -254,13 +255,16 @@ fn query(id: &str, kind: Kind, queue: &Arn, namespace: &str, period: i32) -> Met
     MetricDataQuery::builder().id(id).metric_stat(statistic).build()
 }
 
-/// Returns the seconds of a data point: those of a part of the range, in steps that `CloudWatch` keeps for that long.
+/// Returns the seconds of a data point: those of a part of the range, in steps that `CloudWatch` still has for a range that
+/// began so long ago.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricStat.html>
-fn period(span: &Span) -> i32 {
-    let length = span.to.duration_since(span.from).unsigned_abs().as_secs().max(1);
-    let step = match length {
-        ..=1_296_000 => 60,
-        1_296_001..=5_443_200 => 300,
+fn period(span: &Span, now: Timestamp) -> i32 {
+    let seconds = |to: Timestamp| to.duration_since(span.from).as_secs().try_into().unwrap_or(0_u64);
+    let length = seconds(span.to).max(1);
+    // 15 and 63 days.
+    let step = match seconds(now) {
+        ..1_296_000 => 60,
+        1_296_000..5_443_200 => 300,
         _ => 3600,
     };
     let parts = PARTS as u64;
@@ -369,8 +373,16 @@ mod tests {
 
     #[test]
     fn data_points_are_as_long_as_parts_in_steps_that_are_kept() {
-        let periods = [1, 3, 24, 14 * 24, 16 * 24, 64 * 24].map(|hours| period(&span(hours)));
+        let periods = [1, 3, 24, 14 * 24, 16 * 24, 64 * 24].map(|hours| {
+            let span = span(hours);
+            period(&span, span.to)
+        });
         assert_eq!(periods, [180, 480, 3600, 50_400, 57_600, 230_400]);
+        // A short range that lies long back.
+        let hour = span(1);
+        let long_ago =
+            [14, 15, 62, 63].map(|days| period(&hour, hour.from + SignedDuration::from_hours(days * 24)));
+        assert_eq!(long_ago, [180, 300, 300, 3600]);
     }
 
     #[test]
