@@ -146,8 +146,15 @@ fn line(text: &str, outcome: &str) -> Line {
 pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
     let account = account(text);
     let of = filter(text);
-    let values =
-        || vec![Value::Known(text.to_owned()), Value::Hash(text.to_owned()), Value::None, Value::Others];
+    let values = || {
+        vec![
+            Value::Known(text.to_owned()),
+            Value::Hash(text.to_owned()),
+            Value::None,
+            Value::Others,
+            Value::Untold,
+        ]
+    };
     let groups = Groups {
         by: Field::Error,
         of: of.without(Field::Error),

@@ -79,6 +79,8 @@ pub enum Value {
     Hash(String),
     /// Topics beyond those that are told apart.
     Others,
+    /// The keys of the archive do not tell it.
+    Untold,
 }
 
 /// A value that letters of a group have in common.
@@ -168,9 +170,10 @@ impl Groups {
             for (key, count) in &collected.index.groups {
                 let value = match (by, &key.topic) {
                     (Field::Queue, _) => Value::Known(key.queue.clone()),
-                    (Field::Reason, _) => Value::Known(key.reason.clone()),
+                    (Field::Reason, _) => key.reason.clone().map_or(Value::Untold, Value::Known),
                     (_, Topic::None) => Value::None,
                     (_, Topic::Other) => Value::Others,
+                    (_, Topic::Untold) => Value::Untold,
                     (_, Topic::Hash(hash)) => names
                         .get(hash)
                         .map_or_else(|| Value::Hash(hash.clone()), |it| Value::Known(it.clone())),
@@ -184,12 +187,18 @@ impl Groups {
         }
         let groups =
             groups.into_iter().map(|(value, (archived, waiting))| Group { value, archived, waiting });
+        let mut counted = Counted::of(collected, of, is_sample);
+        let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
+        if by == Field::Queue && !is_narrow {
+            // Every key tells the queue.
+            counted.untold = 0;
+        }
         let (rows, further) = largest(groups, ROWS, |group| group.archived.letters + group.waiting);
         Self {
             by,
             of: of.clone(),
             span,
-            counted: Counted::of(collected, of, is_sample),
+            counted,
             rows,
             further,
             waiting: collected.waiting.len() as u64,

@@ -33,7 +33,7 @@ pub(crate) struct Index {
     pub(crate) untold: u64,
     /// Objects of which the keys tell nothing.
     pub(crate) blind: u64,
-    /// Letters by queue, reason and the hash of their topic.
+    /// Letters by queue, reason and the hash of their topic, as far as keys tell.
     pub(crate) groups: BTreeMap<Key, Count>,
     /// The newest objects.
     newest: BinaryHeap<Reverse<Newest>>,
@@ -45,7 +45,8 @@ pub(crate) struct Index {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) queue: String,
-    pub(crate) reason: String,
+    /// The reason; none where the key does not tell it.
+    pub(crate) reason: Option<String>,
     pub(crate) topic: Topic,
 }
 
@@ -58,6 +59,8 @@ pub(crate) enum Topic {
     None,
     /// One of more topics than are told apart.
     Other,
+    /// The key does not tell it.
+    Untold,
 }
 
 /// An object, in the order of time.
@@ -94,8 +97,12 @@ impl Index {
         let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
         let Some(groups) = &index.groups else {
             self.objects += 1;
-            self.letters += if is_narrow { 0 } else { index.letters };
             self.untold += index.letters;
+            if !is_narrow {
+                self.letters += index.letters;
+                let key = Key { queue: queue.to_owned(), reason: None, topic: Topic::Untold };
+                self.groups.entry(key).or_default().add(index.letters, object.time(), span);
+            }
             return self.keep(newest(), most);
         };
         let topic = of.get(Field::Topic).map(hash_of);
@@ -110,7 +117,7 @@ impl Index {
             counts = true;
             self.letters += group.letters;
             let hash = group.topic.clone().map_or(Topic::None, Topic::Hash);
-            let key = |topic| Key { queue: queue.to_owned(), reason: group.reason.clone(), topic };
+            let key = |topic| Key { queue: queue.to_owned(), reason: Some(group.reason.clone()), topic };
             let mut own = key(hash);
             if self.groups.len() >= GROUPS as usize && !self.groups.contains_key(&own) {
                 own = key(Topic::Other);

@@ -12,6 +12,17 @@ use crate::text::{count, harmless, thousands};
 pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
     let Groups { by, of, span, counted, rows, further, waiting, more_waiting } = groups;
     let page = |by| Page::Groups { by, of: of.clone() };
+    // Counts, times and charts are all of the same letters.
+    let archived = if counted.is_sample {
+        [
+            "archived, of those read",
+            "first archived, of those read (UTC)",
+            "last archived, of those read (UTC)",
+            "over time, of those read",
+        ]
+    } else {
+        ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"]
+    };
     html! {
         (view.ranges())
         (view.fields(*by, &Field::ALL, page))
@@ -36,11 +47,11 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                 &html! { "Letters by " (by.name()) },
                 &html! {
                     (column(by.name()))
-                    (number(if counted.is_sample { "archived, of those read" } else { "archived" }))
+                    (number(archived[0]))
                     (number("waiting"))
-                    (column("first archived (UTC)"))
-                    (column("last archived (UTC)"))
-                    (column("archived over time"))
+                    (column(archived[1]))
+                    (column(archived[2]))
+                    (column(archived[3]))
                 },
                 &html! {
                     @for row in rows {
@@ -110,8 +121,8 @@ pub(super) fn how_counted(counted: &Counted) -> Markup {
         }
         @if !is_sample && untold > 0 {
             p class="note" {
-                (count(untold, "letter")) " lie in objects with too many topics for their keys. They are counted in no "
-                "topic and no reason."
+                (count(untold, "letter")) " lie in objects with too many topics for their keys, which tell only the queue. No "
+                "page of one topic or one reason counts them."
             }
         }
         @if blind > 0 {

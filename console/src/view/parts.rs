@@ -49,6 +49,7 @@ pub(super) fn value(value: &Value) -> String {
     match value {
         Value::Known(text) => harmless(text),
         Value::None => "(none)".to_owned(),
+        Value::Untold => "(not told by the keys)".to_owned(),
         Value::Hash(hash) => format!("(a topic whose name was not read: {})", harmless(hash)),
         Value::Others => {
             format!("(topics beyond the {} that the page tells apart)", thousands(GROUPS.into()))
@@ -61,7 +62,7 @@ pub(super) fn filter_text(value: &Value) -> Option<&str> {
     match value {
         Value::Known(text) => Some(text),
         Value::None => Some(""),
-        Value::Hash(_) | Value::Others => None,
+        Value::Hash(_) | Value::Others | Value::Untold => None,
     }
 }
 

@@ -66,6 +66,29 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
     let expected =
         [["503", "2", "2"], ["(none)", "2", "0"], ["NonExistentQueue", "0", "1"], ["Timeout", "1", "0"]];
     assert_eq!(short, expected);
+    let heads = |parsed: &console_law::Parsed| {
+        let heads = parsed.elements.iter().filter(|it| it.name == "th" && it.text.contains("archived"));
+        heads.map(|it| it.text.clone()).collect::<Vec<_>>()
+    };
+    let of_read = [
+        "archived, of those read",
+        "first archived, of those read (UTC)",
+        "last archived, of those read (UTC)",
+        "over time, of those read",
+    ];
+    let known = ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"];
+    let heads_of = async |by: &str| {
+        let (_, parsed, _) = page(&account, &format!("groups?by={by}")).await;
+        let texts = parsed.elements.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
+        (heads(&parsed), texts)
+    };
+    for by in ["error", "target", "subscription", "rule"] {
+        let (_, texts) = heads_of(by).await;
+        for head in of_read {
+            assert!(texts.iter().any(|text| text == head), "{by}: {head}: {texts:?}");
+        }
+    }
+    assert_eq!(heads_of("topic").await.0, known);
     let href =
         parsed.elements.iter().find_map(|it| it.attributes.get("href").filter(|it| it.starts_with("group?")));
     assert_eq!(href.unwrap(), "group?error=503&range=3h");
@@ -229,6 +252,15 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
     let (_, _, text) = page(&account, "groups?by=topic&reason=refused").await;
     assert!(text.contains("any 2 or more archived in this time"), "{text}");
     assert!(text.contains("40 letters lie in objects with too many topics for their keys"), "{text}");
+    // Their queue is in the key.
+    let (_, parsed, text) = page(&account, "groups?by=queue").await;
+    assert_eq!(rows(&parsed, "Letters by queue")[0][..2], ["orders-dlq", "45"], "{text}");
+    assert!(!text.contains("too many topics"), "{text}");
+    let (_, parsed, _) = page(&account, "groups?by=reason").await;
+    let found = rows(&parsed, "Letters by reason");
+    assert_eq!(found[0][..2], ["(not told by the keys)", "40"], "{found:?}");
+    let (_, _, text) = page(&account, &group(&[(Field::Queue, "orders-dlq")])).await;
+    assert!(text.contains("archived 45 waiting"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
