@@ -70,7 +70,8 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
         (schedule(group, policy))
         (archived(&group.examples, view))
         (waiting(&group.next_waiting, view))
-        (log_query::show(&log_query::of_group(&group.of), view))
+        @let left_out = log_query::left_out(&group.of, view.account.requeue.as_ref());
+        (log_query::show(&log_query::of_group(&group.of), left_out, view))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Queries of `CloudWatch` Logs Insights, as text to copy.
 
 use maud::{Markup, html};
+use sns_redrive::arn::Arn;
 
 use super::parts::{View, section};
 use crate::door::Door;
@@ -38,14 +39,22 @@ pub(super) fn of_group(of: &Filter) -> String {
     query + "\n| sort @timestamp desc\n| limit 1000"
 }
 
+/// Says what the query of a group leaves out. A line of the log names the queue in which the letter lay at that moment.
+pub(super) fn left_out(of: &Filter, requeue: Option<&Arn>) -> Option<&'static str> {
+    let (queue, requeue) = (of.get(Field::Queue)?, requeue?);
+    (queue != requeue.resource() && queue != requeue.as_str()).then_some(
+        "It leaves out the lines about letters that lie in the requeue: these name the requeue as their queue.",
+    )
+}
+
 /// Reports whether a text can be the name of a queue or of a topic. Only the dot of such a name has a meaning in a regular
 /// expression.
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Shows a query, and where to put it.
-pub(super) fn show(query: &str, view: &View<'_>) -> Markup {
+/// Shows a query, and where to put it; with a note on what it does not find.
+pub(super) fn show(query: &str, note: Option<&str>, view: &View<'_>) -> Markup {
     section(
         "log",
         "In the log",
@@ -58,6 +67,7 @@ pub(super) fn show(query: &str, view: &View<'_>) -> Markup {
                     " " a href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
                 }
             }
+            @if let Some(note) = note { p class="note" { (note) } }
             pre { code { (query) } }
         },
     )

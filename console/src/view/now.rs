@@ -98,7 +98,8 @@ fn row(queue: &QueueNow, span: &Span, view: &View<'_>) -> Markup {
     html! {
         tr {
             th scope="row" class="value" {
-                (view.to(&queue.name, page)) @if queue.is_requeue { " (requeue)" }
+                // Letters in the requeue are counted under the dead-letter queues that they come from.
+                @if queue.is_requeue { (harmless(&queue.name)) " (requeue)" } @else { (view.to(&queue.name, page)) }
             }
             td { (sum(&queue.arriving)) }
             td { (sum(&queue.delivered)) }

@@ -264,6 +264,21 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_log_query_of_a_queue_says_that_it_leaves_out_the_requeue() {
+    let cloud = outage().await;
+    let says = "letters that lie in the requeue";
+    let mut account = shown(&cloud);
+    let of_queue = group(&[(Field::Queue, "orders-dlq")]);
+    let (_, _, text) = page(&account, &of_queue).await;
+    assert!(!text.contains(says), "there is none: {text}");
+    account.requeue = Some(support::REQUEUE.parse().unwrap());
+    let (_, _, text) = page(&account, &of_queue).await;
+    assert!(text.contains(says), "{text}");
+    let (_, _, text) = page(&account, &group(&[(Field::Error, "503")])).await;
+    assert!(!text.contains(says), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
     let cloud = outage().await;
     list(&cloud, 20, &[line("z", &json!({ "rule": "slowly", "retry": { "number": 2, "of": 3 } }))]);

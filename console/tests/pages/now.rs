@@ -268,6 +268,20 @@ async fn a_replay_that_is_unfinished_can_be_resumed_unless_it_was_given_its_lett
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_requeue_has_no_page_of_letters() {
+    let (config, _) = before(&Account::new(), answers);
+    let requeue: sns_redrive::arn::Arn = support::REQUEUE.parse().unwrap();
+    let mut account = shown_by(&config);
+    account.queues.push(requeue.clone());
+    account.requeue = Some(requeue.clone());
+    let (answer, parsed, _) = page(&account, "now").await;
+    let name = format!("{} (requeue)", requeue.resource());
+    assert!(rows(&parsed, "Letters over the time").iter().any(|row| row[0] == name));
+    assert!(answer.html.contains("queue=orders-dlq"), "{}", answer.html);
+    assert!(!answer.html.contains(&format!("queue={}", requeue.resource())), "{}", answer.html);
+}
+
+#[tokio::test(start_paused = true)]
 async fn data_points_are_asked_for_as_long_as_cloudwatch_keeps_them() {
     let period = async |from: &str, to: &str| {
         let (config, asked) = before(&Account::new(), answers);
