@@ -211,6 +211,7 @@ async fn what_is_left_out_is_said() {
     assert_eq!(answer.unread[1], "alarms beyond the first 100 of this prefix");
 }
 
+/// The rows of the latest replays, each a running one with these changes.
 async fn replays(changes: &[serde_json::Value]) -> (Vec<Vec<String>>, String) {
     let cloud = Account::new();
     for (number, change) in changes.iter().enumerate() {
@@ -227,6 +228,7 @@ async fn replays(changes: &[serde_json::Value]) -> (Vec<Vec<String>>, String) {
     (rows(&parsed, "The latest"), text)
 }
 
+#[tokio::test(start_paused = true)]
 async fn a_replay_is_measured_only_against_a_number_that_is_exact() {
     let exact = json!({ "exact": true, "letters": 40 });
     let done = json!({ "status": "done" });
@@ -243,6 +245,7 @@ async fn a_replay_is_measured_only_against_a_number_that_is_exact() {
     assert!(!text.contains(" 4 %"), "{text}");
 }
 
+#[tokio::test(start_paused = true)]
 async fn a_replay_that_is_unfinished_can_be_resumed_unless_it_was_given_its_letters() {
     let given = |status: &str| json!({ "status": status, "given": "digest", "exact": true });
     let of = |status: &str| json!({ "status": status });

@@ -251,6 +251,7 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
     .await;
 }
 
+/// Puts a replay of this state into an account.
 fn put_replay(cloud: &Account, id: &str, status: &str, change: &Value) {
     let mut it = state(status, &json!({ "sent": 1 }));
     it["id"] = id.into();
@@ -259,6 +260,7 @@ fn put_replay(cloud: &Account, id: &str, status: &str, change: &Value) {
     cloud.put(&format!("graveyard/dead-letters-control/replays/{id}/replay.json"), &it.to_string());
 }
 
+#[tokio::test(start_paused = true)]
 async fn a_replay_that_was_given_its_letters_cannot_be_resumed_from_a_page() {
     let cloud = ten();
     let id = "20261031T120000Z-0d0e0f";
@@ -273,6 +275,7 @@ async fn a_replay_that_was_given_its_letters_cannot_be_resumed_from_a_page() {
     .await;
 }
 
+#[tokio::test(start_paused = true)]
 async fn who_resumes_a_running_replay_is_told_that_it_takes_it_over() {
     let cloud = ten();
     let (running, stopped) = ("20261031T120000Z-0d0e0f", "20261031T130000Z-0d0e0f");
