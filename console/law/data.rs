@@ -58,9 +58,9 @@ pub(crate) fn doctor(text: &str) -> Doctor {
         check: text.to_owned(),
         about: text.to_owned(),
         says: text.to_owned(),
-        mend: Some(text.to_owned()),
+        fix: Some(text.to_owned()),
     };
-    Doctor { at: now(), findings: vec![finding] }
+    Doctor::Found { at: now(), findings: vec![finding] }
 }
 
 fn filter(text: &str) -> Filter {

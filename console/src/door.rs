@@ -16,7 +16,7 @@ pub enum Door {
 pub struct Local {
     /// True if pages link to actions; else they show the commands.
     pub operates: bool,
-    /// The doctor's findings, where the door has asked it.
+    /// The doctor, where the door has asked it.
     pub doctor: Option<Doctor>,
 }
 
@@ -39,13 +39,25 @@ pub enum Theme {
     Dark,
 }
 
-/// The doctor's findings, and their time.
+/// The doctor: its findings, or why there are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doctor {
-    /// The moment at which it looked.
-    pub at: Timestamp,
-    /// Its findings, the worst first; empty where all is well.
-    pub findings: Vec<Finding>,
+pub enum Doctor {
+    /// It looks for the first time.
+    Looking,
+    /// It could not look.
+    Failed {
+        /// The moment at which it failed.
+        at: Timestamp,
+        /// The reason.
+        why: String,
+    },
+    /// It has looked.
+    Found {
+        /// The moment at which it looked.
+        at: Timestamp,
+        /// Its findings, the worst first; empty where all is well.
+        findings: Vec<Finding>,
+    },
 }
 
 /// One finding of the doctor.
@@ -59,6 +71,6 @@ pub struct Finding {
     pub about: String,
     /// The fact, and its meaning.
     pub says: String,
-    /// The command that mends it, or who can.
-    pub mend: Option<String>,
+    /// The command that fixes it, or who can.
+    pub fix: Option<String>,
 }

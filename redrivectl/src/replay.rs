@@ -251,7 +251,7 @@ async fn ask(
         return Ok(None);
     }
     if !console.answers {
-        let command = console.stack.further().command(&format!("replay --resume {id}"));
+        let command = console.stack.further().command(&going_on(state));
         writeln!(
             console.err,
             "redrivectl: this command begins a new replay; to continue the other one: {command}"
@@ -338,6 +338,12 @@ fn finished(state: &State) -> Finished {
     }
 }
 
+/// Returns the command that continues a replay. Records that were given must be given again.
+fn going_on(state: &State) -> String {
+    let from = if state.given.is_some() { " --from FILE" } else { "" };
+    format!("replay --resume {}{from}", harmless(&state.id))
+}
+
 fn step(state: &State) -> String {
     format!("step {} of {}", state.step, state.steps)
 }
@@ -380,7 +386,7 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Fu
         say(what, text.clone());
     }
     let next = if state.is_unfinished() {
-        format!("\nTo continue: {}\n", further.command(&format!("replay --resume {id}")))
+        format!("\nTo continue: {}\n", further.command(&going_on(state)))
     } else {
         String::new()
     };

@@ -82,7 +82,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
 pub(super) fn missing(view: &View<'_>) -> Markup {
     html! {
         @if view.account.archive.is_none() {
-            p class="note" { "The archive is a queue, which no page looks into: archived letters are not counted." }
+            p class="note" { "The archive is a queue. Pages read only an archive in S3, so archived letters are not counted." }
         }
         @if view.account.control.is_none() {
             p class="note" { "The function has no control prefix, so it lists no waiting letters." }

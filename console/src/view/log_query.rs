@@ -42,9 +42,8 @@ pub(super) fn of_group(of: &Filter) -> String {
 /// Says what the query of a group leaves out. A line of the log names the queue in which the letter lay at that moment.
 pub(super) fn left_out(of: &Filter, requeue: Option<&Arn>) -> Option<&'static str> {
     let (queue, requeue) = (of.get(Field::Queue)?, requeue?);
-    (queue != requeue.resource() && queue != requeue.as_str()).then_some(
-        "It leaves out the lines about letters that lie in the requeue: these name the requeue as their queue.",
-    )
+    (queue != requeue.resource() && queue != requeue.as_str())
+        .then_some(", except lines about letters that lie in the requeue, which name that queue")
 }
 
 /// Reports whether a text can be the name of a queue or of a topic. Only the dot of such a name has a meaning in a regular
@@ -53,21 +52,20 @@ fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Shows a query, and where to put it; with a note on what it does not find.
-pub(super) fn show(query: &str, note: Option<&str>, view: &View<'_>) -> Markup {
+/// Shows a query, where to put it, and what it leaves out.
+pub(super) fn show(query: &str, left_out: Option<&str>, view: &View<'_>) -> Markup {
     section(
         "log",
         "In the log",
         &html! {
             p {
-                "This query of CloudWatch Logs Insights shows all of it"
+                "This query of CloudWatch Logs Insights shows all of it" (left_out.unwrap_or_default())
                 @if let Some(group) = &view.account.log_group { ", over the log group " code { (harmless(group)) } }
                 "."
                 @if matches!(view.door, Door::Local(_)) {
                     " " a href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
                 }
             }
-            @if let Some(note) = note { p class="note" { (note) } }
             pre { code { (query) } }
         },
     )

@@ -32,7 +32,7 @@ fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
         &html! {
             @match alarms {
                 None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
-                Some([]) => p { "None of the stack's." },
+                Some([]) => p { "No alarm of the stack is on." },
                 Some(alarms) => (table(
                     "Alarms",
                     &html! { (count(alarms.len() as u64, "alarm")) },
@@ -244,20 +244,24 @@ fn progress(state: &State) -> Markup {
 }
 
 fn findings(doctor: &Doctor) -> Markup {
-    section(
-        "doctor",
-        "What the doctor finds",
-        &html! {
-            p class="note" { "Looked at " (moment(doctor.at)) " UTC." }
-            @if doctor.findings.is_empty() { p { "Nothing is wrong." } } @else {
-                ul { @for finding in &doctor.findings { li {
+    let content = match doctor {
+        Doctor::Looking => html! { p { "Looking; reload the page in a few seconds." } },
+        Doctor::Failed { at, why } => html! {
+            p class="note" { "Asked at " (moment(*at)) " UTC." }
+            p { "The doctor could not look: " (harmless(why)) }
+        },
+        Doctor::Found { at, findings } => html! {
+            p class="note" { "Looked at " (moment(*at)) " UTC." }
+            @if findings.is_empty() { p { "Nothing is wrong." } } @else {
+                ul { @for finding in findings { li {
                     p {
                         strong { (harmless(&finding.severity)) } " " (harmless(&finding.about)) ": " (harmless(&finding.says))
                         span class="note" { " (" (harmless(&finding.check)) ")" }
                     }
-                    @if let Some(mend) = &finding.mend { pre { code { (harmless(mend)) } } }
+                    @if let Some(fix) = &finding.fix { pre { code { (harmless(fix)) } } }
                 } } }
             }
         },
-    )
+    };
+    section("doctor", "What the doctor finds", &content)
 }

@@ -69,13 +69,15 @@ fn queues(given: &impl Fn(&str) -> Option<String>) -> Result<Vec<Arn>, BadSettin
                 format!("arn:{partition}:sqs:{region}:{account}:{name}")
             }
             None => {
-                faults.push(format!("{name:?} must be an ARN, since REDRIVE_FUNCTION is none"));
+                faults.push(format!(
+                    "REDRIVE_FUNCTION is not set to an ARN: {name:?} must be a queue's ARN, not its name"
+                ));
                 continue;
             }
         };
         match arn.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue) {
             Some(queue) => queues.push(queue),
-            None => faults.push(format!("{name:?} is no queue's name or ARN")),
+            None => faults.push(format!("{name:?} must be the name or the ARN of an SQS queue")),
         }
     }
     if faults.is_empty() { Ok(queues) } else { Err(fault(NAME, faults.join("; "))) }
@@ -159,7 +161,12 @@ mod tests {
         let bad = read(&[("REDRIVE_FUNCTION", "redrive"), ("QUEUES", "orders-dlq")]).unwrap_err();
         assert_eq!(
             bad.to_string(),
-            "bad settings: QUEUES: \"orders-dlq\" must be an ARN, since REDRIVE_FUNCTION is none"
+            "bad settings: QUEUES: REDRIVE_FUNCTION is not set to an ARN: \"orders-dlq\" must be a queue's ARN, not its name"
+        );
+        let bad = read(&[("QUEUES", "orders dlq")]).unwrap_err();
+        assert_eq!(
+            bad.to_string(),
+            "bad settings: QUEUES: \"orders dlq\" must be the name or the ARN of an SQS queue"
         );
     }
 }

@@ -161,10 +161,12 @@ async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
         check: "mapping".to_owned(),
         about: "orders-dlq".to_owned(),
         says: "nothing reads the queue".to_owned(),
-        mend: Some("aws lambda update-event-source-mapping".to_owned()),
+        fix: Some("aws lambda update-event-source-mapping".to_owned()),
     };
-    let door =
-        Door::Local(Local { operates: true, doctor: Some(Doctor { at: at(NOW), findings: vec![finding] }) });
+    let door = Door::Local(Local {
+        operates: true,
+        doctor: Some(Doctor::Found { at: at(NOW), findings: vec![finding] }),
+    });
     let answer = show(&Query::of(Page::Now), &account, &door).await;
     assert!(answer.html.contains("nothing reads the queue"));
     let without = show(&Query::of(Page::Now), &account, &local()).await;
@@ -189,7 +191,7 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
     let (answer, _, text) = page(&shown_by(&config), "now").await;
     assert!(answer.unread[0].starts_with("the metrics (cloudwatch:GetMetricData): "), "{:?}", answer.unread);
     assert!(text.contains("No order is in force."), "{text}");
-    assert!(text.contains("None of the stack's."), "{text}");
+    assert!(text.contains("No alarm of the stack is on."), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

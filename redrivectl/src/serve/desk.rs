@@ -28,7 +28,7 @@ pub(super) struct Desk {
     pub(super) doctor: RefCell<Examined>,
 }
 
-/// The doctor's latest findings.
+/// The latest that the doctor said.
 #[derive(Debug, Default)]
 pub(super) struct Examined {
     said: Option<Doctor>,
@@ -67,14 +67,22 @@ impl Desk {
         if self.doctor.borrow().asked.is_some_and(is_fresh) {
             return;
         }
-        self.doctor.borrow_mut().asked = Some(now);
+        let mut examined = self.doctor.borrow_mut();
+        examined.asked = Some(now);
+        examined.said.get_or_insert(Doctor::Looking);
+        drop(examined);
         let desk = Rc::clone(self);
         tokio::task::spawn_local(async move {
-            // Without its findings pages say nothing of it: whoever lacks its permissions is told by the command.
-            let Ok((_, said, _)) = desk.tool.finish(&["doctor"]).await else { return };
-            let Some(findings) = said.first().and_then(|said| said["findings"].as_array()) else { return };
-            let findings = findings.iter().map(finding).collect();
-            desk.doctor.borrow_mut().said = Some(Doctor { at: desk.account.clock.now(), findings });
+            let said = desk.tool.finish(&["doctor"]).await;
+            let at = desk.account.clock.now();
+            let said = said.map_err(|failed| failed.to_string()).and_then(|(_, said, problems)| {
+                let findings = said.first().and_then(|said| said["findings"].as_array());
+                findings.map(|findings| findings.iter().map(finding).collect()).ok_or(problems)
+            });
+            desk.doctor.borrow_mut().said = Some(match said {
+                Ok(findings) => Doctor::Found { at, findings },
+                Err(why) => Doctor::Failed { at, why },
+            });
         });
     }
 }
@@ -87,6 +95,6 @@ fn finding(said: &Value) -> Finding {
         check: text("check"),
         about: text("about"),
         says: text("says"),
-        mend: said["fix"].as_str().map(str::to_owned),
+        fix: said["fix"].as_str().map(str::to_owned),
     }
 }

@@ -61,7 +61,7 @@ where
             };
             if path == "act" { begin(desk, query, form).await } else { decide(desk, form).await }
         }
-        (_, true) => message(desk, "Not found", "Nothing takes a form there.").with(StatusCode::NOT_FOUND),
+        (_, true) => message(desk, "Not found", "This address takes no forms.").with(StatusCode::NOT_FOUND),
         (page, false) => shown(desk, page, query).await,
     }
 }
@@ -101,7 +101,7 @@ where
 fn form(desk: &Desk, query: &str) -> Answer {
     match act(query) {
         Ok(act) if act.doing == redrive_console::Doing::Edit && !desk.shows_bodies() => {
-            let text = "Whoever edits a letter sees what it says: start redrivectl serve with --bodies.";
+            let text = "To edit letters, start redrivectl serve with --bodies.";
             message(desk, "Bodies are hidden", text).with(StatusCode::FORBIDDEN)
         }
         Ok(act) => Answer::form(view::form(desk, &act)),

@@ -93,6 +93,9 @@ async fn checks(desk: Rc<Desk>, id: u64) {
     desk.job(id, |job| match ended {
         Ok(Finished::Whole) => job.ends(true, "It is done."),
         Ok(Finished::LeftOut) => job.ends(false, "It is done, but letters were left out."),
+        Ok(Finished::Stopped) if job.action.is_of_record() => {
+            job.ends(false, "It stopped. To go on, begin a new replay on the letter's page.");
+        }
         Ok(Finished::Stopped) => job.ends(false, "It stopped, and can go on."),
         Ok(Finished::Partly) => {
             job.ends(

@@ -310,3 +310,27 @@ async fn the_page_now_shows_what_the_doctor_finds_and_asks_it_every_ten_minutes(
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_page_now_says_that_the_doctor_looks_and_why_it_could_not() {
+    // The stack does not name its function.
+    serving(&Account::new(), &[], async |client| {
+        let first = client.get("now").await.text();
+        assert!(first.contains("Looking; reload the page"), "{first}");
+        let said = async {
+            loop {
+                let text = client.get("now").await.text();
+                if !text.contains("Looking; reload the page") {
+                    break text;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let said = tokio::time::timeout(Duration::from_secs(20), said).await.unwrap();
+        assert!(
+            said.contains("The doctor could not look: the stack orders has no output FunctionName"),
+            "{said}"
+        );
+    })
+    .await;
+}

@@ -80,7 +80,7 @@ pub(super) fn subject(act: &Act) -> Markup {
 fn does(doing: Doing) -> &'static str {
     match doing {
         Doing::Hold => {
-            "No attempts for these letters, until the order ends or is released. What expires meanwhile is archived as ever."
+            "No attempts for these letters, until the order ends or is released. Letters that expire are still archived."
         }
         Doing::Retry => {
             "An attempt at once for each of these letters that is received, whatever its schedule says."
@@ -89,7 +89,7 @@ fn does(doing: Doing) -> &'static str {
             "These letters go to the archive, with the reason ordered. They can be replayed later."
         }
         Doing::Replay => {
-            "These archived letters are sent once more, by way of the requeue: a few at first, then the rest."
+            "These archived letters are sent again, through the requeue: a few at first, then the rest."
         }
         Doing::Edit => {
             "The letter is read from the archive; you edit it, see the difference, and it is sent once more."

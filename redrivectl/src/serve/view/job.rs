@@ -17,7 +17,7 @@ pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> Str
     let content = html! {
         @match &job.phase {
             Phase::Looks => {
-                p role="status" { "Looking what it would do." }
+                p role="status" { "Preparing the preview." }
                 (waits(id, stays))
                 (stop(id, "Stop looking"))
             }

@@ -64,6 +64,24 @@ async fn a_bad_line_is_told_by_its_number_and_the_rest_goes() {
 }
 
 #[tokio::test]
+async fn a_replay_of_records_that_is_unfinished_says_that_it_needs_them_again() {
+    let posts = ten();
+    let cloud = graveyard(&posts);
+    let records = [shown(&cloud, &posts[0]).await, shown(&cloud, &posts[1]).await];
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let ctrl_c = Arc::clone(&interrupted);
+    cloud.script(move |call| {
+        ctrl_c.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
+        Fault::Pass
+    });
+    let input = records.map(|record| format!("{record}\n")).concat().into_bytes();
+    let world = World { input, interrupted, ..World::default() };
+    let ran = replay_in(world, &cloud, &["--from", "-", "--ramp", "50,100"]).await;
+    let continues = format!("\nTo continue: redrivectl replay --resume {} --from FILE", id_of(&ran));
+    assert!(ran.out.contains(&continues), "{}", ran.out);
+}
+
+#[tokio::test]
 async fn records_over_many_lines_are_refused_with_the_way_out() {
     let posts = ten();
     let cloud = graveyard(&posts);
