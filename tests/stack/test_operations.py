@@ -12,7 +12,7 @@ from world import policy
 
 from local.deploy import template_as_written
 from local.intrinsics import Resolver
-from local.stack import REGION, ROOT, wait_until
+from local.stack import REGION, wait_until
 from local.tool import redrivectl
 
 QUICK = policy(retries=3, delay=2, immediate=1)
@@ -282,60 +282,3 @@ def test_grants_of_the_replay_function_are_to_read_letters_keep_replays_and_fill
         "send requeue",
         "read configuration",
     }
-
-
-PERMISSIONS = [
-    ("The function", "template.yaml", "RedriveFunctionRole"),
-    ("The replay function of operations.yaml", "operations.yaml", "ReplayFunctionRole"),
-    ("The state machine of operations.yaml", "operations.yaml", "ReplayStateMachineRole"),
-    ("The function of ConsoleWidget", "operations.yaml", "ConsoleFunctionRole"),
-]
-
-
-@pytest.mark.parametrize("chapter,template,role", PERMISSIONS, ids=[role for _, _, role in PERMISSIONS])
-def test_permissions_page_has_the_actions_of_each_role(chapter, template, role):
-    page = (ROOT / "docs" / "reference" / "permissions.md").read_text()
-    rows = page.split(f"\n## {chapter}\n")[1].split("\n## ")[0]
-    section = (ROOT / template).read_text().split(f"\n  {role}:\n")[1].split("\n      Policies:\n")[1]
-    granted = re.findall(r"\b[a-z0-9]+:[A-Z]\w+", re.sub(r"#.*", "", section.split("\n\n  ")[0]))
-    # The page's introduction has the log's actions. Of a VPC's the page says only how many there are.
-    granted = {action for action in granted if not action.startswith(("logs:", "ec2:", "aws:"))}
-    assert set(re.findall(r"`([a-z0-9]+:[A-Z]\w+)`", rows)) == granted
-
-
-def test_every_role_of_the_templates_is_on_the_permissions_page():
-    roles = {
-        name
-        for path in sorted(ROOT.glob("*.yaml"))
-        for name in re.findall(r"^  (\w+):\n    Type: AWS::IAM::Role$", path.read_text(), re.MULTILINE)
-    }
-    assert roles == {role for _, _, role in PERMISSIONS}
-
-
-# --- what the function logs, and who reads it
-
-SOURCE = "".join(path.read_text() for path in sorted((ROOT / "src" / "telemetry").glob("*.rs")))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# How a page quotes a message.
-SAYS = r"\blog(?: line|\s+says|\s+warns)\s+`([a-z][^`]+)`"
-
-
-def test_queries_compare_the_message_only_with_a_text_that_the_source_logs():
-    """A filter by any other text finds nothing, and looks like a quiet night. Letters' lines are told by `outcome`."""
-    for path in [*sorted(ROOT.glob("*.yaml")), *PAGES]:
-        compared = re.findall(r"\bmessage`? *(?:=|like) *['\"]([^'\"]+)", path.read_text())
-        assert [text for text in compared if f'"{text}"' not in SOURCE] == [], path.name
-
-
-def test_pages_quote_messages_that_the_source_logs():
-    logs = (ROOT / "docs" / "reference" / "logs.md").read_text()
-    cells = re.findall(r"^\| (`[^|]+) \|", logs.partition("## Messages\n")[2], re.MULTILINE)
-    rows = re.findall(r"`([^`]+)`", "".join(cells))
-    quoted = [" ".join(text.split()) for page in PAGES for text in re.findall(SAYS, page.read_text())]
-    assert len(quoted) >= 3 and len(rows) > 10
-    assert [text for text in quoted + rows if f'"{text}' not in SOURCE] == []
-    # A text after an arrow is a part of a message.
-    source = re.sub(r'=>\s*"[^"]+"', "", (ROOT / "src" / "telemetry" / "mod.rs").read_text())
-    logged = re.findall(r'"([a-z]+ [^"]+)"', source)
-    assert len(logged) > 15
-    assert [text for text in logged if not text.startswith(tuple(rows))] == [], "no row"

@@ -1,4 +1,8 @@
-"""The commands of the AWS CLI on the pages: each is one, with its options, by the models of AWS's own SDK."""
+"""The pages, beside what they describe.
+
+Their commands of the AWS CLI exist, by the models of AWS's own SDK. Their permissions are those of the templates. The
+log messages that they quote are logged.
+"""
 
 import re
 import shlex
@@ -7,6 +11,7 @@ import pytest
 from botocore import xform_name
 from botocore.session import get_session
 
+from local.deploy import template_as_written
 from local.stack import ROOT
 
 # What the CLI has beside the API: commands, and options of every command.
@@ -60,3 +65,73 @@ def test_a_command_of_the_aws_cli_is_one(command, is_whole):
 
 def test_the_pages_have_such_commands():
     assert len(list(commands())) > 25
+
+
+# --- permissions
+
+ROLES = {
+    ("template.yaml", "RedriveFunctionRole"): "The function",
+    ("operations.yaml", "ReplayFunctionRole"): "The replay function of operations.yaml",
+    ("operations.yaml", "ReplayStateMachineRole"): "The state machine of operations.yaml",
+    ("operations.yaml", "ConsoleFunctionRole"): "The function of ConsoleWidget",
+}
+
+
+def actions_in(value, is_action=False):
+    """Returns the actions of all statements within a part of a template, whatever conditions they have."""
+    if isinstance(value, str):
+        return {value} if is_action and ":" in value else set()
+    if isinstance(value, dict):
+        parts = [(one, is_action or name == "Action") for name, one in value.items()]
+    else:
+        parts = [(one, is_action) for one in value] if isinstance(value, list) else []
+    return {action for part in parts for action in actions_in(*part)}
+
+
+@pytest.mark.parametrize(("of", "chapter"), ROLES.items(), ids=[role for _, role in ROLES])
+def test_permissions_page_has_the_actions_of_each_role(of, chapter):
+    template, role = of
+    page = (ROOT / "docs" / "reference" / "permissions.md").read_text()
+    rows = page.split(f"\n## {chapter}\n")[1].split("\n## ")[0]
+    granted = actions_in(template_as_written(template)["Resources"][role]["Properties"]["Policies"])
+    # The page's introduction has the log's actions. Of a VPC's the page says only how many there are.
+    granted = {action for action in granted if not action.startswith(("logs:", "ec2:"))}
+    assert set(re.findall(r"`([a-z0-9]+:[A-Z]\w+)`", rows)) == granted
+
+
+def test_every_role_of_the_templates_is_on_the_permissions_page():
+    resources = {path.name: template_as_written(path.name)["Resources"] for path in ROOT.glob("*.yaml")}
+    # A loop over resources is a list.
+    all_of_them = [
+        (file, name, it) for file in resources for name, it in resources[file].items() if isinstance(it, dict)
+    ]
+    roles = {(file, name) for file, name, it in all_of_them if it["Type"] == "AWS::IAM::Role"}
+    assert roles == set(ROLES)
+
+
+# --- what the function logs, and who reads it
+
+SOURCE = "".join(path.read_text() for path in sorted((ROOT / "src" / "telemetry").glob("*.rs")))
+# How a page quotes a message.
+SAYS = r"\blog(?: line|\s+says|\s+warns)\s+`([a-z][^`]+)`"
+
+
+def test_queries_compare_the_message_only_with_a_text_that_the_source_logs():
+    """A filter by any other text finds nothing, and looks like a quiet night. Letters' lines are told by `outcome`."""
+    for path in [*sorted(ROOT.glob("*.yaml")), *PAGES]:
+        compared = re.findall(r"\bmessage`? *(?:=|like) *['\"]([^'\"]+)", path.read_text())
+        assert [text for text in compared if f'"{text}"' not in SOURCE] == [], path.name
+
+
+def test_pages_quote_messages_that_the_source_logs():
+    logs = (ROOT / "docs" / "reference" / "logs.md").read_text()
+    cells = re.findall(r"^\| (`[^|]+) \|", logs.partition("## Messages\n")[2], re.MULTILINE)
+    rows = re.findall(r"`([^`]+)`", "".join(cells))
+    quoted = [" ".join(text.split()) for page in PAGES for text in re.findall(SAYS, page.read_text())]
+    assert len(quoted) >= 3 and len(rows) > 10
+    assert [text for text in quoted + rows if f'"{text}' not in SOURCE] == []
+    # A text after an arrow is a part of a message.
+    source = re.sub(r'=>\s*"[^"]+"', "", (ROOT / "src" / "telemetry" / "mod.rs").read_text())
+    logged = re.findall(r'"([a-z]+ [^"]+)"', source)
+    assert len(logged) > 15
+    assert [text for text in logged if not text.startswith(tuple(rows))] == [], "no row"
