@@ -12,7 +12,7 @@ from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, wait_until
 from local.tool import begin, redrivectl
 
-MANY = 10_000
+MANY = 5_000
 # Letters of one batch of a replay, at most: what a crash can repeat.
 BATCH = 1000
 # A letter archived less than this ago is not selected: it could still come to light elsewhere.
@@ -76,15 +76,36 @@ def kept(deployment):
     return {key.split("/replays/")[1]: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
 
 
-def begun(deployment):
-    """How many letters replays have sent, or are sending."""
+def noted(deployment, *lists):
+    """How many letters are in these lists of the ledgers."""
     ledgers = [
         json.loads(text)
         for key, text in kept(deployment).items()
         if key.startswith("queues/") and not key.endswith("cuts.json")
     ]
-    entries = [entry for ledger in ledgers for entry in ledger["entries"]]
-    return sum(len(entry.get("sent", [])) + len(entry.get("sending", [])) for entry in entries)
+    return sum(len(entry.get(name, [])) for ledger in ledgers for entry in ledger["entries"] for name in lists)
+
+
+def begun(deployment):
+    """How many letters replays have sent, or are sending."""
+    return noted(deployment, "sent", "sending")
+
+
+def killed_in_a_batch(deployment, running):
+    """Kills a replay whose ledger lists letters as being sent. Frozen first: it could be done with them meanwhile."""
+
+    def is_frozen():
+        assert running.poll() is None, "the replay ended"
+        running.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)  # What it had already asked for takes effect.
+        if noted(deployment, "sending"):
+            return True
+        running.send_signal(signal.SIGCONT)
+        return False
+
+    wait_until(is_frozen, 60, "letters that are being sent", every=0.02)
+    running.send_signal(signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
 
 
 def in_requeue(deployment):
@@ -107,12 +128,9 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, MANY)
     running = begin(deployment, "replay", "--all", "--ramp", "100", "--rate", 10_000)
-    for letters in (2_500, 6_500):
-        # The ledger says which letters are sent before they are.
+    for letters in (500, 2_500):
         wait_until(lambda wanted=letters: begun(deployment) >= wanted, 120, f"{letters} letters", every=0.02)
-        time.sleep(0.1)
-        running.send_signal(signal.SIGKILL)
-        assert running.wait() == -signal.SIGKILL
+        killed_in_a_batch(deployment, running)
         [state] = replays(deployment)
         # It waits until the claim of the one that was killed is over.
         running = begin(deployment, "replay", "--resume", state["id"], "--json", "--rate", 10_000)
@@ -127,8 +145,7 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     assert set(arrived.texts()) == set(texts(range(MANY))), "nothing lost, nothing invented"
     repeats = len(arrived.bodies) - MANY
     # The replay says which could be there twice; that is no more than a batch a crash.
-    assert repeats <= state["counts"]["repeated"] <= 2 * BATCH
-    assert state["counts"]["repeated"] > 0, "neither crash came in the middle of a batch"
+    assert max(repeats, 1) <= state["counts"]["repeated"] <= 2 * BATCH
 
 
 def steps(err):
