@@ -93,7 +93,7 @@ soak: ## The same with the release binary and many letters, and many simulated w
 	WORLDS=$(WORLDS) cargo test --workspace --test simulation -- random_worlds_obey_the_laws
 
 # In a copy of the source, with what is compiled kept for the next time.
-sabotage: ## Break the software in known ways, which a proof must notice: [ONLY=name]
+sabotage: $(VENV)/installed ## Break the software in known ways, which a proof must notice: [ONLY=name]
 	@$(PYTHON) .ci/sabotage.py $(ONLY)
 
 # fuzz/ is a workspace of its own, with a lock file that must follow the function's dependencies.
