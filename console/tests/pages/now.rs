@@ -1,6 +1,6 @@
 //! The page *now*.
 
-use aws_smithy_cbor::Encoder;
+use aws_smithy_cbor::{Decoder, Encoder};
 use aws_smithy_types::DateTime;
 use redrive_console::{Doctor, Door, Finding, Local, Page, Query, show};
 use serde_json::json;
@@ -293,19 +293,11 @@ async fn data_points_are_asked_for_as_long_as_cloudwatch_keeps_them() {
         page(&shown_by(&config), &format!("now?from={from}&to={to}")).await;
         let asked = asked.lock().unwrap();
         let over_time = asked.iter().find(|it| it.body.windows(4).any(|part| part == b"m0_0")).unwrap();
-        let mut name = Encoder::new(Vec::new());
-        name.str("Period");
-        let name = name.into_writer();
-        let place = over_time.body.windows(name.len()).position(|part| part == name).unwrap() + name.len();
-        let bytes = &over_time.body[place..];
-        // An integer of CBOR: the first byte tells how many follow.
-        let number = |bytes: &[u8]| bytes.iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
-        match bytes[0] {
-            0x18 => number(&bytes[1..2]),
-            0x19 => number(&bytes[1..3]),
-            0x1a => number(&bytes[1..5]),
-            small => small.into(),
-        }
+        let mut key = Encoder::new(Vec::new());
+        key.str("Period");
+        let key = key.into_writer();
+        let place = over_time.body.windows(key.len()).position(|part| part == key).unwrap();
+        Decoder::new(&over_time.body[place + key.len()..]).integer().unwrap()
     };
     assert_eq!(period("2026-11-01T06:00:00Z", "2026-11-01T07:00:00Z").await, 180);
     assert_eq!(period("2026-10-10T06:00:00Z", "2026-10-10T07:00:00Z").await, 300, "three weeks ago");

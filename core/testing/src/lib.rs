@@ -12,8 +12,10 @@
 
 mod post;
 pub mod record;
+mod schedule;
 
 pub use post::{Post, event, sample, sample_names, samples};
+pub use schedule::schedules;
 
 use std::fmt::Debug;
 use std::hash::{BuildHasher, RandomState};

@@ -17,12 +17,12 @@ use redrive_core::arn::Arn;
 use redrive_core::failure::FailureClass;
 use redrive_core::letter::{Letter, Origins};
 use redrive_core::policy::{
-    ArchiveReason, Backoff, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
-    Ordered, Phase, Policy, Receive, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher,
-    expiry_margin, is_expiring, step,
+    ArchiveReason, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Ordered,
+    Phase, Policy, Receive, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher, expiry_margin,
+    is_expiring, step,
 };
 use redrive_testing::record::{envelope, letter, received, record, sample, text_attribute};
-use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds};
+use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds, schedules};
 use serde_json::{Value, json};
 
 const DAY: u64 = 24 * 3600;
@@ -213,26 +213,6 @@ impl World {
 // ---------------------------------------------------------------------------------------------
 // Random worlds
 
-fn schedules() -> impl Strategy<Value = Schedule> {
-    let delays = prop_oneof![
-        (1_u32..=5, 0_u32..=20),
-        (1_u32..=600, 0_u32..=7200),
-        (3600_u32..=90_000, 0_u32..=400_000),
-    ];
-    let backoff = prop::sample::select(Backoff::ALL.to_vec());
-    (delays, (0_u32..=3, 0_u32..=3, 0_u32..=5, 0_u32..=3), backoff).prop_map(
-        |((min, more), (no_delay, min_delay, in_backoff, max_delay), backoff)| Schedule {
-            min,
-            max: min + more,
-            retries: (no_delay + min_delay + in_backoff + max_delay).max(1),
-            no_delay,
-            min_delay,
-            max_delay,
-            backoff,
-        },
-    )
-}
-
 /// Returns worlds whose receives come from `receives`, and whose longest hidings come from `ceilings`.
 fn worlds(
     ceilings: impl Strategy<Value = u64>,
@@ -242,7 +222,7 @@ fn worlds(
     let due = prop::option::weighted(0.2, -100_000_i64..300_000_000);
     let receives = prop::collection::vec(receives, 0..40);
     (
-        schedules(),
+        schedules((3_600..=90_000, 0..=400_000), [0..=3, 0..=3, 0..=5, 0..=3]),
         prop::sample::select(vec![0.0, 0.1, 1.0]),
         marks,
         due,

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
-use redrive_core::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
+use redrive_core::policy::{Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
+use redrive_testing::schedules;
 use sim_queue::QueueSettings;
 
 use super::function::{Subscriber, Trouble};
@@ -12,26 +13,6 @@ use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
 /// A retention that never ends, in seconds, for laws that are not about it.
 pub const FOR_EVER: i64 = 100 * 365 * 86_400;
-
-fn schedules() -> impl Strategy<Value = Schedule> {
-    let delays = prop_oneof![
-        (1_u32..=5, 0_u32..=20),
-        (1_u32..=600, 0_u32..=7_200),
-        (3_600_u32..=50_000, 0_u32..=40_000),
-    ];
-    let backoff = prop::sample::select(Backoff::ALL.to_vec());
-    (delays, (0_u32..=3, 0_u32..=2, 0_u32..=4, 0_u32..=2), backoff).prop_map(
-        |((min, more), (no_delay, min_delay, in_backoff, max_delay), backoff)| Schedule {
-            min,
-            max: min + more,
-            retries: (no_delay + min_delay + in_backoff + max_delay).max(1),
-            no_delay,
-            min_delay,
-            max_delay,
-            backoff,
-        },
-    )
-}
 
 /// Returns letters that arrive within an hour, in three groups. Some of them are poison, some have retries
 /// behind them, and some were moved here by SQS.
@@ -66,7 +47,8 @@ fn subscribers() -> impl Strategy<Value = Subscriber> {
 /// Returns worlds with a standard queue where nothing goes wrong. The limit in flight that the function
 /// believes in decides how many letters are moved: none, some, all.
 pub fn calm() -> impl Strategy<Value = World> {
-    let world = schedules().prop_flat_map(|schedule| {
+    let schedules = schedules((3_600..=50_000, 0..=40_000), [0..=3, 0..=2, 0..=4, 0..=2]);
+    let world = schedules.prop_flat_map(|schedule| {
         let letters = letters(&schedule);
         let ceiling = prop_oneof![3 => Just(VISIBILITY_CEILING), 1 => 400_u64..=4_000];
         let limit = prop_oneof![2 => Just(IN_FLIGHT_LIMIT), 1 => Just(0_u64), 1 => 1_u64..=12];
