@@ -283,8 +283,6 @@ impl Act {
             (_, On::Archived { .. }) => {
                 format!("{line} | redrivectl replay --from -{stack} --why 'WHY'{trial}")
             }
-            // It keeps the reason that it began with.
-            (Doing::Resume, _) => line,
             (Doing::Replay, _) => format!("{line} --why 'WHY'{trial}"),
             _ => format!("{line} --why 'WHY'"),
         }

@@ -224,7 +224,8 @@ pub(crate) async fn who(by: Option<&str>, sts: &aws_sdk_sts::Client) -> String {
 
 fn resumption(id: &str, args: &args::Replay) -> Resume {
     let args::Pace { rate, threshold, settle, .. } = &args.pace;
-    Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle }
+    let why = args.why.clone();
+    Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle, why }
 }
 
 /// Names an unfinished replay of the same letters, and asks whether to continue it, unless letters are only counted.

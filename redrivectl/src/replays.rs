@@ -91,9 +91,10 @@ fn who_and_why(state: &State) -> Vec<(&'static str, String)> {
     if let Some(why) = &state.request.why {
         rows.push(("why", harmless(why)));
     }
-    if let Some(freed) = &state.freed {
-        let why = freed.why.as_ref().map_or(String::new(), |why| format!(": {}", harmless(why)));
-        rows.push(("freed", format!("{} UTC by {}{why}", utc(freed.at), harmless(&freed.by))));
+    for (what, note) in [("resumed", &state.resumed), ("freed", &state.freed)] {
+        let Some(note) = note else { continue };
+        let why = note.why.as_ref().map_or(String::new(), |why| format!(": {}", harmless(why)));
+        rows.push((what, format!("{} UTC by {}{why}", utc(note.at), harmless(&note.by))));
     }
     rows
 }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::error::ReplayError;
 use super::letters::Source;
 use super::request::Request;
-use super::state::{Freed, State};
+use super::state::{Note, State};
 use super::store::{AT_ONCE, Condition, Found, Store};
 use super::version::Versioned;
 use crate::clock::Clock;
@@ -173,7 +173,7 @@ impl Replays {
             return Ok(state);
         }
         let at = self.now().await?;
-        state.freed = Some(Freed { at, by: self.by.clone(), why: why.map(str::to_owned) });
+        state.freed = Some(Note { at, by: self.by.clone(), why: why.map(str::to_owned) });
         // Whoever runs the replay then finds that its state was changed, and stops.
         let written = self.store.write(&key_of(id), &state, Condition::Is(&etag)).await?;
         written.map(|_| state).ok_or_else(|| ReplayError::Busy(id.to_owned()))

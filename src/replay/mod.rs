@@ -95,5 +95,5 @@ pub use request::{DEFAULT_RAMP, Request, Resume, Select, Wish};
 pub use rounds::{Resumption, Turn, TurnKind};
 pub use run::began;
 pub use sent::Sent;
-pub use state::{Counts, Freed, Place, State, Status};
+pub use state::{Counts, Note, Place, State, Status};
 pub use successors::{BadSuccessors, Successors};

@@ -149,6 +149,9 @@ pub struct Resume {
     /// A new time to settle, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle_seconds: Option<u32>,
+    /// The reason to continue, which is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// The request in an event.

@@ -16,7 +16,7 @@ use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, Planner};
 use super::progress::Units;
 use super::request::{Request, Resume, Select, Wish};
-use super::state::{Counts, Place, State, Status};
+use super::state::{Counts, Note, Place, State, Status};
 use super::store::{Condition, Found};
 use super::unit::Unit;
 use super::version::Versioned;
@@ -153,6 +153,7 @@ impl Replay {
         }
         let known = self.known(&state).await?;
         self.take(&mut state).await?;
+        state.resumed = Some(Note { at: state.taken_up, by: self.kept.by.clone(), why: resume.why.clone() });
         Ok(Begun { state, etag, units, known, job, given })
     }
 
@@ -223,6 +224,7 @@ impl Replay {
             steps: request.ramp.len(),
             queues: Vec::new(),
             not_before: None,
+            resumed: None,
             freed: None,
             round: None,
             place: Place::default(),

@@ -60,9 +60,12 @@ pub struct State {
     /// The time at which the step is judged, while it settles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
+    /// The latest continuation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Note>,
     /// The release of its letters in doubt to other replays. The replay is then over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub freed: Option<Freed>,
+    pub freed: Option<Note>,
     /// The current round, or the last one, if a state machine runs the replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<Round>,
@@ -81,12 +84,12 @@ pub struct Round {
     pub lately: Vec<(Timestamp, u64)>,
 }
 
-/// The release of a replay's letters in doubt.
+/// A note of what somebody did to a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Freed {
+pub struct Note {
     /// The time, by S3's clock.
     pub at: Timestamp,
-    /// The name of whoever freed them.
+    /// The name of whoever did it.
     pub by: String,
     /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]

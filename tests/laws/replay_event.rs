@@ -12,8 +12,10 @@ pub fn check(data: &[u8]) {
         Err(faults) => says_why(&faults),
         Ok(Wish::Resume(resume)) => {
             assert_eq!(id, Some(json!(resume.id)), "it goes on with the replay that is named");
-            let Resume { id, rate, threshold, settle_seconds } = &resume;
-            let written = json!({ "resume": id, "rate": rate, "threshold": threshold, "settleSeconds": settle_seconds });
+            let Resume { id, rate, threshold, settle_seconds, why } = &resume;
+            let written = json!({
+                "resume": id, "rate": rate, "threshold": threshold, "settleSeconds": settle_seconds, "why": why,
+            });
             assert_eq!(Wish::from_json(written), Ok(Wish::Resume(resume)), "nothing else is in it");
         }
         Ok(Wish::Begin(request)) => {
@@ -31,7 +33,7 @@ fn begins(request: &Request) {
         return says_why(&faults);
     }
     assert!(
-        (1..=100_000).contains(&request.rate) && request.threshold <= 100 && request.settle_seconds <= 3600
+        (1..=1_000_000).contains(&request.rate) && request.threshold <= 100 && request.settle_seconds <= 3600
     );
     assert!(request.ramp.first().is_some_and(|first| *first > 0) && request.ramp.last() == Some(&100));
     assert!(request.ramp.is_sorted_by(|one, next| one < next), "steps rise");

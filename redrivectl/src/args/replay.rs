@@ -50,7 +50,7 @@ pub(crate) struct Replay {
         long,
         value_name = "ID",
         conflicts_with_all = [
-            "Selection", "subscription", "cut_off", "all", "again", "to", "dry_run", "why", "new", "ramp",
+            "Selection", "subscription", "cut_off", "all", "again", "to", "dry_run", "new", "ramp",
         ]
     )]
     pub(crate) resume: Option<String>,

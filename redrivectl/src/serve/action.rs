@@ -5,7 +5,6 @@
 
 use redrive_console::{Act, Doing, On};
 use serde_json::{Map, Value};
-use url::form_urlencoded;
 
 use super::fields::Fields;
 use crate::args::Further;
@@ -74,11 +73,6 @@ pub(super) fn fields(act: &Act) -> &'static [Field] {
     }
 }
 
-/// Reports whether an action has a reason of its own. A replay that goes on keeps the one that it was begun with.
-pub(super) fn has_reason(act: &Act) -> bool {
-    act.doing != Doing::Resume
-}
-
 impl Action {
     /// Reads the form of an action; `query` is what stands behind the question mark of its address.
     ///
@@ -89,7 +83,7 @@ impl Action {
         let act = act(query)?;
         let why = form.take("why");
         // A letter that is edited gets its reason with the edit.
-        let needs_reason = has_reason(&act) && act.doing != Doing::Edit;
+        let needs_reason = act.doing != Doing::Edit;
         let mut action =
             Self { act, why: None, options: Vec::new(), pattern: None, bound: Vec::new(), record: None };
         for Field { name, .. } in fields(&action.act) {
@@ -190,12 +184,13 @@ impl Action {
 ///
 /// In words.
 pub(super) fn act(query: &str) -> Result<Act, String> {
-    // Some of these become words of a command line, where they would be options.
-    let mut values = form_urlencoded::parse(query.as_bytes());
-    if let Some((name, _)) = values.find(|(_, value)| value.starts_with('-')) {
-        return Err(format!("{name} must not begin with -"));
+    let act = Act::from_address(query).map_err(|bad| bad.to_string())?;
+    match &act.on {
+        // Their ids are words of a command line by themselves, where this would be an option. Orders and replays have no
+        // such ids; letters and topics may.
+        On::Order(id) | On::Replay(id) if id.starts_with('-') => Err(format!("{id} must not begin with -")),
+        _ => Ok(act),
     }
-    Act::from_address(query).map_err(|bad| bad.to_string())
 }
 
 #[cfg(test)]
@@ -239,7 +234,7 @@ mod tests {
         );
         assert_eq!(words("do=release&order=1&why=x&rate=9"), "release 1 --rate=9 --why=x");
         assert_eq!(words("do=stop&id=r1&why=x"), "replays stop r1 --why=x");
-        assert_eq!(words("do=resume&id=r1"), "replay --resume r1");
+        assert_eq!(words("do=resume&id=r1&why=up"), "replay --resume r1 --why=up");
         assert_eq!(words("do=replay&id=m1&why=x"), "replay --from=- --why=x");
         let confirmed = |form| read(form).unwrap().confirmed().pop().unwrap();
         assert_eq!(confirmed("do=hold&topic=a&why=x"), "--yes");
@@ -252,8 +247,10 @@ mod tests {
             assert!(read(form).unwrap_err().starts_with("a reason is required"), "{form}");
         }
         assert!(read(&format!("do=hold&topic=a&why={}", "x".repeat(1001))).is_err());
-        assert_eq!(read("do=release&order=--all&why=x").unwrap_err(), "order must not begin with -");
-        assert_eq!(read("do=hold&topic=-x&why=x").unwrap_err(), "topic must not begin with -");
+        assert_eq!(read("do=release&order=--all&why=x").unwrap_err(), "--all must not begin with -");
+        assert_eq!(read("do=resume&id=-r&why=x").unwrap_err(), "-r must not begin with -");
+        assert_eq!(words("do=hold&topic=-x&why=x"), "hold --topic=-x --why=x");
+        assert_eq!(words("do=retry&id=-x&why=x"), r#"retry --match {"letterId":["-x"]} --why=x"#);
         assert_eq!(words("do=hold&topic=a&why=--yes"), "hold --topic a --why=--yes");
         assert!(read("do=hold&topic=a&why=x&match=%5B%5D").unwrap_err().contains("pattern"));
         assert!(read("do=delete&why=x").is_err() && read("do=hold&color=red&why=x").is_err());

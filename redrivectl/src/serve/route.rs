@@ -113,7 +113,11 @@ fn form(desk: &Desk, query: &str) -> Answer {
 async fn begin(desk: &Rc<Desk>, query: &str, form: Fields) -> Answer {
     let action = match Action::read(query, form) {
         Ok(action) => action,
-        Err(bad) => return message(desk, "Nothing was done", &bad).with(StatusCode::BAD_REQUEST),
+        Err(bad) => {
+            let page = act(query).map(|act| Answer::page(view::refused(desk, &act, &bad)));
+            let page = page.unwrap_or_else(|_| message(desk, "Nothing was done", &bad));
+            return page.with(StatusCode::BAD_REQUEST);
+        }
     };
     if action.act.doing == redrive_console::Doing::Edit && !desk.shows_bodies() {
         return message(desk, "Bodies are hidden", "Nothing was done.").with(StatusCode::FORBIDDEN);

@@ -281,7 +281,7 @@ fn of_an_empty_queue(fault: Fault) -> Fault {
 }
 
 fn resume(id: &str) -> Resume {
-    Resume { id: id.to_owned(), rate: None, threshold: None, settle_seconds: None }
+    Resume { id: id.to_owned(), rate: None, threshold: None, settle_seconds: None, why: None }
 }
 
 /// Returns a request that sends without waiting.

@@ -1,3 +1,5 @@
+use sns_redrive::replay::Note;
+
 use super::*;
 
 /// Makes these letters come back to the archive as soon as they are sent.
@@ -304,12 +306,19 @@ async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
     coming_back(&world, &["0", "1", "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20"]);
     let begun = world.run(json!({ "ramp": [10, 50, 100], "settleSeconds": 30 })).await.unwrap();
     let began = world.aws.clock().now();
-    let change =
-        Resume { id: begun.id.clone(), rate: Some(10), threshold: Some(28), settle_seconds: Some(300) };
+    let change = Resume {
+        id: begun.id.clone(),
+        rate: Some(10),
+        threshold: Some(28),
+        settle_seconds: Some(300),
+        why: Some("billing is mended".into()),
+    };
     let done = world.replay().resume(&change, &Source::Archive, None, &Operator::default()).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
     let request = Request { rate: 10, threshold: 28, settle_seconds: 300, ..begun.request };
     assert_eq!(done.request, request, "they are kept");
+    let note = Note { at: done.taken_up, by: done.by.clone(), why: Some("billing is mended".into()) };
+    assert_eq!((begun.resumed, done.resumed), (None, Some(note)));
     // 90 letters take 8 seconds, because the first ten go at once, and one step settles.
     let took = world.aws.clock().now().duration_since(began).as_secs();
     assert!((306..312).contains(&took), "{took} s");

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 use redrive_console::{Act, Doing, On};
 
-use super::parts::{commands, framed, reason, rows};
-use crate::serve::action::{Field, fields, has_reason};
+use super::parts::{again, commands, framed, reason, rows};
+use crate::serve::action::{Field, fields};
 use crate::serve::desk::Desk;
 use crate::text::harmless;
 
@@ -17,7 +17,7 @@ pub(in crate::serve) fn form(desk: &Desk, act: &Act) -> String {
         (subject(act))
         (beyond(act))
         form method="post" action=(act.to_address()) {
-            @if has_reason(act) && !is_edit { (reason()) }
+            @if !is_edit { (reason()) }
             @for field in fields { (text_field(field)) }
             p {
                 button type="submit" { @if is_edit { "Read the letter" } @else { "Preview" } }
@@ -28,6 +28,11 @@ pub(in crate::serve) fn form(desk: &Desk, act: &Act) -> String {
         (commands(act.command(desk.account.stack.as_deref()).lines()))
     };
     framed(desk, act.doing.title(), &content)
+}
+
+/// Says why a form was refused, and leads back to it.
+pub(in crate::serve) fn refused(desk: &Desk, act: &Act, why: &str) -> String {
+    framed(desk, "Nothing was done", &html! { p { (harmless(why)) } (again(act)) })
 }
 
 fn text_field(field: &Field) -> Markup {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::form::{beyond, subject};
-use super::parts::{commands, framed, printed, reason, rows};
+use super::parts::{again, commands, framed, printed, reason, rows};
 use crate::serve::desk::Desk;
 use crate::serve::edit::{self, Editable};
 use crate::serve::jobs::{Asked, Ending, Job, Phase};
@@ -43,6 +43,7 @@ pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> Str
                     @for line in says.lines() { p { (harmless(line)) } }
                 }
                 (output(job))
+                @if !is_whole { (again(&action.act)) }
             }
         }
         h2 { "The action" }

@@ -10,6 +10,6 @@ mod form;
 mod job;
 mod parts;
 
-pub(super) use form::form;
+pub(super) use form::{form, refused};
 pub(super) use job::{job, jobs};
 pub(super) use parts::message;

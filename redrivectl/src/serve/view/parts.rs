@@ -1,6 +1,7 @@
 //! Parts that the pages of actions share.
 
 use maud::{Markup, html};
+use redrive_console::Act;
 use redrive_console::view::Frame;
 
 use crate::serve::desk::Desk;
@@ -15,6 +16,11 @@ pub(super) fn framed(desk: &Desk, title: &str, content: &Markup) -> String {
 /// A page that says one thing.
 pub(in crate::serve) fn message(desk: &Desk, title: &str, text: &str) -> String {
     framed(desk, title, &html! { @for line in text.lines() { p { (harmless(line)) } } })
+}
+
+/// Leads back to the form of an action. Where a form was refused, another attempt begins there.
+pub(super) fn again(act: &Act) -> Markup {
+    html! { p { a href=(act.to_address()) { "Fill in the form again" } } }
 }
 
 /// Names and values, one below the other. The values are harmless.

@@ -130,6 +130,11 @@ async fn a_reason_is_required() {
         let reply = client.act(&[("do", "hold"), ("topic", "orders"), ("why", "  ")]).await;
         assert_eq!(reply.status, 400);
         assert!(reply.text().contains("a reason is required"), "{}", reply.text());
+        assert!(
+            reply.body.contains(r#"<a href="act?do=hold&amp;topic=orders">Fill in the form again"#),
+            "{}",
+            reply.body
+        );
     })
     .await;
 }
@@ -141,6 +146,11 @@ async fn what_the_command_refuses_is_told_and_cannot_be_confirmed() {
         let form = [("do", "hold"), ("topic", "orders"), ("why", "x"), ("for", "soon")];
         let (_, page) = client.begin(&form).await;
         assert!(page.text().contains("must be 1 second to 366 days"), "{}", page.text());
+        assert!(
+            page.body.contains(r#"<a href="act?do=hold&amp;topic=orders">Fill in the form again"#),
+            "{}",
+            page.body
+        );
         assert_eq!(page.hidden("nonce"), None);
         let pattern = r#"{"colour": ["red"]}"#;
         let form = [("do", "hold"), ("why", "x"), ("match", pattern)];

@@ -6,7 +6,7 @@ use super::serving;
 use crate::machine::state;
 use crate::replay::{graveyard, sent};
 use sns_redrive::replay::Request;
-use support::{Account, Post};
+use support::{Account, CALLER, Post};
 
 fn ten() -> Account {
     let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
@@ -76,10 +76,14 @@ async fn a_replay_is_stopped_and_goes_on() {
 
         // S3 tells whole seconds: within one nobody could say which resumption was to stop.
         cloud.aws.clock().pass(std::time::Duration::from_secs(2));
-        let (_, asks) = client.begin(&[("do", "resume"), ("id", &id), ("settle", "1")]).await;
+        let (_, asks) =
+            client.begin(&[("do", "resume"), ("id", &id), ("settle", "1"), ("why", "time enough")]).await;
         assert!(asks.text().contains("Resume: at most 22 letters"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 10 letters"), "{}", done.text());
+        let state: Value = serde_json::from_str(&cloud.objects()[&key]).unwrap();
+        let reasons = [&state["request"]["why"], &state["resumed"]["why"], &state["resumed"]["by"]];
+        assert_eq!(reasons, ["up again", "time enough", CALLER]);
     })
     .await;
     assert_eq!(sent(&cloud).len(), 10);
@@ -266,7 +270,7 @@ async fn a_replay_that_was_given_its_letters_cannot_be_resumed_from_a_page() {
     let id = "20261031T120000Z-0d0e0f";
     put_replay(&cloud, id, "stopped", &json!({ "given": "digest" }));
     serving(&cloud, &["--operate"], async |client| {
-        let (_, page) = client.begin(&[("do", "resume"), ("id", id)]).await;
+        let (_, page) = client.begin(&[("do", "resume"), ("id", id), ("why", "up")]).await;
         assert!(page.text().contains("begin a new replay on the letter's page"), "{}", page.text());
         assert_eq!(page.hidden("nonce"), None);
         let (_, asks) = client.begin(&[("do", "stop"), ("id", id), ("why", "x")]).await;
@@ -282,12 +286,12 @@ async fn who_resumes_a_running_replay_is_told_that_it_takes_it_over() {
     put_replay(&cloud, running, "running", &json!({}));
     put_replay(&cloud, stopped, "stopped", &json!({}));
     serving(&cloud, &["--operate"], async |client| {
-        let (_, asks) = client.begin(&[("do", "resume"), ("id", running)]).await;
+        let (_, asks) = client.begin(&[("do", "resume"), ("id", running), ("why", "up")]).await;
         let says = "takes it over from whoever may still run it";
         assert!(asks.text().contains(says), "{}", asks.text());
         let (_, asks) = client.begin(&[("do", "stop"), ("id", running), ("why", "x")]).await;
         assert!(!asks.text().contains(says), "{}", asks.text());
-        let (_, asks) = client.begin(&[("do", "resume"), ("id", stopped)]).await;
+        let (_, asks) = client.begin(&[("do", "resume"), ("id", stopped), ("why", "up")]).await;
         assert!(!asks.text().contains(says), "{}", asks.text());
         // Nothing is left of one that is done by now, also where the number of letters is a bound.
         put_replay(&cloud, running, "done", &json!({ "exact": false }));
