@@ -54,7 +54,7 @@ fn measure(url: &str) {
     let config = config.into_builder().endpoint_url(url).http_client(sns_redrive::clients::https()).build();
     let account = Account {
         clients: Clients::from_config(&config, true),
-        archive: Some(Place { bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() }),
+        archive: Some(Place { bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }),
         control: None,
         stack: None,
         function: None,
@@ -96,7 +96,7 @@ fn fill(cloud: &support::Account) {
             let key = format!("dead-letters/queue=orders-dlq/date={date}/{name}-{object:06}.{index}.jsonl");
             let lines =
                 if object + 200 > OBJECTS { lines(&line, object, time.timestamp()) } else { String::new() };
-            it.s3.place(("graveyard", &key), lines.as_bytes(), cx.now);
+            it.s3.place(("my-bucket", &key), lines.as_bytes(), cx.now);
         }
     });
 }

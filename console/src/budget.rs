@@ -71,7 +71,7 @@ mod tests {
         let clients = Clients::from_config(&cloud.config(retry.with_max_attempts(3)), false).within(&budget);
         for _ in 0..5 {
             // Each call is made three times.
-            assert!(clients.s3.list_objects_v2().bucket("graveyard").send().await.is_err());
+            assert!(clients.s3.list_objects_v2().bucket("my-bucket").send().await.is_err());
         }
         assert_eq!((budget.made(), cloud.journal().len()), (4, 4));
     }

@@ -265,7 +265,7 @@ mod tests {
     use crate::policy::ArchiveReason;
 
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
-    const ARCHIVE: &str = "s3://graveyard/dead-letters";
+    const ARCHIVE: &str = "s3://my-bucket/dead-letters";
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(1_793_534_400 + seconds).unwrap()
@@ -349,13 +349,13 @@ mod tests {
             "12 letters were archived between 2026-11-01T12:00:00Z and 2026-11-01T12:00:59Z.\n\n    \
              10  exhausted (Http503), arn:aws:sns:eu-central-1:123456789012:orders:0a1b\n     \
              2  unrecognised, no known topic\n\n\
-             The archive is s3://graveyard/dead-letters. To see the letters:\n\
-             redrivectl archive show --archive s3://graveyard/dead-letters --since 2026-11-01T12:00:00Z\n"
+             The archive is s3://my-bucket/dead-letters. To see the letters:\n\
+             redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z\n"
         );
         assert_eq!(two.subject(), "sns-redrive archived 12 letters");
         let one = notice(&[(exhausted, 1)]);
         assert_eq!(one.subject(), "sns-redrive archived 1 letter: exhausted");
-        let queue = "arn:aws:sqs:eu-central-1:123456789012:graveyard";
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-archive";
         assert!(one.text(queue).ends_with(&format!("The archive is {queue}.\n")), "{}", one.text(queue));
     }
 

@@ -57,7 +57,7 @@ const PLANNED: usize = 50_000_000;
 const PLANNED_OBJECTS: usize = 500_000;
 
 const LATENCY: Duration = Duration::from_millis(10);
-const BUCKET: &str = "graveyard";
+const BUCKET: &str = "my-bucket";
 const QUEUE: &str = "orders-dlq";
 const REQUEUE: &str = "orders-requeue";
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proof::loss::ledger::{
-    Cause, Effect, End, Ending, Ledger, Message, Place, Plan, Run, Told, Verdict, What, Who,
+    Cause, Effect, End, Ending, Ledger, Message, Place, Plan, Response, Run, Verdict, What, Who,
 };
 
 /// The life of letters, in short.
@@ -57,18 +57,18 @@ impl Story {
         run
     }
 
-    fn sent(&mut self, who: Who, run: Run, place: Place, effect: Effect, told: Told) {
+    fn sent(&mut self, who: Who, run: Run, place: Place, effect: Effect, response: Response) {
         let reason = (place == Place::Archive).then(|| "exhausted".to_owned());
-        let what = What::Sent { place, effect, told, wrong: None, spent: Some(1), reason };
+        let what = What::Sent { place, effect, response, wrong: None, spent: Some(1), reason };
         self.ledger.fact(who, who, Some(run), what);
     }
 
     fn delivered(&mut self, who: Who, run: Run) {
-        self.sent(who, run, Place::Target, Effect::Taken, Told::Done);
+        self.sent(who, run, Place::Target, Effect::Taken, Response::Done);
     }
 
     fn refused(&mut self, who: Who, run: Run) {
-        self.sent(who, run, Place::Target, Effect::None, Told::Refused { for_good: false });
+        self.sent(who, run, Place::Target, Effect::None, Response::Refused { for_good: false });
     }
 
     /// Adds so many invocations, each with an attempt that fails.
@@ -83,7 +83,7 @@ impl Story {
     /// Archives the letter as exhausted, and deletes it.
     fn exhausted(&mut self, who: Who) {
         let run = self.run(who);
-        self.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
+        self.sent(who, run, Place::Archive, Effect::Taken, Response::Done);
         self.end(who, run, Ending::Heard, true);
     }
 
@@ -168,8 +168,8 @@ fn what_arrives_changed_is_lost() {
     let who = story.letter(End::Delivered, None);
     let run = story.run(who);
     let wrong = Some("body: \"a\", not \"b\"".to_owned());
-    let (place, effect, told) = (Place::Target, Effect::Taken, Told::Done);
-    let what = What::Sent { place, effect, told, wrong, spent: None, reason: None };
+    let (place, effect, response) = (Place::Target, Effect::Taken, Response::Done);
+    let what = What::Sent { place, effect, response, wrong, spent: None, reason: None };
     story.ledger.fact(who, who, Some(run), what);
     story.end(who, run, Ending::Heard, true);
     assert_eq!(story.verdict().lost, 1);
@@ -177,11 +177,11 @@ fn what_arrives_changed_is_lost() {
 }
 
 /// Returns the story of a letter that is delivered in two invocations, of which the first ended like this.
-fn twice(told: Told, ending: Ending, not_deleted: bool) -> Story {
+fn twice(response: Response, ending: Ending, not_deleted: bool) -> Story {
     let mut story = Story::new();
     let who = story.letter(End::Delivered, None);
     let run = story.run(who);
-    story.sent(who, run, Place::Target, Effect::Taken, told);
+    story.sent(who, run, Place::Target, Effect::Taken, response);
     if not_deleted {
         story.ledger.fact(who, who, Some(run), What::NotDeleted);
     }
@@ -194,24 +194,24 @@ fn twice(told: Told, ending: Ending, not_deleted: bool) -> Story {
 
 #[test]
 fn a_duplicate_is_explained_by_what_happened_after_the_effect_and_by_nothing_else() {
-    let refused = Told::Refused { for_good: false };
-    for (told, ending, not_deleted, cause) in [
-        (Told::Done, Ending::Heard, false, None),
-        (Told::Nothing, Ending::Heard, false, Some(Cause::Unanswered)),
-        (Told::Nothing, Ending::Unheard, false, Some(Cause::Unanswered)),
+    let refused = Response::Refused { for_good: false };
+    for (response, ending, not_deleted, cause) in [
+        (Response::Done, Ending::Heard, false, None),
+        (Response::Nothing, Ending::Heard, false, Some(Cause::Unanswered)),
+        (Response::Nothing, Ending::Unheard, false, Some(Cause::Unanswered)),
         (refused, Ending::Heard, false, Some(Cause::Refused)),
-        (Told::Done, Ending::Unheard, false, Some(Cause::Unheard)),
-        (Told::Done, Ending::Killed, false, Some(Cause::Killed)),
-        (Told::Nothing, Ending::Killed, false, Some(Cause::Killed)),
-        (Told::Done, Ending::TimedOut, false, Some(Cause::TimedOut)),
-        (Told::Done, Ending::Heard, true, Some(Cause::NotDeleted)),
+        (Response::Done, Ending::Unheard, false, Some(Cause::Unheard)),
+        (Response::Done, Ending::Killed, false, Some(Cause::Killed)),
+        (Response::Nothing, Ending::Killed, false, Some(Cause::Killed)),
+        (Response::Done, Ending::TimedOut, false, Some(Cause::TimedOut)),
+        (Response::Done, Ending::Heard, true, Some(Cause::NotDeleted)),
     ] {
-        let verdict = twice(told, ending, not_deleted).verdict();
+        let verdict = twice(response, ending, not_deleted).verdict();
         let explained: BTreeMap<_, _> = cause.into_iter().map(|cause| (cause, 1)).collect();
         assert_eq!(
             (verdict.duplicates, verdict.unexplained, verdict.is_good(), &verdict.causes),
             (1, usize::from(cause.is_none()), cause.is_some(), &explained),
-            "{told:?}, {ending:?}, not deleted: {not_deleted}"
+            "{response:?}, {ending:?}, not deleted: {not_deleted}"
         );
     }
 }
@@ -223,23 +223,23 @@ fn a_letter_that_is_delivered_and_archived_in_one_go_is_an_unexplained_duplicate
     let run = story.run(who);
     story.refused(who, run);
     story.delivered(who, run);
-    story.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
+    story.sent(who, run, Place::Archive, Effect::Taken, Response::Done);
     story.end(who, run, Ending::Heard, true);
     assert_eq!(story.verdict().unexplained, 1);
 }
 
 #[test]
 fn a_repetition_may_be_swallowed_and_a_first_time_may_not() {
-    let mut story = twice(Told::Nothing, Ending::Heard, false);
+    let mut story = twice(Response::Nothing, Ending::Heard, false);
     let run = story.run(0);
-    story.sent(0, run, Place::Target, Effect::Swallowed, Told::Done);
+    story.sent(0, run, Place::Target, Effect::Swallowed, Response::Done);
     assert_eq!(story.verdict().swallowed, 1);
     assert_eq!(story.wrong(), Vec::<String>::new());
 
     let mut story = Story::new();
     let who = story.letter(End::Delivered, None);
     let run = story.run(who);
-    story.sent(who, run, Place::Target, Effect::Swallowed, Told::Done);
+    story.sent(who, run, Place::Target, Effect::Swallowed, Response::Done);
     story.end(who, run, Ending::Heard, true);
     assert_eq!(story.verdict().lost, 1);
     assert!(story.wrong().contains(&"message 0 was swallowed as a repetition, and is none".to_owned()));
@@ -257,7 +257,7 @@ fn nothing_is_archived_without_a_reason() {
         if refused {
             story.refused(who, run);
         }
-        story.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
+        story.sent(who, run, Place::Archive, Effect::Taken, Response::Done);
         story.end(who, run, Ending::Heard, true);
         story.wrong()
     };
@@ -275,7 +275,7 @@ fn nothing_is_exhausted_too_early() {
     story.refused_often(who, 2);
     let run = story.run(who);
     story.refused(who, run);
-    story.sent(who, run, Place::Archive, Effect::Taken, Told::Done);
+    story.sent(who, run, Place::Archive, Effect::Taken, Response::Done);
     story.end(who, run, Ending::Heard, true);
     assert_eq!(story.wrong(), ["archived as exhausted without a reason"]);
 }
@@ -301,7 +301,7 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
         story.refused_often(who, 2);
         let run = story.run(who);
         if ending == Ending::Heard {
-            let what = What::Hidden { seconds: 1, done: true, told: Told::Done };
+            let what = What::Hidden { seconds: 1, done: true, response: Response::Done };
             story.ledger.fact(who, who, Some(run), what);
         }
         story.end(who, run, ending, false);
@@ -336,7 +336,7 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
             story.refused(head, run);
             let run = if together { run } else { story.ledger.begin(60_000) };
             story.ledger.fact(next, next, Some(run), What::Received { count: 1 });
-            let what = What::Hidden { seconds: 0, done: true, told: Told::Done };
+            let what = What::Hidden { seconds: 0, done: true, response: Response::Done };
             story.ledger.fact(next, next, Some(run), what);
             story.end(head, run, Ending::Heard, false);
         }
@@ -362,7 +362,7 @@ fn a_mark_counts_no_retry_that_was_not_made() {
         let copy = 7;
         story.queued.insert(copy);
         story.ledger.fact(who, copy, None, What::Queued { queue: "orders-requeue".to_owned(), spent });
-        story.sent(who, run, Place::Requeue, Effect::Taken, Told::Done);
+        story.sent(who, run, Place::Requeue, Effect::Taken, Response::Done);
         story.end(who, run, Ending::Heard, true);
         story.wrong()
     };
@@ -377,7 +377,7 @@ fn a_letter_is_not_let_go_by_an_invocation_that_was_told_of_nobody_who_has_it() 
         let mut story = Story::new();
         let who = story.letter(End::Delivered, None);
         let run = story.run(who);
-        story.sent(who, run, Place::Target, Effect::Taken, Told::Nothing);
+        story.sent(who, run, Place::Target, Effect::Taken, Response::Nothing);
         story.end(who, run, Ending::Heard, false);
         let run = story.run(who);
         story.refused(who, run);
@@ -536,7 +536,7 @@ fn receives_before_a_move_count_where_the_source_could_not_be_asked() {
         let what = What::Sent {
             place: Place::Target,
             effect: Effect::Taken,
-            told: Told::Done,
+            response: Response::Done,
             wrong: None,
             spent: Some(4),
             reason: None,

@@ -4,7 +4,7 @@
 use proof::loss::replay::{Books, Objects, SELECTED, Verdict};
 use serde_json::json;
 
-const REPLAYS: &str = "graveyard/dead-letters-control/replays";
+const REPLAYS: &str = "my-bucket/dead-letters-control/replays";
 
 /// A replay, in short. Each letter has a ledger of its own.
 struct Story {

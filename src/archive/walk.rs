@@ -98,7 +98,7 @@ struct Reading {
 /// The source of a walk's objects.
 enum Source {
     Listing(Box<Listing>),
-    Given(VecDeque<Object>),
+    Objects(VecDeque<Object>),
 }
 
 impl<'s> Walk<'s> {
@@ -117,7 +117,7 @@ impl<'s> Walk<'s> {
         objects: Vec<Object>,
         selection: &'s Selection,
     ) -> Self {
-        Self::of(s3, bucket, Source::Given(objects.into()), selection)
+        Self::of(s3, bucket, Source::Objects(objects.into()), selection)
     }
 
     fn of(s3: aws_sdk_s3::Client, bucket: &str, source: Source, selection: &'s Selection) -> Self {
@@ -138,7 +138,7 @@ impl<'s> Walk<'s> {
     pub fn tally(&self) -> Tally {
         let strangers = match &self.source {
             Source::Listing(listing) => listing.strangers(),
-            Source::Given(_) => 0,
+            Source::Objects(_) => 0,
         };
         Tally { strangers, ..self.tally }
     }
@@ -225,7 +225,7 @@ impl<'s> Walk<'s> {
         loop {
             let object = match &mut self.source {
                 Source::Listing(listing) => listing.next().await.transpose()?,
-                Source::Given(objects) => objects.pop_front(),
+                Source::Objects(objects) => objects.pop_front(),
             };
             match object {
                 Some(object) if self.selection.holds(&object) == Holds::None => {}

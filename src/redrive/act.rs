@@ -59,7 +59,7 @@ impl Gate for Orders<'_> {
 
     fn lets(&self, index: usize) -> bool {
         let (Some(known), Some(one)) = (self.known(), self.letters.get(index)) else { return true };
-        known.let_go(&one.letter, one.ordered, self.clock.now())
+        known.allow_attempt(&one.letter, one.ordered, self.clock.now())
     }
 }
 

@@ -59,7 +59,7 @@ async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
         ])
     );
     let command =
-        "redrivectl archive show --archive s3://graveyard/dead-letters --since 2026-11-01T12:00:00Z";
+        "redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z";
     assert_eq!(notice["command"], command);
     assert!(form(&call.entries[0], "default").ends_with(&format!("{command}\n")));
     assert_eq!(ran.metrics()["NoticesFailed"], 0);

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use support::*;
 use tokio::time::Instant;
 
-const ORDERS: &str = "graveyard/control/orders.json";
+const ORDERS: &str = "my-bucket/control/orders.json";
 
 /// Returns a function with a place for orders, whose subscribers are down.
 fn world(settings: &[(&str, &str)]) -> World {
-    let given = [("CONTROL", "s3://graveyard/control")];
+    let given = [("CONTROL", "s3://my-bucket/control")];
     let world = World::new(&[&given, settings].concat());
     with_s3(&world, |_| Fault::Pass);
     world
@@ -285,7 +285,7 @@ async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
     let (key, object) = objects.iter().find(|(key, _)| key.contains("/waiting/")).unwrap();
     assert_eq!(
         key,
-        "graveyard/control/waiting/queue=orders-dlq/hour=2026-11-01T12/20261101T120000.000Z-req-1.jsonl"
+        "my-bucket/control/waiting/queue=orders-dlq/hour=2026-11-01T12/20261101T120000.000Z-req-1.jsonl"
     );
     let lines: Vec<Value> = object.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 1);

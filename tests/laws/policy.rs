@@ -85,7 +85,7 @@ pub fn check(data: &[u8]) {
     assert!(names.windows(2).all(|two| two[0] != two[1]), "logs tell rules apart by name");
     for rule in policy.all_rules() {
         assert!((0.0..=1.0).contains(&rule.jitter));
-        if let DeliverySpec::Given(delivery) = &rule.delivery {
+        if let DeliverySpec::Inline(delivery) = &rule.delivery {
             schedule(&delivery.schedule);
         }
         life(rule, &LETTERS[0]);

@@ -53,7 +53,7 @@ impl Account {
         for name in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
             account.queue(name, &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", "180")]);
         }
-        for name in ["orders-worker", "orders-worker.fifo", "graveyard"] {
+        for name in ["orders-worker", "orders-worker.fifo", "orders-archive"] {
             account.queue(name, &[]);
         }
         let redrive = format!(r#"{{"deadLetterTargetArn":"{DLQ}","maxReceiveCount":3}}"#);
@@ -66,7 +66,7 @@ impl Account {
         }
         account.aws.act("test", |it, _| {
             it.firehose.create("orders");
-            it.s3.create("graveyard");
+            it.s3.create("my-bucket");
         });
         for (subscription, topic, protocol, endpoint, dlq) in [
             (SUBSCRIPTION, TOPIC, "sqs", WORKER, DLQ),

@@ -15,8 +15,8 @@
 )]
 
 mod account;
-pub mod desk;
 mod http;
+pub mod stand_in;
 mod wire;
 mod world;
 

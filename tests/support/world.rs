@@ -59,7 +59,7 @@ impl World {
         let variable = |name: &str| {
             let given = settings.iter().find(|(variable, _)| *variable == name);
             let default = match name {
-                "ARCHIVE" => Some("s3://graveyard/dead-letters"),
+                "ARCHIVE" => Some("s3://my-bucket/dead-letters"),
                 // Its calls would be among those that tests count.
                 "CONTROL" => Some("off"),
                 _ => None,
@@ -85,7 +85,7 @@ impl World {
         let world = Self::new(&[]);
         let clock = clock_of(&world.cloud);
         let clients = world.cloud.clients();
-        let (bucket, prefix) = ("graveyard".to_owned(), "dead-letters".to_owned());
+        let (bucket, prefix) = ("my-bucket".to_owned(), "dead-letters".to_owned());
         let parts = Parts {
             policy: Policy::parse(&policy.to_string()).unwrap(),
             archive: Archive::S3 { s3: clients.s3.clone(), bucket, prefix },

@@ -43,7 +43,7 @@ impl Timetable {
     #[must_use]
     pub fn of(rule: &Rule, retention: u64) -> Self {
         let schedule = match &rule.delivery {
-            DeliverySpec::Given(policy) => policy.schedule.clone(),
+            DeliverySpec::Inline(policy) => policy.schedule.clone(),
             // As the function does while it does not know the subscription's own policy.
             DeliverySpec::FromSubscription => Schedule::AWS_MANAGED,
         };

@@ -5,7 +5,7 @@ use serde_json::json;
 use sns_redrive::policy::ArchiveReason::{Exhausted, Refused};
 use support::{Account, BILLING, Fault, TOPIC, WORKER};
 
-use super::desk::{Asked, before};
+use super::stand_in::{Asked, before};
 use super::{End, archive, end, group, line, list, page, rows, shown, shown_by};
 
 const OTHER: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
@@ -94,7 +94,7 @@ async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
         let letter = support::letter(&support::Post::envelope(id));
         support::record(&letter, support::NOW - minutes_ago * super::MINUTE).to_line().unwrap()
     };
-    let key = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000Z-r.jsonl";
+    let key = "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000Z-r.jsonl";
     // Somebody has put a letter of the night beside it.
     cloud.put(key, &(record("a", 60) + &record("b", 600)));
     let (_, parsed, text) = page(&shown(&cloud), "groups?by=rule").await;
@@ -237,7 +237,7 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
 #[tokio::test(start_paused = true)]
 async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() {
     let cloud = outage().await;
-    let key = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
+    let key = "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
     cloud.put(key, "");
     let account = shown(&cloud);
     let (_, _, text) = page(&account, "groups?by=topic").await;

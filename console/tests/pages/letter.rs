@@ -7,7 +7,7 @@ use sns_redrive::policy::ArchiveReason::Exhausted;
 use sns_redrive::policy::{DeferReason, Deferral};
 use support::{Account, NOW, Post, WORKER, at, letter_id};
 
-use super::desk::{Asked, before};
+use super::stand_in::{Asked, before};
 use super::{BUCKET, End, archive, end, line, list, page, shown, shown_by};
 
 fn address(id: &str, key: Option<&str>, log_query: Option<&str>) -> String {

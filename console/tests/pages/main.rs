@@ -3,12 +3,12 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bounds;
-mod desk;
 mod groups;
 mod letter;
 mod linked;
 mod now;
 mod query;
+mod stand_in;
 mod waiting;
 
 use aws_config::SdkConfig;
@@ -29,7 +29,7 @@ use tokio::time::{Duration, Instant};
 
 const PREFIX: &str = "dead-letters";
 const CONTROL: &str = "dead-letters-control";
-const BUCKET: &str = "graveyard";
+const BUCKET: &str = "my-bucket";
 const MINUTE: i64 = 60_000;
 
 /// The account as pages see it.

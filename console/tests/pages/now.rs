@@ -7,7 +7,7 @@ use serde_json::json;
 use sns_redrive::waiting::orders_key;
 use support::{Account, NOW, at};
 
-use super::desk::{Asked, before};
+use super::stand_in::{Asked, before};
 use super::{BUCKET, CONTROL, MINUTE, local, page, rows, shown_by};
 
 /// The answer with these values of metrics, by their id.

@@ -119,7 +119,7 @@ fn too_late(attributes: &QueueAttributes) -> Option<String> {
 
 /// Reports a schedule that is longer than the time for which a queue keeps letters.
 fn schedule(rule: &Rule, retention: u64) -> Option<String> {
-    let DeliverySpec::Given(delivery) = &rule.delivery else { return None };
+    let DeliverySpec::Inline(delivery) = &rule.delivery else { return None };
     let schedule = &delivery.schedule;
     let most = retention.saturating_sub(expiry_margin(retention));
     let mut since_arrival = 0.0;

@@ -103,7 +103,7 @@ impl Batch<'_> {
     pub(super) fn still_due(&mut self, due: Due, now: Timestamp) -> Due {
         let still = due.into_iter().filter_map(|(index, retry)| {
             let case = &self.cases[index];
-            let goes = self.machine.known_orders().let_go(&case.letter, case.is_sent_by_order(), now);
+            let goes = self.machine.known_orders().allow_attempt(&case.letter, case.is_sent_by_order(), now);
             if goes { Some((index, retry)) } else { Some((index, self.decide_anew(index, now)?)) }
         });
         still.collect()
@@ -144,7 +144,7 @@ impl Batch<'_> {
 
     /// Decides anew about letters that an order holds or archives, if that order was taken back while the
     /// batch went on.
-    pub(super) fn let_go(&mut self, now: Timestamp) {
+    pub(super) fn release_taken_back(&mut self, now: Timestamp) {
         for index in 0..self.cases.len() {
             let case = &mut self.cases[index];
             if case.disposition.ordered().is_some() {

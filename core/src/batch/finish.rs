@@ -29,7 +29,7 @@ impl Batch<'_> {
     /// Archives and hides, at the same time.
     pub(super) fn finish(&mut self, now: Now) -> (Stage, Option<Action>) {
         if self.is_active() {
-            self.let_go(now.at);
+            self.release_taken_back(now.at);
             ending::archive_what_ends(&mut self.cases, now.at);
         }
         // Letters that the archive does not accept are hidden afterwards, so the archive does not get all of

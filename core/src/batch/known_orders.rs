@@ -48,7 +48,7 @@ impl KnownOrders {
     /// Reports whether an attempt that was decided by an earlier reading may still begin. `ordered` says
     /// whether an order asked for it.
     #[must_use]
-    pub fn let_go(&self, letter: &Letter, ordered: bool, now: Timestamp) -> bool {
+    pub fn allow_attempt(&self, letter: &Letter, ordered: bool, now: Timestamp) -> bool {
         match self.on(letter, now).action() {
             Some(OrderAction::Hold | OrderAction::Archive) => false,
             Some(OrderAction::Retry) => true,

@@ -85,7 +85,7 @@ impl DeliveryPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliverySpec {
     /// This policy.
-    Given(DeliveryPolicy),
+    Inline(DeliveryPolicy),
     /// The effective delivery policy of the letter's subscription.
     FromSubscription,
 }
@@ -95,15 +95,15 @@ impl DeliverySpec {
     pub(super) fn read(parent: &Fields<'_>) -> Option<Self> {
         const KEY: &str = "deliveryPolicy";
         if parent.value(KEY)?.is_string() {
-            let given = |schedule: &Schedule| Self::Given(DeliveryPolicy::of(schedule.clone()));
+            let inline = |schedule: &Schedule| Self::Inline(DeliveryPolicy::of(schedule.clone()));
             let mut choices = PRESETS.each_ref().map(|(name, schedule)| (*name, Some(schedule))).to_vec();
             choices.push(("from-subscription", None));
-            return Some(parent.choice(KEY, &choices)?.map_or(Self::FromSubscription, given));
+            return Some(parent.choice(KEY, &choices)?.map_or(Self::FromSubscription, inline));
         }
         let document = parent.object(KEY)?;
         let policy = DeliveryPolicy::read_document(&document);
         document.finish();
-        Some(Self::Given(policy))
+        Some(Self::Inline(policy))
     }
 }
 

@@ -194,7 +194,7 @@ impl Rule {
             name: DEFAULT_RULE.to_owned(),
             action: Action::Redrive,
             target: TargetSpec::Origin,
-            delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule::BUILT_IN)),
+            delivery: DeliverySpec::Inline(DeliveryPolicy::of(Schedule::BUILT_IN)),
             jitter: 0.1,
             allow_targets: None,
             retry_permanent: false,

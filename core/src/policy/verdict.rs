@@ -184,7 +184,7 @@ impl Rule {
     /// used instead, so that no letter is given up too early.
     fn delivery(&self, facts: &Facts) -> DeliveryPolicy {
         match (&self.delivery, &facts.subscription_delivery) {
-            (DeliverySpec::Given(policy), _) | (DeliverySpec::FromSubscription, Some(policy)) => {
+            (DeliverySpec::Inline(policy), _) | (DeliverySpec::FromSubscription, Some(policy)) => {
                 policy.clone()
             }
             (DeliverySpec::FromSubscription, None) => DeliveryPolicy::of(Schedule::AWS_MANAGED),

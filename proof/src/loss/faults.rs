@@ -24,7 +24,7 @@ pub enum Site {
     /// `SendMessageBatch` to the requeue.
     Requeue,
     /// `SendMessageBatch` to an archive.
-    Bury,
+    ArchiveMessage,
     /// `PublishBatch`.
     Publish,
     /// `Invoke` of a function, without waiting for its result.
@@ -103,7 +103,7 @@ impl Site {
         Self::Subscriptions,
         Self::Send,
         Self::Requeue,
-        Self::Bury,
+        Self::ArchiveMessage,
         Self::Publish,
         Self::Invoke,
         Self::InvokeAndWait,
@@ -128,7 +128,7 @@ impl Site {
             Self::Subscriptions => "ListSubscriptions",
             Self::Send => "SendMessageBatch, target",
             Self::Requeue => "SendMessageBatch, requeue",
-            Self::Bury => "SendMessageBatch, archive",
+            Self::ArchiveMessage => "SendMessageBatch, archive",
             Self::Publish => "PublishBatch",
             Self::Invoke => "Invoke, asynchronous",
             Self::InvokeAndWait => "Invoke, synchronous",

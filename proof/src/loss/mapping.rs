@@ -45,10 +45,10 @@ impl Process {
     }
 
     fn of(world: &World) -> Self {
-        let terms = &world.terms;
+        let config = &world.config;
         let variables = |url: &str| world.variables(url);
-        let log = terms.log.as_deref();
-        Self::start(&world.aws, &world.process(), &terms.binary, log, terms.panics, variables)
+        let log = config.log.as_deref();
+        Self::start(&world.aws, &world.process(), &config.binary, log, config.panics, variables)
     }
 
     /// Freezes the process. Meanwhile the servers hang up, which the process cannot see before it is thawed.
@@ -99,8 +99,8 @@ fn poll(world: &World, mapping: &Mapping) {
             std::thread::spawn(move || killer.kill());
         }
         let began = Instant::now();
-        let mut ended = running.sandbox.invoke(batch.event.clone(), world.terms.timeout);
-        if world.terms.longest.is_some_and(|longest| began.elapsed() > longest) {
+        let mut ended = running.sandbox.invoke(batch.event.clone(), world.config.timeout);
+        if world.config.longest.is_some_and(|longest| began.elapsed() > longest) {
             world.complain(format!("an invocation took {:?}", began.elapsed()));
         }
         if fault == Some(Fault::KillAfter) {
@@ -116,7 +116,7 @@ fn poll(world: &World, mapping: &Mapping) {
             world.complain(format!("the function does not start: {why}"));
             world.end();
         }
-        if ended == Ended::Died && world.terms.panics && !running.sandbox.is_aborted() {
+        if ended == Ended::Died && world.config.panics && !running.sandbox.is_aborted() {
             world.complain("a process did not end by its abort".to_owned());
         }
         if fault == Some(Fault::Freeze) && !gone {

@@ -16,7 +16,7 @@ use super::faults::{Fault, Injection, Plan, Site};
 use super::ledger::Verdict;
 use super::letters::Kind;
 use super::mapping;
-use super::world::{Terms, World};
+use super::world::{Config, World};
 
 /// The longest time that a scenario may take to drain.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -269,7 +269,7 @@ impl Scenario {
         let seconds = if self.patient { 30 } else { 5 };
         let spills = matches!(self.site, Site::Requeue | Site::RequeueAttributes);
         let retries = if self.exhausts() { 1 } else { 8 };
-        let terms = Terms {
+        let config = Config {
             binary: PathBuf::from(binary),
             fifo: self.fifo,
             schedule: match self.site {
@@ -281,7 +281,7 @@ impl Scenario {
                 }
             },
             retries,
-            archive_queue: self.site == Site::Bury,
+            archive_queue: self.site == Site::ArchiveMessage,
             discovery: self.site == Site::Subscriptions,
             in_flight: if spills && !self.fifo { 10 } else { 120_000 },
             timeout: Duration::from_secs(seconds),
@@ -293,7 +293,7 @@ impl Scenario {
             longest: matches!(self.site, Site::Waiting | Site::Notice).then_some(LONGEST),
             log: log.map(Path::to_path_buf),
         };
-        World::new(terms, Plan::of(self.injections(), self.fifo), 1)
+        World::new(config, Plan::of(self.injections(), self.fifo), 1)
     }
 
     /// Returns the fault, and the other faults without which its call would not be made.
@@ -353,7 +353,7 @@ impl Scenario {
             Site::Waiting => vec![(Kind::Queue, 16)],
             Site::Notice => vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Queue, 8)],
             Site::Store if self.fifo => vec![(Kind::Queue, 16)],
-            Site::Bury | Site::Store => {
+            Site::ArchiveMessage | Site::Store => {
                 vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Picky, 4), (Kind::Queue, 8)]
             }
             Site::Answer | Site::Delete => {

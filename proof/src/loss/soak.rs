@@ -16,7 +16,7 @@ use super::ledger::Verdict;
 use super::letters::Kind;
 use super::mapping;
 use super::weighed;
-use super::world::{Terms, World};
+use super::world::{Config, World};
 
 /// The most messages in flight that a queue allows, which the function knows. They are so few that letters
 /// must move to the requeue.
@@ -189,7 +189,7 @@ impl Soak {
     }
 
     fn world(&self, fifo: bool) -> Arc<World> {
-        let terms = Terms {
+        let config = Config {
             binary: self.binary.clone(),
             fifo,
             schedule: json!({ "numRetries": RETRIES, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 3,
@@ -208,7 +208,7 @@ impl Soak {
             log: self.log.clone(),
         };
         let seed = if fifo { self.seed ^ 1 } else { self.seed };
-        World::new(terms, Plan::random(weather(), seed, fifo), seed)
+        World::new(config, Plan::random(weather(), seed, fifo), seed)
     }
 }
 

@@ -7,7 +7,7 @@
 //! | `secret` | the token of the address, and the nonces of confirmations |
 //! | `answer` | answers, and what they tell the browser to leave |
 //! | `route` | from a request to its answer |
-//! | `desk` | what all requests share |
+//! | `session` | what all requests share |
 //! | `account` | what pages are read from |
 //! | `fields`, `action` | a form becomes a command line |
 //! | `preview` | what that would do, and what has changed since |
@@ -18,7 +18,6 @@
 mod account;
 mod action;
 mod answer;
-mod desk;
 mod edit;
 mod fields;
 mod guard;
@@ -27,6 +26,7 @@ mod preview;
 mod route;
 mod secret;
 mod server;
+mod session;
 mod view;
 mod work;
 
@@ -42,10 +42,10 @@ use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::text::{count, harmless};
 use crate::tool::{CarryOut, Tool};
-use desk::{Desk, Examined};
 use guard::Guard;
 use jobs::{Jobs, Phase};
 use secret::Secret;
+use session::{Examined, Session};
 
 pub(super) async fn run(
     args: &args::Serve,
@@ -58,7 +58,7 @@ pub(super) async fn run(
     // All commands of this process use the same credentials.
     console.config = Some(aws.config());
     let (listener, port) = server::listen(args.port).await?;
-    let desk = Rc::new(Desk {
+    let session = Rc::new(Session {
         guard: Guard::new(port, Secret::new()?),
         account,
         operates: args.operate,
@@ -68,32 +68,32 @@ pub(super) async fn run(
         doctor: RefCell::new(Examined::default()),
     });
     let stop = (console.interrupts)()?;
-    greet(&desk, as_json, console)?;
+    greet(&session, as_json, console)?;
     let mut stopped = Vec::new();
     let local = LocalSet::new();
     let served = local.run_until(async {
-        server::serve(listener, &desk, &stop).await;
-        stopped = desk.jobs.borrow_mut().stop_all();
+        server::serve(listener, &session, &stop).await;
+        stopped = session.jobs.borrow_mut().stop_all();
         if !stopped.is_empty() {
             let under_way = count(stopped.len() as u64, "action");
             // They stop, whoever reads of it.
             let _ =
                 writeln!(console.err, "redrivectl: {under_way} under way: waiting until they have stopped");
         }
-        let mut tasks = std::mem::take(&mut desk.jobs.borrow_mut().tasks);
+        let mut tasks = std::mem::take(&mut session.jobs.borrow_mut().tasks);
         while tasks.join_next().await.is_some() {}
     });
     served.await;
     for id in &stopped {
         // The pages that would tell of it are gone.
-        tell(&desk, *id, console)?;
+        tell(&session, *id, console)?;
     }
     Ok(if stopped.is_empty() { Finished::Whole } else { Finished::Stopped })
 }
 
 /// Says how an action has ended, what it said last, and which command it was.
-fn tell(desk: &Desk, id: u64, console: &mut Console) -> Result<(), Failed> {
-    let jobs = desk.jobs.borrow();
+fn tell(session: &Session, id: u64, console: &mut Console) -> Result<(), Failed> {
+    let jobs = session.jobs.borrow();
     let Some(job) = jobs.get(id) else { return Ok(()) };
     let title = job.action.act.doing.title();
     match &job.phase {
@@ -107,17 +107,20 @@ fn tell(desk: &Desk, id: u64, console: &mut Console) -> Result<(), Failed> {
     for line in job.out.text().lines() {
         writeln!(console.err, "  {}", harmless(line))?;
     }
-    let command = job.action.command(&desk.further);
+    let command = job.action.command(&session.further);
     Ok(writeln!(console.err, "redrivectl: {title}: its command was: {}", harmless(&command))?)
 }
 
-fn greet(desk: &Desk, as_json: bool, console: &mut Console) -> Result<(), Failed> {
-    let address = desk.guard.address();
+fn greet(session: &Session, as_json: bool, console: &mut Console) -> Result<(), Failed> {
+    let address = session.guard.address();
     if as_json {
-        writeln!(console.out, "{}", json!({ "url": address, "operates": desk.operates }))?;
+        writeln!(console.out, "{}", json!({ "url": address, "operates": session.operates }))?;
     } else {
-        let may =
-            if desk.operates { "Pages may act, as you." } else { "Pages only show; to act, give --operate." };
+        let may = if session.operates {
+            "Pages may act, as you."
+        } else {
+            "Pages only show; to act, give --operate."
+        };
         writeln!(
             console.out,
             "Open {address}\nOnly this machine reaches it. Whoever has the address sees what you may see. {may}\nCtrl-C ends it."

@@ -11,11 +11,11 @@ use tokio::time::timeout;
 
 use super::action::{Action, act};
 use super::answer::Answer;
-use super::desk::Desk;
 use super::edit;
 use super::fields::Fields;
 use super::guard::Admitted;
 use super::jobs::Phase;
+use super::session::Session;
 use super::{view, work};
 
 /// The longest form, bytes: an edited letter of a mebibyte, each byte of which takes three.
@@ -32,50 +32,52 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const AGAIN: u32 = 2;
 
 /// Answers a request.
-pub(super) async fn answer<B>(desk: &Rc<Desk>, request: Request<B>) -> Answer
+pub(super) async fn answer<B>(session: &Rc<Session>, request: Request<B>) -> Answer
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (head, body) = request.into_parts();
-    let path = match desk.guard.admit(&head.method, &head.uri, &head.headers) {
+    let path = match session.guard.admit(&head.method, &head.uri, &head.headers) {
         Err(refusal) => return Answer::refused(refusal),
         Ok(Admitted::Icon) => return Answer::nothing(),
-        Ok(Admitted::Bare) => return Answer::to(desk.guard.address()),
+        Ok(Admitted::Bare) => return Answer::to(session.guard.address()),
         Ok(Admitted::Path(path)) => path,
     };
     let posts = head.method == Method::POST;
     let query = head.uri.query().unwrap_or_default();
-    if !desk.operates && (posts || matches!(path, "act" | "job" | "jobs")) {
+    if !session.operates && (posts || matches!(path, "act" | "job" | "jobs")) {
         let text = "redrivectl serve was started to show only. To act on letters, start it with --operate.";
-        return message(desk, "Read-only", text).with(StatusCode::FORBIDDEN);
+        return message(session, "Read-only", text).with(StatusCode::FORBIDDEN);
     }
     match (path, posts) {
-        ("act", false) => form(desk, query),
-        ("job", false) => job(desk, query),
-        ("jobs", false) => Answer::page(view::jobs(desk)),
+        ("act", false) => form(session, query),
+        ("job", false) => job(session, query),
+        ("jobs", false) => Answer::page(view::jobs(session)),
         ("act" | "job", true) => {
             let form = match fields(body).await {
                 Ok(form) => form,
                 Err(refused) => return refused,
             };
-            if path == "act" { begin(desk, query, form).await } else { decide(desk, form).await }
+            if path == "act" { begin(session, query, form).await } else { decide(session, form).await }
         }
-        (_, true) => message(desk, "Not found", "This address takes no forms.").with(StatusCode::NOT_FOUND),
-        (page, false) => shown(desk, page, query).await,
+        (_, true) => {
+            message(session, "Not found", "This address takes no forms.").with(StatusCode::NOT_FOUND)
+        }
+        (page, false) => shown(session, page, query).await,
     }
 }
 
 /// Shows a page.
-async fn shown(desk: &Rc<Desk>, path: &str, query: &str) -> Answer {
+async fn shown(session: &Rc<Session>, path: &str, query: &str) -> Answer {
     let query = match Query::from_address(path, query) {
         Ok(query) => query,
-        Err(bad) => return message(desk, "Not found", &bad.to_string()).with(StatusCode::NOT_FOUND),
+        Err(bad) => return message(session, "Not found", &bad.to_string()).with(StatusCode::NOT_FOUND),
     };
     if query.page == Page::Now {
-        desk.examine();
+        session.examine();
     }
-    let shown = show(&query, &desk.account, &desk.door()).await;
+    let shown = show(&query, &session.account, &session.door()).await;
     Answer::page(shown.html)
 }
 
@@ -98,53 +100,53 @@ where
 }
 
 /// Shows the form of an action.
-fn form(desk: &Desk, query: &str) -> Answer {
+fn form(session: &Session, query: &str) -> Answer {
     match act(query) {
-        Ok(act) if act.doing == redrive_console::Doing::Edit && !desk.shows_bodies() => {
+        Ok(act) if act.doing == redrive_console::Doing::Edit && !session.shows_bodies() => {
             let text = "To edit letters, start redrivectl serve with --bodies.";
-            message(desk, "Bodies are hidden", text).with(StatusCode::FORBIDDEN)
+            message(session, "Bodies are hidden", text).with(StatusCode::FORBIDDEN)
         }
-        Ok(act) => Answer::form(view::form(desk, &act)),
-        Err(bad) => message(desk, "Bad address", &bad).with(StatusCode::BAD_REQUEST),
+        Ok(act) => Answer::form(view::form(session, &act)),
+        Err(bad) => message(session, "Bad address", &bad).with(StatusCode::BAD_REQUEST),
     }
 }
 
 /// Begins an action: shows what it would do.
-async fn begin(desk: &Rc<Desk>, query: &str, form: Fields) -> Answer {
+async fn begin(session: &Rc<Session>, query: &str, form: Fields) -> Answer {
     let action = match Action::read(query, form) {
         Ok(action) => action,
         Err(bad) => {
-            let page = act(query).map(|act| Answer::page(view::refused(desk, &act, &bad)));
-            let page = page.unwrap_or_else(|_| message(desk, "Nothing was done", &bad));
+            let page = act(query).map(|act| Answer::page(view::refused(session, &act, &bad)));
+            let page = page.unwrap_or_else(|_| message(session, "Nothing was done", &bad));
             return page.with(StatusCode::BAD_REQUEST);
         }
     };
-    if action.act.doing == redrive_console::Doing::Edit && !desk.shows_bodies() {
-        return message(desk, "Bodies are hidden", "Nothing was done.").with(StatusCode::FORBIDDEN);
+    if action.act.doing == redrive_console::Doing::Edit && !session.shows_bodies() {
+        return message(session, "Bodies are hidden", "Nothing was done.").with(StatusCode::FORBIDDEN);
     }
-    let begun = desk.jobs.borrow_mut().begin(action, desk.account.clock.now());
-    let Some(id) = begun else { return too_many(desk) };
-    work::begin(desk, id);
-    settled(desk, id).await;
+    let begun = session.jobs.borrow_mut().begin(action, session.account.clock.now());
+    let Some(id) = begun else { return too_many(session) };
+    work::begin(session, id);
+    settled(session, id).await;
     to(id)
 }
 
 /// Decides about a job: confirms it, stops it, or gives it what was edited.
-async fn decide(desk: &Rc<Desk>, mut form: Fields) -> Answer {
+async fn decide(session: &Rc<Session>, mut form: Fields) -> Answer {
     let id = form.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
-    let now = desk.account.clock.now();
+    let now = session.account.clock.now();
     let what = form.take("do");
-    if matches!(what.as_deref(), Some("edit" | "confirm")) && desk.jobs.borrow().is_full() {
-        return too_many(desk);
+    if matches!(what.as_deref(), Some("edit" | "confirm")) && session.jobs.borrow().is_full() {
+        return too_many(session);
     }
-    let decided = desk.job(id, |job| match what.as_deref() {
+    let decided = session.job(id, |job| match what.as_deref() {
         Some("stop") => {
             job.stop();
             Ok(None)
         }
         Some("edit") => {
             let Phase::Edits(record) = &job.phase else { return Err("It was edited already.".to_owned()) };
-            let edited = edit::edited(record, desk.mask(), &mut form)?;
+            let edited = edit::edited(record, session.mask(), &mut form)?;
             let why = form.take("why");
             job.action.reason(why)?;
             job.action.record = Some(edited);
@@ -158,39 +160,39 @@ async fn decide(desk: &Rc<Desk>, mut form: Fields) -> Answer {
         _ => Err("There is no such decision.".to_owned()),
     });
     match decided {
-        None => no_job(desk),
-        Some(Err(why)) => message(desk, "Nothing was done", &why).with(StatusCode::CONFLICT),
+        None => no_job(session),
+        Some(Err(why)) => message(session, "Nothing was done", &why).with(StatusCode::CONFLICT),
         Some(Ok(next)) => {
             match next {
-                Some(true) => work::begin(desk, id),
-                Some(false) => work::carry_out(desk, id),
+                Some(true) => work::begin(session, id),
+                Some(false) => work::carry_out(session, id),
                 None => {}
             }
-            settled(desk, id).await;
+            settled(session, id).await;
             to(id)
         }
     }
 }
 
 /// Shows how a job stands.
-fn job(desk: &Rc<Desk>, query: &str) -> Answer {
+fn job(session: &Rc<Session>, query: &str) -> Answer {
     let mut query = Fields::read(query.as_bytes());
     let id = query.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
     let stays = query.take("stay").is_some();
-    let jobs = desk.jobs.borrow();
+    let jobs = session.jobs.borrow();
     let Some(job) = jobs.get(id) else {
         drop(jobs);
-        return no_job(desk);
+        return no_job(session);
     };
-    let page = Answer::form(view::job(desk, id, job, stays));
+    let page = Answer::form(view::job(session, id, job, stays));
     if job.is_under_way() && !stays { page.again_after(AGAIN) } else { page }
 }
 
 /// Waits a little until a job no longer looks or checks; one that runs gets a moment to end.
-async fn settled(desk: &Desk, id: u64) {
+async fn settled(session: &Session, id: u64) {
     let wait = async {
         loop {
-            let moves = desk.job(id, |job| job.is_under_way().then(|| Rc::clone(&job.moves)));
+            let moves = session.job(id, |job| job.is_under_way().then(|| Rc::clone(&job.moves)));
             let Some(Some(moves)) = moves else { return };
             moves.notified().await;
         }
@@ -203,16 +205,16 @@ fn to(id: u64) -> Answer {
     Answer::to(format!("job?id={id}"))
 }
 
-fn too_many(desk: &Desk) -> Answer {
+fn too_many(session: &Session) -> Answer {
     let text = "Too many actions are under way. Wait for one to end, or stop one.";
-    message(desk, "Nothing was done", text).with(StatusCode::TOO_MANY_REQUESTS)
+    message(session, "Nothing was done", text).with(StatusCode::TOO_MANY_REQUESTS)
 }
 
-fn no_job(desk: &Desk) -> Answer {
+fn no_job(session: &Session) -> Answer {
     let text = "There is no such action. Actions are kept in the memory of redrivectl serve, the latest 50.";
-    message(desk, "Not found", text).with(StatusCode::NOT_FOUND)
+    message(session, "Not found", text).with(StatusCode::NOT_FOUND)
 }
 
-fn message(desk: &Desk, title: &str, text: &str) -> Answer {
-    Answer::page(view::message(desk, title, text))
+fn message(session: &Session, title: &str, text: &str) -> Answer {
+    Answer::page(view::message(session, title, text))
 }

@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::answer::Answer;
-use super::desk::Desk;
 use super::route::answer;
+use super::session::Session;
 use crate::console::Failed;
 
 /// Connections at once; more wait.
@@ -55,7 +55,7 @@ pub(super) async fn listen(port: u16) -> Result<(TcpListener, u16), Failed> {
 }
 
 /// Serves until somebody interrupts.
-pub(super) async fn serve(listener: TcpListener, desk: &Rc<Desk>, stop: &AtomicBool) {
+pub(super) async fn serve(listener: TcpListener, session: &Rc<Session>, stop: &AtomicBool) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     while !stop.load(Ordering::Relaxed) {
@@ -71,19 +71,19 @@ pub(super) async fn serve(listener: TcpListener, desk: &Rc<Desk>, stop: &AtomicB
             sleep(Duration::from_millis(1)).await;
             continue;
         };
-        let desk = Rc::clone(desk);
+        let session = Rc::clone(session);
         connections.spawn_local(async move {
             // Whoever goes away early does no harm.
-            let _ = timeout(CONNECTION_WITHIN, connection(stream, &desk)).await;
+            let _ = timeout(CONNECTION_WITHIN, connection(stream, &session)).await;
             drop(place);
         });
     }
 }
 
 /// Answers the one request of a connection.
-async fn connection(stream: TcpStream, desk: &Rc<Desk>) -> hyper::Result<()> {
+async fn connection(stream: TcpStream, session: &Rc<Session>) -> hyper::Result<()> {
     let service = service_fn(|request| async {
-        let answered = timeout(ANSWER_WITHIN, answer(desk, request)).await;
+        let answered = timeout(ANSWER_WITHIN, answer(session, request)).await;
         let late = |_| Answer::text(StatusCode::GATEWAY_TIMEOUT, "The answer took too long.");
         Ok::<_, Infallible>(answered.unwrap_or_else(late).into_response())
     });

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 
-use super::desk::Desk;
 use super::jobs::{Job, Phase};
 use super::preview::{Preview, look, record};
 use super::secret::Secret;
+use super::session::Session;
 use crate::console::{Failed, Finished};
 use crate::text::harmless;
 use crate::tool::{Line, Tool};
@@ -20,46 +20,46 @@ const PANICKED: &str = "redrivectl has a fault: the action broke off. A part of 
                         the replays before you repeat it.";
 
 /// Begins a job that was asked for, or goes on with one whose record was edited.
-pub(super) fn begin(desk: &Rc<Desk>, id: u64) {
-    let work = to_its_end(Rc::clone(desk), id, looks(Rc::clone(desk), id));
-    desk.jobs.borrow_mut().work(id, work);
+pub(super) fn begin(session: &Rc<Session>, id: u64) {
+    let work = to_its_end(Rc::clone(session), id, looks(Rc::clone(session), id));
+    session.jobs.borrow_mut().work(id, work);
 }
 
 /// Carries out what was confirmed.
-pub(super) fn carry_out(desk: &Rc<Desk>, id: u64) {
-    let work = to_its_end(Rc::clone(desk), id, checks(Rc::clone(desk), id));
-    desk.jobs.borrow_mut().work(id, work);
+pub(super) fn carry_out(session: &Rc<Session>, id: u64) {
+    let work = to_its_end(Rc::clone(session), id, checks(Rc::clone(session), id));
+    session.jobs.borrow_mut().work(id, work);
 }
 
 /// Does the work of a job. If the work panics, in a build that does not abort on it, the job has failed.
-async fn to_its_end(desk: Rc<Desk>, id: u64, work: impl Future<Output = ()>) {
+async fn to_its_end(session: Rc<Session>, id: u64, work: impl Future<Output = ()>) {
     if AssertUnwindSafe(work).catch_unwind().await.is_err() {
-        desk.job(id, |job| job.ends(false, PANICKED));
+        session.job(id, |job| job.ends(false, PANICKED));
     }
 }
 
-async fn looks(desk: Rc<Desk>, id: u64) {
-    let Some((mut action, tool)) = desk.job(id, |job| (job.action.clone(), tool_of(&desk, job))) else {
+async fn looks(session: Rc<Session>, id: u64) {
+    let Some((mut action, tool)) = session.job(id, |job| (job.action.clone(), tool_of(&session, job))) else {
         return;
     };
     if action.act.doing == Doing::Edit && action.record.is_none() {
         let read = record(&action.act, &tool).await;
-        desk.job(id, |job| match read {
+        session.job(id, |job| match read {
             Ok(record) => job.moves_to(Phase::Edits(record)),
             Err(failed) => fails(job, &failed),
         });
         return;
     }
-    let preview = look(&mut action, desk.mask(), &tool).await;
-    desk.job(id, |job| job.action = action);
-    asks(&desk, id, preview, Vec::new());
+    let preview = look(&mut action, session.mask(), &tool).await;
+    session.job(id, |job| job.action = action);
+    asks(&session, id, preview, Vec::new());
 }
 
 /// Shows what an action would do, and asks.
-fn asks(desk: &Desk, id: u64, preview: Result<Preview, Failed>, changed: Vec<String>) {
+fn asks(session: &Session, id: u64, preview: Result<Preview, Failed>, changed: Vec<String>) {
     let asked = preview.and_then(|preview| Ok((preview, Secret::new()?)));
-    let now = desk.account.clock.now();
-    desk.job(id, |job| match asked {
+    let now = session.account.clock.now();
+    session.job(id, |job| match asked {
         Ok((preview, nonce)) => job.asks(preview, changed, nonce, now),
         Err(failed) => fails(job, &failed),
     });
@@ -67,18 +67,18 @@ fn asks(desk: &Desk, id: u64, preview: Result<Preview, Failed>, changed: Vec<Str
 
 /// Looks again, and runs the command if what was confirmed is still so. Between this look and what the command reads by itself
 /// lie milliseconds; what changes in these is as if it had changed right after.
-async fn checks(desk: Rc<Desk>, id: u64) {
-    let shown = desk.job(id, |job| match &job.phase {
-        Phase::Checks(shown) => Some((job.action.clone(), shown.clone(), tool_of(&desk, job))),
+async fn checks(session: Rc<Session>, id: u64) {
+    let shown = session.job(id, |job| match &job.phase {
+        Phase::Checks(shown) => Some((job.action.clone(), shown.clone(), tool_of(&session, job))),
         _ => None,
     });
     let Some(Some((mut action, shown, tool))) = shown else { return };
-    let preview = look(&mut action, desk.mask(), &tool).await;
+    let preview = look(&mut action, session.mask(), &tool).await;
     let changed = preview.as_ref().map(|now| now.changed_since(&shown)).unwrap_or_default();
     if preview.is_err() || !changed.is_empty() {
-        return asks(&desk, id, preview, changed);
+        return asks(&session, id, preview, changed);
     }
-    let begun = desk.job(id, |job| {
+    let begun = session.job(id, |job| {
         if job.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -90,7 +90,7 @@ async fn checks(desk: Rc<Desk>, id: u64) {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let input = action.record.as_deref().unwrap_or_default();
     let ended = tool.print(Line { words: &words, input, out, err }).await;
-    desk.job(id, |job| match ended {
+    session.job(id, |job| match ended {
         Ok(Finished::Whole) => job.ends(true, "It is done."),
         Ok(Finished::LeftOut) => job.ends(false, "It is done, but letters were left out."),
         Ok(Finished::Stopped) if job.action.is_of_record() => {
@@ -112,6 +112,6 @@ fn fails(job: &mut Job, failed: &Failed) {
     job.ends(false, says.join("\n"));
 }
 
-fn tool_of(desk: &Desk, job: &Job) -> Tool {
-    desk.tool.stopped_by(&job.stop)
+fn tool_of(session: &Session, job: &Job) -> Tool {
+    session.tool.stopped_by(&job.stop)
 }

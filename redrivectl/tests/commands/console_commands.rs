@@ -27,8 +27,8 @@ fn filters() -> Vec<Filter> {
 #[tokio::test]
 async fn every_command_about_a_group_is_understood() {
     let cloud = Account::new();
-    let control = ["--control", "s3://graveyard/dead-letters-control"];
-    let archive = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
+    let control = ["--control", "s3://my-bucket/dead-letters-control"];
+    let archive = ["--archive", "s3://my-bucket/dead-letters", "--requeue", REQUEUE];
     let mut ran = 0;
     for of in filters() {
         for doing in [Doing::Hold, Doing::Retry, Doing::Archive, Doing::Replay] {
@@ -61,7 +61,7 @@ async fn every_command_about_a_group_is_understood() {
 async fn every_command_about_one_waiting_letter_is_understood() {
     for doing in [Doing::Hold, Doing::Retry, Doing::Archive] {
         let mut words = Act { doing, on: On::Waiting { id: "-a \"b".to_owned() } }.words();
-        words.extend(["--why", "w", "--dry-run", "--control", "s3://graveyard/c"].map(str::to_owned));
+        words.extend(["--why", "w", "--dry-run", "--control", "s3://my-bucket/c"].map(str::to_owned));
         let words: Vec<_> = words.iter().map(String::as_str).collect();
         let told = redrivectl_in(World::on(&Account::new()), &words).await;
         assert_eq!((told.code, &*told.err), (0, ""), "{words:?}: {}", told.out);

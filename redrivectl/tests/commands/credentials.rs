@@ -73,7 +73,7 @@ fn requests_of_listing(
     variables: &[(&str, &str)],
 ) -> Vec<Vec<String>> {
     let (url, answering) = server([answers, vec![BUCKET.to_owned()]].concat());
-    let args = ["archive", "list", "--archive", "s3://graveyard/a", "--endpoint-url", &url];
+    let args = ["archive", "list", "--archive", "s3://my-bucket/a", "--endpoint-url", &url];
     let endpoint = [("AWS_ENDPOINT_URL_SSO", url.as_str()), ("AWS_ENDPOINT_URL_STS", &url)];
     let ran = program(&[&args, options].concat(), &[&endpoint, variables].concat());
     let err = String::from_utf8_lossy(&ran.stderr);
@@ -113,7 +113,7 @@ fn profile_and_endpoint_are_those_of_the_command_line() {
     ];
     let requests = requests_of_listing(vec![], &["--profile", "ops"], &files);
     assert!(
-        requests[0][0].starts_with("GET /graveyard/?"),
+        requests[0][0].starts_with("GET /my-bucket/?"),
         "buckets are a part of the path: {}",
         requests[0][0]
     );
@@ -188,7 +188,7 @@ fn an_expired_session_says_how_to_sign_in() {
     let token = "{\"accessToken\": \"of the session\", \"expiresAt\": \"2001-01-01T00:00:00Z\"}";
     let (home, config) = (Home::with("expired", SSO_TOKEN, token), File::of("expired-config", SSO));
     let variables = [("HOME", home.0.to_str().unwrap()), ("AWS_CONFIG_FILE", config.path())];
-    let ran = program(&["archive", "list", "--archive", "s3://graveyard", "--profile", "ops"], &variables);
+    let ran = program(&["archive", "list", "--archive", "s3://my-bucket", "--profile", "ops"], &variables);
     let err = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(1), "{err}");
     assert!(err.starts_with("redrivectl: no credentials of profile ops: "), "{err}");

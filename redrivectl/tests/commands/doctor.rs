@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::stack::{formation, formation_with};
 use super::waiting::{letter, lines, list};
 use super::{Ran, World, manual, redrivectl_in, shows};
-use support::desk::{self, Asked};
+use support::stand_in::{self, Asked};
 use support::{Account, DLQ, NOTIFIER, REQUEUE, SUBSCRIPTION, TOPIC, WORKER};
 
 const ROLE: &str = "arn:aws:iam::123456789012:role/orders-function";
@@ -37,7 +37,7 @@ impl Deployment {
                     "FunctionResponseTypes": ["ReportBatchItemFailures"], "ScalingConfig": { "MaximumConcurrency": 2 } })
         };
         let variables = json!({
-            "ARCHIVE": "s3://graveyard/dead-letters", "CONTROL": "s3://graveyard/dead-letters-control",
+            "ARCHIVE": "s3://my-bucket/dead-letters", "CONTROL": "s3://my-bucket/dead-letters-control",
             "REQUEUE_ARN": REQUEUE, "MAX_CONCURRENCY": "2",
         });
         Self {
@@ -185,7 +185,7 @@ fn account() -> Account {
 }
 
 async fn doctor(cloud: &Account, deployment: Deployment, args: &[&str]) -> Ran {
-    let config = desk::before(cloud, move |asked| deployment.answer(asked));
+    let config = stand_in::before(cloud, move |asked| deployment.answer(asked));
     let world = World { config: Some(config), ..World::default() };
     redrivectl_in(world, &[&["doctor"], args].concat()).await
 }
@@ -207,18 +207,18 @@ async fn a_test_of_conditional_writes_is_made_where_it_is_asked_for() {
     assert_eq!((ran.code, ran.out.contains("no findings")), (0, true), "{ran:?}");
     let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
     assert_eq!(writes.len(), 2);
-    assert!(writes.iter().all(|it| it.starts_with("graveyard/dead-letters-control/doctor/")), "{writes:?}");
+    assert!(writes.iter().all(|it| it.starts_with("my-bucket/dead-letters-control/doctor/")), "{writes:?}");
 }
 
 #[tokio::test]
 async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_else() {
-    for control in ["s3://desk/orders-control", "off"] {
+    for control in ["s3://elsewhere/orders-control", "off"] {
         let cloud = account();
         let mut deployment = Deployment::new();
         deployment.function["Environment"]["Variables"]["CONTROL"] = json!(control);
         let ran = doctor(&cloud, deployment, &["--stack", "orders", "--write-test", "--json"]).await;
         let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
-        assert!(writes.iter().all(|it| it.starts_with("desk/orders-control/doctor/")), "{writes:?}");
+        assert!(writes.iter().all(|it| it.starts_with("elsewhere/orders-control/doctor/")), "{writes:?}");
         assert_eq!(writes.is_empty(), control == "off");
         assert!(control != "off" || ran.out.contains("archive-conditions"), "{}", ran.out);
     }
@@ -227,7 +227,7 @@ async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_e
 /// Returns a deployment that was partly made by hand, with the configuration that reaches it.
 pub(crate) fn ill_deployment() -> (Account, SdkConfig) {
     let (cloud, deployment) = ill();
-    let config = desk::before(&cloud, move |asked| deployment.answer(asked));
+    let config = stand_in::before(&cloud, move |asked| deployment.answer(asked));
     (cloud, config)
 }
 
@@ -243,7 +243,7 @@ fn ill() -> (Account, Deployment) {
         { "id": "20261030T080000Z-5e07b9", "do": "hold", "match": { "queueArn": [DLQ] }, "at": "2026-10-30T08:00:00Z",
           "by": "jo", "why": "billing is down" },
     ] });
-    cloud.put("graveyard/dead-letters-control/orders.json", &order.to_string());
+    cloud.put("my-bucket/dead-letters-control/orders.json", &order.to_string());
     let soon = letter("a", &json!({ "since": "2026-10-28T20:00:00Z" }));
     list(&cloud, "2026-11-01T10:00:00Z", &lines(&[soon]));
     (cloud, deployment)
@@ -276,7 +276,7 @@ async fn scripts_read_the_same_as_json() {
 async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_never_that_all_is_fine() {
     let cloud = account();
     let deployment = Deployment::new();
-    let config = desk::before(&cloud, move |asked| {
+    let config = stand_in::before(&cloud, move |asked| {
         let is_function = asked.uri.ends_with("/functions/orders/configuration");
         if is_function {
             return deployment.answer(asked);
@@ -338,7 +338,7 @@ async fn the_role_is_asked_about_searches_and_the_list_of_orders_too() {
     let mut deployment = Deployment::new();
     deployment.function["Environment"]["Variables"]["REDRIVE_POLICY"] =
         json!(r#"{"default":{"subscription":"discover"}}"#);
-    deployment.denied = &["%2A", "*", "graveyard"];
+    deployment.denied = &["%2A", "*", "my-bucket"];
     let ran = doctor(&account(), deployment, &["--stack", "orders"]).await;
     for action in ["sns:ListSubscriptions", "s3:ListBucket"] {
         assert!(
@@ -576,10 +576,10 @@ async fn own_commands_work_as_they_are_told() {
     for args in [["--stack", "orders"], ["--function", "orders"]] {
         let (cloud, mut deployment) = ill();
         deployment.function["Environment"]["Variables"]["CONTROL"] =
-            json!("s3://graveyard/dead-letters-control");
+            json!("s3://my-bucket/dead-letters-control");
         deployment.otherwise = |asked| {
             let outputs =
-                [OUTPUTS[0], OUTPUTS[1], ("ControlLocation", "s3://graveyard/dead-letters-control")];
+                [OUTPUTS[0], OUTPUTS[1], ("ControlLocation", "s3://my-bucket/dead-letters-control")];
             asked.body.contains("DescribeStacks").then(|| formation(asked, &outputs)).flatten()
         };
         let found = findings(&cloud, deployment.clone(), &args).await;
@@ -588,7 +588,7 @@ async fn own_commands_work_as_they_are_told() {
         assert_eq!(mends.len(), 2, "{found:#?}");
         for words in mends {
             let deployment = deployment.clone();
-            let config = desk::before(&cloud, move |asked| deployment.answer(asked));
+            let config = stand_in::before(&cloud, move |asked| deployment.answer(asked));
             let is_order = words.starts_with("release");
             let words = words.split(' ').chain(is_order.then_some("--yes"));
             let ran =

@@ -10,12 +10,12 @@ use tokio::time::{Instant, sleep};
 
 use super::stack::formation_with;
 use super::{Ran, World, records, redrivectl_in};
-use support::desk::{self, Asked};
+use support::stand_in::{self, Asked};
 use support::{Account, DLQ, Post, REQUEUE};
 
 const OUTPUTS: &[(&str, &str)] = &[
-    ("ArchiveLocation", "s3://graveyard/dead-letters"),
-    ("ControlLocation", "s3://graveyard/dead-letters-control"),
+    ("ArchiveLocation", "s3://my-bucket/dead-letters"),
+    ("ControlLocation", "s3://my-bucket/dead-letters-control"),
     ("DeadLetterQueueArn", DLQ),
     ("LogGroupName", "/sns-redrive/orders"),
     ("RequeueArn", REQUEUE),
@@ -24,7 +24,7 @@ const DRILLS: &str =
     "<member><ParameterKey>Drill</ParameterKey><ParameterValue>true</ParameterValue></member>";
 const QUEUES: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/";
 const SNS: &str = "arn:aws:sns:eu-central-1:123456789012:";
-const ORDERS: &str = "graveyard/dead-letters-control/orders.json";
+const ORDERS: &str = "my-bucket/dead-letters-control/orders.json";
 
 /// A letter that the function has not settled yet: the id of SNS's message, its attribute, and whether it is replayed.
 #[derive(Clone)]
@@ -108,7 +108,7 @@ impl Drill {
         }
         let interrupted = Arc::new(AtomicBool::new(false));
         let (this, flag) = (self.clone(), Arc::clone(&interrupted));
-        let config = desk::before(&self.cloud, move |asked| this.answer(trouble, &flag, asked));
+        let config = stand_in::before(&self.cloud, move |asked| this.answer(trouble, &flag, asked));
         let read_until = self.read_until;
         let world = World { config: Some(config), interrupted, ticks: true, read_until, ..World::default() };
         let drill = ["drill", "--stack", "orders", "--settle", "1", "--within", "300", "--watch", "1"];
@@ -208,14 +208,14 @@ impl Drill {
         record.message.message_id.clone_from(&letter.id);
         "2026-11-01T11:30:00Z".clone_into(&mut record.archived_at);
         let key = format!("20261101T113000.000Z-{}.2-n1-r0.jsonl", letter.id);
-        let key = format!("graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/{key}");
+        let key = format!("my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/{key}");
         self.cloud.put_at(&key, &record.to_line().unwrap(), "2026-11-01T11:30:00.000Z");
     }
 
     /// The versions of an object, and the end of one.
     fn versions(&self, asked: &Asked<'_>) -> Option<(u16, String)> {
         let (path, query) =
-            asked.uri.strip_prefix("https://graveyard.s3.")?.split_once('/')?.1.split_once('?')?;
+            asked.uri.strip_prefix("https://my-bucket.s3.")?.split_once('/')?.1.split_once('?')?;
         if asked.method == "DELETE" && self.locks {
             let why = "Access Denied because object protected by object lock.";
             let error = format!("<Error><Code>AccessDenied</Code><Message>{why}</Message></Error>");
@@ -223,14 +223,14 @@ impl Drill {
         }
         if asked.method == "DELETE" {
             let key = path.replace("%3D", "=");
-            self.cloud.aws.act("test", |it, _| it.s3.remove(("graveyard", &key)));
+            self.cloud.aws.act("test", |it, _| it.s3.remove(("my-bucket", &key)));
             return Some((204, String::new()));
         }
         let prefix = query.split('&').find_map(|pair| pair.strip_prefix("prefix="));
         query.starts_with("versions").then_some(())?;
         let prefix = prefix.unwrap().replace("%2F", "/").replace("%3D", "=");
         let objects = self.cloud.objects();
-        let of = objects.keys().filter_map(|place| place.strip_prefix("graveyard/"));
+        let of = objects.keys().filter_map(|place| place.strip_prefix("my-bucket/"));
         let version = |key| format!("<Version><Key>{key}</Key><VersionId>1</VersionId></Version>");
         let versions: String = of.filter(|key| key.starts_with(&prefix)).map(version).collect();
         Some((200, format!("<ListVersionsResult>{versions}</ListVersionsResult>")))
@@ -545,7 +545,7 @@ async fn a_message_that_sns_did_not_take_is_not_waited_for() {
 async fn what_cannot_be_taken_away_is_said_once() {
     let lines = |drill: &Drill| {
         let objects = drill.cloud.objects();
-        let mut keys = objects.keys().filter(|key| key.starts_with("graveyard/dead-letters/")).cloned();
+        let mut keys = objects.keys().filter(|key| key.starts_with("my-bucket/dead-letters/")).cloned();
         (keys.next().unwrap(), objects)
     };
     for locks in [false, true] {
@@ -562,7 +562,7 @@ async fn what_cannot_be_taken_away_is_said_once() {
         let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
         assert!(ran.code == 1 && ran.out.contains("left: "), "{ran:?}");
         let left = drill.left();
-        assert!(left.iter().all(|it| it.contains("graveyard")), "{left:?}");
+        assert!(left.iter().all(|it| it.contains("my-bucket")), "{left:?}");
         assert!(left.contains(&key), "{left:?}");
         let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
         assert_eq!(again, "No drill of orders has left anything.\n");
@@ -572,13 +572,13 @@ async fn what_cannot_be_taken_away_is_said_once() {
 #[tokio::test(start_paused = true)]
 async fn names_and_tags_are_enough_to_clean() {
     const FIFO: &[(&str, &str)] = &[
-        ("ArchiveLocation", "s3://graveyard/dead-letters"),
-        ("ControlLocation", "s3://graveyard/dead-letters-control"),
+        ("ArchiveLocation", "s3://my-bucket/dead-letters"),
+        ("ControlLocation", "s3://my-bucket/dead-letters-control"),
         ("DeadLetterQueueArn", "arn:aws:sqs:eu-central-1:123456789012:another.fifo"),
         ("LogGroupName", "/sns-redrive/orders"),
     ];
     const ORDERS_OFF: &[(&str, &str)] =
-        &[("ArchiveLocation", "s3://graveyard/dead-letters"), ("DeadLetterQueueArn", DLQ)];
+        &[("ArchiveLocation", "s3://my-bucket/dead-letters"), ("DeadLetterQueueArn", DLQ)];
     for (outputs, code) in [(Some(FIFO), 0), (Some(ORDERS_OFF), 0), (None, 1)] {
         let mut drill = Drill::new();
         assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
@@ -590,7 +590,7 @@ async fn names_and_tags_are_enough_to_clean() {
             assert_eq!(left, Vec::<String>::new(), "{outputs:?}");
         }
         // Where the archive is, a stack that is gone does not say.
-        assert!(left.iter().all(|it| it.starts_with("graveyard/")), "{left:?}");
+        assert!(left.iter().all(|it| it.starts_with("my-bucket/")), "{left:?}");
         let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
         assert_eq!(again, "No drill of orders has left anything.\n");
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::stack::{OUTPUTS, archive, formation};
 use super::{Ran, World, redrivectl, redrivectl_in};
 use sns_redrive::replay::Request;
-use support::desk;
+use support::stand_in;
 use support::{Account, Fault};
 
 const ID: &str = "20261101T120000Z-0a1b2c";
@@ -22,12 +22,12 @@ const NEWER: &str =
 type Looks = Vec<(u16, Value)>;
 
 /// An account where the state machine of `orders` is there, and its execution goes on like this.
-fn desk(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>, Arc<Mutex<Value>>) {
+fn stand_in(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>, Arc<Mutex<Value>>) {
     let input = Arc::new(Mutex::new(Value::Null));
     let looked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&looked);
     let started = Arc::clone(&input);
-    let config = desk::before(cloud, move |asked| {
+    let config = stand_in::before(cloud, move |asked| {
         if !asked.is_of("states") {
             return formation(asked, &OUTPUTS);
         }
@@ -94,7 +94,7 @@ fn failed(error: &str, message: &str) -> Value {
 
 /// `replay --all --stack orders` and what follows; with how often it was looked.
 async fn replay(world: World, looks: Looks, args: &[&str]) -> (Ran, usize) {
-    let (config, looked, _) = desk(&archive(), looks);
+    let (config, looked, _) = stand_in(&archive(), looks);
     let args = [&["replay", "--all", "--stack", "orders"], args].concat();
     let ran = redrivectl_in(World { config: Some(config), ..world }, &args).await;
     (ran, looked.load(Ordering::Relaxed))
@@ -199,7 +199,7 @@ async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
 #[tokio::test(start_paused = true)]
 async fn ctrl_c_before_it_is_started_starts_nothing() {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let (config, looked, input) = desk(&archive(), vec![history(&[entered()])]);
+    let (config, looked, input) = stand_in(&archive(), vec![history(&[entered()])]);
     let world = World { interrupted: Arc::clone(&interrupted), config: Some(config), ..World::default() };
     interrupted.store(true, Ordering::Relaxed);
     let ran = redrivectl_in(world, &["replay", "--all", "--stack", "orders"]).await;
@@ -242,7 +242,7 @@ async fn whoever_detaches_is_told_the_id_and_goes() {
 async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes() {
     let cloud = archive();
     let replay = async |exists: bool, args: &[&str]| {
-        let config = desk::before(&cloud, move |asked| {
+        let config = stand_in::before(&cloud, move |asked| {
             if !asked.is_of("states") {
                 return formation(asked, &OUTPUTS);
             }
@@ -253,7 +253,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
         redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
     };
     // Each of these a state machine has of its own, or cannot have.
-    for here in [&["--dry-run"][..], &["--workers", "2", "--dry-run"], &["--archive", "s3://graveyard/none"]]
+    for here in [&["--dry-run"][..], &["--workers", "2", "--dry-run"], &["--archive", "s3://my-bucket/none"]]
     {
         let ran = replay(true, here).await;
         assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{here:?}: {ran:?}");
@@ -285,12 +285,12 @@ async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
     let mut other = state("stopped", &json!({ "sent": 10 }));
     other["id"] = OLD.into();
     other["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
-    let key = format!("graveyard/dead-letters-control/replays/{OLD}/replay.json");
+    let key = format!("my-bucket/dead-letters-control/replays/{OLD}/replay.json");
     cloud.put(&key, &other.to_string());
     // What it says before it follows, and what the state machine is given.
     let replay = async |answer: Option<&str>, args: &[&str]| {
         let looks = vec![history(&[succeeded(), turn("done", &json!({ "sent": 1000 }))])];
-        let (config, _, input) = desk(&cloud, looks);
+        let (config, _, input) = stand_in(&cloud, looks);
         let input_of_world = answer.unwrap_or_default().as_bytes().to_vec();
         let config = Some(config);
         let world = World { config, answers: answer.is_some(), input: input_of_world, ..World::default() };

@@ -365,7 +365,7 @@ fn the_program_ends_with_the_exit_code_of_its_command() {
 
 #[test]
 fn without_region_or_credentials_it_says_so_before_it_calls() {
-    let list = ["archive", "list", "--archive", "s3://graveyard"];
+    let list = ["archive", "list", "--archive", "s3://my-bucket"];
     let said = |variables: &[(&str, &str)], args: &[&str]| {
         let ran = program(&[&list, args].concat(), variables);
         assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0));

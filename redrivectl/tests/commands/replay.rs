@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{File, Ran, World, manual, records, redrivectl, redrivectl_in, shows};
 use support::{Account, BILLING, CALLER, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, WORKER, letter};
 
-pub(super) const PLACE: [&str; 4] = ["--archive", "s3://graveyard/dead-letters", "--requeue", REQUEUE];
+pub(super) const PLACE: [&str; 4] = ["--archive", "s3://my-bucket/dead-letters", "--requeue", REQUEUE];
 const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
 
 /// The same with an index of ten letters.
@@ -26,14 +26,14 @@ const SELECTED: &str = "  selected  at most 30 letters, archived before 2026-11-
 const AT_ONCE: [&str; 4] = ["--settle", "0", "--rate", "10000"];
 
 /// An archive with one object, a line for each of these letters, and an empty requeue.
-pub(super) fn graveyard(posts: &[Post]) -> Account {
-    graveyard_of(KEY, posts)
+pub(super) fn archived(posts: &[Post]) -> Account {
+    archived_at(KEY, posts)
 }
 
-fn graveyard_of(key: &str, posts: &[Post]) -> Account {
+fn archived_at(key: &str, posts: &[Post]) -> Account {
     let cloud = Account::new();
     let lines: Vec<_> = posts.iter().map(|post| line(post) + "\n").collect();
-    cloud.put_at(&format!("graveyard/{key}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
+    cloud.put_at(&format!("my-bucket/{key}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
     for queue in ["orders-requeue", "orders-dlq"] {
         cloud.drained(queue);
     }
@@ -124,7 +124,7 @@ async fn stopped(cloud: &Account) -> (String, Ran) {
 
 #[tokio::test]
 async fn a_dry_run_counts_what_is_sent_then_and_writes_nothing() {
-    let cloud = graveyard(&[ten(), ten()[..2].to_vec()].concat());
+    let cloud = archived(&[ten(), ten()[..2].to_vec()].concat());
     let told = replay(&cloud, &["--dry-run"]).await.text();
     let lines: Vec<_> = told.lines().collect();
     assert!(lines[0].ends_with(": dry run, nothing was sent."), "{told}");
@@ -154,13 +154,13 @@ async fn what_is_selected_is_told_with_its_cut_off_and_exactly_where_the_keys_te
         ),
         (INDEXED, &["--cut-off", "24h"], "0 letters, archived before 2026-10-31 12:00:00 UTC"),
     ] {
-        let cloud = graveyard_of(key, &ten());
+        let cloud = archived_at(key, &ten());
         for dry_run in [&["--dry-run"][..], &[]] {
             let told = replay(&cloud, &[cut_off, dry_run].concat()).await.text();
             assert_eq!(told.lines().nth(1).unwrap(), format!("  selected  {selected}"), "{told}");
         }
     }
-    let cloud = graveyard_of(INDEXED, &ten());
+    let cloud = archived_at(INDEXED, &ten());
     let state = replay(&cloud, &["--json", "--cut-off", "2026-10-31T18:00:00Z"]).await.json();
     assert_eq!((&state["cutOff"], &state["exact"]), (&json!("2026-10-31T18:00:00Z"), &json!(true)));
     let ran = replay(&cloud, &["--cut-off", "2026-11-02"]).await;
@@ -170,7 +170,7 @@ async fn what_is_selected_is_told_with_its_cut_off_and_exactly_where_the_keys_te
 
 #[tokio::test]
 async fn letters_go_to_the_requeue_as_a_new_generation_and_once() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let told = replay(&cloud, &[]).await.text();
     let lines: Vec<_> = told.lines().collect();
     assert!(lines[0].starts_with("Replay ") && lines[0].ends_with(": done."), "{told}");
@@ -193,11 +193,11 @@ async fn letters_go_to_the_requeue_as_a_new_generation_and_once() {
 
 #[tokio::test]
 async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_goes() {
-    let cloud = graveyard(&[]);
+    let cloud = archived(&[]);
     let good = line(&Post::envelope("a"));
     let fifo = line(&Post::envelope("f").queue(FIFO_DLQ));
     let lines = format!("{good}\n{{\"version\": 2}}\n{fifo}\n");
-    cloud.put_at(&format!("graveyard/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
+    cloud.put_at(&format!("my-bucket/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
     for (args, code) in [(&["--dry-run"][..], 3), (&[], 3)] {
         let ran = replay(&cloud, args).await;
         assert_eq!(ran.code, code);
@@ -216,7 +216,7 @@ async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_go
 
 #[tokio::test]
 async fn a_letter_without_a_target_by_the_policy_is_left_out_unless_it_is_given_one() {
-    let cloud = graveyard(&[Post::raw("r", "names nobody")]);
+    let cloud = archived(&[Post::raw("r", "names nobody")]);
     let policy = File::of("replay-policy.json", "{}");
     let ran = replay(&cloud, &["--dry-run", "--policy", policy.path()]).await;
     assert_eq!(ran.code, 3);
@@ -230,7 +230,7 @@ async fn a_letter_without_a_target_by_the_policy_is_left_out_unless_it_is_given_
 
 #[tokio::test]
 async fn everything_on_the_command_line_reaches_the_request() {
-    let cloud = graveyard(&[]);
+    let cloud = archived(&[]);
     let world = World::on(&cloud);
     let pattern = r#"{"messageAttributes": {"tenant": ["gold"]}}"#;
     let all = format!(
@@ -257,7 +257,7 @@ async fn everything_on_the_command_line_reaches_the_request() {
 
 #[tokio::test]
 async fn without_options_it_is_the_request_that_an_empty_event_is() {
-    let cloud = graveyard(&[]);
+    let cloud = archived(&[]);
     let args = [&["replay", "--all", "--dry-run", "--json"], &PLACE[..]].concat();
     let state = redrivectl_in(World::on(&cloud), &args).await.json();
     let event = json!({ "dryRun": true, "all": true });
@@ -268,7 +268,7 @@ async fn without_options_it_is_the_request_that_an_empty_event_is() {
 /// Whoever forgets to select does not mean the archive of all years.
 #[tokio::test]
 async fn nothing_selected_is_not_everything() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let ran = redrivectl_in(World::on(&cloud), &[&["replay"], &PLACE[..]].concat()).await;
     let said = "redrivectl: no letters are selected: give --topic, --since, --reason or another option of \"Which letters\", or --all for the whole archive\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, said));
@@ -278,8 +278,8 @@ async fn nothing_selected_is_not_everything() {
 #[tokio::test]
 async fn a_mistyped_requeue_is_refused_in_a_dry_run_too() {
     for args in [&["--dry-run"][..], &[]] {
-        let cloud = graveyard(&ten());
-        let place = ["--archive", "s3://graveyard/dead-letters", "--requeue", BILLING];
+        let cloud = archived(&ten());
+        let place = ["--archive", "s3://my-bucket/dead-letters", "--requeue", BILLING];
         let ran = redrivectl_in(World::on(&cloud), &[&["replay", "--all"], args, &place].concat()).await;
         assert_eq!(ran.code, 2);
         assert!(ran.err.contains("orders-billing has no tag sns-redrive=requeue"), "{}", ran.err);
@@ -289,7 +289,7 @@ async fn a_mistyped_requeue_is_refused_in_a_dry_run_too() {
 
 #[tokio::test]
 async fn bad_usage_is_told_before_anything_is_called() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let records = File::of("replay-records.jsonl", &line(&Post::envelope("a")));
     for (args, said) in [
         (&["--ramp", "5,1,100"][..], "ramp: must be a list of rising"),
@@ -321,7 +321,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
 #[tokio::test]
 async fn the_requeue_must_be_named() {
     for requeue in [&[][..], &["--requeue", "orders-requeue"], &["--requeue", NOTIFIER]] {
-        let args = [&["replay", "--archive", "s3://graveyard/dead"], requeue].concat();
+        let args = [&["replay", "--archive", "s3://my-bucket/dead"], requeue].concat();
         let ran = redrivectl(&args).await;
         assert_eq!(ran.code, 2);
         assert_eq!(
@@ -334,7 +334,7 @@ async fn the_requeue_must_be_named() {
 #[tokio::test]
 async fn ctrl_c_ends_it_after_the_letters_under_way_and_its_id_goes_on() {
     let posts: Vec<_> = (0..600).map(|number| Post::envelope(&number.to_string())).collect();
-    let cloud = graveyard(&posts);
+    let cloud = archived(&posts);
     let interrupted = Arc::new(AtomicBool::new(false));
     let ctrl_c = Arc::clone(&interrupted);
     cloud.script(move |call| {
@@ -362,7 +362,7 @@ async fn ctrl_c_ends_it_after_the_letters_under_way_and_its_id_goes_on() {
 
 #[tokio::test]
 async fn ctrl_c_before_it_knows_what_is_selected_sends_nothing() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let world = World { interrupted: Arc::new(AtomicBool::new(true)), ..World::default() };
     let ran = replay_in(world, &cloud, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (4, ""));
@@ -373,10 +373,10 @@ async fn ctrl_c_before_it_knows_what_is_selected_sends_nothing() {
 /// An object that somebody else named may lie behind all that begin with a time.
 #[tokio::test]
 async fn letters_of_an_object_with_any_name_are_sent() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     for name in ["~last", "\u{e9}t\u{e9}"] {
         let key = KEY.replace("20261031T120000Z-r1", name);
-        cloud.put_at(&format!("graveyard/{key}"), &line(&Post::envelope(name)), "2026-10-31T12:00:00.000Z");
+        cloud.put_at(&format!("my-bucket/{key}"), &line(&Post::envelope(name)), "2026-10-31T12:00:00.000Z");
     }
     let told = replay(&cloud, &[]).await.text();
     assert!(told.contains("  sent      12 letters\n"), "{told}");
@@ -385,12 +385,12 @@ async fn letters_of_an_object_with_any_name_are_sent() {
 
 #[tokio::test]
 async fn the_manual_shows_what_is_printed_of_replays() {
-    let cloud = graveyard_of(INDEXED, &ten());
+    let cloud = archived_at(INDEXED, &ten());
     let kept = replay(&cloud, &["--json"]).await.json();
     let cloud = Account::new();
     let keep = |state: Value| {
         let id = state["id"].as_str().unwrap();
-        cloud.put(&format!("graveyard/dead-letters-control/replays/{id}/replay.json"), &state.to_string());
+        cloud.put(&format!("my-bucket/dead-letters-control/replays/{id}/replay.json"), &state.to_string());
     };
     let with = |fields: Value| {
         let mut state = kept.clone();
@@ -447,7 +447,7 @@ async fn help_says_what_the_exit_codes_of_a_replay_mean() {
 #[test]
 fn the_requeue_can_be_that_of_the_variable() {
     let said = |requeue| {
-        let variables = [("ARCHIVE", "s3://graveyard/dead"), ("REQUEUE_ARN", requeue)];
+        let variables = [("ARCHIVE", "s3://my-bucket/dead"), ("REQUEUE_ARN", requeue)];
         let ran = super::program(&["replay", "--all", "--dry-run"], &variables);
         (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
     };

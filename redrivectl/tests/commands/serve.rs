@@ -18,7 +18,7 @@ use super::doctor::ill_deployment;
 use super::stack::{OUTPUTS, formation};
 use super::{Page, Ran, World, manual, redrivectl, redrivectl_in};
 use support::Account;
-use support::desk::{self, Asked};
+use support::stand_in::{self, Asked};
 
 /// A browser's tab, which says what the test likes.
 pub(crate) struct Client {
@@ -174,7 +174,7 @@ pub(crate) fn encoded(form: &[(&str, &str)]) -> String {
 
 /// Serves the stack `orders` with these options while the test goes on, and ends it as Ctrl-C does.
 pub(crate) async fn serving(cloud: &Account, options: &[&str], test: impl AsyncFnOnce(&Client)) -> Ran {
-    let config = desk::before(cloud, |asked: &Asked<'_>| {
+    let config = stand_in::before(cloud, |asked: &Asked<'_>| {
         // This process replays.
         let no_machine = || json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string();
         if asked.is_of("states") { Some((400, no_machine())) } else { formation(asked, &OUTPUTS) }
@@ -182,7 +182,7 @@ pub(crate) async fn serving(cloud: &Account, options: &[&str], test: impl AsyncF
     serving_with(config, options, test).await
 }
 
-/// The same behind a desk of its own.
+/// The same behind a stand-in of its own.
 pub(crate) async fn serving_with(
     config: SdkConfig,
     options: &[&str],
@@ -235,7 +235,7 @@ async fn it_needs_a_stack_and_a_port_that_is_free() {
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert_eq!(ran.err, "redrivectl: which stack? Give --stack NAME (or REDRIVE_STACK)\n");
     serving(&cloud, &[], async |client| {
-        let config = Some(desk::before(&cloud, |asked: &Asked<'_>| formation(asked, &OUTPUTS)));
+        let config = Some(stand_in::before(&cloud, |asked: &Asked<'_>| formation(asked, &OUTPUTS)));
         let port = client.port.to_string();
         let args = ["serve", "--stack", "orders", "--port", &port];
         let ran = redrivectl_in(World { config, ..World::default() }, &args).await;

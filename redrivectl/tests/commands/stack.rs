@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::waiting::{letter, lines, list};
 use super::{File, Ran, World, records, redrivectl_in};
-use support::desk::{self, Asked};
+use support::stand_in::{self, Asked};
 use support::{Account, Fault, Post, REQUEUE};
 
 /// The outputs of a stack of `template.yaml`, as far as the tool reads them.
 pub(crate) const OUTPUTS: [(&str, &str); 3] = [
-    ("ArchiveLocation", "s3://graveyard/dead-letters"),
-    ("ControlLocation", "s3://graveyard/dead-letters-control"),
+    ("ArchiveLocation", "s3://my-bucket/dead-letters"),
+    ("ControlLocation", "s3://my-bucket/dead-letters-control"),
     ("RequeueArn", REQUEUE),
 ];
 
@@ -55,7 +55,7 @@ pub(crate) fn formation_with(
 
 /// Runs a command where the stack `orders` has these outputs.
 async fn run(cloud: &Account, outputs: &'static [(&str, &str)], world: World, args: &[&str]) -> Ran {
-    let config = Some(desk::before(cloud, move |asked| formation(asked, outputs)));
+    let config = Some(stand_in::before(cloud, move |asked| formation(asked, outputs)));
     redrivectl_in(World { config, ..world }, args).await
 }
 
@@ -80,7 +80,7 @@ fn variables(name: &str) -> Option<String> {
 #[tokio::test]
 async fn the_stack_says_where_orders_and_waiting_letters_are() {
     let cloud = waits();
-    let written = ["waiting", "--control", "s3://graveyard/dead-letters-control"];
+    let written = ["waiting", "--control", "s3://my-bucket/dead-letters-control"];
     let written = run(&cloud, &[], World::default(), &written).await.text();
     assert!(written.contains("2 letters"), "{written}");
     let typed = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "orders"]).await;
@@ -92,7 +92,7 @@ async fn the_stack_says_where_orders_and_waiting_letters_are() {
 #[tokio::test]
 async fn what_is_written_goes_before_what_the_stack_says() {
     let cloud = waits();
-    for place in [["--control", "s3://graveyard/elsewhere"], ["--archive", "s3://graveyard/elsewhere"]] {
+    for place in [["--control", "s3://my-bucket/elsewhere"], ["--archive", "s3://my-bucket/elsewhere"]] {
         let args = [&["waiting", "--stack", "orders"][..], &place].concat();
         let ran = run(&cloud, &OUTPUTS, World::default(), &args).await.text();
         assert!(!ran.contains("2 letters"), "{ran}");
@@ -117,7 +117,7 @@ async fn a_missing_output_is_named_with_what_would_do_instead() {
     };
     assert_eq!(said(&["orders"]).await, missing("ControlLocation", "--control"));
     assert_eq!(said(&["replays"]).await, missing("ControlLocation", "--control"));
-    let control = ["replay", "--all", "--dry-run", "--control", "s3://graveyard/dead-letters-control"];
+    let control = ["replay", "--all", "--dry-run", "--control", "s3://my-bucket/dead-letters-control"];
     assert_eq!(said(&control).await, missing("RequeueArn", "--requeue"));
 }
 
@@ -128,7 +128,7 @@ async fn a_stack_that_cannot_be_read_matters_to_who_needs_it() {
     let said = "redrivectl: cannot read the stack oders: cloudformation:DescribeStacks failed (ValidationError): \
                 Stack with id oders does not exist\n";
     assert_eq!((ran.code, ran.err.as_str()), (1, said));
-    let control = ["waiting", "--stack", "oders", "--control", "s3://graveyard/dead-letters-control"];
+    let control = ["waiting", "--stack", "oders", "--control", "s3://my-bucket/dead-letters-control"];
     run(&cloud, &OUTPUTS, World::default(), &control).await.text();
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn archive() -> Account {
     "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
     let key = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n1-r0.jsonl";
     let line = record.to_line().unwrap();
-    cloud.put_at(&format!("graveyard/{key}"), &line, "2026-10-31T12:00:00.000Z");
+    cloud.put_at(&format!("my-bucket/{key}"), &line, "2026-10-31T12:00:00.000Z");
     for queue in ["orders-requeue", "orders-dlq"] {
         cloud.drained(queue);
     }
@@ -168,13 +168,13 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
     let settings = |mode: &str, policy: &str, requeue: &str| {
         let variables = json!({
             "REDRIVE_MODE": mode, "REDRIVE_POLICY": policy, "REQUEUE_ARN": requeue,
-            "ARCHIVE": "s3://graveyard/dead-letters",
+            "ARCHIVE": "s3://my-bucket/dead-letters",
         });
         (200, json!({ "Environment": { "Variables": variables } }).to_string())
     };
     let replay = async |answer: (u16, String), args: &[&str]| {
         let cloud = archive();
-        let config = desk::before(&cloud, move |asked| {
+        let config = stand_in::before(&cloud, move |asked| {
             let is_asked = asked.is_of("lambda") && asked.uri.ends_with("/configuration");
             if is_asked { Some(answer.clone()) } else { formation(asked, &WITH_FUNCTION) }
         });
@@ -211,7 +211,7 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
     let cloud = archive();
     cloud.script(|call| if call.operation == "GetCallerIdentity" { Fault::Denied } else { Fault::Pass });
     let run = async |denies_stack: bool, args: &[&str]| {
-        let config = desk::before(&cloud, move |asked| {
+        let config = stand_in::before(&cloud, move |asked| {
             let error = "<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>";
             let denied = (403, format!("<ErrorResponse>{error}</ErrorResponse>"));
             if denies_stack && asked.is_of("cloudformation") {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::replay::{PLACE, graveyard, ids, line, sent, sent_ids};
+use super::replay::{PLACE, archived, ids, line, sent, sent_ids};
 use super::{File, Ran, World, redrivectl_in};
 use support::{
     Account, BILLING, BILLING_SUBSCRIPTION, DLQ, Fault, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER,
@@ -19,7 +19,7 @@ fn its() -> Vec<Post> {
 /// An archive with these among others, after the subscription was made again.
 fn made_again() -> Account {
     let others = [Post::envelope("c").subscription(BILLING_SUBSCRIPTION), Post::raw("d", "raw")];
-    let cloud = graveyard(&[others.to_vec(), its()].concat());
+    let cloud = archived(&[others.to_vec(), its()].concat());
     cloud.unsubscribe(SUBSCRIPTION);
     cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
     cloud
@@ -62,7 +62,7 @@ async fn it_selects_the_letters_of_the_old_one_and_sends_them_to_the_new_one() {
 #[tokio::test]
 async fn one_that_was_made_again_twice_is_checked_for_both() {
     let older = "arn:aws:sns:eu-central-1:123456789012:orders:0d9c4e4c-6f1d-4f43-8f0c-3a3d2f7e9b11";
-    let cloud = graveyard(&[its(), vec![Post::envelope("e").subscription(older)]].concat());
+    let cloud = archived(&[its(), vec![Post::envelope("e").subscription(older)]].concat());
     cloud.unsubscribe(SUBSCRIPTION);
     cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
     let pairs = [pair(SUBSCRIPTION, SUCCESSOR), pair(older, SUCCESSOR)];
@@ -177,12 +177,12 @@ async fn of_given_records_those_of_the_old_one_go_to_the_new_one_and_are_checked
 #[tokio::test]
 async fn letters_that_came_back_are_checked_by_their_dead_letter_queue() {
     let mark = json!({ "v": 2, "spent": 3, "id": "sns-a", "first": 5, "gen": 1, "dlq": DLQ });
-    let cloud = graveyard(&[]);
+    let cloud = archived(&[]);
     let mut record: Value = serde_json::from_str(&line(&Post::envelope("a").sqs_mark(&mark))).unwrap();
     record["queueArn"] = REQUEUE.into();
     record["message"]["eventSourceARN"] = REQUEUE.into();
     record["deadLetterQueueArn"] = DLQ.into();
-    let key = "graveyard/dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r2.jsonl";
+    let key = "my-bucket/dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r2.jsonl";
     cloud.put_at(key, &format!("{record}\n"), "2026-10-31T12:00:00.000Z");
     cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
     replay(&cloud, &["--subscription", &pair(SUBSCRIPTION, SUCCESSOR)]).await.text();

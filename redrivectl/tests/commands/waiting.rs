@@ -29,7 +29,7 @@ pub(crate) fn list(cloud: &Account, written: &str, lines: &str) {
     let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
     let key =
         sns_redrive::waiting::waiting_key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
-    cloud.put(&format!("graveyard/{key}"), lines);
+    cloud.put(&format!("my-bucket/{key}"), lines);
     for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let post = Post::raw(line["messageId"].as_str().unwrap_or_default(), "x");
         let mut record = post.queue(line["queueArn"].as_str().unwrap_or(DLQ)).record();
@@ -39,7 +39,7 @@ pub(crate) fn list(cloud: &Account, written: &str, lines: &str) {
 }
 
 async fn waiting(cloud: &Account, args: &[&str]) -> Ran {
-    let place = ["waiting", "--control", "s3://graveyard/dead-letters-control"];
+    let place = ["waiting", "--control", "s3://my-bucket/dead-letters-control"];
     redrivectl_in(World::on(cloud), &[&place, args].concat()).await
 }
 
@@ -115,7 +115,7 @@ async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
     let cloud = Account::new();
     let odd = format!("{}{{}}\nnonsense\n\n", lines(&[letter("a", &json!({ "newField": 1 }))]));
     list(&cloud, "2026-11-01T10:00:00Z", &odd);
-    cloud.put("graveyard/dead-letters-control/waiting/queue=orders-dlq/hour=2026-11-01T11/notes.txt", "x");
+    cloud.put("my-bucket/dead-letters-control/waiting/queue=orders-dlq/hour=2026-11-01T11/notes.txt", "x");
     let ran = waiting(&cloud, &[]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     assert!(

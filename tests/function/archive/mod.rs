@@ -22,10 +22,10 @@ use sns_redrive::policy::{ArchiveReason, Phase, Retry};
 use support::*;
 use tokio::time::Instant;
 
-const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:graveyard.fifo";
+const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-archive.fifo";
 
 fn in_s3(cloud: &Account) -> Archive {
-    Archive::S3 { s3: cloud.clients().s3, bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() }
+    Archive::S3 { s3: cloud.clients().s3, bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }
 }
 
 fn in_queue(cloud: &Account, queue: &str) -> Archive {

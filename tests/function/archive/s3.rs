@@ -9,8 +9,8 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
     assert_eq!(
         (calls[0].host.as_str(), calls[0].target.as_str()),
         (
-            "graveyard.s3.eu-central-1.amazonaws.com",
-            "graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n25-r0.unrecognised.none.25.jsonl"
+            "my-bucket.s3.eu-central-1.amazonaws.com",
+            "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n25-r0.unrecognised.none.25.jsonl"
         )
     );
     let parameters =
@@ -52,7 +52,7 @@ async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
     assert_eq!(answers, [Ok(()), Err(failure), Ok(()), Ok(())]);
     assert_eq!(cloud.peak(), 2, "side by side");
     let (key, _) = cloud.objects().into_iter().next().unwrap();
-    assert!(key.starts_with("graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/"), "{key}");
+    assert!(key.starts_with("my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/"), "{key}");
     assert!(key.contains(".2-n3-r1.unrecognised."), "{key}");
     let ids: Vec<_> = lines(&cloud).iter().map(|line| line["message"]["messageId"].clone()).collect();
     assert_eq!(ids, ["a", "c", "d"]);
@@ -196,14 +196,14 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
     let config =
         cloud.config(RetryConfig::disabled()).to_builder().endpoint_url("http://localhost:4566").build();
     let s3 = Clients::from_config(&config, true).s3;
-    let archive = Archive::S3 { s3, bucket: "graveyard".to_owned(), prefix: String::new() };
+    let archive = Archive::S3 { s3, bucket: "my-bucket".to_owned(), prefix: String::new() };
     assert_eq!(store(&archive, &raws(1)).await, [Ok(())]);
     let call = cloud.journal().remove(0);
     assert_eq!(
         (call.host.as_str(), call.target.as_str()),
         (
             "localhost:4566",
-            "graveyard/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n1-r0.unrecognised.none.1.jsonl"
+            "my-bucket/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n1-r0.unrecognised.none.1.jsonl"
         )
     );
     assert_eq!(lines(&cloud)[0]["message"]["body"], "body of m0.");

@@ -24,7 +24,7 @@ fn taken(cloud: &Account, event: &Value) -> [BTreeSet<String>; 3] {
     let [mut delivered, mut archived, mut requeued] = [const { BTreeSet::new() }; 3];
     for (place, body) in cloud.taken() {
         let into = match place.as_str() {
-            "graveyard" | "orders-dlq" => &mut archived,
+            "orders-archive" | "orders-dlq" => &mut archived,
             "orders-requeue" | "orders-requeue.fifo" => &mut requeued,
             _ => &mut delivered,
         };
@@ -161,7 +161,7 @@ async fn whichever_call_fails_in_whichever_way() {
         Fault::Entries(missing.collect()),
     ] {
         for op in CALLS {
-            for (name, policy, archive) in [("mixed", 0, "s3://graveyard/x"), ("fifo", 1, ARCHIVE_QUEUE)] {
+            for (name, policy, archive) in [("mixed", 0, "s3://my-bucket/x"), ("fifo", 1, ARCHIVE_QUEUE)] {
                 let policy = policies()[policy].to_string();
                 let world = World::new(&[("REDRIVE_POLICY", &policy), ("ARCHIVE", archive)]);
                 world.cloud.reply(op, reply.clone());
@@ -183,7 +183,7 @@ fn whichever_call_hangs() {
     const TIME: Duration = Duration::from_secs(3);
     let hang = async |op: &'static str, name: &str, policy: Value| {
         let event = sample(name);
-        for world in [World::with_policy(&policy), with_requeue(&event, &policy, "s3://graveyard/x")] {
+        for world in [World::with_policy(&policy), with_requeue(&event, &policy, "s3://my-bucket/x")] {
             let world = world.with_time(TIME);
             world.cloud.reply(op, Fault::HangBefore);
             let began = Instant::now();
@@ -274,7 +274,7 @@ proptest! {
         event in any_event(),
         dice in proptest::collection::vec(any::<u16>(), 1..40),
         policy in proptest::sample::select(policies()),
-        archive in proptest::sample::select(vec!["s3://graveyard/x", ARCHIVE_QUEUE, DLQ]),
+        archive in proptest::sample::select(vec!["s3://my-bucket/x", ARCHIVE_QUEUE, DLQ]),
         later in prop_oneof![Just(0), 0..900_000_i64],
         fails in 0..4,
         requeue in any::<bool>(),

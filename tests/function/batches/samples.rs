@@ -106,7 +106,7 @@ async fn a_mixed_batch_costs_seven_kinds_of_call_one_for_each_place() {
             "Invoke orders-notifier".to_owned(),
             "Invoke orders-projector".to_owned(),
             "ChangeMessageVisibilityBatch orders-dlq 1".to_owned(),
-            "PutObject graveyard/dead-letters/queue=orders-dlq/date=2026-11-01/\
+            "PutObject my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/\
              20261101T120000.000Z-req-1.2-n4-r0.exhausted.HBaK2wDS.1.unrecognised.none.2.unrecognised.HBaK2wDS.1.jsonl"
                 .to_owned(),
         ]

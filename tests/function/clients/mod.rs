@@ -63,9 +63,9 @@ async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all(
     assert!(
         !asked_sns.is_empty() && asked_sns.iter().all(|it| it.body.contains("GetSubscriptionAttributes"))
     );
-    clients.s3.put_object().bucket("graveyard").key("a/b").send().await.unwrap();
+    clients.s3.put_object().bucket("my-bucket").key("a/b").send().await.unwrap();
     let line = all.seen().pop().unwrap().line;
-    assert!(line.starts_with("PUT /graveyard/a/b"), "the bucket is a part of the path: {line}");
+    assert!(line.starts_with("PUT /my-bucket/a/b"), "the bucket is a part of the path: {line}");
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
     let own = ("AWS_ENDPOINT_URL", server.url());
     let s3 = clients(&[&[(own.0, own.1.as_str())], variables].concat()).s3;
     let archive =
-        Archive::S3 { s3: s3.clone(), bucket: "graveyard".to_owned(), prefix: "dead-letters".to_owned() };
+        Archive::S3 { s3: s3.clone(), bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() };
     let letter = letter(&Post::raw("m", "body"));
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
     let batch = Batch { request_id: "req-1", now: at(NOW), until };
@@ -92,7 +92,7 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
         archive.store(&[(&letter, &context(ArchiveReason::Unrecognised))], batch, None).await,
         [Ok(())]
     );
-    s3.get_object().bucket("graveyard").key("a").send().await.unwrap();
+    s3.get_object().bucket("my-bucket").key("a").send().await.unwrap();
     let [put, get] = server.seen().try_into().unwrap();
     (put, get)
 }

@@ -90,7 +90,7 @@ fn calls(policy: &serde_json::Value, posts: &[Post]) -> Vec<Call> {
         .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         .env("AWS_SECRET_ACCESS_KEY", "secret")
         .env("AWS_ENDPOINT_URL", aws.url())
-        .env("ARCHIVE", "s3://graveyard/dead-letters")
+        .env("ARCHIVE", "s3://my-bucket/dead-letters")
         .env("CONTROL", "off")
         .env("REDRIVE_POLICY", policy.to_string())
         .env("ALLOW_LOOPBACK_HTTP", "true")

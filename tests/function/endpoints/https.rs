@@ -68,7 +68,7 @@ async fn the_clients_of_aws_trust_the_same_authorities() {
             _ => None,
         })
         .unwrap();
-        let put = clients.s3.put_object().bucket("graveyard").key("key").send().await;
+        let put = clients.s3.put_object().bucket("my-bucket").key("key").send().await;
         assert_eq!((put.is_ok(), server.seen().len()), (expected == 1, expected));
     }
 }

@@ -225,7 +225,7 @@ async fn what_a_newer_version_wrote_is_left_as_it_is() {
             "stop.json" => world.replay().kept().stop(&id, None).await.map(|_| ()),
             _ => world.run(json!({ "ramp": [100] })).await.map(|_| ()),
         };
-        assert_eq!(refused, Err(ReplayError::Newer(format!("s3://graveyard/{key}"))));
+        assert_eq!(refused, Err(ReplayError::Newer(format!("s3://my-bucket/{key}"))));
         assert_eq!(world.objects(&key)[0].1, newer);
         world.put(&key, &text, START);
         kinds.insert(kind);

@@ -7,7 +7,7 @@ use tracing::level_filters::LevelFilter;
 use super::*;
 
 pub(super) const ACTIVE: [(&str, &str); 2] =
-    [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://graveyard/dead-letters")];
+    [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://my-bucket/dead-letters")];
 
 pub(super) fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFunction {
     let variable = |name: &str| {
@@ -183,7 +183,7 @@ async fn through(function: &ReplayFunction, world: &World, request: &Value) -> (
         if turn["next"] == "wait" {
             tokio::time::sleep(Duration::from_secs(turn["seconds"].as_u64().unwrap())).await;
         } else {
-            assert_eq!(turn["bucket"], "graveyard");
+            assert_eq!(turn["bucket"], "my-bucket");
             let (_, lanes) = world.objects(turn["key"].as_str().unwrap()).remove(0);
             for lane in lanes.lines() {
                 let lane = serde_json::from_str(lane).unwrap();

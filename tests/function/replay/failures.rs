@@ -198,7 +198,7 @@ async fn nothing_is_sent_while_a_ledger_cannot_be_read() {
     for broken in [&text[..text.len() / 2], "{}\n"] {
         world.put(&ledger, broken, START);
         let failed = world.run(json!({})).await.unwrap_err();
-        assert_eq!(failed, ReplayError::Broken(format!("s3://graveyard/{ledger}")));
+        assert_eq!(failed, ReplayError::Broken(format!("s3://my-bucket/{ledger}")));
     }
     world.put(&ledger, &text, START);
     world.faults(|call| {

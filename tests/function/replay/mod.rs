@@ -93,7 +93,7 @@ impl World {
     fn new() -> Self {
         let aws = Aws::new(sim::Clock::tokio(at(START)), 1);
         aws.act("operator", |services, _| {
-            services.s3.create("graveyard");
+            services.s3.create("my-bucket");
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
             let requeue = QueueSettings { tags, retention: 1_209_600, ..QueueSettings::default() };
             for name in ["orders-requeue", "orders-requeue.fifo"] {
@@ -131,7 +131,7 @@ impl World {
     /// Adds an object that is stored at this moment.
     fn put(&self, key: &str, text: &str, stored: i64) {
         self.aws.act("operator", |services, _| {
-            services.s3.place(("graveyard", key), text.as_bytes(), stored);
+            services.s3.place(("my-bucket", key), text.as_bytes(), stored);
         });
     }
 
@@ -143,13 +143,13 @@ impl World {
     }
 
     fn remove(&self, key: &str) {
-        self.aws.act("operator", |services, _| services.s3.remove(("graveyard", key)));
+        self.aws.act("operator", |services, _| services.s3.remove(("my-bucket", key)));
     }
 
     /// Returns the objects whose keys begin with `beginning`.
     fn objects(&self, beginning: &str) -> Vec<(String, String)> {
         self.aws.act("operator", |services, _| {
-            let objects = services.s3.objects("graveyard").into_iter().flatten();
+            let objects = services.s3.objects("my-bucket").into_iter().flatten();
             let objects = objects.filter(|(key, _)| key.starts_with(beginning));
             objects.map(|(key, it)| (key.clone(), String::from_utf8(it.bytes.clone()).unwrap())).collect()
         })
@@ -183,9 +183,9 @@ impl World {
         let (clock, skew) = (self.aws.clock().clone(), self.skew);
         Parts {
             clients: self.clients(caller),
-            bucket: "graveyard".to_owned(),
+            bucket: "my-bucket".to_owned(),
             prefix: ARCHIVE.to_owned(),
-            control_bucket: "graveyard".to_owned(),
+            control_bucket: "my-bucket".to_owned(),
             control_prefix: CONTROL.to_owned(),
             requeue: arn(self.requeue),
             clock: Clock::from_fn(move || at(clock.now().as_millisecond() + skew)),

@@ -489,7 +489,7 @@ async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
             }
             world.put(&key, &newer, START);
             let refused = machine.next(&turn).await.map(|_| ());
-            assert_eq!(refused, Err(ReplayError::Newer(format!("s3://graveyard/{key}"))));
+            assert_eq!(refused, Err(ReplayError::Newer(format!("s3://my-bucket/{key}"))));
             assert_eq!(world.objects(&key)[0].1, newer);
             world.put(&key, &text, START);
             kinds.insert(name.split('-').next().unwrap().to_owned());

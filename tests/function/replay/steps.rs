@@ -12,7 +12,7 @@ fn coming_back(world: &World, letters: &[&'static str]) {
                 let name = at(now).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
                 let index = "2-n1-r1.exhausted.none.1";
                 let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-{letter}.{index}.jsonl");
-                aws.act("function", |services, _| services.s3.place(("graveyard", &key), b"{}", now));
+                aws.act("function", |services, _| services.s3.place(("my-bucket", &key), b"{}", now));
             }
         }
         Fault::Pass
@@ -100,7 +100,7 @@ async fn a_step_is_not_judged_by_what_cannot_be_read() {
         if call.operation == "SendMessageBatch" {
             let now = aws.clock().millis() + 1;
             let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T130001Z-back.jsonl");
-            aws.act("function", |services, _| services.s3.place(("graveyard", &key), b"{}", now));
+            aws.act("function", |services, _| services.s3.place(("my-bucket", &key), b"{}", now));
         }
         let is_back = call.operation == "GetObject" && call.target.contains("-back.");
         if is_back { Fault::Nonsense(503, String::new()) } else { Fault::Pass }
@@ -131,7 +131,7 @@ async fn the_ramp_is_one_of_letters_also_where_nobody_knows_how_many_are_selecte
                     "{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-back{nth}.2-n{letters}-r{letters}.jsonl"
                 );
                 if call.operation == "SendMessageBatch" {
-                    aws.act("function", |services, _| services.s3.place(("graveyard", &key), b"{}", now));
+                    aws.act("function", |services, _| services.s3.place(("my-bucket", &key), b"{}", now));
                 }
                 Fault::Pass
             });

@@ -131,7 +131,7 @@ async fn refused_and_replayed(function: &Redriving, post: &Post) -> Post {
     assert_eq!(ran.outcomes(), [format!("{} archived refused", post.id)]);
     let (place, lines) = function.cloud.objects().pop_first().unwrap();
     let archive = World::new();
-    archive.put(place.strip_prefix("graveyard/").unwrap(), &lines, NOW);
+    archive.put(place.strip_prefix("my-bucket/").unwrap(), &lines, NOW);
     assert_eq!(archive.run(request()).await.unwrap().counts.sent, 1);
     let payload = archive.sent().remove(0);
     let mut moved = Post::raw("moved", &payload.body).queue(REQUEUE).sent(START);

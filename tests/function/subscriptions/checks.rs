@@ -130,7 +130,7 @@ async fn a_letter_cannot_choose_the_host_that_is_asked() {
         let hosts: Vec<_> = world.cloud.journal().into_iter().map(|call| call.host).collect();
         assert_eq!(
             hosts,
-            ["sqs.eu-central-1.amazonaws.com", "graveyard.s3.eu-central-1.amazonaws.com"],
+            ["sqs.eu-central-1.amazonaws.com", "my-bucket.s3.eu-central-1.amazonaws.com"],
             "{region}"
         );
     }

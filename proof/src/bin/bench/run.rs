@@ -60,7 +60,7 @@ impl Run {
     pub(crate) fn of_function(binary: &Path, policy: &Value, latency: Duration, topics: usize) -> Self {
         let variables = [
             ("REDRIVE_POLICY", policy.to_string()),
-            ("ARCHIVE", "s3://graveyard/dead-letters".to_owned()),
+            ("ARCHIVE", "s3://my-bucket/dead-letters".to_owned()),
             ("CONTROL", "off".to_owned()),
         ];
         Self::start(binary, &variables, latency, topics)
@@ -193,7 +193,7 @@ fn account(latency: Duration, topics: usize) -> Aws {
                 QueueSettings { retention: 1_209_600, visibility: 360, ..QueueSettings::default() };
             it.sqs.create(name, settings);
         }
-        it.s3.create("graveyard");
+        it.s3.create("my-bucket");
         for number in 0..topics {
             let topic = topic_name(number);
             it.sns.create(&topic, TopicSettings::default());

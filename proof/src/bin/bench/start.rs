@@ -57,7 +57,7 @@ fn tls(binary: &Path) -> Run {
     let trusted = trusted();
     std::fs::write(&trusted, [&system, AUTHORITY].concat()).expect("a file of certificates");
     let variables = [
-        ("ARCHIVE", "s3://graveyard/dead-letters".to_owned()),
+        ("ARCHIVE", "s3://my-bucket/dead-letters".to_owned()),
         ("CONTROL", "off".to_owned()),
         ("SSL_CERT_FILE", trusted.to_str().expect("a path of text").to_owned()),
     ];

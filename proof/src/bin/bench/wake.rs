@@ -23,7 +23,7 @@ const AIM: Duration = Duration::from_mins(5);
 
 /// The name of the tool as a caller.
 const OPERATOR: &str = "operator";
-const BUCKET: &str = "graveyard";
+const BUCKET: &str = "my-bucket";
 const QUEUE: &str = "orders-dlq";
 
 /// The visibility timeout of a letter that waits as long as possible.
@@ -50,7 +50,7 @@ pub(crate) fn table(tool: &Path) -> Table {
 }
 
 /// The measurements of one command.
-struct Told {
+struct Measured {
     /// The time until the order was written.
     preview: Duration,
     whole: Duration,
@@ -60,7 +60,7 @@ struct Told {
     reads: usize,
 }
 
-fn run(tool: &Path, rate: Option<&str>) -> Told {
+fn run(tool: &Path, rate: Option<&str>) -> Measured {
     let aws = account();
     let door = aws.listen(&Caller::new(OPERATOR)).expect("a port of loopback is free");
     let _ = aws.take_journal();
@@ -93,7 +93,7 @@ fn run(tool: &Path, rate: Option<&str>) -> Told {
     assert_eq!(visible, LETTERS, "letters that are visible");
     let millis = |millis: i64| Duration::from_millis(millis.try_into().expect("time goes on"));
     let (first, last) = (wakes[0], wakes[wakes.len() - 1]);
-    Told {
+    Measured {
         preview: millis(written - begun),
         whole,
         a_second: crate::stat::per_second(LETTERS, millis(last - first)),

@@ -1,7 +1,7 @@
 //! The judgement of the archive: every archived letter needs a reason.
 
 use super::Ledger;
-use super::facts::{Effect, End, Fact, Place, Told, What, Who};
+use super::facts::{Effect, End, Fact, Place, Response, What, Who};
 
 /// The milliseconds that a retry may be early.
 const A_SECOND: u64 = 1_000;
@@ -16,11 +16,15 @@ impl Ledger {
             faults.push(format!("delivered, though it is one for the archive ({reason})"));
         }
         let refused = |fact: &Fact, good: bool| match &fact.what {
-            What::Sent { place: Place::Target, told, .. } | What::Unchecked { told } => match told {
-                Told::Refused { for_good } => !good || *for_good,
-                Told::Nothing => !good,
-                Told::Done => !good && fact.run.is_some_and(|run| fact.at >= self.runs[run].last_delivery),
-            },
+            What::Sent { place: Place::Target, response, .. } | What::Unchecked { response } => {
+                match response {
+                    Response::Refused { for_good } => !good || *for_good,
+                    Response::Nothing => !good,
+                    Response::Done => {
+                        !good && fact.run.is_some_and(|run| fact.at >= self.runs[run].last_delivery)
+                    }
+                }
+            }
             _ => false,
         };
         let arrived = facts.first().map_or(0, |fact| fact.at);
@@ -36,7 +40,7 @@ impl Ledger {
                     match &it.what {
                         What::Sent {
                             place: Place::Archive,
-                            told: Told::Refused { for_good: true },
+                            response: Response::Refused { for_good: true },
                             reason,
                             ..
                         } => reason.as_ref(),
@@ -51,7 +55,7 @@ impl Ledger {
             let before = |good: bool| facts.iter().any(|it| it.order < fact.order && refused(it, good));
             // A subscription that SNS calls impossible counts as none.
             let unknown = || {
-                let what = What::Unchecked { told: Told::Refused { for_good: true } };
+                let what = What::Unchecked { response: Response::Refused { for_good: true } };
                 facts.iter().any(|it| it.order < fact.order && it.what == what)
             };
             if reason == "exhausted" {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Ledger;
-use super::facts::{Ending, Fact, Message, Place, Run, Told, What, Who};
+use super::facts::{Ending, Fact, Message, Place, Response, Run, What, Who};
 
 /// The longest pause of an endpoint that an attempt without an answer leads to, and the next trial, in
 /// milliseconds.
@@ -28,7 +28,9 @@ impl Ledger {
                 What::Sent { place: Place::Target, .. } => {
                     attempts.insert(run);
                 }
-                What::Sent { told, .. } | What::Hidden { told, .. } if *told != Told::Done => {
+                What::Sent { response, .. } | What::Hidden { response, .. }
+                    if *response != Response::Done =>
+                {
                     excused.insert(run);
                 }
                 What::NotDeleted => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Ledger;
-use super::facts::{Cause, Effect, Ending, Fact, Message, Place, Told, What, Who};
+use super::facts::{Cause, Effect, Ending, Fact, Message, Place, Response, What, Who};
 use super::verdict::{Verdict, Violation};
 
 impl Ledger {
@@ -101,7 +101,7 @@ impl Ledger {
     /// Returns the cause why the letter could not be deleted after this effect, if it could not. The first of
     /// several causes counts: a kill comes before the unanswered calls that it leads to.
     fn cause(&self, effect: &Fact, facts: &[&Fact]) -> Option<Cause> {
-        let What::Sent { told, place, .. } = &effect.what else { return None };
+        let What::Sent { response, place, .. } = &effect.what else { return None };
         let run = effect.run?;
         let invocation = &self.runs[run];
         // The archive gets half of the time, so that the function can still hide the letters that it does not
@@ -110,15 +110,15 @@ impl Ledger {
         let last = invocation.began + if *place == Place::Archive { whole / 2 } else { whole };
         let not_deleted =
             || facts.iter().any(|fact| fact.run == Some(run) && matches!(fact.what, What::NotDeleted));
-        match (told, invocation.ending) {
+        match (response, invocation.ending) {
             (_, Ending::Killed) => Some(Cause::Killed),
-            (Told::Nothing, _) => Some(Cause::Unanswered),
-            (Told::Refused { .. }, _) => Some(Cause::Refused),
-            (Told::Done, _) if effect.at >= last => Some(Cause::Late),
-            (Told::Done, Ending::TimedOut) => Some(Cause::TimedOut),
-            (Told::Done, Ending::Failed | Ending::Open) => Some(Cause::Failed),
-            (Told::Done, Ending::Unheard) => Some(Cause::Unheard),
-            (Told::Done, Ending::Heard) => not_deleted().then_some(Cause::NotDeleted),
+            (Response::Nothing, _) => Some(Cause::Unanswered),
+            (Response::Refused { .. }, _) => Some(Cause::Refused),
+            (Response::Done, _) if effect.at >= last => Some(Cause::Late),
+            (Response::Done, Ending::TimedOut) => Some(Cause::TimedOut),
+            (Response::Done, Ending::Failed | Ending::Open) => Some(Cause::Failed),
+            (Response::Done, Ending::Unheard) => Some(Cause::Unheard),
+            (Response::Done, Ending::Heard) => not_deleted().then_some(Cause::NotDeleted),
         }
     }
 }

@@ -59,7 +59,7 @@ pub enum Effect {
 
 /// The answer as the function got it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Response {
     /// The answer says that it is done.
     Done,
     /// The answer says that it is not done.
@@ -92,7 +92,7 @@ pub enum What {
     /// The function asked about the letter's subscription and got no answer: an attempt that failed.
     Unchecked {
         /// The answer.
-        told: Told,
+        response: Response,
     },
     /// The letter was sent.
     Sent {
@@ -101,7 +101,7 @@ pub enum What {
         /// The effect.
         effect: Effect,
         /// The answer.
-        told: Told,
+        response: Response,
         /// The difference between the letter and what arrived.
         wrong: Option<String>,
         /// The retry's number by its mark, if it has one.
@@ -116,7 +116,7 @@ pub enum What {
         /// `true` if it happened.
         done: bool,
         /// The answer.
-        told: Told,
+        response: Response,
     },
     /// The message was deleted, as the function's answer allowed.
     Deleted,
@@ -187,7 +187,7 @@ impl Fact {
 
     /// Reports whether the letter is safe elsewhere and the function knows it.
     pub(super) fn is_known_safe(&self) -> bool {
-        self.is_safe() && matches!(self.what, What::Sent { told: Told::Done, .. })
+        self.is_safe() && matches!(self.what, What::Sent { response: Response::Done, .. })
     }
 }
 

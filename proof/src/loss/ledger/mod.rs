@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-pub use facts::{Cause, Effect, End, Ending, Fact, Message, Place, Plan, Run, Told, What, Who};
+pub use facts::{Cause, Effect, End, Ending, Fact, Message, Place, Plan, Response, Run, What, Who};
 pub use verdict::{Verdict, Violation};
 
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ impl Ledger {
     /// Records a fact.
     pub fn fact(&mut self, who: Who, message: Message, run: Option<Run>, what: What) {
         self.order += 1;
-        let is_try = |what: &What| matches!(what, What::Sent { place: Place::Target, told, .. } if *told != Told::Done);
+        let is_try = |what: &What| matches!(what, What::Sent { place: Place::Target, response, .. } if *response != Response::Done);
         if is_try(&what) {
             let of_run = |fact: &&Fact| fact.run == run && fact.message == message && is_try(&fact.what);
             if self.facts[who].iter().rev().filter(of_run).count() >= 2 {

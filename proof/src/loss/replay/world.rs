@@ -23,7 +23,7 @@ use crate::loss::world::moving;
 const PAGE: usize = 2;
 
 /// The bucket.
-const BUCKET: &str = "graveyard";
+const BUCKET: &str = "my-bucket";
 
 /// The requeue.
 const REQUEUE: &str = "orders-requeue";
@@ -32,8 +32,8 @@ const REQUEUE: &str = "orders-requeue";
 const REDRIVER: &str = "sns-redrive";
 
 /// The prefixes of the objects that replays store, and of archived letters.
-const CONTROL: &str = "graveyard/dead-letters-control/replays/";
-const LETTERS: &str = "graveyard/dead-letters/";
+const CONTROL: &str = "my-bucket/dead-letters-control/replays/";
+const LETTERS: &str = "my-bucket/dead-letters/";
 
 /// A call. The key tells the objects in the bucket apart, together with whether it is the first write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

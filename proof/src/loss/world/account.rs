@@ -8,7 +8,7 @@ use sim::sns::TopicSettings;
 use sim::sqs::{QueueSettings, Receive, Redrive};
 use sim::{Aws, Call, Caller, EntryFault, Faults, Server, WebAnswer};
 
-use super::Terms;
+use super::Config;
 use crate::Killer;
 use crate::loss::faults::{Fault, Plan, Site};
 use crate::loss::ledger::Who;
@@ -58,7 +58,7 @@ impl Network {
             "GetSubscriptionAttributes" => Site::Subscription,
             "ListSubscriptions" => Site::Subscriptions,
             "SendMessageBatch" if call.target == requeue => Site::Requeue,
-            "SendMessageBatch" if call.target == named("graveyard", self.fifo) => Site::Bury,
+            "SendMessageBatch" if call.target == named("orders-archive", self.fifo) => Site::ArchiveMessage,
             "SendMessageBatch" => Site::Send,
             "PublishBatch" => Site::Publish,
             "Publish" if call.target == "notices" => Site::Notice,
@@ -175,33 +175,33 @@ pub(in crate::loss) fn moving(dlq: &str) -> QueueSettings {
 }
 
 /// Creates everything that the function finds in the account, and returns the subscribers' web server.
-pub(super) fn furnish(aws: &Aws, terms: &Terms, network: &Arc<Network>) -> Server {
+pub(super) fn furnish(aws: &Aws, config: &Config, network: &Arc<Network>) -> Server {
     let faults = Arc::clone(network);
     aws.set_faults(Faults::new(move |call| faults.course(call)));
     let web = aws.listen_web(&Caller::new(WEB_CALLER), WEB).expect("a port of loopback is free");
     let feed = QueueSettings {
         retention: 1_209_600,
-        visibility: i64::try_from(terms.visibility.as_secs()).expect("some seconds"),
-        in_flight: terms.in_flight,
+        visibility: i64::try_from(config.visibility.as_secs()).expect("some seconds"),
+        in_flight: config.in_flight,
         whole_group: false,
         ..QueueSettings::default()
     };
     aws.act("world", |it, _| {
         for name in ["orders-dlq", "orders-requeue"] {
-            it.sqs.create(&terms.named(name), feed.clone());
+            it.sqs.create(&config.named(name), feed.clone());
         }
-        for name in ["orders-worker", "orders-broken", "orders-picky", "orders-raw", "graveyard"] {
-            it.sqs.create(&terms.named(name), QueueSettings::default());
+        for name in ["orders-worker", "orders-broken", "orders-picky", "orders-raw", "orders-archive"] {
+            it.sqs.create(&config.named(name), QueueSettings::default());
         }
-        it.sqs.create(&terms.named("orders-billing"), moving(&terms.named("orders-dlq")));
+        it.sqs.create(&config.named("orders-billing"), moving(&config.named("orders-dlq")));
         it.sns.create("notices", TopicSettings::default());
-        it.s3.create("graveyard");
+        it.s3.create("my-bucket");
         it.firehose.create("orders");
         for name in ["orders-notifier", "orders-projector"] {
             it.lambda.create(name, FunctionSettings::default(), |_| Ran::ok("null"));
         }
-        it.sns.create(&terms.named("orders"), TopicSettings::default());
-        for one in subscriptions(terms.fifo, terms.discovery, &format!("{}/orders", web.url())) {
+        it.sns.create(&config.named("orders"), TopicSettings::default());
+        for one in subscriptions(config.fifo, config.discovery, &format!("{}/orders", web.url())) {
             it.sns.subscribe(one);
         }
         // SNS knows the server by its address; the function uses its door.

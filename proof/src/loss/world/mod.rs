@@ -23,9 +23,9 @@ use super::ledger::{Ending, Ledger, Message, Plan, Run, Verdict, What, Who};
 use super::letters::{Kind, Letter, named, policy, token};
 use crate::Ended;
 
-/// The terms of a world.
+/// The configuration of a world.
 #[derive(Debug, Clone)]
-pub struct Terms {
+pub struct Config {
     /// The function.
     pub binary: PathBuf,
     /// `true` if its queues are FIFO.
@@ -58,7 +58,7 @@ pub struct Terms {
     pub log: Option<PathBuf>,
 }
 
-impl Terms {
+impl Config {
     /// Returns the milliseconds until the last retry can be due. The first retry is immediate; each other one
     /// waits for the least delay or longer.
     fn last_due(&self) -> u64 {
@@ -76,8 +76,8 @@ impl Terms {
 /// A function with its account and its ledger.
 #[derive(Debug)]
 pub struct World {
-    /// Its terms.
-    pub terms: Terms,
+    /// Its configuration.
+    pub config: Config,
     pub(super) aws: Aws,
     /// The subscribers' web server.
     pub(super) web: Server,
@@ -137,10 +137,10 @@ struct Settled {
 impl World {
     /// Creates a world without letters.
     #[must_use]
-    pub fn new(terms: Terms, faults: Faults, seed: u64) -> Arc<Self> {
+    pub fn new(config: Config, faults: Faults, seed: u64) -> Arc<Self> {
         let aws = Aws::new(Clock::real(), seed);
-        let network = Network::new(terms.fifo, faults);
-        let web = account::furnish(&aws, &terms, &network);
+        let network = Network::new(config.fifo, faults);
+        let web = account::furnish(&aws, &config, &network);
         let state = State {
             letters: Vec::new(),
             ledger: Ledger::default(),
@@ -156,7 +156,7 @@ impl World {
         };
         let state = Mutex::new(state);
         Arc::new(Self {
-            terms,
+            config,
             aws,
             web,
             network,
@@ -169,19 +169,19 @@ impl World {
     /// Puts a new letter into the dead-letter queue.
     pub fn write(&self, kind: Kind, group: Option<String>) {
         let mut state = self.state();
-        let fifo = self.terms.fifo;
+        let fifo = self.config.fifo;
         let plan = Plan {
             group: group.clone().filter(|_| fifo),
             ordered: kind != Kind::Aside,
             end: kind.end(),
-            retries: self.terms.retries,
-            last_due: self.terms.last_due(),
+            retries: self.config.retries,
+            last_due: self.config.last_due(),
             receives_before: if kind == Kind::Moved { MAX_RECEIVES } else { 0 },
             kind: kind.name(),
         };
         let who = state.ledger.letter(plan);
         let letter = Letter::write(who, kind, group, fifo, &mut state.rng);
-        let queue = self.terms.named("orders-dlq");
+        let queue = self.config.named("orders-dlq");
         let id = put(&self.aws, &queue, &letter);
         let number = state.number(&id, who);
         state.ledger.fact(who, number, None, What::Queued { queue, spent: 0 });
@@ -191,7 +191,7 @@ impl World {
     /// Returns the number of messages in the queues.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.terms.named(name));
+        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.config.named(name));
         let waiting = self.aws.act("world", |it, _| {
             let len = |name: &String| it.sqs.queue(name).map_or(0, sim::sqs::Queue::len);
             queues.iter().map(len).sum()
@@ -222,7 +222,7 @@ impl World {
     pub fn judge(&self) -> Verdict {
         let mut state = self.state();
         self.read(&mut state);
-        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.terms.named(name));
+        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.config.named(name));
         let queued = self.aws.act("world", |it, _| {
             let queues = queues.iter().filter_map(|name| it.sqs.queue(name));
             let ids = queues.flat_map(|queue| queue.contents().map(|(id, _)| id));
@@ -268,22 +268,25 @@ impl World {
     /// Returns the settings of the function, for a process that calls AWS at this URL.
     #[must_use]
     pub fn variables(&self, url: &str) -> Vec<(String, String)> {
-        let terms = &self.terms;
-        let queue = |name: &str| arn("sqs", &terms.named(name));
-        let archive =
-            if terms.archive_queue { queue("graveyard") } else { "s3://graveyard/dead-letters".to_owned() };
-        let pollers = terms.pollers.len().max(terms.requeue_pollers.len());
+        let config = &self.config;
+        let queue = |name: &str| arn("sqs", &config.named(name));
+        let archive = if config.archive_queue {
+            queue("orders-archive")
+        } else {
+            "s3://my-bucket/dead-letters".to_owned()
+        };
+        let pollers = config.pollers.len().max(config.requeue_pollers.len());
         [
             ("AWS_ENDPOINT_URL", url.to_owned()),
             ("ARCHIVE", archive),
             ("REQUEUE_ARN", queue("orders-requeue")),
-            ("REDRIVE_POLICY", policy(terms.fifo, &terms.schedule).to_string()),
+            ("REDRIVE_POLICY", policy(config.fifo, &config.schedule).to_string()),
             ("MAX_CONCURRENCY", pollers.to_string()),
-            ("IN_FLIGHT_LIMIT", terms.in_flight.to_string()),
+            ("IN_FLIGHT_LIMIT", config.in_flight.to_string()),
             ("ALLOW_LOOPBACK_HTTP", "true".to_owned()),
         ]
         .into_iter()
-        .chain(terms.notices.then(|| ("NOTICE_TOPIC_ARN", arn("sns", "notices"))))
+        .chain(config.notices.then(|| ("NOTICE_TOPIC_ARN", arn("sns", "notices"))))
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
     }
@@ -294,7 +297,7 @@ impl World {
         let order = json!({ "id": "order", "do": action, "match": { "queueArn": [{ "exists": true }] },
             "at": at, "by": "operator", "why": "it is mended" });
         let document = json!({ "version": 1, "orders": [order] }).to_string().into_bytes();
-        let key = ("graveyard", "dead-letters-control/orders.json");
+        let key = ("my-bucket", "dead-letters-control/orders.json");
         let put =
             self.aws.act("operator", |it, cx| it.s3.put_object(cx, key, document, Condition::None, None));
         put.expect("a bucket takes a document");
@@ -302,7 +305,7 @@ impl World {
 
     /// Makes every hidden letter visible, as an operator does who wakes waiting letters.
     pub fn wake(&self) {
-        let queue = self.terms.named("orders-dlq");
+        let queue = self.config.named("orders-dlq");
         self.aws.act("operator", |it, cx| {
             let ids = it
                 .sqs
@@ -320,8 +323,9 @@ impl World {
     /// mapping.
     pub(super) fn mappings(&self) -> Vec<(Mapping, usize)> {
         let mut all: BTreeMap<(&str, usize), usize> = BTreeMap::new();
-        let terms = &self.terms;
-        for (queue, pollers) in [("orders-dlq", &terms.pollers), ("orders-requeue", &terms.requeue_pollers)] {
+        let config = &self.config;
+        for (queue, pollers) in [("orders-dlq", &config.pollers), ("orders-requeue", &config.requeue_pollers)]
+        {
             for batch in pollers {
                 *all.entry((queue, *batch)).or_default() += 1;
             }
@@ -330,10 +334,10 @@ impl World {
             let settings = MappingSettings {
                 batch_size,
                 concurrency,
-                timeout: terms.timeout,
+                timeout: config.timeout,
                 // A batch never has two copies of one letter, because their sends could not be told apart.
                 apart: Some(letter_of),
-                ..MappingSettings::new(&terms.named(queue), "sns-redrive")
+                ..MappingSettings::new(&config.named(queue), "sns-redrive")
             };
             (Mapping::new(&self.aws, settings), concurrency)
         };
@@ -345,7 +349,7 @@ impl World {
         let mut state = self.state();
         self.read(&mut state);
         *state.calls.entry("ReceiveMessage, by Lambda".to_owned()).or_default() += 1;
-        let timeout = self.terms.timeout;
+        let timeout = self.config.timeout;
         let kept = (timeout / 5).min(Duration::from_secs(10)) + Duration::from_millis(100);
         let run = state.ledger.begin(millis(timeout.saturating_sub(kept)));
         state.runs.entry(Arc::clone(&caller.id)).or_default().push(run);

@@ -9,7 +9,7 @@ use super::account::{WEB_CALLER, letter_in};
 use super::{Handed, State, World};
 use crate::TRACE;
 use crate::loss::faults::Site;
-use crate::loss::ledger::{Effect, Message, Place, Run, Told, What, Who};
+use crate::loss::ledger::{Effect, Message, Place, Response, Run, What, Who};
 use crate::loss::letters::{subscription, token};
 
 /// A finished call of the function.
@@ -70,12 +70,12 @@ impl World {
             state.ledger.stranger(format!("{what} is answered with {status}"));
         }
         let is_unread =
-            matches!(ended.site, Site::Orders | Site::Subscriptions) && ended.told() != Told::Done;
-        if is_unread || ended.told() == Told::Nothing {
+            matches!(ended.site, Site::Orders | Site::Subscriptions) && ended.response() != Response::Done;
+        if is_unread || ended.response() == Response::Nothing {
             state.ledger.trouble();
         }
         match ended.site {
-            Site::QueueAttributes if ended.call.target == self.terms.named("orders-billing") => {
+            Site::QueueAttributes if ended.call.target == self.config.named("orders-billing") => {
                 state.counted(ended);
             }
             Site::QueueAttributes
@@ -89,39 +89,39 @@ impl World {
             Site::Store => state.stored(ended),
             Site::Post | Site::Invoke | Site::InvokeAndWait => {
                 let body = String::from_utf8_lossy(&ended.call.body).into_owned();
-                state.sent(ended, &[Entry::new("", body)], &self.terms.named("orders-requeue"));
+                state.sent(ended, &[Entry::new("", body)], &self.config.named("orders-requeue"));
             }
-            _ => state.sent(ended, &ended.call.entries, &self.terms.named("orders-requeue")),
+            _ => state.sent(ended, &ended.call.entries, &self.config.named("orders-requeue")),
         }
     }
 }
 
 impl Ended<'_> {
     /// Returns the answer that the function gets to the call as a whole.
-    fn told(self) -> Told {
+    fn response(self) -> Response {
         match self.fault {
-            Course::Pass | Course::Entries(_) => Told::Done,
+            Course::Pass | Course::Entries(_) => Response::Done,
             Course::Throttle | Course::Unavailable | Course::FunctionError => {
-                Told::Refused { for_good: false }
+                Response::Refused { for_good: false }
             }
             // A web server's 4xx is a refusal for good, except 429.
-            Course::Denied => Told::Refused { for_good: self.site == Site::Post },
-            Course::Refuse(_) => Told::Refused { for_good: true },
-            _ => Told::Nothing,
+            Course::Denied => Response::Refused { for_good: self.site == Site::Post },
+            Course::Refuse(_) => Response::Refused { for_good: true },
+            _ => Response::Nothing,
         }
     }
 
     /// Returns the answer that the function gets for an entry.
-    fn told_of(self, index: usize, is_done: bool) -> Told {
-        match (self.told(), self.fault) {
-            (Told::Done, Course::Entries(failing)) if failing.iter().any(|(of, _)| *of == index) => {
+    fn response_of(self, index: usize, is_done: bool) -> Response {
+        match (self.response(), self.fault) {
+            (Response::Done, Course::Entries(failing)) if failing.iter().any(|(of, _)| *of == index) => {
                 let is_senders =
                     |fault: &EntryFault| matches!(fault, EntryFault::Failed { sender: true, .. });
                 let for_good = failing.iter().any(|(of, fault)| *of == index && is_senders(fault));
-                Told::Refused { for_good }
+                Response::Refused { for_good }
             }
-            (Told::Done, _) if !is_done => Told::Refused { for_good: true },
-            (told, _) => told,
+            (Response::Done, _) if !is_done => Response::Refused { for_good: true },
+            (response, _) => response,
         }
     }
 
@@ -181,7 +181,7 @@ impl State {
     /// Records the letters whose queue could not be asked for its maximum receive count.
     fn counted(&mut self, ended: Ended<'_>) {
         let caller = &ended.call.caller;
-        if ended.told() == Told::Done {
+        if ended.response() == Response::Done {
             self.uncounted.remove(caller);
             return;
         }
@@ -193,17 +193,17 @@ impl State {
 
     /// Records the letters whose subscription could not be asked.
     fn asked(&mut self, ended: Ended<'_>) {
-        let told = ended.told();
-        if told == Told::Done {
+        let response = ended.response();
+        if response == Response::Done {
             return;
         }
         for Handed { who, message, .. } in self.batches[ended.run].handed.clone() {
             let letter = &self.letters[who];
             if subscription(letter.kind, letter.fifo) == ended.call.target {
-                self.ledger.fact(who, message, Some(ended.run), What::Unchecked { told });
+                self.ledger.fact(who, message, Some(ended.run), What::Unchecked { response });
             }
         }
-        if told == (Told::Refused { for_good: true }) {
+        if response == (Response::Refused { for_good: true }) {
             let unknown = self.unknown.entry(Arc::clone(&ended.call.caller)).or_default();
             unknown.insert(ended.call.target.clone());
         }
@@ -214,7 +214,7 @@ impl State {
         let (call, site) = (ended.call, ended.site);
         let place = match site {
             Site::Requeue => Place::Requeue,
-            Site::Bury => Place::Archive,
+            Site::ArchiveMessage => Place::Archive,
             _ => Place::Target,
         };
         for (index, entry) in entries.iter().enumerate() {
@@ -235,7 +235,7 @@ impl State {
             let mut reason = None;
             let checked = match site {
                 Site::Requeue => letter.moves(entry),
-                Site::Bury => letter.rests(entry).map(|with| {
+                Site::ArchiveMessage => letter.rests(entry).map(|with| {
                     reason = with;
                     None
                 }),
@@ -243,8 +243,8 @@ impl State {
                 _ => letter.arrives(&call.operation, &call.target, entry),
             };
             let (spent, wrong) = checked.map_or_else(|wrong| (None, Some(wrong)), |spent| (spent, None));
-            let told = ended.told_of(index, effect != Effect::None);
-            let is_refused = told != ended.told() && !matches!(ended.fault, Course::Entries(_));
+            let response = ended.response_of(index, effect != Effect::None);
+            let is_refused = response != ended.response() && !matches!(ended.fault, Course::Entries(_));
             let wrong = wrong.or_else(|| is_refused.then(|| "the service refuses it".to_owned()));
             if let Some(id) = became.filter(|_| place == Place::Requeue) {
                 // The letter is a new message in the requeue.
@@ -252,7 +252,7 @@ impl State {
                 let (queue, spent) = (requeue.to_owned(), spent.unwrap_or_default());
                 self.ledger.fact(who, number, None, What::Queued { queue, spent });
             }
-            let what = What::Sent { place, effect, told, wrong, spent, reason };
+            let what = What::Sent { place, effect, response, wrong, spent, reason };
             self.ledger.fact(who, message, Some(run), what);
         }
     }
@@ -276,9 +276,9 @@ impl State {
             // A standard queue accepts a receipt handle that is no longer valid.
             let stale =
                 |record: &Record| matches!(&record.event, Event::Stale { handle: it, .. } if it == handle);
-            let told = ended.told_of(index, done || ended.effects.iter().any(stale));
+            let response = ended.response_of(index, done || ended.effects.iter().any(stale));
             let seconds = entry.visibility.unwrap_or(-1);
-            self.ledger.fact(who, message, Some(run), What::Hidden { seconds, done, told });
+            self.ledger.fact(who, message, Some(run), What::Hidden { seconds, done, response });
         }
     }
 
@@ -311,12 +311,12 @@ impl State {
             let wrong = letter.is_recorded(&record).err();
             let of = subscription(letter.kind, letter.fifo);
             if self.unknown.get(&call.caller).is_some_and(|unknown| unknown.contains(&of)) {
-                let told = Told::Refused { for_good: true };
-                self.ledger.fact(who, message, Some(run), What::Unchecked { told });
+                let response = Response::Refused { for_good: true };
+                self.ledger.fact(who, message, Some(run), What::Unchecked { response });
             }
             let reason = record["reason"].as_str().map(str::to_owned);
-            let (place, told) = (Place::Archive, ended.told());
-            let what = What::Sent { place, effect, told, wrong, spent: None, reason };
+            let (place, response) = (Place::Archive, ended.response());
+            let what = What::Sent { place, effect, response, wrong, spent: None, reason };
             self.ledger.fact(who, message, Some(run), what);
         }
     }

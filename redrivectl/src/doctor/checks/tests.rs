@@ -31,8 +31,8 @@ fn now() -> Timestamp {
 fn settings(but: &[(&str, &str)]) -> Result<Settings, BadSettings> {
     Settings::read(|name| {
         let known = [
-            ("ARCHIVE", "s3://graveyard/dead-letters"),
-            ("CONTROL", "s3://graveyard/dead-letters-control"),
+            ("ARCHIVE", "s3://my-bucket/dead-letters"),
+            ("CONTROL", "s3://my-bucket/dead-letters-control"),
             ("REQUEUE_ARN", REQUEUE),
             ("MAX_CONCURRENCY", "2"),
         ];
@@ -149,8 +149,8 @@ fn healthy() -> Setup {
             foreign: BTreeMap::from([(TOPIC.to_owned(), Ok(0))]),
             ..Subscriptions::default()
         }),
-        archive: Some(a_bucket("graveyard", "dead-letters")),
-        control: Some(a_bucket("graveyard", "dead-letters-control")),
+        archive: Some(a_bucket("my-bucket", "dead-letters")),
+        control: Some(a_bucket("my-bucket", "dead-letters-control")),
         conditional: Some(Ok(true)),
         orders: Some(Ok(vec![order(1, Some(3))])),
         waiting: Some(Ok(vec![waits(2)])),

@@ -184,7 +184,7 @@ mod tests {
         let sources = || [DLQ, REQUEUE].into_iter();
         let settings = |requeue: Option<&str>| {
             let variable = |name: &str| match name {
-                "ARCHIVE" => Some("s3://graveyard/dead-letters".to_owned()),
+                "ARCHIVE" => Some("s3://my-bucket/dead-letters".to_owned()),
                 "REQUEUE_ARN" => requeue.map(str::to_owned),
                 _ => None,
             };

@@ -174,7 +174,7 @@ mod tests {
     fn settings(policy: &str) -> Settings {
         Settings::read(|name| {
             let value = match name {
-                "ARCHIVE" => "s3://graveyard/dead-letters",
+                "ARCHIVE" => "s3://my-bucket/dead-letters",
                 "NOTICE_TOPIC_ARN" => NOTICES,
                 "REDRIVE_POLICY" => policy,
                 _ => return None,

@@ -5,11 +5,11 @@ use redrive_console::{Act, Doing, On};
 
 use super::parts::{again, commands, framed, reason, rows};
 use crate::serve::action::{Field, fields};
-use crate::serve::desk::Desk;
+use crate::serve::session::Session;
 use crate::text::harmless;
 
 /// Renders the form of an action. What it is about stands in the address that the form is sent to, where it is encoded.
-pub(in crate::serve) fn form(desk: &Desk, act: &Act) -> String {
+pub(in crate::serve) fn form(session: &Session, act: &Act) -> String {
     let fields = fields(act);
     let is_edit = act.doing == Doing::Edit;
     let content = html! {
@@ -25,14 +25,14 @@ pub(in crate::serve) fn form(desk: &Desk, act: &Act) -> String {
                 span class="hint" { "Nothing is done yet." }
             }
         }
-        (commands(act.command(desk.account.stack.as_deref()).lines()))
+        (commands(act.command(session.account.stack.as_deref()).lines()))
     };
-    framed(desk, act.doing.title(), &content)
+    framed(session, act.doing.title(), &content)
 }
 
 /// Says why a form was refused, and leads back to it.
-pub(in crate::serve) fn refused(desk: &Desk, act: &Act, why: &str) -> String {
-    framed(desk, "Nothing was done", &html! { p { (harmless(why)) } (again(act)) })
+pub(in crate::serve) fn refused(session: &Session, act: &Act, why: &str) -> String {
+    framed(session, "Nothing was done", &html! { p { (harmless(why)) } (again(act)) })
 }
 
 fn text_field(field: &Field) -> Markup {

@@ -4,14 +4,14 @@ use maud::{Markup, html};
 
 use super::form::{beyond, subject};
 use super::parts::{again, commands, framed, printed, reason, rows};
-use crate::serve::desk::Desk;
 use crate::serve::edit::{self, Editable};
 use crate::serve::jobs::{Asked, Ending, Job, Phase};
 use crate::serve::preview::Preview;
+use crate::serve::session::Session;
 use crate::text::{harmless, utc};
 
 /// Renders how a job stands. While it is under way the page is read anew by itself, unless it is to stay.
-pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> String {
+pub(in crate::serve) fn job(session: &Session, id: u64, job: &Job, stays: bool) -> String {
     let action = &job.action;
     let title = format!("{}: {}", action.act.doing.title(), heading(&job.phase));
     let content = html! {
@@ -21,7 +21,7 @@ pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> Str
                 (waits(id, stays))
                 (stop(id, "Stop looking"))
             }
-            Phase::Edits(record) => (edits(id, record, desk)),
+            Phase::Edits(record) => (edits(id, record, session)),
             Phase::Asks(asked) => (asks(id, job, asked)),
             Phase::Checks(_) => {
                 p role="status" { "Looking whether something has changed since it was shown." }
@@ -49,16 +49,16 @@ pub(in crate::serve) fn job(desk: &Desk, id: u64, job: &Job, stays: bool) -> Str
         h2 { "The action" }
         (subject(&action.act))
         @if let Some(why) = action.why() { (rows([("why", harmless(why).as_str())])) }
-        @let file = action.act.to_file(desk.account.stack.as_deref()).unwrap_or_default();
-        (commands(file.lines().chain([action.command(&desk.further).as_str()])))
+        @let file = action.act.to_file(session.account.stack.as_deref()).unwrap_or_default();
+        (commands(file.lines().chain([action.command(&session.further).as_str()])))
         p { a href="jobs" { "All actions of this session" } }
     };
-    framed(desk, &title, &content)
+    framed(session, &title, &content)
 }
 
 /// Renders the list of jobs.
-pub(in crate::serve) fn jobs(desk: &Desk) -> String {
-    let jobs = desk.jobs.borrow();
+pub(in crate::serve) fn jobs(session: &Session) -> String {
+    let jobs = session.jobs.borrow();
     let content = html! {
         @if jobs.iter().next().is_none() {
             p { "Nothing was done in this session." }
@@ -82,7 +82,7 @@ pub(in crate::serve) fn jobs(desk: &Desk) -> String {
             }
         }
     };
-    framed(desk, "Actions", &content)
+    framed(session, "Actions", &content)
 }
 
 fn heading(phase: &Phase) -> &'static str {
@@ -180,12 +180,12 @@ fn shown(preview: &Preview) -> Markup {
 }
 
 /// The form in which a letter is edited.
-fn edits(id: u64, record: &str, desk: &Desk) -> Markup {
+fn edits(id: u64, record: &str, session: &Session) -> Markup {
     // Such a job is not begun.
-    if !desk.shows_bodies() {
+    if !session.shows_bodies() {
         return html! { p { "Bodies are hidden." } };
     }
-    let Editable { body, attributes } = match edit::editable(record, desk.mask()) {
+    let Editable { body, attributes } = match edit::editable(record, session.mask()) {
         Ok(editable) => editable,
         Err(why) => return html! { p class="warning" { (why) } },
     };

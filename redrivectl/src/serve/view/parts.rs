@@ -4,18 +4,18 @@ use maud::{Markup, html};
 use redrive_console::Act;
 use redrive_console::view::Frame;
 
-use crate::serve::desk::Desk;
+use crate::serve::session::Session;
 use crate::text::harmless;
 
 /// Puts the frame of all pages around one.
-pub(super) fn framed(desk: &Desk, title: &str, content: &Markup) -> String {
-    let door = desk.door();
-    Frame { title, query: None, account: &desk.account, door: &door, footer: None }.put(content)
+pub(super) fn framed(session: &Session, title: &str, content: &Markup) -> String {
+    let door = session.door();
+    Frame { title, query: None, account: &session.account, door: &door, footer: None }.put(content)
 }
 
 /// A page that says one thing.
-pub(in crate::serve) fn message(desk: &Desk, title: &str, text: &str) -> String {
-    framed(desk, title, &html! { @for line in text.lines() { p { (harmless(line)) } } })
+pub(in crate::serve) fn message(session: &Session, title: &str, text: &str) -> String {
+    framed(session, title, &html! { @for line in text.lines() { p { (harmless(line)) } } })
 }
 
 /// Leads back to the form of an action. Where a form was refused, another attempt begins there.

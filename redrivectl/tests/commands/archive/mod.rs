@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{Ran, World, redrivectl, redrivectl_in};
 use support::{Account, DLQ, FIFO_DLQ, NOW, Post, SUBSCRIPTION, TOPIC, WORKER, arn, at, letter, letters};
 
-const PLACE: &str = "s3://graveyard/dead-letters";
+const PLACE: &str = "s3://my-bucket/dead-letters";
 const DAY: i64 = 86_400_000;
 
 /// Archives letters of one queue as the function does, in one invocation at that time.
@@ -44,14 +44,14 @@ async fn bury_letters(
     let batch = Batch { request_id, now: at(millis), until };
     let archive = Archive::S3 {
         s3: cloud.clients().s3,
-        bucket: "graveyard".to_owned(),
+        bucket: "my-bucket".to_owned(),
         prefix: "dead-letters".to_owned(),
     };
     assert_eq!(archive.store(&to_archive, batch, None).await, vec![Ok(()); letters.len()]);
 }
 
 /// Four invocations: two days, two queues, three reasons.
-async fn graveyard() -> Account {
+async fn archived() -> Account {
     let cloud = Account::new();
     let gold = Post::envelope("gold").sns_attribute("tenant", "String", "gold").message("S3CR3T text");
     bury(&cloud, &[Post::envelope("a"), gold], ArchiveReason::Exhausted, NOW - DAY, "r1").await;
@@ -71,7 +71,7 @@ fn id(post: &Post) -> String {
     letter(post).sqs.message_id
 }
 
-/// The message ids of [`graveyard`], in the order of a walk.
+/// The message ids of [`archived`], in the order of a walk.
 fn ids(names: &str) -> Vec<String> {
     let of = |name| match name {
         'a' => id(&Post::envelope("a")),
@@ -98,7 +98,7 @@ fn a_pattern_is_refused_for_what_a_policy_would_refuse() {
 
 #[tokio::test]
 async fn a_list_counts_by_topic_reason_and_day() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     // The function crashed after it had archived these, and did so again.
     bury(
         &cloud,
@@ -148,7 +148,7 @@ async fn a_list_counts_by_topic_reason_and_day() {
 /// Each field by which letters can be counted, and an order of them.
 #[tokio::test]
 async fn letters_are_counted_by_any_fields() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let failed = json!({ "code": "AccessDenied", "class": "action_required" });
     let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r2.")).unwrap();
     let mut record: Value = serde_json::from_str(&object).unwrap();
@@ -182,7 +182,7 @@ async fn letters_are_counted_by_any_fields() {
 
 #[tokio::test]
 async fn every_filter_reaches_the_selection() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r2.")).unwrap();
     let mut record: Value = serde_json::from_str(&object).unwrap();
     record["error"] = json!({ "code": "500", "class": "transient" });
@@ -221,9 +221,9 @@ async fn every_filter_reaches_the_selection() {
 
 #[tokio::test]
 async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let key = "dead-letters/queue=orders-dlq/date=2026-11-02/b.jsonl";
-    cloud.put(&format!("graveyard/{key}"), "{\"version\": 2}\nS3CR3T\n");
+    cloud.put(&format!("my-bucket/{key}"), "{\"version\": 2}\nS3CR3T\n");
     let ran = archive(&cloud, &["list"]).await;
     assert_eq!(ran.code, 1);
     assert!(ran.out.ends_with("\n5 letters, 5 not replayed; 2 could not be read.\n"), "{}", ran.out);
@@ -251,7 +251,7 @@ async fn an_empty_archive_is_no_failure() {
 
 #[tokio::test]
 async fn a_letter_is_shown_by_either_id_without_what_it_says() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let gold = letter(&Post::envelope("gold"));
     for id in [gold.id.as_str(), &gold.sqs.message_id] {
         let text = archive(&cloud, &["show", id]).await.text();
@@ -284,7 +284,7 @@ async fn attribute_values_are_shown_with_the_body_only() {
 
 #[tokio::test]
 async fn shown_as_json_a_letter_is_its_whole_record_and_a_digest() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let text = archive(&cloud, &["show", "--json", "--queue", "orders-dlq"]).await.text();
     let mut shown: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let objects = cloud.objects();
@@ -293,7 +293,7 @@ async fn shown_as_json_a_letter_is_its_whole_record_and_a_digest() {
         let fields = record.as_object_mut().unwrap();
         fields.remove("digest");
         let (key, line) = (fields.remove("key").unwrap(), fields.remove("line").unwrap().as_u64().unwrap());
-        let object = &objects[&format!("graveyard/{}", key.as_str().unwrap())];
+        let object = &objects[&format!("my-bucket/{}", key.as_str().unwrap())];
         let there = object.lines().nth(usize::try_from(line).unwrap() - 1).unwrap();
         assert_eq!(serde_json::from_str::<Value>(there).unwrap(), *record);
     }
@@ -305,7 +305,7 @@ async fn shown_as_json_a_letter_is_its_whole_record_and_a_digest() {
 
 #[tokio::test]
 async fn a_letter_that_is_not_there_is_a_failure() {
-    let ran = archive(&graveyard().await, &["show", "nobody"]).await;
+    let ran = archive(&archived().await, &["show", "nobody"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
     assert_eq!(ran.err, "redrivectl: no letter in this archive matches\n");
 }

@@ -8,12 +8,12 @@ use sns_redrive::archive::{Found, Holds, Listing, Object, Pattern, Record, Selec
 use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::ArchiveReason;
 
-use super::{DAY, bury, bury_letters, graveyard, id, ids};
+use super::{DAY, archived, bury, bury_letters, id, ids};
 use support::{Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, WORKER, at, letter, mark};
 
 /// The SQS message ids of a selection, and what could not be read as `key:line why`.
 async fn walked(cloud: &Account, selection: &Selection) -> (Vec<String>, Vec<String>) {
-    let mut walk = Walk::new(cloud.clients().s3, "graveyard", "/dead-letters/", selection);
+    let mut walk = Walk::new(cloud.clients().s3, "my-bucket", "/dead-letters/", selection);
     let (mut letters, mut unread) = (Vec::new(), Vec::new());
     while let Some(found) = walk.next().await {
         match found {
@@ -35,13 +35,13 @@ async fn selected(cloud: &Account, selection: &Selection) -> Vec<String> {
 
 #[tokio::test]
 async fn all_letters_come_by_queue_and_time() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"));
 }
 
 #[tokio::test]
 async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let one = |text: &str| vec![text.to_owned()];
     let pattern = |json: &str| Some(Pattern::parse(json).unwrap());
     for (selection, expected) in [
@@ -82,10 +82,10 @@ async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
 
 /// Checks that the keys of a selection agree with the contents of the objects.
 async fn the_index_agrees(cloud: &Account, selection: &Selection) {
-    let mut listing = Listing::new(cloud.clients().s3, "graveyard", "dead-letters", &Selection::default());
+    let mut listing = Listing::new(cloud.clients().s3, "my-bucket", "dead-letters", &Selection::default());
     while let Some(object) = listing.next().await {
         let object = object.unwrap();
-        let whole = cloud.objects()[&format!("graveyard/{}", object.key)].clone();
+        let whole = cloud.objects()[&format!("my-bucket/{}", object.key)].clone();
         let records = whole.lines().map(|line| Record::from_line(line).unwrap());
         let found = records.filter(|record| selection.takes(record).unwrap()).count() as u64;
         match selection.holds(&object) {
@@ -98,7 +98,7 @@ async fn the_index_agrees(cloud: &Account, selection: &Selection) {
 
 #[tokio::test]
 async fn objects_that_their_index_rules_out_are_not_read() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let selection = Selection { reasons: vec!["exhausted".into()], ..Selection::default() };
     assert_eq!(selected(&cloud, &selection).await, ids("agc"));
     let read: Vec<_> =
@@ -125,10 +125,10 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
     bury(&cloud, &[Post::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
     cloud.pages_of(3);
     let s3 = || cloud.clients().s3;
-    let all = listed(Listing::new(s3(), "graveyard", "dead-letters", &Selection::default())).await;
+    let all = listed(Listing::new(s3(), "my-bucket", "dead-letters", &Selection::default())).await;
     assert_eq!(all.len(), 8);
     let between = |first: &str, before: Option<&str>| {
-        listed(Listing::between(s3(), "graveyard", "/dead-letters/", first, before))
+        listed(Listing::between(s3(), "my-bucket", "/dead-letters/", first, before))
     };
     let folder = "dead-letters/queue=orders-dlq/";
     assert_eq!(between(folder, None).await, all[..7]);
@@ -139,7 +139,7 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
 
     let objects = [&all[4], &all[1]].map(|key| Object::new(key.as_str(), 9, None)).to_vec();
     let selection = Selection::default();
-    let mut walk = Walk::over(s3(), "graveyard", objects, &selection);
+    let mut walk = Walk::over(s3(), "my-bucket", objects, &selection);
     let mut found = Vec::new();
     while let Some(Found::Letter(letter)) = walk.next().await {
         found.push(letter.key.to_string());
@@ -150,14 +150,14 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
 /// Bytes that are under way are bounded: a large object is read alone.
 #[tokio::test]
 async fn large_objects_are_read_one_after_the_other() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(5)));
     let objects = cloud
         .objects()
         .into_keys()
-        .map(|place| Object::new(place.trim_start_matches("graveyard/"), 9 * 1024 * 1024, None));
+        .map(|place| Object::new(place.trim_start_matches("my-bucket/"), 9 * 1024 * 1024, None));
     let selection = Selection::default();
-    let mut walk = Walk::over(cloud.clients().s3, "graveyard", objects.collect(), &selection);
+    let mut walk = Walk::over(cloud.clients().s3, "my-bucket", objects.collect(), &selection);
     let mut letters = 0;
     while walk.next().await.is_some() {
         letters += 1;
@@ -196,7 +196,7 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     let early = Account::new();
     let early_line = line.replace(&format!(r#","deadLetterQueueArn":"{DLQ}""#), "");
     assert_ne!(early_line, line);
-    let folder = "graveyard/dead-letters/queue=orders-requeue/date=2026-11-01";
+    let folder = "my-bucket/dead-letters/queue=orders-requeue/date=2026-11-01";
     early.put(&format!("{folder}/20261101T120000Z-r1.jsonl"), &early_line);
     for cloud in [cloud, early] {
         let of = |queue: &str| Selection {
@@ -244,7 +244,7 @@ async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time()
 
 #[tokio::test]
 async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let selection = Selection {
         queue: Some("orders-dlq".into()),
         from: Some(at(NOW - DAY - 3_600_000)),
@@ -252,7 +252,7 @@ async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened()
         ..Selection::default()
     };
     assert_eq!(selected(&cloud, &selection).await, ids("ag"));
-    let prefix = "graveyard/dead-letters/queue=orders-dlq/";
+    let prefix = "my-bucket/dead-letters/queue=orders-dlq/";
     assert_eq!(
         cloud.summary(),
         [
@@ -286,7 +286,7 @@ async fn many_pages_of_keys_and_queues_are_walked_to_their_end() {
 
 #[tokio::test]
 async fn an_object_that_shows_up_after_the_cut_off_is_no_part_of_it_whatever_it_says() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("r1")).unwrap();
     cloud.put_at(&place.replace("r1", "r9"), &object, "2026-11-01T12:00:05.000Z");
     let before = Selection { cut_off: Some(at(NOW + 5000)), ..Selection::default() };
@@ -297,11 +297,11 @@ async fn an_object_that_shows_up_after_the_cut_off_is_no_part_of_it_whatever_it_
 
 #[tokio::test]
 async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let lines = cloud.objects().into_iter().find(|(key, _)| key.contains("r1")).unwrap().1;
     let good = lines.lines().next().unwrap();
     let foreign = good.replacen("\"version\":1", "\"version\":2", 1);
-    let place = "graveyard/dead-letters/queue=orders-dlq/date=2026-11-02";
+    let place = "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-02";
     cloud.put(&format!("{place}/b.jsonl"), &format!("{foreign}\n\n{{\"S3CR3T\n{good}\nno end"));
     cloud.put(&format!("{place}/c.jsonl"), "");
     cloud.put(&format!("{place}/d.jsonl"), &lines);
@@ -326,7 +326,7 @@ async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
 
 #[tokio::test]
 async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     cloud.script(|call| {
         let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:ListBucket");
         let listed = call.operation == "ListObjectsV2" && call.target.ends_with("orders-dlq/");
@@ -344,7 +344,7 @@ async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
 
 #[tokio::test]
 async fn a_body_that_breaks_off_is_read_on_where_it_broke() {
-    let cloud = graveyard().await;
+    let cloud = archived().await;
     let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r1.")).unwrap();
     let first_line = object.find('\n').unwrap() + 1;
     for breaks in [[0, 0], [10, 10], [first_line, 10], [first_line + 10, first_line], [10, first_line + 10]] {

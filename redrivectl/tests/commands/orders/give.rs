@@ -27,7 +27,7 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
     assert_eq!(cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
     assert!(text.contains(&format!("  by           {CALLER} (confirmed by AWS)\n")), "{text}");
     assert!(text.contains("  in force     until 2026-11-01 14:00:00 UTC, 2 h\n"), "{text}");
-    let command = format!("redrivectl release {id} --control s3://graveyard/dead-letters-control\n");
+    let command = format!("redrivectl release {id} --control s3://my-bucket/dead-letters-control\n");
     assert!(text.ends_with(&command), "{text}");
 
     let told = run(&cloud, &["hold", "--all", "--by", "bob", "--why", "b", "--yes", "--json"]).await.json();
@@ -44,15 +44,15 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
 #[tokio::test]
 async fn the_default_place_follows_from_the_archive() {
     let cloud = Account::new();
-    let args = ["hold", "--all", "--why", "w", "--yes", "--archive", "s3://graveyard/dead-letters"];
+    let args = ["hold", "--all", "--why", "w", "--yes", "--archive", "s3://my-bucket/dead-letters"];
     redrivectl_in(World::on(&cloud), &args).await.text();
     assert_eq!(ids(&cloud).len(), 1);
     for (args, problem) in [
         (&["orders"][..], "the control prefix is unknown: give --stack NAME, or --control (or CONTROL)"),
-        (&["orders", "--archive", "s3://graveyard"], "the archive has no prefix"),
+        (&["orders", "--archive", "s3://my-bucket"], "the archive has no prefix"),
         (&["orders", "--archive", DLQ], "--archive (or ARCHIVE) must be s3://bucket/prefix"),
         (&["orders", "--control", "off"], "CONTROL is off"),
-        (&["orders", "--control", "graveyard"], "--control (or CONTROL) must be s3://bucket/prefix"),
+        (&["orders", "--control", "my-bucket"], "--control (or CONTROL) must be s3://bucket/prefix"),
     ] {
         let told = redrivectl_in(World::on(&cloud), args).await;
         assert_eq!((told.code, told.out.as_str()), (2, ""));

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{Ran, World, redrivectl_in};
-use support::desk::{self, Asked};
+use support::stand_in::{self, Asked};
 use support::{Account, TOPIC};
 
-const CONTROL: [&str; 2] = ["--control", "s3://graveyard/dead-letters-control"];
-const DOCUMENT: &str = "graveyard/dead-letters-control/orders.json";
+const CONTROL: [&str; 2] = ["--control", "s3://my-bucket/dead-letters-control"];
+const DOCUMENT: &str = "my-bucket/dead-letters-control/orders.json";
 
 async fn run(cloud: &Account, args: &[&str]) -> Ran {
     run_in(World::on(cloud), args).await
@@ -57,7 +57,7 @@ fn ids(cloud: &Account) -> Vec<String> {
 }
 
 fn ended(cloud: &Account, id: &str) -> Value {
-    let key = format!("graveyard/dead-letters-control/orders/{id}.json");
+    let key = format!("my-bucket/dead-letters-control/orders/{id}.json");
     serde_json::from_str(&cloud.objects()[&key]).unwrap()
 }
 
@@ -81,7 +81,7 @@ fn shown(cloud: &Account) -> Vec<String> {
 fn interrupted_at(cloud: &Account, request: &'static str) -> World {
     let interrupted = Arc::new(AtomicBool::new(false));
     let presses = Arc::clone(&interrupted);
-    let config = desk::before(cloud, move |asked: &Asked<'_>| {
+    let config = stand_in::before(cloud, move |asked: &Asked<'_>| {
         if asked.uri.contains(request) {
             presses.store(true, Ordering::Relaxed);
         }

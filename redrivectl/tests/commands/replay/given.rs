@@ -18,7 +18,7 @@ async fn replay_given(cloud: &Account, lines: &str) -> Ran {
 #[tokio::test]
 async fn an_edited_letter_goes_instead_of_the_archived_one_and_says_so() {
     let posts = ten();
-    let cloud = graveyard(&posts);
+    let cloud = archived(&posts);
     let plain = shown(&cloud, &posts[0]).await;
     let mut edited = shown(&cloud, &posts[1]).await;
     let body = edited["message"]["body"].as_str().unwrap().replace("message of 1", "mended");
@@ -40,7 +40,7 @@ async fn an_edited_letter_goes_instead_of_the_archived_one_and_says_so() {
 #[tokio::test]
 async fn without_a_digest_a_letter_counts_as_edited() {
     let posts = ten();
-    let cloud = graveyard(&posts);
+    let cloud = archived(&posts);
     let mut record = shown(&cloud, &posts[0]).await;
     record.as_object_mut().unwrap().remove("digest");
     replay_given(&cloud, &record.to_string()).await.text();
@@ -50,7 +50,7 @@ async fn without_a_digest_a_letter_counts_as_edited() {
 #[tokio::test]
 async fn a_bad_line_is_told_by_its_number_and_the_rest_goes() {
     let posts = ten();
-    let cloud = graveyard(&posts);
+    let cloud = archived(&posts);
     let record = shown(&cloud, &posts[0]).await;
     let ran = replay_given(&cloud, &format!("{{\"S3CR3T\n{record}\n\n[]\n")).await;
     assert_eq!(ran.code, 3);
@@ -66,7 +66,7 @@ async fn a_bad_line_is_told_by_its_number_and_the_rest_goes() {
 #[tokio::test]
 async fn a_replay_of_records_that_is_unfinished_says_that_it_needs_them_again() {
     let posts = ten();
-    let cloud = graveyard(&posts);
+    let cloud = archived(&posts);
     let records = [shown(&cloud, &posts[0]).await, shown(&cloud, &posts[1]).await];
     let interrupted = Arc::new(AtomicBool::new(false));
     let ctrl_c = Arc::clone(&interrupted);
@@ -84,7 +84,7 @@ async fn a_replay_of_records_that_is_unfinished_says_that_it_needs_them_again() 
 #[tokio::test]
 async fn records_over_many_lines_are_refused_with_the_way_out() {
     let posts = ten();
-    let cloud = graveyard(&posts);
+    let cloud = archived(&posts);
     let record = serde_json::to_string_pretty(&shown(&cloud, &posts[0]).await).unwrap();
     let ran = replay_given(&cloud, &record).await;
     assert_eq!(ran.code, 2);

@@ -5,23 +5,23 @@ use super::*;
 /// Callers who look for ledgers in two places would each send the letters.
 #[tokio::test]
 async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archive_is_named() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let control: fn(&str) -> Option<String> =
-        |name| (name == "CONTROL").then(|| "s3://graveyard/orders".to_owned());
+        |name| (name == "CONTROL").then(|| "s3://my-bucket/orders".to_owned());
     let world = || World { variable: Some(control), ..World::on(&cloud) };
     replay_in(world(), &cloud, &[]).await.text();
     let kept_in = |place: &str| cloud.objects().keys().any(|key| key.starts_with(place));
-    assert!(kept_in("graveyard/orders/replays/") && !kept_in("graveyard/dead-letters-control/"));
+    assert!(kept_in("my-bucket/orders/replays/") && !kept_in("my-bucket/dead-letters-control/"));
     let shown = redrivectl_in(world(), &["replays", PLACE[0], PLACE[1]]).await.text();
     assert!(shown.ends_with("\n1 replay.\n"), "{shown}");
 
     // What the command line says goes before.
-    let elsewhere = ["--control", "s3://graveyard/orders"];
+    let elsewhere = ["--control", "s3://my-bucket/orders"];
     let told = replay(&cloud, &elsewhere).await.text();
     assert!(told.contains("  passed over  10 letters, replayed already\n"), "{told}");
-    let other = ["--control", "s3://graveyard/other"];
+    let other = ["--control", "s3://my-bucket/other"];
     assert_eq!(replay_in(world(), &cloud, &other).await.code, 0);
-    assert!(kept_in("graveyard/other/replays/"));
+    assert!(kept_in("my-bucket/other/replays/"));
     let off: fn(&str) -> Option<String> = |name| (name == "CONTROL").then(|| "off".to_owned());
     let off = World { variable: Some(off), ..World::on(&cloud) };
     let ran = replay_in(off, &cloud, &[]).await;
@@ -35,7 +35,7 @@ async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archi
 
 #[tokio::test]
 async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let (id, ran) = stopped(&cloud).await;
     assert_eq!(ran.code, 4);
     assert!(ran.out.lines().next().unwrap().ends_with(": stopped in step 1 of 2."), "{}", ran.out);
@@ -73,7 +73,7 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
 #[tokio::test]
 async fn a_person_is_asked_whether_to_go_on_with_what_is_not_at_its_end() {
     for (answer, goes_on) in [("y\n", true), ("\n", false)] {
-        let cloud = graveyard(&ten());
+        let cloud = archived(&ten());
         let (id, _) = stopped(&cloud).await;
         let world = World { answers: true, input: answer.as_bytes().to_vec(), ..World::default() };
         let ran = replay_in(world, &cloud, &["--ramp", "8,100"]).await;
@@ -86,7 +86,7 @@ async fn a_person_is_asked_whether_to_go_on_with_what_is_not_at_its_end() {
 
 #[tokio::test]
 async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     assert_eq!(replays(&cloud, &[]).await.text(), "No replays.\n");
     let (id, _) = stopped(&cloud).await;
     let list = replays(&cloud, &[]).await.text();
@@ -115,7 +115,7 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
 /// Whoever only looks is not asked who it is, and needs no permission to be told.
 #[tokio::test]
 async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let (id, _) = stopped(&cloud).await;
     for (args, asks) in [
         (&[][..], 0),
@@ -137,7 +137,7 @@ async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
 #[tokio::test]
 async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
     for (fault, code, kind) in [(Fault::Denied, 6, "denied"), (Fault::Unavailable, 1, "failed")] {
-        let cloud = graveyard(&ten());
+        let cloud = archived(&ten());
         let fault_of = fault.clone();
         cloud.script(
             move |call| if call.operation == "ListObjectsV2" { fault_of.clone() } else { Fault::Pass },
@@ -156,9 +156,9 @@ async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
 /// Another worker is at these letters, and alive.
 #[tokio::test(start_paused = true)]
 async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let ledger =
-        "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
+        "my-bucket/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
     let claim = json!({ "replay": "20261101T115900Z-0123ab", "worker": "other", "number": 1 });
     cloud.put(ledger, &json!({ "version": 1, "claim": claim, "entries": [] }).to_string());
     let ran = replay(&cloud, &["--json"]).await;
@@ -172,7 +172,7 @@ async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
 /// Each time another has written first.
 #[tokio::test]
 async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let (id, _) = stopped(&cloud).await;
     for (args, object) in [(["stop", &id], "stop.json"), (["free", &id], "replay.json")] {
         cloud.script(move |call| {
@@ -186,7 +186,7 @@ async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
 /// A replay runs in one place, and is stopped from another.
 #[tokio::test(start_paused = true)]
 async fn who_stopped_a_replay_and_why_is_shown() {
-    let cloud = graveyard_of(INDEXED, &ten());
+    let cloud = archived_at(INDEXED, &ten());
     let args =
         [&["replay", "--all", "--ramp", "50,100", "--settle", "10m", "--rate", "10000"], &PLACE[..]].concat();
     let runs = redrivectl_in(World { ticks: true, ..World::on(&cloud) }, &args);
@@ -219,10 +219,10 @@ async fn help_says_what_the_exit_codes_of_the_commands_about_replays_mean() {
 /// One that a newer version has written hides no other.
 #[tokio::test]
 async fn a_replay_of_a_newer_version_is_listed_and_neither_shown_nor_stopped() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let (id, _) = stopped(&cloud).await;
     let [newer, broken] = ["20261031T090000Z-111111", "20261031T080000Z-222222"];
-    let key = |id: &str| format!("graveyard/dead-letters-control/replays/{id}/replay.json");
+    let key = |id: &str| format!("my-bucket/dead-letters-control/replays/{id}/replay.json");
     let text = json!({ "version": 2, "status": { "another": "form" } }).to_string();
     cloud.put(&key(newer), &text);
     let list = replays(&cloud, &[]).await.text();

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn letters_that_no_replay_has_sent_are_counted_and_chosen() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let all = archive(&cloud, &["list", "--by", "topic"]).await.text();
     assert!(all.starts_with("topic ") && all.contains("  letters  not replayed  first (UTC)"), "{all}");
     assert!(all.ends_with("\n10 letters, 10 not replayed.\n"), "{all}");
@@ -35,11 +35,11 @@ async fn letters_that_no_replay_has_sent_are_counted_and_chosen() {
 /// Letters that a replay may have sent, without knowing it, are not known to be sent.
 #[tokio::test]
 async fn letters_in_doubt_count_as_not_replayed() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     let identity = |post: &Post| records::record(&letter(post)).identity();
     let entry = json!({ "replay": "one", "sent": [identity(&ten()[0])], "sending": [identity(&ten()[1])] });
     let ledger =
-        "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
+        "my-bucket/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
     cloud.put(ledger, &json!({ "version": 1, "entries": [entry] }).to_string());
     assert_eq!(archive(&cloud, &["list", "--json"]).await.json()["notReplayed"], 9);
 }
@@ -52,9 +52,9 @@ async fn hours_without_a_replay_cost_no_call() {
     for (hour, post) in (10..20).zip(&posts) {
         let key = KEY.replace("T12", &format!("T{hour}"));
         let record = line(post).replace("T12:00:00Z", &format!("T{hour}:00:00Z"));
-        cloud.put_at(&format!("graveyard/{key}"), &record, "2026-10-31T22:00:00.000Z");
+        cloud.put_at(&format!("my-bucket/{key}"), &record, "2026-10-31T22:00:00.000Z");
     }
-    let hour = "graveyard/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T15";
+    let hour = "my-bucket/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T15";
     let sent = records::record(&letter(&posts[5])).identity();
     let ledger = json!({ "version": 1, "entries": [{ "replay": "one", "sent": [sent] }] });
     cloud.put(&format!("{hour}/000000.json"), &ledger.to_string());
@@ -67,7 +67,7 @@ async fn hours_without_a_replay_cost_no_call() {
 
 #[tokio::test]
 async fn where_nobody_can_say_it_the_list_goes_without_and_a_choice_is_refused() {
-    let cloud = graveyard(&ten());
+    let cloud = archived(&ten());
     cloud.script(|call| {
         let asks = call.target.contains("dead-letters-control");
         if asks { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }

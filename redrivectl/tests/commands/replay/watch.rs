@@ -17,7 +17,7 @@ fn posts(count: usize) -> Vec<Post> {
 
 /// An archive of so many letters, which its index tells.
 fn indexed(count: usize) -> Account {
-    graveyard_of(&INDEXED.replace("n10", &format!("n{count}")), &posts(count))
+    archived_at(&INDEXED.replace("n10", &format!("n{count}")), &posts(count))
 }
 
 /// A replay of the whole archive before somebody's eyes, at 100 letters a second and 60 s after a step.
@@ -58,7 +58,7 @@ async fn it_tells_letters_rate_time_left_and_step_and_counts_down_while_a_step_s
 
 #[tokio::test(start_paused = true)]
 async fn a_selection_that_may_be_smaller_says_so_and_ends_full() {
-    let cloud = graveyard(&posts(150));
+    let cloud = archived(&posts(150));
     let screen = terminal(100);
     let looks = seen(&screen, &[900]);
     let (ran, seen) = tokio::join!(watched(&cloud, &screen, &["--ramp", "100"]), looks);
@@ -69,9 +69,9 @@ async fn a_selection_that_may_be_smaller_says_so_and_ends_full() {
 #[tokio::test(start_paused = true)]
 async fn what_is_left_out_stands_above_the_bar_and_is_counted_beside_it() {
     let key = INDEXED.replace("n10", "n151");
-    let cloud = graveyard_of(&key, &[]);
+    let cloud = archived_at(&key, &[]);
     let lines = posts(150).iter().map(|post| line(post) + "\n").collect::<String>() + "{\"version\": 2}\n";
-    cloud.put_at(&format!("graveyard/{key}"), &lines, "2026-10-31T12:00:00.000Z");
+    cloud.put_at(&format!("my-bucket/{key}"), &lines, "2026-10-31T12:00:00.000Z");
     let screen = terminal(160);
     let looks = seen(&screen, &[500, 3_000]);
     let (ran, seen) = tokio::join!(watched(&cloud, &screen, &["--ramp", "90,100"]), looks);
@@ -137,8 +137,8 @@ async fn without_a_terminal_and_with_json_lines_alone_are_written() {
         (&["--json"], Some(screen.clone())),
         (&[], Some(screen.clone())),
     ] {
-        let cloud = graveyard(&[]);
-        cloud.put_at(&format!("graveyard/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
+        let cloud = archived(&[]);
+        cloud.put_at(&format!("my-bucket/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
         let world = World { terminal: terminal.clone(), ticks: true, ..World::on(&cloud) };
         let args = [&["replay", "--all", "--ramp", "50,100"], json, &PLACE, &AT_ONCE].concat();
         let ran = redrivectl_in(world, &args).await;
@@ -157,7 +157,7 @@ async fn without_a_terminal_and_with_json_lines_alone_are_written() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_log_each_step_has_its_lines() {
-    let cloud = graveyard(&posts(4));
+    let cloud = archived(&posts(4));
     let world = World { lines: true, ticks: true, ..World::on(&cloud) };
     let args =
         [&["replay", "--all", "--ramp", "50,100", "--settle", "90", "--rate", "10000"], &PLACE[..]].concat();

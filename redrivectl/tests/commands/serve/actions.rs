@@ -9,7 +9,7 @@ use super::{Client, Reply, serving, serving_with};
 use crate::orders::{has_document, order, orders, put_orders};
 use crate::stack::{OUTPUTS, formation};
 use crate::waiting::{letter, lines, list};
-use support::desk::{self, Asked};
+use support::stand_in::{self, Asked};
 use support::{Account, CALLER, TOPIC};
 
 const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "orders"), ("why", "down"), ("for", "2h")];
@@ -283,7 +283,7 @@ async fn an_action_that_panics_has_ended_and_is_said_to_have_a_fault() {
     let cloud = two();
     let breaks = Arc::new(AtomicBool::new(false));
     let breaks_now = Arc::clone(&breaks);
-    let config = desk::before(&cloud, move |asked: &Asked<'_>| {
+    let config = stand_in::before(&cloud, move |asked: &Asked<'_>| {
         assert!(!breaks_now.load(Ordering::Relaxed), "meant to panic");
         formation(asked, &OUTPUTS)
     });
@@ -386,7 +386,7 @@ async fn a_hold_is_released() {
     .await;
     assert_eq!(orders(&cloud), [] as [Value; 0]);
     let ended: Value =
-        serde_json::from_str(&cloud.objects()["graveyard/dead-letters-control/orders/h1.json"]).unwrap();
+        serde_json::from_str(&cloud.objects()["my-bucket/dead-letters-control/orders/h1.json"]).unwrap();
     assert_eq!(ended["ended"]["why"], "up again");
 }
 

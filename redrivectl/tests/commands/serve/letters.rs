@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::serving;
 use crate::machine::state;
-use crate::replay::{graveyard, sent};
+use crate::replay::{archived, sent};
 use sns_redrive::replay::Request;
 use support::{Account, CALLER, Post};
 
 fn ten() -> Account {
     let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
-    graveyard(&posts)
+    archived(&posts)
 }
 
 #[tokio::test(start_paused = true)]
@@ -176,7 +176,7 @@ async fn a_replay_of_the_same_letters_that_somebody_began_meanwhile_is_a_change(
             other["request"] =
                 serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
             cloud
-                .put(&format!("graveyard/dead-letters-control/replays/{id}/replay.json"), &other.to_string());
+                .put(&format!("my-bucket/dead-letters-control/replays/{id}/replay.json"), &other.to_string());
         };
         put("20261031T120000Z-0d0e0f");
         let (_, changed) = client.confirm(&asks).await;
@@ -202,7 +202,7 @@ async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_i
         body.replace(evil, "mended").replace("\"Notification\"", "\"Notification\", \"U\": \"new\"")
     };
     assert!(whole.contains("Action=Unsubscribe"), "{whole}");
-    let cloud = graveyard(&[post]);
+    let cloud = archived(&[post]);
     serving(&cloud, &["--operate", "--bodies", "--mask", "token"], async |client| {
         let id = support::letter(&Post::envelope("3")).sqs.message_id;
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
@@ -236,7 +236,7 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
     let cloud = ten();
     // What nobody can read elsewhere in the archive does not matter to it.
     let elsewhere =
-        "graveyard/dead-letters/queue=orders-dlq/date=2026-09-01/20260901T120000.000Z-x.2-n1-r0.jsonl";
+        "my-bucket/dead-letters/queue=orders-dlq/date=2026-09-01/20260901T120000.000Z-x.2-n1-r0.jsonl";
     cloud.put(elsewhere, "{broken\n");
     serving(&cloud, &["--operate"], async |client| {
         let id = support::letter(&Post::envelope("3")).sqs.message_id;
@@ -261,7 +261,7 @@ fn put_replay(cloud: &Account, id: &str, status: &str, change: &Value) {
     it["id"] = id.into();
     it["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
     change.as_object().unwrap().iter().for_each(|(name, value)| it[name] = value.clone());
-    cloud.put(&format!("graveyard/dead-letters-control/replays/{id}/replay.json"), &it.to_string());
+    cloud.put(&format!("my-bucket/dead-letters-control/replays/{id}/replay.json"), &it.to_string());
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ fn the_built_in_policy_is_the_default_of_the_contract_without_throttle_and_reque
 #[test]
 fn the_example_of_the_contract_says_what_it_says() {
     let default = Rule {
-        delivery: DeliverySpec::Given(DeliveryPolicy {
+        delivery: DeliverySpec::Inline(DeliveryPolicy {
             max_receives_per_second: Some(100),
             content_type: Some("application/json".into()),
             ..given(&built_in_rule())
@@ -28,7 +28,7 @@ fn the_example_of_the_contract_says_what_it_says() {
     let billing = Rule {
         name: "billing-slowly".into(),
         target: TargetSpec::Topic,
-        delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule::CUSTOMER_MANAGED)),
+        delivery: DeliverySpec::Inline(DeliveryPolicy::of(Schedule::CUSTOMER_MANAGED)),
         ..default.clone()
     };
     let policy = Policy::parse(EXAMPLE).unwrap();
@@ -61,7 +61,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
         name: "r".into(),
         action: Action::Redrive,
         target: TargetSpec::Source,
-        delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule::AWS_MANAGED)),
+        delivery: DeliverySpec::Inline(DeliveryPolicy::of(Schedule::AWS_MANAGED)),
         jitter: 0.0,
         allow_targets: Some(vec![]),
         retry_permanent: false,

@@ -50,7 +50,7 @@ fn default_of(section: &Value) -> Rule {
 /// Returns the delivery policy of a rule that has its own.
 fn given(rule: &Rule) -> DeliveryPolicy {
     match &rule.delivery {
-        DeliverySpec::Given(policy) => policy.clone(),
+        DeliverySpec::Inline(policy) => policy.clone(),
         DeliverySpec::FromSubscription => panic!("{} goes by its subscription", rule.name),
     }
 }
@@ -76,7 +76,7 @@ fn built_in_rule() -> Rule {
         name: "default".into(),
         action: Action::Redrive,
         target: TargetSpec::Origin,
-        delivery: DeliverySpec::Given(DeliveryPolicy::of(Schedule {
+        delivery: DeliverySpec::Inline(DeliveryPolicy::of(Schedule {
             min: 60,
             max: 21_600,
             retries: 12,

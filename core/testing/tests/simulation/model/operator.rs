@@ -14,7 +14,7 @@ use super::{MINUTE, Millis, at, since_begin};
 /// The actions of an operator.
 #[derive(Debug, Clone, Default)]
 pub struct Operator {
-    pub orders: Vec<Given>,
+    pub orders: Vec<TimedOrder>,
     /// The times when all letters are woken.
     pub wakes: Vec<Millis>,
     /// True if only letters on the list of waiting letters are woken. Otherwise all hidden letters are.
@@ -25,7 +25,7 @@ pub struct Operator {
 
 /// An order that stands in the document for a while.
 #[derive(Debug, Clone)]
-pub struct Given {
+pub struct TimedOrder {
     pub action: OrderAction,
     pub from: Millis,
     pub to: Millis,
@@ -40,7 +40,7 @@ impl Operator {
 
     /// Returns the result of reading the document.
     pub fn read(&self, now: Millis, unless: Option<&str>) -> OrdersRead {
-        let given = |(_, given): &(usize, &Given)| (given.from..given.to).contains(&now);
+        let given = |(_, given): &(usize, &TimedOrder)| (given.from..given.to).contains(&now);
         let given: Vec<_> = self.orders.iter().enumerate().filter(given).collect();
         let tag = format!("{:?}", given.iter().map(|(index, _)| index).collect::<Vec<_>>());
         if unless == Some(tag.as_str()) {
@@ -52,7 +52,7 @@ impl Operator {
     }
 }
 
-impl Given {
+impl TimedOrder {
     pub fn is_about(&self, who: usize) -> bool {
         self.about.is_empty() || self.about.contains(&who)
     }

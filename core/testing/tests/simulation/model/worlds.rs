@@ -7,7 +7,7 @@ use redrive_testing::schedules;
 use sim_queue::QueueSettings;
 
 use super::function::{Subscriber, Trouble};
-use super::operator::{Given, Operator};
+use super::operator::{Operator, TimedOrder};
 use super::world::{Mapping, Moved, Plan, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
@@ -201,19 +201,20 @@ fn wakes() -> impl Strategy<Value = Vec<Millis>> {
 pub fn retried(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
     (worlds, wakes(), any::<bool>()).prop_map(|(mut world, wakes, by_list)| {
         world.requeue = None;
-        let always = Given { action: OrderAction::Retry, from: 0, to: 100 * 365 * DAY, about: Vec::new() };
+        let always =
+            TimedOrder { action: OrderAction::Retry, from: 0, to: 100 * 365 * DAY, about: Vec::new() };
         world.operator = Operator { orders: vec![always], wakes, by_list, ..Operator::default() };
         world
     })
 }
 
 /// Returns orders of every kind, about all letters or about some, for a while.
-fn given(actions: &'static [OrderAction]) -> impl Strategy<Value = Given> {
+fn given(actions: &'static [OrderAction]) -> impl Strategy<Value = TimedOrder> {
     let from = prop_oneof![Just(0), 0..=HOUR, 0..=2 * DAY];
     let lasts = prop_oneof![MINUTE..=HOUR, HOUR..=DAY];
     let about = prop_oneof![Just(Vec::new()), prop::collection::vec(0_usize..8, 1..=3)];
     let action = prop::sample::select(actions.to_vec());
-    (action, from, lasts, about).prop_map(|(action, from, lasts, about)| Given {
+    (action, from, lasts, about).prop_map(|(action, from, lasts, about)| TimedOrder {
         action,
         from,
         to: from + lasts,

@@ -65,7 +65,7 @@ fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
 fn a_control_prefix_in_another_bucket_is_looked_at_there() {
     let there = |change: fn(&mut Bucket)| {
         found(|it| {
-            let mut control = a_bucket("desk", "orders-control");
+            let mut control = a_bucket("elsewhere", "orders-control");
             control.lifecycle = Ok(vec![expiry("list", "orders-control/waiting/", 1)]);
             change(&mut control);
             it.control = Some(control);

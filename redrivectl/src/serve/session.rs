@@ -1,4 +1,4 @@
-//! The desk: the state that all requests share.
+//! The session: the state that all requests share.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::tool::Tool;
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
 
 /// The state that all requests share. The server has one thread: no borrow is held over an await.
-pub(super) struct Desk {
+pub(super) struct Session {
     pub(super) guard: Guard,
     pub(super) account: Account,
     /// True if pages may act.
@@ -36,7 +36,7 @@ pub(super) struct Examined {
     asked: Option<Timestamp>,
 }
 
-impl Desk {
+impl Session {
     /// The door that pages are shown through.
     pub(super) fn door(&self) -> Door {
         Door::Local(Local { operates: self.operates, doctor: self.doctor.borrow().said.clone() })
@@ -71,15 +71,15 @@ impl Desk {
         examined.asked = Some(now);
         examined.said.get_or_insert(Doctor::Looking);
         drop(examined);
-        let desk = Rc::clone(self);
+        let session = Rc::clone(self);
         tokio::task::spawn_local(async move {
-            let said = desk.tool.finish(&["doctor"]).await;
-            let at = desk.account.clock.now();
+            let said = session.tool.finish(&["doctor"]).await;
+            let at = session.account.clock.now();
             let said = said.map_err(|failed| failed.to_string()).and_then(|(_, said, problems)| {
                 let findings = said.first().and_then(|said| said["findings"].as_array());
                 findings.map(|findings| findings.iter().map(finding).collect()).ok_or(problems)
             });
-            desk.doctor.borrow_mut().said = Some(match said {
+            session.doctor.borrow_mut().said = Some(match said {
                 Ok(findings) => Doctor::Found { at, findings },
                 Err(why) => Doctor::Failed { at, why },
             });

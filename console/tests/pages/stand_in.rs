@@ -1,25 +1,25 @@
-//! The requests that the desk before the account got.
+//! The requests that the stand-in before the account got.
 
 use std::sync::{Arc, Mutex};
 
 use aws_config::SdkConfig;
-use support::{Account, desk};
+use support::{Account, stand_in};
 
-/// A request that came to the desk: its operation, and its body.
+/// A request that came to the stand-in: its operation, and its body.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) operation: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// The configuration of an account with a desk before it, and the requests that the desk answered.
+/// The configuration of an account with a stand-in before it, and the requests that the stand-in answered.
 pub(crate) fn before(
     cloud: &Account,
     answers: impl Fn(&Asked) -> Option<(u16, Vec<u8>)> + Send + Sync + 'static,
 ) -> (SdkConfig, Arc<Mutex<Vec<Asked>>>) {
     let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let kept = Arc::clone(&asked);
-    let config = desk::before(cloud, move |request| {
+    let config = stand_in::before(cloud, move |request| {
         // The path of a request in CBOR ends with its operation, and that of a function with what is asked of it.
         let path = || request.uri.split('?').next()?.rsplit('/').next();
         let operation = request.target.rsplit('.').next().filter(|operation| !operation.is_empty());

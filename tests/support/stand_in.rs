@@ -1,4 +1,4 @@
-//! A desk before the account, which answers what `sim` has no service for: stacks, roles, metrics, alarms, the log.
+//! A stand-in before the account, which answers what `sim` has no service for: stacks, roles, metrics, alarms, the log.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 
-/// A request that comes to the desk.
+/// A request that comes to the stand-in.
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub method: &'a str,
@@ -42,7 +42,7 @@ impl Asked<'_> {
 type Answers = dyn Fn(&Asked<'_>) -> Option<(u16, SdkBody)> + Send + Sync;
 
 #[derive(Clone)]
-struct Desk {
+struct StandIn {
     answers: Arc<Answers>,
     account: SharedHttpClient,
 }
@@ -53,18 +53,18 @@ struct Connector {
     account: SharedHttpConnector,
 }
 
-/// Returns the configuration of an account with a desk before it. What the desk does not answer goes to the account.
+/// Returns the configuration of an account with a stand-in before it. What the stand-in does not answer goes to the account.
 pub fn before<B: Into<SdkBody>>(
     cloud: &Account,
     answers: impl Fn(&Asked<'_>) -> Option<(u16, B)> + Send + Sync + 'static,
 ) -> SdkConfig {
     let config = cloud.config(RetryConfig::disabled());
     let answers = move |asked: &Asked<'_>| answers(asked).map(|(status, body)| (status, body.into()));
-    let desk = Desk { answers: Arc::new(answers), account: config.http_client().unwrap() };
-    config.into_builder().http_client(desk).build()
+    let stand_in = StandIn { answers: Arc::new(answers), account: config.http_client().unwrap() };
+    config.into_builder().http_client(stand_in).build()
 }
 
-impl HttpClient for Desk {
+impl HttpClient for StandIn {
     fn http_connector(
         &self,
         settings: &HttpConnectorSettings,
@@ -89,9 +89,9 @@ impl HttpConnector for Connector {
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for StandIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Desk")
+        f.write_str("StandIn")
     }
 }
 
