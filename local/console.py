@@ -1,9 +1,11 @@
 """The console of a deployment, through its two doors: the widget, as CloudWatch calls it, and `redrivectl serve`."""
 
 import json
+import os
 import queue
 import re
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -68,7 +70,9 @@ class Served:
 
     def __enter__(self):
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        self.process = subprocess.Popen(command(*self.options), env=self.environment, **pipes)
+        self.folder = tempfile.TemporaryDirectory()
+        place = {"cwd": self.folder.name, "env": self.environment | {"HOME": self.folder.name, "TMPDIR": self.folder.name}}
+        self.process = subprocess.Popen(command(*self.options), **place, **pipes)
         found = queue.SimpleQueue()
         threading.Thread(target=self._read, args=[found], daemon=True).start()
         try:
@@ -83,6 +87,9 @@ class Served:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.wait(20)
+        with self.folder as folder:
+            if written := os.listdir(folder):
+                raise StackError(f"redrivectl serve wrote {written}: what it shows must stay in its memory")
 
     def _read(self, found):
         for line in self.process.stdout:

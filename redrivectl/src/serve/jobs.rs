@@ -64,7 +64,7 @@ pub(super) enum Phase {
     /// It looks whether something has changed since.
     Checks(Preview),
     /// The command runs.
-    Runs,
+    Runs { since: Timestamp },
     /// It is over.
     Ended(Ending),
 }
@@ -155,7 +155,7 @@ impl Jobs {
 
     /// Stops all jobs, and returns the actions that were under way.
     pub(super) fn stop_all(&mut self) -> Vec<u64> {
-        let running = self.all.iter().filter(|(_, job)| matches!(job.phase, Phase::Runs));
+        let running = self.all.iter().filter(|(_, job)| matches!(job.phase, Phase::Runs { .. }));
         let running = running.map(|(id, _)| *id).collect();
         self.all.values_mut().for_each(Job::stop);
         running
@@ -165,7 +165,7 @@ impl Jobs {
 impl Job {
     /// Reports whether it does something, or waits for AWS.
     pub(super) fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::Looks | Phase::Checks(_) | Phase::Runs)
+        matches!(self.phase, Phase::Looks | Phase::Checks(_) | Phase::Runs { .. })
     }
 
     /// Moves on to a phase.
@@ -197,7 +197,7 @@ impl Job {
     /// Stops it: a running command as Ctrl-C does, every other phase at once.
     pub(super) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if matches!(self.phase, Phase::Runs | Phase::Ended(_)) {
+        if matches!(self.phase, Phase::Runs { .. } | Phase::Ended(_)) {
             return;
         }
         if let Some(task) = &self.task {

@@ -1,5 +1,6 @@
 //! Previews: what an action would do, by its own command, before anybody confirms it.
 
+use jiff::Timestamp;
 use redrive_console::read::Mask;
 use redrive_console::{Act, Doing, On};
 use serde_json::Value;
@@ -60,8 +61,13 @@ impl Preview {
 /// # Errors
 ///
 /// The command failed: the action cannot be done.
-pub(super) async fn look(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Preview, Failed> {
-    let orders = orders(tool).await?;
+pub(super) async fn look(
+    action: &mut Action,
+    mask: Mask<'_>,
+    now: Timestamp,
+    tool: &Tool,
+) -> Result<Preview, Failed> {
+    let orders = orders(now, tool).await?;
     let mut preview = match (action.act.doing, &action.act.on) {
         (Doing::Stop | Doing::Resume, On::Replay(id)) => replay_there(id, action.act.doing, tool).await?,
         (Doing::Release, _) => release(action, tool).await?,
@@ -73,12 +79,20 @@ pub(super) async fn look(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Re
     Ok(preview)
 }
 
-/// The orders in force.
-async fn orders(tool: &Tool) -> Result<Vec<[String; 4]>, Failed> {
+/// The orders that have not ended.
+async fn orders(now: Timestamp, tool: &Tool) -> Result<Vec<[String; 4]>, Failed> {
     let (said, _) = json(tool, &["orders".to_owned()], "").await?;
-    let text = |value: &Value| harmless(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-    let orders = said["orders"].as_array().into_iter().flatten();
-    Ok(orders.map(|it| [&it["id"], &it["do"], &it["match"], &it["why"]].map(text)).collect())
+    let row = |it: &Value| {
+        let begins = it["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).filter(|at| *at > now);
+        let from = begins.map_or(String::new(), |at| format!(", from {} UTC", utc(at)));
+        let before =
+            time(&it["arrivedBefore"]).map_or(String::new(), |at| format!(", arrived before {at} UTC"));
+        let after =
+            time(&it["arrivedAfter"]).map_or(String::new(), |at| format!(", arrived {at} UTC or later"));
+        let letters = format!("{}{before}{after}", text(&it["match"]));
+        [text(&it["id"]), format!("{}{from}", text(&it["do"])), letters, text(&it["why"])]
+    };
+    Ok(said["orders"].as_array().into_iter().flatten().map(row).collect())
 }
 
 /// Has a command say in JSON what it would do. Parts that it could not read are part of the answer.
@@ -116,8 +130,12 @@ async fn order(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
         "not counted",
         "letters that are hidden for less than two minutes, or were not received yet".to_owned(),
     ));
-    let ends =
-        time(&order["until"]).map_or("until it is released".to_owned(), |until| format!("until {until} UTC"));
+    // It begins when it is confirmed, which may be minutes after this.
+    let moment = |name: &str| order[name].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let lasts = moment("until").zip(moment("at")).map(|(until, at)| until.duration_since(at));
+    let ends = lasts.map_or("until it is released".to_owned(), |lasts| {
+        format!("for {}, from the confirmation on", brief(lasts.unsigned_abs().as_secs()))
+    });
     rows.push(("in force", ends));
     rows.extend(wakes(&said));
     rows.push(("by", by(&order["by"], &said["byChecked"])));
@@ -179,12 +197,11 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         .not_replayable
         .iter()
         .map(|(why, number)| format!("{}: {}", thousands(*number), harmless(why)));
-    let besides = if notes.is_empty() { "nothing" } else { "see the notes" };
     let facts = vec![
         ("Replays of the same letters that are not at their end", listed(unfinished(&notes))),
         ("Unreadable", thousands(counts.unreadable)),
         ("Left out", listed(left_out)),
-        ("Besides", besides.to_owned()),
+        noted(&notes),
     ];
     Ok(Preview { letters: counts.sent, is_bound: false, rows, orders: Vec::new(), difference, notes, facts })
 }
@@ -270,9 +287,15 @@ async fn difference(record: &str, mask: Mask<'_>, tool: &Tool) -> Result<String,
 
 impl Preview {
     fn new(letters: u64, rows: Vec<(&'static str, String)>, notes: String, unread: u64) -> Self {
-        let facts = vec![("Parts of the list that could not be read", thousands(unread))];
+        let facts = vec![("Parts of the list that could not be read", thousands(unread)), noted(&notes)];
         Self { letters, is_bound: false, rows, orders: Vec::new(), difference: None, notes, facts }
     }
+}
+
+/// Returns what the notes say, apart from numbers, which go on all the time.
+fn noted(notes: &str) -> (&'static str, String) {
+    let lines = notes.lines().map(|line| harmless(&line.replace(|c: char| c.is_ascii_digit(), "")));
+    ("Notes, apart from their numbers", listed(lines))
 }
 
 /// Returns the replays that the notes of a dry run name.
@@ -402,5 +425,16 @@ mod tests {
         assert_eq!(seen(1, "none").changed_since(&seen(0, "none")), ["It affects 1 letter now; it was 0."]);
         let changed = seen(100, "o1").changed_since(&shown);
         assert_eq!(changed, ["Orders in force: o1; it was: none."]);
+    }
+
+    #[test]
+    fn another_note_is_a_change_and_another_number_in_it_is_none() {
+        let noting = |notes: &str| Preview::new(1, Vec::new(), notes.to_owned(), 0);
+        let shown = noting("redrivectl: replay r of the same letters is unfinished: 3 sent\n");
+        let same = noting("redrivectl: replay r of the same letters is unfinished: 14 sent\n");
+        assert!(same.changed_since(&shown).is_empty());
+        for other in [String::new(), format!("{}redrivectl: the list is old\n", shown.notes)] {
+            assert_eq!(noting(&other).changed_since(&shown).len(), 1, "{other}");
+        }
     }
 }

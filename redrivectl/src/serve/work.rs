@@ -50,7 +50,7 @@ async fn looks(session: Rc<Session>, id: u64) {
         });
         return;
     }
-    let preview = look(&mut action, session.mask(), &tool).await;
+    let preview = look(&mut action, session.mask(), session.account.clock.now(), &tool).await;
     session.job(id, |job| job.action = action);
     asks(&session, id, preview, Vec::new());
 }
@@ -73,7 +73,7 @@ async fn checks(session: Rc<Session>, id: u64) {
         _ => None,
     });
     let Some(Some((mut action, shown, tool))) = shown else { return };
-    let preview = look(&mut action, session.mask(), &tool).await;
+    let preview = look(&mut action, session.mask(), session.account.clock.now(), &tool).await;
     let changed = preview.as_ref().map(|now| now.changed_since(&shown)).unwrap_or_default();
     if preview.is_err() || !changed.is_empty() {
         return asks(&session, id, preview, changed);
@@ -82,7 +82,7 @@ async fn checks(session: Rc<Session>, id: u64) {
         if job.stop.load(Ordering::Relaxed) {
             return None;
         }
-        job.moves_to(Phase::Runs);
+        job.moves_to(Phase::Runs { since: session.account.clock.now() });
         Some((job.out.clone(), job.err.clone()))
     });
     let Some(Some((out, err))) = begun else { return };

@@ -28,8 +28,8 @@ pub(in crate::serve) fn job(session: &Session, id: u64, job: &Job, stays: bool) 
                 (waits(id, stays))
                 (stop(id, "Stop"))
             }
-            Phase::Runs => {
-                p role="status" { "Under way since " (utc(job.began)) " UTC." }
+            Phase::Runs { since } => {
+                p role="status" { "Under way since " (utc(*since)) " UTC." }
                 (waits(id, stays))
                 (output(job))
                 (stop(id, "Stop"))
@@ -91,7 +91,7 @@ fn heading(phase: &Phase) -> &'static str {
         Phase::Edits(_) => "edit",
         Phase::Asks(_) => "confirm",
         Phase::Checks(_) => "checking",
-        Phase::Runs => "under way",
+        Phase::Runs { .. } => "under way",
         Phase::Ended(Ending { is_whole: true, .. }) => "done",
         Phase::Ended(_) => "ended",
     }
@@ -159,7 +159,7 @@ fn shown(preview: &Preview) -> Markup {
         h2 { "What it would do" }
         (rows(preview.rows.iter().map(|(name, value)| (*name, value.as_str()))))
         @if let Some(difference) = &preview.difference { h2 { "What is edited" } (printed(difference)) }
-        h2 { "Orders in force" }
+        h2 { "Orders that have not ended" }
         @if preview.orders.is_empty() {
             p { "None." }
         } @else {

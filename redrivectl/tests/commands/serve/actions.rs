@@ -49,8 +49,8 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
         for says in [
             "Hold: 2 letters",
             "affects 2 letters on the list of waiting letters",
-            "in force until 2026-11-01 14:00:0",
-            "Orders in force None.",
+            "in force for 2 h, from the confirmation on",
+            "Orders that have not ended None.",
             "why down",
             "redrivectl hold --topic orders --for=2h --why=down --stack orders",
         ] {
@@ -166,11 +166,16 @@ async fn what_has_changed_since_is_told_and_nothing_is_done() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&HOLD).await;
-        put_orders(&cloud, &[order("other", "retry", Some("2026-11-01T13:00:00Z"))]);
+        let mut other = order("other", "retry", Some("2026-11-01T23:00:00Z"));
+        other["arrivedBefore"] = "2026-11-01T10:00:00Z".into();
+        other["at"] = "2026-11-01T22:00:00Z".into();
+        put_orders(&cloud, &[other]);
         let (_, changed) = client.confirm(&asks).await;
         let text = changed.text();
         assert!(text.contains("Nothing was done."), "{text}");
         assert!(text.contains("Orders in force: other; it was: none."), "{text}");
+        assert!(text.contains("other retry, from 2026-11-01 22:00:00 UTC"), "{text}");
+        assert!(text.contains(", arrived before 2026-11-01 10:00:00 UTC down"), "{text}");
         assert_eq!(orders(&cloud).len(), 1, "only that of somebody else is there");
         // The old question is over; the new one names what is there now.
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
@@ -310,6 +315,9 @@ async fn what_is_confirmed_is_what_was_shown() {
         let (_, asks) = client.begin(&[("do", "archive"), ("topic", "orders"), ("why", "poison")]).await;
         // All times are S3's.
         cloud.aws.clock().pass(std::time::Duration::from_mins(5));
+        // This machine's clock is late now, which is noted, and is another note than was confirmed.
+        let (_, asks) = client.confirm(&asks).await;
+        assert!(asks.text().contains("it was: none"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("2 letters asked to wake"), "{}", done.text());
     })
