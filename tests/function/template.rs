@@ -457,6 +457,10 @@ fn the_runbook_has_a_section_for_every_alarm_and_for_no_other() {
         let says = ["*Now*", "*Groups*", "*Waiting*", "as for ["].iter().any(|page| section.contains(page));
         assert!(says, "nothing to click: {section}");
     }
+    let of_replays = RUNBOOK.split("\n### ").filter(|section| section.contains("redrivectl replays "));
+    for section in of_replays {
+        assert!(section.contains("*Now*"), "nothing to click: {section}");
+    }
 }
 
 /// Returns every text between `before` and `after`.
