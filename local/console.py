@@ -1,13 +1,13 @@
 """The console of a deployment, through its two doors: the widget, as CloudWatch calls it, and `redrivectl serve`."""
 
 import json
-import os
 import queue
 import re
 import subprocess
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 from local.stack import ACCOUNT, StackError
 from local.tool import command, environment
@@ -71,8 +71,9 @@ class Served:
     def __enter__(self):
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         self.folder = tempfile.TemporaryDirectory()
-        place = {"cwd": self.folder.name, "env": self.environment | {"HOME": self.folder.name, "TMPDIR": self.folder.name}}
-        self.process = subprocess.Popen(command(*self.options), **place, **pipes)
+        here = self.folder.name
+        environment = self.environment | {"HOME": here, "TMPDIR": here}
+        self.process = subprocess.Popen(command(*self.options), cwd=here, env=environment, **pipes)
         found = queue.SimpleQueue()
         threading.Thread(target=self._read, args=[found], daemon=True).start()
         try:
@@ -88,7 +89,7 @@ class Served:
         self.process.terminate()
         self.process.wait(20)
         with self.folder as folder:
-            if written := os.listdir(folder):
+            if written := [path.name for path in Path(folder).iterdir()]:
                 raise StackError(f"redrivectl serve wrote {written}: what it shows must stay in its memory")
 
     def _read(self, found):

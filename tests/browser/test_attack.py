@@ -27,26 +27,59 @@ def pages(attack):
         yield from (f"group?error={hostile}&range=24h", f"act?do=hold&topic={hostile}")
 
 
+def unharmed(page, attacked):
+    """What a page shows, after a look whether anything on it was forged."""
+    assert page.evaluate("() => window.attacked") is None, page.url
+    assert page.locator(FORGED).count() == 0, page.url
+    shown = page.locator("body").inner_text()
+    assert not set(shown) & set(UNSEEN), page.url
+    assert page.title().endswith("sns-redrive attacked"), page.url
+    outside = page.evaluate(
+        "own => [...document.querySelectorAll('[href], [src], [action]')]"
+        ".map(e => e.href || e.src || e.action).filter(url => !url.startsWith(own))",
+        attacked.url,
+    )
+    # The log's own page on AWS is the one place outside that pages link to.
+    assert [url for url in outside if ".console.aws.amazon.com/" not in url] == [], page.url
+    return shown
+
+
+def were_there(words):
+    for text in ("All is well", "onerror", "cwdb-action", "window.attacked=3", "DROP", "gnp.exe"):
+        assert text in words
+
+
 def test_hostile_letters_forge_nothing(tab, attack, attacked):
     page, words = tab(), ""
     for address in pages(attack):
         page.goto(attacked.url + address)
-        assert page.evaluate("() => window.attacked") is None, address
-        assert page.locator(FORGED).count() == 0, address
-        shown = page.locator("body").inner_text()
-        assert not set(shown) & set(UNSEEN), address
-        assert page.title().endswith("sns-redrive attacked"), address
-        outside = page.evaluate(
-            "own => [...document.querySelectorAll('[href], [src], [action]')]"
-            ".map(e => e.href || e.src || e.action).filter(url => !url.startsWith(own))",
-            attacked.url,
-        )
-        # The log's own page on AWS is the one place outside that pages link to.
-        assert [url for url in outside if ".console.aws.amazon.com/" not in url] == [], address
-        words += shown
-    # They were there to be shown.
-    for text in ("All is well", "onerror", "cwdb-action", "window.attacked=3", "DROP", "gnp.exe"):
-        assert text in words
+        words += unharmed(page, attacked)
+    were_there(words)
+
+
+def test_hostile_letters_forge_nothing_where_one_acts(tab, attack, attacked):
+    """In previews, which list hostile orders too, and where a letter is edited."""
+    page, words = tab(), ""
+    for text in attack.MARKUP:
+        page.goto(f"{attacked.url}act?do=hold&topic={quote(text + attack.BIDI)}")
+        page.locator("[name=why]").fill(text + attack.BIDI)
+        page.get_by_role("button", name="Preview").click()
+        words += unharmed(page, attacked)
+        assert page.locator("[name=nonce]").count() == 1, "it is a preview"
+    page.goto(f"{attacked.url}jobs")
+    words += unharmed(page, attacked)
+    page.goto(f"{attacked.url}group?reason=exhausted&range=24h")
+    letters = page.locator("section[aria-labelledby=examples] tbody a").evaluate_all("all => all.map(a => a.href)")
+    assert letters
+    for letter in letters[: len(attack.MARKUP)]:
+        page.goto(letter)
+        page.get_by_role("link", name="Edit and replay").click()
+        page.get_by_role("button", name="Read the letter").click()
+        words += unharmed(page, attacked)
+        # Hidden characters would be lost in a form.
+        assert page.locator("#body").count() == 0
+        assert "Edit it in a file: the command is below." in words
+    were_there(words)
 
 
 def test_policy_of_the_pages_is_in_force(tab, served):

@@ -1,13 +1,16 @@
-"""`make local`, as a new user tries it."""
+"""`make local`, as a new user tries it, and how `make demo` leads to it."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from local import demo
 from local.stack import ROOT, wait_until
 
 
@@ -55,3 +58,13 @@ def test_letter_alarm_repair_and_a_clean_end(session):
     process.send_signal(signal.SIGINT)
     reads("nothing is left running")
     assert process.wait(30) == 0
+
+
+def test_demo_ends_by_saying_how_to_open_the_console(monkeypatch, capsys):
+    for name in ("Stack", "WebServer"):
+        monkeypatch.setattr(demo, name, contextlib.nullcontext)
+    monkeypatch.setattr(demo, "stop_on_signals", lambda: None)
+    monkeypatch.setattr(demo, "Story", lambda *_: SimpleNamespace(tell=lambda: True))
+    assert demo.main() == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "console" in last and "make local" in last

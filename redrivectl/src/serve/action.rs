@@ -171,10 +171,7 @@ impl Action {
     pub(super) fn command(&self, further: &Further) -> String {
         let line: Vec<_> = self.words().iter().map(|text| word(text)).collect();
         let line = further.command(&line.join(" "));
-        match self.record {
-            Some(_) => line.replacen("--from=-", "--from letter.jsonl", 1),
-            None => line,
-        }
+        if self.is_of_record() { line.replacen("--from=-", "--from letter.jsonl", 1) } else { line }
     }
 }
 
