@@ -160,7 +160,10 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
         of: of.without(Field::Error),
         span: span(),
         counted: counted(),
-        rows: values().into_iter().map(|value| Group { value, archived: count(), waiting: 2 }).collect(),
+        rows: values()
+            .into_iter()
+            .map(|value| Group { value, archived: count(), waiting: 2, since: Some(now()) })
+            .collect(),
         further: 3,
         waiting: 2,
         more_waiting: true,
@@ -173,6 +176,7 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
         archived: count(),
         waiting: 2,
         more_waiting: true,
+        since: Some(now()),
         next: Some((2, 4)),
         fields: vec![(Field::Error, common)],
         rule: Some(rule_name(text).to_owned()),
@@ -216,7 +220,7 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
         let query = Query::of(page);
         let view = View { query: &query, account: &account, door, now: now() };
         let content = match name {
-            "now" => view::now(&happens(text), &span(), &view),
+            "now" => view::now(&happens(text), &view),
             "groups" => view::groups(&groups, &view),
             "group" => view::group(&group, Some(&policy), &view),
             "group without policy" => view::group(&group, Some(&unknown), &view),
@@ -255,7 +259,8 @@ fn happens(text: &str) -> Now {
         queues: vec![queue],
         further: 1,
         orders: Some(vec![order]),
-        replays: vec![replay(text)],
+        replays: Some(vec![replay(text)]),
+        more_replays: true,
         alarms: Some(vec![alarm]),
     }
 }

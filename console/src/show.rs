@@ -10,7 +10,7 @@ use crate::account::{Account, Clients};
 use crate::budget::Budget;
 use crate::door::Door;
 use crate::query::{Page, Query};
-use crate::read::{self, Groups, OneGroup, Span, Times, Waiting};
+use crate::read::{self, Groups, Listed, OneGroup, Span, Times, Waiting};
 use crate::text::{harmless, thousands};
 use crate::view::{self, Frame, View};
 
@@ -104,13 +104,10 @@ async fn read(view: &View<'_>, clients: &Clients, times: Times) -> Content {
         }
         Page::Now => {
             let (now, unread) = Box::pin(read::now(account, clients, &span, times)).await;
-            Content { html: view::now(&now, &span, view), unread }
+            Content { html: view::now(&now, view), unread }
         }
         Page::Waiting { by, of } => {
-            let (letters, more, unread) = match read::read_waiting(account, clients, now, times.end).await {
-                Ok((letters, more)) => (letters, more, Vec::new()),
-                Err(why) => (Vec::new(), true, vec![why]),
-            };
+            let Listed { letters, more, unread } = read::read_waiting(account, clients, now, times.end).await;
             let waiting = Waiting::of(letters, more, *by, of, now);
             Content { html: view::waiting(&waiting, view), unread }
         }

@@ -124,9 +124,13 @@ pub fn written_at(key: &str) -> Option<Timestamp> {
 /// Returns `<prefix>/waiting/queue=<name>/hour=<yyyy-mm-ddThh>/<time>-<request id>.jsonl`; times are UTC.
 #[must_use]
 pub fn waiting_key(prefix: &str, queue: &Arn, now: Timestamp, request_id: &str) -> String {
-    let utc = now.to_zoned(TimeZone::UTC);
-    let (hour, time) = (waiting_hour(now), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
-    format!("{}{hour}/{time}-{request_id}.jsonl", waiting_prefix(prefix, queue))
+    format!("{}{}-{request_id}.jsonl", waiting_prefix(prefix, queue), waiting_from(now))
+}
+
+/// Returns the beginning of the keys of one moment, below a queue's prefix.
+#[must_use]
+pub fn waiting_from(at: Timestamp) -> String {
+    format!("{}/{}", waiting_hour(at), at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S%.3fZ"))
 }
 
 fn folder(prefix: &str) -> String {

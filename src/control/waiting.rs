@@ -10,10 +10,16 @@ use super::Control;
 use crate::clients::failure_of_call;
 use crate::failure::Failure;
 use crate::policy::VISIBILITY_CEILING;
-use crate::waiting::{WaitingLetter, waiting_hour, waiting_root, written_at};
+use crate::waiting::{WaitingLetter, waiting_from, waiting_hour, waiting_root, written_at};
 
 /// The number of objects read at the same time.
 const AHEAD: usize = 32;
+
+/// The longest time for which letters are hidden.
+const LONGEST: SignedDuration = SignedDuration::from_secs(VISIBILITY_CEILING.cast_signed());
+
+/// The number of listings that look for the newest objects of a queue.
+const LISTINGS: u32 = 14;
 
 /// The newest line of each waiting letter.
 #[derive(Debug)]
@@ -189,16 +195,14 @@ async fn queues(control: &Control) -> Result<Vec<String>, Failure> {
 }
 
 /// Returns the keys of all hours in which letters were hidden that may still be hidden. If there are more
-/// than `most` keys, it returns only the newest hours, hour by hour until there are at least `most` keys, and
-/// `true`.
+/// than `most` keys, it returns only the newest, at least `most` of them, and `true`.
 async fn keys_of(
     control: &Control,
     queue: &str,
     now: Timestamp,
     most: usize,
 ) -> Result<(Vec<(String, u64)>, bool), Failure> {
-    let hidden = SignedDuration::from_secs(i64::try_from(VISIBILITY_CEILING).unwrap_or(i64::MAX));
-    let first = now.saturating_sub(hidden).unwrap_or(Timestamp::MIN);
+    let first = now.saturating_sub(LONGEST).unwrap_or(Timestamp::MIN);
     let after = format!("{queue}{}", waiting_hour(first));
     let list = control.s3.list_objects_v2().bucket(&control.bucket).prefix(queue);
     let mut pages = list.start_after(after).into_paginator().send();
@@ -206,25 +210,44 @@ async fn keys_of(
     while let Some(page) = pages.next().await {
         let page = page.map_err(|error| failure_of_call(&error))?;
         keys.extend(page.contents().iter().filter_map(listed));
-        if keys.len() <= most || page.is_truncated() != Some(true) {
-            continue;
+        if keys.len() > most && page.is_truncated() == Some(true) {
+            return Ok((newest_of(control, queue, now, most).await?, true));
         }
-        // There are too many to list them all, so the newest hours are listed first.
-        keys.clear();
-        let mut hour = now;
-        while hour > first && keys.len() < most {
-            let prefix = format!("{queue}{}/", waiting_hour(hour));
-            let list = control.s3.list_objects_v2().bucket(&control.bucket);
-            let mut pages = list.prefix(prefix).into_paginator().send();
-            while let Some(page) = pages.next().await {
-                let page = page.map_err(|error| failure_of_call(&error))?;
-                keys.extend(page.contents().iter().filter_map(listed));
-            }
-            hour = hour.saturating_sub(SignedDuration::from_hours(1)).unwrap_or(Timestamp::MIN);
-        }
-        return Ok((keys, true));
     }
     Ok((keys, false))
+}
+
+/// Returns the newest keys, at least `most` of them where a page of a listing can hold so many. A listing only goes
+/// forward in time. So it begins ever earlier until it finds enough, and later again if a page does not hold all.
+async fn newest_of(
+    control: &Control,
+    queue: &str,
+    now: Timestamp,
+    most: usize,
+) -> Result<Vec<(String, u64)>, Failure> {
+    // Times before now: the longest with too few keys, and the shortest with more than a page.
+    let (mut short, mut long) = (SignedDuration::ZERO, None);
+    let (mut few, mut many) = (Vec::new(), Vec::new());
+    let mut time = SignedDuration::from_mins(1);
+    for _ in 0..LISTINGS {
+        let from = now.saturating_sub(time).unwrap_or(Timestamp::MIN);
+        let list = control.s3.list_objects_v2().bucket(&control.bucket).prefix(queue);
+        let page = list.start_after(format!("{queue}{}", waiting_from(from))).send().await;
+        let page = page.map_err(|error| failure_of_call(&error))?;
+        let keys: Vec<_> = page.contents().iter().filter_map(listed).collect();
+        if page.is_truncated() == Some(true) {
+            (long, many) = (Some(time), keys);
+        } else if keys.len() >= most || time >= LONGEST {
+            return Ok(keys);
+        } else {
+            (short, few) = (time, keys);
+        }
+        time = long.map_or_else(|| (time * 8).min(LONGEST), |long| (short + long) / 2);
+    }
+    // So many were written at one moment.
+    many.retain(|key| !few.contains(key));
+    many.extend(few);
+    Ok(many)
 }
 
 /// Returns the key and the size of an object of the list.

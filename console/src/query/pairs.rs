@@ -38,6 +38,9 @@ pub enum BadQuery {
     /// A field cannot be read.
     #[error("by must be topic, subscription, target, error, rule, reason or queue")]
     By,
+    /// Letters that wait have no reason yet.
+    #[error("letters that wait have no reason yet: by must be another field")]
+    NoReason,
     /// A parameter is missing.
     #[error("the page needs the parameter {0:?}")]
     Missing(&'static str),
@@ -93,7 +96,10 @@ pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>
         "" | "now" => Page::Now,
         "groups" => Page::Groups { by: left.by(Field::Topic)?, of: left.filter() },
         "group" => Page::Group { of: left.filter() },
-        "waiting" => Page::Waiting { by: left.by(Field::Target)?, of: left.filter() },
+        "waiting" => match left.by(Field::Target)? {
+            Field::Reason => return Err(BadQuery::NoReason),
+            by => Page::Waiting { by, of: left.filter() },
+        },
         "letter" => Page::Letter(OneLetter {
             id: left.take("id").filter(|id| !id.is_empty()).ok_or(BadQuery::Missing("id"))?,
             key: left.take("key"),

@@ -54,6 +54,13 @@ impl Range {
         (from < to && length <= SignedDuration::from_mins(LONGEST.into())).then_some(Self::Between(from, to))
     }
 
+    /// The range between two moments, or the last part of it that a page can show; none where they are in the wrong order.
+    #[must_use]
+    pub fn end_of(from: Timestamp, to: Timestamp) -> Option<Self> {
+        let earliest = to.saturating_sub(SignedDuration::from_mins(LONGEST.into())).unwrap_or(from);
+        Self::between(from.max(earliest), to)
+    }
+
     /// Reads so many minutes, hours or days: `30m`, `3h`, `14d`.
     pub(super) fn past(text: &str) -> Option<Self> {
         let unit = text.chars().last()?;

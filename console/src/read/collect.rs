@@ -108,11 +108,9 @@ pub(crate) async fn collect(
             true
         }
     };
-    let (list, more_waiting) = waiting.unwrap_or_else(|why| {
-        unread.push(why);
-        (Vec::new(), true)
-    });
-    let waiting = list.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field)));
+    let Listed { letters, more: more_waiting, unread: of_list } = waiting;
+    unread.extend(of_list);
+    let waiting = letters.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field)));
     let waiting = waiting.collect();
     let mut collected = Collected {
         index,
@@ -197,27 +195,45 @@ impl Collected {
     }
 }
 
-/// Reads the letters that wait, and whether more may wait.
+/// The list of waiting letters, as far as it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// The letters that wait, the next first.
+    pub(crate) letters: Vec<WaitingOne>,
+    /// True if more may wait.
+    pub(crate) more: bool,
+    /// What could not be read, in words.
+    pub(crate) unread: Vec<String>,
+}
+
+/// Reads the letters that wait.
 pub(crate) async fn read_waiting(
     account: &Account,
     clients: &Clients,
     now: Timestamp,
     until: Instant,
-) -> Result<(Vec<WaitingOne>, bool), String> {
-    let Some(control) = control(account, clients) else { return Ok((Vec::new(), false)) };
+) -> Listed {
+    let Some(control) = control(account, clients) else { return Listed::default() };
     let what = "the list of waiting letters";
     let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| WaitingOne::from(letter);
     let read = timeout_at(until, list.read_newest(&control, now, (LISTS as usize, LIST_BYTES), keep)).await;
-    let more = match read {
-        Ok(Ok(())) => list.left_out() > 0 || list.unread() > 0,
-        Ok(Err(failure)) => return Err(unread(what, &failure)),
+    let mut missing = Vec::new();
+    match read {
+        Ok(Ok(())) => {}
+        Ok(Err(failure)) => missing.push(unread(what, &failure)),
         // What was read until then is shown.
-        Err(_) => true,
-    };
+        Err(_) => missing.push(too_late(&format!("a part of {what}"))),
+    }
+    if list.unread() > 0 {
+        missing.push(format!("{} objects or lines of {what}", list.unread()));
+    }
+    if list.left_out() > 0 {
+        missing.push(format!("older entries of {what}, which is longer than a page reads"));
+    }
     let mut letters: Vec<_> = list.due_after(now).map(|line| line.kept.clone()).collect();
     letters.sort_by(|one, other| (one.due, &one.id).cmp(&(other.due, &other.id)));
-    Ok((letters, more))
+    Listed { letters, more: !missing.is_empty(), unread: missing }
 }
 
 /// Reads the orders; none where there is no document.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use sns_redrive::archive::topic_hash;
 use sns_redrive::arn::Arn;
 
@@ -66,6 +67,8 @@ pub struct Group {
     pub archived: Count,
     /// Letters that wait, after a failure or a rule's word.
     pub waiting: u64,
+    /// When the first of these arrived.
+    pub since: Option<Timestamp>,
 }
 
 /// A value of a field.
@@ -109,6 +112,8 @@ pub struct OneGroup {
     pub waiting: u64,
     /// True if more may wait.
     pub more_waiting: bool,
+    /// When the first of these arrived.
+    pub since: Option<Timestamp>,
     /// The lowest and the highest number of the retries that these wait for.
     pub next: Option<(u32, u32)>,
     /// The values of the other fields, with letters that were read and letters that wait.
@@ -127,9 +132,10 @@ impl Value {
     }
 }
 
-/// Reports whether the keys of the archive tell all fields of a filter.
+/// Reports whether the keys of the archive tell all fields of a filter. Of a topic they tell the name, which topics of other
+/// accounts may have too.
 fn is_told(of: &Filter) -> bool {
-    of.iter().all(|(field, _)| KNOWN.contains(&field))
+    of.iter().all(|(field, value)| KNOWN.contains(&field) && !(field == Field::Topic && value.contains(':')))
 }
 
 impl Counted {
@@ -159,7 +165,7 @@ impl Groups {
     /// Puts letters into groups.
     pub(crate) fn of(collected: &Collected, by: Field, of: &Filter, span: Span) -> Self {
         let is_sample = !(KNOWN.contains(&by) && is_told(of));
-        let mut groups: BTreeMap<Value, (Count, u64)> = BTreeMap::new();
+        let mut groups: BTreeMap<Value, (Count, u64, Option<Timestamp>)> = BTreeMap::new();
         if is_sample {
             for letter in &collected.archived {
                 let group = groups.entry(Value::of(letter.fields.get(by))).or_default();
@@ -183,10 +189,16 @@ impl Groups {
         }
         // A letter that waits has no reason yet.
         for letter in collected.waiting.iter().filter(|_| by != Field::Reason) {
-            groups.entry(Value::of(letter.fields.get(by))).or_default().1 += 1;
+            let value = letter.fields.get(by);
+            let is_by_name = by == Field::Topic && !is_sample;
+            let value = if is_by_name { value.map(name_of) } else { value };
+            let group = groups.entry(Value::of(value)).or_default();
+            group.1 += 1;
+            group.2 = Some(group.2.map_or(letter.since, |since| since.min(letter.since)));
         }
+        let groups = groups.into_iter();
         let groups =
-            groups.into_iter().map(|(value, (archived, waiting))| Group { value, archived, waiting });
+            groups.map(|(value, (archived, waiting, since))| Group { value, archived, waiting, since });
         let mut counted = Counted::of(collected, of, is_sample);
         let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
         if by == Field::Queue && !is_narrow {
@@ -231,6 +243,7 @@ impl OneGroup {
             archived,
             waiting: collected.waiting.len() as u64,
             more_waiting: collected.more_waiting,
+            since: collected.waiting.iter().map(|letter| letter.since).min(),
             next: next.clone().min().zip(next.max()),
             fields: fields.filter(|(_, values)| !values.is_empty()).collect(),
             rule,
@@ -265,13 +278,18 @@ fn values(collected: &Collected, field: Field) -> Vec<Common> {
     largest(counts.into_iter().map(common), VALUES, |common| common.archived + common.waiting).0
 }
 
-/// The topics whose letters were read or wait, by their hashes.
+/// The names of the topics whose letters were read or wait, by their hashes, which are all that keys tell.
 fn topics(collected: &Collected) -> BTreeMap<String, String> {
     let archived = collected.archived.iter().filter_map(|letter| letter.fields.topic.clone());
     let waiting = collected.waiting.iter().filter_map(|letter| letter.fields.topic.clone());
     let hashed = archived.chain(waiting).filter_map(|topic| {
-        let hash = topic.parse::<Arn>().ok().map(|arn| topic_hash(arn.resource()))?;
-        Some((hash, topic))
+        let arn = topic.parse::<Arn>().ok()?;
+        Some((topic_hash(arn.resource()), arn.resource().to_owned()))
     });
     hashed.collect()
+}
+
+/// Returns the name of a topic.
+fn name_of(topic: &str) -> &str {
+    topic.rsplit(':').next().unwrap_or(topic)
 }

@@ -117,13 +117,10 @@ pub(crate) async fn letter(
         missing.push(why);
         None
     });
-    let (waiting, more) = waiting.unwrap_or_else(|why| {
-        missing.push(why);
-        (Vec::new(), false)
-    });
-    let waiting = waiting.into_iter().find(|letter| letter.id == one.id || letter.message_id == one.id);
-    if waiting.is_none() && more {
-        missing.push("some of the list of waiting letters, which is longer than a page reads".to_owned());
+    let list = waiting;
+    let waiting = list.letters.into_iter().find(|letter| letter.id == one.id || letter.message_id == one.id);
+    if waiting.is_none() {
+        missing.extend(list.unread);
     }
     let log = log.unwrap_or_else(|why| {
         missing.push(why);
@@ -161,7 +158,19 @@ async fn find(
 ) -> Result<Option<Box<Archived>>, String> {
     let Some(archive) = &account.archive else { return Ok(None) };
     let (objects, left_out) = match &one.key {
-        Some(key) if is_below(archive, key) => (vec![Object::new(key.as_str(), 0, None)], 0),
+        Some(key) if is_below(archive, key) => {
+            let list =
+                clients.s3.list_objects_v2().bucket(&archive.bucket).prefix(key).max_keys(1).send().await;
+            let list = list.map_err(|error| unread("its object", &failure_of_call(&error)))?;
+            let bytes = list.contents().first().and_then(|object| object.size()?.try_into().ok());
+            if bytes.is_some_and(|bytes: u64| bytes > BYTES) {
+                return Err(format!(
+                    "its object: it is larger than the {} MiB that a page reads",
+                    BYTES >> 20
+                ));
+            }
+            (vec![Object::new(key.as_str(), 0, None)], 0)
+        }
         Some(_) => return Err("the object that the address names: it is none of the archive".to_owned()),
         None => {
             let mut index = Index::default();

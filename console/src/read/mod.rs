@@ -28,7 +28,7 @@ mod tally;
 mod times;
 mod waiting;
 
-pub(crate) use collect::{LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, collect, read_waiting};
+pub(crate) use collect::{LIST_REQUESTS, Listed, REQUESTS as COLLECT_REQUESTS, collect, read_waiting};
 pub use groups::{Common, Counted, Group, Groups, OneGroup, Value};
 pub(crate) use index::GROUPS;
 pub(crate) use letter::{LOOKS, letter};

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_cloudwatch::primitives::DateTime;
-use aws_sdk_cloudwatch::types::{AlarmType, Dimension, Metric, MetricDataQuery, MetricStat, StateValue};
+use aws_sdk_cloudwatch::types::{
+    AlarmType, Dimension, Metric, MetricDataQuery, MetricStat, StateValue, StatusCode,
+};
 use jiff::{SignedDuration, Timestamp};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::failure_of_call;
@@ -34,7 +36,7 @@ const ALARMS: i32 = 100;
 
 /// Requests that reading takes at most: metrics twice, alarms, orders, the listing of replays, their states, and some that
 /// are repeated.
-pub(crate) const REQUESTS: u32 = 5 + 8 + 4;
+pub(crate) const REQUESTS: u32 = 5 + 9 + 4;
 
 /// The present state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,8 +47,10 @@ pub struct Now {
     pub further: usize,
     /// Orders that have not ended, also those that begin later; none where there is no place for them.
     pub orders: Option<Vec<Order>>,
-    /// The latest replays.
-    pub replays: Vec<State>,
+    /// The latest replays; none where they could not be read.
+    pub replays: Option<Vec<State>>,
+    /// True if there are earlier replays.
+    pub more_replays: bool,
     /// Alarms that are on; none where nobody knows their names.
     pub alarms: Option<Vec<Alarm>>,
 }
@@ -77,9 +81,11 @@ pub struct QueueNow {
 /// Values over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Series {
-    /// The sum or the highest value of each part of the range; zero also where `CloudWatch` has no value. The function writes
+    /// The sum or the highest value of each data point; zero also where `CloudWatch` has no value. The function writes
     /// its metrics only when it has run, which it does for letters alone: no value is no letter.
-    pub parts: [u64; PARTS],
+    pub parts: Vec<u64>,
+    /// The time that a data point is about.
+    pub part: SignedDuration,
     /// The value of the last minutes; none where there is none.
     pub last: Option<u64>,
 }
@@ -152,6 +158,9 @@ pub(crate) async fn now(
         timeout_at(times.end, alarms(account, clients)),
     );
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
+    if queues.as_ref().is_some_and(|(_, is_whole)| !is_whole) {
+        unread.push("some data points of the metrics: CloudWatch had no time for them".to_owned());
+    }
     let present = account.clock.now();
     let in_force = orders.map(|orders| {
         let orders = orders.all().iter().filter(|order| !order.has_ended(present));
@@ -159,17 +168,20 @@ pub(crate) async fn now(
     });
     let orders = keep(in_force, &mut unread).filter(|_| account.control.is_some());
     let replays = keep(replays.unwrap_or_else(|_| Err(too_late("the replays"))), &mut unread);
-    let (replays, broken) = replays.unwrap_or_default();
-    unread.extend(broken);
+    let (replays, more_replays) = replays.map_or((None, false), |Latest { states, broken, more }| {
+        unread.extend(broken);
+        (Some(states), more)
+    });
     let alarms = keep(alarms.unwrap_or_else(|_| Err(too_late("the alarms"))), &mut unread).flatten();
     if alarms.as_ref().is_some_and(|(_, more)| *more) {
         unread.push(format!("alarms beyond the first {ALARMS} of this prefix"));
     }
     let now = Now {
-        queues: queues.unwrap_or_default(),
+        queues: queues.map(|(queues, _)| queues).unwrap_or_default(),
         further: account.queues.len().saturating_sub(QUEUES),
         orders,
         replays,
+        more_replays,
         alarms: alarms.map(|(alarms, _)| alarms),
     };
     (now, unread)
@@ -179,28 +191,31 @@ fn keep<T>(read: Result<T, String>, unread: &mut Vec<String>) -> Option<T> {
     read.map_err(|why| unread.push(why)).ok()
 }
 
-async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<Vec<QueueNow>, String> {
+/// Returns the queues with their metrics, and whether all data points are there.
+async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<(Vec<QueueNow>, bool), String> {
     let queues: Vec<_> = account.queues.iter().take(QUEUES).collect();
     if queues.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), true));
     }
     let present = account.clock.now();
     let recent = present.saturating_sub(RECENT).unwrap_or(present);
     let recent = Span { from: recent, to: present };
+    let period = period(span, present);
     let (over_time, last) = tokio::join!(
-        values(account, clients, &queues, &Kind::OVER_TIME, (span, period(span, present))),
+        values(account, clients, &queues, &Kind::OVER_TIME, (span, period)),
         values(account, clients, &queues, &Kind::LAST, (&recent, RECENT_PERIOD)),
     );
-    let (over_time, last) = (over_time?, last?);
+    let ((over_time, is_whole), (last, is_last_whole)) = (over_time?, last?);
+    let part = SignedDuration::from_secs(period.into());
     let queue = |(place, queue): (usize, &&Arn)| {
-        let parts =
-            |kind| over_time.get(&(place, kind)).map_or([0; PARTS], |values| parts(values, kind, span));
-        let last = |kind| {
-            let values = last.get(&(place, kind))?;
-            values.iter().max_by_key(|(at, _)| *at).map(|(_, value)| *value)
+        let parts = |kind| {
+            let values = over_time.get(&(place, kind)).map(Vec::as_slice);
+            parts(values.unwrap_or_default(), kind, span, period.into())
         };
-        let sum = |kind| Series { parts: parts(kind), last: None };
-        let height = |kind| Series { parts: parts(kind), last: last(kind) };
+        let values = |kind| last.get(&(place, kind));
+        let last = |kind| values(kind)?.iter().max_by_key(|(at, _)| *at).map(|(_, value)| *value);
+        let sum = |kind| Series { parts: parts(kind), part, last: None };
+        let height = |kind| Series { parts: parts(kind), part, last: last(kind) };
         QueueNow {
             name: queue.resource().to_owned(),
             is_requeue: account.requeue.as_ref() == Some(*queue),
@@ -210,22 +225,30 @@ async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<Ve
             waiting: height(Kind::Waiting),
             visible: height(Kind::Visible),
             oldest: last(Kind::Oldest),
-            to_expiry: last(Kind::Expiry),
+            to_expiry: values(Kind::Expiry).and_then(|values| left(values, present)),
         }
     };
-    Ok(queues.iter().enumerate().map(queue).collect())
+    Ok((queues.iter().enumerate().map(queue).collect(), is_whole && is_last_whole))
 }
 
 type Values = BTreeMap<(usize, Kind), Vec<(Timestamp, u64)>>;
 
-/// Asks for metrics of all queues in one call: by the queue's place, and the metric.
+/// Returns the least time that is left by now. Each value is that of other letters, those received in one minute.
+fn left(values: &[(Timestamp, u64)], now: Timestamp) -> Option<u64> {
+    values
+        .iter()
+        .map(|(at, value)| value.saturating_sub(now.duration_since(*at).as_secs().max(0).unsigned_abs()))
+        .min()
+}
+
+/// Asks for metrics of all queues in one call: by the queue's place, and the metric. Also says whether these are all.
 async fn values(
     account: &Account,
     clients: &Clients,
     queues: &[&Arn],
     kinds: &[Kind],
     (span, period): (&Span, i32),
-) -> Result<Values, String> {
+) -> Result<(Values, bool), String> {
     let id = |place: usize, kind: Kind| format!("m{place}_{}", kind as u8);
     let all = queues.iter().enumerate().flat_map(|(place, queue)| {
         kinds.iter().map(move |kind| query(&id(place, *kind), *kind, queue, &account.namespace, period))
@@ -237,13 +260,16 @@ async fn values(
     let answer =
         answer.map_err(|error| unread("the metrics (cloudwatch:GetMetricData)", &failure_of_call(&error)))?;
     let mut found: BTreeMap<&str, Vec<(Timestamp, u64)>> = BTreeMap::new();
+    let mut is_whole = answer.next_token().is_none();
     for result in answer.metric_data_results() {
+        is_whole &= result.status_code().is_none_or(|code| *code == StatusCode::Complete);
         let times = result.timestamps().iter().filter_map(|at| Timestamp::from_second(at.secs()).ok());
         let values = times.zip(result.values().iter().map(|value| whole(*value)));
         found.entry(result.id().unwrap_or_default()).or_default().extend(values);
     }
     let places = (0..queues.len()).flat_map(|place| kinds.iter().map(move |kind| (place, *kind)));
-    Ok(places.filter_map(|(place, kind)| Some(((place, kind), found.remove(&*id(place, kind))?))).collect())
+    let found = places.filter_map(|(place, kind)| Some(((place, kind), found.remove(&*id(place, kind))?)));
+    Ok((found.collect(), is_whole))
 }
 
 fn query(id: &str, kind: Kind, queue: &Arn, namespace: &str, period: i32) -> MetricDataQuery {
@@ -272,12 +298,19 @@ fn period(span: &Span, now: Timestamp) -> i32 {
     i32::try_from(part).unwrap_or(i32::MAX)
 }
 
-/// Returns the sum or the highest value of each part of the range.
-fn parts(values: &[(Timestamp, u64)], kind: Kind, span: &Span) -> [u64; PARTS] {
-    let mut parts = [0_u64; PARTS];
+/// Returns the sum or the highest value of each part of the range. A part is a data point, so that none lies between two.
+fn parts(values: &[(Timestamp, u64)], kind: Kind, span: &Span, period: i64) -> Vec<u64> {
+    // CloudWatch chooses at which seconds its periods begin. The first may begin before the range.
+    let phase =
+        values.first().map_or(0, |(at, _)| (at.as_second() - span.from.as_second()).rem_euclid(period));
+    let origin = span.from.as_second() - if phase > 0 { period - phase } else { 0 };
+    let place = |at: Timestamp| usize::try_from((at.as_second() - origin) / period).unwrap_or_default();
+    let last = span.to.as_second().max(span.from.as_second() + 1) - 1;
+    let length = usize::try_from((last - origin) / period).unwrap_or_default() + 1;
+    let mut parts = vec![0_u64; length];
     let (_, statistic, _) = kind.metric();
     for (at, value) in values {
-        let part = &mut parts[span.part(*at)];
+        let part = &mut parts[place(*at).min(length - 1)];
         *part = if statistic == "Sum" { part.saturating_add(*value) } else { (*part).max(*value) };
     }
     parts
@@ -298,19 +331,29 @@ fn seconds(at: Timestamp) -> DateTime {
     DateTime::from_secs(at.as_second())
 }
 
-/// Returns the latest replays, and those that cannot be read, in words.
-async fn replays(account: &Account, clients: &Clients) -> Result<(Vec<State>, Vec<String>), String> {
-    let Some(Place { bucket, prefix }) = &account.control else { return Ok((Vec::new(), Vec::new())) };
+/// The latest replays.
+#[derive(Default)]
+struct Latest {
+    states: Vec<State>,
+    /// Those that cannot be read, in words.
+    broken: Vec<String>,
+    /// True if there are earlier ones.
+    more: bool,
+}
+
+async fn replays(account: &Account, clients: &Clients) -> Result<Latest, String> {
+    let Some(Place { bucket, prefix }) = &account.control else { return Ok(Latest::default()) };
     let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
-    let found = replays.newest(REPLAYS).await.map_err(|error| format!("the replays: {error}"))?;
-    let (mut states, mut broken) = (Vec::new(), Vec::new());
+    let mut found = replays.newest(REPLAYS + 1).await.map_err(|error| format!("the replays: {error}"))?;
+    let mut latest = Latest { more: found.len() > REPLAYS, ..Latest::default() };
+    found.truncate(REPLAYS);
     for (id, state) in found {
         match state {
-            Ok(state) => states.push(state),
-            Err(error) => broken.push(format!("the replay {id}: {error}")),
+            Ok(state) => latest.states.push(state),
+            Err(error) => latest.broken.push(format!("the replay {id}: {error}")),
         }
     }
-    Ok((states, broken))
+    Ok(latest)
 }
 
 /// Returns the alarms of the stack that are on, and whether there may be more.
@@ -386,12 +429,26 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_added_within_a_part_and_heights_are_not() {
-        let span = span(24);
-        let at = |minutes: i64| span.from + SignedDuration::from_mins(minutes);
-        let values = [(at(70), 3), (at(65), 4), (at(300), 1)];
-        let sums = parts(&values, Kind::Arriving, &span);
-        assert_eq!((sums[1], sums[5], sums.iter().sum::<u64>()), (7, 1, 8));
-        assert_eq!(parts(&values, Kind::Waiting, &span)[1], 4);
+    fn what_is_always_the_same_has_no_dip_wherever_its_data_points_begin() {
+        for minutes in [60, 3 * 60, 24 * 60, 14 * 24 * 60, 7, 101] {
+            let from: Timestamp = "2026-11-01T00:03:20Z".parse().unwrap();
+            let span = Span { from, to: from + SignedDuration::from_mins(minutes) };
+            let seconds = i64::from(period(&span, span.to));
+            for phase in [0, 1, seconds / 2, seconds - 1] {
+                let at = |number: i64| from + SignedDuration::from_secs(number * seconds - phase);
+                let values: Vec<_> = (0..).map(at).take_while(|at| *at < span.to).map(|at| (at, 5)).collect();
+                let parts = parts(&values, Kind::Arriving, &span, seconds);
+                assert_eq!(parts, vec![5; values.len()], "{minutes} min from {phase} s before");
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_time_that_is_left_counts_whichever_minute_told_of_it() {
+        let now: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
+        let ago = |minutes| now - SignedDuration::from_mins(minutes);
+        assert_eq!(left(&[(ago(1), 900_000), (ago(10), 7_200)], now), Some(6_600));
+        assert_eq!(left(&[(ago(10), 60)], now), Some(0));
+        assert_eq!(left(&[], now), None);
     }
 }

@@ -11,6 +11,7 @@ use super::parts::{
 };
 use crate::act::{Act, Doing, On};
 use crate::query::{OneLetter, Page, Range};
+use crate::read::part_of;
 use crate::read::{ArchivedLetter, Common, OneGroup, Said, Value, WaitingOne};
 use crate::schedule::{Now, Timetable, draw};
 use crate::text::{brief, clock, count, harmless, thousands};
@@ -30,9 +31,12 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
                 @let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
                 div { dt { "archived" } dd { (letters(group.archived.letters, more)) } }
                 div { dt { "waiting" } dd { (letters(group.waiting, group.more_waiting)) } }
+                @if let Some(since) = group.since {
+                    div { dt { "the first of these arrived (UTC)" } dd { (moment(since)) } }
+                }
                 div { dt { "first archived (UTC)" } dd { (first) } }
                 div { dt { "last archived (UTC)" } dd { (last) } }
-                div { dt { "over time" } dd { (spark(&group.archived.parts, &group.span)) } }
+                div { dt { "over time" } dd { (spark(&group.archived.parts, part_of(&group.span))) } }
             }
             @if group.waiting > 0 { (until_due(view)) }
             (how_counted(&group.counted))
@@ -71,7 +75,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
         (archived(&group.examples, view))
         (waiting(&group.next_waiting, view))
         @let left_out = log_query::left_out(&group.of, view.account.requeue.as_ref());
-        (log_query::show(&log_query::of_group(&group.of), left_out, view))
+        (log_query::show(&log_query::of_group(&group.of), "latest 1,000", left_out, view))
     }
 }
 
@@ -172,7 +176,7 @@ fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Mar
                 &html! {
                     (column("letter"))
                     (column("archived (UTC)"))
-                    (column("age"))
+                    (column("lived"))
                     (column("retries made"))
                     (column("reason"))
                     (column("error"))
@@ -194,15 +198,19 @@ fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Mar
 }
 
 fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
-    let age = letter.arrived.map(|at| letter.archived.duration_since(at).unsigned_abs().as_secs());
-    let page =
-        Page::Letter(OneLetter { id: letter.id.clone(), key: Some(letter.key.clone()), log_query: None });
+    let lived = letter.arrived.map(|at| letter.archived.duration_since(at).unsigned_abs().as_secs());
+    // By SQS's id: its own may be that of another letter too.
+    let page = Page::Letter(OneLetter {
+        id: letter.message_id.clone(),
+        key: Some(letter.key.clone()),
+        log_query: None,
+    });
     let text = |text: &Option<String>| text.as_deref().map_or_else(|| "-".to_owned(), harmless);
     html! {
         tr {
             th scope="row" class="value" { (view.to(&letter.id, page)) }
             td { (moment(letter.archived)) }
-            td { (age.map_or_else(|| "-".to_owned(), brief)) }
+            td { (lived.map_or_else(|| "-".to_owned(), brief)) }
             td { @if let Some((number, of)) = letter.retry { (number) " of " (of) } @else { "none" } }
             td { (text(&letter.fields.reason)) }
             td class="value" { (text(&letter.fields.error)) }

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::parts::{View, column, filter_text, letters, number, seen, spark, table, value};
+use super::parts::{View, column, filter_text, letters, moment, number, seen, spark, table, value};
 use crate::query::{Field, Filter, Page};
-use crate::read::{Counted, Groups};
+use crate::read::{Counted, Groups, part_of};
 use crate::text::{count, harmless, thousands};
 
 /// Renders letters in groups.
@@ -40,7 +40,13 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
         @if *waiting > 0 { (until_due(view)) }
         (how_counted(counted))
         @if rows.is_empty() {
-            p class="none" { "No letter was archived in this time, and none is on the list of waiting letters." }
+            p class="none" {
+                @if counted.more || *more_waiting {
+                    "No letter was found, but not all could be read."
+                } @else {
+                    "No letter was archived in this time, and none is on the list of waiting letters."
+                }
+            }
         } @else {
             (table(
                 "Groups",
@@ -49,6 +55,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                     (column(by.name()))
                     (number(archived[0]))
                     (number("waiting"))
+                    (column("the first of these arrived (UTC)"))
                     (column(archived[1]))
                     (column(archived[2]))
                     (column(archived[3]))
@@ -66,9 +73,10 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                             td class="number" {
                                 @if *by == Field::Reason { "-" } @else { (thousands(row.waiting)) }
                             }
+                            td { @if let Some(since) = row.since { (moment(since)) } @else { "-" } }
                             td { (first) }
                             td { (last) }
-                            td { (spark(&row.archived.parts, span)) }
+                            td { (spark(&row.archived.parts, part_of(span))) }
                         }
                     }
                 },

@@ -60,7 +60,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
                 (super::said::said(said))
             }))
         }
-        (log_query::show(&letter_query(&one.id), None, view))
+        (log_query::show(&letter_query(&one.id), "first 500", None, view))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::door::Door;
 use crate::query::{Field, Filter};
 use crate::text::{harmless, literal};
 
-/// Returns the query that finds every line about a group of letters.
+/// Returns the query that finds the lines about a group of letters.
 pub(super) fn of_group(of: &Filter) -> String {
     let mut query =
         "fields @timestamp, outcome, reason, `letter.id`, `retry.number`, `retry.of`, due, `target.arn`, \
@@ -52,14 +52,14 @@ fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Shows a query, where to put it, and what it leaves out.
-pub(super) fn show(query: &str, left_out: Option<&str>, view: &View<'_>) -> Markup {
+/// Shows a query, where to put it, and what it leaves out. `lines` are those that it returns.
+pub(super) fn show(query: &str, lines: &str, left_out: Option<&str>, view: &View<'_>) -> Markup {
     section(
         "log",
         "In the log",
         &html! {
             p {
-                "This query of CloudWatch Logs Insights shows all of it" (left_out.unwrap_or_default())
+                "This query of CloudWatch Logs Insights shows the " (lines) " lines of the time that you choose there" (left_out.unwrap_or_default())
                 @if let Some(group) = &view.account.log_group { ", over the log group " code { (harmless(group)) } }
                 "."
                 @if matches!(view.door, Door::Local(_)) {

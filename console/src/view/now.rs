@@ -9,18 +9,18 @@ use super::parts::{View, column, moment, number, section, spark, table};
 use crate::act::{Act, Doing, On};
 use crate::door::{Doctor, Door, Local};
 use crate::query::{Field, Filter, Page};
-use crate::read::{Alarm, Now, QueueNow, Series, Span};
+use crate::read::{Alarm, Now, QueueNow, Series};
 use crate::text::{brief, count, harmless, thousands};
 
 /// Renders the present state.
 #[must_use]
-pub fn now(now: &Now, span: &Span, view: &View<'_>) -> Markup {
+pub fn now(now: &Now, view: &View<'_>) -> Markup {
     html! {
         (view.ranges())
         (alarms(now.alarms.as_deref(), view))
-        (queues(now, span, view))
+        (queues(now, view))
         (orders(now.orders.as_deref(), view))
-        (replays(&now.replays, view))
+        (replays(now, view))
         @if let Door::Local(Local { doctor: Some(doctor), .. }) = view.door { (findings(doctor)) }
     }
 }
@@ -50,7 +50,7 @@ fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
     )
 }
 
-fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
+fn queues(now: &Now, view: &View<'_>) -> Markup {
     section(
         "queues",
         "Queues",
@@ -62,7 +62,7 @@ fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
             } @else {
                 (table(
                     "Table of queues",
-                    &html! { "Letters over the time, in 24 parts; from waiting on, the numbers of the last 15 minutes" },
+                    &html! { "Letters over the time; from waiting on, the numbers of the last 15 minutes" },
                     &html! {
                         (column("queue"))
                         (column("arriving"))
@@ -70,11 +70,11 @@ fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
                         (column("archived"))
                         (column("waiting hidden"))
                         (column("not seen yet"))
-                        (column("oldest letter"))
-                        (column("expires in"))
+                        (column("oldest, received twice at most"))
+                        (column("expires in, of those received"))
                     },
                     &html! {
-                        @for queue in &now.queues { (row(queue, span, view)) }
+                        @for queue in &now.queues { (row(queue, view)) }
                     },
                 ))
             }
@@ -86,12 +86,12 @@ fn queues(now: &Now, span: &Span, view: &View<'_>) -> Markup {
     )
 }
 
-fn row(queue: &QueueNow, span: &Span, view: &View<'_>) -> Markup {
+fn row(queue: &QueueNow, view: &View<'_>) -> Markup {
     let page = Page::Groups { by: Field::Error, of: Filter::default().with(Field::Queue, &*queue.name) };
-    let sum = |series: &Series| html! { (thousands(series.sum())) (spark(&series.parts, span)) };
+    let sum = |series: &Series| html! { (thousands(series.sum())) (spark(&series.parts, series.part)) };
     let last = |series: &Series| {
         html! {
-            (series.last.map_or_else(|| "-".to_owned(), thousands)) (spark(&series.parts, span))
+            (series.last.map_or_else(|| "-".to_owned(), thousands)) (spark(&series.parts, series.part))
         }
     };
     let time = |seconds: Option<u64>| seconds.map_or_else(|| "-".to_owned(), brief);
@@ -136,7 +136,7 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
                             (column("until (UTC)"))
                             (column("by"))
                             (column("why"))
-                            (column("take back"))
+                            (column("release"))
                         },
                         &html! {
                             @for order in orders {
@@ -144,9 +144,13 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
                                 tr {
                                     th scope="row" class="value" { (harmless(&order.id)) }
                                     td { (order.action.name()) }
-                                    td class="value" { code { (harmless(&order.pattern.to_string())) } }
+                                    td class="value" {
+                                        code { (harmless(&order.pattern.to_string())) }
+                                        @if let Some(before) = order.arrived_before { ", arrived before " (moment(before)) }
+                                        @if let Some(after) = order.arrived_after { ", arrived " (moment(after)) " or later" }
+                                    }
                                     td { (moment(order.at)) @if order.at > view.now { " (not yet)" } }
-                                    td { @if let Some(end) = order.end() { (moment(end)) } @else { "taken back" } }
+                                    td { @if let Some(end) = order.end() { (moment(end)) } @else { "it is released" } }
                                     td class="value" { (harmless(&order.by)) }
                                     td class="value" { (harmless(&order.why)) }
                                     td { (action(&act, view.account, view.door)) }
@@ -160,12 +164,15 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
     )
 }
 
-fn replays(replays: &[State], view: &View<'_>) -> Markup {
+fn replays(now: &Now, view: &View<'_>) -> Markup {
     section(
         "replays",
         "Replays",
         &html! {
-            @if replays.is_empty() { p { "No replay is kept." } } @else {
+            @let replays = now.replays.as_deref();
+            @if replays.is_none() { p class="note" { "Not known." } }
+            @if replays.is_some_and(<[_]>::is_empty) { p { "No replay is kept." } }
+            @if let Some(replays @ [_, ..]) = replays {
                 (table(
                     "Table of replays",
                     &html! { "The latest" },
@@ -185,6 +192,9 @@ fn replays(replays: &[State], view: &View<'_>) -> Markup {
                         @for state in replays { (replay(state, view)) }
                     },
                 ))
+                @if now.more_replays {
+                    p class="note" { "There are earlier ones, which may still run. To see all: " code { "redrivectl replays" } }
+                }
             }
         },
     )

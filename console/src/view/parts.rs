@@ -1,13 +1,13 @@
 //! Parts of pages: times, values, charts, links between pages.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use super::link::link;
 use crate::account::Account;
 use crate::door::Door;
 use crate::query::{Field, Page, Query, Range};
-use crate::read::{Count, GROUPS, Span, Value};
+use crate::read::{Count, GROUPS, Value};
 use crate::text::{brief, harmless, thousands, utc};
 
 /// The context of every part of a page.
@@ -96,10 +96,9 @@ pub(super) fn letters(number: u64, more: bool) -> String {
 }
 
 /// Returns counts over time as small bars. The numbers stand beside it in the table; its label says the rest.
-pub(super) fn spark(parts: &[u64], span: &Span) -> Markup {
+pub(super) fn spark(parts: &[u64], part: SignedDuration) -> Markup {
     let most = parts.iter().copied().max().unwrap_or_default();
-    let part = span.to.duration_since(span.from).unsigned_abs().as_secs() / (parts.len().max(1) as u64);
-    let label = format!("at most {} in {}", thousands(most), brief(part));
+    let label = format!("at most {} in {}", thousands(most), brief(part.unsigned_abs().as_secs()));
     let width = parts.len() * 4;
     html! {
         svg class="spark" role="img" aria-label=(label) viewBox=(format!("0 0 {width} 20")) width=(width) height="20" {

@@ -30,7 +30,6 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
             " on the list, hidden for more than two minutes. No message is received for this page."
         }
         @if view.account.control.is_none() { (missing(view)) }
-        @if *more { p class="note" { "The list is longer than the page reads: these are of its newest entries." } }
         @if *all > 0 {
             (until_due(view))
             (histogram(waiting))

@@ -50,7 +50,7 @@ fn asked(mut parameters: Map<String, Value>) -> Result<Query, BadQuery> {
 /// Reads the time range: what somebody has zoomed into, else the dashboard's.
 fn range(of: &Value) -> Option<Range> {
     let moment = |of: &Value| of.as_i64().and_then(|at| Timestamp::from_millisecond(at).ok());
-    let between = |of: &Value| Range::between(moment(&of["start"])?, moment(&of["end"])?);
+    let between = |of: &Value| Range::end_of(moment(&of["start"])?, moment(&of["end"])?);
     between(&of["zoom"]).or_else(|| between(of))
 }
 

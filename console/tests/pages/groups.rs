@@ -35,7 +35,9 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     let found = rows(&parsed, "Letters by topic");
     let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[2], &*row[3], &*row[4]]).collect();
     let at = ["2026-11-01 10:20:00", "2026-11-01 11:40:00"];
-    assert_eq!(short, [[TOPIC, "3", "3", at[0], at[0]], [OTHER, "2", "0", at[1], at[1]]]);
+    // Three waiting letters came three hours ago.
+    let came = "2026-11-01 09:00:00";
+    assert_eq!(short, [["orders", "3", "3", came, at[0]], ["invoices", "2", "0", "-", at[1]]]);
     assert_eq!(answer.unread, Vec::<String>::new());
     assert_eq!(answer.requests as usize, cloud.journal().len(), "{:?}", cloud.summary());
 
@@ -53,6 +55,37 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
         ["orders-dlq".to_owned(), "4".to_owned()],
         "{text}"
     );
+}
+
+/// Keys tell only the name of a topic. A stranger's letter may name a topic of his own account that has it too.
+#[tokio::test(start_paused = true)]
+async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {
+    let cloud = Account::new();
+    let stranger = "arn:aws:sns:eu-central-1:666666666666:orders";
+    archive(&cloud, 100, &[End { post: support::Post::envelope("s").topic(stranger), ..end("s", Refused) }])
+        .await;
+    let ours: Vec<_> = (0..5).map(|number| end(["a", "b", "c", "d", "e"][number], Exhausted)).collect();
+    archive(&cloud, 20, &ours).await;
+    let account = shown(&cloud);
+    let (_, parsed, _) = page(&account, "groups?by=topic").await;
+    let found = rows(&parsed, "Letters by topic");
+    assert_eq!(found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(), [["orders", "6"]]);
+    for (topic, letters) in [("orders", "6"), (stranger, "1"), (TOPIC, "5")] {
+        let (_, _, text) = page(&account, &group(&[(Field::Topic, topic)])).await;
+        assert!(text.contains(&format!("archived {letters} ")), "{topic}: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_said_to_be_empty_that_could_not_be_read() {
+    let cloud = Account::new();
+    cloud.script(|_| Fault::refuse(403, "AccessDenied", "no"));
+    for (address, empty) in
+        [("groups", "No letter was archived"), ("now", "No replay is kept"), ("now", "No order is in")]
+    {
+        let (answer, _, text) = page(&shown(&cloud), address).await;
+        assert!(!answer.unread.is_empty() && !text.contains(empty), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

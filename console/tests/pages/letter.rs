@@ -200,7 +200,7 @@ async fn a_list_that_is_longer_than_a_page_reads_is_named_where_the_letter_is_no
     let (config, _) = before(&cloud, |_| None);
     let account = shown_by(&config);
     let said = async || page(&account, "letter?id=letter-a").await.0.unread;
-    let cut = "some of the list of waiting letters, which is longer than a page reads";
+    let cut = "older entries of the list of waiting letters, which is longer than a page reads";
     assert!(!said().await.iter().any(|it| it == cut));
     for minutes in 1..100 {
         list(&cloud, minutes, &[line("b", &json!({}))]);

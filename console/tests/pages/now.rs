@@ -62,7 +62,8 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
             metrics(&[
                 ("m0_3", &[(10, 1_200.0), (3, 1_100.0)]),
                 ("m0_5", &[(3, 7_200.0)]),
-                ("m0_6", &[(3, 86_400.0)]),
+                // Other letters, with more time left, were received since.
+                ("m0_6", &[(12, 87_120.0), (3, 900_000.0)]),
             ]),
         )),
         // CloudWatch leaves composite alarms out where they are not asked for.

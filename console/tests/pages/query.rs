@@ -10,6 +10,10 @@ fn filters() -> impl Strategy<Value = Filter> {
     })
 }
 
+/// The fields of letters that wait: they have no reason yet.
+const WAITING: [Field; 6] =
+    [Field::Topic, Field::Subscription, Field::Target, Field::Error, Field::Rule, Field::Queue];
+
 fn queries() -> impl Strategy<Value = Query> {
     let by = || prop::sample::select(&Field::ALL[..]);
     let letter = (".{1,30}", prop::option::of(any::<String>()), prop::option::of(any::<String>()));
@@ -17,7 +21,7 @@ fn queries() -> impl Strategy<Value = Query> {
         Just(Page::Now),
         (by(), filters()).prop_map(|(by, of)| Page::Groups { by, of }),
         filters().prop_map(|of| Page::Group { of }),
-        (by(), filters()).prop_map(|(by, of)| Page::Waiting { by, of }),
+        (prop::sample::select(&WAITING[..]), filters()).prop_map(|(by, of)| Page::Waiting { by, of }),
         letter.prop_map(|(id, key, log_query)| Page::Letter(OneLetter { id, key, log_query })),
     ];
     let moment = |second: i64| jiff::Timestamp::from_second(second).unwrap();
@@ -72,6 +76,7 @@ fn bad_queries_are_refused_with_what_is_wrong() {
         ("admin", "", "there is no page \"admin\"; there are now, groups, group, waiting and letter"),
         ("now", "x=1", "the page has no parameter \"x\""),
         ("groups", "by=body", "by must be topic, subscription, target, error, rule, reason or queue"),
+        ("waiting", "by=reason", "letters that wait have no reason yet: by must be another field"),
         ("groups", "error=a&error=b", "the parameter \"error\" is given twice"),
         ("letter", "", "the page needs the parameter \"id\""),
     ] {

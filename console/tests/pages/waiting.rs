@@ -1,7 +1,9 @@
 //! Letters that wait.
 
+use std::time::Duration;
+
 use serde_json::json;
-use support::{Account, BILLING, NOW, WORKER, at};
+use support::{Account, BILLING, Fault, NOW, WORKER, at};
 
 use super::{MINUTE, line, list, page, rows, shown};
 
@@ -53,7 +55,50 @@ async fn a_long_list_is_cut_at_its_newest_end() {
     }
     let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
     assert!(text.contains("96 or more letters wait"), "{text}");
-    assert!(text.contains("The list is longer than the page reads"), "{text}");
+    assert!(
+        text.contains("older entries of the list of waiting letters, which is longer than a page reads"),
+        "{text}"
+    );
     assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new".to_owned(), "96".to_owned()]);
     assert!(answer.requests <= answer.limit);
+}
+
+/// The names of 24,000 objects take 24 pages of a listing, each after a tenth of a second: more than a page of ours may last.
+#[tokio::test(start_paused = true)]
+async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
+    for (apart, burst) in [(150, 0), (0, 20_000)] {
+        let cloud = Account::new();
+        let queue = support::DLQ.parse().unwrap();
+        cloud.aws.act("test", |it, cx| {
+            for number in 0..24_000 {
+                // In a burst all were written at one moment, half an hour ago.
+                let ago = if number < burst { 30 * MINUTE } else { (24_000 - number) * apart.max(10) };
+                let written = at(NOW - ago);
+                let key =
+                    sns_redrive::waiting::waiting_key(super::CONTROL, &queue, written, &format!("r{number}"));
+                let one = line(
+                    &number.to_string(),
+                    &json!({ "error": if ago < 3 * MINUTE { "new" } else { "old" } }),
+                );
+                it.s3.place((super::BUCKET, &key), format!("{one}\n").as_bytes(), cx.now);
+            }
+        });
+        cloud.script(|_| Fault::Pass.after(Duration::from_millis(100)));
+        let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
+        assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new", "96"], "{apart}: {text}");
+        assert!(text.contains("96 or more letters wait"), "{text}");
+        assert!(answer.requests <= answer.limit, "{}", answer.requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_read_of_a_list_is_said_and_is_no_length() {
+    let cloud = outage();
+    cloud.script(|call| {
+        let is_one = call.operation == "GetObject" && call.target.contains("T1150");
+        if is_one { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+    });
+    let (answer, _, text) = page(&shown(&cloud), "waiting").await;
+    assert_eq!(answer.unread, ["1 objects or lines of the list of waiting letters"], "{text}");
+    assert!(!text.contains("longer than"), "{text}");
 }

@@ -97,7 +97,11 @@ async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
         let form = client.get(&format!("act?do=edit&id={id}")).await;
         assert!(form.text().contains("Read the letter") && !form.body.contains('\u{fffd}'), "{}", form.body);
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
-        assert!(page.text().contains("redrivectl replay --from letter.jsonl --stack orders"), "{}", page.text());
+        assert!(
+            page.text().contains("redrivectl replay --from letter.jsonl --stack orders"),
+            "{}",
+            page.text()
+        );
         let (_, body) = page.body.split_once("spellcheck=\"false\">\n").unwrap();
         let body = body.split_once("</textarea>").unwrap().0.replace("&quot;", "\"").replace("&amp;", "&");
         let mut edited: Value = serde_json::from_str(&body).unwrap();
@@ -207,7 +211,11 @@ async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_i
     serving(&cloud, &["--operate", "--bodies", "--mask", "token"], async |client| {
         let id = support::letter(&Post::envelope("3")).sqs.message_id;
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
-        assert!(page.text().contains("redrivectl replay --from letter.jsonl --stack orders"), "{}", page.text());
+        assert!(
+            page.text().contains("redrivectl replay --from letter.jsonl --stack orders"),
+            "{}",
+            page.text()
+        );
         let (_, body) = page.body.split_once("spellcheck=\"false\">\n").unwrap();
         let body = body.split_once("</textarea>").unwrap().0;
         let body =
