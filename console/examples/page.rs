@@ -14,18 +14,26 @@ use aws_config::retry::RetryConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use redrive_console::{Account, Bodies, Clients, Door, Local, Place, Query, show};
+use serde_json::json;
 use sns_redrive::clock::Clock;
+use sns_redrive::waiting::waiting_key;
 use support::Fault;
 
 const OBJECTS: usize = 100_000;
 /// The most memory of a process that shows a page.
 const MOST_MEGABYTES: u64 = 64;
 const LATENCY: Duration = Duration::from_millis(100);
-const PAGES: [&str; 4] = [
+/// Objects of the list of waiting letters, more than a page reads, and the lines of one. A page reads 12 MiB of them.
+const LISTS: i64 = 200;
+const LINES: usize = 250;
+const PAGES: [&str; 7] = [
     "groups?by=topic&range=14d",
     "groups?by=error&range=14d",
     "group?reason=exhausted&range=14d",
     "groups?by=topic&range=3h",
+    "waiting?by=error",
+    "letter?id=none&range=3h",
+    "now",
 ];
 
 fn main() {
@@ -49,13 +57,13 @@ fn main() {
 /// Measures one page, in a process of its own.
 fn measure(url: &str) {
     let address = std::env::args().nth(2).unwrap();
-    let (path, query) = address.split_once('?').unwrap();
+    let (path, query) = address.split_once('?').unwrap_or((&address, ""));
     let config = support::Account::new().config(RetryConfig::standard());
     let config = config.into_builder().endpoint_url(url).http_client(sns_redrive::clients::https()).build();
     let account = Account {
         clients: Clients::from_config(&config, true),
         archive: Some(Place { bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }),
-        control: None,
+        control: Some(Place { bucket: "my-bucket".to_owned(), prefix: "control".to_owned() }),
         stack: None,
         function: None,
         log_group: None,
@@ -98,7 +106,27 @@ fn fill(cloud: &support::Account) {
                 if object + 200 > OBJECTS { lines(&line, object, time.timestamp()) } else { String::new() };
             it.s3.place(("my-bucket", &key), lines.as_bytes(), cx.now);
         }
+        let queue = support::DLQ.parse().unwrap();
+        for object in 0..LISTS {
+            let written = now() - SignedDuration::from_secs(object * 10);
+            let key = waiting_key("control", &queue, written, &format!("r{object}"));
+            it.s3.place(("my-bucket", &key), waiting_letters(object).as_bytes(), cx.now);
+        }
     });
+}
+
+/// Letters that wait, each with what the function writes of it.
+fn waiting_letters(object: i64) -> String {
+    let letter = |number| {
+        let one = json!({
+            "letterId": format!("sns-{object}-{number}/{}", support::SUBSCRIPTION), "messageId": format!("w-{object}-{number}"),
+            "receiptHandle": "x".repeat(400), "queueArn": support::DLQ, "topicArn": support::TOPIC,
+            "subscriptionArn": support::SUBSCRIPTION, "target": support::WORKER, "rule": "default", "error": "503",
+            "retry": { "number": 9, "of": 12 }, "since": support::at(support::NOW), "due": support::at(support::NOW + 3_600_000),
+        });
+        format!("{one}\n")
+    };
+    (0..LINES).map(letter).collect()
 }
 
 /// A hundred records, each of a message of its own.
