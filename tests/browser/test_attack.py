@@ -1,5 +1,6 @@
 """Letters that attack who looks at them, at the local door; and the policy that would stop what gets through."""
 
+import re
 from urllib.parse import quote
 
 import pytest
@@ -105,6 +106,15 @@ def test_policy_of_the_pages_is_in_force(tab, served):
     # What was refused was said to the console: here it is meant.
     page.wait_for_timeout(100)
     page.complaints.clear()
+
+
+def test_link_to_elsewhere_does_not_tell_the_address(tab, served):
+    page, seen = tab(), []
+    page.route(re.compile("^https://"), lambda route: (seen.append(route.request.headers), route.fulfill(body="AWS")))
+    page.goto(f"{served.url}group?range=3h")
+    with page.expect_navigation(url=re.compile("^https://")):
+        page.get_by_role("link", name="Open Logs Insights").click()
+    assert [headers.get("referer") for headers in seen] == [None]
 
 
 def test_page_of_a_stranger_can_neither_read_nor_post(tab, operated, scenario):

@@ -190,9 +190,8 @@ impl Groups {
         // A letter that waits has no reason yet.
         for letter in collected.waiting.iter().filter(|_| by != Field::Reason) {
             let value = letter.fields.get(by);
-            let is_by_name = by == Field::Topic && !is_sample;
-            let value = if is_by_name { value.map(name_of) } else { value };
-            let group = groups.entry(Value::of(value)).or_default();
+            let name = value.filter(|_| by == Field::Topic && !is_sample).map(name_of);
+            let group = groups.entry(Value::of(name.as_deref().or(value))).or_default();
             group.1 += 1;
             group.2 = Some(group.2.map_or(letter.since, |since| since.min(letter.since)));
         }
@@ -289,7 +288,7 @@ fn topics(collected: &Collected) -> BTreeMap<String, String> {
     hashed.collect()
 }
 
-/// Returns the name of a topic.
-fn name_of(topic: &str) -> &str {
-    topic.rsplit(':').next().unwrap_or(topic)
+/// Returns the name of a topic, of which keys have the hash.
+fn name_of(topic: &str) -> String {
+    topic.parse::<Arn>().map_or_else(|_| topic.to_owned(), |arn| arn.resource().to_owned())
 }

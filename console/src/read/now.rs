@@ -159,7 +159,7 @@ pub(crate) async fn now(
     );
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
     if queues.as_ref().is_some_and(|(_, is_whole)| !is_whole) {
-        unread.push("some data points of the metrics: CloudWatch had no time for them".to_owned());
+        unread.push("some data points of the metrics: CloudWatch did not give all of them".to_owned());
     }
     let present = account.clock.now();
     let in_force = orders.map(|orders| {
@@ -168,6 +168,7 @@ pub(crate) async fn now(
     });
     let orders = keep(in_force, &mut unread).filter(|_| account.control.is_some());
     let replays = keep(replays.unwrap_or_else(|_| Err(too_late("the replays"))), &mut unread);
+    let replays = replays.filter(|_| account.control.is_some());
     let (replays, more_replays) = replays.map_or((None, false), |Latest { states, broken, more }| {
         unread.extend(broken);
         (Some(states), more)

@@ -32,7 +32,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
                 div { dt { "archived" } dd { (letters(group.archived.letters, more)) } }
                 div { dt { "waiting" } dd { (letters(group.waiting, group.more_waiting)) } }
                 @if let Some(since) = group.since {
-                    div { dt { "the first of these arrived (UTC)" } dd { (moment(since)) } }
+                    div { dt { "waiting since (UTC)" } dd { (moment(since)) } }
                 }
                 div { dt { "first archived (UTC)" } dd { (first) } }
                 div { dt { "last archived (UTC)" } dd { (last) } }

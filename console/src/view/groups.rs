@@ -14,12 +14,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
     let page = |by| Page::Groups { by, of: of.clone() };
     // Counts, times and charts are all of the same letters.
     let archived = if counted.is_sample {
-        [
-            "archived, of those read",
-            "first archived, of those read (UTC)",
-            "last archived, of those read (UTC)",
-            "over time, of those read",
-        ]
+        ["archived, of those read", "first of those (UTC)", "last of those (UTC)", "those over time"]
     } else {
         ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"]
     };
@@ -41,7 +36,8 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
         (how_counted(counted))
         @if rows.is_empty() {
             p class="none" {
-                @if counted.more || *more_waiting {
+                @let is_cut = counted.is_sample && counted.more_than_read();
+                @if is_cut || counted.more || *more_waiting || view.account.archive.is_none() {
                     "No letter was found, but not all could be read."
                 } @else {
                     "No letter was archived in this time, and none is on the list of waiting letters."
@@ -54,11 +50,11 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                 &html! {
                     (column(by.name()))
                     (number(archived[0]))
-                    (number("waiting"))
-                    (column("the first of these arrived (UTC)"))
                     (column(archived[1]))
                     (column(archived[2]))
                     (column(archived[3]))
+                    (number("waiting"))
+                    (column("since (UTC)"))
                 },
                 &html! {
                     @for row in rows {
@@ -70,13 +66,13 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                                 } @else { (value(&row.value)) }
                             }
                             td class="number" { (thousands(row.archived.letters)) }
+                            td { (first) }
+                            td { (last) }
+                            td { (spark(&row.archived.parts, part_of(span))) }
                             td class="number" {
                                 @if *by == Field::Reason { "-" } @else { (thousands(row.waiting)) }
                             }
                             td { @if let Some(since) = row.since { (moment(since)) } @else { "-" } }
-                            td { (first) }
-                            td { (last) }
-                            td { (spark(&row.archived.parts, part_of(span))) }
                         }
                     }
                 },

@@ -30,7 +30,13 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
     html! {
         (view.ranges())
         dl class="filter" {
-            div { dt { "letter" } dd { (harmless(archived.map_or(&one.id, |archived| &archived.id))) } }
+            div { dt { "letter" } dd {
+                (harmless(archived.map_or(&one.id, |archived| &archived.id)))
+                @if let Some(it) = archived.filter(|it| it.id != one.id) {
+                    @let all = OneLetter { id: it.id.clone(), key: Some(it.key.clone()), log_query: None };
+                    " " (view.to("with all messages of this id", Page::Letter(all)))
+                }
+            } }
             @if let Some(archived) = archived {
                 div { dt { "SQS message" } dd { (harmless(&archived.message_id)) } }
                 div { dt { "lies in" } dd { (harmless(&archived.key)) } }

@@ -23,7 +23,7 @@ or open the same pages with `redrivectl serve`.
 Param | Description
 ---|---
 **page** | `now` (the default), `groups`, `group`, or `waiting`
-**by** | `groups` and `waiting`: the field by which letters are counted: `topic`, `subscription`, `target`, `error`, `rule`, `reason` or `queue`
+**by** | `groups` and `waiting`: the field by which letters are counted: `topic`, `subscription`, `target`, `error`, `rule`, `queue`, or in `groups` `reason`
 **topic**, **subscription**, **target**, **error**, **rule**, **reason**, **queue** | only letters with this value
 
 The time range is the dashboard's.

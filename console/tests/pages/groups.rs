@@ -33,7 +33,7 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     let (answer, parsed, text) = page(&account, "groups?by=topic").await;
     assert!(text.contains("5 archived in this time; 3 wait for a retry."), "{text}");
     let found = rows(&parsed, "Letters by topic");
-    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[2], &*row[3], &*row[4]]).collect();
+    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[5], &*row[6], &*row[2]]).collect();
     let at = ["2026-11-01 10:20:00", "2026-11-01 11:40:00"];
     // Three waiting letters came three hours ago.
     let came = "2026-11-01 09:00:00";
@@ -86,6 +86,17 @@ async fn nothing_is_said_to_be_empty_that_could_not_be_read() {
         let (answer, _, text) = page(&shown(&cloud), address).await;
         assert!(!answer.unread.is_empty() && !text.contains(empty), "{text}");
     }
+    let cloud = outage().await;
+    cloud.script(|call| {
+        let is_record = call.operation == "GetObject" && call.target.contains("/queue=");
+        if is_record { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+    });
+    let (_, _, text) = page(&shown(&cloud), "groups?by=error&range=3h").await;
+    assert!(text.contains("No letter was found, but not all could be read."), "{text}");
+    let nowhere = super::Shown { control: None, archive: None, ..shown(&Account::new()) };
+    for (address, empty) in [("now", "No replay is kept"), ("groups", "No letter was archived")] {
+        assert!(!page(&nowhere, address).await.2.contains(empty), "{address}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,21 +106,19 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
     let (_, parsed, text) = page(&account, "groups?by=error").await;
     assert!(text.contains("counted among the newest 5 letters that were read, of 5."), "{text}");
     let found = rows(&parsed, "Letters by error");
-    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[2]]).collect();
+    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[5]]).collect();
     let expected =
         [["503", "2", "2"], ["(none)", "2", "0"], ["NonExistentQueue", "0", "1"], ["Timeout", "1", "0"]];
     assert_eq!(short, expected);
     let heads = async |by: &str| {
         let (_, parsed, _) = page(&account, &format!("groups?by={by}")).await;
         let heads = parsed.elements.into_iter().filter(|it| it.name == "th").map(|it| it.text);
-        heads.filter(|head| head.contains("archived") || head.contains("over time")).collect::<Vec<_>>()
+        heads
+            .filter(|head| head.contains("archived") || head.contains("those") || head.contains("over time"))
+            .collect::<Vec<_>>()
     };
-    let of_read = [
-        "archived, of those read",
-        "first archived, of those read (UTC)",
-        "last archived, of those read (UTC)",
-        "over time, of those read",
-    ];
+    let of_read =
+        ["archived, of those read", "first of those (UTC)", "last of those (UTC)", "those over time"];
     for by in ["error", "target", "subscription", "rule"] {
         assert_eq!(heads(by).await, of_read, "{by}");
     }

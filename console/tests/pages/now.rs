@@ -96,6 +96,7 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
         order("later", "2026-11-01T15:00:00Z"),
     ];
     orders[2]["at"] = json!("2026-11-01T14:00:00Z");
+    orders[0]["arrivedBefore"] = json!("2026-11-01T11:00:00Z");
     let document = json!({ "version": 1, "orders": orders }).to_string();
     cloud.put(&format!("{BUCKET}/{}", orders_key(CONTROL)), &document);
     let state = |id: &str, status: &str| {
@@ -117,7 +118,8 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
     assert_eq!(queues, [["orders-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
     let orders = rows(&parsed, "1 order in force, 1 to begin later");
     assert_eq!(&*orders[1][3], "2026-11-01 14:00:00 (not yet)");
-    assert_eq!(orders[0][..3], ["in-force", "hold", r#"{"topicArn":["t"]}"#], "{orders:?}");
+    let letters = r#"{"topicArn":["t"]}, arrived before 2026-11-01 11:00:00"#;
+    assert_eq!(orders[0][..3], ["in-force", "hold", letters], "{orders:?}");
     let replays = rows(&parsed, "The latest");
     assert_eq!(replays.len(), 8, "the newest few");
     assert_eq!(replays[0][..5], ["20261101T110011Z", "running", "25 %", "50", "200"]);
@@ -285,6 +287,19 @@ async fn the_requeue_has_no_page_of_letters() {
     assert!(rows(&parsed, "Letters over the time").iter().any(|row| row[0] == name));
     assert!(answer.html.contains("queue=orders-dlq"), "{}", answer.html);
     assert!(!answer.html.contains(&format!("queue={}", requeue.resource())), "{}", answer.html);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_that_are_cut_are_said_to_be() {
+    let cut = |asked: &Asked| {
+        let mut cbor = Encoder::new(Vec::new());
+        cbor.map(2).str("MetricDataResults").array(0).str("NextToken").str("more");
+        (asked.operation == "GetMetricData").then(|| (200, cbor.into_writer()))
+    };
+    let (config, _) = before(&Account::new(), cut);
+    let (answer, _, text) = page(&shown_by(&config), "now").await;
+    let says = "some data points of the metrics: CloudWatch did not give all of them";
+    assert!(answer.unread.iter().any(|it| it == says), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
