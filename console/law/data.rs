@@ -138,6 +138,7 @@ fn line(text: &str, outcome: &str) -> Line {
         error: some(),
         took: some(),
         queue: some(),
+        message: Some(format!("{outcome}{text}")),
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Line {
     pub took: Option<String>,
     /// The queue.
     pub queue: Option<String>,
+    /// SQS's id of the message. In the requeue a letter is another message, and a stranger can repeat a letter's id.
+    pub message: Option<String>,
 }
 
 /// Reads one letter.
@@ -285,7 +287,7 @@ pub fn query(id: &str) -> String {
     let id = crate::text::literal(id);
     format!(
         "fields @timestamp, @message, outcome, reason, `retry.number`, `retry.of`, due, `target.arn`, `target.url`, `error.code`, \
-         attempt_ms, `queue.arn`\n| filter ispresent(outcome)\n| filter `letter.id` = {id} or `sqs.message_id` = {id}\n\
+         attempt_ms, `queue.arn`, `sqs.message_id`\n| filter ispresent(outcome)\n| filter `letter.id` = {id} or `sqs.message_id` = {id}\n\
          | sort @timestamp asc\n| limit 500"
     )
 }
@@ -321,5 +323,6 @@ fn line(fields: &[ResultField], id: &str) -> Option<Line> {
         error: get("error.code"),
         took: get("attempt_ms"),
         queue: get("queue.arn"),
+        message: get("sqs.message_id"),
     })
 }

@@ -202,15 +202,20 @@ fn lines_of(lines: &[Line]) -> Vec<Event> {
             && line.error.is_none()
     };
     let mut events = Vec::new();
+    // Lives of several messages must not look like one.
+    let is_one = lines.iter().all(|line| line.message == lines[0].message);
     let mut rest = lines;
     while let [line, ..] = rest {
-        let hops = rest.iter().take_while(is_hop).count();
-        if hops > 1 {
-            let says = format!("hidden again {}, without an attempt", count(hops as u64, "time"));
-            events.push(Event { at: line.at, says });
+        let hops = rest.iter().take_while(is_hop).take_while(|it| it.message == line.message).count();
+        let mut says = if hops > 1 {
+            format!("hidden again {}, without an attempt", count(hops as u64, "time"))
         } else {
-            events.push(Event { at: line.at, says: says(line) });
+            says(line)
+        };
+        if let Some(message) = line.message.as_deref().filter(|_| !is_one) {
+            says.extend([", SQS message ", message]);
         }
+        events.push(Event { at: line.at, says });
         rest = &rest[hops.max(1)..];
     }
     events

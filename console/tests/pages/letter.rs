@@ -96,6 +96,39 @@ async fn a_life_is_put_together_from_archive_and_log() {
     assert!(page(&account, &address("b", None, None)).await.2.contains(&letter_id("b")));
 }
 
+/// A stranger can repeat the id of a letter, and in the requeue the same letter is another message.
+#[tokio::test(start_paused = true)]
+async fn lives_of_several_messages_of_one_id_do_not_look_like_one() {
+    let line = |minute: &str, outcome: &str, message: &str| {
+        let at = format!("2026-11-01 10:{minute}:00.500");
+        let mut line =
+            vec![field("@timestamp", &at), field("outcome", outcome), field("sqs.message_id", message)];
+        line.extend((outcome == "deferred").then(|| field("reason", DeferReason::Hop.name())));
+        line
+    };
+    let lines = [
+        ("00", "deferred", "m1"),
+        ("10", "deferred", "m1"),
+        ("20", "deferred", "m2"),
+        ("30", "delivered", "m2"),
+    ];
+    let lines = lines.map(|(minute, outcome, message)| line(minute, outcome, message));
+    let results = json!({ "status": "Complete", "results": lines }).to_string().into_bytes();
+    let (config, _) = before(&Account::new(), move |asked: &Asked| match &*asked.operation {
+        "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
+        "GetQueryResults" => Some((200, results.clone())),
+        _ => None,
+    });
+    let (_, _, text) = page(&with_log(shown_by(&config)), "letter?id=letter-a").await;
+    for says in [
+        "10:00:00 hidden again 2 times, without an attempt, SQS message m1",
+        "10:20:00 deferred: hop, SQS message m2",
+        "10:30:00 delivered, SQS message m2",
+    ] {
+        assert!(text.contains(says), "{says}: {text}");
+    }
+}
+
 /// A log service that reads no JSON: it gives every line of the log, and no fields.
 #[tokio::test(start_paused = true)]
 async fn a_life_is_read_from_the_lines_themselves_where_the_log_has_no_fields() {
