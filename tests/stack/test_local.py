@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from types import SimpleNamespace
 
 import pytest
@@ -48,6 +50,10 @@ def test_letter_alarm_repair_and_a_clean_end(session):
     reads("Type a command")
     types("break", "letter", "raw")
     reads("archived, unrecognised")
+    # The console shows the group that fails, and why.
+    [url] = re.findall(r"Console +(http://\S+)", "".join(printed))
+    with urllib.request.urlopen(f"{url}groups?by=reason&range=1h") as page:
+        assert "unrecognised" in page.read().decode()
     for alarm in ("DeadLettersArriveAlarm", "NowhereToGoAlarm", "ActionRequiredAlarm"):
         reads(f"{alarm} is ALARM")
     types("repair")
