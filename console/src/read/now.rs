@@ -437,7 +437,8 @@ mod tests {
             let seconds = i64::from(period(&span, span.to));
             for phase in [0, 1, seconds / 2, seconds - 1] {
                 let at = |number: i64| from + SignedDuration::from_secs(number * seconds - phase);
-                let values: Vec<_> = (0..).map(at).take_while(|at| *at < span.to).map(|at| (at, 5)).collect();
+                let values: Vec<_> =
+                    (0..10_000).map(at).take_while(|at| *at < span.to).map(|at| (at, 5)).collect();
                 let parts = parts(&values, Kind::Arriving, &span, seconds);
                 assert_eq!(parts, vec![5; values.len()], "{minutes} min from {phase} s before");
             }
