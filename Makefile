@@ -5,19 +5,23 @@ VENV := local/.venv
 PY := $(VENV)/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format package build
+.PHONY: help demo local invoke ready which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build $(VENV)/installed ## The main job on a local stack, in about two minutes: no AWS account, no Docker
+demo: ready ## The main job on a local stack, in about two minutes: no AWS account, no Docker
 	@$(PY) -m local.demo
 
-local: build $(VENV)/installed ## A deployment to play with, alarms included, until Ctrl-C
+local: ready ## A deployment to play with, alarms included, until Ctrl-C
 	@$(PY) -m local.run
 
-invoke: which build $(VENV)/installed ## Run the function on one event: EVENT=events/envelope.json [MODE=observe]
+invoke: which ready ## Run the function on one event: EVENT=events/envelope.json [MODE=observe]
 	@$(PY) -m local.invoke $(EVENT) --mode $(or $(MODE),active)
+
+# Side by side: one compiles, the other mostly downloads.
+ready:
+	@$(MAKE) --jobs=2 build $(VENV)/installed
 
 # Asked before minutes of compiling.
 which:

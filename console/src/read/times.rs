@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Listings end then, so that there is time to read.
-const LISTED: Duration = Duration::from_millis(1_200);
+const LISTED: Duration = Duration::from_millis(1_100);
 
-/// Reading ends then, so that there is time to render.
-const END: Duration = Duration::from_millis(1_850);
+/// Reading ends then, so that there is time to render, also for the widget with its seventh of a processor.
+const END: Duration = Duration::from_millis(1_700);
 
 /// The moments at which parts of a page's reading end.
 #[derive(Debug, Clone, Copy)]
