@@ -83,6 +83,8 @@ fn measure(url: &str) {
     let (took, unread) = (shown.took.as_secs_f64(), shown.unread.join(", "));
     assert!(shown.requests <= shown.limit, "{address}: {} requests of {}", shown.requests, shown.limit);
     assert!((1..=MOST_MEGABYTES).contains(&megabytes), "{address}: {megabytes} MB of {MOST_MEGABYTES}");
+    // The build for tests, on a machine that does other things, may take longer.
+    assert!(cfg!(debug_assertions) || took <= 2.0, "{address}: {took} s");
     println!("| {address} | {took:.1} | {} | {} | {megabytes} | {unread} |", shown.requests, shown.limit);
 }
 
