@@ -305,15 +305,17 @@ impl<'s> Reader<'s> {
             if slow {
                 what.push(Disturbed::Slow);
             }
-            if course != Fault::Pass {
-                what.extend(match call.operation.as_str() {
-                    "DeleteMessageBatch" => Some(Disturbed::Delete),
-                    "ChangeMessageVisibilityBatch" => Some(Disturbed::Hide),
-                    _ if is_to_archive(self.world, call) => Some(Disturbed::Archive),
-                    "GetQueueAttributes" | "GetSubscriptionAttributes" => Some(Disturbed::Read),
-                    _ => None,
-                });
-            }
+            what.extend(match call.operation.as_str() {
+                // The function waits for a look-up only until the attempt's time is over.
+                "GetQueueAttributes" | "GetSubscriptionAttributes" if slow || course != Fault::Pass => {
+                    Some(Disturbed::Read)
+                }
+                _ if course == Fault::Pass => None,
+                "DeleteMessageBatch" => Some(Disturbed::Delete),
+                "ChangeMessageVisibilityBatch" => Some(Disturbed::Hide),
+                _ if is_to_archive(self.world, call) => Some(Disturbed::Archive),
+                _ => None,
+            });
             if unheard && by_function {
                 what.push(Disturbed::Unheard);
             }
