@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fastrand::Rng;
-use sim::{Call, EntryFault, Fault, Millis, Service};
+use sim::{Call, EntryFault, Fault, Millis, Service, WebAnswer};
 
 use crate::world::{ARCHIVE, How, SECOND, Target, World, endpoint, weather};
 
@@ -16,12 +16,16 @@ pub struct Disturbance {
     pub fault: Fault,
 }
 
+/// The number of faults that may leave a copy of a letter, in a world where each copy can leave more.
+const MOST_COPIES: u32 = 10;
+
 /// The hook that decides about faults.
 pub struct Hook {
     world: World,
     start: Millis,
     rng: Mutex<Rng>,
     calls: Mutex<usize>,
+    copies: Mutex<u32>,
     disturbances: Mutex<Vec<Disturbance>>,
 }
 
@@ -32,6 +36,7 @@ impl Hook {
             start,
             rng: Mutex::new(Rng::with_seed(world.seed ^ 0xfa)),
             calls: Mutex::default(),
+            copies: Mutex::default(),
             disturbances: Mutex::default(),
         }
     }
@@ -65,6 +70,14 @@ impl Hook {
         percent > 0 && self.rng.lock().unwrap().u8(..100) < percent
     }
 
+    /// Returns whether a fault occurs that may leave a copy of a letter.
+    fn chance_of_copy(&self, percent: u8) -> bool {
+        let mut copies = self.copies.lock().unwrap();
+        let occurs = self.chance(percent) && (*copies < MOST_COPIES || !self.world.forks());
+        *copies += u32::from(occurs);
+        occurs
+    }
+
     /// Returns the fault of SNS's calls. A letter's first delivery always fails; messages that the function
     /// publishes again depend on the weather.
     fn of_sns(&self, call: &Call, at: Millis) -> Fault {
@@ -79,12 +92,25 @@ impl Hook {
         if again && is_up { Fault::Pass } else { Fault::Denied }
     }
 
+    /// Returns the answer of a subscriber's web server, which throttles by itself.
+    pub fn answer(&self, subscriber: usize, now: Millis) -> WebAnswer {
+        let one = &self.world.subscribers[subscriber];
+        if weather(&one.weather, now - self.start) != Some(How::Throttled) {
+            return WebAnswer::status(200);
+        }
+        let answer = WebAnswer::status(429);
+        match one.retry_after {
+            Some(seconds) => answer.retry_after(seconds),
+            None => answer,
+        }
+    }
+
     fn of_mapping(&self, call: &Call, at: Millis) -> Fault {
         let (world, trouble) = (&self.world, &self.world.trouble);
         let is_off = world.mapping.off.iter().any(|(from, to)| (*from..*to).contains(&at));
         match call.operation.as_str() {
             "Invoke" if is_off || self.chance(trouble.throttled) => Fault::Throttle,
-            "DeleteMessageBatch" if self.chance(trouble.delete_fails) => {
+            "DeleteMessageBatch" if self.chance_of_copy(trouble.delete_fails) => {
                 Fault::Entries(vec![(0, EntryFault::service("InternalError", "Try again."))])
             }
             _ => Fault::Pass,
@@ -101,7 +127,7 @@ impl Hook {
         if let Some((_, after)) = world.cut_at.filter(|(at, _)| *at == number) {
             return if after { Fault::CutAfter } else { Fault::CutBefore };
         }
-        if self.chance(trouble.cut) {
+        if self.chance_of_copy(trouble.cut) {
             return if self.chance(50) { Fault::CutAfter } else { Fault::CutBefore };
         }
         let fault = self.of_service(call, at);
@@ -136,11 +162,12 @@ impl Hook {
         });
         if let Some(how) = of.next().and_then(|(_, one)| weather(&one.weather, at)) {
             // SNS itself takes messages that it cannot deliver.
-            if world.target == Target::Origin || how != How::Never {
+            let answers_itself = call.service == Service::Web && how == How::Throttled;
+            if !answers_itself && (world.target == Target::Origin || how != How::Never) {
                 return fault(how, call);
             }
         }
-        if self.chance(trouble.lost) { Fault::ResetAfter } else { Fault::Pass }
+        if self.chance_of_copy(trouble.lost) { Fault::ResetAfter } else { Fault::Pass }
     }
 }
 

@@ -8,7 +8,9 @@ use sns_redrive::policy::OrderAction;
 use crate::hook::is_to_archive;
 use crate::live::Story;
 use crate::lives::{Attempt, Disturbed, Fact, Life, What, lives};
-use crate::world::{ARCHIVE, DLQ, Document, How, Outage, SECOND, State, Target, World};
+use crate::world::{
+    ARCHIVE, DLQ, Document, How, Kind, Outage, SECOND, State, Subscriber, Target, World, weather,
+};
 
 /// A broken law, in words.
 pub type Judged = Result<(), String>;
@@ -20,7 +22,7 @@ pub type Tally = BTreeMap<String, usize>;
 const SLACK: Millis = SECOND;
 
 /// The laws, in the order in which they are judged.
-const LAWS: [fn(&Life<'_>) -> Judged; 11] = [
+const LAWS: [fn(&Life<'_>) -> Judged; 12] = [
     nobody_gets_what_he_did_not_ask_for,
     nothing_is_removed_before_it_is_safe,
     nothing_is_lost,
@@ -29,6 +31,7 @@ const LAWS: [fn(&Life<'_>) -> Judged; 11] = [
     no_attempt_comes_early_or_is_one_too_many,
     no_letter_is_given_up_early,
     undisturbed_letters_get_each_retry_once,
+    a_letter_comes_again_when_its_server_asked_for_it,
     no_attempt_begins_under_a_hold,
     only_an_order_archives_as_ordered,
     orders_to_retry_take_no_retry_away,
@@ -275,10 +278,7 @@ fn only_an_order_archives_as_ordered(life: &Life<'_>) -> Judged {
 fn orders_to_retry_take_no_retry_away(life: &Life<'_>) -> Judged {
     let world = life.world;
     let is_calm = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) == 0;
-    let costs = |outage: &Outage| {
-        matches!(outage.how, How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute)
-    };
-    let left_alone = world.subscribers[life.subscriber].weather.iter().any(costs);
+    let left_alone = is_left_alone(life);
     let by_itself = world.skew() == 0 && world.rate.is_none() && world.requeue.is_none() && !left_alone;
     if !world.operator.only_retries || !is_calm || !by_itself || !life.is_first_of_group() {
         return Ok(());
@@ -311,10 +311,9 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     // again.
     let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
     let causes = causes(life);
-    let forks = world.target == Target::Topic || world.requeue.is_some();
     // A clock that is ahead sets a moment for the requeue that is later than the letter's first receive.
     let ahead = if world.skew() > SLACK { life.messages().len().saturating_sub(1) } else { 0 };
-    let most = retries * if forks { 1 + causes } else { 1 }
+    let most = retries * if world.forks() { 1 + causes } else { 1 }
         + causes
         + life.disturbed(&by)
         + hops(life)
@@ -406,8 +405,7 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 };
                 // The requeue counts from the first arrival, and an unknown retention counts as four days.
                 let known = *queue == DLQ && world.requeue.is_none() && world.target == Target::Origin;
-                let longest =
-                    (1..=world.schedule.retries).map(|retry| world.wait(retry).0).max().unwrap_or(0);
+                let longest = world.longest_wait(subscriber);
                 let ceiling = Millis::try_from(world.ceiling).unwrap() * SECOND;
                 let timeout = Millis::try_from(world.queue.visibility).unwrap() * SECOND;
                 let put_off = 600 * SECOND;
@@ -417,11 +415,28 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 }
             }
             "refused" if subscriber.state != State::Confirmed => {}
-            "permanent" if subscriber.weather.iter().any(|outage| outage.how == How::Never) => {}
+            "permanent" if subscriber.weather.iter().any(|outage| is_permanent(subscriber, outage)) => {}
             reason => return life.broken(&format!("archived as {reason}")),
         }
     }
     Ok(())
+}
+
+/// Reports whether the endpoint costs time in one of its outages, and is left alone for a while then.
+fn is_left_alone(life: &Life<'_>) -> bool {
+    let one = &life.world.subscribers[life.subscriber];
+    one.weather.iter().any(|outage| match outage.how {
+        How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute => true,
+        // Without entries the whole call fails.
+        How::EachFails => matches!(one.kind, Kind::Function | Kind::Server),
+        How::Denied | How::Slow | How::Never => false,
+    })
+}
+
+/// Reports whether an outage makes a subscriber refuse letters for good. A web server that denies something
+/// does.
+fn is_permanent(subscriber: &Subscriber, outage: &Outage) -> bool {
+    outage.how == How::Never || (subscriber.kind == Kind::Server && outage.how == How::Denied)
 }
 
 /// P2: an undisturbed letter gets as many attempts as the schedule has retries, each at its time.
@@ -439,10 +454,7 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let archived: Vec<_> = life.archived().into_iter().map(|(_, reason)| reason).collect();
     // An endpoint that costs time is left alone for a while. A letter that comes in that time uses up a
     // retry.
-    let costs = |outage: &Outage| {
-        matches!(outage.how, How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute)
-    };
-    let left_alone = world.subscribers[life.subscriber].weather.iter().any(costs);
+    let left_alone = is_left_alone(life);
     let least = retries.saturating_sub(if left_alone { hops(life) } else { 0 }).max(1);
     // A wait slightly longer than a whole number of ceilings has its retry made twice.
     let exactly = least..=retries + hops(life) + first_twice(life);
@@ -457,9 +469,10 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     // some retries.
     let others = if world.hangs() { 4 * world.mapping.timeout } else { 20 };
     let late = Millis::try_from(world.mapping.window + others + 2).unwrap() * SECOND;
+    let pause = world.pause(&world.subscribers[life.subscriber]);
     if archived == ["expiring"] {
         let waits = (1..=world.schedule.retries).scan(0, |time, retry| {
-            *time += world.wait(retry).0 + late;
+            *time += world.wait(retry).0.max(pause) + late;
             Some(*time)
         });
         let least = waits.take_while(|time| *time < world.retention() - world.margin()).count();
@@ -469,9 +482,32 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     }
     for (retry, pair) in (2..).zip(attempts.windows(2)) {
         let (longest, shortest) = world.wait(retry);
+        let longest = longest.max(pause);
         let (least, most) = (pair[0].at + shortest - SLACK, pair[0].last + longest + late);
         if !(least - 2 * world.skew()..=most + 2 * world.skew()).contains(&pair[1].at) {
             return life.broken(&format!("retry {retry} is not on time"));
+        }
+    }
+    Ok(())
+}
+
+/// P2: a web server that throttles a letter gets it again after the time that it names, as far as the schedule
+/// and the queue allow that.
+fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Judged {
+    let (world, one) = (life.world, &life.world.subscribers[life.subscriber]);
+    let pause = world.pause(one).min(Millis::try_from(world.ceiling).unwrap() * SECOND);
+    let disturbed = life
+        .count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. } | What::Woken { .. }));
+    let messages = life.messages();
+    let ([(sent, ..)], 0) = (messages.as_slice(), disturbed) else { return Ok(()) };
+    let end = sent.at + world.retention() - world.margin();
+    let on_order = on_order(life, OrderAction::Retry);
+    for pair in life.attempts().windows(2) {
+        let was_throttled = weather(&one.weather, pair[0].last - life.story.start) == Some(How::Throttled);
+        let again = pair[0].last + pause;
+        let ordered = on_order.iter().any(|it| it.index == pair[1].index);
+        if was_throttled && again < end && !ordered && pair[1].at < again - SLACK - 2 * world.skew() {
+            return life.broken(&format!("came again before {}", again - life.story.start));
         }
     }
     Ok(())

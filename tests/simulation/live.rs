@@ -11,6 +11,11 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_smithy_runtime_api::client::http::HttpConnector as _;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
@@ -20,6 +25,7 @@ use sim::sqs::QueueSettings;
 use sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Record, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
+use sns_redrive::delivery::{HttpClient, Reach};
 use sns_redrive::function::Function;
 use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
@@ -154,6 +160,10 @@ impl<'w> Life<'w> {
                         it.lambda.create(&name, FunctionSettings::default(), |_| Ran::ok("null"));
                     }
                     Kind::Stream => it.firehose.create(&name),
+                    Kind::Server => {
+                        let (hook, clock) = (Arc::clone(&self.hook), self.aws.clock().clone());
+                        it.web.serve(&name, move |_| hook.answer(index, clock.millis()));
+                    }
                 }
             }
         });
@@ -284,13 +294,14 @@ impl<'w> Life<'w> {
         let topic = world.name(TOPIC);
         for (index, subscriber) in world.subscribers.iter().enumerate() {
             let name = endpoint(world, index);
-            let (protocol, service, resource) = match subscriber.kind {
-                Kind::Queue => (Protocol::Sqs, "sqs", name),
-                Kind::Function => (Protocol::Lambda, "lambda", format!("function:{name}")),
-                Kind::Stream => (Protocol::Firehose, "firehose", format!("deliverystream/{name}")),
+            let (protocol, to) = match subscriber.kind {
+                Kind::Queue => (Protocol::Sqs, arn("sqs", &name)),
+                Kind::Function => (Protocol::Lambda, arn("lambda", &format!("function:{name}"))),
+                Kind::Stream => (Protocol::Firehose, arn("firehose", &format!("deliverystream/{name}"))),
+                Kind::Server => (Protocol::Https, format!("https://{name}/")),
             };
-            let mut one = Subscription::new(&topic, &subscription(index), protocol, &arn(service, &resource))
-                .dead_letters(&world.name(DLQ));
+            let mut one =
+                Subscription::new(&topic, &subscription(index), protocol, &to).dead_letters(&world.name(DLQ));
             one.raw = subscriber.raw;
             if found {
                 match subscriber.state {
@@ -361,6 +372,8 @@ impl<'w> Life<'w> {
             })
         };
         let function = Function::new(self.settings(), clients, clock, Arc::new(|_| {}));
+        let servers = servers(&self.aws, &caller);
+        let function = function.map_redrive(|redrive| redrive.with_http(servers));
         Instance { caller, function, skew }
     }
 
@@ -397,6 +410,24 @@ pub fn sdk_config(aws: &Aws, caller: &Caller) -> SdkConfig {
         .retry_config(RetryConfig::standard().with_max_attempts(3))
         .timeout_config(timeouts.build())
         .build()
+}
+
+/// Returns the simulated web servers, as the function reaches them.
+pub fn servers(aws: &Aws, caller: &Caller) -> HttpClient {
+    let connector = aws.connector(caller);
+    let exchange = move |request: http::Request<http_body_util::Full<Bytes>>| {
+        let connector = connector.clone();
+        let exchange = async move {
+            let (head, body) = request.into_parts();
+            let body = SdkBody::from(body.collect().await.unwrap().to_bytes());
+            let request = HttpRequest::try_from(http::Request::from_parts(head, body)).unwrap();
+            let answer = connector.call(request).await.map_err(std::io::Error::other)?;
+            let answer = answer.try_into_http1x().unwrap();
+            Ok(answer.map(|body| Bytes::copy_from_slice(body.bytes().unwrap_or_default())))
+        };
+        Box::pin(exchange) as futures_util::future::BoxFuture<'static, _>
+    };
+    HttpClient::simulated(Reach::Public, Arc::new(exchange))
 }
 
 /// Gives clients their own retry budget, like those of one process. Otherwise all worlds would share the cost

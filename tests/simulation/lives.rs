@@ -203,6 +203,12 @@ impl<'s> Reader<'s> {
                     self.note(key, index, at, what);
                 }
             }
+            Event::Posted { host, body, status: 200..300, .. } => {
+                for key in self.letters(&String::from_utf8_lossy(body)) {
+                    let what = self.arrived(key, host);
+                    self.note(key, index, at, what);
+                }
+            }
             Event::Published { message, .. } if of_function => {
                 for key in self.letters(message) {
                     let asked = self.world.target == Target::Topic;
@@ -263,7 +269,7 @@ impl<'s> Reader<'s> {
         let topic = self.world.name(TOPIC);
         for key in self.keys(call) {
             let is_own = call.target == endpoint(self.world, key.1);
-            let sends = ["SendMessageBatch", "PublishBatch", "PutRecordBatch", "Invoke"];
+            let sends = ["SendMessageBatch", "PublishBatch", "PutRecordBatch", "Invoke", "POST"];
             let is_topic = self.world.target == Target::Topic && call.target == topic;
             if sends.contains(&call.operation.as_str()) && (is_own || is_topic) {
                 self.note(key, index, at, What::Called { run });

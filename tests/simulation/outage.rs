@@ -5,11 +5,6 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aws_smithy_runtime_api::client::http::HttpConnector as _;
-use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
-use aws_smithy_types::body::SdkBody;
-use bytes::Bytes;
-use http_body_util::BodyExt as _;
 use serde_json::json;
 use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
 use sim::sns::{Protocol, Subscription, TopicSettings};
@@ -17,12 +12,11 @@ use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Service, WebAnswer, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
-use sns_redrive::delivery::{HttpClient, Reach};
 use sns_redrive::function::Function;
 use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
 
-use crate::live::{own_patience, sdk_config};
+use crate::live::{own_patience, sdk_config, servers};
 use crate::world::SECOND;
 
 const DLQ: &str = "dlq";
@@ -214,27 +208,9 @@ impl Setup {
         let clock = aws.clock().clone();
         let clock = FunctionClock::from_fn(move || clock.now());
         let function = Function::new(settings.unwrap(), clients, clock, Arc::new(|_| {}));
-        let web = web(aws, &caller);
-        function.map_redrive(|redrive| redrive.with_http(web))
+        let servers = servers(aws, &caller);
+        function.map_redrive(|redrive| redrive.with_http(servers))
     }
-}
-
-/// Returns the simulated web servers, as the function reaches them.
-fn web(aws: &Aws, caller: &Caller) -> HttpClient {
-    let connector = aws.connector(caller);
-    let exchange = move |request: http::Request<http_body_util::Full<Bytes>>| {
-        let connector = connector.clone();
-        let exchange = async move {
-            let (head, body) = request.into_parts();
-            let body = SdkBody::from(body.collect().await.unwrap().to_bytes());
-            let request = HttpRequest::try_from(http::Request::from_parts(head, body)).unwrap();
-            let answer = connector.call(request).await.map_err(std::io::Error::other)?;
-            let answer = answer.try_into_http1x().unwrap();
-            Ok(answer.map(|body| Bytes::copy_from_slice(body.bytes().unwrap_or_default())))
-        };
-        Box::pin(exchange) as futures_util::future::BoxFuture<'static, _>
-    };
-    HttpClient::simulated(Reach::Public, Arc::new(exchange))
 }
 
 /// Returns the number of letters that endpoints took within a time.

@@ -94,7 +94,8 @@ impl World {
             cut_at: None,
         };
         world.operator = operator(&mut Rng::with_seed(seed ^ 0x0de5), world.letters.len());
-        if target == Target::Topic || world.requeue.is_some() {
+        world.serve(&mut Rng::with_seed(seed ^ 0x5e4e));
+        if world.forks() {
             world.fork_less();
         }
         if target == Target::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
@@ -104,6 +105,22 @@ impl World {
             world.come_to_the_brink(rng);
         }
         world
+    }
+
+    /// Makes web servers of some subscribers.
+    fn serve(&mut self, rng: &mut Rng) {
+        // A FIFO topic has none.
+        for one in self.subscribers.iter_mut().filter(|_| !self.fifo) {
+            if rng.u8(..4) > 0 {
+                continue;
+            }
+            one.kind = Kind::Server;
+            one.retry_after = *pick(rng, &[None, Some(0), Some(40), Some(3_000), Some(100_000)]);
+            // One that throttles says when to come again.
+            for outage in one.weather.iter_mut().filter(|_| rng.bool()) {
+                outage.how = How::Throttled;
+            }
+        }
     }
 
     /// Makes the archive come back in the middle of a last margin that is shorter than an invocation may be.
@@ -217,8 +234,13 @@ impl World {
             Outage { from: 0, to: end / 2, how: How::Down },
             Outage { from: end / 2, to: Millis::MAX, how: How::Slow },
         ];
-        world.subscribers =
-            vec![Subscriber { kind: Kind::Queue, raw: false, state: State::Confirmed, weather }];
+        world.subscribers = vec![Subscriber {
+            kind: Kind::Queue,
+            raw: false,
+            retry_after: None,
+            state: State::Confirmed,
+            weather,
+        }];
         let margin = expiry_margin(world.queue.retention);
         let wait = u32::try_from(world.queue.retention - margin - seed % 20).unwrap();
         world.schedule = Schedule { min: wait, max: wait, ..world.schedule };
@@ -348,7 +370,8 @@ fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
         weather.push(Outage { from, to, how });
         from = to + rng.i64(0..HOUR);
     }
-    Subscriber { kind, raw: false, state: if topic { State::Confirmed } else { state }, weather }
+    let state = if topic { State::Confirmed } else { state };
+    Subscriber { kind, raw: false, retry_after: None, state, weather }
 }
 
 /// Returns the outage of the archive, often at a time when letters come to it: at the end of the schedule, or

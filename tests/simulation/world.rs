@@ -85,6 +85,8 @@ pub struct Mapping {
 pub struct Subscriber {
     pub kind: Kind,
     pub raw: bool,
+    /// The `Retry-After` of a web server that throttles, in seconds.
+    pub retry_after: Option<u64>,
     /// SNS's answer about the subscription once its letters are in the queue.
     pub state: State,
     pub weather: Vec<Outage>,
@@ -95,6 +97,7 @@ pub enum Kind {
     Queue,
     Function,
     Stream,
+    Server,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,6 +210,11 @@ impl World {
         !self.operator.writes.is_empty() || !self.operator.wakes.is_empty()
     }
 
+    /// Reports whether a copy of a letter can leave more copies.
+    pub fn forks(&self) -> bool {
+        self.target == Target::Topic || self.requeue.is_some()
+    }
+
     /// Reports whether anything is slow.
     pub fn hangs(&self) -> bool {
         let of_targets = self.subscribers.iter().flat_map(|one| &one.weather);
@@ -249,6 +257,22 @@ impl World {
         (longest, shortest)
     }
 
+    /// Returns the longest wait before any retry, with the pause that a web server may ask for.
+    pub fn longest_wait(&self, subscriber: &Subscriber) -> Millis {
+        let waits = (1..=self.schedule.retries).map(|retry| self.wait(retry).0).max().unwrap_or(0);
+        waits.max(self.pause(subscriber))
+    }
+
+    /// Returns the longest pause that the function grants a subscriber.
+    pub fn pause(&self, subscriber: &Subscriber) -> Millis {
+        let asked = subscriber
+            .retry_after
+            .filter(|_| subscriber.kind == Kind::Server)
+            .unwrap_or(0)
+            .min(self.schedule.max.into());
+        Millis::try_from(asked).unwrap() * SECOND
+    }
+
     /// Returns the greatest difference of a clock, ahead or behind.
     pub fn skew(&self) -> Millis {
         self.mapping.skews.iter().map(|skew| skew.abs()).max().unwrap_or(0)
@@ -281,5 +305,6 @@ pub fn endpoint(world: &World, subscriber: usize) -> String {
         Kind::Queue => world.name(&format!("worker-{subscriber}")),
         Kind::Function => format!("notifier-{subscriber}"),
         Kind::Stream => format!("stream-{subscriber}"),
+        Kind::Server => format!("server-{subscriber}.example"),
     }
 }
