@@ -9,7 +9,7 @@ use crate::hook::is_to_archive;
 use crate::live::Story;
 use crate::lives::{Attempt, Disturbed, Fact, Life, What, lives};
 use crate::world::{
-    ARCHIVE, DLQ, Document, How, Kind, Outage, SECOND, State, Subscriber, Target, World, weather,
+    ARCHIVE, DLQ, Document, How, Kind, Outage, REQUEUE, SECOND, State, Subscriber, Target, World, weather,
 };
 
 /// A broken law, in words.
@@ -499,7 +499,9 @@ fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Judged 
     let disturbed = life
         .count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. } | What::Woken { .. }));
     let messages = life.messages();
-    let ([(sent, ..)], 0) = (messages.as_slice(), disturbed) else { return Ok(()) };
+    let ([(sent, ..)], 0, Target::Origin) = (messages.as_slice(), disturbed, world.target) else {
+        return Ok(());
+    };
     let end = sent.at + world.retention() - world.margin();
     let on_order = on_order(life, OrderAction::Retry);
     for pair in life.attempts().windows(2) {
@@ -513,22 +515,30 @@ fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Judged 
     Ok(())
 }
 
-/// P6: within a group nothing is attempted or archived before all earlier letters have ended.
+/// P6: within a group nothing is attempted or archived before all earlier letters have ended. Where heads step
+/// aside, that is so in the requeue.
 fn groups_keep_their_order(world: &World, lives: &[Life<'_>]) -> Judged {
     if !world.fifo {
         return Ok(());
     }
-    let mut groups: BTreeMap<(usize, u32), Vec<&Life<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, u32), Vec<(usize, &Life<'_>)>> = BTreeMap::new();
     for life in lives {
-        groups.entry((life.subscriber, world.letters[life.letter].group)).or_default().push(life);
+        let group = groups.entry((life.subscriber, world.letters[life.letter].group)).or_default();
+        match life.messages().iter().find(|(.., queue)| *queue == REQUEUE) {
+            _ if !world.steps_aside => group.push((0, life)),
+            // A copy in the dead-letter queue is in no order with the one that stepped aside.
+            Some((moved, ..)) if causes(life) == 0 => group.push((moved.index, life)),
+            _ => {}
+        }
     }
-    for group in groups.into_values() {
-        for (place, life) in group.iter().enumerate() {
-            let first = life.facts.iter().find(|fact| {
-                matches!(fact.what, What::Called { .. } | What::Delivered | What::Archived { .. })
-            });
+    for mut group in groups.into_values() {
+        group.sort_by_key(|(since, _)| *since);
+        for (place, (since, life)) in group.iter().enumerate() {
+            let is_handled =
+                |what: &What| matches!(what, What::Called { .. } | What::Delivered | What::Archived { .. });
+            let first = life.facts.iter().find(|fact| fact.index > *since && is_handled(&fact.what));
             let Some(first) = first else { continue };
-            for head in &group[..place] {
+            for (_, head) in &group[..place] {
                 let gone = head.facts.iter().find(|fact| {
                     matches!(fact.what, What::Delivered | What::Archived { .. } | What::Expired { .. })
                 });

@@ -87,6 +87,7 @@ impl World {
             queue,
             mapping,
             requeue,
+            steps_aside: false,
             subscribers,
             letters,
             trouble,
@@ -95,6 +96,7 @@ impl World {
         };
         world.operator = operator(&mut Rng::with_seed(seed ^ 0x0de5), world.letters.len());
         world.serve(&mut Rng::with_seed(seed ^ 0x5e4e));
+        world.step_aside(&mut Rng::with_seed(seed ^ 0x51de));
         if world.forks() {
             world.fork_less();
         }
@@ -105,6 +107,13 @@ impl World {
             world.come_to_the_brink(rng);
         }
         world
+    }
+
+    /// Gives some FIFO queues a requeue, which failing heads step aside to or only replays use.
+    fn step_aside(&mut self, rng: &mut Rng) {
+        if self.fifo && rng.u8(..3) == 0 {
+            (self.requeue, self.steps_aside) = (Some(120_000), rng.u8(..3) > 0);
+        }
     }
 
     /// Makes web servers of some subscribers.
@@ -131,7 +140,7 @@ impl World {
         self.mapping.skews = vec![0];
         self.mapping.off.clear();
         self.queue.visibility = *pick(rng, &[60, 360]);
-        (self.requeue, self.rate) = (None, None);
+        (self.requeue, self.steps_aside, self.rate) = (None, false, None);
         self.trouble = Trouble { lookups_hang: *pick(rng, &[0, 0, 100]), ..Trouble::default() };
         // A group comes as a whole, so that all letters behind its head reach their end with it.
         self.mapping.batch = self.mapping.batch.max(5);
@@ -188,7 +197,7 @@ impl World {
     pub fn moved(seed: u64) -> Self {
         let mut world = Self::small(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x303e);
-        (world.fifo, world.target) = (false, Target::Origin);
+        (world.fifo, world.steps_aside, world.target) = (false, false, Target::Origin);
         // A batch has more letters than may be in flight, and SQS says so at once.
         (world.requeue, world.mapping.batch, world.queue.lag) = (Some(10), 10, 0);
         world.letters = vec![Plan { at: 0, group: 0 }; 8];
@@ -214,7 +223,8 @@ impl World {
         world.mapping.skews = vec![0];
         let wait = u32::try_from(world.queue.retention - margin - rng.u64(5..60)).unwrap();
         world.schedule = Schedule { min: wait, max: wait, retries: 2, ..world.schedule };
-        (world.requeue, world.jitter, world.ceiling) = (None, 0.0, VISIBILITY_CEILING);
+        (world.requeue, world.steps_aside) = (None, false);
+        (world.jitter, world.ceiling) = (0.0, VISIBILITY_CEILING);
         for one in &mut world.subscribers {
             one.weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Down }];
         }

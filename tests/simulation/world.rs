@@ -30,6 +30,8 @@ pub struct World {
     pub mapping: Mapping,
     /// The number of letters in flight that counts as SQS's limit, if there is a requeue.
     pub requeue: Option<u64>,
+    /// `true` if a failing head of a FIFO group moves to the requeue, and its group goes on.
+    pub steps_aside: bool,
     pub archive: ArchiveKind,
     pub archive_weather: Vec<Outage>,
     pub subscribers: Vec<Subscriber>,
@@ -241,6 +243,9 @@ impl World {
         {
             policy["default"]["subscription"] =
                 format!("{}:subscription-0", arn("sns", &self.name("orders"))).into();
+        }
+        if self.steps_aside {
+            policy["default"]["fifo"] = "step-aside".into();
         }
         if let Some(rate) = self.rate {
             policy["default"]["deliveryPolicy"]["throttlePolicy"] = json!({ "maxReceivesPerSecond": rate });
