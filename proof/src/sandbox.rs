@@ -3,10 +3,10 @@
 
 use std::fs::read_to_string;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sim::{Aws, Call, Caller, Clock, Server, WebAnswer};
@@ -26,8 +26,11 @@ static INVOCATIONS: AtomicUsize = AtomicUsize::new(0);
 /// The number of SIGABRT.
 const ABORT: i32 = 6;
 
-/// The longest that an abort may take; after that the process is killed.
-const ABORTS_WITHIN: Duration = Duration::from_secs(5);
+/// The exit code of a panic where it does not abort the process, as in builds for tests.
+const PANICKED: i32 = 101;
+
+/// The longest that a panic may take to end the process; after that the process is killed.
+const PANICS_WITHIN: Duration = Duration::from_secs(5);
 
 /// The interval between looks for the end of a process.
 const LOOK: Duration = Duration::from_millis(25);
@@ -47,7 +50,7 @@ pub struct Sandbox {
 #[derive(Debug, Clone)]
 pub struct Killer {
     process: Arc<Mutex<Child>>,
-    aborts: bool,
+    panics: bool,
 }
 
 /// The end of an invocation.
@@ -94,12 +97,28 @@ impl Sandbox {
     /// Starts a binary with these variables and no others. Its log goes to `log`.
     #[must_use]
     pub fn start(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
+        Self::start_by(Command::new(binary), variables, log)
+    }
+
+    /// Starts a binary whose end will be a panic: killing it makes it panic in whatever it does then.
+    #[must_use]
+    pub fn start_to_panic(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
+        let mut variables = variables.to_vec();
+        variables.push(("LD_PRELOAD".to_owned(), panic_library().display().to_string()));
+        let mut command = Command::new(binary);
+        // What a panic says is said often.
+        command.stderr(Stdio::null());
+        let mut started = Self::start_by(command, &variables, log);
+        started.process.panics = true;
+        started
+    }
+
+    fn start_by(mut command: Command, variables: &[(String, String)], log: Stdio) -> Self {
         let shared = Arc::new(Shared::default());
         let network = Aws::new(Clock::real(), 0);
         let api = Arc::clone(&shared);
         network.act("sandbox", |it, _| it.web.serve(API, move |call| api.answer(call)));
         let server = network.listen_web(&Caller::new("function"), API).expect("a port of loopback is free");
-        let mut command = Command::new(binary);
         command
             .env_clear()
             .env("AWS_LAMBDA_RUNTIME_API", server.address())
@@ -115,7 +134,7 @@ impl Sandbox {
             .stdin(Stdio::null())
             .stdout(log);
         let started = Instant::now();
-        let process = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+        let process = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let (id, process) = (process.id(), Killer::of(process));
         Self { process, id, started, shared, network, _server: server }
     }
@@ -188,10 +207,11 @@ impl Sandbox {
         self.process.child().try_wait().is_ok_and(|status| status.is_some())
     }
 
-    /// Reports whether an abort has ended the process.
+    /// Reports whether a panic has ended the process.
     #[must_use]
-    pub fn is_aborted(&self) -> bool {
-        self.process.child().try_wait().ok().flatten().and_then(|status| status.signal()) == Some(ABORT)
+    pub fn has_panicked(&self) -> bool {
+        let status = self.process.status();
+        status.is_some_and(|status| status.signal() == Some(ABORT) || status.code() == Some(PANICKED))
     }
 
     /// Ends the process at once.
@@ -241,7 +261,7 @@ impl Killer {
     /// Creates the handle of a process.
     #[must_use]
     pub(crate) fn of(process: Child) -> Self {
-        Self { process: Arc::new(Mutex::new(process)), aborts: false }
+        Self { process: Arc::new(Mutex::new(process)), panics: false }
     }
 
     /// Returns the exit status of the process, if it has ended.
@@ -249,19 +269,13 @@ impl Killer {
         self.child().try_wait().ok().flatten()
     }
 
-    /// Makes the handle end the process by SIGABRT, as a panic does in a profile with `panic = "abort"`.
-    #[must_use]
-    pub fn by_abort(self) -> Self {
-        Self { aborts: true, ..self }
-    }
-
-    /// Ends the process at once, by SIGKILL unless set otherwise, and returns when it is gone.
+    /// Ends the process at once, by SIGKILL or a panic of its own, and returns when it is gone.
     pub fn kill(&self) {
         let mut child = self.child();
         let is_there = child.try_wait().is_ok_and(|status| status.is_none());
-        if self.aborts && is_there {
-            send("-ABRT", child.id());
-            let end = Instant::now() + ABORTS_WITHIN;
+        if self.panics && is_there {
+            send("-USR1", child.id());
+            let end = Instant::now() + PANICS_WITHIN;
             while child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -273,6 +287,19 @@ impl Killer {
     fn child(&self) -> MutexGuard<'_, Child> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the library that makes a process panic on a signal, compiled when it is first needed.
+fn panic_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let library = std::env::current_exe().expect("this program has a path").with_extension("panic.so");
+        let source = library.with_extension("c");
+        std::fs::write(&source, include_str!("panic.c")).expect("the folder of this program takes files");
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+        assert!(compiled.is_ok_and(|status| status.success()), "cc does not compile {}", source.display());
+        library
+    })
 }
 
 /// Sends a signal to a process.

@@ -78,7 +78,7 @@ pub enum Fault {
     KillBefore,
     /// SIGKILL ends the function between effect and answer.
     KillAfter,
-    /// The function panics between effect and answer: it aborts, as the release binary does then.
+    /// The function panics between effect and answer, which ends its process.
     Panic,
     /// The process freezes after its answer, its connections are closed, and it thaws for the next event.
     Freeze,

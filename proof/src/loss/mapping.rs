@@ -28,7 +28,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a process of this name; `variables` returns its settings for the account's URL. Its killer
-    /// aborts it if it is to panic.
+    /// makes it panic if `panics` says so.
     pub(super) fn start(
         aws: &Aws,
         name: &str,
@@ -38,8 +38,9 @@ impl Process {
         variables: impl FnOnce(&str) -> Vec<(String, String)>,
     ) -> Self {
         let Door { caller, killer, server: door } = Door::open(aws, name);
-        let sandbox = Sandbox::start(binary, &variables(&door.url()), log_to(log));
-        let ends = if panics { sandbox.killer().by_abort() } else { sandbox.killer() };
+        let begin = if panics { Sandbox::start_to_panic } else { Sandbox::start };
+        let sandbox = begin(binary, &variables(&door.url()), log_to(log));
+        let ends = sandbox.killer();
         let _ = killer.set(ends.clone());
         Self { sandbox, caller, killer: ends, door }
     }
@@ -116,8 +117,8 @@ fn poll(world: &World, mapping: &Mapping) {
             world.complain(format!("the function does not start: {why}"));
             world.end();
         }
-        if ended == Ended::Died && world.config.panics && !running.sandbox.is_aborted() {
-            world.complain("a process did not end by its abort".to_owned());
+        if ended == Ended::Died && world.config.panics && !running.sandbox.has_panicked() {
+            world.complain("a process did not end by its panic".to_owned());
         }
         if fault == Some(Fault::Freeze) && !gone {
             running.freeze(world);
