@@ -311,8 +311,13 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     // again.
     let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
     let causes = causes(life);
-    // A clock that is ahead sets a moment for the requeue that is later than the letter's first receive.
-    let ahead = if world.skew() > SLACK { life.messages().len().saturating_sub(1) } else { 0 };
+    // A clock that is ahead sets a moment for the requeue that is later than the letter's first receive there, and
+    // a batching window can end after that moment: see `first_twice`.
+    let ahead = if world.skew() > SLACK || world.mapping.window > 0 {
+        life.messages().len().saturating_sub(1)
+    } else {
+        0
+    };
     let most = retries * if world.forks() { 1 + causes } else { 1 }
         + causes
         + life.disturbed(&by)
