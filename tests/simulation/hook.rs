@@ -4,9 +4,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fastrand::Rng;
+use sim::lambda::Ran;
 use sim::{Call, EntryFault, Fault, Millis, Service, WebAnswer};
 
-use crate::world::{ARCHIVE, How, SECOND, Target, World, endpoint, weather};
+use crate::world::{ARCHIVE, How, SECOND, Source, Target, World, endpoint, weather};
 
 /// A call that had a fault.
 #[derive(Debug, Clone)]
@@ -56,10 +57,13 @@ impl Hook {
         let fault = match &*call.caller {
             "sns" => self.of_sns(call, at),
             "mapping" => self.of_mapping(call, at),
+            "publisher" => Fault::Pass,
+            // An asynchronous invocation that fails leaves a letter.
+            "lambda" if self.world.source != Source::Topic => Fault::Unavailable,
             "lambda" => Fault::Pass,
             _ => self.of_function(call, at),
         };
-        if fault != Fault::Pass && &*call.caller != "sns" {
+        if fault != Fault::Pass && !["sns", "lambda"].contains(&&*call.caller) {
             let disturbance = Disturbance { at: now, call: call.clone(), fault: fault.clone() };
             self.disturbances.lock().unwrap().push(disturbance);
         }
@@ -90,6 +94,15 @@ impl Hook {
         let mut of = subscribers.filter(|(index, _)| endpoint(&self.world, *index) == call.target);
         let is_up = of.next().is_some_and(|(_, one)| weather(&one.weather, at).is_none());
         if again && is_up { Fault::Pass } else { Fault::Denied }
+    }
+
+    /// Returns the run of a subscriber's function, which fails by itself.
+    pub fn ran(&self, subscriber: usize, now: Millis) -> Ran {
+        let one = &self.world.subscribers[subscriber];
+        match weather(&one.weather, now - self.start) {
+            Some(How::EachFails) => Ran::failed("Error", "Try again."),
+            _ => Ran::ok("null"),
+        }
     }
 
     /// Returns the answer of a subscriber's web server, which throttles by itself.
@@ -162,7 +175,10 @@ impl Hook {
         });
         if let Some(how) = of.next().and_then(|(_, one)| weather(&one.weather, at)) {
             // SNS itself takes messages that it cannot deliver.
-            let answers_itself = call.service == Service::Web && how == How::Throttled;
+            let answers_itself = call.service == Service::Web && how == How::Throttled
+                || call.service == Service::Lambda
+                    && how == How::EachFails
+                    && call.parameter("type") != Some("Event");
             if !answers_itself && (world.target == Target::Origin || how != How::Never) {
                 return fault(how, call);
             }

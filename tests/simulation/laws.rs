@@ -9,7 +9,8 @@ use crate::hook::is_to_archive;
 use crate::live::Story;
 use crate::lives::{Attempt, Disturbed, Fact, Life, What, lives};
 use crate::world::{
-    ARCHIVE, DLQ, Document, How, Kind, Outage, REQUEUE, SECOND, State, Subscriber, Target, World, weather,
+    ARCHIVE, DLQ, Document, How, Kind, Outage, REQUEUE, SECOND, Source, State, Subscriber, Target, World,
+    weather,
 };
 
 /// A broken law, in words.
@@ -70,6 +71,10 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
             ("received without an attempt", hops(life) > 0),
             ("held", held),
             ("retried on an order", !on_order(life, retry).is_empty()),
+            ("found by a search", end == "delivered" && world.discovers),
+            ("back in its queue", end == "delivered" && world.source == Source::Queue),
+            ("invoked again", end == "delivered" && world.source == Source::Function),
+            ("invoked by its record", end == "delivered" && world.source == Source::Destination),
         ];
         for (mark, _) in marks.iter().filter(|(_, is)| *is) {
             *tally.entry((*mark).to_owned()).or_default() += 1;
@@ -420,6 +425,8 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 }
             }
             "refused" if subscriber.state != State::Confirmed => {}
+            // The search finds no subscription that confirms it.
+            "unrecognised" if subscriber.state != State::Confirmed && world.discovers => {}
             "permanent" if subscriber.weather.iter().any(|outage| is_permanent(subscriber, outage)) => {}
             reason => return life.broken(&format!("archived as {reason}")),
         }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
 use aws_sdk_sqs::config::retry::{RetryPartition, TokenBucket};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_smithy_runtime_api::client::http::HttpConnector as _;
@@ -18,10 +20,10 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
+use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome};
 use sim::s3::Condition;
 use sim::sns::{Protocol, Subscription, TopicSettings};
-use sim::sqs::QueueSettings;
+use sim::sqs::{QueueSettings, Receive, Received, Redrive};
 use sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Record, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
@@ -32,8 +34,8 @@ use sns_redrive::settings::Settings;
 
 use crate::hook::{Disturbance, Hook};
 use crate::world::{
-    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Order, Queue, REQUEUE, State, TOPIC, Target,
-    World, endpoint,
+    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Order, Queue, REQUEUE, Source, State, TOPIC,
+    Target, World, endpoint,
 };
 
 /// A story: everything that happened.
@@ -152,16 +154,27 @@ impl<'w> Life<'w> {
             it.s3.create(ARCHIVE);
             it.sns.create(&world.name(TOPIC), TopicSettings::default());
             it.sqs.create(&world.name("witness"), other.clone());
+            let to = |source| (world.source == source).then(|| world.name(DLQ));
             for (index, subscriber) in world.subscribers.iter().enumerate() {
                 let name = endpoint(world, index);
+                let (hook, clock) = (Arc::clone(&self.hook), self.aws.clock().clone());
                 match subscriber.kind {
-                    Kind::Queue => it.sqs.create(&name, other.clone()),
+                    Kind::Queue => {
+                        let redrive = to(Source::Queue).map(|queue| Redrive { queue, max_receives: 1 });
+                        it.sqs.create(&name, QueueSettings { redrive, ..other.clone() });
+                    }
                     Kind::Function => {
-                        it.lambda.create(&name, FunctionSettings::default(), |_| Ran::ok("null"));
+                        let settings = FunctionSettings {
+                            retries: 0,
+                            dead_letters: to(Source::Function),
+                            on_failure: to(Source::Destination),
+                            ..FunctionSettings::default()
+                        };
+                        let ran = move |_: &_| hook.ran(index, clock.millis());
+                        it.lambda.create(&name, settings, ran);
                     }
                     Kind::Stream => it.firehose.create(&name),
                     Kind::Server => {
-                        let (hook, clock) = (Arc::clone(&self.hook), self.aws.clock().clone());
                         it.web.serve(&name, move |_| hook.answer(index, clock.millis()));
                     }
                 }
@@ -222,11 +235,49 @@ impl<'w> Life<'w> {
             if self.world.fifo {
                 entry = entry.fifo(&format!("group-{}", plan.group), &token(number));
             }
-            self.aws.act("world", |it, _| self.subscribe(&mut it.sns, false));
-            self.aws.act("publisher", |it, cx| it.publish(cx, &self.world.name(TOPIC), &entry)).unwrap();
-            self.aws.act("world", |it, _| self.subscribe(&mut it.sns, true));
+            match self.world.source {
+                Source::Topic => {
+                    self.aws.act("world", |it, _| self.subscribe(&mut it.sns, false));
+                    self.aws
+                        .act("publisher", |it, cx| it.publish(cx, &self.world.name(TOPIC), &entry))
+                        .unwrap();
+                    self.aws.act("world", |it, _| self.subscribe(&mut it.sns, true));
+                }
+                Source::Queue => self.receive_in_vain(&entry),
+                Source::Function | Source::Destination => self.invoke_in_vain(&entry).await,
+            }
         }
         std::future::pending::<()>().await;
+    }
+
+    /// Sends a message to the source queue, whose worker fails. The worker deletes what the function has sent
+    /// there.
+    fn receive_in_vain(&self, entry: &Entry) {
+        let queue = endpoint(self.world, 0);
+        let sent = self.aws.act("publisher", |it, cx| it.sqs.send_message(cx, &queue, entry)).unwrap();
+        self.aws.act("worker", |it, cx| {
+            loop {
+                let received = it.sqs.receive_message(cx, &queue, Receive::default()).unwrap();
+                if received.is_empty() {
+                    break;
+                }
+                for Received { id, handle, .. } in received {
+                    if id == sent.id {
+                        it.sqs.change_message_visibility(cx, &queue, &handle, 0).unwrap();
+                    } else {
+                        it.sqs.delete_message(cx, &queue, &handle).unwrap();
+                    }
+                }
+            }
+        });
+    }
+
+    /// Invokes the function asynchronously.
+    async fn invoke_in_vain(&self, entry: &Entry) {
+        let lambda = aws_sdk_lambda::Client::new(&sdk_config(&self.aws, &Caller::new("publisher")));
+        let call = lambda.invoke().function_name(endpoint(self.world, 0));
+        let call = call.invocation_type(InvocationType::Event).payload(Blob::new(entry.body.as_bytes()));
+        call.send().await.unwrap();
     }
 
     /// Gives orders, and wakes the letters in the lists.
@@ -254,7 +305,12 @@ impl<'w> Life<'w> {
             Document::Order(Order { action, letter, lasts }) => {
                 let pattern = letter.map_or_else(
                     || json!({ "origin": [{ "exists": true }] }),
-                    |letter| json!({ "message": { "order": [token(letter)] } }),
+                    |letter| {
+                        let message = json!({ "order": [token(letter)] });
+                        // There the message is the record.
+                        let is_record = self.world.source == Source::Destination;
+                        json!({ "message": if is_record { json!({ "requestPayload": message }) } else { message } })
+                    },
                 );
                 let until = lasts.map(|lasts| now + SignedDuration::from_millis(lasts));
                 let mut order = json!({ "id": now, "do": action.name(), "match": pattern, "at": now,

@@ -126,12 +126,21 @@ struct Reader<'s> {
     story: &'s Story,
     facts: BTreeMap<Key, Vec<Fact>>,
     messages: HashMap<Arc<str>, Key>,
+    /// The messages that SQS has not moved to the dead-letter queue yet.
+    in_source: HashMap<Arc<str>, Key>,
     handles: HashMap<Arc<str>, Arc<str>>,
 }
 
 impl<'s> Reader<'s> {
     fn new(world: &'s World, story: &'s Story) -> Self {
-        Self { world, story, facts: BTreeMap::new(), messages: HashMap::new(), handles: HashMap::new() }
+        Self {
+            world,
+            story,
+            facts: BTreeMap::new(),
+            messages: HashMap::new(),
+            in_source: HashMap::new(),
+            handles: HashMap::new(),
+        }
     }
 
     fn note(&mut self, key: Key, index: usize, at: Millis, what: What) {
@@ -164,6 +173,17 @@ impl<'s> Reader<'s> {
         let (at, by) = (record.at, &*record.by);
         let of_function = by.strip_prefix("fn-").is_some();
         match &record.event {
+            Event::Sent { id, payload, .. } if by == "publisher" => {
+                let keys = self.letters(&payload.body).into_iter();
+                self.in_source.extend(keys.map(|key| (Arc::clone(id), key)));
+            }
+            Event::Moved { id, .. } => {
+                if let Some(key) = self.in_source.remove(id) {
+                    self.messages.insert(Arc::clone(id), key);
+                    let what = What::Sent { message: Arc::clone(id), queue: DLQ.to_owned() };
+                    self.note(key, index, at, what);
+                }
+            }
             Event::Sent { queue, id, payload, .. } => {
                 let keys = self.letters(&payload.body);
                 let name = queue.strip_suffix(".fifo").unwrap_or(queue);
@@ -191,7 +211,7 @@ impl<'s> Reader<'s> {
                     }
                 }
             }
-            Event::Invoked { function, payload, .. } => {
+            Event::Invoked { function, payload, ok: true } => {
                 for key in self.letters(payload) {
                     let what = self.arrived(key, function);
                     self.note(key, index, at, what);
@@ -313,7 +333,9 @@ impl<'s> Reader<'s> {
             }
             what.extend(match call.operation.as_str() {
                 // The function waits for a look-up only until the attempt's time is over.
-                "GetQueueAttributes" | "GetSubscriptionAttributes" if slow || course != Fault::Pass => {
+                "GetQueueAttributes" | "GetSubscriptionAttributes" | "ListSubscriptions"
+                    if slow || course != Fault::Pass =>
+                {
                     Some(Disturbed::Read)
                 }
                 _ if course == Fault::Pass => None,

@@ -70,6 +70,10 @@ fn random_worlds_obey_the_laws() {
         "undisturbed",
         "held",
         "retried on an order",
+        "found by a search",
+        "back in its queue",
+        "invoked again",
+        "invoked by its record",
     ];
     let missing = ends.iter().find(|end| !tally.contains_key(**end));
     assert!(worlds < WORLDS || number("SEED").is_some() || missing.is_none(), "no letter is {missing:?}");

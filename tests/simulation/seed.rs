@@ -6,7 +6,7 @@ use sns_redrive::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEI
 
 use crate::world::{
     ArchiveKind, Document, HOUR, How, Kind, MINUTE, Mapping, Operator, Order, Outage, Plan, Queue, SECOND,
-    State, Subscriber, Target, Trouble, World, expiry_margin,
+    Source, State, Subscriber, Target, Trouble, World, expiry_margin,
 };
 
 impl World {
@@ -77,6 +77,7 @@ impl World {
         let mut world = Self {
             seed,
             fifo,
+            source: Source::Topic,
             target,
             jitter: *pick(rng, &[0.0, 0.0, 0.1, 1.0]),
             rate: (rng.u8(..8) == 0).then(|| rng.u32(1..=3)),
@@ -89,6 +90,7 @@ impl World {
             requeue,
             steps_aside: false,
             subscribers,
+            discovers: false,
             letters,
             trouble,
             operator: Operator::default(),
@@ -102,7 +104,9 @@ impl World {
         }
         if target == Target::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
             world.subscribers[0].raw = true;
+            world.discovers = seed % 2 == 0;
         }
+        world.come_from_elsewhere(&mut Rng::with_seed(seed ^ 0xe15e));
         if rng.u8(..8) == 0 {
             world.come_to_the_brink(rng);
         }
@@ -114,6 +118,23 @@ impl World {
         if self.fifo && rng.u8(..3) == 0 {
             (self.requeue, self.steps_aside) = (Some(120_000), rng.u8(..3) > 0);
         }
+    }
+
+    /// Lets the letters of some worlds come from a queue or a function in place of SNS.
+    fn come_from_elsewhere(&mut self, rng: &mut Rng) {
+        if self.target == Target::Topic || rng.u8(..4) > 0 {
+            return;
+        }
+        self.source = if self.fifo {
+            Source::Queue
+        } else {
+            *pick(rng, &[Source::Queue, Source::Function, Source::Destination])
+        };
+        self.discovers = false;
+        self.subscribers.truncate(1);
+        let kind = if self.source == Source::Queue { Kind::Queue } else { Kind::Function };
+        let one = &mut self.subscribers[0];
+        (one.kind, one.raw, one.retry_after, one.state) = (kind, false, None, State::Confirmed);
     }
 
     /// Makes web servers of some subscribers.
@@ -236,7 +257,7 @@ impl World {
     pub fn slow(seed: u64) -> Self {
         let mut world = Self::late(seed);
         world.fifo = true;
-        (world.target, world.rate) = (Target::Origin, None);
+        (world.source, world.target, world.rate) = (Source::Topic, Target::Origin, None);
         world.mapping.batch = 10;
         world.letters = vec![Plan { at: 0, group: 0 }; 10];
         let end = world.retention();

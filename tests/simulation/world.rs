@@ -19,6 +19,7 @@ pub const TOPIC: &str = "orders";
 pub struct World {
     pub seed: u64,
     pub fifo: bool,
+    pub source: Source,
     pub target: Target,
     pub schedule: Schedule,
     pub jitter: f64,
@@ -35,12 +36,28 @@ pub struct World {
     pub archive: ArchiveKind,
     pub archive_weather: Vec<Outage>,
     pub subscribers: Vec<Subscriber>,
+    /// `true` if the function searches for the subscription of raw letters.
+    pub discovers: bool,
     pub letters: Vec<Plan>,
     pub trouble: Trouble,
     pub operator: Operator,
     /// The call of the function at which its instance dies, counted from 0, and whether the call has its
     /// effect.
     pub cut_at: Option<(usize, bool)>,
+}
+
+/// What puts the letters into the dead-letter queue. If it is not SNS, there is one subscriber: the queue that
+/// they come from, or the function that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// SNS, for a subscription.
+    Topic,
+    /// SQS, from a queue.
+    Queue,
+    /// Lambda, from asynchronous invocations, into the function's dead-letter queue.
+    Function,
+    /// Lambda, as records of them, into the destination for failures.
+    Destination,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,8 +258,18 @@ impl World {
         if let [one] = self.subscribers.as_slice()
             && one.raw
         {
-            policy["default"]["subscription"] =
-                format!("{}:subscription-0", arn("sns", &self.name("orders"))).into();
+            let named = format!("{}:subscription-0", arn("sns", &self.name("orders")));
+            policy["default"]["subscription"] = if self.discovers { "discover".into() } else { named.into() };
+        }
+        match self.source {
+            Source::Topic | Source::Queue => {}
+            // Such a letter does not name its function.
+            Source::Function => {
+                policy["origins"] = json!({ "*": ["lambda-async"] });
+                policy["default"]["target"] =
+                    arn("lambda", &format!("function:{}", endpoint(self, 0))).into();
+            }
+            Source::Destination => policy["origins"] = json!({ "*": ["lambda-destination"] }),
         }
         if self.steps_aside {
             policy["default"]["fifo"] = "step-aside".into();
