@@ -53,7 +53,7 @@ fn whatever_happens_no_letter_is_lost_or_given_up_early() {
         &wild(),
         &[
             laws::every_letter_is_accounted_for,
-            laws::nothing_is_lost,
+            laws::nothing_is_lost_that_was_seen_in_time,
             laws::nothing_is_archived_early,
             laws::attempts_are_honest,
         ],
@@ -91,13 +91,27 @@ fn queues_that_forget_lose_nothing_that_the_function_saw_in_time_whatever_happen
 }
 
 #[test]
+fn fifo_queues_that_forget_lose_nothing_that_the_function_saw_in_time_whatever_happens() {
+    obey(
+        3_000,
+        &fifo(forgetful(wild())),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+            laws::groups_keep_their_order,
+        ],
+    );
+}
+
+#[test]
 fn fifo_groups_keep_their_order_whatever_happens() {
     obey(
         1_500,
         &fifo(wild()),
         &[
             laws::every_letter_is_accounted_for,
-            laws::nothing_is_lost,
+            laws::nothing_is_lost_that_was_seen_in_time,
             laws::nothing_is_archived_early,
             laws::attempts_are_honest,
             laws::groups_keep_their_order,
@@ -181,7 +195,11 @@ fn a_hold_holds_whatever_else_goes_wrong() {
     obey(
         600,
         &operated(wild(), &[OrderAction::Hold], 0),
-        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, orders::holds_hold],
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            orders::holds_hold,
+        ],
     );
 }
 
@@ -190,7 +208,11 @@ fn whatever_is_ordered_and_whatever_happens_no_letter_is_lost_or_given_up_early(
     obey(
         600,
         &operated(wild(), &OrderAction::ALL, 100),
-        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::nothing_is_archived_early],
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+        ],
     );
 }
 
@@ -201,8 +223,11 @@ fn letters_that_a_crash_splits_under_orders_are_not_lost_or_given_up_early() {
     let count = Cell::new(0);
     holds(600, &split(), |world| {
         let story = world.live();
-        let laws =
-            [laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::nothing_is_archived_early];
+        let laws = [
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+        ];
         laws.iter().try_for_each(|law| law(&world, &story)).map_err(TestCaseError::fail)?;
         count.set(count.get() + lives(&world, &story).iter().filter(|life| life.is_split()).count());
         Ok(())
@@ -245,7 +270,11 @@ fn fifo_groups_keep_their_order_under_orders() {
     obey(
         600,
         &operated(fifo(wild()), &OrderAction::ALL, 50),
-        &[laws::every_letter_is_accounted_for, laws::nothing_is_lost, laws::groups_keep_their_order],
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::groups_keep_their_order,
+        ],
     );
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::policy::{ArchiveReason, OrderAction};
 
-use super::journal::{Fact, Message, What};
+use super::journal::{Fact, Idle, Message, What};
 use super::life::{Judged, Life, SLACK, lives};
 use super::queue::Queue;
 use super::simulation::Story;
@@ -65,7 +65,10 @@ pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Ju
             let seen = facts.iter().rposition(|fact| matches!(fact.what, What::Received { .. }));
             let Some(seen) = seen.filter(|seen| is_lost && facts[*seen].at >= safe) else { continue };
             let disturbed = facts[seen..].iter().any(|fact| {
-                matches!(fact.what, What::Idle(_) | What::Held | What::NotArchived | What::NotHidden)
+                matches!(
+                    fact.what,
+                    What::Idle(Idle::Throttled | Idle::Crashed) | What::NotArchived | What::NotHidden
+                )
             });
             if !disturbed {
                 return life.fault("lost, though the function saw it in time");
@@ -253,13 +256,17 @@ pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
     }
     for ((requeue, _), members) in groups {
         // The time from which each message no longer holds its group.
-        let mut gone: Vec<Millis> = Vec::new();
+        let mut gone: Vec<(Millis, usize)> = Vec::new();
         for (number, who) in members {
             let life = &lives[who];
             let message = Message { requeue, number };
-            let begins = life.attempts().into_iter().filter(|one| one.message == message);
-            if begins.map(|one| one.begin).any(|begin| gone.iter().any(|gone| begin < *gone)) {
-                return life.fault("passed an earlier one of its group");
+            let begins =
+                life.attempts().into_iter().filter(|one| one.message == message).map(|one| one.begin);
+            if let Some(begin) = begins.min()
+                && let Some((_, earlier)) = gone.iter().find(|(gone, _)| begin < *gone)
+            {
+                let earlier = lives[*earlier].fault("").unwrap_err();
+                return life.fault(&format!("passed an earlier one of its group, {earlier}"));
             }
             let ends = life.facts.iter().filter_map(|fact| match fact.what {
                 What::Attempt { end, delivered: true, .. } => Some(end),
@@ -269,7 +276,7 @@ pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
                 What::Moved { .. } if fact.message == message => Some(stepped_aside(life, fact)),
                 _ => None,
             });
-            gone.push(ends.min().unwrap_or(Millis::MAX));
+            gone.push((ends.min().unwrap_or(Millis::MAX), who));
         }
     }
     Ok(())

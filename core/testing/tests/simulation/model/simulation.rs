@@ -148,12 +148,15 @@ impl<'w> Simulation<'w> {
     }
 
     fn run(mut self) -> Story {
-        while let Some(Reverse((now, order))) = self.agenda.pop() {
+        while let Some(Reverse((now, order))) = self.agenda.peek().copied() {
+            if self.expire(now) {
+                continue;
+            }
+            self.agenda.pop();
             assert!(self.shortcut || self.order < MANY, "letters circulate for ever");
             if self.world.until.is_some_and(|until| now > until) {
                 break;
             }
-            self.expire(now);
             self.now = now;
             let Some(event) = self.events.remove(&order) else { continue };
             match event {
@@ -189,18 +192,21 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    /// Drops the messages that SQS would have dropped by now.
-    fn expire(&mut self, now: Millis) {
-        for requeue in [false, true] {
-            if requeue && self.requeue.is_none() {
-                continue;
-            }
-            while let Some((expires, number, message)) = self.queue(requeue).messages.expire(now) {
-                self.journal.note(message.content.who, Message { requeue, number }, expires, What::Lost);
-                self.now = self.now.max(expires);
-                self.want_poll(requeue);
-            }
-        }
+    /// Drops the next message that SQS has dropped by now, and returns whether there was one: its group is polled
+    /// before the next message is dropped.
+    fn expire(&mut self, now: Millis) -> bool {
+        let ends = [Some(&self.dlq), self.requeue.as_ref()].map(|queue| queue?.messages.next_expiry());
+        let Some(first) = ends.into_iter().flatten().min().filter(|first| *first <= now) else {
+            return false;
+        };
+        let requeue = ends[0] != Some(first);
+        let Some((expires, number, message)) = self.queue(requeue).messages.expire(first) else {
+            return false;
+        };
+        self.journal.note(message.content.who, Message { requeue, number }, expires, What::Lost);
+        self.now = self.now.max(expires);
+        self.want_poll(requeue);
+        true
     }
 
     fn arrive(&mut self, who: usize) {

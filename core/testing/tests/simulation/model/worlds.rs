@@ -11,8 +11,8 @@ use super::operator::{Operator, TimedOrder};
 use super::world::{Mapping, Moved, Plan, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
-/// A retention that never ends, in seconds, for laws that are not about it.
-pub const FOR_EVER: i64 = 100 * 365 * 86_400;
+/// The longest retention, in seconds.
+pub const LONGEST: i64 = 1_209_600;
 
 /// Returns letters that arrive within an hour, in three groups. Some of them are poison, some have retries
 /// behind them, and some were moved here by SQS.
@@ -56,7 +56,7 @@ pub fn calm() -> impl Strategy<Value = World> {
     });
     world.prop_map(|(schedule, letters, ceiling, limit, (seed, requeue), subscriber, batch)| {
         let queue = QueueSettings {
-            retention: FOR_EVER,
+            retention: LONGEST,
             visibility: 1_800,
             lag: MINUTE,
             shuffled: Some(seed),
@@ -264,7 +264,7 @@ pub fn split() -> impl Strategy<Value = World> {
 /// is ever delivered.
 pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
     let queue = QueueSettings {
-        retention: FOR_EVER,
+        retention: LONGEST,
         visibility: 360,
         in_flight: usize::try_from(limit).unwrap(),
         lag: MINUTE,
