@@ -57,10 +57,9 @@ impl Hook {
         let fault = match &*call.caller {
             "sns" => self.of_sns(call, at),
             "mapping" => self.of_mapping(call, at),
-            "publisher" => Fault::Pass,
             // An asynchronous invocation that fails leaves a letter.
             "lambda" if self.world.source != Source::Topic => Fault::Unavailable,
-            "lambda" => Fault::Pass,
+            "publisher" | "lambda" => Fault::Pass,
             _ => self.of_function(call, at),
         };
         if fault != Fault::Pass && !["sns", "lambda"].contains(&&*call.caller) {

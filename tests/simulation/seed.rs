@@ -104,7 +104,7 @@ impl World {
         }
         if target == Target::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
             world.subscribers[0].raw = true;
-            world.discovers = seed % 2 == 0;
+            world.discovers = seed.is_multiple_of(2);
         }
         world.come_from_elsewhere(&mut Rng::with_seed(seed ^ 0xe15e));
         if rng.u8(..8) == 0 {
