@@ -84,11 +84,15 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// P5: a letter reaches only the endpoint of its own subscription, if SNS confirms it.
+/// P5, P7: a letter reaches only the endpoint of its own subscription, if SNS confirms it, with its message.
 fn nobody_gets_what_he_did_not_ask_for(life: &Life<'_>) -> Judged {
     for fact in &life.facts {
         if let What::Astray { to } = &fact.what {
             return life.broken(&format!("went astray to {to}"));
+        }
+        // P7: all but our mark is carried unchanged.
+        if let What::Altered { message } = &fact.what {
+            return life.broken(&format!("arrived as {message}"));
         }
     }
     let confirmed = life.world.subscribers[life.subscriber].state == State::Confirmed;
@@ -329,6 +333,7 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
         + hops(life)
         + ahead
         + first_twice(life)
+        + brought_along(life)
         + others
         + on_order(life, OrderAction::Retry).len();
     if attempts.len() > most {
@@ -356,6 +361,21 @@ fn first_twice(life: &Life<'_>) -> usize {
     let (Some(sent), Some(received)) = (sent, received) else { return 0 };
     let may_be_late = life.world.mapping.window > 0 || life.world.skew() > SLACK;
     usize::from(may_be_late && received + SLACK < sent + life.world.wait(1).0)
+}
+
+/// Returns how often the first retry of a letter that SQS moved may be repeated. SQS's time of the first receive is
+/// that in the source queue, so the letter seems to have been received before that retry here too.
+fn brought_along(life: &Life<'_>) -> usize {
+    let messages = life.messages();
+    let (Source::Queue, Some((sent, _, _))) = (life.world.source, messages.first()) else { return 0 };
+    let (longest, shortest) = life.world.wait(1);
+    let before = |fact: &&Fact| {
+        let is_received = matches!(fact.what, What::Received { .. });
+        is_received && fact.at < sent.at + shortest - SLACK - life.world.skew()
+    };
+    let ceiling = Millis::try_from(life.world.ceiling).unwrap() * SECOND;
+    let expected = usize::try_from((longest + ceiling - 1) / ceiling).unwrap();
+    expected.saturating_sub(life.facts.iter().filter(before).count())
 }
 
 /// Returns how often a letter was received without an attempt.
@@ -469,12 +489,13 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let left_alone = is_left_alone(life);
     let least = retries.saturating_sub(if left_alone { hops(life) } else { 0 }).max(1);
     // A wait slightly longer than a whole number of ceilings has its retry made twice.
-    let exactly = least..=retries + hops(life) + first_twice(life);
+    let again = first_twice(life) + brought_along(life);
+    let exactly = least..=retries + hops(life) + again;
     if archived == ["exhausted"] && !exactly.contains(&attempts.len()) {
         return life.broken(&format!("{} attempts of {retries}", attempts.len()));
     }
     // The first retry may be repeated in the place of the second.
-    if world.target == Target::Topic || hops(life) > 0 || first_twice(life) > 0 {
+    if world.target == Target::Topic || hops(life) > 0 || again > 0 {
         return Ok(());
     }
     // Other letters of the batch, or other batches, may take all of their time; if nothing hangs, that of

@@ -73,6 +73,11 @@ pub fn token(letter: usize) -> String {
     format!("{TOKEN}{letter:03}.")
 }
 
+/// Returns the message of a letter.
+pub fn text_of(letter: usize) -> String {
+    json!({ "order": token(letter) }).to_string()
+}
+
 /// How the token of every letter begins.
 pub const TOKEN: &str = "letter-";
 
@@ -145,8 +150,7 @@ impl<'w> Life<'w> {
             shuffled: (!world.fifo).then_some(world.seed),
             ..QueueSettings::default()
         };
-        let other =
-            QueueSettings { retention: 100 * 86_400, content_based: true, ..QueueSettings::default() };
+        let other = QueueSettings { retention: 1_209_600, content_based: true, ..QueueSettings::default() };
         self.aws.act("world", |it, _| {
             it.sqs.create(&world.name(DLQ), queue.clone());
             it.sqs.create(&world.name(REQUEUE), queue);
@@ -230,8 +234,7 @@ impl<'w> Life<'w> {
         let begun = tokio::time::Instant::now();
         for (number, plan) in self.world.letters.iter().enumerate() {
             tokio::time::sleep_until(begun + Duration::from_millis(u64::try_from(plan.at).unwrap())).await;
-            let mut entry = Entry::new("", format!("{{\"order\":\"{}\"}}", token(number)))
-                .with("tenant", Attribute::string("gold"));
+            let mut entry = Entry::new("", text_of(number)).with("tenant", Attribute::string("gold"));
             if self.world.fifo {
                 entry = entry.fifo(&format!("group-{}", plan.group), &token(number));
             }

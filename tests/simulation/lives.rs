@@ -9,8 +9,15 @@ use serde_json::Value;
 use sim::{Call, Event, Fault, Millis, Record};
 
 use crate::hook::is_to_archive;
-use crate::live::{Run, Story, TOKEN, letter_at, subscription};
+use crate::live::{Run, Story, TOKEN, letter_at, subscription, text_of};
 use crate::world::{ARCHIVE, DLQ, REQUEUE, TOPIC, Target, World, endpoint};
+
+/// Returns the message in an envelope or event of SNS, or the text if it is neither.
+fn message(text: &str) -> String {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    let sns = value.pointer("/Records/0/Sns").unwrap_or(&value);
+    sns["Message"].as_str().unwrap_or(text).to_owned()
+}
 
 /// A letter: a published message that did not reach one subscription.
 pub struct Life<'s> {
@@ -68,6 +75,10 @@ pub enum What {
     /// An endpoint other than its own took it.
     Astray {
         to: String,
+    },
+    /// It arrived with another message than was published.
+    Altered {
+        message: String,
     },
     Archived {
         reason: String,
@@ -199,7 +210,7 @@ impl<'s> Reader<'s> {
                             What::Archived { reason: reason(&record) }
                         }
                         "witness" if by == "sns" => continue,
-                        _ => self.arrived(key, queue),
+                        _ => self.arrived(key, queue, &payload.body),
                     };
                     self.note(key, index, at, what);
                 }
@@ -213,19 +224,22 @@ impl<'s> Reader<'s> {
             }
             Event::Invoked { function, payload, ok: true } => {
                 for key in self.letters(payload) {
-                    let what = self.arrived(key, function);
+                    let what = self.arrived(key, function, payload);
                     self.note(key, index, at, what);
                 }
             }
             Event::Streamed { stream, data } => {
-                for key in self.letters(&String::from_utf8_lossy(data)) {
-                    let what = self.arrived(key, stream);
+                let text = String::from_utf8_lossy(data);
+                for key in self.letters(&text) {
+                    // A line each, as SNS's own.
+                    let what = self.arrived(key, stream, text.trim_end());
                     self.note(key, index, at, what);
                 }
             }
             Event::Posted { host, body, status: 200..300, .. } => {
-                for key in self.letters(&String::from_utf8_lossy(body)) {
-                    let what = self.arrived(key, host);
+                let text = String::from_utf8_lossy(body);
+                for key in self.letters(&text) {
+                    let what = self.arrived(key, host, &text);
                     self.note(key, index, at, what);
                 }
             }
@@ -269,11 +283,14 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn arrived(&self, (_, subscriber): Key, to: &str) -> What {
-        if endpoint(self.world, subscriber) == to {
-            What::Delivered
-        } else {
+    fn arrived(&self, (letter, subscriber): Key, to: &str, text: &str) -> What {
+        let message = message(text);
+        if endpoint(self.world, subscriber) != to {
             What::Astray { to: to.to_owned() }
+        } else if message != text_of(letter) {
+            What::Altered { message }
+        } else {
+            What::Delivered
         }
     }
 
