@@ -199,7 +199,7 @@ impl Soak {
             discovery: false,
             in_flight: (self.letters / 25).clamp(40, IN_FLIGHT),
             timeout: Duration::from_secs(8),
-            visibility: Duration::from_secs(9),
+            visibility: Duration::from_secs(if fifo { 9 } else { 10 }),
             pollers: if fifo { vec![10; 5] } else { vec![10, 100, 100, 1_000] },
             requeue_pollers: if fifo { vec![10; 2] } else { vec![10, 100, 1_000] },
             panics: false,

@@ -50,8 +50,13 @@ pub struct Messages<C, G> {
 
 impl<C, G: Ord + Clone> Messages<C, G> {
     /// Returns an empty queue.
+    ///
+    /// # Panics
+    ///
+    /// If AWS refuses the settings.
     #[must_use]
     pub fn new(is_fifo: bool, settings: QueueSettings) -> Self {
+        settings.check();
         Self {
             is_fifo,
             settings,

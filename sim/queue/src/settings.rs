@@ -1,6 +1,7 @@
 //! The settings of a queue: those of AWS, and those for behaviour that AWS does not specify.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use crate::Millis;
 
@@ -27,6 +28,10 @@ pub const MAX_DELAY: i64 = 900;
 /// The largest number of messages in flight.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html>
 pub const MAX_IN_FLIGHT: usize = 120_000;
+
+/// The times that a queue can keep messages for, in seconds.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html>
+const RETENTION: RangeInclusive<i64> = 60..=1_209_600;
 
 /// The settings of a queue.
 #[derive(Debug, Clone)]
@@ -74,6 +79,21 @@ pub struct Redrive {
     pub queue: String,
     /// `maxReceiveCount`.
     pub max_receives: u32,
+}
+
+impl QueueSettings {
+    /// Panics if AWS has no such queue: what is seen there is worth nothing.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html>
+    pub(crate) fn check(&self) {
+        assert!(RETENTION.contains(&self.retention), "no queue keeps messages for {} s", self.retention);
+        assert!((0..=MAX_VISIBILITY).contains(&self.visibility), "no queue hides for {} s", self.visibility);
+        assert!((0..=MAX_DELAY).contains(&self.delay), "no queue delays for {} s", self.delay);
+        assert!(
+            (1_024..=MAX_BYTES).contains(&self.max_bytes),
+            "no queue's limit is {} bytes",
+            self.max_bytes
+        );
+    }
 }
 
 impl Default for QueueSettings {

@@ -39,7 +39,7 @@ pub struct MappingSettings {
     pub batch_size: usize,
     /// `MaximumBatchingWindowInSeconds`.
     pub window: Duration,
-    /// `MaximumConcurrency`.
+    /// `MaximumConcurrency`; 1 is a function with a reserved concurrency of one, without its throttles.
     pub concurrency: usize,
     /// `ReportBatchItemFailures`.
     pub partial: bool,
@@ -68,6 +68,27 @@ impl MappingSettings {
             apart: None,
         }
     }
+
+    /// Panics if Lambda refuses such a mapping.
+    /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
+    fn check(&self, aws: &Aws) {
+        let Self { queue, batch_size, window, concurrency, timeout, .. } = self;
+        let (largest, longest) = if queue.strip_suffix(".fifo").is_some() { (10, 0) } else { (10_000, 300) };
+        assert!((1..=largest).contains(batch_size), "{queue}: no batch has {batch_size} messages");
+        assert!(window.as_secs() <= longest, "{queue}: no batching window has {window:?}");
+        assert!(
+            *batch_size <= 10 || window.as_secs() >= 1,
+            "{queue}: more than 10 messages need a batching window"
+        );
+        assert!((1..=1_000).contains(concurrency), "{queue}: the concurrency cannot be {concurrency}");
+        assert!(timeout.as_secs() <= 900, "{queue}: no function has {timeout:?}");
+        let visibility = aws.act("lambda", |it, _| Some(it.sqs.queue(queue)?.messages.settings.visibility));
+        let hidden = visibility.and_then(|seconds| u64::try_from(seconds).ok());
+        assert!(
+            hidden.is_none_or(|hidden| hidden >= timeout.as_secs()),
+            "{queue}: shorter hidden than a run takes"
+        );
+    }
 }
 
 /// A mapping. Clones are the same mapping.
@@ -93,8 +114,13 @@ struct State {
 
 impl Mapping {
     /// Returns a mapping in this account.
+    ///
+    /// # Panics
+    ///
+    /// If Lambda refuses the settings.
     #[must_use]
     pub fn new(aws: &Aws, settings: MappingSettings) -> Self {
+        settings.check(aws);
         Self { aws: aws.clone(), settings: Arc::new(settings), state: Arc::default() }
     }
 
@@ -201,9 +227,9 @@ impl Mapping {
         let max_bytes = MAX_BYTES.saturating_sub(state.bytes);
         let receive =
             Receive { at_most: room, max_bytes, apart: settings.apart, is_long: true, ..Receive::default() };
-        let more = self
-            .aws
-            .locked(CALLER, now, |services, cx| services.sqs.poll(cx, &settings.queue, receive, &state.busy));
+        let more = self.aws.locked(CALLER, now, |services, cx| {
+            services.sqs.poll(cx, &settings.queue, receive, &state.busy, &state.collected)
+        });
         if state.collected.is_empty() {
             state.since = now;
         }

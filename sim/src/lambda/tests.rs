@@ -42,6 +42,48 @@ fn mapping(aws: &Aws) -> Mapping {
     Mapping::new(aws, MappingSettings::new(QUEUE, "redrive"))
 }
 
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
+#[test]
+fn a_mapping_that_lambda_refuses_cannot_exist() {
+    let is_refused = |change: fn(&mut MappingSettings)| {
+        let mut settings = MappingSettings::new(QUEUE, "redrive");
+        change(&mut settings);
+        std::panic::catch_unwind(|| drop(Mapping::new(&aws(), settings))).is_err()
+    };
+    let taken: [fn(&mut MappingSettings); 2] =
+        [|it| it.batch_size = 10, |it| (it.batch_size, it.window) = (10_000, Duration::from_secs(1))];
+    let refused: [fn(&mut MappingSettings); 7] = [
+        |it| it.batch_size = 11,
+        |it| (it.batch_size, it.window) = (10_001, Duration::from_secs(1)),
+        |it| it.window = Duration::from_secs(301),
+        |it| it.concurrency = 1_001,
+        |it| it.timeout = Duration::from_secs(61),
+        |it| (it.queue, it.window) = ("dlq.fifo".to_owned(), Duration::from_secs(1)),
+        |it| (it.queue, it.batch_size) = ("dlq.fifo".to_owned(), 11),
+    ];
+    assert_eq!(taken.map(is_refused), [false; 2]);
+    assert_eq!(refused.map(is_refused), [true; 7]);
+}
+
+#[test]
+fn copies_stay_in_separate_batches_when_a_window_collects_them_one_by_one() {
+    let aws = aws();
+    let window = Duration::from_secs(1);
+    let apart: fn(&crate::Payload) -> Option<u64> = |it| it.body.parse().ok();
+    let settings = MappingSettings { window, apart: Some(apart), ..MappingSettings::new(QUEUE, "redrive") };
+    let mapping = Mapping::new(&aws, settings);
+    for _ in 0..2 {
+        put(&aws, 2);
+        assert!(mapping.take().is_none(), "the window is open");
+    }
+    let batch = |seconds| {
+        pass(&aws, seconds);
+        mapping.take().map(|batch| batch.messages.len())
+    };
+    assert_eq!(batch(1), Some(2));
+    assert_eq!((batch(0), batch(1)), (None, Some(2)));
+}
+
 fn invoke(aws: &Aws, kind: &str, body: impl Into<Vec<u8>>) -> Response {
     let request = Request {
         method: "POST".to_owned(),

@@ -101,7 +101,7 @@ impl Sqs {
             let message = "Too many messages in flight.";
             return Err(Error::new(403, "OverLimit", message));
         }
-        Ok(self.poll(cx, name, receive, &BTreeSet::new()))
+        Ok(self.poll(cx, name, receive, &BTreeSet::new(), &[]))
     }
 
     /// Reports whether a long poll would get a message now. `busy` are the FIFO groups that the receiver
@@ -112,20 +112,22 @@ impl Sqs {
     }
 
     /// Hands out messages as Lambda's pollers get them, in as many requests as needed. `busy` are the FIFO
-    /// groups that the receiver leaves out.
+    /// groups that the receiver leaves out, `collected` the messages that it has for the same batch.
     pub fn poll(
         &mut self,
         cx: &mut Cx<'_>,
         name: &str,
         receive: Receive,
         busy: &BTreeSet<String>,
+        collected: &[Received],
     ) -> Vec<Received> {
         let Ok(queue) = self.find(name) else { return Vec::new() };
         let redrive = queue.messages.settings.redrive.clone();
         let seconds = receive.visibility.unwrap_or(queue.messages.settings.visibility);
         let room = queue.messages.room();
         let (mut bytes, mut received) = (0, Vec::new());
-        let mut keys = BTreeSet::new();
+        let mut keys: BTreeSet<_> =
+            collected.iter().filter_map(|it| receive.apart.and_then(|key| key(&it.payload))).collect();
         // If messages may be moved instead, the number of messages to look at is unknown.
         let look_at = if redrive.is_some() { usize::MAX } else { receive.at_most.min(room) };
         for number in queue.ready(cx.now, look_at, busy) {

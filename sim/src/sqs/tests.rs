@@ -213,6 +213,26 @@ fn a_deduplication_id_counts_for_five_minutes_also_after_its_message_is_deleted(
     one(&aws, FIFO);
 }
 
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html>
+#[test]
+fn a_queue_that_sqs_refuses_cannot_exist() {
+    let is_refused = |change: fn(&mut QueueSettings)| {
+        let mut settings = QueueSettings::default();
+        change(&mut settings);
+        std::panic::catch_unwind(|| drop(aws_with(&settings))).is_err()
+    };
+    let taken: [fn(&mut QueueSettings); 2] = [|it| it.retention = 60, |it| it.retention = 1_209_600];
+    let refused: [fn(&mut QueueSettings); 5] = [
+        |it| it.retention = 59,
+        |it| it.retention = 1_209_601,
+        |it| it.visibility = 43_201,
+        |it| it.delay = 901,
+        |it| it.max_bytes = 1_048_577,
+    ];
+    assert_eq!(taken.map(is_refused), [false; 2]);
+    assert_eq!(refused.map(is_refused), [true; 5]);
+}
+
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 #[test]
 fn retention_ends_for_hidden_messages_too() {

@@ -341,7 +341,9 @@ async fn two_runs_of_one_seed_have_the_same_journal() {
 async fn a_mapping_takes_a_message_when_it_comes_and_when_it_shows() {
     let aws = paused();
     let start = aws.clock().millis();
-    let mapping = Mapping::new(&aws, MappingSettings::new("dlq", "redrive"));
+    let settings =
+        MappingSettings { timeout: Duration::from_secs(20), ..MappingSettings::new("dlq", "redrive") };
+    let mapping = Mapping::new(&aws, settings);
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
     let later = async {
         tokio::time::sleep(Duration::from_millis(12_345)).await;

@@ -157,7 +157,7 @@ pub(in crate::loss) fn put(aws: &Aws, queue: &str, letter: &Letter) -> Arc<str> 
             let sent = it.sqs.send_message(cx, &source, &letter.entry());
             for _ in 0..=MAX_RECEIVES {
                 let receive = Receive { visibility: Some(0), ..Receive::default() };
-                it.sqs.poll(cx, &source, receive, &BTreeSet::new());
+                it.sqs.poll(cx, &source, receive, &BTreeSet::new(), &[]);
             }
             sent
         })

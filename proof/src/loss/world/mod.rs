@@ -333,6 +333,8 @@ impl World {
         let mapping = |((queue, batch_size), concurrency)| {
             let settings = MappingSettings {
                 batch_size,
+                // Without one, Lambda refuses batches of more than ten.
+                window: Duration::from_secs(u64::from(batch_size > 10)),
                 concurrency,
                 timeout: config.timeout,
                 // A batch never has two copies of one letter, because their sends could not be told apart.
