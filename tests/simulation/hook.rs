@@ -119,10 +119,14 @@ impl Hook {
 
     fn of_mapping(&self, call: &Call, at: Millis) -> Fault {
         let (world, trouble) = (&self.world, &self.world.trouble);
-        let is_off = world.mapping.off.iter().any(|(from, to)| (*from..*to).contains(&at));
-        match call.operation.as_str() {
-            "Invoke" if is_off || self.chance(trouble.throttled) => Fault::Throttle,
-            "DeleteMessageBatch" if self.chance_of_copy(trouble.delete_fails) => {
+        let off = world.mapping.off.iter().find(|(from, to)| (*from..*to).contains(&at));
+        match (call.operation.as_str(), off) {
+            ("ReceiveMessage", Some((_, to))) if world.mapping.is_disabled => {
+                Fault::Throttle.after(Duration::from_millis(u64::try_from(to - at).unwrap()))
+            }
+            ("Invoke", Some(_)) if !world.mapping.is_disabled => Fault::Throttle,
+            ("Invoke", _) if self.chance(trouble.throttled) => Fault::Throttle,
+            ("DeleteMessageBatch", _) if self.chance_of_copy(trouble.delete_fails) => {
                 Fault::Entries(vec![(0, EntryFault::service("InternalError", "Try again."))])
             }
             _ => Fault::Pass,

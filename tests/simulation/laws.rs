@@ -67,8 +67,13 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
             life.facts.iter().any(|fact| (from..to).contains(&fact.at) && keeps(&fact.what))
         });
         let marks = [
+            ("letters", true),
             ("undisturbed", is_calm),
             ("received without an attempt", hops(life) > 0),
+            (
+                "late, and owed several attempts",
+                end == "exhausted" && !world.mapping.off.is_empty() && owed(life, usize::MAX) > 1,
+            ),
             ("held", held),
             ("retried on an order", !on_order(life, retry).is_empty()),
             ("found by a search", end == "delivered" && world.discovers),
@@ -180,11 +185,8 @@ fn comes_back(life: &Life<'_>, died: &Fact, before: Millis) -> bool {
 /// attempt.
 fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> Judged {
     let world = life.world;
-    for (sent, message, queue) in life.messages() {
+    for (sent, message, _) in life.messages() {
         let near = sent.at + world.retention() - world.margin() + SECOND + world.skew();
-        if queue != DLQ {
-            continue;
-        }
         for run in life.runs_of(&message).filter(|run| run.began >= near) {
             let Some(kept) = &run.kept else { continue };
             let archive = life.story.disturbances.iter().any(|it| {
@@ -301,12 +303,9 @@ fn orders_to_retry_take_no_retry_away(life: &Life<'_>) -> Judged {
 
 /// Returns the number of events after which a letter may be handled once more.
 fn causes(life: &Life<'_>) -> usize {
-    let by = [Disturbed::Died, Disturbed::Unheard, Disturbed::Delete];
     // A slow request may be cut off after it has had its effect.
-    let late = if life.disturbed(&[Disturbed::Slow]) > 0 { life.attempts().len() } else { 0 };
-    life.disturbed(&by)
-        + life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. }))
-        + late
+    let by = [Disturbed::Died, Disturbed::Unheard, Disturbed::Delete, Disturbed::Slow];
+    life.disturbed(&by) + life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. }))
 }
 
 /// P2: no first retry comes before its planned moment, and none after the last except one per disturbance. The laws
@@ -315,7 +314,7 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     let world = life.world;
     let attempts = life.attempts();
     let retries = usize::try_from(world.schedule.retries).unwrap();
-    let by = [Disturbed::Hide, Disturbed::Slow];
+    let by = [Disturbed::Hide];
     // An instance remembers letters that the archive did not take. Each other instance makes the last attempt
     // again.
     let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
@@ -330,7 +329,7 @@ fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     let most = retries * if world.forks() { 1 + causes } else { 1 }
         + causes
         + life.disturbed(&by)
-        + hops(life)
+        + repeated(life)
         + ahead
         + first_twice(life)
         + brought_along(life)
@@ -378,6 +377,55 @@ fn brought_along(life: &Life<'_>) -> usize {
     expected.saturating_sub(life.facts.iter().filter(before).count())
 }
 
+/// Returns how many retries may be repeated since a letter came late: the receives that its schedule expects did not
+/// take place.
+fn repeated(life: &Life<'_>) -> usize {
+    let is_late = !life.world.mapping.off.is_empty() || !caused(life, usize::MAX).is_empty();
+    if is_late { hops(life) } else { 0 }
+}
+
+/// Returns the receives before a place in the journal after which something kept the letter from an attempt.
+fn caused(life: &Life<'_>, before: usize) -> Vec<usize> {
+    let world = life.world;
+    // A clock that is behind takes a letter for early.
+    let kept = world.hangs()
+        || world.skew() > SLACK
+        || is_left_alone(life)
+        || !life.is_first_of_group()
+        || world.rate.is_some()
+        || life.disturbed(&[Disturbed::Read, Disturbed::Hide]) > 0
+        || life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. })) > 0
+        // While it has never read the orders, an instance attempts nothing for ten minutes.
+        || world.operator.writes.iter().any(|(_, document)| matches!(document, Document::Broken))
+        || !ordered(life, OrderAction::Hold, PATIENCE).is_empty();
+    let attempts = life.attempts();
+    let mut all = Vec::new();
+    for fact in life.facts.iter().filter(|fact| fact.index < before) {
+        let What::Received { message, .. } = &fact.what else { continue };
+        let run = life.story.runs.iter().position(|run| run.from >= fact.index && run.ids.contains(message));
+        let again = life.facts.iter().find(|later| {
+            later.index > fact.index
+                && matches!(&later.what, What::Received { message: it, .. } if it == message)
+        });
+        let run = run.filter(|run| again.is_none_or(|again| life.story.runs[*run].from < again.index));
+        let ran = run.is_some_and(|run| life.story.runs[run].kept.is_some());
+        let attempted = attempts.iter().any(|attempt| Some(attempt.run) == run);
+        if !attempted && (kept || !ran) {
+            all.push(fact.index);
+        }
+    }
+    all
+}
+
+/// Returns the least number of attempts before a place in the journal at which a letter is exhausted: its retries,
+/// less the receives that something kept from their attempt.
+fn owed(life: &Life<'_>, before: usize) -> usize {
+    let retries = usize::try_from(life.world.schedule.retries).unwrap();
+    // If a subscription could not be looked up, the attempt failed without a call to the endpoint.
+    let unseen = life.disturbed(&[Disturbed::Read]);
+    retries.saturating_sub(caused(life, before).len()).max(1).saturating_sub(unseen)
+}
+
 /// Returns how often a letter was received without an attempt.
 fn hops(life: &Life<'_>) -> usize {
     let received = life.count(|what| matches!(what, What::Received { .. }));
@@ -396,14 +444,7 @@ fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
             // Another law covers ordered archiving.
             "again" | "ordered" => {}
             "exhausted" => {
-                let received = life.facts.iter().filter(|one| one.index < fact.index);
-                let received = received.filter(|one| matches!(one.what, What::Received { .. })).count();
-                let wasted = received.saturating_sub(before.len());
-                let retries = usize::try_from(world.schedule.retries).unwrap();
-                // If a subscription could not be looked up, the attempt failed without a call to the
-                // endpoint.
-                let unseen = life.disturbed(&[Disturbed::Read]);
-                let least = retries.saturating_sub(wasted).max(1).saturating_sub(unseen);
+                let least = owed(life, fact.index);
                 if before.len() < least {
                     return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
                 }
@@ -490,7 +531,7 @@ fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let least = retries.saturating_sub(if left_alone { hops(life) } else { 0 }).max(1);
     // A wait slightly longer than a whole number of ceilings has its retry made twice.
     let again = first_twice(life) + brought_along(life);
-    let exactly = least..=retries + hops(life) + again;
+    let exactly = least..=retries + repeated(life) + again;
     if archived == ["exhausted"] && !exactly.contains(&attempts.len()) {
         return life.broken(&format!("{} attempts of {retries}", attempts.len()));
     }

@@ -345,9 +345,6 @@ impl<'s> Reader<'s> {
             let (slow, course) = split(&disturbance.fault);
             let unheard = matches!(course, Fault::ResetAfter | Fault::HangAfter | Fault::CutAfter);
             let mut what = Vec::new();
-            if slow {
-                what.push(Disturbed::Slow);
-            }
             what.extend(match call.operation.as_str() {
                 // The function waits for a look-up only until the attempt's time is over.
                 "GetQueueAttributes" | "GetSubscriptionAttributes" | "ListSubscriptions"
@@ -365,6 +362,9 @@ impl<'s> Reader<'s> {
                 what.push(Disturbed::Unheard);
             }
             let keys = self.mentions(call);
+            if slow && !keys.is_empty() {
+                what.push(Disturbed::Slow);
+            }
             // A call that names no letter concerns all letters.
             let keys = if keys.is_empty() { self.facts.keys().copied().collect() } else { keys };
             for key in keys {

@@ -39,6 +39,7 @@ impl World {
             timeout,
             skews,
             off: if calm || rng.bool() { vec![] } else { vec![span(rng, 6 * HOUR, 12 * HOUR)] },
+            is_disabled: Rng::with_seed(seed ^ 0x0ff).bool(),
         };
         let requeue = (!fifo && rng.u8(..4) == 0).then(|| *pick(rng, &[10, 12, 120_000]));
         let queue = Queue {

@@ -95,8 +95,10 @@ pub struct Mapping {
     pub timeout: u64,
     /// The time by which the clock of each instance is ahead. Instances take them in turn.
     pub skews: Vec<Millis>,
-    /// The spans in which it is off: each batch is then throttled.
+    /// The spans in which it is off: each batch is then throttled, or nothing is received.
     pub off: Vec<(Millis, Millis)>,
+    /// `true` if it receives nothing while it is off.
+    pub is_disabled: bool,
 }
 
 /// A subscription of the topic that fails at first.

@@ -25,7 +25,7 @@ const CALLER: &str = "mapping";
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-scaling.html>
 const SCALING: (usize, usize) = (5, 300);
 
-/// The milliseconds until a failed poll is repeated.
+/// The milliseconds until a failed poll is repeated, unless the fault itself waits longer: as a disabled mapping does.
 const POLL_AGAIN: Millis = 1_000;
 
 /// The settings of a mapping.
@@ -192,6 +192,8 @@ impl Mapping {
         let shows = |services: &mut crate::Services, _: &mut crate::Cx<'_>| {
             let queue = services.sqs.queue(&self.settings.queue);
             let next = queue.and_then(crate::sqs::Queue::next_visible);
+            // What shows before the next poll has to wait for it.
+            let next = next.map(|at| at.max(again.unwrap_or(at)));
             next.into_iter().chain(services.next_due()).min()
         };
         let shows = self.aws.locked(CALLER, now, shows);
@@ -220,8 +222,9 @@ impl Mapping {
             return;
         }
         let call = Call::new(&CALLER.into(), Service::Sqs, "ReceiveMessage", &settings.queue);
-        if self.aws.fault(&call).split().1 != Fault::Pass {
-            state.again = Some(now + POLL_AGAIN);
+        let (wait, fault) = self.aws.fault(&call).split();
+        if fault != Fault::Pass {
+            state.again = Some(now + millis(wait).max(POLL_AGAIN));
             return;
         }
         let max_bytes = MAX_BYTES.saturating_sub(state.bytes);
