@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use serde_json::{Value, json};
-use sim::lambda::{Mapping, MappingSettings, Outcome};
+use sim::mapping::{Mapping, MappingSettings, Outcome};
 
 use self::books::identity;
 pub use self::books::{Books, Objects, Verdict};

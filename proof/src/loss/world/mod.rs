@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
-use sim::lambda::{Batch, Mapping, MappingSettings, Outcome};
+use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
 use sim::s3::Condition;
 use sim::{Aws, Caller, Clock, Payload, Server, arn};
 
