@@ -8,8 +8,8 @@ fn section(name: &str) -> Vec<&'static str> {
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#')).collect()
 }
 
-/// A panic of the release ends the process, so that Lambda returns the whole batch. The matrix cannot make
-/// the function panic from outside, so it aborts it where a panic might occur.
+/// A panic of the release ends the process, so that Lambda returns the whole batch. The matrix makes the
+/// function panic, so it must run it with the settings of the release.
 #[test]
 fn a_panic_ends_the_process_of_the_release_and_of_what_the_matrices_run() {
     assert!(section("release").contains(&r#"panic = "abort""#));

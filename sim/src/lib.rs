@@ -43,6 +43,7 @@ mod faults;
 mod firehose;
 pub mod lambda;
 mod ledger;
+pub mod mapping;
 mod message;
 mod names;
 mod protocol;

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use sim::lambda::{Batch, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
+use sim::lambda::{FunctionSettings, Ran};
+use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
 use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Service, WebAnswer, arn};

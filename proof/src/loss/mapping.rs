@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sim::lambda::Mapping;
+use sim::mapping::Mapping;
 use sim::{Aws, Caller, Server};
 
 use super::door::{Door, log_to};

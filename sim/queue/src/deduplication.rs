@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::Millis;
+use crate::time::Millis;
 
 /// The milliseconds for which a FIFO queue or topic remembers a deduplication id, even after its message is
 /// deleted.

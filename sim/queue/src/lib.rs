@@ -14,6 +14,7 @@ mod message;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,9 +24,7 @@ pub use message::{Counts, Message, Receipt, Refused, Use};
 pub use settings::{
     MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY, QueueSettings, Redrive,
 };
-
-/// Milliseconds since any time that the user chooses.
-pub type Millis = i64;
+pub use time::Millis;
 
 /// The messages of a queue, with contents `C` and groups `G`.
 #[derive(Debug)]

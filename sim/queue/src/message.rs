@@ -1,6 +1,6 @@
 //! The messages of a queue, as it keeps them.
 
-use crate::Millis;
+use crate::time::Millis;
 
 /// The approximate numbers of messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,11 +1,6 @@
-//! Lambda: functions behind `Invoke`, the answer of `GetFunctionConfiguration` about them, and the event
-//! source mapping that feeds them from queues.
+//! Lambda: functions behind `Invoke`, and the answer of `GetFunctionConfiguration` about them.
 
-mod batch;
-mod driver;
-mod event;
 pub(crate) mod invoke;
-mod mapping;
 mod recursion;
 #[cfg(test)]
 mod tests;
@@ -15,9 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use batch::{Batch, Outcome};
 pub(crate) use invoke::AsyncEvent;
-pub use mapping::{Mapping, MappingSettings};
 pub use recursion::MAX_PASSES;
 pub(crate) use recursion::passed;
 

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{Request, Response, unknown};
+use super::http::{Request, Response, unknown};
 use crate::call::Call;
 use crate::cx::Cx;
 use crate::error::Error;

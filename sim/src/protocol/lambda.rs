@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use super::http::{Request, Response, unknown};
 use super::text::decoded;
-use super::{Request, Response, unknown};
 use crate::call::Call;
 use crate::cx::Cx;
 use crate::error::Error;

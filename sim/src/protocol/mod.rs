@@ -1,6 +1,7 @@
 //! The protocols of the services: a request becomes a [`Call`], a result becomes a response.
 
 mod firehose;
+mod http;
 mod lambda;
 mod s3;
 mod sns;
@@ -11,57 +12,13 @@ mod web;
 
 use std::sync::Arc;
 
+pub use http::{Request, Response};
+
 use crate::call::{Call, Service};
 use crate::cx::Cx;
 use crate::error::Error;
 use crate::services::Services;
 use crate::world::host_of;
-
-/// An HTTP request.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Request {
-    /// The method.
-    pub method: String,
-    /// The whole URI: `https://sqs.eu-central-1.amazonaws.com/`.
-    pub uri: String,
-    /// The headers; names are in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-/// An HTTP response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Response {
-    /// The status.
-    pub status: u16,
-    /// The headers; names are in lower case.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-impl Request {
-    /// Returns the first header of this name.
-    #[must_use]
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
-    }
-}
-
-impl Response {
-    /// Returns a response without headers.
-    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: body.into() }
-    }
-
-    /// Adds a header.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: &str) -> Self {
-        self.headers.push((name.to_owned(), value.to_owned()));
-        self
-    }
-}
 
 /// Returns the service of a request. Web servers are recognised by their names, the services by the form of
 /// the request, since a process may have one address for all of them.
@@ -128,8 +85,3 @@ pub(crate) fn refuse(service: Service, error: &Error) -> Response {
 
 pub(crate) use lambda::ran;
 pub(crate) use web::answered;
-
-/// Returns the error of an operation that the service here does not have.
-fn unknown(call: &Call) -> Error {
-    Error::new(501, "UnknownOperationException", format!("{} is not simulated", call.operation))
-}

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 
+use super::http::{Request, Response, unknown};
 use super::text::{decoded, element, escaped, form};
-use super::{Request, Response, unknown};
 use crate::call::Call;
 use crate::clock::{Millis, iso};
 use crate::cx::Cx;

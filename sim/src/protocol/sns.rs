@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::http::{Request, Response, unknown};
 use super::text::{element, escaped, form};
-use super::{Request, Response, unknown};
 use crate::call::Call;
 use crate::cx::Cx;
 use crate::error::Error;

@@ -1,7 +1,7 @@
 //! STS: forms in, XML out. A caller is the session of a role, by the caller's name.
 
+use super::http::{Request, Response};
 use super::text::{element, escaped, form};
-use super::{Request, Response};
 use crate::call::Call;
 use crate::cx::Cx;
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! Subscribers' web servers: plain HTTP.
 
-use super::{Request, Response};
+use super::http::{Request, Response};
 use crate::call::Call;
 use crate::error::Error;
 use crate::world::{WebReply, host_of, path_of};

@@ -23,7 +23,8 @@ use aws_sdk_sqs::types::{
 use aws_smithy_runtime_api::client::http::HttpClient;
 use aws_smithy_types::Blob;
 use aws_smithy_types::byte_stream::ByteStream;
-use sim::lambda::{EnvironmentError, FunctionSettings, Mapping, MappingSettings, Outcome, Ran};
+use sim::lambda::{EnvironmentError, FunctionSettings, Ran};
+use sim::mapping::{Mapping, MappingSettings, Outcome};
 use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, EntryFault, Event, Fault, Faults, Record as Line, arn};
@@ -301,7 +302,7 @@ async fn day(seed: u64) -> (String, usize, usize) {
     };
     let mapping = Mapping::new(&aws, settings);
     let runs = Arc::new(AtomicUsize::new(0));
-    let handler = |batch: sim::lambda::Batch| {
+    let handler = |batch: sim::mapping::Batch| {
         let (sqs, runs) = (sqs.clone(), Arc::clone(&runs));
         async move {
             runs.fetch_add(1, Ordering::Relaxed);

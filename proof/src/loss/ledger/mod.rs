@@ -20,10 +20,10 @@ mod archive;
 mod attempts;
 mod departures;
 mod facts;
+mod judgement;
 mod order;
 mod verdict;
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Instant;
 
@@ -128,28 +128,6 @@ impl Ledger {
 
     fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Judges all letters. `queued` are the messages that still lie in the function's queues.
-    #[must_use]
-    pub fn judge(&self, queued: &BTreeSet<Message>) -> Verdict {
-        let mut verdict = Verdict { letters: self.plans.len(), ..Verdict::default() };
-        for who in 0..self.plans.len() {
-            self.judge_one(who, queued, &mut verdict);
-        }
-        self.judge_order(&mut verdict);
-        for what in &self.strangers {
-            let violation = Violation { what: what.clone(), who: None, history: String::new() };
-            verdict.violations.push(violation);
-        }
-        for (run, invocation) in self.runs.iter().enumerate() {
-            if invocation.ending == Ending::Failed {
-                let why = invocation.why.as_deref().unwrap_or_default();
-                let what = format!("invocation {run} failed as a whole: {why}");
-                verdict.violations.push(Violation { what, who: None, history: String::new() });
-            }
-        }
-        verdict
     }
 
     /// Returns the history of a letter as text.

@@ -8,9 +8,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sim::{Millis, arn};
 
-use super::latest;
 use super::ramp::Ramp;
 use crate::loss::ledger::{Run as Invocation, Who};
+
+/// The queue that was replayed before.
+pub(super) const BEFORE: &str = "returns-dlq";
 
 /// A bucket's objects by key.
 pub type Objects = BTreeMap<String, String>;
@@ -200,6 +202,14 @@ pub(super) fn identity(queue: &str, message: &str) -> String {
     let hash =
         Sha256::new().chain_update(arn("sqs", queue)).chain_update([0]).chain_update(message).finalize();
     URL_SAFE_NO_PAD.encode(&hash[..16])
+}
+
+/// Returns the stored state of the latest replay, except the one that ran before the scenarios.
+pub(super) fn latest(objects: &Objects) -> Option<Value> {
+    let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
+    let mut states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
+    // The keys are in the order of time.
+    states.rfind(|state| state["request"]["select"]["queue"] != BEFORE)
 }
 
 fn ledgers(objects: &Objects) -> impl Iterator<Item = (&String, Value)> {

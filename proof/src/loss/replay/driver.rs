@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::books::latest;
 use super::tool::Tool;
 use super::world::{Site, World};
-use super::{Wish, is_whole, latest, replayer};
 use crate::Ended;
 use crate::loss::door::Door;
 use crate::loss::faults::Fault;
@@ -40,6 +40,13 @@ pub enum Driver {
     Machine,
     /// `redrivectl replay`, in a terminal.
     Tool,
+}
+
+/// The request for a replay: as an event, and as options of the tool.
+#[derive(Debug, Clone)]
+pub(super) struct Wish {
+    pub(super) event: Value,
+    pub(super) arguments: String,
 }
 
 /// A driver at work.
@@ -264,6 +271,11 @@ impl<'w> Driving<'w> {
     }
 }
 
+/// Returns the path of the replay function, which is built beside the function.
+pub(super) fn replayer(binary: &Path) -> PathBuf {
+    binary.with_file_name("sns-redrive-replay")
+}
+
 /// Returns the path of the tool, which is built beside the function.
 fn redrivectl(binary: &Path) -> PathBuf {
     binary.with_file_name("redrivectl")
@@ -276,4 +288,12 @@ fn code_of(state: &Value) -> Option<i32> {
         "running" | "settling" | "stopped" => Some(4),
         _ => None,
     }
+}
+
+/// Reports whether no letter was left out that another replay could send.
+fn is_whole(state: &Value) -> bool {
+    let counts = &state["counts"];
+    let none = |count: &Value| count.as_u64().unwrap_or_default() == 0;
+    let all_replayable = counts["notReplayable"].as_object().is_none_or(|all| all.values().all(none));
+    all_replayable && none(&counts["unreadable"]) && none(&counts["refused"])
 }

@@ -15,21 +15,21 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use serde_json::{Value, json};
-use sim::lambda::{Mapping, MappingSettings, Outcome};
+use serde_json::json;
+use sim::mapping::{Mapping, MappingSettings, Outcome};
 
-use self::books::identity;
+use self::books::{BEFORE, identity};
 pub use self::books::{Books, Objects, Verdict};
 pub use self::driver::Driver;
-use self::driver::{Driving, TIMEOUT};
+use self::driver::{Driving, TIMEOUT, Wish, replayer};
 use self::world::{Ground, Injection, Plan, Site, World};
 use super::faults::Fault;
 use super::ledger::Who;
-use super::letters::{self, Kind, Letter};
+use super::letters::{Kind, Letter};
 use super::matrix::by_fault;
 use super::world::put;
 use crate::Ended;
@@ -54,9 +54,6 @@ const LETTERS: [(Kind, &str, usize); 6] = [
     (Kind::Raw, "orders-dlq", 6),
     (Kind::Queue, BEFORE, 4),
 ];
-
-/// The queue that was replayed before.
-const BEFORE: &str = "returns-dlq";
 
 /// The origins that are selected.
 const ORIGINS: [&str; 2] = ["sns", "sqs"];
@@ -91,13 +88,6 @@ pub struct Run {
     took: Duration,
 }
 
-/// The request for a replay: as an event, and as options of the tool.
-#[derive(Debug, Clone)]
-struct Wish {
-    event: Value,
-    arguments: String,
-}
-
 /// Returns the request for a replay of one queue or of all. It waits after its first step for long enough to
 /// check whether it is stopped. The rate is enough for several lanes.
 fn wish(queue: Option<&str>) -> Wish {
@@ -107,16 +97,6 @@ fn wish(queue: Option<&str>) -> Wish {
     let arguments =
         format!("--origin {one} --origin {other} --rate 10000 --ramp 20,100 --threshold 100 --settle 3");
     Wish { event, arguments }
-}
-
-/// Returns the path of the replay function, which is built beside the function.
-fn replayer(binary: &Path) -> PathBuf {
-    binary.with_file_name("sns-redrive-replay")
-}
-
-/// Returns the policy of a replay.
-fn policy() -> Value {
-    letters::policy(false, &json!({ "numRetries": 3, "minDelayTarget": 1, "maxDelayTarget": 1 }))
 }
 
 impl Archive {
@@ -301,22 +281,6 @@ impl Scenario {
         }
         all
     }
-}
-
-/// Returns the stored state of the latest replay, except the one that ran before the scenarios.
-fn latest(objects: &Objects) -> Option<Value> {
-    let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
-    let mut states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
-    // The keys are in the order of time.
-    states.rfind(|state| state["request"]["select"]["queue"] != BEFORE)
-}
-
-/// Reports whether no letter was left out that another replay could send.
-fn is_whole(state: &Value) -> bool {
-    let counts = &state["counts"];
-    let none = |count: &Value| count.as_u64().unwrap_or_default() == 0;
-    let all_replayable = counts["notReplayable"].as_object().is_none_or(|all| all.values().all(none));
-    all_replayable && none(&counts["unreadable"]) && none(&counts["refused"])
 }
 
 impl Run {

@@ -12,9 +12,9 @@ use serde_json::json;
 use sim::Clock;
 
 use super::books::{Books, Verdict};
-use super::driver::{Driver, Driving};
+use super::driver::{Driver, Driving, Wish};
 use super::world::{Ground, Plan, Weather};
-use super::{Archive, LAG, Wish, archived};
+use super::{Archive, LAG, archived};
 use crate::loss::faults::Fault;
 use crate::loss::letters::{Kind, Letter, named};
 

@@ -11,10 +11,9 @@ use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
 
 use super::books::{Books, Objects};
-use super::policy;
 use crate::loss::faults::{self, Fault};
 use crate::loss::ledger::Run as Invocation;
-use crate::loss::letters::{Letter, named, token};
+use crate::loss::letters::{self, Letter, named, token};
 use crate::loss::mapping::Process;
 use crate::loss::weighed;
 use crate::loss::world::moving;
@@ -476,6 +475,11 @@ impl State {
 
 fn is_requeue(queue: &str) -> bool {
     queue.strip_suffix(".fifo").unwrap_or(queue) == REQUEUE
+}
+
+/// Returns the policy of a replay.
+fn policy() -> Value {
+    letters::policy(false, &json!({ "numRetries": 3, "minDelayTarget": 1, "maxDelayTarget": 1 }))
 }
 
 /// Returns the settings of every function, for the account's URL.

@@ -8,7 +8,7 @@ use sim::sns::TopicSettings;
 use sim::sqs::{QueueSettings, Receive, Redrive};
 use sim::{Aws, Call, Caller, EntryFault, Faults, Server, WebAnswer};
 
-use super::Config;
+use super::config::Config;
 use crate::Killer;
 use crate::loss::faults::{Fault, Plan, Site};
 use crate::loss::ledger::Who;

@@ -2,137 +2,30 @@
 //! events.
 
 mod account;
+mod config;
 mod reading;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use serde_json::{Value, json};
-use sim::lambda::{Batch, Mapping, MappingSettings, Outcome};
+use serde_json::json;
+use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
 use sim::s3::Condition;
-use sim::{Aws, Caller, Clock, Payload, Server, arn};
+use sim::{Aws, Caller, Clock, Payload, arn};
 
 use self::account::{MAX_RECEIVES, Network};
 pub(super) use self::account::{moving, put};
+pub use self::config::Config;
+pub use self::state::World;
+use self::state::{Handed, Invoked, Settled, State};
 use super::faults::{Fault, Plan as Faults, Site};
-use super::ledger::{Ending, Ledger, Message, Plan, Run, Verdict, What, Who};
-use super::letters::{Kind, Letter, named, policy, token};
+use super::ledger::{Ending, Ledger, Plan, Run, Verdict, What};
+use super::letters::{Kind, Letter, policy, token};
 use crate::Ended;
-
-/// The configuration of a world.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// The function.
-    pub binary: PathBuf,
-    /// `true` if its queues are FIFO.
-    pub fifo: bool,
-    /// The policy's `healthyRetryPolicy`.
-    pub schedule: Value,
-    /// The number of retries of that schedule.
-    pub retries: usize,
-    /// `true` if the archive is a queue, not a bucket.
-    pub archive_queue: bool,
-    /// `true` if the only subscription is that of raw letters, so that it can be discovered.
-    pub discovery: bool,
-    /// The most messages in flight of a queue.
-    pub in_flight: usize,
-    /// The function's timeout.
-    pub timeout: Duration,
-    /// The queues' visibility timeout.
-    pub visibility: Duration,
-    /// The batch sizes of the pollers of the dead-letter queue.
-    pub pollers: Vec<usize>,
-    /// The batch sizes of the pollers of the requeue.
-    pub requeue_pollers: Vec<usize>,
-    /// `true` if a topic gets notices of archived letters.
-    pub notices: bool,
-    /// `true` if a kill ends a process as its own panic would.
-    pub panics: bool,
-    /// The longest time that an invocation may take.
-    pub longest: Option<Duration>,
-    /// A file for the function's log.
-    pub log: Option<PathBuf>,
-}
-
-impl Config {
-    /// Returns the milliseconds until the last retry can be due. The first retry is immediate; each other one
-    /// waits for the least delay or longer.
-    fn last_due(&self) -> u64 {
-        let least = self.schedule["minDelayTarget"].as_u64().expect("a schedule has a least delay");
-        let waits = self.retries.saturating_sub(1);
-        least * 1_000 * u64::try_from(waits).expect("a few retries")
-    }
-
-    /// Returns the name of a queue or a topic.
-    fn named(&self, name: &str) -> String {
-        named(name, self.fifo)
-    }
-}
-
-/// A function with its account and its ledger.
-#[derive(Debug)]
-pub struct World {
-    /// Its configuration.
-    pub config: Config,
-    pub(super) aws: Aws,
-    /// The subscribers' web server.
-    pub(super) web: Server,
-    network: Arc<Network>,
-    processes: AtomicUsize,
-    state: Mutex<State>,
-    over: AtomicBool,
-}
-
-#[derive(Debug)]
-struct State {
-    letters: Vec<Letter>,
-    ledger: Ledger,
-    /// The numbers of the messages by SQS's ids.
-    numbers: HashMap<Arc<str>, Message>,
-    /// The letter of each message.
-    whose: Vec<Who>,
-    /// The batches of the invocations.
-    batches: Vec<Invoked>,
-    /// The invocations of each process.
-    runs: HashMap<Arc<str>, Vec<Run>>,
-    /// The subscriptions that SNS called impossible, by process. A process believes this for five minutes.
-    unknown: HashMap<Arc<str>, BTreeSet<String>>,
-    /// The processes that could not ask the queue from which SQS moves letters. Each remembers this for a
-    /// while.
-    uncounted: BTreeSet<Arc<str>>,
-    settled: Settled,
-    calls: BTreeMap<String, usize>,
-    rng: Rng,
-}
-
-/// The batch of an invocation.
-#[derive(Debug)]
-struct Invoked {
-    caller: Arc<str>,
-    handed: Vec<Handed>,
-}
-
-/// A message of an invocation.
-#[derive(Debug, Clone)]
-struct Handed {
-    who: Who,
-    message: Message,
-    handle: Arc<str>,
-    /// The number of times it has left in this invocation.
-    left: usize,
-}
-
-/// The mapping's handling of its last batch.
-#[derive(Debug, Default)]
-struct Settled {
-    kept: BTreeSet<Arc<str>>,
-    failed: Option<String>,
-    deleted: BTreeSet<Arc<str>>,
-}
 
 impl World {
     /// Creates a world without letters.
@@ -412,16 +305,6 @@ impl World {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Gives a message of a letter its number.
-    fn number(&mut self, id: &Arc<str>, who: Who) -> Message {
-        let number = self.whose.len();
-        self.whose.push(who);
-        self.numbers.insert(Arc::clone(id), number);
-        number
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sim::{Call, Entry, EntryFault, Event, Fault as Course, Record};
 
 use super::account::{WEB_CALLER, letter_in};
-use super::{Handed, State, World};
+use super::state::{Handed, State, World};
 use crate::TRACE;
 use crate::loss::faults::Site;
 use crate::loss::ledger::{Effect, Message, Place, Response, Run, What, Who};

@@ -14,7 +14,7 @@ use sim_queue::Message as Sending;
 use super::function::{Run, SOURCE_RECEIVES, begins, subscriptions, transient};
 use super::journal::{Message, What};
 use super::queue::Content;
-use super::simulation::{Event, Simulation, message};
+use super::state::{Event, Simulation, message};
 use super::{MINUTE, Millis, at, seconds, since_begin};
 
 impl Simulation<'_> {

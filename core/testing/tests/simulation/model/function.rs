@@ -3,7 +3,6 @@
 //! This file has no code of the function: [`Machine`] decides, and this file answers its actions.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use redrive_core::arn::Arn;
@@ -16,41 +15,6 @@ use redrive_core::letter::Letter;
 use super::queue::Receipt;
 use super::world::World;
 use super::{MINUTE, Millis, at, seconds};
-
-/// The target of the letters.
-#[derive(Debug, Clone)]
-pub struct Subscriber {
-    /// The times when it is down: from, until.
-    pub outages: Vec<(Millis, Millis)>,
-    /// The percentage of attempts that fail at random.
-    pub flaky: u8,
-    /// The time that an attempt takes.
-    pub takes: RangeInclusive<Millis>,
-}
-
-impl Subscriber {
-    pub fn is_down(&self, now: Millis) -> bool {
-        self.outages.iter().any(|(from, until)| (*from..*until).contains(&now))
-    }
-}
-
-/// The things that go wrong, in per cent.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Trouble {
-    /// A batch is received, and the function does not run.
-    pub throttled: u8,
-    /// The function dies, somewhere.
-    pub crash: u8,
-    /// There is no time for a letter.
-    pub out_of_time: u8,
-    /// The endpoint is known to be down, and a letter's attempt is left out for some minutes.
-    pub left_out: u8,
-    /// Letters go one a second, and few of them in time.
-    pub put_off: bool,
-    pub hide_fails: u8,
-    pub send_fails: u8,
-    pub archive_fails: u8,
-}
 
 /// The place where an invocation dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

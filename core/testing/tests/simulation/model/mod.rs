@@ -8,10 +8,11 @@
 //! | file | contents |
 //! |---|---|
 //! | [`queue`] | a queue of letters, whose messages live as those of `sim` do |
-//! | [`function`] | one invocation of the machine, and its troubles |
+//! | [`function`] | one invocation of the machine |
 //! | [`world`] | a queue, a requeue, Lambda's mappings, subscribers, trouble |
-//! | [`simulation`] | the life of a world: its events one by one |
+//! | [`state`] | the state of a world that lives, and the events to come |
 //! | [`actions`] | the machine's actions, carried out |
+//! | [`simulation`] | the life of a world: its events one by one |
 //! | [`operator`] | orders and waking |
 //! | [`journal`] | the events, letter by letter |
 //! | [`life`] | one letter's life, as the laws see it |
@@ -32,6 +33,7 @@ pub mod orders;
 pub mod outage;
 pub mod queue;
 pub mod simulation;
+pub mod state;
 pub mod world;
 pub mod worlds;
 

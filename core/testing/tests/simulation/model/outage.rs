@@ -9,10 +9,9 @@ use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
 use sim_queue::QueueSettings;
 
-use super::function::{Subscriber, Trouble};
 use super::operator::Operator;
 use super::queue::Queue;
-use super::world::{Mapping, Plan, World};
+use super::world::{Mapping, Plan, Subscriber, Trouble, World};
 use super::{HOUR, MINUTE, Millis, SECOND};
 
 /// The number of letters in a batch, and the time that an invocation takes for them.

@@ -15,6 +15,7 @@ use super::function::{Coming, Death, Kept, LAST_ACTION, Run, SOURCE_RECEIVES, ma
 use super::journal::{Idle, Journal, Message, What};
 use super::operator::List;
 use super::queue::{Content, Queue, Receipt};
+use super::state::{Event, Received, Simulation, message};
 use super::world::{DLQ, Plan, REQUEUE, World};
 use super::{Chance, Millis, at, seconds};
 
@@ -37,54 +38,6 @@ pub struct Story {
     pub peak_waiting: usize,
     /// The ids of the letters, as the function knows them.
     pub ids: Vec<String>,
-}
-
-#[derive(Debug)]
-pub(super) enum Event {
-    Arrive(usize),
-    Show { requeue: bool },
-    Poll { requeue: bool },
-    Begin(Received),
-    Answer(Coming),
-    WakeAll,
-}
-
-/// A batch that waits for its invocation.
-#[derive(Debug)]
-pub(super) struct Received {
-    requeue: bool,
-    instance: usize,
-    began: Millis,
-    death: Option<Death>,
-    receipts: Vec<Receipt>,
-}
-
-pub struct Simulation<'w> {
-    pub(super) world: &'w World,
-    /// The machine of each process: as many as may run at once, and some that replace those that die.
-    machines: &'w [Machine],
-    pub(super) kept: Vec<Kept>,
-    /// The next process that replaces one that died.
-    spare: usize,
-    runs: BTreeMap<u64, Run<'w>>,
-    pub(super) now: Millis,
-    pub(super) chance: Chance,
-    agenda: BinaryHeap<Reverse<(Millis, u64)>>,
-    events: BTreeMap<u64, Event>,
-    pub(super) order: u64,
-    pub(super) dlq: Queue,
-    pub(super) requeue: Option<Queue>,
-    polling: [bool; 2],
-    running: [u32; 2],
-    free: Vec<usize>,
-    busy: usize,
-    pub(super) list: List,
-    pub(super) journal: Journal,
-    peak_busy: usize,
-    peak_waiting: usize,
-    ids: Vec<String>,
-    /// True if a moved letter is made from the old letter instead of being read from the message again.
-    pub(super) shortcut: bool,
 }
 
 impl World {
@@ -179,19 +132,6 @@ impl<'w> Simulation<'w> {
         }
     }
 
-    pub(super) fn schedule(&mut self, when: Millis, event: Event) {
-        self.order += 1;
-        self.agenda.push(Reverse((when, self.order)));
-        self.events.insert(self.order, event);
-    }
-
-    pub(super) fn queue(&mut self, requeue: bool) -> &mut Queue {
-        match &mut self.requeue {
-            Some(queue) if requeue => queue,
-            _ => &mut self.dlq,
-        }
-    }
-
     /// Drops the next message that SQS has dropped by now, and returns whether there was one: its group is polled
     /// before the next message is dropped.
     fn expire(&mut self, now: Millis) -> bool {
@@ -224,14 +164,6 @@ impl<'w> Simulation<'w> {
             self.dlq.messages.put(now, message, now)
         };
         self.sent(who, Message { requeue: false, number }, None, now);
-    }
-
-    /// Notes a message that a queue accepted, and schedules the time when it becomes visible.
-    pub(super) fn sent(&mut self, who: usize, message: Message, due: Option<Millis>, shows: Millis) {
-        self.schedule(shows, Event::Show { requeue: message.requeue });
-        self.journal.note(who, message, self.now, What::Sent { due });
-        let waiting = self.dlq.messages.len() + self.requeue.as_ref().map_or(0, |it| it.messages.len());
-        self.peak_waiting = self.peak_waiting.max(waiting);
     }
 
     fn letter(&self, who: usize, plan: &Plan) -> Letter {
@@ -495,11 +427,6 @@ impl<'w> Simulation<'w> {
             under_way: 0,
         });
     }
-}
-
-/// Returns the message that was received.
-pub(super) fn message(requeue: bool, receipt: &Receipt) -> Message {
-    Message { requeue, number: receipt.handle.number }
 }
 
 /// The envelope that SNS leaves in a dead-letter queue.

@@ -6,7 +6,6 @@ use redrive_core::policy::{Jitter, Policy, Schedule};
 use serde_json::json;
 use sim_queue::QueueSettings;
 
-use super::function::{Subscriber, Trouble};
 use super::operator::Operator;
 use super::{Millis, seconds};
 
@@ -48,6 +47,41 @@ pub struct Mapping {
     pub off: Vec<(Millis, Millis)>,
     /// The time that an invocation takes beside its attempts.
     pub takes: Millis,
+}
+
+/// The target of the letters.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    /// The times when it is down: from, until.
+    pub outages: Vec<(Millis, Millis)>,
+    /// The percentage of attempts that fail at random.
+    pub flaky: u8,
+    /// The time that an attempt takes.
+    pub takes: RangeInclusive<Millis>,
+}
+
+impl Subscriber {
+    pub fn is_down(&self, now: Millis) -> bool {
+        self.outages.iter().any(|(from, until)| (*from..*until).contains(&now))
+    }
+}
+
+/// The things that go wrong, in per cent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trouble {
+    /// A batch is received, and the function does not run.
+    pub throttled: u8,
+    /// The function dies, somewhere.
+    pub crash: u8,
+    /// There is no time for a letter.
+    pub out_of_time: u8,
+    /// The endpoint is known to be down, and a letter's attempt is left out for some minutes.
+    pub left_out: u8,
+    /// Letters go one a second, and few of them in time.
+    pub put_off: bool,
+    pub hide_fails: u8,
+    pub send_fails: u8,
+    pub archive_fails: u8,
 }
 
 #[derive(Debug, Clone)]

@@ -6,9 +6,8 @@ use redrive_core::policy::{Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
 use redrive_testing::schedules;
 use sim_queue::QueueSettings;
 
-use super::function::{Subscriber, Trouble};
 use super::operator::{Operator, TimedOrder};
-use super::world::{Mapping, Moved, Plan, World};
+use super::world::{Mapping, Moved, Plan, Subscriber, Trouble, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
 /// The longest retention, in seconds.

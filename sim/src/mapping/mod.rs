@@ -4,14 +4,22 @@
 //! A user drives it: with [`Mapping::take`] and [`Mapping::settle`] around the user's own runs, or with one
 //! of the drivers.
 
+mod batch;
+mod driver;
+mod event;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Batch, MAX_BYTES, MAX_PASSES, Outcome, passed};
+pub use batch::{Batch, Outcome};
+
 use crate::call::{Call, Service};
 use crate::clock::{Millis, millis};
 use crate::faults::Fault;
+use crate::lambda::{MAX_BYTES, MAX_PASSES, passed};
 use crate::ledger::{Event, Payload};
 use crate::message::Entry;
 use crate::sqs::{Receive, Received, SURROUNDINGS};
@@ -94,8 +102,8 @@ impl MappingSettings {
 /// A mapping. Clones are the same mapping.
 #[derive(Debug, Clone)]
 pub struct Mapping {
-    pub(super) aws: Aws,
-    pub(super) settings: Arc<MappingSettings>,
+    aws: Aws,
+    settings: Arc<MappingSettings>,
     state: Arc<Mutex<State>>,
 }
 
@@ -178,7 +186,7 @@ impl Mapping {
 
     /// Returns the time when the mapping has work again, unless something changes before.
     #[must_use]
-    pub(super) fn wake(&self) -> Option<Millis> {
+    fn wake(&self) -> Option<Millis> {
         let now = self.aws.clock().millis();
         let state = self.state();
         if state.running >= self.most(now, &state) {
