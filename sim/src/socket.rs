@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -26,6 +26,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Server {
     address: SocketAddr,
     closed: Arc<AtomicBool>,
+    accepted: Arc<AtomicUsize>,
     open: Open,
 }
 
@@ -49,6 +50,11 @@ impl Aws {
     pub fn listen_web(&self, caller: &Caller, host: &str) -> io::Result<Server> {
         Server::start(self, caller, Some(host), None)
     }
+
+    /// Serves one web server with TLS, as [`Aws::listen_tls`] does the services.
+    pub fn listen_web_tls(&self, caller: &Caller, host: &str, chain: &str, key: &str) -> io::Result<Server> {
+        Server::start(self, caller, Some(host), Some(tls(chain, key)?))
+    }
 }
 
 impl Server {
@@ -59,7 +65,12 @@ impl Server {
         tls: Option<Arc<ServerConfig>>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let server = Self { address: listener.local_addr()?, closed: Arc::default(), open: Open::default() };
+        let server = Self {
+            address: listener.local_addr()?,
+            closed: Arc::default(),
+            accepted: Arc::default(),
+            open: Open::default(),
+        };
         let connection = Arc::new(Connection {
             aws: aws.clone(),
             caller: caller.clone(),
@@ -67,13 +78,14 @@ impl Server {
             closed: Arc::clone(&server.closed),
             tls,
         });
-        let open = server.open.clone();
+        let (accepted, open) = (Arc::clone(&server.accepted), server.open.clone());
         thread::spawn(move || {
             for (number, stream) in listener.incoming().enumerate() {
                 if connection.closed.load(Ordering::Relaxed) {
                     return;
                 }
                 let Ok(stream) = stream else { continue };
+                accepted.fetch_add(1, Ordering::Relaxed);
                 if let Ok(same) = stream.try_clone() {
                     open.all().insert(number, same);
                 }
@@ -98,6 +110,12 @@ impl Server {
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Returns the number of connections so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// Closes every connection, as servers do when a client was silent for long.
@@ -205,7 +223,12 @@ fn read<S: Read + Write>(stream: &mut BufReader<S>) -> io::Result<Option<Request
     loop {
         let header = read_line(stream)?;
         let Some((name, value)) = header.split_once(':') else { break };
-        request.headers.push((name.to_lowercase(), value.trim().to_owned()));
+        let (name, value) = (name.to_lowercase(), value.trim());
+        match request.headers.iter_mut().find(|(same, _)| *same == name) {
+            // Several lines are one list: <https://www.rfc-editor.org/rfc/rfc9110#section-5.3>.
+            Some((_, first)) => first.extend([", ", value]),
+            None => request.headers.push((name, value.to_owned())),
+        }
     }
     request.uri = format!("http://{}{path}", request.header("host").unwrap_or("127.0.0.1"));
     if request.header("expect").is_some() {

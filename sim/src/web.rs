@@ -33,7 +33,7 @@ impl WebAnswer {
     /// Returns an answer with this status and a short body.
     #[must_use]
     pub fn status(status: u16) -> Self {
-        let body = if status == 204 { "" } else { "ok" };
+        let body = if matches!(status, 204 | 304) { "" } else { "ok" };
         Self { status, headers: Vec::new(), body: body.to_owned(), fault: Fault::Pass }
     }
 

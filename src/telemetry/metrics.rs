@@ -79,11 +79,22 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     let failed = |class| {
         count(&|report| report.failure.iter().chain(&report.undone).any(|failure| failure.class == class))
     };
-    let any_of = |reasons: &[ArchiveReason]| reasons.iter().copied().map(archived).sum::<u64>();
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
     // A letter that has left the queue is safe.
     let staying = reports.iter().filter(|report| !report.outcome.leaves_queue());
     let expiry = staying.map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
+    let (mut of_reasons, mut sums): (Vec<Metric>, Vec<Metric>) = (Vec::new(), Vec::new());
+    for reason in ArchiveReason::ALL {
+        let (name, alarm) = names_of(reason);
+        let metric = Metric::count(name, archived(reason));
+        of_reasons.push(if alarm == Some(name) { metric.watched() } else { metric });
+        if let Some(sum) = alarm.filter(|sum| *sum != name) {
+            match sums.iter_mut().find(|it| it.name == sum) {
+                Some(sum) => sum.value += metric.value,
+                None => sums.push(Metric::count(sum, metric.value).watched()),
+            }
+        }
+    }
     let mut of_queue = vec![
         Metric::count("LettersReceived", reports.len() as u64),
         Metric::count("LettersArrived", count(&|report| report.arrived)).watched(),
@@ -96,17 +107,9 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         Metric::count("LettersRequeued", count(&|report| matches!(report.outcome, Outcome::Requeued(_)))),
         Metric::count("LettersObserved", count(&|report| matches!(report.outcome, Outcome::Observed(_)))),
         Metric::count("LettersArchived", count(&|report| matches!(report.outcome, Outcome::Archived(_)))),
-        Metric::count("ArchivedExhausted", archived(ArchiveReason::Exhausted)),
-        Metric::count("ArchivedExpiring", archived(ArchiveReason::Expiring)).watched(),
-        Metric::count("ArchivedRule", archived(ArchiveReason::Rule)),
-        Metric::count("ArchivedUnrecognised", archived(ArchiveReason::Unrecognised)),
-        Metric::count("ArchivedUndeliverableProtocol", archived(ArchiveReason::UndeliverableProtocol)),
-        Metric::count("ArchivedRefused", archived(ArchiveReason::Refused)),
-        Metric::count("ArchivedPermanent", archived(ArchiveReason::Permanent)),
-        Metric::count("ArchivedUnmarkable", archived(ArchiveReason::Unmarkable)),
-        Metric::count("ArchivedReturned", archived(ArchiveReason::Returned)),
-        Metric::count("ArchivedLoop", archived(ArchiveReason::Loop)),
-        Metric::count("ArchivedOrdered", archived(ArchiveReason::Ordered)),
+    ];
+    of_queue.extend(of_reasons);
+    of_queue.extend([
         Metric::count("ArchiveRefusals", count(&Report::is_refused_by_archive)).watched(),
         Metric::count("FailuresThrottling", failed(FailureClass::Throttling)),
         Metric::count("FailuresTransient", failed(FailureClass::Transient)),
@@ -117,7 +120,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         Metric::count("WaitingListFailed", u64::from(list_failed)),
         Metric::count("LettersInFlight", in_flight),
         Metric::count("HighestRetry", highest.unwrap_or(0)),
-    ];
+    ]);
     of_queue.extend(notices_failed.map(|failed| Metric::count("NoticesFailed", failed)));
     let seconds = |value| Metric {
         unit: "Seconds",
@@ -127,22 +130,6 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     of_queue.extend(expiry.map(seconds));
     let duration = u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0);
     of_queue.push(Metric { unit: "Milliseconds", ..Metric::count("Duration", duration) });
-    let undelivered = any_of(&[
-        ArchiveReason::Exhausted,
-        ArchiveReason::Permanent,
-        ArchiveReason::Unmarkable,
-        ArchiveReason::Loop,
-    ]);
-    let nowhere_to_go = any_of(&[
-        ArchiveReason::Unrecognised,
-        ArchiveReason::Refused,
-        ArchiveReason::UndeliverableProtocol,
-        ArchiveReason::Returned,
-    ]);
-    let sums = [
-        Metric::count("LettersUndelivered", undelivered).watched(),
-        Metric::count("LettersNowhereToGo", nowhere_to_go).watched(),
-    ];
     Metrics {
         at: now,
         request_id: request_id.to_owned(),
@@ -150,6 +137,26 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         function_name: function_name.map(str::to_owned),
         of_queue,
         sums: sums.into_iter().filter(|sum| sum.value > 0).collect(),
+    }
+}
+
+/// Returns the metric of the letters archived for a reason, and the one by which an alarm watches them: the same
+/// one, a sum over several reasons, or none if an operator wanted the archiving.
+fn names_of(reason: ArchiveReason) -> (&'static str, Option<&'static str>) {
+    let undelivered = Some("LettersUndelivered");
+    let nowhere_to_go = Some("LettersNowhereToGo");
+    match reason {
+        ArchiveReason::Exhausted => ("ArchivedExhausted", undelivered),
+        ArchiveReason::Expiring => ("ArchivedExpiring", Some("ArchivedExpiring")),
+        ArchiveReason::Rule => ("ArchivedRule", None),
+        ArchiveReason::Unrecognised => ("ArchivedUnrecognised", nowhere_to_go),
+        ArchiveReason::UndeliverableProtocol => ("ArchivedUndeliverableProtocol", nowhere_to_go),
+        ArchiveReason::Refused => ("ArchivedRefused", nowhere_to_go),
+        ArchiveReason::Permanent => ("ArchivedPermanent", undelivered),
+        ArchiveReason::Unmarkable => ("ArchivedUnmarkable", undelivered),
+        ArchiveReason::Returned => ("ArchivedReturned", nowhere_to_go),
+        ArchiveReason::Loop => ("ArchivedLoop", undelivered),
+        ArchiveReason::Ordered => ("ArchivedOrdered", None),
     }
 }
 

@@ -506,6 +506,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let metrics = source.split("Metric::count(\"").skip(1);
     let watched = metrics.filter(|metric| metric.contains(".watched()"));
     let mut written: BTreeSet<_> = watched.map(|metric| metric.split('"').next().unwrap()).collect();
+    written.extend(between(source, "Some(\"", "\""));
     // It is the one that is watched whenever it is there.
     written.insert("SecondsToExpiry");
     let of_function: Vec<_> =

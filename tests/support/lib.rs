@@ -15,16 +15,15 @@
 )]
 
 mod account;
-mod http;
 pub mod stand_in;
-mod wire;
+mod web;
 mod world;
 
 pub use account::{Account, CALLER};
-pub use http::{Answer, Request, Server};
 pub use redrive_testing::*;
 pub use sim::lambda::Ran as FunctionRan;
-pub use sim::{Attribute, Call, Data, Entry, EntryFault, Fault};
+pub use sim::{Attribute, Call, Data, Entry, EntryFault, Fault, WebAnswer};
+pub use web::Server;
 pub use world::{Log, Ran, World};
 
 use base64::Engine as _;

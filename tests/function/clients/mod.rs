@@ -13,9 +13,13 @@ use sns_redrive::archive::{Archive, Batch};
 use sns_redrive::clients::{Clients, failure_of_call};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::policy::ArchiveReason;
-use support::{Answer, NOW, Post, Request, SUBSCRIPTION, Server, WORKER, arn, at, context, letter};
+use support::{Call, Fault, NOW, Post, SUBSCRIPTION, Server, WORKER, WebAnswer};
+use support::{arn, at, body_text, context, letter};
 
-const ANSWER: &str = "HTTP/1.1 200 Fine\r\nContent-Length: 17\r\n\r\n{\"Attributes\":{}}";
+/// Returns the answer of a queue without attributes.
+fn attributes() -> WebAnswer {
+    WebAnswer { body: r#"{"Attributes":{}}"#.to_owned(), ..WebAnswer::status(200) }
+}
 
 /// Creates the clients of a function with these variables, besides credentials and region.
 fn clients(variables: &[(&str, &str)]) -> Clients {
@@ -53,7 +57,7 @@ async fn ask_queue(clients: &Clients) -> Result<(), Failure> {
 
 #[tokio::test]
 async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all() {
-    let (all, sqs) = (Server::answering(200), Server::scripted(|_| Answer::Bytes(ANSWER.to_owned())));
+    let (all, sqs) = (Server::answering(200), Server::scripted(|_, _| attributes()));
     let clients = clients(&[("AWS_ENDPOINT_URL", &all.url()), ("AWS_ENDPOINT_URL_SQS", &sqs.url())]);
     ask_queue(&clients).await.unwrap();
     assert_eq!(sqs.seen().len(), 1);
@@ -61,25 +65,26 @@ async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all(
     let _ = clients.sns.get_subscription_attributes().subscription_arn(SUBSCRIPTION).send().await;
     let asked_sns = all.seen();
     assert!(
-        !asked_sns.is_empty() && asked_sns.iter().all(|it| it.body.contains("GetSubscriptionAttributes"))
+        !asked_sns.is_empty()
+            && asked_sns.iter().all(|it| body_text(it).contains("GetSubscriptionAttributes"))
     );
     clients.s3.put_object().bucket("my-bucket").key("a/b").send().await.unwrap();
-    let line = all.seen().pop().unwrap().line;
-    assert!(line.starts_with("PUT /my-bucket/a/b"), "the bucket is a part of the path: {line}");
+    let path = all.seen().pop().unwrap().parameters["path"].clone();
+    assert!(path.starts_with("/my-bucket/a/b"), "the bucket is a part of the path: {path}");
 }
 
 #[tokio::test]
 async fn requests_are_signed_by_the_credentials_of_the_environment() {
-    let server = Server::scripted(|_| Answer::Bytes(ANSWER.to_owned()));
+    let server = Server::scripted(|_, _| attributes());
     ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
-    let headers = server.seen().pop().unwrap().headers;
+    let headers = server.seen().pop().unwrap().parameters;
     let signed = &headers["authorization"];
     assert!(signed.contains("AKIDEXAMPLE") && signed.contains("/eu-central-1/sqs/"), "{signed}");
     assert_eq!(headers["x-amz-security-token"], "session");
 }
 
 /// Returns the requests by which the function writes into an archive in S3 and reads from it.
-async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
+async fn put_and_get(variables: &[(&str, &str)]) -> (Call, Call) {
     let server = Server::answering(200);
     let own = ("AWS_ENDPOINT_URL", server.url());
     let s3 = clients(&[&[(own.0, own.1.as_str())], variables].concat()).s3;
@@ -99,11 +104,11 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Request, Request) {
 
 #[tokio::test]
 async fn checksums_that_s3_does_not_require_can_be_left_out() {
-    let by_put = |request: &Request| {
-        let mut names = request.headers.keys();
+    let by_put = |request: &Call| {
+        let mut names = request.parameters.keys();
         names.any(|name| name.starts_with("x-amz-checksum-") || name == "x-amz-trailer")
     };
-    let by_get = |request: &Request| request.headers.contains_key("x-amz-checksum-mode");
+    let by_get = |request: &Call| request.parameters.contains_key("x-amz-checksum-mode");
     let (request, response) = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION");
     for (variables, put_has, get_has) in [
         (&[][..], true, true),
@@ -119,7 +124,8 @@ async fn checksums_that_s3_does_not_require_can_be_left_out() {
 
 #[tokio::test]
 async fn requests_name_the_application() {
-    let agent = |variables| async move { put_and_get(variables).await.0.headers["x-amz-user-agent"].clone() };
+    let agent =
+        |variables| async move { put_and_get(variables).await.0.parameters["x-amz-user-agent"].clone() };
     assert!(!agent(&[]).await.contains(" app/"));
     let named = agent(&[("AWS_SDK_UA_APP_ID", "orders-redrive")]).await;
     assert!(named.split(' ').any(|word| word == "app/orders-redrive"), "{named}");
@@ -193,9 +199,9 @@ async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
 /// The SDK sets its own limit for reading an answer when it asks for credentials.
 #[tokio::test]
 async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
-    let server = Server::scripted(|number| match number {
-        0 => Answer::Bytes(ANSWER.to_owned()),
-        _ => Answer::Silence,
+    let server = Server::scripted(|number, _| match number {
+        0 => attributes(),
+        _ => WebAnswer::fault(Fault::HangAfter),
     });
     let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
     let ask = async || {
@@ -215,15 +221,17 @@ async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
 /// A broken connection costs a second, not a retry of a letter.
 #[tokio::test]
 async fn a_call_whose_connection_breaks_is_made_again() {
-    let server =
-        Server::scripted(|number| if number < 2 { Answer::Close } else { Answer::Bytes(ANSWER.to_owned()) });
+    let server = Server::scripted(|number, _| match number {
+        0..2 => WebAnswer::fault(Fault::ResetAfter),
+        _ => attributes(),
+    });
     ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
     assert_eq!(server.seen().len(), 3);
 }
 
 #[tokio::test]
 async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() {
-    let server = Server::scripted(|_| Answer::Close);
+    let server = Server::scripted(|_, _| WebAnswer::fault(Fault::ResetAfter));
     let failure = ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap_err();
     assert_eq!((failure.class, server.seen().len()), (FailureClass::Transient, 3));
 
@@ -236,14 +244,14 @@ async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() 
 /// One connection serves many calls. A server error drops it, because another may work better.
 #[tokio::test]
 async fn connections_are_used_again_unless_the_server_failed_on_them() {
-    let server = Server::scripted(|number| match number {
-        2 => Answer::Bytes("HTTP/1.1 503 Down\r\nContent-Length: 0\r\n\r\n".to_owned()),
-        _ => Answer::Bytes(ANSWER.to_owned()),
+    let server = Server::scripted(|number, _| match number {
+        2 => WebAnswer::status(503),
+        _ => attributes(),
     });
     let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
-    for _ in 0..4 {
+    for connections in [1, 1, 2, 2] {
         ask_queue(&clients).await.unwrap();
+        assert_eq!(server.connections(), connections);
     }
-    let connections: Vec<_> = server.seen().into_iter().map(|request| request.connection).collect();
-    assert_eq!(connections, [0, 0, 0, 1, 1]);
+    assert_eq!(server.seen().len(), 5);
 }

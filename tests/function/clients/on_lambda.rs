@@ -36,19 +36,15 @@ fn account() -> Account {
 /// Starts Lambda's runtime API with one event.
 fn lambda(event: &str) -> Server {
     let deadline = Clock::system().now().as_millisecond() + 60_000;
-    let event = format!(
-        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\
-         lambda-runtime-aws-request-id: 00000000-0000-4000-8000-000000000001\r\n\
-         lambda-runtime-deadline-ms: {deadline}\r\nlambda-runtime-invoked-function-arn: {PROJECTOR}\r\n\
-         lambda-runtime-trace-id: {OWN}\r\n\r\n{event}",
-        event.len(),
-    );
-    let event = Mutex::new(Some(event));
-    Server::asked(move |request| {
-        if !request.line.contains("/invocation/next") {
-            return Answer::Status(202);
-        }
-        event.lock().unwrap().take().map_or(Answer::Silence, Answer::Bytes)
+    let event = WebAnswer { body: event.to_owned(), ..WebAnswer::status(200) }
+        .with("lambda-runtime-aws-request-id", "00000000-0000-4000-8000-000000000001")
+        .with("lambda-runtime-deadline-ms", &deadline.to_string())
+        .with("lambda-runtime-invoked-function-arn", PROJECTOR)
+        .with("lambda-runtime-trace-id", OWN);
+    Server::scripted(move |number, request| match number {
+        _ if !request.parameters["path"].ends_with("/invocation/next") => WebAnswer::status(202),
+        0 => event.clone(),
+        _ => WebAnswer::fault(Fault::HangAfter),
     })
 }
 
@@ -80,7 +76,7 @@ fn calls(policy: &serde_json::Value, posts: &[Post]) -> Vec<Call> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sns-redrive"));
     command
         .env_clear()
-        .env("AWS_LAMBDA_RUNTIME_API", server.url().strip_prefix("http://").unwrap())
+        .env("AWS_LAMBDA_RUNTIME_API", server.address())
         .env("AWS_LAMBDA_FUNCTION_NAME", "sns-redrive")
         .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
         .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
@@ -98,8 +94,8 @@ fn calls(policy: &serde_json::Value, posts: &[Post]) -> Vec<Call> {
         .stdout(Stdio::null());
     let _process = Process(command.spawn().unwrap());
     let until = Instant::now() + Duration::from_secs(30);
-    let ended = |line: &str| line.contains("/response ") || line.contains("/error ");
-    while !server.seen().iter().any(|request| ended(&request.line)) {
+    let ended = |path: &str| path.ends_with("/response") || path.ends_with("/error");
+    while !server.seen().iter().any(|request| ended(&request.parameters["path"])) {
         assert!(Instant::now() < until, "{:?}", server.seen());
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -1,3 +1,5 @@
+use std::io::{Read, Write};
+
 use super::*;
 
 #[tokio::test]
@@ -49,8 +51,7 @@ async fn that_redirect_are_not_followed() {
     for status in [301, 302, 303, 307, 308] {
         let elsewhere = Server::answering(200);
         let location = format!("{}/orders", elsewhere.url());
-        let answer = format!("HTTP/1.1 {status} Status\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
-        let server = Server::scripted(move |_| Answer::Bytes(answer.clone()));
+        let server = Server::scripted(move |_, _| WebAnswer::status(status).with("location", &location));
         let world = world_of(&json!({}), "http", &server.url());
         let ran = world.run([&Post::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a deferred failed"]);
@@ -75,25 +76,36 @@ async fn that_do_not_come_are_transient() {
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(told(&ran, "a")[3..], [json!("Unreachable"), json!("transient")]);
 
-    for answer in [
-        Answer::Close,
-        Answer::Bytes("HTTP/2 what\r\n\r\n".to_owned()),
-        Answer::Bytes("SSH-2.0-OpenSSH_9.6\r\n".to_owned()),
-        Answer::Bytes(format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(1_000_000))),
-    ] {
-        let server = Server::scripted(move |_| answer.clone());
+    for answer in
+        [WebAnswer::fault(Fault::ResetAfter), WebAnswer::status(200).with("x", &"x".repeat(1_000_000))]
+    {
+        let server = Server::scripted(move |_, _| answer.clone());
         let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_secs(5));
         let ran = world.run([&Post::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a deferred failed"]);
         assert_eq!(told(&ran, "a")[3..], [json!("Unreachable"), json!("transient")]);
         assert_eq!(server.seen().len(), 1, "who knows what the server did: it is not asked again");
     }
+    for line in ["HTTP/2 what\r\n\r\n", "SSH-2.0-OpenSSH_9.6\r\n"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, accepting) = (listener.local_addr().unwrap(), listener.try_clone().unwrap());
+        std::thread::spawn(move || {
+            let (mut stream, _) = accepting.accept().unwrap();
+            let _ = stream.read(&mut [0; 1 << 14]).and_then(|_| stream.write_all(line.as_bytes()));
+        });
+        let world = world_of(&json!({}), "http", &format!("http://{address}/"));
+        let ran = world.run([&Post::envelope("a")]).await;
+        assert_eq!(told(&ran, "a")[3..], [json!("Unreachable"), json!("transient")]);
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "it is not asked again");
+    }
 }
 
 #[tokio::test]
 async fn that_come_after_the_functions_time_are_transient_and_keep_nobody_waiting() {
-    for answer in [Answer::Silence, Answer::Late(Duration::from_secs(9), 200)] {
-        let server = Server::scripted(move |_| answer.clone());
+    let late = WebAnswer::status(200).after(Duration::from_secs(9));
+    for answer in [WebAnswer::fault(Fault::HangAfter), late] {
+        let server = Server::scripted(move |_, _| answer.clone());
         let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_millis(600));
         let began = Instant::now();
         let ran = world.run([&Post::envelope("a")]).await;
@@ -105,7 +117,7 @@ async fn that_come_after_the_functions_time_are_transient_and_keep_nobody_waitin
 
 #[tokio::test]
 async fn that_are_slow_but_in_time_count() {
-    let server = Server::scripted(|_| Answer::Late(Duration::from_millis(300), 200));
+    let server = Server::scripted(|_, _| WebAnswer::status(200).after(Duration::from_millis(300)));
     let world = world_of(&json!({}), "http", &server.url());
     assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
 }
@@ -113,8 +125,8 @@ async fn that_are_slow_but_in_time_count() {
 /// SNS waits 15 s. Only this test waits as long; requests under way at the same time wait together.
 #[tokio::test]
 async fn are_waited_for_15_seconds() {
-    let silent = Server::scripted(|_| Answer::Silence);
-    let stalled = Server::scripted(|_| Answer::Stalled(200));
+    let silent = Server::scripted(|_, _| WebAnswer::fault(Fault::HangAfter));
+    let stalled = Server::scripted(|_, _| WebAnswer::fault(Fault::Stall(1)));
     let world = world_of(&json!({}), "http", &silent.url());
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "http", &stalled.url(), DLQ);
     let began = Instant::now();
@@ -131,7 +143,11 @@ async fn without_end_are_not_read_to_the_end() {
     for (status, outcome) in [(200, "a delivered"), (500, "a deferred failed"), (400, "a archived permanent")]
     {
         let began = Instant::now();
-        let server = Server::scripted(move |_| Answer::Endless(status));
+        let server = Server::scripted(move |_, _| WebAnswer {
+            body: "x".repeat(1 << 20),
+            fault: Fault::Stall(1 << 19),
+            ..WebAnswer::status(status)
+        });
         let world = world_of(&json!({}), "http", &server.url());
         assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), [outcome]);
         assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
@@ -151,10 +167,11 @@ async fn keep_the_connection_for_the_next_letter() {
 /// If the server has closed a connection in the meantime, this costs no retry.
 #[tokio::test]
 async fn on_a_connection_that_was_closed_meanwhile_come_over_a_new_one() {
-    let server = Server::scripted(|_| Answer::StatusAndClose(200));
+    let server = Server::answering(200);
     let world = world_of(&json!({}), "http", &server.url());
     for id in ["a", "b", "c"] {
         assert_eq!(world.run([&Post::envelope(id)]).await.outcomes(), [format!("{id} delivered")]);
+        server.hang_up();
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
     assert_eq!((server.seen().len(), server.connections()), (3, 3));
@@ -162,7 +179,7 @@ async fn on_a_connection_that_was_closed_meanwhile_come_over_a_new_one() {
 
 #[tokio::test]
 async fn are_those_of_each_letter_alone() {
-    let server = Server::scripted(|number| Answer::Status([200, 500, 404][number % 3]));
+    let server = Server::scripted(|number, _| WebAnswer::status([200, 500, 404][number % 3]));
     let world = world_of(&json!({}), "http", &server.url());
     let ran = world.run(&["a", "b", "c"].map(Post::envelope)).await;
     let mut outcomes: Vec<_> =

@@ -34,15 +34,15 @@ async fn a_post_goes_over_tls_to_a_server_with_a_good_certificate() {
     if !trusting("endpoints::https::a_post_goes_over_tls_to_a_server_with_a_good_certificate") {
         return;
     }
-    let server = Server::with_tls(CHAIN, KEY, 200);
+    let server = Server::with_tls(CHAIN, KEY);
     for host in ["localhost", "127.0.0.1"] {
         let world = world_of(&json!({}), "https", &server.url_of("https", host));
         let post = Post::envelope("a");
         let ran = world.run([&post]).await;
         assert_eq!(ran.outcomes(), ["a delivered"], "{}", ran.text);
         let request = server.seen().pop().unwrap();
-        assert_eq!(request.body, post.body());
-        assert_eq!(request.headers["x-amz-sns-subscription-arn"], SUBSCRIPTION);
+        assert_eq!(body_text(&request), post.body());
+        assert_eq!(request.parameters["x-amz-sns-subscription-arn"], SUBSCRIPTION);
     }
 }
 
@@ -52,11 +52,10 @@ async fn the_clients_of_aws_trust_the_same_authorities() {
         return;
     }
     let (good, elsewhere) = (
-        Server::with_tls(CHAIN, KEY, 200),
+        Server::with_tls(CHAIN, KEY),
         Server::with_tls(
             include_str!("../../data/https/elsewhere.pem"),
             include_str!("../../data/https/elsewhere.key"),
-            200,
         ),
     );
     for (server, expected) in [(&good, 1), (&elsewhere, 0)] {
@@ -80,12 +79,12 @@ async fn a_server_with_the_certificate_of_another_name_gets_nothing() {
     }
     let (chain, key) =
         (include_str!("../../data/https/elsewhere.pem"), include_str!("../../data/https/elsewhere.key"));
-    gets_nothing(&Server::with_tls(chain, key, 200)).await;
+    gets_nothing(&Server::with_tls(chain, key)).await;
 }
 
 #[tokio::test]
 async fn a_server_with_a_certificate_that_nobody_trusts_gets_nothing() {
-    gets_nothing(&Server::with_tls(CHAIN, KEY, 200)).await;
+    gets_nothing(&Server::with_tls(CHAIN, KEY)).await;
 }
 
 #[tokio::test]

@@ -147,10 +147,9 @@ mod retry_after {
 
     /// Starts a server that is busy for the time in its `Retry-After`.
     fn busy(status: u16, until: &str) -> Server {
-        let date = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
-        let answer =
-            format!("HTTP/1.1 {status} Busy\r\n{date}Retry-After: {until}\r\nContent-Length: 0\r\n\r\n");
-        Server::scripted(move |_| Answer::Bytes(answer.clone()))
+        let answer = WebAnswer::status(status).with("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        let answer = answer.with("retry-after", until);
+        Server::scripted(move |_, _| answer.clone())
     }
 
     fn delays(most: u32) -> Value {
@@ -219,10 +218,9 @@ mod retry_after {
 
     #[tokio::test]
     async fn a_server_that_takes_other_letters_is_not_left_alone() {
-        let busy = "HTTP/1.1 429 Busy\r\nRetry-After: 300\r\nContent-Length: 0\r\n\r\n";
-        let server = Server::scripted(move |number| match number {
-            1 => Answer::Bytes(busy.to_owned()),
-            _ => Answer::Status(200),
+        let server = Server::scripted(|number, _| match number {
+            1 => WebAnswer::status(429).retry_after(300),
+            _ => WebAnswer::status(200),
         });
         let world = world_of(&delays(600), "http", &server.url());
         assert_eq!(world.run(&named("a", 1)).await.outcomes(), ["a0 delivered"]);

@@ -138,7 +138,7 @@ async fn what_is_held_and_has_time_left_stays() {
 
 /// Runs a batch at a slow web server: four letters are begun, and there is no time for the others.
 async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (World, Ran) {
-    let server = Server::scripted(|_| Answer::Late(Duration::from_millis(900), 200));
+    let server = Server::scripted(|_, _| WebAnswer::status(200).after(Duration::from_millis(900)));
     let policy = policy(30, 100, &json!({})).to_string();
     let world = World::new(&[("REDRIVE_POLICY", &policy), ("ALLOW_LOOPBACK_HTTP", "true")]);
     let world = world.with_time(Duration::from_secs(2));
