@@ -79,6 +79,9 @@ pub fn text_of(letter: usize) -> String {
     json!({ "order": token(letter) }).to_string()
 }
 
+/// The attribute `tenant` of every letter.
+pub const TENANT: &str = "gold";
+
 /// How the token of every letter begins.
 pub const TOKEN: &str = "letter-";
 
@@ -235,7 +238,7 @@ impl<'w> Life<'w> {
         let begun = tokio::time::Instant::now();
         for (number, plan) in self.world.letters.iter().enumerate() {
             tokio::time::sleep_until(begun + Duration::from_millis(u64::try_from(plan.at).unwrap())).await;
-            let mut entry = Entry::new("", text_of(number)).with("tenant", Attribute::string("gold"));
+            let mut entry = Entry::new("", text_of(number)).with("tenant", Attribute::string(TENANT));
             if self.world.fifo {
                 entry = entry.fifo(&format!("group-{}", plan.group), &token(number));
             }

@@ -1,22 +1,36 @@
 //! The lives of letters, read from the journal. This is a separate ledger that does not rely on what the
 //! function reports.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::Value;
-use sim::{Call, Event, Fault, Millis, Record};
+use sim::{Call, Event, Fault, Millis, Payload, Record};
 
 use crate::hook::is_to_archive;
-use crate::live::{Run, Story, TOKEN, letter_at, subscription, text_of};
+use crate::live::{Run, Story, TENANT, TOKEN, letter_at, subscription, text_of};
 use crate::world::{ARCHIVE, DLQ, REQUEUE, TOPIC, Target, World, endpoint};
 
-/// Returns the message in an envelope or event of SNS, or the text if it is neither.
-fn message(text: &str) -> String {
-    let value: Value = serde_json::from_str(text).unwrap_or_default();
-    let sns = value.pointer("/Records/0/Sns").unwrap_or(&value);
-    sns["Message"].as_str().unwrap_or(text).to_owned()
+/// Returns the message in an envelope or event of SNS with its attribute, or the text if it is neither, with the
+/// attribute that is beside it in a queue.
+fn content<'t>(
+    text: &'t str,
+    value: &'t Value,
+    beside: Option<&'t Payload>,
+) -> (&'t str, Option<Cow<'t, str>>) {
+    let sns = value.pointer("/Records/0/Sns").unwrap_or(value);
+    match sns["Message"].as_str() {
+        Some(message) => {
+            let tenant = sns["MessageAttributes"]["tenant"]["Value"].as_str().unwrap_or_default();
+            (message, Some(tenant.into()))
+        }
+        None => {
+            let of = |payload: &'t Payload| payload.attributes.get("tenant").map(|it| it.value.text());
+            (text, beside.map(|payload| of(payload).unwrap_or_default().into()))
+        }
+    }
 }
 
 /// A letter: a published message that did not reach one subscription.
@@ -210,7 +224,7 @@ impl<'s> Reader<'s> {
                             What::Archived { reason: reason(&record) }
                         }
                         "witness" if by == "sns" => continue,
-                        _ => self.arrived(key, queue, &payload.body),
+                        _ => self.arrived(key, queue, &payload.body, Some(payload)),
                     };
                     self.note(key, index, at, what);
                 }
@@ -224,7 +238,7 @@ impl<'s> Reader<'s> {
             }
             Event::Invoked { function, payload, ok: true } => {
                 for key in self.letters(payload) {
-                    let what = self.arrived(key, function, payload);
+                    let what = self.arrived(key, function, payload, None);
                     self.note(key, index, at, what);
                 }
             }
@@ -232,14 +246,14 @@ impl<'s> Reader<'s> {
                 let text = String::from_utf8_lossy(data);
                 for key in self.letters(&text) {
                     // A line each, as SNS's own.
-                    let what = self.arrived(key, stream, text.trim_end());
+                    let what = self.arrived(key, stream, text.trim_end(), None);
                     self.note(key, index, at, what);
                 }
             }
             Event::Posted { host, body, status: 200..300, .. } => {
                 let text = String::from_utf8_lossy(body);
                 for key in self.letters(&text) {
-                    let what = self.arrived(key, host, &text);
+                    let what = self.arrived(key, host, &text, None);
                     self.note(key, index, at, what);
                 }
             }
@@ -283,12 +297,13 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn arrived(&self, (letter, subscriber): Key, to: &str, text: &str) -> What {
-        let message = message(text);
+    fn arrived(&self, (letter, subscriber): Key, to: &str, text: &str, beside: Option<&Payload>) -> What {
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        let (message, tenant) = content(text, &value, beside);
         if endpoint(self.world, subscriber) != to {
             What::Astray { to: to.to_owned() }
-        } else if message != text_of(letter) {
-            What::Altered { message }
+        } else if message != text_of(letter) || tenant.as_deref().is_some_and(|tenant| tenant != TENANT) {
+            What::Altered { message: format!("{message}, {tenant:?}") }
         } else {
             What::Delivered
         }
