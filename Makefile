@@ -3,9 +3,13 @@
 PYTHON ?= python3
 VENV := local/.venv
 PY := $(VENV)/bin/python
+# Which function the faults are tried on. CI takes BUILD=package: what Lambda runs, byte for byte, but for x86_64, since that
+# of arm64 runs on no machine of CI.
+BUILD ?= debug
+PACKAGE := $(if $(filter package,$(BUILD)),artifacts)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke ready which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format package build
+.PHONY: help demo local invoke ready which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format artifacts package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,9 +38,8 @@ test: ## Every test
 	@echo 'The Rust tests, the faults and the stack, side by side: each says how it went when it is done'
 	@$(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit faults stack
 
-compiled:
+compiled: $(PACKAGE)
 	cargo test --workspace --no-run
-	$(PROOF)
 
 # Two tests for each core: many of them wait for a time to be over.
 unit: THREADS = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
@@ -46,15 +49,18 @@ unit: build ## The Rust tests, the calls that letters take, and the memory of a 
 	target/debug/examples/page
 
 # The seed fixes letters and faults, though not which call meets which.
-# CI takes BUILD=proof, where a panic ends the process as in the release; that is two minutes more of compiling. It is not
-# the package, since that of arm64 runs on no machine of CI; `make soak` runs the release itself.
-BUILD ?= dev
-PROOF = $(if $(filter-out dev,$(BUILD)),cargo build --profile $(BUILD) --package sns-redrive --package redrivectl --bins)
-faults: FUNCTION = target/$(BUILD:dev=debug)/sns-redrive
-faults: build ## Every call of the function times every fault, a small soak, and memory, in three minutes: [BUILD=proof]
-	$(PROOF)
-	target/debug/soak --function $(FUNCTION) --letters 2000 --seed 1 --at-once 32
-	target/debug/bench --function $(FUNCTION) --alone limit
+faults: build $(PACKAGE) ## Every call of the function times every fault, a small soak, and memory, in three minutes: [BUILD=package]
+	$(if $(PACKAGE),$(PACKAGED))
+	target/debug/soak --function target/$(BUILD)/sns-redrive --letters 2000 --seed 1 --at-once 32
+	target/debug/bench --function target/$(BUILD)/sns-redrive --alone limit
+
+# The operator's tool is not in the package.
+define PACKAGED
+	mkdir -p target/package
+	cp target/lambda/sns-redrive/bootstrap target/package/sns-redrive
+	cp target/lambda/sns-redrive-replay/bootstrap target/package/sns-redrive-replay
+	cp target/debug/redrivectl target/package/redrivectl
+endef
 
 # Workers with a local stack each: the tests mostly wait. A worker takes one test after the other, the long ones first.
 WORKERS ?= 6
@@ -123,11 +129,13 @@ format: $(VENV)/installed ## Format the Rust and the Python code
 
 # What is deployed: ARCH=arm64 or x86_64. cargo-lambda compiles, with zig as its linker; SAM runs the same command again,
 # which finds everything compiled, and packs the result.
-ARCH ?= arm64
+ARCH ?= $(if $(PACKAGE),x86_64,arm64)
+artifacts package: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 package: export SAM_CLI_TELEMETRY = 0
-package: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
-package: $(VENV)/installed ## The package for AWS, by cargo-lambda and by SAM: [ARCH=x86_64]
+artifacts: $(VENV)/installed
 	cargo lambda build --release --$(subst _,-,$(ARCH)) --bin sns-redrive --bin sns-redrive-replay
+
+package: artifacts ## The package for AWS, by cargo-lambda and by SAM: [ARCH=x86_64]
 	cargo lambda build --release --$(subst _,-,$(ARCH)) --package redrive-console --bin sns-redrive-widget
 	sam build --parameter-overrides Architecture=$(ARCH)
 	cmp target/lambda/sns-redrive/bootstrap .aws-sam/build/RedriveFunction/bootstrap
