@@ -21,15 +21,12 @@ fn content<'t>(
     beside: Option<&'t Payload>,
 ) -> (&'t str, Option<Cow<'t, str>>) {
     let sns = value.pointer("/Records/0/Sns").unwrap_or(value);
-    match sns["Message"].as_str() {
-        Some(message) => {
-            let tenant = sns["MessageAttributes"]["tenant"]["Value"].as_str().unwrap_or_default();
-            (message, Some(tenant.into()))
-        }
-        None => {
-            let of = |payload: &'t Payload| payload.attributes.get("tenant").map(|it| it.value.text());
-            (text, beside.map(|payload| of(payload).unwrap_or_default().into()))
-        }
+    if let Some(message) = sns["Message"].as_str() {
+        let tenant = sns["MessageAttributes"]["tenant"]["Value"].as_str().unwrap_or_default();
+        (message, Some(tenant.into()))
+    } else {
+        let of = |payload: &'t Payload| payload.attributes.get("tenant").map(|it| it.value.text());
+        (text, beside.map(|payload| of(payload).unwrap_or_default().into()))
     }
 }
 
