@@ -1,0 +1,198 @@
+//! The laws about attempts: how many there are, and when.
+
+use sim::Millis;
+use sns_redrive::policy::OrderAction;
+
+use super::counts::{
+    Judged, SLACK, brought_along, causes, first_twice, hops, is_left_alone, on_order, owed, repeated,
+};
+use crate::lives::{Disturbed, Fact, Life, What};
+use crate::world::{DLQ, How, Kind, Outage, SECOND, State, Subscriber, Target, weather};
+
+/// P2: no first retry comes before its planned moment, and none after the last except one per disturbance. The laws
+/// of the pure machine judge the moments of all others.
+pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let attempts = life.attempts();
+    let retries = usize::try_from(world.schedule.retries).unwrap();
+    let by = [Disturbed::Hide];
+    // An instance remembers letters that the archive did not take. Each other instance makes the last attempt
+    // again.
+    let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
+    let causes = causes(life);
+    // A clock that is ahead sets a moment for the requeue that is later than the letter's first receive there, and
+    // a batching window can end after that moment: see `first_twice`.
+    let ahead = if world.skew() > SLACK || world.mapping.window > 0 {
+        life.messages().len().saturating_sub(1)
+    } else {
+        0
+    };
+    let most = retries * if world.forks() { 1 + causes } else { 1 }
+        + causes
+        + life.disturbed(&by)
+        + repeated(life)
+        + ahead
+        + first_twice(life)
+        + brought_along(life)
+        + others
+        + on_order(life, OrderAction::Retry).len();
+    if attempts.len() > most {
+        return life.broken(&format!("{} attempts, {most} at most", attempts.len()));
+    }
+    let messages = life.messages();
+    let [(sent, _, _)] = messages.as_slice() else { return Ok(()) };
+    let early = on_order(life, OrderAction::Retry);
+    if let Some(first) = attempts.first().filter(|first| early.iter().all(|it| it.index != first.index)) {
+        let due = sent.at + world.wait(1).1;
+        if first.at < due - SLACK - world.skew() {
+            return life.broken(&format!("the first attempt is not due before {due}"));
+        }
+    }
+    Ok(())
+}
+
+/// P2, P4: `exhausted` comes only after the last retry's moment and as many attempts as the receives allow,
+/// `expiring` only near the end, and every other reason has its cause.
+pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let subscriber = &world.subscribers[life.subscriber];
+    let messages = life.messages();
+    for (fact, reason) in life.archived() {
+        let before: Vec<_> = life.attempts().into_iter().filter(|one| one.index < fact.index).collect();
+        match reason {
+            // Another law covers ordered archiving.
+            "again" | "ordered" => {}
+            "exhausted" => {
+                let least = owed(life, fact.index);
+                if before.len() < least {
+                    return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
+                }
+                // Retries may have been left out before, but the last one was made.
+                let is_receive =
+                    |one: &&Fact| one.index < fact.index && matches!(one.what, What::Received { .. });
+                let received = life.facts.iter().rfind(is_receive);
+                let unsettled = life.disturbed(&[Disturbed::Archive, Disturbed::Read]) + causes(life);
+                let made = before.last().zip(received).is_some_and(|(last, it)| last.index > it.index);
+                // A letter whose last retry was to publish it comes back as the copy that failed.
+                let came_back = world.target == Target::Topic
+                    && before.last().is_some_and(|last| {
+                        messages.iter().any(|(sent, ..)| (last.index..fact.index).contains(&sent.index))
+                    });
+                if unsettled == 0 && !made && !came_back {
+                    return life.broken("exhausted without an attempt in the end");
+                }
+                if let [(sent, _, _)] = messages.as_slice() {
+                    let all: Millis = (1..=world.schedule.retries).map(|retry| world.wait(retry).1).sum();
+                    if fact.at < sent.at + all - SLACK - world.skew() {
+                        return life.broken("exhausted before its last retry was due");
+                    }
+                }
+            }
+            "expiring" => {
+                let Some((sent, _, queue)) = messages.iter().rfind(|(sent, _, _)| sent.index < fact.index)
+                else {
+                    continue;
+                };
+                // The requeue counts from the first arrival, and an unknown retention counts as four days.
+                let known = *queue == DLQ && world.requeue.is_none() && world.target == Target::Origin;
+                let longest = world.longest_wait(subscriber);
+                let ceiling = Millis::try_from(world.ceiling).unwrap() * SECOND;
+                let timeout = Millis::try_from(world.queue.visibility).unwrap() * SECOND;
+                let put_off = 600 * SECOND;
+                let wait = longest.min(ceiling).max(timeout).max(put_off) + SECOND + world.skew();
+                if known && fact.at + wait < sent.at + world.retention() - world.margin() {
+                    return life.broken("expiring, though there was time");
+                }
+            }
+            "refused" if subscriber.state != State::Confirmed => {}
+            // The search finds no subscription that confirms it.
+            "unrecognised" if subscriber.state != State::Confirmed && world.discovers => {}
+            "permanent" if subscriber.weather.iter().any(|outage| is_permanent(subscriber, outage)) => {}
+            reason => return life.broken(&format!("archived as {reason}")),
+        }
+    }
+    Ok(())
+}
+
+/// Reports whether an outage makes a subscriber refuse letters for good. A web server that denies something
+/// does.
+fn is_permanent(subscriber: &Subscriber, outage: &Outage) -> bool {
+    outage.how == How::Never || (subscriber.kind == Kind::Server && outage.how == How::Denied)
+}
+
+/// P2: an undisturbed letter gets as many attempts as the schedule has retries, each at its time.
+pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let disturbed = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) > 0
+        || world.is_operated();
+    // A letter that comes too early by a slow clock is received once more.
+    let skewed = world.skew() > 0 && hops(life) > 0;
+    if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {
+        return Ok(());
+    }
+    let attempts = life.attempts();
+    let retries = usize::try_from(world.schedule.retries).unwrap();
+    let archived: Vec<_> = life.archived().into_iter().map(|(_, reason)| reason).collect();
+    // An endpoint that costs time is left alone for a while. A letter that comes in that time uses up a
+    // retry.
+    let left_alone = is_left_alone(life);
+    let least = retries.saturating_sub(if left_alone { hops(life) } else { 0 }).max(1);
+    // A wait slightly longer than a whole number of ceilings has its retry made twice.
+    let again = first_twice(life) + brought_along(life);
+    let exactly = least..=retries + repeated(life) + again;
+    if archived == ["exhausted"] && !exactly.contains(&attempts.len()) {
+        return life.broken(&format!("{} attempts of {retries}", attempts.len()));
+    }
+    // The first retry may be repeated in the place of the second.
+    if world.target == Target::Topic || hops(life) > 0 || again > 0 {
+        return Ok(());
+    }
+    // Other letters of the batch, or other batches, may take all of their time; if nothing hangs, that of
+    // some retries.
+    let others = if world.hangs() { 4 * world.mapping.timeout } else { 20 };
+    let late = Millis::try_from(world.mapping.window + others + 2).unwrap() * SECOND;
+    let pause = world.pause(&world.subscribers[life.subscriber]);
+    if archived == ["expiring"] {
+        let waits = (1..=world.schedule.retries).scan(0, |time, retry| {
+            *time += world.wait(retry).0.max(pause) + late;
+            Some(*time)
+        });
+        let least = waits.take_while(|time| *time < world.retention() - world.margin()).count();
+        if attempts.len() < least {
+            return life.broken(&format!("expiring after {} attempts of {least}", attempts.len()));
+        }
+    }
+    for (retry, pair) in (2..).zip(attempts.windows(2)) {
+        let (longest, shortest) = world.wait(retry);
+        let longest = longest.max(pause);
+        let (least, most) = (pair[0].at + shortest - SLACK, pair[0].last + longest + late);
+        if !(least - 2 * world.skew()..=most + 2 * world.skew()).contains(&pair[1].at) {
+            return life.broken(&format!("retry {retry} is not on time"));
+        }
+    }
+    Ok(())
+}
+
+/// P2: a web server that throttles a letter gets it again after the time that it names, as far as the schedule
+/// and the queue allow that.
+pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Judged {
+    let (world, one) = (life.world, &life.world.subscribers[life.subscriber]);
+    let pause = world.pause(one).min(Millis::try_from(world.ceiling).unwrap() * SECOND);
+    let disturbed = life
+        .count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. } | What::Woken { .. }));
+    let messages = life.messages();
+    let ([(sent, ..)], 0, Target::Origin) = (messages.as_slice(), disturbed, world.target) else {
+        return Ok(());
+    };
+    let end = sent.at + world.retention() - world.margin();
+    let on_order = on_order(life, OrderAction::Retry);
+    for pair in life.attempts().windows(2) {
+        let was_throttled = weather(&one.weather, pair[0].last - life.story.start) == Some(How::Throttled);
+        let again = pair[0].last + pause;
+        let ordered = on_order.iter().any(|it| it.index == pair[1].index);
+        if was_throttled && again < end && !ordered && pair[1].at < again - SLACK - 2 * world.skew() {
+            return life.broken(&format!("came again before {}", again - life.story.start));
+        }
+    }
+    Ok(())
+}

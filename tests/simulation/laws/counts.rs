@@ -1,0 +1,153 @@
+//! What laws count: the events that excuse an attempt more or less, and the spans of orders.
+
+use sim::Millis;
+use sns_redrive::policy::OrderAction;
+
+use crate::lives::{Attempt, Disturbed, Fact, Life, What};
+use crate::world::{Document, How, Kind, SECOND, Source};
+
+/// A broken law, in words.
+pub type Judged = Result<(), String>;
+
+/// The slack of points in time: a point counts as reached one second early.
+pub const SLACK: Millis = SECOND;
+
+/// The time after which an order counts, including the time of a reading.
+pub const HEARD: Millis = 16 * SECOND;
+
+/// The time for which an instance obeys an order to retry or to archive that it can no longer read.
+pub const PATIENCE: Millis = 600 * SECOND;
+
+/// Returns the spans in which an order of this kind about the letter was in a readable document and in force.
+/// An instance may obey it for `patience` longer after an unreadable document replaced it.
+pub fn ordered(life: &Life<'_>, action: OrderAction, patience: Millis) -> Vec<(Millis, Millis)> {
+    let start = life.story.start;
+    let writes = &life.world.operator.writes;
+    let mut all = Vec::new();
+    for (place, (at, document)) in writes.iter().enumerate() {
+        let Document::Order(order) = document else { continue };
+        if order.action != action || order.letter.is_some_and(|letter| letter != life.letter) {
+            continue;
+        }
+        let next = writes.get(place + 1);
+        let replaced = next.map_or(Millis::MAX / 2, |(at, document)| match document {
+            Document::Broken => {
+                let good = writes[place + 1..].iter().find(|(_, it)| !matches!(it, Document::Broken));
+                (at + patience).min(good.map_or(Millis::MAX / 2, |(at, _)| *at))
+            }
+            _ => *at,
+        });
+        let ends = order.lasts.map_or(Millis::MAX / 2, |lasts| at + lasts);
+        all.push((start + at, start + replaced.min(ends)));
+    }
+    all
+}
+
+/// Returns the attempts that an order of this kind may have caused.
+pub fn on_order(life: &Life<'_>, action: OrderAction) -> Vec<Attempt> {
+    let (skew, spans) = (life.world.skew(), ordered(life, action, PATIENCE));
+    let is = |attempt: &Attempt| {
+        spans.iter().any(|(from, to)| (from - skew..=to + HEARD + skew).contains(&attempt.at))
+    };
+    life.attempts().into_iter().filter(is).collect()
+}
+
+/// Returns the number of events after which a letter may be handled once more.
+pub fn causes(life: &Life<'_>) -> usize {
+    // A slow request may be cut off after it has had its effect.
+    let by = [Disturbed::Died, Disturbed::Unheard, Disturbed::Delete, Disturbed::Slow];
+    life.disturbed(&by) + life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. }))
+}
+
+/// Returns how often the first retry may be repeated. A batching window delivers a letter after its receive,
+/// and a clock that is ahead shows a later time. So the first receive can make an attempt although it came
+/// before the planned moment.
+pub fn first_twice(life: &Life<'_>) -> usize {
+    let first = |is: fn(&What) -> bool| life.facts.iter().find(|fact| is(&fact.what)).map(|fact| fact.at);
+    let sent = first(|what| matches!(what, What::Sent { .. }));
+    let received = first(|what| matches!(what, What::Received { .. }));
+    let (Some(sent), Some(received)) = (sent, received) else { return 0 };
+    let may_be_late = life.world.mapping.window > 0 || life.world.skew() > SLACK;
+    usize::from(may_be_late && received + SLACK < sent + life.world.wait(1).0)
+}
+
+/// Returns how often the first retry of a letter that SQS moved may be repeated. SQS's time of the first receive is
+/// that in the source queue, so the letter seems to have been received before that retry here too.
+pub fn brought_along(life: &Life<'_>) -> usize {
+    let messages = life.messages();
+    let (Source::Queue, Some((sent, _, _))) = (life.world.source, messages.first()) else { return 0 };
+    let (longest, shortest) = life.world.wait(1);
+    let before = |fact: &&Fact| {
+        let is_received = matches!(fact.what, What::Received { .. });
+        is_received && fact.at < sent.at + shortest - SLACK - life.world.skew()
+    };
+    let ceiling = Millis::try_from(life.world.ceiling).unwrap() * SECOND;
+    let expected = usize::try_from((longest + ceiling - 1) / ceiling).unwrap();
+    expected.saturating_sub(life.facts.iter().filter(before).count())
+}
+
+/// Returns how many retries may be repeated since a letter came late: the receives that its schedule expects did not
+/// take place.
+pub fn repeated(life: &Life<'_>) -> usize {
+    let is_late = !life.world.mapping.off.is_empty() || !caused(life, usize::MAX).is_empty();
+    if is_late { hops(life) } else { 0 }
+}
+
+/// Returns the receives before a place in the journal after which something kept the letter from an attempt.
+pub fn caused(life: &Life<'_>, before: usize) -> Vec<usize> {
+    let world = life.world;
+    // A clock that is behind takes a letter for early.
+    let kept = world.hangs()
+        || world.skew() > SLACK
+        || is_left_alone(life)
+        || !life.is_first_of_group()
+        || world.rate.is_some()
+        || life.disturbed(&[Disturbed::Read, Disturbed::Hide]) > 0
+        || life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. })) > 0
+        // While it has never read the orders, an instance attempts nothing for ten minutes.
+        || world.operator.writes.iter().any(|(_, document)| matches!(document, Document::Broken))
+        || !ordered(life, OrderAction::Hold, PATIENCE).is_empty();
+    let attempts = life.attempts();
+    let mut all = Vec::new();
+    for fact in life.facts.iter().filter(|fact| fact.index < before) {
+        let What::Received { message, .. } = &fact.what else { continue };
+        let run = life.story.runs.iter().position(|run| run.from >= fact.index && run.ids.contains(message));
+        let again = life.facts.iter().find(|later| {
+            later.index > fact.index
+                && matches!(&later.what, What::Received { message: it, .. } if it == message)
+        });
+        let run = run.filter(|run| again.is_none_or(|again| life.story.runs[*run].from < again.index));
+        let ran = run.is_some_and(|run| life.story.runs[run].kept.is_some());
+        let attempted = attempts.iter().any(|attempt| Some(attempt.run) == run);
+        if !attempted && (kept || !ran) {
+            all.push(fact.index);
+        }
+    }
+    all
+}
+
+/// Returns the least number of attempts before a place in the journal at which a letter is exhausted: its retries,
+/// less the receives that something kept from their attempt.
+pub fn owed(life: &Life<'_>, before: usize) -> usize {
+    let retries = usize::try_from(life.world.schedule.retries).unwrap();
+    // If a subscription could not be looked up, the attempt failed without a call to the endpoint.
+    let unseen = life.disturbed(&[Disturbed::Read]);
+    retries.saturating_sub(caused(life, before).len()).max(1).saturating_sub(unseen)
+}
+
+/// Returns how often a letter was received without an attempt.
+pub fn hops(life: &Life<'_>) -> usize {
+    let received = life.count(|what| matches!(what, What::Received { .. }));
+    received.saturating_sub(life.attempts().len())
+}
+
+/// Reports whether the endpoint costs time in one of its outages, and is left alone for a while then.
+pub fn is_left_alone(life: &Life<'_>) -> bool {
+    let one = &life.world.subscribers[life.subscriber];
+    one.weather.iter().any(|outage| match outage.how {
+        How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute => true,
+        // Without entries the whole call fails.
+        How::EachFails => matches!(one.kind, Kind::Function | Kind::Server),
+        How::Denied | How::Slow | How::Never => false,
+    })
+}
