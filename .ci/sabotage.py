@@ -4,6 +4,7 @@ Each proof/sabotage/*.patch says what it breaks, then `Proof: <kind> <which>`, t
 of it happens in a copy of the source below target/, with a build of its own.
 """
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -79,7 +80,12 @@ def restore() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True, stdout=subprocess.PIPE
     )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    names = set(filter(None, listed.stdout.decode().split("\0")))
+    for folder, _, files in os.walk(TREE):
+        for copy in (pathlib.Path(folder, file) for file in files):
+            if str(copy.relative_to(TREE)) not in names:
+                copy.unlink()
+    for name in names:
         source, copy = pathlib.Path(name), TREE / name
         if not source.is_file():
             copy.unlink(missing_ok=True)
