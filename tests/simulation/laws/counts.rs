@@ -89,12 +89,12 @@ pub fn brought_along(life: &Life<'_>) -> usize {
 /// Returns how many retries may be repeated since a letter came late: the receives that its schedule expects did not
 /// take place.
 pub fn repeated(life: &Life<'_>) -> usize {
-    let is_late = !life.world.mapping.off.is_empty() || !caused(life, usize::MAX).is_empty();
+    let is_late = !life.world.mapping.off.is_empty() || caused(life, usize::MAX) > 0;
     if is_late { hops(life) } else { 0 }
 }
 
-/// Returns the receives before a place in the journal after which something kept the letter from an attempt.
-pub fn caused(life: &Life<'_>, before: usize) -> Vec<usize> {
+/// Returns the number of receives before a place in the journal after which something kept the letter from an attempt.
+fn caused(life: &Life<'_>, before: usize) -> usize {
     let world = life.world;
     // A clock that is behind takes a letter for early.
     let kept = world.hangs()
@@ -108,7 +108,7 @@ pub fn caused(life: &Life<'_>, before: usize) -> Vec<usize> {
         || world.operator.writes.iter().any(|(_, document)| matches!(document, Document::Broken))
         || !ordered(life, OrderAction::Hold, PATIENCE).is_empty();
     let attempts = life.attempts();
-    let mut all = Vec::new();
+    let mut count = 0;
     for fact in life.facts.iter().filter(|fact| fact.index < before) {
         let What::Received { message, .. } = &fact.what else { continue };
         let run = life.story.runs.iter().position(|run| run.from >= fact.index && run.ids.contains(message));
@@ -119,11 +119,9 @@ pub fn caused(life: &Life<'_>, before: usize) -> Vec<usize> {
         let run = run.filter(|run| again.is_none_or(|again| life.story.runs[*run].from < again.index));
         let ran = run.is_some_and(|run| life.story.runs[run].kept.is_some());
         let attempted = attempts.iter().any(|attempt| Some(attempt.run) == run);
-        if !attempted && (kept || !ran) {
-            all.push(fact.index);
-        }
+        count += usize::from(!attempted && (kept || !ran));
     }
-    all
+    count
 }
 
 /// Returns the least number of attempts before a place in the journal at which a letter is exhausted: its retries,
@@ -132,7 +130,7 @@ pub fn owed(life: &Life<'_>, before: usize) -> usize {
     let retries = usize::try_from(life.world.schedule.retries).unwrap();
     // If a subscription could not be looked up, the attempt failed without a call to the endpoint.
     let unseen = life.disturbed(&[Disturbed::Read]);
-    retries.saturating_sub(caused(life, before).len()).max(1).saturating_sub(unseen)
+    retries.saturating_sub(caused(life, before)).max(1).saturating_sub(unseen)
 }
 
 /// Returns how often a letter was received without an attempt.
