@@ -64,6 +64,28 @@ fn a_mapping_that_lambda_refuses_cannot_exist() {
 }
 
 #[test]
+fn a_disabled_mapping_receives_nothing_and_does_not_wake_for_what_shows_meanwhile() {
+    let aws = aws();
+    put(&aws, 1);
+    assert_eq!(received(&aws, QUEUE).len(), 1);
+    put(&aws, 1);
+    let off = |call: &Call| match call.operation.as_str() {
+        "ReceiveMessage" => Fault::Throttle.after(Duration::from_hours(1)),
+        _ => Fault::Pass,
+    };
+    aws.set_faults(Faults::new(off));
+    let mapping = mapping(&aws);
+    assert!(mapping.take().is_none());
+    aws.set_faults(Faults::default());
+    // The hidden message shows after a minute.
+    pass(&aws, 3_599);
+    assert!(mapping.take().is_none());
+    assert_eq!(mapping.wake(), Some(aws.clock().millis() + 1_000));
+    pass(&aws, 1);
+    assert_eq!(mapping.take().map(|batch| batch.messages.len()), Some(2));
+}
+
+#[test]
 fn copies_stay_in_separate_batches_when_a_window_collects_them_one_by_one() {
     let aws = aws();
     let window = Duration::from_secs(1);
