@@ -6,14 +6,18 @@ use percent_encoding::percent_decode_str;
 
 /// Decodes percent signs.
 pub(super) fn decoded(text: &str) -> String {
-    percent_decode_str(text).decode_utf8_lossy().into_owned()
+    let bytes = percent_decode_str(text).collect();
+    String::from_utf8(bytes).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned())
 }
 
 /// Reads a form or a query.
 pub(super) fn form(text: &str) -> BTreeMap<String, String> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let plain = |text: &str| decoded(&text.replace('+', " "));
+    let plain = |text: &str| match text.contains('+') {
+        true => decoded(&text.replace('+', " ")),
+        false => decoded(text),
+    };
     pairs.map(|(name, value)| (plain(name), plain(value))).collect()
 }
 

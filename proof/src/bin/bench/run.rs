@@ -71,6 +71,15 @@ impl Run {
         Self::start(binary, &[("TARGET_ARN", target.to_owned())], latency, 1)
     }
 
+    /// Returns the run with a subscriber that is cheap to deliver to: the fake's own work is not to be measured.
+    pub(crate) fn with_raw_subscriber(self) -> Self {
+        self.aws.act("bench", |it, _| {
+            let raw = Subscription::new(&topic_name(0), SUBSCRIPTION, Protocol::Sqs, QUEUE).raw();
+            it.sns.subscribe(raw.dead_letters(QUEUES[0]));
+        });
+        self
+    }
+
     fn start(binary: &Path, variables: &[(&str, String)], latency: Duration, topics: usize) -> Self {
         let aws = account(latency, topics);
         let door = aws.listen(&Caller::new(FUNCTION)).expect("a port of loopback is free");

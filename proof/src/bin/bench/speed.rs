@@ -40,7 +40,8 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
                     continue;
                 }
                 let policy = json!({ "default": { "target": target } });
-                let function = Run::of_function(&binaries.function, &policy, LATENCY, 1);
+                let function =
+                    Run::of_function(&binaries.function, &policy, LATENCY, 1).with_raw_subscriber();
                 let mut sides = vec![Side::new(function, event(records, size, sized, 1))];
                 if let Some(bare) = &binaries.bare {
                     // A topic gets SNS's message alone.
@@ -48,7 +49,7 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
                         Sized::Body => (QUEUE.to_owned(), event(records, size, sized, 1)),
                         Sized::Message => (topic(0), raw_event(records, size)),
                     };
-                    sides.push(Side::new(Run::of_bare(bare, &to, LATENCY), event));
+                    sides.push(Side::new(Run::of_bare(bare, &to, LATENCY).with_raw_subscriber(), event));
                 }
                 for _ in 0..TURNS {
                     for side in &mut sides {
@@ -101,6 +102,7 @@ impl Side {
         let mut side = Self { run, event, times: Vec::new(), before: Duration::ZERO };
         side.turn(WARM);
         side.times.clear();
+        drop(side.run.take_counts());
         side.before = side.run.sandbox.processor_time();
         side
     }
@@ -117,9 +119,13 @@ impl Side {
 
     fn measured(mut self, letters: usize) -> Measured {
         let cpu = self.run.sandbox.processor_time().saturating_sub(self.before);
-        let refused: usize = self.run.take_counts().values().map(|count| count.refused).sum();
+        let counts = self.run.take_counts();
+        let refused: usize = counts.values().map(|count| count.refused).sum();
         assert_eq!(refused, 0, "every request is within the limits of AWS");
-        let handled = u32::try_from(letters * self.times.len()).expect("fewer than billions");
+        let sends = ["SendMessageBatch", "PublishBatch"].into_iter().filter_map(|name| counts.get(name));
+        let handled = letters * self.times.len();
+        assert_eq!(sends.map(|count| count.entries).sum::<usize>(), handled, "every letter is sent");
+        let handled = u32::try_from(handled).expect("fewer than billions");
         Measured {
             rate: per_second(letters, median(&mut self.times)),
             cpu: cpu.as_secs_f64() * 1e6 / f64::from(handled),
