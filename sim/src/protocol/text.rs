@@ -14,9 +14,9 @@ pub(super) fn decoded(text: &str) -> String {
 pub(super) fn form(text: &str) -> BTreeMap<String, String> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let plain = |text: &str| match text.contains('+') {
-        true => decoded(&text.replace('+', " ")),
-        false => decoded(text),
+    let plain = |text: &str| match text.find('+') {
+        Some(_) => decoded(&text.replace('+', " ")),
+        None => decoded(text),
     };
     pairs.map(|(name, value)| (plain(name), plain(value))).collect()
 }

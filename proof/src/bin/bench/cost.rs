@@ -27,8 +27,8 @@ struct Case {
     stay: bool,
 }
 
-/// Prices in USD, us-east-1, November 2026: a request of SQS and of SNS, a PUT of S3, an invocation, a byte
-/// of log.
+/// Prices in USD, us-east-1, November 2026: a request of SQS and of SNS, a PUT of S3, an invocation, a
+/// second of 256 MB on arm64, a byte of log.
 ///
 /// <https://aws.amazon.com/sqs/pricing/>, <https://aws.amazon.com/sns/pricing/>,
 /// <https://aws.amazon.com/s3/pricing/>, <https://aws.amazon.com/lambda/pricing/>,
@@ -37,7 +37,12 @@ const SQS: f64 = 0.40e-6;
 const SNS: f64 = 0.50e-6;
 const S3_PUT: f64 = 0.005e-3;
 const INVOCATION: f64 = 0.20e-6;
+const SECOND: f64 = 0.25 * 0.000_013_333_4;
 const LOG_BYTE: f64 = 0.50e-9;
+
+/// The seconds of an invocation (assumed), and those of a letter: 30 µs with a seventh of a core.
+const INVOCATION_SECONDS: f64 = 0.05;
+const LETTER_SECONDS: f64 = 0.000_2;
 
 /// The messages that SQS hands over, or deletes, in one request.
 const SQS_BATCH: usize = 10;
@@ -153,6 +158,7 @@ fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
     let thousand = float(of(operation).calls) * price
         + float(mapping) * SQS
         + float(invocations) * INVOCATION
+        + (float(invocations) * INVOCATION_SECONDS + float(LETTERS) * LETTER_SECONDS) * SECOND
         + float(logged) * LOG_BYTE;
     let row = format!(
         "| {} | {} | {invocations} | {} {operation} | {bytes} | {others} | {mapping} | {} | {:.2} |",
