@@ -4,6 +4,7 @@ It deploys template.yaml with its alarms to the local stack, prints what happens
 commands from the terminal, one a line.
 """
 
+import json
 import queue
 import sys
 import threading
@@ -146,7 +147,8 @@ class Running:
         match command:
             case "letter":
                 body = envelope(self.topic, self.billing.subscription_arn, "hello", "A test")
-                self.screen.say(f"letter {dead_letter(self.deployment, body)[:8]} is in the dead-letter queue")
+                dead_letter(self.deployment, body)
+                self.screen.say(f"letter {json.loads(body)['MessageId'][:8]} is in the dead-letter queue")
             case "raw":
                 message_id = dead_letter(self.deployment, "hello")
                 self.screen.say(f"letter {message_id[:8]}, which names no subscription, is in the dead-letter queue")
@@ -161,7 +163,7 @@ class Running:
                 self.screen.say(f"{len(self.states)} alarms, in ALARM: {', '.join(raised) or 'none'}")
             case "archive":
                 for record in self.deployment.archive():
-                    self.screen.say(f"letter {record['message']['messageId'][:8]}: {record['reason']}")
+                    self.screen.say(f"letter {record['letterId'][:8]}: {record['reason']}")
                     self.screen.more(record["key"])
             case _:
                 print(HELP, flush=True)
@@ -173,7 +175,7 @@ class Running:
             news.setdefault(sort_of(line), []).append(line)
         self.told = len(lines)
         for alike in news.values():
-            letters = ", ".join(line["sqs.message_id"][:8] for line in alike)
+            letters = ", ".join(line["letter.id"][:8] for line in alike)
             self.screen.say(f"letter {letters}: {sentence(alike)}")
 
     def tell_alarms(self, states):

@@ -43,7 +43,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
             }
         }
         @if let Some(fields) = fields { (values(fields, view)) }
-        @if archived.is_none() && letter.waiting.is_none() {
+        @if archived.is_none() && letter.waiting.is_none() && !letter.log.ends_with_delivery() {
             p class="note" {
                 "Neither the newest objects of the archive in this time nor the list of waiting letters has it. "
                 "Choose a longer time, or look for it in the whole archive with the command."

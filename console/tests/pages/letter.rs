@@ -129,6 +129,33 @@ async fn lives_of_several_messages_of_one_id_do_not_look_like_one() {
     }
 }
 
+/// The list keeps its lines until their moment is over, but a stranger who repeats a letter's id must not hide it.
+#[tokio::test(start_paused = true)]
+async fn a_letter_on_the_list_that_was_delivered_meanwhile_waits_no_more() {
+    let after = async |message: &str| {
+        let cloud = Account::new();
+        list(&cloud, 30, &[line("a", &json!({}))]);
+        let fields = [
+            field("@timestamp", "2026-11-01 11:50:00.500"),
+            field("outcome", "delivered"),
+            field("sqs.message_id", message),
+        ];
+        let results = json!({ "status": "Complete", "results": [fields] }).to_string().into_bytes();
+        let (config, _) = before(&cloud, move |asked: &Asked| match &*asked.operation {
+            "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
+            "GetQueryResults" => Some((200, results.clone())),
+            _ => None,
+        });
+        page(&with_log(shown_by(&config)), &address("letter-a", None, None)).await.2
+    };
+    let text = after("a").await;
+    assert!(text.contains("11:50:00 delivered"), "{text}");
+    for gone in ["retry 9 of 12 is due", "redrivectl hold", "Neither the newest objects"] {
+        assert!(!text.contains(gone), "{gone}: {text}");
+    }
+    assert!(after("another").await.contains("retry 9 of 12 is due"));
+}
+
 /// A log service that reads no JSON: it gives every line of the log, and no fields.
 #[tokio::test(start_paused = true)]
 async fn a_life_is_read_from_the_lines_themselves_where_the_log_has_no_fields() {
