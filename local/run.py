@@ -113,7 +113,8 @@ class Running:
         print(
             f"""
   Console             {console}
-                      for the browser; it shows letters that failed in the last days
+                      for the browser; it shows letters that failed in the last days. The doctor's errors
+                      "function-recursion" and "s3:ListBucket" are the local stack's: AWS knows both
 
   Dead-letter queue   {self.deployment.queue_url}
   Requeue             {outputs["RequeueArn"]}
