@@ -36,22 +36,19 @@ cxx:
 sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redrive.cdx.json, CycloneDX: [ARCH=x86_64]
 	@$(PYTHON) .ci/sbom.py $< sns-redrive target/sbom/sns-redrive.cdx.json $(ARCH:arm64=aarch64)-unknown-linux-gnu
 
-# In a copy of the source, with what is compiled kept for the next time. All of them take a day, so a part is a sample: each
-# nth mutant. Without a network, since a mutant may open the way to addresses that nothing may be sent to. What the fast tests
-# of the decisions do not notice may be noticed where letters are really sent, so the second run goes over what the first
-# missed. nextest ends at the first test that fails.
+# In a copy of the source, with what is compiled kept for the next time. All of them take a day, so SHARD takes a sample: each
+# nth mutant; ITERATE=yes goes on where it ended. Without a network, since a mutant may open the way to addresses that nothing
+# may be sent to. nextest ends at the first test that fails.
 PART ?= core
 TEST_TOOL ?= cargo
-MUTATE = env CARGO_TARGET_DIR=$(CURDIR)/target/mutants-$(PART) CARGO_PROFILE_DEV_DEBUG=0 CARGO_NET_OFFLINE=true \
-    unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$0" "$$@"' $(CARGO_MUTANTS) mutants \
-    --output target/mutants-$(PART) --baseline skip --timeout 240 --test-tool $(TEST_TOOL) \
-    --sharding round-robin $(if $(SHARD),--shard $(SHARD))
-BY_DECISIONS := --package redrive-core --test-package redrive-core,redrive-testing -- --lib --test=pure --test=simulation
-BY_SENDING := --test-package sns-redrive -- --lib --test=function
-mutants: $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a test must notice, needs unshare and ip: PART=core or shell, [SHARD=0/6] [TEST_TOOL=nextest]
+MUTATED := $(if $(filter core,$(PART)),redrive-core,sns-redrive)
+mutants: $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a test must notice, needs unshare and ip: PART=core or shell, [SHARD=0/6] [ITERATE=yes] [TEST_TOOL=nextest]
 	@mkdir -p target/mutants-$(PART)
-	$(if $(filter core,$(PART)),-$(MUTATE) $(BY_DECISIONS))
-	$(MUTATE) $(if $(filter core,$(PART)),--iterate --package redrive-core,--package sns-redrive) $(BY_SENDING)
+	CARGO_TARGET_DIR=$(CURDIR)/target/mutants-$(PART) CARGO_PROFILE_DEV_DEBUG=0 CARGO_NET_OFFLINE=true \
+	    unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$0" "$$@"' $< mutants --output target/mutants-$(PART) \
+	    --baseline skip --timeout 300 --test-tool $(TEST_TOOL) --sharding round-robin $(if $(SHARD),--shard $(SHARD)) \
+	    $(if $(ITERATE),--iterate) --package $(MUTATED) --test-package redrive-core,redrive-testing,sns-redrive -- \
+	    --lib --test=pure --test=function --test=simulation
 
 $(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:
 	env -u CARGO_TARGET_DIR cargo install --locked --root $(TOOLS)/$(*D:/bin=) $(@F)@$(*D:/bin=)
