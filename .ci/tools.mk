@@ -37,17 +37,17 @@ sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redriv
 	@$(PYTHON) .ci/sbom.py $< sns-redrive target/sbom/sns-redrive.cdx.json $(ARCH:arm64=aarch64)-unknown-linux-gnu
 
 # In a copy of the source, with what is compiled kept for the next time. All of them take a day, so SHARD takes a sample: each
-# nth mutant; ITERATE=yes goes on where it ended. Without a network, since a mutant may open the way to addresses that nothing
-# may be sent to. nextest ends at the first test that fails.
+# nth mutant. Without a network, since a mutant may open the way to addresses that nothing may be sent to. nextest ends at the
+# first test that fails.
 PART ?= core
 TEST_TOOL ?= cargo
 MUTATED := $(if $(filter core,$(PART)),redrive-core,sns-redrive)
-mutants: $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a test must notice, needs unshare and ip: PART=core or shell, [SHARD=0/6] [ITERATE=yes] [TEST_TOOL=nextest]
+mutants: $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a test must notice, needs unshare and ip: PART=core or shell, [SHARD=0/6] [TEST_TOOL=nextest]
 	@mkdir -p target/mutants-$(PART)
 	CARGO_TARGET_DIR=$(CURDIR)/target/mutants-$(PART) CARGO_PROFILE_DEV_DEBUG=0 CARGO_NET_OFFLINE=true \
 	    unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$0" "$$@"' $< mutants --output target/mutants-$(PART) \
 	    --baseline skip --timeout 300 --test-tool $(TEST_TOOL) --sharding round-robin $(if $(SHARD),--shard $(SHARD)) \
-	    $(if $(ITERATE),--iterate) --package $(MUTATED) --test-package redrive-core,redrive-testing,sns-redrive -- \
+	    --package $(MUTATED) --test-package redrive-core,redrive-testing,sns-redrive -- \
 	    --lib --test=pure --test=function --test=simulation
 
 $(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:
