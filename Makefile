@@ -33,7 +33,7 @@ which:
 
 # Side by side, since the faults and the stack mostly wait. What each of them says comes when it is done, where make can do that.
 # Compiled before, since tests that wait for a time to be over suffer beside a compiler.
-test: ## Every test
+test: ## The Rust tests, the faults and the stack
 	@$(MAKE) --jobs=2 $(VENV)/installed compiled
 	@echo 'The Rust tests, the faults and the stack, side by side: each says how it went when it is done'
 	@$(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit faults stack

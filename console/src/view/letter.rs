@@ -43,7 +43,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
             }
         }
         @if let Some(fields) = fields { (values(fields, view)) }
-        @if archived.is_none() && letter.waiting.is_none() && !letter.log.ends_with_delivery() {
+        @if archived.is_none() && letter.waiting.is_none() {
             p class="note" {
                 "Neither the newest objects of the archive in this time nor the list of waiting letters has it. "
                 "Choose a longer time, or look for it in the whole archive with the command."
@@ -171,7 +171,7 @@ fn life(letter: &Letter) -> Vec<Event> {
         events.push(Event { at: *began, says: format!("replay {id} began, which sent it") });
     }
     if let Some(waiting) = &letter.waiting {
-        events.push(waiting_event(waiting));
+        events.push(waiting_event(waiting, &letter.log));
     }
     events.sort_by_key(|event| event.at.unwrap_or(Timestamp::MAX));
     events
@@ -188,9 +188,14 @@ fn archived_event(archived: &ArchivedLetter) -> Event {
     Event { at: Some(archived.archived), says: format!("archived: {reason}{made}{error}") }
 }
 
-fn waiting_event(waiting: &WaitingOne) -> Event {
+/// The list keeps a letter that has left its queue. So may its message, if it comes back; thus nothing is left out.
+fn waiting_event(waiting: &WaitingOne, log: &Log) -> Event {
     let (number, of) = waiting.retry;
-    Event { at: Some(waiting.due), says: format!("retry {number} of {of} is due") }
+    let lines = if let Log::Lines { lines, .. } = log { lines.as_slice() } else { &[] };
+    let last = lines.iter().rfind(|line| line.message.as_deref() == Some(&waiting.message_id));
+    let has_left = last.is_some_and(|line| ["delivered", "archived", "requeued"].contains(&&*line.outcome));
+    let unless = if has_left { ", unless it has left its queue, as the log says" } else { "" };
+    Event { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}") }
 }
 
 /// Puts lines of the log into words; hidings without an attempt that follow each other are one line.

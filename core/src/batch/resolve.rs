@@ -102,11 +102,13 @@ pub(super) fn resolve(
     };
     let ours = |arn: &Arn| arn == &letter.sqs.queue || arn == dlq || Some(arn) == requeue;
     if destination.endpoint.arn().is_some_and(ours) {
-        return refused("the target is a queue that feeds this function");
+        return refused(
+            "the target is a queue that feeds this function: set another target in the letter's rule",
+        );
     }
     let allowed = verdict.rule.allow_targets.as_ref();
     if allowed.is_some_and(|allowed| !destination.endpoint.is_allowed(allowed)) {
-        return refused("the target is not in the rule's allowTargets");
+        return refused("the target is not in the rule's allowTargets: add it there, or set another target");
     }
     Resolution::Send(destination)
 }

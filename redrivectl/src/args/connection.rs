@@ -7,7 +7,7 @@ use crate::text::{harmless, word};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "AWS")]
 pub(crate) struct Connection {
-    /// Read places that are not given from the outputs of this stack of template.yaml [default: the variable
+    /// Take the places that no option gives from the outputs of this stack of template.yaml [default: the variable
     /// REDRIVE_STACK]
     #[arg(long, value_name = "NAME")]
     pub(crate) stack: Option<String>,

@@ -137,7 +137,7 @@ pub(crate) struct Pace {
     /// Letters a second, 1 to 1000000 [default: 100]
     #[arg(long, value_name = "LETTERS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rate: Option<u32>,
-    /// Steps, as percentages of the letters sent at the end of each [default: 1,5,20,100]
+    /// Steps: the percentage of the letters that is sent by the end of each [default: 1,5,20,100]
     #[arg(long, value_name = "PERCENTS", value_delimiter = ',')]
     pub(crate) ramp: Option<Vec<u32>>,
     /// Stop the replay if more than this percentage of a step's letters fail [default: 10]

@@ -37,11 +37,8 @@ pub(super) struct Field {
     pub(super) hint: &'static str,
 }
 
-const LASTS: Field = Field {
-    name: "for",
-    label: "In force for",
-    hint: "such as 30m or 2h; without it as long as its command has it",
-};
+const LASTS: Field =
+    Field { name: "for", label: "In force for", hint: "such as 30m or 2h; default: that of the command" };
 const MATCH: Field = Field {
     name: "match",
     label: "Only letters that match",
@@ -50,15 +47,15 @@ const MATCH: Field = Field {
 const WAKE_RATE: Field = Field {
     name: "rate",
     label: "Letters a second that are asked to wake",
-    hint: "1 to 10,000; without it 500",
+    hint: "1 to 10,000; default 500",
 };
-const RATE: Field = Field { name: "rate", label: "Letters a second", hint: "without it 100" };
+const RATE: Field = Field { name: "rate", label: "Letters a second", hint: "default 100" };
 const RAMP: Field =
-    Field { name: "ramp", label: "Steps, per cents of the letters", hint: "without it 1,5,20,100" };
+    Field { name: "ramp", label: "Steps, in per cent of the letters", hint: "default 1,5,20,100" };
 const THRESHOLD: Field =
-    Field { name: "threshold", label: "Per cent of a step that may fail", hint: "without it 10" };
+    Field { name: "threshold", label: "Per cent of a step that may fail", hint: "default 10" };
 const SETTLE: Field =
-    Field { name: "settle", label: "Wait after a step", hint: "such as 60 or 5m; without it 60 s" };
+    Field { name: "settle", label: "Wait after a step", hint: "such as 60 or 5m; default 60 s" };
 
 /// The fields of a form besides the reason.
 pub(super) fn fields(act: &Act) -> &'static [Field] {

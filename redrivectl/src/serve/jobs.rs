@@ -93,10 +93,10 @@ pub(super) struct Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotConfirmed {
     /// It asks for nothing, or for something else by now.
-    #[error("this was confirmed or stopped already, or it was shown anew")]
+    #[error("this preview was confirmed, stopped or replaced: look at the action again")]
     Used,
     /// It was shown too long ago.
-    #[error("it was shown more than ten minutes ago")]
+    #[error("the preview is older than ten minutes: begin again")]
     TooLate,
 }
 

@@ -198,7 +198,7 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         .iter()
         .map(|(why, number)| format!("{}: {}", thousands(*number), harmless(why)));
     let facts = vec![
-        ("Replays of the same letters that are not at their end", listed(unfinished(&notes))),
+        ("Unfinished replays of the same letters", listed(unfinished(&notes))),
         ("Unreadable", thousands(counts.unreadable)),
         ("Left out", listed(left_out)),
         noted(&notes),

@@ -16,7 +16,7 @@ use crate::tool::{Line, Tool};
 use redrive_console::Doing;
 
 /// The end of a job whose work panicked.
-const PANICKED: &str = "redrivectl has a fault: the action broke off. A part of it may have been done: look at the orders and \
+const PANICKED: &str = "The action crashed because of a bug in redrivectl. A part of it may have been done: look at the orders and \
                         the replays before you repeat it.";
 
 /// Begins a job that was asked for, or goes on with one whose record was edited.

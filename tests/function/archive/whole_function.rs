@@ -114,5 +114,8 @@ async fn each_reason_is_in_its_record() {
     assert_eq!(line("permanent")["error"], json!({ "code": "InvalidMessageContents", "class": "permanent" }));
     assert_eq!(line("permanent")["targetArn"], WORKER);
     assert_eq!(line("refused")["rule"], "closed");
-    assert_eq!(line("refused")["detail"], "the target is not in the rule's allowTargets");
+    assert_eq!(
+        line("refused")["detail"],
+        "the target is not in the rule's allowTargets: add it there, or set another target"
+    );
 }

@@ -37,6 +37,6 @@ async fn at_an_endpoint_beside_the_allowed_ones_is_refused() {
 async fn at_the_dead_letter_queue_itself_is_refused() {
     let world = World::new(&[]);
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sqs", DLQ, DLQ);
-    let detail = "the target is a queue that feeds this function";
+    let detail = "the target is a queue that feeds this function: set another target in the letter's rule";
     refused(&world, &Post::envelope("a"), detail, &ASKED).await;
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn that_an_operator_can_mend_go_on_and_say_what_to_do() {
-    let missing = "the target does not exist";
+    let missing = "the target does not exist: create it, or delete the subscription";
     let denied = "the function's role or the target's policy does not allow it";
     let key = "the target's key cannot be used: see the key's policy and state";
     let address = "the queue's URL does not fit the endpoint that was called: see the queue's region, and the \

@@ -30,7 +30,10 @@ async fn tells_that_the_queue_of_its_subscription_is_missing() {
     let ran = world.run([&Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     let line = ran.letter("a");
-    assert_eq!([&line["target.arn"], &line["detail"]], [WORKER, "the target does not exist"]);
+    assert_eq!(
+        [&line["target.arn"], &line["detail"]],
+        [WORKER, "the target does not exist: create it, or delete the subscription"]
+    );
     assert_eq!(ran.metrics()["FailuresActionRequired"], 1);
 }
 

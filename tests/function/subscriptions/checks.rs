@@ -98,7 +98,7 @@ async fn urls_that_nobody_can_post_to_are_undeliverable_and_say_why() {
 #[tokio::test]
 async fn a_subscription_whose_endpoint_is_the_dead_letter_queue_itself_is_refused() {
     let world = world_with("Endpoint", DLQ);
-    let detail = "the target is a queue that feeds this function";
+    let detail = "the target is a queue that feeds this function: set another target in the letter's rule";
     archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
 }
 

@@ -24,7 +24,7 @@ pub(in crate::serve) fn job(session: &Session, id: u64, job: &Job, stays: bool) 
             Phase::Edits(record) => (edits(id, record, session)),
             Phase::Asks(asked) => (asks(id, job, asked)),
             Phase::Checks(_) => {
-                p role="status" { "Looking whether something has changed since it was shown." }
+                p role="status" { "Checking whether something has changed since the preview." }
                 (waits(id, stays))
                 (stop(id, "Stop"))
             }

@@ -109,7 +109,10 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
 
     let unknown = replays(&cloud, &["show", "20200101T000000Z-nobody"]).await;
     assert_eq!(unknown.code, 1);
-    assert_eq!(unknown.err, "redrivectl: there is no replay 20200101T000000Z-nobody\n");
+    assert_eq!(
+        unknown.err,
+        "redrivectl: there is no replay 20200101T000000Z-nobody: `redrivectl replays` lists them\n"
+    );
 }
 
 /// Whoever only looks is not asked who it is, and needs no permission to be told.

@@ -68,7 +68,7 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         let again = post_confirmation(client, &id, &nonce).await;
         assert_eq!(again.status, 409);
-        assert!(again.text().contains("was confirmed or stopped already"), "{}", again.text());
+        assert!(again.text().contains("was confirmed, stopped or replaced"), "{}", again.text());
         assert!(client.get("jobs").await.text().contains("Hold 1 done"), "it is among the actions");
     })
     .await;
@@ -217,7 +217,7 @@ async fn a_confirmation_counts_for_ten_minutes_and_for_what_was_shown() {
         client.skipped.store(10 * 60_000 + 30_000, std::sync::atomic::Ordering::Relaxed);
         let late = post_confirmation(client, &one.hidden("id").unwrap(), &nonce).await;
         assert_eq!(late.status, 409);
-        assert!(late.text().contains("more than ten minutes ago"), "{}", late.text());
+        assert!(late.text().contains("older than ten minutes"), "{}", late.text());
     })
     .await;
     assert!(!has_document(&cloud));
@@ -297,7 +297,11 @@ async fn an_action_that_panics_has_ended_and_is_said_to_have_a_fault() {
         breaks.store(true, Ordering::Relaxed);
         let within = std::time::Duration::from_secs(30);
         let (to, page) = tokio::time::timeout(within, client.confirm(&asks)).await.unwrap();
-        assert!(page.text().contains("redrivectl has a fault: the action broke off."), "{}", page.text());
+        assert!(
+            page.text().contains("The action crashed because of a bug in redrivectl."),
+            "{}",
+            page.text()
+        );
         assert!(client.get("jobs").await.text().contains("Hold 1 ended"));
         breaks.store(false, Ordering::Relaxed);
         assert!(client.get(&to).await.text().contains("ended"));

@@ -185,7 +185,7 @@ async fn a_replay_of_the_same_letters_that_somebody_began_meanwhile_is_a_change(
         };
         put("20261031T120000Z-0d0e0f");
         let (_, changed) = client.confirm(&asks).await;
-        let says = "not at their end: 20261031T120000Z-0d0e0f; it was: none.";
+        let says = "Unfinished replays of the same letters: 20261031T120000Z-0d0e0f; it was: none.";
         assert!(changed.text().contains(says), "{}", changed.text());
         // Another one, where there was one before.
         put("20261031T130000Z-0d0e0f");
