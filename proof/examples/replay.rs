@@ -172,9 +172,8 @@ fn plan(function: &Path) -> String {
     assert!(sent > 10_000, "{sent} letters");
     let memory = |sandbox: &Sandbox| sandbox.memory("VmHWM").unwrap() / 1024 / 1024;
     format!(
-        "\nThe plan of {PLANNED} letters in {PLANNED_OBJECTS} objects, {} units: the first turn {took:.1} s and {} MB; the first \
-         lane of its first step, with {sent} letters of 2 KB, {took_lane:.1} s and {} MB.\n",
-        replay["units"],
+        "\nThe plan of {PLANNED} letters in {PLANNED_OBJECTS} objects: first turn {took:.1} s, {} MB; a lane of {sent} letters \
+         {took_lane:.1} s, {} MB.\n",
         memory(&of_turn),
         memory(&of_lane)
     )
