@@ -56,9 +56,7 @@ def sentence(lines):
         case "deferred" if attempt:
             return f"{attempt}failed at {places}; the next in {line.get('delay_s')} s"
         case "deferred" if line.get("reason") == "ordered":
-            return f"held by an order; looked at again in {line.get('delay_s')} s"
-        case "deferred":
-            return f"waits ({line.get('reason')}); looked at again in {line.get('delay_s')} s"
+            return "held by an order"
         case outcome:
             return f"{attempt}{outcome}, {line.get('reason', 'no reason')}"
 

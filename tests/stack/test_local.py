@@ -50,6 +50,9 @@ def test_letter_alarm_repair_and_a_clean_end(session):
     reads("Type a command")
     types("break", "letter", "raw")
     reads("archived, unrecognised")
+    # A letter has one name from its arrival on.
+    [name] = re.findall(r"letter (\w{8}) is in the dead-letter queue", "".join(printed))
+    reads(f"letter {name}: retry 1 of")
     # The console shows the group that fails, and why.
     [url] = re.findall(r"Console +(http://\S+)", "".join(printed))
     with urllib.request.urlopen(f"{url}groups?by=reason&range=1h") as page:
