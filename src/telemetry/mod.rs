@@ -48,11 +48,10 @@ pub fn subscriber<T: Write + 'static>(
     lines::Lines { format, level, clock: Clock::system(), writer }
 }
 
-/// Returns the level for one of Lambda's names. Without a name it is INFO.
+/// Returns the level for one of Lambda's names. It is INFO without a name, and for those below: no line of such a level is
+/// compiled in.
 fn level(name: Option<&str>) -> LevelFilter {
     match name.map(str::to_ascii_uppercase).as_deref() {
-        Some("TRACE") => LevelFilter::TRACE,
-        Some("DEBUG") => LevelFilter::DEBUG,
         Some("WARN") => LevelFilter::WARN,
         Some("ERROR" | "FATAL") => LevelFilter::ERROR,
         _ => LevelFilter::INFO,
