@@ -57,7 +57,7 @@ mutants: alone $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a 
 
 # Asked before minutes of compiling.
 alone:
-	@unshare --map-root-user --net ip link set lo up || { echo 'make mutants needs unshare and ip, and may not use one'; exit 2; }
+	@unshare --map-root-user --net ip link set lo up || { echo 'make mutants needs unshare and ip; one of them is missing or not allowed'; exit 2; }
 	cargo fetch --locked
 
 $(CARGO_CYCLONEDX) $(CARGO_MUTANTS): $(TOOLS)/%:

@@ -14,9 +14,8 @@ pub(super) fn decoded(text: &str) -> String {
 pub(super) fn form(text: &str) -> BTreeMap<String, String> {
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
     let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let plain = |text: &str| match text.find('+') {
-        Some(_) => decoded(&text.replace('+', " ")),
-        None => decoded(text),
+    let plain = |text: &str| {
+        if text.contains('+') { decoded(&text.replace('+', " ")) } else { decoded(text) }
     };
     pairs.map(|(name, value)| (plain(name), plain(value))).collect()
 }

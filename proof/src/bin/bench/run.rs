@@ -14,7 +14,7 @@ use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::{MAX_BYTES, Placed, QueueSettings};
 use sim::{Aws, Caller, Clock, Event, Fault, Faults, Payload, Server};
 
-use crate::letters::{QUEUE, SUBSCRIPTION, topic_name};
+use crate::letters::{QUEUE, SUBSCRIPTION, topic, topic_name};
 
 /// The longest time of a start or an invocation; no invocation here takes a hundredth of it.
 const TIME: Duration = Duration::from_mins(5);
@@ -74,8 +74,8 @@ impl Run {
     /// Returns the run with a subscriber that is cheap to deliver to: the fake's own work is not to be measured.
     pub(crate) fn with_raw_subscriber(self) -> Self {
         self.aws.act("bench", |it, _| {
-            let raw = Subscription::new(&topic_name(0), SUBSCRIPTION, Protocol::Sqs, QUEUE).raw();
-            it.sns.subscribe(raw.dead_letters(QUEUES[0]));
+            let subscription = it.sns.subscription_mut(&format!("{}:{SUBSCRIPTION}", topic(0)));
+            subscription.expect("the topic's own").raw = true;
         });
         self
     }
