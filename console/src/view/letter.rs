@@ -188,7 +188,7 @@ fn archived_event(archived: &ArchivedLetter) -> Event {
     Event { at: Some(archived.archived), says: format!("archived: {reason}{made}{error}") }
 }
 
-/// The list keeps a letter that has left its queue. So may its message, if it comes back; thus nothing is left out.
+/// The list also has letters that have left their queue since. But a message may have come back, so its line stays.
 fn waiting_event(waiting: &WaitingOne, log: &Log) -> Event {
     let (number, of) = waiting.retry;
     let lines = if let Log::Lines { lines, .. } = log { lines.as_slice() } else { &[] };

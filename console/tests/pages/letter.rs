@@ -132,12 +132,12 @@ async fn lives_of_several_messages_of_one_id_do_not_look_like_one() {
 /// A stranger who repeats a letter's id changes nothing.
 #[tokio::test(start_paused = true)]
 async fn a_letter_on_the_list_may_have_left_its_queue_as_its_log_says() {
-    let after = async |message: &str| {
+    let after = async |outcome: &str, message: &str| {
         let cloud = Account::new();
         list(&cloud, 30, &[line("a", &json!({}))]);
         let fields = [
             field("@timestamp", "2026-11-01 11:50:00.500"),
-            field("outcome", "delivered"),
+            field("outcome", outcome),
             field("sqs.message_id", message),
         ];
         let results = json!({ "status": "Complete", "results": [fields] }).to_string().into_bytes();
@@ -148,10 +148,18 @@ async fn a_letter_on_the_list_may_have_left_its_queue_as_its_log_says() {
         });
         page(&with_log(shown_by(&config)), &address("letter-a", None, None)).await.2
     };
-    let text = after("a").await;
-    assert!(text.contains("retry 9 of 12 is due, unless it has left its queue, as the log says"), "{text}");
-    let text = after("another").await;
-    assert!(text.contains("retry 9 of 12 is due") && !text.contains("unless it has left"), "{text}");
+    for (outcome, message, has_left) in [
+        ("delivered", "a", true),
+        ("archived", "a", true),
+        ("requeued", "a", true),
+        ("deferred", "a", false),
+        ("delivered", "another", false),
+    ] {
+        let text = after(outcome, message).await;
+        assert!(text.contains("retry 9 of 12 is due"), "{text}");
+        let says = "is due, unless it has left its queue, as the log says";
+        assert_eq!(text.contains(says), has_left, "{outcome} {message}: {text}");
+    }
 }
 
 /// A log service that reads no JSON: it gives every line of the log, and no fields.
