@@ -63,10 +63,10 @@ impl NotReplayable {
     #[must_use]
     pub fn why(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Self::Unmarkable => "has ten attributes already, so the mark does not fit",
-            Self::TooLarge => "is too large with the mark",
+            Self::Unmarkable => "has ten attributes already, so the mark does not fit: edit it, remove one",
+            Self::TooLarge => "is too large with the mark: edit it, shorten it",
             Self::OtherKind => {
-                "comes from a FIFO queue, but the requeue is a standard queue, or the other way round"
+                "comes from a FIFO queue, but the requeue is a standard queue, or the other way round: replay it by the stack of its queue"
             }
             Self::NotMoved => {
                 "comes from the requeue, but the function did not move it there: REQUEUE_ARN may be a dead-letter queue"
@@ -76,7 +76,7 @@ impl NotReplayable {
                     "may have been sent by replay {replay}, which was cut off: resume that replay, or free its letters"
                 ));
             }
-            Self::NotArchived => "is not in this archive",
+            Self::NotArchived => "is not in this archive: give the records of this one",
             Self::NoTarget => "has no target: set the target of its rule, or that of the replay (to)",
         })
     }

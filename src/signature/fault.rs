@@ -29,15 +29,21 @@ impl SignatureFault {
     #[must_use]
     pub fn detail(self) -> &'static str {
         match self {
-            Self::Unsigned => "the letter is not signed",
-            Self::Malformed => "a signed field of the letter is missing or malformed",
-            Self::Ambiguous => "the letter has a field twice",
-            Self::UnknownVersion => "the version of the signature is not known",
-            Self::ForeignCertificateUrl => "the certificate's URL is not one of SNS in the topic's region",
-            Self::ForeignCertificate => "the certificate is not from SNS",
-            Self::OutdatedCertificate => "the certificate is not valid now",
-            Self::BrokenChain => "the certificate's chain is not valid",
-            Self::Mismatch => "the signature does not match",
+            Self::Unsigned => {
+                "the letter is not signed: SNS does not sign raw deliveries, nor those of FIFO topics; set verifySignature to false for them"
+            }
+            Self::Malformed => "a signed field is missing or malformed: SNS did not write this letter",
+            Self::Ambiguous => "the letter has a field twice: SNS did not write it",
+            Self::UnknownVersion => "the signature has an unknown version: only 1 and 2 exist",
+            Self::ForeignCertificateUrl => {
+                "the certificate's URL is not one of SNS in the topic's region: SNS did not write this letter"
+            }
+            Self::ForeignCertificate => "the certificate is not one of SNS: SNS did not write this letter",
+            Self::OutdatedCertificate => {
+                "the certificate has expired, or is not valid yet: SNS's own signature can no longer be checked"
+            }
+            Self::BrokenChain => "the certificate's chain is not valid: SNS did not write this letter",
+            Self::Mismatch => "the signature does not match: the letter was forged or edited",
         }
     }
 }

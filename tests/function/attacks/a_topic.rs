@@ -77,7 +77,10 @@ async fn of_an_unconfirmed_subscription_is_not_published_to() {
     let world = World::with_policy(&republishing());
     world.cloud.resubscribe(SUBSCRIPTION, "PendingConfirmation", "true");
     for post in [Post::envelope("a"), Post::envelope("a").moved_from(WORKER).received(4)] {
-        assert_eq!(world.run([&post]).await.letter("a")["detail"], "the subscription is not confirmed");
+        assert_eq!(
+            world.run([&post]).await.letter("a")["detail"],
+            "the subscription is not confirmed: confirm it"
+        );
     }
     assert_eq!(world.cloud.calls("PublishBatch"), []);
 }

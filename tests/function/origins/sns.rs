@@ -9,8 +9,11 @@ async fn tells_what_is_wrong_with_the_subscription_in_log_and_archive() {
         |world| world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", "{\"deadLetterTargetArn\":\"x\"}");
     for (change, detail) in [
         (gone, "the subscription does not exist"),
-        (pending, "the subscription is not confirmed"),
-        (elsewhere, "the subscription does not name this queue as its dead-letter target"),
+        (pending, "the subscription is not confirmed: confirm it"),
+        (
+            elsewhere,
+            "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy",
+        ),
     ] {
         let world = World::new(&[]);
         change(&world);

@@ -30,7 +30,24 @@ async fn an_edited_letter_goes_as_it_is_now_and_its_mark_says_so() {
     let marks: Vec<_> = world.sent().iter().map(|entry| mark_of(entry)["edited"].clone()).collect();
     assert_eq!(marks, [json!(true), Value::Null]);
     let told = operator.left_out.into_inner().unwrap();
-    assert_eq!(told, ["line 3 is not JSON", "line 4 is not in this archive"]);
+    assert_eq!(told, ["line 3 is not JSON", "line 4 is not in this archive: give the records of this one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_with_ten_attributes_goes_without_the_one_that_an_edit_removed() {
+    let world = World::new();
+    let full = (0..10).fold(plain("a"), |post, number| post.attribute(&format!("a{number}"), "String", "x"));
+    world.archive("a", std::slice::from_ref(&full));
+    assert_eq!(
+        world.run(json!({})).await.unwrap().counts.not_replayable,
+        [("unmarkable".to_owned(), 1)].into()
+    );
+    let mut record = record_at(&full, NOW);
+    record.message.message_attributes.remove("a3");
+    let done = run_given(&world, vec![Ok((record, true))], &Operator::default()).await.unwrap();
+    assert_eq!(done.counts.sent, 1);
+    let sent: Vec<_> = world.sent()[0].attributes.keys().cloned().collect();
+    assert_eq!(sent, ["a0", "a1", "a2", "a4", "a5", "a6", "a7", "a8", "a9", MARK_ATTRIBUTE]);
 }
 
 #[tokio::test(start_paused = true)]

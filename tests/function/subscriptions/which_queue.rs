@@ -5,7 +5,8 @@ fn marked(dlq: &str) -> Post {
     Post::envelope("a").sqs_mark(&mark)
 }
 
-const NOT_THIS: &str = "the subscription does not name this queue as its dead-letter target";
+const NOT_THIS: &str =
+    "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy";
 
 /// Whoever can write to the queue can write a mark, so the event source decides.
 #[tokio::test]
