@@ -95,6 +95,20 @@ fn a_letter_of_an_asynchronous_invocation() {
 }
 
 #[test]
+fn a_letter_without_the_origin_that_it_claims_tells_nothing_of_sns() {
+    for sample in ["envelope.json", "lambda-async.json", "lambda-destination.json"] {
+        let letter = only(sample);
+        let raw = letter.clone().into_raw();
+        assert_eq!((&raw.origin, raw.topic(), raw.subscription()), (&Origin::Raw, None, None), "{sample}");
+        assert_eq!(
+            (raw.cause.as_ref(), raw.message().as_ref()),
+            (None, letter.sqs.body.as_str()),
+            "{sample}"
+        );
+    }
+}
+
+#[test]
 fn a_record_of_an_on_failure_destination() {
     let letter = only("lambda-destination.json");
     let function = arn("arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier");
