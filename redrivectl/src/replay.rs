@@ -173,11 +173,11 @@ async fn follow(
     } else {
         Some(follow::to_its_end(execution, as_json, &stop, console).await?)
     };
-    told(state.as_ref(), &execution.arn, detach, as_json, console)
+    print_state(state.as_ref(), &execution.arn, detach, as_json, console)
 }
 
 /// Prints the state of a replay by a state machine; with `detach` it goes on.
-fn told(
+fn print_state(
     state: Option<&State>,
     execution: &str,
     detach: bool,

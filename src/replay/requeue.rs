@@ -61,7 +61,7 @@ impl Requeue {
     pub(super) async fn send(&self, batch: Vec<Replayable>, of: Of<'_>, now: Timestamp) -> Answers {
         let until = Instant::now() + SEND_TIME;
         let mut order: Order = Order::new(batch.iter().map(|replayable| self.group(replayable)));
-        let mut fates: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
+        let mut results: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
         while let Some(mut round) = order.next_round() {
             round.retain(|index| order.blocked(*index).is_none());
             let letters: Vec<&Replayable> = round.iter().map(|index| &batch[*index]).collect();
@@ -70,11 +70,11 @@ impl Requeue {
                 if sent != Sent::Accepted && !is_refused(&sent) {
                     order.block(index, ());
                 }
-                fates[index] = sent;
+                results[index] = sent;
             }
         }
         let mut answers = Answers::default();
-        for (replayable, disposition) in batch.into_iter().zip(fates) {
+        for (replayable, disposition) in batch.into_iter().zip(results) {
             answers.add(replayable, disposition);
         }
         answers

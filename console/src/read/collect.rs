@@ -12,7 +12,7 @@ use sns_redrive::policy::Orders;
 use sns_redrive::waiting::WaitingLetter;
 use tokio::time::{Instant, timeout_at};
 
-use super::index::{Index, told};
+use super::index::{Index, known_by_keys};
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::said::Said;
 use super::sweep::{Sweep, Swept};
@@ -165,14 +165,14 @@ impl Collected {
         let (objects, left_out) = self.index.to_read(OBJECTS as usize, BYTES);
         let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
         let mut known = HashSet::new();
-        let told = told(of);
+        let keys = known_by_keys(of);
         let mut failed = 0_u64;
         while let Some(found) = walk.next().await {
             match found {
                 Found::Letter(found) => {
                     let letter = ArchivedLetter::from(&*found);
                     let is_in_range = (span.from..span.to).contains(&letter.archived);
-                    let is_told = is_in_range && told.takes(|field| letter.fields.get(field));
+                    let is_told = is_in_range && keys.takes(|field| letter.fields.get(field));
                     if !is_told || !known.insert(found.record.identity()) {
                         continue;
                     }

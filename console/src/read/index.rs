@@ -169,11 +169,11 @@ impl Index {
     }
 }
 
-/// Returns what keys tell of a filter.
-pub(crate) fn told(of: &Filter) -> Filter {
+/// Returns the part of a filter that keys answer.
+pub(crate) fn known_by_keys(of: &Filter) -> Filter {
     of.iter()
         .filter(|(field, _)| KNOWN.contains(field))
-        .fold(Filter::default(), |told, (field, value)| told.with(field, value))
+        .fold(Filter::default(), |known, (field, value)| known.with(field, value))
 }
 
 /// Returns the hash of a topic by its ARN or name; none of letters without a topic.

@@ -127,8 +127,8 @@ impl InFlightEstimate {
     /// Returns the place where a letter should wait for `wait` seconds.
     #[must_use]
     pub fn place(&self, wait: u64) -> Place {
-        let crowded = self.in_flight() >= self.limit / 4 * 3;
-        let moves = wait > 0 && (crowded || (self.is_tight() && wait > MAX_DELAY));
+        let nearly_full = self.in_flight() >= self.limit / 4 * 3;
+        let moves = wait > 0 && (nearly_full || (self.is_tight() && wait > MAX_DELAY));
         if moves { Place::Moved { delay: wait.min(MAX_DELAY) } } else { Place::Hidden }
     }
 

@@ -61,7 +61,7 @@ pub(crate) struct Setup {
     pub(crate) conditional: Option<ReadResult<bool>>,
     /// The orders; `None` if the settings switch orders off.
     pub(crate) orders: Option<ReadResult<Vec<Order>>>,
-    pub(crate) waiting: Option<ReadResult<Vec<Waiting>>>,
+    pub(crate) waiting: Option<ReadResult<Vec<HiddenLetter>>>,
     /// The permissions that the function's role needs.
     pub(crate) grants: ReadResult<Vec<Grant>>,
 }
@@ -227,7 +227,7 @@ pub(crate) enum Effect {
 
 /// A letter that waits hidden in a dead-letter queue.
 #[derive(Debug, Clone)]
-pub(crate) struct Waiting {
+pub(crate) struct HiddenLetter {
     pub(crate) queue: String,
     pub(crate) target: Option<String>,
     pub(crate) since: Timestamp,

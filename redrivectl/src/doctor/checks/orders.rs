@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::{Setup, Waiting};
+use crate::doctor::setup::{HiddenLetter, Setup};
 use crate::text::{brief, count, utc, word};
 use sns_redrive::policy::OrderAction;
 
@@ -71,7 +71,7 @@ fn without_list(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Adds a finding for letters that are not on the list.
-fn unlisted(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
+fn unlisted(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
     for queue in setup.queues.iter().chain(&setup.requeue) {
         let listed = waiting.iter().filter(|letter| letter.queue == queue.arn.as_str()).count() as u64;
         let others = queue.letters().saturating_sub(listed);
@@ -90,7 +90,7 @@ fn unlisted(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
 }
 
 /// Adds findings for letters that their queue keeps for less than another day.
-fn expiring(setup: &Setup, waiting: &[Waiting], findings: &mut Findings) {
+fn expiring(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
     let mut soon: BTreeMap<(&str, &str), (u64, Timestamp)> = BTreeMap::new();
     let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
     for letter in waiting {

@@ -11,8 +11,8 @@ use serde_json::json;
 use super::check;
 use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
 use crate::doctor::setup::{
-    Bucket, Decision, Effect, Encryption, Function, Grant, LifecycleRule, Mapping, Queue, ReadError,
-    ReadResult, Release, Setup, Subscription, Subscriptions, Waiting,
+    Bucket, Decision, Effect, Encryption, Function, Grant, HiddenLetter, LifecycleRule, Mapping, Queue,
+    ReadError, ReadResult, Release, Setup, Subscription, Subscriptions,
 };
 use sns_redrive::policy::{Order, Orders};
 use sns_redrive::settings::{BadSettings, Settings};
@@ -173,9 +173,9 @@ fn order(ago: i64, hours: Option<i64>) -> Order {
 }
 
 /// A letter that has waited for this number of days.
-fn waits(days: i64) -> Waiting {
+fn waits(days: i64) -> HiddenLetter {
     let since = now() - SignedDuration::from_hours(24 * days);
-    Waiting { queue: DLQ.to_owned(), target: Some(WORKER.to_owned()), since }
+    HiddenLetter { queue: DLQ.to_owned(), target: Some(WORKER.to_owned()), since }
 }
 
 fn grant(decision: Decision, own_policy: Option<ReadResult<Option<String>>>) -> Grant {
@@ -397,10 +397,10 @@ fn orders_and_waiting_letters_are_looked_at() {
     assert_eq!(with(vec![order(25, None)]), [(Warning, "order-forgotten")]);
     assert_eq!(with(vec![order(25, Some(48))]), [(Warning, "order-forgotten")]);
     assert_eq!(with(vec![order(25, Some(24))]), [], "it has ended");
-    let waiting = |waiting: Vec<Waiting>| found(|it| it.waiting = Some(Ok(waiting)));
+    let waiting = |waiting: Vec<HiddenLetter>| found(|it| it.waiting = Some(Ok(waiting)));
     assert_eq!(waiting(vec![waits(12)]), []);
     assert_eq!(waiting(vec![waits(13), waits(13)]), [(Warning, "letters-expire")]);
-    let elsewhere = |queue: &str| waiting(vec![Waiting { queue: queue.to_owned(), ..waits(13) }]);
+    let elsewhere = |queue: &str| waiting(vec![HiddenLetter { queue: queue.to_owned(), ..waits(13) }]);
     assert_eq!(elsewhere(REQUEUE), [(Warning, "letters-expire")]);
     assert_eq!(elsewhere(WORKER), [(CannotTell, "letters-expire")], "no queue that was read");
     assert_eq!(found(|it| it.waiting = None), [(CannotTell, "letters-expire")], "there is no list");

@@ -1,6 +1,6 @@
 //! The orders and the waiting letters.
 
-use super::super::setup::{ReadError, ReadResult, Waiting};
+use super::super::setup::{HiddenLetter, ReadError, ReadResult};
 use crate::console::{Console, Failed};
 use crate::control::Control;
 use crate::place::Place;
@@ -10,7 +10,7 @@ use sns_redrive::settings::Settings;
 use sns_redrive::waiting::WaitingLetter;
 
 /// The orders and the waiting letters, if the function has a place for them.
-type Letters = (Option<ReadResult<Vec<Order>>>, Option<ReadResult<Vec<Waiting>>>);
+type Letters = (Option<ReadResult<Vec<Order>>>, Option<ReadResult<Vec<HiddenLetter>>>);
 
 /// Reads the control prefix, if the function has one.
 pub(super) async fn read(
@@ -46,7 +46,7 @@ pub(super) async fn read(
         lines
             .map(|line| {
                 let (queue, target) = line.kept.clone();
-                Waiting { queue, target, since: line.since }
+                HiddenLetter { queue, target, since: line.since }
             })
             .collect()
     });
