@@ -193,6 +193,23 @@ fn bad_replies() -> Vec<(&'static str, Fault)> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_faults_of_a_broken_document_are_reported_and_how_many_more_there_are() {
+    let of_an_order = "orders[0]: must be an object, not a number; orders[0].do: is missing: set it to hold, retry or archive; \
+                       orders[0].id: must be a text of 1 to 1000 characters; and 4 more";
+    let of_a_version = "version: must be 1, not 2: a newer version of the tools may have written it";
+    for (document, message) in [
+        (json!({ "version": 1, "orders": [1] }), of_an_order),
+        (json!({ "version": 2, "orders": [] }), of_a_version),
+    ] {
+        let world = world(&[]);
+        with_get(&world, Fault::Nonsense(200, document.to_string()));
+        let ran = world.run([&due()]).await;
+        let line = ran.log.iter().find(|line| line["error.code"] == "OrdersBroken").unwrap();
+        assert_eq!(line["error.message"], message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hold_that_was_read_stays_whatever_s3_answers_until_it_ends_or_is_read_as_gone() {
     for (code, reply) in bad_replies() {
         let world = world(&[]);

@@ -21,7 +21,11 @@ use serde_json::json;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 fn machine(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> Machine {
-    Machine::new(Config {
+    Machine::new(config(policy, requeue, archive_queue))
+}
+
+fn config(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> Config {
+    Config {
         policy: Policy::parse(policy).unwrap(),
         mode: Mode::Active,
         requeue: requeue.map(arn),
@@ -32,7 +36,7 @@ fn machine(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> 
         instances: 1,
         orders: true,
         waiting_list: true,
-    })
+    }
 }
 
 /// Returns policies that reach every stage.
@@ -319,6 +323,19 @@ fn a_batch_without_letters_asks_for_nothing() {
     let machine = machine("{}", None, None);
     let (reports, asked) = drive(machine.begin(Vec::new(), DEADLINE), false, |_| unreachable!());
     assert_eq!((reports.len(), asked), (0, 0));
+}
+
+#[test]
+fn orders_are_asked_for_once_and_only_where_there_is_a_place_for_them() {
+    for (orders, readings) in [(true, 1), (false, 0)] {
+        let machine = Machine::new(Config { orders, ..config("{}", None, None) });
+        let mut read = 0;
+        drive(machine.begin(letters_of(&event(&[Post::envelope("a")])), DEADLINE), false, |action| {
+            read += usize::from(matches!(action, Action::ReadOrders { .. }));
+            answer(action, &mut || true, &mut HashSet::new())
+        });
+        assert_eq!(read, readings);
+    }
 }
 
 /// Puts a letter into a FIFO topic, and into one group with all others.
