@@ -279,11 +279,10 @@ impl Reading {
                 }
                 Some(Err(_)) => return Err(Failure::ours(FailureClass::Transient, "BodyBrokenOff")),
                 None => {
+                    // Only complete lines are skipped, and this one is not.
                     let rest = self.lines.rest();
-                    if rest.is_some() {
-                        self.line += 1;
-                    }
-                    return Ok(rest.filter(|_| self.line > self.skip));
+                    self.line += u64::from(rest.is_some());
+                    return Ok(rest);
                 }
             }
         }
