@@ -44,16 +44,20 @@ TEST_TOOL ?= cargo
 MUTATED_core := redrive-core
 MUTATED_shell := sns-redrive
 MUTATED = $(or $(MUTATED_$(PART)),$(error PART is core or shell))
-TRIED := --lib --test=pure --test=function --test=simulation
+# What could notice. The tests of the core alone see nothing of the shell.
+TRIED_core := redrive-core redrive-testing sns-redrive
+TRIED_shell := sns-redrive
+TESTS_core := --lib --test=pure --test=function --test=simulation
+TESTS_shell := --lib --test=function --test=simulation
 ALONE = CARGO_TARGET_DIR=$(CURDIR)/target/mutants-$(PART) CARGO_PROFILE_DEV_DEBUG=0 CARGO_NET_OFFLINE=true \
     unshare --map-root-user --net sh -c 'ip link set lo up && exec "$$0" "$$@"'
 mutants: alone $(CARGO_MUTANTS) ## Change the code in hundreds of ways, which a test must notice, needs unshare and ip: PART=core or shell, [SHARD=0/6] [TEST_TOOL=nextest]
 	@mkdir -p target/mutants-$(PART)
 	@# The tests must pass there without a change; its own first run would look for them in the changed crate alone.
-	$(ALONE) cargo test --package redrive-core --package redrive-testing --package sns-redrive $(TRIED)
+	$(ALONE) cargo test $(addprefix --package ,$(TRIED_$(PART))) $(TESTS_$(PART))
 	$(ALONE) $(CARGO_MUTANTS) mutants --output target/mutants-$(PART) --package $(MUTATED) \
 	    --baseline skip --timeout 300 --test-tool $(TEST_TOOL) --sharding round-robin $(if $(SHARD),--shard $(SHARD)) \
-	    --test-package redrive-core,redrive-testing,sns-redrive -- $(TRIED)
+	    $(addprefix --test-package ,$(TRIED_$(PART))) -- $(TESTS_$(PART))
 
 # Asked before minutes of compiling.
 alone:
