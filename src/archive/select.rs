@@ -344,6 +344,17 @@ mod tests {
     }
 
     #[test]
+    fn the_days_of_a_selection_are_those_of_its_ends() {
+        let days = |from: Option<i64>, until: Option<i64>| {
+            let selection = of(|it| (it.from, it.to) = (from.map(noon_plus), until.map(noon_plus)));
+            selection.times().days()
+        };
+        let day = |day| Some(jiff::civil::date(2026, 11, day));
+        assert_eq!(days(None, None), (None, None));
+        assert_eq!(days(Some(0), Some(86_400_000)), (day(1), day(2)));
+    }
+
+    #[test]
     fn an_object_without_an_index_may_hold_as_much_as_fits_in() {
         let early = object("dlq", "Z-r");
         assert_eq!(Selection::default().holds(&early), Holds::AtMost(10));

@@ -89,3 +89,17 @@ impl std::fmt::Debug for Invoke<'_> {
         write!(f, "{kind} call with {} bytes", self.payload.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_shows_its_size_and_nothing_of_its_content() {
+        let shown = |synchronous| format!("{:?}", Invoke { payload: Cow::Borrowed("secret"), synchronous });
+        assert_eq!(
+            [true, false].map(shown),
+            ["synchronous call with 6 bytes", "asynchronous call with 6 bytes"]
+        );
+    }
+}
