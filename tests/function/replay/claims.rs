@@ -210,23 +210,27 @@ async fn a_claim_is_written_anew_until_it_is_fresh() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_newer_version_wrote_is_left_as_it_is() {
+async fn what_a_newer_version_wrote_or_none_is_left_as_it_is() {
     let world = World::with_letters(3);
     let id = world.run(json!({ "ramp": [100] })).await.unwrap().id;
     world.replay().kept().stop(&id, None).await.unwrap();
     let mut kinds = BTreeSet::new();
     for (key, text) in world.objects(CONTROL).into_iter().filter(|(key, _)| !key.ends_with("jsonl")) {
-        let newer = text.replace("\"version\":1", "\"version\":2");
-        assert_ne!(text, newer, "{key}");
-        world.put(&key, &newer, START);
         let kind = key.rsplit('/').next().unwrap().to_owned();
-        let refused = match kind.as_str() {
-            "replay.json" => world.replay().kept().show(&id).await.map(|_| ()),
-            "stop.json" => world.replay().kept().stop(&id, None).await.map(|_| ()),
-            _ => world.run(json!({ "ramp": [100] })).await.map(|_| ()),
-        };
-        assert_eq!(refused, Err(ReplayError::Newer(format!("s3://my-bucket/{key}"))));
-        assert_eq!(world.objects(&key)[0].1, newer);
+        for (version, error) in
+            [(2, ReplayError::Newer as fn(String) -> ReplayError), (0, ReplayError::Broken)]
+        {
+            let other = text.replace("\"version\":1", &format!("\"version\":{version}"));
+            assert_ne!(text, other, "{key}");
+            world.put(&key, &other, START);
+            let refused = match kind.as_str() {
+                "replay.json" => world.replay().kept().show(&id).await.map(|_| ()),
+                "stop.json" => world.replay().kept().stop(&id, None).await.map(|_| ()),
+                _ => world.run(json!({ "ramp": [100] })).await.map(|_| ()),
+            };
+            assert_eq!(refused, Err(error(format!("s3://my-bucket/{key}"))));
+            assert_eq!(world.objects(&key)[0].1, other);
+        }
         world.put(&key, &text, START);
         kinds.insert(kind);
     }

@@ -147,10 +147,27 @@ async fn missing_permissions_end_it_and_it_goes_on_when_they_are_there() {
     world.faults(|call| if call.target.contains("Z-a.") { Fault::Denied } else { Fault::Pass });
     let denied = world.run(json!({ "ramp": [100] })).await.unwrap_err();
     assert!(denied.is_denied(), "{denied}");
+    assert_eq!(denied.kind().name(), "ReplayDenied");
     world.no_faults();
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();
     let done = world.resume(&id).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 2));
+}
+
+/// S3 answers 409 while it is not known which of two writers comes first.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_meets_another_is_tried_again() {
+    for nth in 0..8 {
+        let world = World::with_letters(2);
+        let writes = AtomicUsize::new(0);
+        world.faults(move |call| {
+            let is_it = call.operation == "PutObject" && writes.fetch_add(1, Ordering::Relaxed) == nth;
+            if is_it { Fault::refuse(409, "ConditionalRequestConflict", "conflict") } else { Fault::Pass }
+        });
+        let done = world.run(json!({ "ramp": [100] })).await.unwrap();
+        assert_eq!((done.status, done.counts.sent), (Status::Done, 2), "write {nth}");
+        assert_eq!(world.bodies().len(), 2, "write {nth}");
+    }
 }
 
 /// A single letter that SQS does not take at once is no reason to stop.
