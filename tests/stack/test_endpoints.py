@@ -246,7 +246,8 @@ def test_unsigned_letter_is_refused_where_signatures_are_asked_for(world):
     letter = dead_letter(deployment, json.dumps(body))
 
     archived = outcome(deployment, letter, "archived")
-    assert (archived["reason"], archived["detail"]) == ("refused", "the letter is not signed: SNS does not sign raw deliveries, nor those of FIFO topics; set verifySignature to false for them")
+    assert archived["reason"] == "refused"
+    assert archived["detail"].startswith("the letter is not signed: ")
     assert billing.receive() == []
 
 
