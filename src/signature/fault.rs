@@ -30,7 +30,7 @@ impl SignatureFault {
     pub fn detail(self) -> &'static str {
         match self {
             Self::Unsigned => {
-                "the letter is not signed: SNS does not sign raw deliveries, nor those of FIFO topics; set verifySignature to false for them"
+                "the letter is not signed: SNS may not have written it. Raw deliveries, and letters of FIFO topics, need a rule without verifySignature"
             }
             Self::Malformed => "a signed field is missing or malformed: SNS did not write this letter",
             Self::Ambiguous => "the letter has a field twice: SNS did not write it",

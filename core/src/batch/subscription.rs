@@ -162,11 +162,11 @@ impl Refusal {
     pub fn detail(self) -> &'static str {
         match self {
             Self::Unknown => "the subscription does not exist",
-            Self::Pending => "the subscription is not confirmed: confirm it",
+            Self::Pending => "the subscription is not confirmed: if you know it, confirm it",
             Self::OtherTopic => "the subscription belongs to another topic",
             Self::OtherRegion => "the subscription is in another region than this queue",
             Self::OtherDeadLetterQueue => {
-                "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy"
+                "the subscription does not name this queue as its dead-letter target: if it should, set its RedrivePolicy"
             }
             Self::OtherEndpoint => {
                 "the subscription does not deliver to the queue or function that the letter came from"

@@ -91,7 +91,7 @@ async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent()
         ),
         (
             |cloud| cloud.resubscribe(SUCCESSOR, "PendingConfirmation", "true"),
-            "the subscription is not confirmed: confirm it".to_owned(),
+            "the subscription is not confirmed: if you know it, confirm it".to_owned(),
         ),
         (
             |cloud| cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "email", "ada@example.com", DLQ),

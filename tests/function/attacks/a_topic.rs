@@ -79,7 +79,7 @@ async fn of_an_unconfirmed_subscription_is_not_published_to() {
     for post in [Post::envelope("a"), Post::envelope("a").moved_from(WORKER).received(4)] {
         assert_eq!(
             world.run([&post]).await.letter("a")["detail"],
-            "the subscription is not confirmed: confirm it"
+            "the subscription is not confirmed: if you know it, confirm it"
         );
     }
     assert_eq!(world.cloud.calls("PublishBatch"), []);

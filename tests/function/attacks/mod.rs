@@ -24,6 +24,8 @@ use serde_json::{Value, json};
 use sns_redrive::failure::{Failure, FailureClass};
 use support::*;
 
+use crate::{FORGED_OR_EDITED, OF_OTHER_QUEUE, UNSIGNED};
+
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 const OTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
 const FOREIGN_TOPIC: &str = "arn:aws:sns:eu-central-1:210987654321:orders";
@@ -34,8 +36,6 @@ const REFUND: &str = "arn:aws:lambda:eu-central-1:123456789012:function:refund";
 
 const UNKNOWN: &str = "the subscription does not exist";
 const OF_OTHER_TOPIC: &str = "the subscription belongs to another topic";
-const OF_OTHER_QUEUE: &str =
-    "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy";
 const NOT_ALLOWED: &str = "the target is not in the rule's allowTargets: add it there, or set another target";
 const NOT_PUBLIC: &str = "the endpoint's address is link-local, loopback or private";
 

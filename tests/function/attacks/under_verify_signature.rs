@@ -72,13 +72,7 @@ async fn an_altered_letter_is_refused() {
             ("Timestamp", "2026-11-02T11:59:58.351Z"),
         ] {
             let post = Post::raw("a", &with(body, field, value));
-            refused(
-                &world(&strict()),
-                &post,
-                "the signature does not match: the letter was forged or edited",
-                &UNASKED,
-            )
-            .await;
+            refused(&world(&strict()), &post, FORGED_OR_EDITED, &UNASKED).await;
         }
     }
 }
@@ -87,13 +81,7 @@ async fn an_altered_letter_is_refused() {
 #[tokio::test]
 async fn another_topic_over_a_good_signature_is_refused() {
     let post = Post::raw("a", &with(SIGNED[2], "TopicArn", OTHER_TOPIC));
-    refused(
-        &world(&strict()),
-        &post,
-        "the signature does not match: the letter was forged or edited",
-        &UNASKED,
-    )
-    .await;
+    refused(&world(&strict()), &post, FORGED_OR_EDITED, &UNASKED).await;
 }
 
 /// SNS signs for everyone, and the unsubscribe link is not signed.
@@ -131,7 +119,7 @@ async fn a_signed_letter_of_another_topic_does_not_pass_under_a_false_origin() {
 
 #[tokio::test]
 async fn an_unsigned_letter_is_refused() {
-    let detail = "the letter is not signed: SNS does not sign raw deliveries, nor those of FIFO topics; set verifySignature to false for them";
+    let detail = UNSIGNED;
     refused(&world(&strict()), &Post::envelope("a"), detail, &UNASKED).await;
     let posts = [Post::raw("a", "plain"), Post::raw("a", r#"{"Type":"Notification"}"#), Post::raw("a", "")];
     for post in posts {
@@ -144,7 +132,7 @@ async fn an_unsigned_letter_is_refused() {
 
 #[tokio::test]
 async fn what_sqs_moved_or_a_rule_sends_elsewhere_must_be_signed_too() {
-    let detail = "the letter is not signed: SNS does not sign raw deliveries, nor those of FIFO topics; set verifySignature to false for them";
+    let detail = UNSIGNED;
     let post = Post::envelope("a").moved_from(BILLING);
     let calls = ["GetQueueAttributes", "GetQueueAttributes", "PutObject"];
     refused(&world(&strict()), &post, detail, &calls).await;
@@ -192,13 +180,7 @@ async fn a_certificate_from_elsewhere_is_not_even_fetched() {
 #[tokio::test]
 async fn a_certificate_with_another_key_is_no_proof() {
     let world = World::with_certificates(&strict(), |_| Ok(OTHER_CERTIFICATE.to_owned()));
-    refused(
-        &world,
-        &Post::raw("a", SIGNED[2]),
-        "the signature does not match: the letter was forged or edited",
-        &UNASKED,
-    )
-    .await;
+    refused(&world, &Post::raw("a", SIGNED[2]), FORGED_OR_EDITED, &UNASKED).await;
 }
 
 #[tokio::test]

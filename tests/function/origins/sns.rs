@@ -9,11 +9,8 @@ async fn tells_what_is_wrong_with_the_subscription_in_log_and_archive() {
         |world| world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", "{\"deadLetterTargetArn\":\"x\"}");
     for (change, detail) in [
         (gone, "the subscription does not exist"),
-        (pending, "the subscription is not confirmed: confirm it"),
-        (
-            elsewhere,
-            "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy",
-        ),
+        (pending, "the subscription is not confirmed: if you know it, confirm it"),
+        (elsewhere, crate::OF_OTHER_QUEUE),
     ] {
         let world = World::new(&[]);
         change(&world);

@@ -173,11 +173,7 @@ async fn a_successor_is_checked_with_sns_like_any_subscription() {
     for (topic, dlq, detail) in [
         (TOPIC, None, "the subscription does not exist"),
         (INVOICES, Some(DLQ), "the subscription belongs to another topic"),
-        (
-            TOPIC,
-            Some(OTHER_DLQ),
-            "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy",
-        ),
+        (TOPIC, Some(OTHER_DLQ), crate::OF_OTHER_QUEUE),
     ] {
         let function = function(&json!({}));
         let moved = refused_and_replayed(&function, &Post::envelope("a")).await;

@@ -37,7 +37,7 @@ async fn a_subscription_of_another_topic_than_the_letter_is_refused() {
 
 #[tokio::test]
 async fn a_subscription_that_does_not_name_this_queue_is_refused() {
-    let detail = "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy";
+    let detail = crate::OF_OTHER_QUEUE;
     for redrive_policy in [names(OTHER_DLQ), names(FIFO_DLQ), "{}".into(), "never".into(), String::new()] {
         let world = world_with("RedrivePolicy", &redrive_policy);
         archived_unsent(&world, &Post::envelope("a"), "refused", detail).await;
@@ -50,8 +50,13 @@ async fn a_subscription_that_does_not_name_this_queue_is_refused() {
 #[tokio::test]
 async fn a_subscription_that_nobody_confirmed_is_refused() {
     let world = world_with("PendingConfirmation", "true");
-    archived_unsent(&world, &Post::envelope("a"), "refused", "the subscription is not confirmed: confirm it")
-        .await;
+    archived_unsent(
+        &world,
+        &Post::envelope("a"),
+        "refused",
+        "the subscription is not confirmed: if you know it, confirm it",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -115,7 +120,7 @@ async fn a_raw_letter_goes_to_the_subscription_of_its_rule_after_the_same_check(
 
     let world = World::with_policy(&policy);
     world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", &names(OTHER_DLQ));
-    let detail = "the subscription does not name this queue as its dead-letter target: set its RedrivePolicy";
+    let detail = crate::OF_OTHER_QUEUE;
     archived_unsent(&world, &post, "refused", detail).await;
 }
 

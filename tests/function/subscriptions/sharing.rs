@@ -99,10 +99,7 @@ async fn is_not_told_where_the_letters_of_the_others_must_be_signed() {
     let posts = [Post::raw("r", "plain"), Post::envelope("a"), Post::raw("s", "plain")];
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["r delivered", "a archived refused", "s delivered"]);
-    assert_eq!(
-        ran.letter("a")["detail"],
-        "the letter is not signed: SNS does not sign raw deliveries, nor those of FIFO topics; set verifySignature to false for them"
-    );
+    assert_eq!(ran.letter("a")["detail"], crate::UNSIGNED);
     assert_eq!(warned(&ran), [[""; 2]; 0]);
     let discover = json!({ "verifySignature": false, "subscription": "discover" });
     let world = world_of(&json!({ "verifySignature": true }), &discover);
