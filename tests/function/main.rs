@@ -28,7 +28,7 @@ mod template;
 mod visibility;
 
 /// Details of refused letters that several tests meet.
-const OF_OTHER_QUEUE: &str = "the subscription does not name this queue as its dead-letter target: if it should, set its RedrivePolicy";
-const UNSIGNED: &str = "the letter is not signed: SNS may not have written it. Raw deliveries, and letters of FIFO topics, need a \
-                        rule without verifySignature";
+const OF_OTHER_QUEUE: &str = "the subscription does not name the letter's dead-letter queue: if it should, set its deadLetterTargetArn";
+const UNSIGNED: &str = "the letter is not signed: SNS may not have written it. Raw deliveries need a rule with \
+                        \"verifySignature\": false, letters of FIFO topics a queue of their own";
 const FORGED_OR_EDITED: &str = "the signature does not match: the letter was forged or edited";

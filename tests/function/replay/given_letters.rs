@@ -30,7 +30,13 @@ async fn an_edited_letter_goes_as_it_is_now_and_its_mark_says_so() {
     let marks: Vec<_> = world.sent().iter().map(|entry| mark_of(entry)["edited"].clone()).collect();
     assert_eq!(marks, [json!(true), Value::Null]);
     let told = operator.left_out.into_inner().unwrap();
-    assert_eq!(told, ["line 3 is not JSON", "line 4 is not in this archive: give the records of this one"]);
+    assert_eq!(
+        told,
+        [
+            "line 3 is not JSON",
+            "line 4 was not found in the archive by its archivedAt, queues and messageId: give records of this archive, with these as they were"
+        ]
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -124,10 +124,12 @@ async fn letters_that_cannot_be_put_back_are_counted_and_told_with_their_place_a
     assert_eq!(
         told,
         [
-            format!("{key}:1 has ten attributes already, so the mark does not fit: edit it, remove one"),
-            format!("{key}:2 is too large with the mark: edit it, shorten it"),
             format!(
-                "{key}:3 comes from a FIFO queue, but the requeue is a standard queue, or the other way round: replay it by the stack of its queue"
+                "{key}:1 has ten attributes already, so the mark does not fit: edit the letter to remove one"
+            ),
+            format!("{key}:2 is larger than 1 MiB with the mark: edit the letter to shorten its body"),
+            format!(
+                "{key}:3 comes from a FIFO queue, but the requeue is a standard queue, or the other way round: replay it by a stack whose Requeue is of its kind"
             ),
             format!("{key}:5 is not JSON (column 2)"),
         ]

@@ -1,0 +1,113 @@
+//! Orders that change while a batch goes on.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::*;
+use tokio::time::Instant;
+
+use super::{due, give, is_warned, order, world};
+
+/// Lets time run. Every call of a function takes two seconds. Returns the times of the calls, in seconds from
+/// now.
+fn slow_functions(
+    world: &World,
+    s3: impl Fn(&Call) -> Fault + Send + Sync + 'static,
+) -> Arc<Mutex<Vec<f64>>> {
+    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, DLQ);
+    world.let_time_run();
+    let (calls, begun) = (Arc::new(Mutex::default()), Instant::now());
+    let noted: Arc<Mutex<Vec<f64>>> = Arc::clone(&calls);
+    world.cloud.script(move |call| match call.operation.as_str() {
+        "GetObject" => s3(call),
+        "Invoke" => {
+            noted.lock().unwrap().push(begun.elapsed().as_secs_f64());
+            Fault::Pass.after(Duration::from_secs(2))
+        }
+        _ => Fault::Pass,
+    });
+    calls
+}
+
+/// Returns more letters for one function than it takes in a minute.
+fn crowd() -> Vec<Post> {
+    (0..480).map(|number| Post::envelope(&format!("l{number}")).subscription(OTHER_SUBSCRIPTION)).collect()
+}
+
+fn outcomes(ran: &Ran, outcome: &str, reason: &str) -> usize {
+    let is = |line: &&&Value| line["outcome"] == outcome && line["reason"].as_str().unwrap_or("") == reason;
+    ran.letters().iter().filter(is).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_counts_within_15_s_in_a_batch_that_has_begun() {
+    let world = world(&[]).with_time(Duration::from_mins(2));
+    give(&world, &[]);
+    let calls = slow_functions(&world, |_| Fault::Pass);
+    let held = async {
+        tokio::time::sleep(Duration::from_millis(15_500)).await;
+        give(&world, &[order("hold", &json!({}))]);
+    };
+    let crowd = crowd();
+    let (ran, ()) = tokio::join!(world.run(&crowd), held);
+    let calls = calls.lock().unwrap();
+    let last = calls.iter().copied().fold(0.0, f64::max);
+    assert!((15.5..=30.5).contains(&last), "an attempt began after {last} s");
+    assert_eq!(outcomes(&ran, "delivered", ""), calls.len());
+    assert_eq!(outcomes(&ran, "deferred", "ordered"), 480 - calls.len(), "{}", ran.text);
+    assert_eq!(world.cloud.calls("GetObject").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_to_archive_counts_in_a_batch_that_has_begun_and_one_to_retry_takes_nothing_back() {
+    for (action, outcome, reason) in [("archive", "archived", "ordered"), ("retry", "delivered", "")] {
+        let world = world(&[]).with_time(Duration::from_mins(2));
+        give(&world, &[]);
+        let calls = slow_functions(&world, |_| Fault::Pass);
+        let ordered = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            give(&world, &[order(action, &json!({}))]);
+        };
+        let crowd = crowd();
+        let (ran, ()) = tokio::join!(world.run(&crowd), ordered);
+        let calls = calls.lock().unwrap().len();
+        let rest = if action == "retry" { 480 } else { 480 - calls };
+        assert_eq!(outcomes(&ran, outcome, reason), rest, "{action}");
+        assert!(outcomes(&ran, "delivered", "") >= 100, "{action}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_s3_that_fails_while_a_batch_goes_on_holds_it_up_for_a_second_at_most() {
+    for reply in [Fault::HangBefore, Fault::ResetBefore, Fault::refuse(503, "SlowDown", "slow")] {
+        let world = world(&[]).with_time(Duration::from_mins(2));
+        give(&world, &[]);
+        let began = Instant::now();
+        let calls = slow_functions(&world, move |_| {
+            if began.elapsed() < Duration::from_secs(10) { Fault::Pass } else { reply.clone() }
+        });
+        let ran = world.run(&crowd()).await;
+        assert_eq!(outcomes(&ran, "delivered", ""), 480);
+        let last = calls.lock().unwrap().iter().copied().fold(0.0, f64::max);
+        assert!((60.0..61.0).contains(&last), "{last}");
+        assert!(is_warned(&ran, "orders"), "{}", ran.text);
+        assert!(began.elapsed() < Duration::from_millis(63_100), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_order_to_archive_that_is_taken_back_while_the_batch_goes_on_archives_nothing() {
+    let world = world(&[]).with_time(Duration::from_mins(2));
+    let about = json!({ "match": { "subscriptionArn": [SUBSCRIPTION] } });
+    give(&world, &[order("archive", &about)]);
+    let _calls = slow_functions(&world, |_| Fault::Pass);
+    let taken_back = async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        give(&world, &[]);
+    };
+    let batch: Vec<_> = crowd().into_iter().chain([due()]).collect();
+    let (ran, ()) = tokio::join!(world.run(&batch), taken_back);
+    assert_eq!(ran.letter("a")["reason"], "out_of_time", "{}", ran.text);
+    assert_eq!((world.cloud.hidden()["handle-a"], outcomes(&ran, "delivered", "")), (1, 480));
+}

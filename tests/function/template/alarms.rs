@@ -1,0 +1,97 @@
+//! Alarms, dashboard and queries name what the function writes, and the runbook has an entry for each alarm.
+
+use std::collections::BTreeSet;
+
+use sns_redrive::telemetry::{Run, summarise};
+
+use super::{OPERATIONS, TEMPLATE};
+
+const RUNBOOK: &str = include_str!("../../../docs/guide/runbook.md");
+
+#[test]
+fn the_runbook_has_a_section_for_every_alarm_and_for_no_other() {
+    let lines: Vec<_> = TEMPLATE.lines().collect();
+    let alarms: BTreeSet<_> = lines
+        .windows(2)
+        .filter(|pair| pair[1].contains("Type: AWS::CloudWatch::") && pair[1].ends_with("Alarm"))
+        .map(|pair| pair[0].trim().trim_end_matches(':'))
+        .collect();
+    let sections = RUNBOOK.lines().filter_map(|line| line.strip_prefix("### "));
+    let sections: BTreeSet<_> = sections.filter(|section| section.ends_with("Alarm")).collect();
+    assert!(alarms.len() > 15, "{alarms:?}");
+    assert_eq!(alarms, sections);
+    for section in
+        RUNBOOK.split("\n### ").filter(|section| sections.contains(section.lines().next().unwrap()))
+    {
+        // The pages of the console, or the entry that is meant as well.
+        let says = ["*Now*", "*Groups*", "*Waiting*", "as for ["].iter().any(|page| section.contains(page));
+        assert!(says, "nothing to click: {section}");
+    }
+    let of_replays = RUNBOOK.split("\n### ").filter(|section| section.contains("redrivectl replays "));
+    for section in of_replays {
+        assert!(section.contains("*Now*"), "nothing to click: {section}");
+    }
+}
+
+/// Returns every text between `before` and `after`.
+fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(before).skip(1).filter_map(move |rest| Some(rest.split_once(after)?.0))
+}
+
+#[test]
+fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+    let now = "2026-11-01T12:00:00Z".parse().unwrap();
+    let run = Run {
+        queue: &queue,
+        function_name: None,
+        in_flight: 0,
+        orders_unread: false,
+        list_failed: false,
+        request_id: "id",
+        began: now,
+        now,
+        notices_failed: Some(0),
+    };
+    let line = summarise(&[], run).to_line("SnsRedrive");
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    // It is written only if there are letters, so a batch without any has none.
+    let mut written = BTreeSet::from(["SecondsToExpiry"]);
+    let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+    written.extend(metrics.iter().map(|metric| metric["Name"].as_str().unwrap()));
+
+    let alarms = between(TEMPLATE, "Namespace: !Ref MetricsNamespace\n", ", Value:");
+    let alarms = alarms.map(|rest| rest.split_once("Dimensions: [{ Name: ").unwrap());
+    let alarms: Vec<_> =
+        alarms.map(|(name, dimension)| (name.trim().trim_start_matches("MetricName: "), dimension)).collect();
+    let of_queue = alarms.iter().filter(|(_, dimension)| *dimension == "Queue").map(|(name, _)| *name);
+    let searched = between(OPERATIONS, r#"{${MetricsNamespace},Queue} MetricName=\""#, r#"\""#);
+    let watched: BTreeSet<_> = of_queue.chain(searched).collect();
+    assert!(watched.len() > 20, "{watched:?}");
+    assert_eq!(watched.difference(&written).collect::<Vec<_>>(), Vec::<&&str>::new());
+
+    // Each metric by function has one alarm.
+    let source = include_str!("../../../src/telemetry/metrics.rs");
+    let (source, _) = source.split_once("impl Metric {").unwrap();
+    let metrics = source.split("Metric::count(\"").skip(1);
+    let watched = metrics.filter(|metric| metric.contains(".watched()"));
+    let mut written: BTreeSet<_> = watched.map(|metric| metric.split('"').next().unwrap()).collect();
+    written.extend(between(source, "Some(\"", "\""));
+    // It is the one that is watched whenever it is there.
+    written.insert("SecondsToExpiry");
+    let of_function: Vec<_> =
+        alarms.iter().filter(|(_, dimension)| *dimension == "FunctionName").map(|(name, _)| *name).collect();
+    assert_eq!(of_function.len(), written.len());
+    assert_eq!(of_function.into_iter().collect::<BTreeSet<_>>(), written);
+}
+
+#[test]
+fn queries_name_fields_that_the_function_logs() {
+    let source = include_str!("../../../src/telemetry/letter.rs");
+    let (_, resources) = OPERATIONS.split_once("  OneLetterQuery:\n").unwrap();
+    let fields: BTreeSet<_> = resources.split('`').skip(1).step_by(2).collect();
+    assert!(fields.len() > 5, "{fields:?}");
+    for field in fields {
+        assert!(source.contains(&format!("                {field} = ")), "{field} is not logged");
+    }
+}
