@@ -31,7 +31,8 @@ pub(super) struct NotAllowed;
 
 impl NotAllowed {
     /// The failed check, in words.
-    pub(super) const DETAIL: &str = "the endpoint's address is link-local, loopback or private";
+    pub(super) const DETAIL: &str =
+        "the endpoint's address is link-local, loopback or private: it must be public";
 }
 
 impl Reach {

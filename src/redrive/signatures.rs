@@ -30,7 +30,9 @@ pub(super) async fn verify(
         };
         // SNS signs for everyone. A message of somebody else's topic must not pass as one of ours.
         if letter.topic() != Some(message.topic()) {
-            return Verification::Refused("SNS signed the message for another topic than the letter names");
+            return Verification::Refused(
+                "SNS signed the message for another topic than the letter names: the letter was forged or edited",
+            );
         }
         match certificates.get(message.certificate()) {
             Some(Ok(certificate)) => match signature::verify(&message, certificate, now) {

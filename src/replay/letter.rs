@@ -63,10 +63,12 @@ impl NotReplayable {
     #[must_use]
     pub fn why(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
-            Self::Unmarkable => "has ten attributes already, so the mark does not fit: edit it, remove one",
-            Self::TooLarge => "is too large with the mark: edit it, shorten it",
+            Self::Unmarkable => {
+                "has ten attributes already, so the mark does not fit: edit the letter to remove one"
+            }
+            Self::TooLarge => "is larger than 1 MiB with the mark: edit the letter to shorten its body",
             Self::OtherKind => {
-                "comes from a FIFO queue, but the requeue is a standard queue, or the other way round: replay it by the stack of its queue"
+                "comes from a FIFO queue, but the requeue is a standard queue, or the other way round: replay it by a stack whose Requeue is of its kind"
             }
             Self::NotMoved => {
                 "comes from the requeue, but the function did not move it there: REQUEUE_ARN may be a dead-letter queue"
@@ -76,7 +78,9 @@ impl NotReplayable {
                     "may have been sent by replay {replay}, which was cut off: resume that replay, or free its letters"
                 ));
             }
-            Self::NotArchived => "is not in this archive: give the records of this one",
+            Self::NotArchived => {
+                "was not found in the archive by its archivedAt, queues and messageId: give records of this archive, with these as they were"
+            }
             Self::NoTarget => "has no target: set the target of its rule, or that of the replay (to)",
         })
     }

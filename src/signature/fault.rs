@@ -1,12 +1,12 @@
 //! The checks of a signature that a letter can fail.
 
-/// The check that a letter failed. Each is a fault of the letter that does not go away with time.
+/// The check that a letter failed. Trying again does not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.detail())]
 pub enum SignatureFault {
     /// The letter has no signature: a raw delivery, a message of a FIFO topic, or no message of SNS.
     Unsigned,
-    /// A signed field is missing, or has a value that SNS never writes.
+    /// The letter is no notification, or a signed field is missing or has a value that SNS never writes.
     Malformed,
     /// A field occurs twice, perhaps with different case.
     Ambiguous,
@@ -30,19 +30,27 @@ impl SignatureFault {
     pub fn detail(self) -> &'static str {
         match self {
             Self::Unsigned => {
-                "the letter is not signed: SNS may not have written it. Raw deliveries, and letters of FIFO topics, need a rule without verifySignature"
+                "the letter is not signed: SNS may not have written it. Raw deliveries need a rule with \"verifySignature\": false, letters of FIFO topics a queue of their own"
             }
-            Self::Malformed => "a signed field is missing or malformed: SNS did not write this letter",
+            Self::Malformed => {
+                "the letter is not a notification as SNS writes it: a signed field is missing or malformed"
+            }
             Self::Ambiguous => "the letter has a field twice: SNS did not write it",
-            Self::UnknownVersion => "the signature has an unknown version: only 1 and 2 exist",
+            Self::UnknownVersion => {
+                "the signature has a version that this release does not know (it knows 1 and 2): if SNS writes it, take a newer release"
+            }
             Self::ForeignCertificateUrl => {
                 "the certificate's URL is not one of SNS in the topic's region: SNS did not write this letter"
             }
-            Self::ForeignCertificate => "the certificate is not one of SNS: SNS did not write this letter",
-            Self::OutdatedCertificate => {
-                "the certificate has expired, or is not valid yet: SNS's own signature can no longer be checked"
+            Self::ForeignCertificate => {
+                "the certificate from SNS's server is not of the kind that SNS used: if SNS has changed it, take a newer release"
             }
-            Self::BrokenChain => "the certificate's chain is not valid: SNS did not write this letter",
+            Self::OutdatedCertificate => {
+                "the certificate has expired, or is not valid yet, so the signature proves nothing: ask the publisher whether the letter is real"
+            }
+            Self::BrokenChain => {
+                "the certificates from SNS's server do not form a chain: if SNS has changed them, take a newer release"
+            }
             Self::Mismatch => "the signature does not match: the letter was forged or edited",
         }
     }

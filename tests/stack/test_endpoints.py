@@ -144,7 +144,7 @@ def test_loopback_is_out_of_reach_on_aws(world):
     archived = outcome(deployment, letter, "archived")
     assert (archived["reason"], archived["detail"]) == (
         "refused",
-        "the endpoint's address is link-local, loopback or private",
+        "the endpoint's address is link-local, loopback or private: it must be public",
     )
     assert shop.posts() == []
 
@@ -248,7 +248,7 @@ def test_unsigned_letter_is_refused_where_signatures_are_asked_for(world):
     archived = outcome(deployment, letter, "archived")
     detail = (
         "the letter is not signed: SNS may not have written it. "
-        "Raw deliveries, and letters of FIFO topics, need a rule without verifySignature"
+        'Raw deliveries need a rule with "verifySignature": false, letters of FIFO topics a queue of their own'
     )
     assert (archived["reason"], archived["detail"]) == ("refused", detail)
     assert billing.receive() == []

@@ -166,7 +166,7 @@ impl Refusal {
             Self::OtherTopic => "the subscription belongs to another topic",
             Self::OtherRegion => "the subscription is in another region than this queue",
             Self::OtherDeadLetterQueue => {
-                "the subscription does not name this queue as its dead-letter target: if it should, set its RedrivePolicy"
+                "the subscription does not name the letter's dead-letter queue: if it should, set its deadLetterTargetArn"
             }
             Self::OtherEndpoint => {
                 "the subscription does not deliver to the queue or function that the letter came from"

@@ -205,7 +205,7 @@ async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_go
             ran.err,
             format!(
                 "redrivectl: {KEY}:2: has version 2, but this software reads only version 1\n\
-                 redrivectl: {KEY}:3: comes from a FIFO queue, but the requeue is a standard queue, or the other way round: replay it by the stack of its queue\n"
+                 redrivectl: {KEY}:3: comes from a FIFO queue, but the requeue is a standard queue, or the other way round: replay it by a stack whose Requeue is of its kind\n"
             )
         );
         assert!(ran.out.contains("  unreadable  1 line\n"), "{}", ran.out);
