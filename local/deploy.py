@@ -115,6 +115,10 @@ class Deployment:
         found = self.stack.client("sqs").get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=names)
         return sum(int(found["Attributes"][name]) for name in names)
 
+    def wait_until_empty(self):
+        """Waits until the dead-letter queue holds no letter: ministack shows the log first."""
+        wait_until(lambda: self.waiting() == 0, 15, "the dead-letter queue to be empty")
+
     def bootstraps(self):
         """The ids of this function's processes, where it was deployed with a package of its own."""
         return self.stack.bootstraps(self.code_sha)

@@ -105,6 +105,19 @@ class Meter:
         every = found["MetricAlarms"] + found["CompositeAlarms"]
         return {logical[a["AlarmName"]]: a["StateValue"] for a in every if a["AlarmName"] in logical}
 
+    def gone_off(self):
+        """The logical id of every alarm that went to ALARM, each time it did, in order.
+
+        Its state can be OK again before one looks, where periods are seconds and the machine is busy.
+        """
+        logical = {physical: name for name, physical in self.names.items()}
+        pages = self.cloudwatch.get_paginator("describe_alarm_history").paginate(
+            HistoryItemType="StateUpdate", ScanBy="TimestampAscending"
+        )
+        entries = [entry for page in pages for entry in page["AlarmHistoryItems"] if entry["AlarmName"] in logical]
+        new = [(logical[e["AlarmName"]], json.loads(e["HistoryData"])["newState"]["stateValue"]) for e in entries]
+        return [name for name, state in new if state == "ALARM"]
+
     def _described(self):
         kinds = ["MetricAlarm", "CompositeAlarm"]
         prefix = f"{self.deployment.name}-"
@@ -130,11 +143,12 @@ class Meter:
 
     def read(self):
         """Turns what happened since the last time into metric data. Returns the states of the alarms."""
+        began = datetime.now(UTC)
         self._treat_missing()
         self._read_log()
         self._read_queues()
         self._publish()
-        for name, value in self._values().items():
+        for name, value in self._values(began).items():
             self._add(MATH.format(self.deployment.name), name, [], value)
         self._publish()
         return self.states()
@@ -208,8 +222,11 @@ class Meter:
 
     # --- metric math
 
-    def _values(self):
-        """The value of each alarm's expression over its last period, by logical id."""
+    def _values(self, began):
+        """The value of each alarm's expression over the period before `began` and all since, by logical id.
+
+        However long the publishing took, what was published is in it.
+        """
         # Namespace, metric, dimensions and statistic, by the id in the alarm's expression.
         sources = {}
         for name, metrics in self.math.items():
@@ -219,7 +236,7 @@ class Meter:
                 sources[name] = {
                     identity: (*key(*source), statistic) for *source, statistic, identity in sources_of(metrics)
                 }
-        told = self._statistics({source for each in sources.values() for source in each.values()})
+        told = self._statistics({source for each in sources.values() for source in each.values()}, began)
         before, self.before = self.before, told
         values = {}
         for name, metrics in self.math.items():
@@ -232,13 +249,12 @@ class Meter:
                 values[name] = worked_out(expression_of(metrics), of_alarm, earlier) or 0
         return values
 
-    def _statistics(self, sources):
+    def _statistics(self, sources, began):
         """The statistic of each source over the last period; none where there was no data."""
         sources = list(sources)
-        now = datetime.now(UTC)
         results = self.cloudwatch.get_metric_data(
-            StartTime=now - timedelta(seconds=self.deployment.alarm_period or 60),
-            EndTime=now + timedelta(seconds=1),
+            StartTime=began - timedelta(seconds=self.deployment.alarm_period or 60),
+            EndTime=datetime.now(UTC) + timedelta(seconds=1),
             MetricDataQueries=[
                 {
                     "Id": f"source{index}",

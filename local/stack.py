@@ -22,6 +22,17 @@ ROOT = Path(__file__).resolve().parent.parent
 ACCOUNT = "123456789012"
 REGION = "eu-central-1"
 
+# ministack takes what a function wrote to be all when nothing more came for 5 ms. On a busy machine the last line, that
+# of the metrics, can come later: ministack tells of it with the next invocation, or never. So it waits longer here.
+MINISTACK = """
+from ministack.app import main
+from ministack.core.lambda_runtime import Worker
+
+# Until the first line, after each line, and in all, in seconds.
+Worker._drain_stderr_bounded.__defaults__ = (0.5, 0.05, 1.0)
+main()
+"""
+
 STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 READY_WITHIN = 60
 
@@ -166,7 +177,6 @@ class Stack:
         raise StackError(f"the local stack does not start; the end of its log:\n{self.log.read_text()[-3000:]}")
 
     def _spawn(self):
-        ministack = Path(sys.executable).parent / "ministack"
         environment = {
             # Functions inherit this environment, so it holds nothing of the user's: no profile, no real credentials.
             "PATH": os.environ.get("PATH", os.defpath),
@@ -190,7 +200,7 @@ class Stack:
         }
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [str(ministack)],
+                [sys.executable, "-c", MINISTACK],
                 cwd=self.home,
                 env=environment,
                 stdin=subprocess.DEVNULL,

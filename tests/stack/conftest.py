@@ -18,6 +18,7 @@ from local.web import WebServer
 NUMBERS = itertools.count(1)
 # What a test that failed leaves behind.
 KEPT = ROOT / "local" / ".run" / "failed"
+TOLD_LINES = 10
 
 
 def pytest_configure(config):
@@ -59,12 +60,17 @@ def world(stack, web, request):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
-    """Keeps the logs of a test that failed, and says where they are."""
+    """Keeps the logs of a test that failed, and says where they are and how the function's ends."""
     report = yield
     worlds = [used.world if hasattr(used, "world") else used for used in item.funcargs.values()]
     for world in [used for used in worlds if isinstance(used, World)]:
         if report.failed:
-            report.sections.append(("Logs of the function and the local stack", str(keep_logs(item.name, world))))
+            folder = keep_logs(item.name, world)
+            report.sections.append(("Logs of the function and the local stack", str(folder.relative_to(ROOT))))
+            for log in sorted(folder.glob("*.jsonl")):
+                # Metrics are long, and the lines of letters say the same.
+                end = [line for line in log.read_text().splitlines() if '"_aws"' not in line][-TOLD_LINES:]
+                report.sections.append((f"The end of {log.name}", "\n".join(end)))
     return report
 
 
@@ -80,4 +86,4 @@ def keep_logs(test, world):
             # The local stack may be what failed.
             lines = [{"not read": str(error)}]
         (folder / f"{deployment.name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return folder.relative_to(ROOT)
+    return folder

@@ -19,7 +19,7 @@ def test_exhausted_letter_is_archived_and_can_be_rebuilt(world):
 
     assert outcome(deployment, letter, "archived")["reason"] == "exhausted"
     assert attempts(deployment, letter) == [1, 2]
-    assert deployment.waiting() == 0
+    deployment.wait_until_empty()
     [record] = deployment.archive()
     assert record["key"].startswith(f"dead-letters/queue={deployment.queue_arn.rsplit(':', 1)[1]}/date=")
     assert record["retry"] == {"number": 2, "of": 2}
@@ -45,7 +45,7 @@ def test_unrecognised_letter_is_archived_byte_for_byte(world):
 
     assert outcome(deployment, letter, "archived")["reason"] == "unrecognised"
     assert [record["message"]["body"] for record in deployment.archive()] == [body]
-    assert deployment.waiting() == 0
+    deployment.wait_until_empty()
 
 
 def test_letter_of_a_subscription_with_other_dead_letters_is_refused(world):

@@ -47,7 +47,8 @@ def test_every_message_ends_exactly_once_at_each_of_three_subscribers(world, bro
 
     wait_until(complete, 20, "the messages to arrive")
     assert {name: sorted(ids) for name, ids in received.items()} == {name: sorted(published) for name in subscribers}
-    assert (deployment.waiting(), deployment.archive()) == (0, [])
+    deployment.wait_until_empty()
+    assert deployment.archive() == []
 
 
 def test_web_server_gets_what_sns_would_send(world):

@@ -35,7 +35,7 @@ def test_letter_is_published_once_and_then_goes_to_the_subscriber_that_fails(wor
     assert (record["reason"], record["retry"]) == ("exhausted", {"number": RETRIES, "of": RETRIES})
     assert [spent(copy) for copy in copies] == [1]
     assert everyone.receive() == [], "nobody gets a second copy"
-    assert deployment.waiting() == 0
+    deployment.wait_until_empty()
 
 
 def spent(notification):
@@ -78,7 +78,7 @@ def test_function_that_fails_on_events_of_sns_is_invoked_asynchronously_and_coun
     assert events[0] == event
     assert {event["Records"][0]["Sns"]["Message"] for event in events} == {"hello"}
     assert [spent(event["Records"][0]["Sns"]) for event in events[1:]] == list(range(1, RETRIES + 1))
-    assert deployment.waiting() == 0
+    deployment.wait_until_empty()
 
 
 def test_function_that_fails_on_a_plain_event_is_invoked_synchronously_and_counted_in_its_queue(world, failing):
@@ -95,7 +95,7 @@ def test_function_that_fails_on_a_plain_event_is_invoked_synchronously_and_count
     assert (record["reason"], record["error"]) == ("exhausted", {"code": "FunctionError", "class": "transient"})
     assert [json.loads(post.body) for post in world.web.at(f"/{name}")] == [event] * (RETRIES + 1)
     assert attempts(deployment, record["message"]["messageId"]) == list(range(1, RETRIES + 1))
-    assert deployment.waiting() == 0
+    deployment.wait_until_empty()
 
 
 def test_rule_of_eventbridge_whose_function_fails(world, failing):

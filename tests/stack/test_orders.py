@@ -73,7 +73,7 @@ def test_operator_holds_mends_and_says_retry_now(outage):
     assert time.time() - woken < 10
     assert {line["retry.number"] for line in delivered} <= {1, 2}
     assert sorted(json.loads(body)["Message"] for body in outage.billing.bodies()) == ["is held", "waits"]
-    assert outage.deployment.waiting() == 0
+    outage.deployment.wait_until_empty()
     outage.says("release", "--topic", outage.topic, "--why", "it works again")
     [document] = map(json.loads, outage.objects("orders.json"))
     assert [order["do"] for order in document["orders"]] == ["retry"]
@@ -88,7 +88,7 @@ def test_operator_has_waiting_letters_archived(outage):
     assert outcome(outage.deployment, outage.waiting, "archived")["reason"] == "ordered"
     [record] = outage.deployment.archive()
     assert (record["reason"], record["message"]["messageId"]) == ("ordered", outage.waiting)
-    assert outage.deployment.waiting() == 0
+    outage.deployment.wait_until_empty()
 
 
 def test_nobody_gives_orders_without_the_policy_for_it(world):

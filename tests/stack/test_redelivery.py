@@ -25,7 +25,7 @@ def test_envelope_goes_back_to_the_failed_subscription_unchanged(world):
 
     assert [message["Body"] for message in arrived(billing)] == [body]
     assert outcome(deployment, letter, "delivered")["retry.number"] == 1
-    assert deployment.waiting() == 0
+    deployment.wait_until_empty()
     assert shipping.receive() == [], "it had its copy: only the subscription that failed gets another"
 
 

@@ -55,7 +55,7 @@ def test_letters_beyond_the_in_flight_limit_wait_in_the_requeue_and_lose_no_retr
     # Only what the test sent counts as a dead letter.
     arrived = [json.loads(text)["LettersArrived"] for text in metrics_lines(deployment)]
     assert sum(arrived) == LETTERS
-    wait_until(lambda: deployment.waiting() == 0, 15, "the dead-letter queue to be empty")
+    deployment.wait_until_empty()
 
 
 def test_wait_over_the_ceiling_is_made_in_hops_without_attempts(world):

@@ -35,7 +35,7 @@ def test_letters_survive_a_function_that_is_killed_while_it_works_on_them(world)
         return set(received) >= set(bodies)
 
     wait_until(complete, 30, "all letters to arrive")
-    wait_until(lambda: deployment.waiting() == 0, 15, "the dead-letter queue to be empty")
+    deployment.wait_until_empty()
     assert set(received) == set(bodies), "nothing lost, nothing invented"
     assert process not in deployment.bootstraps()
 
