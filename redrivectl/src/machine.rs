@@ -69,7 +69,17 @@ pub(crate) async fn start(
     match started {
         Ok(started) => Ok(Some(Execution { states, arn: started.execution_arn })),
         Err(error) if error.code() == Some("StateMachineDoesNotExist") => Ok(None),
-        Err(error) => Err(failed(&format!("starting {machine}"), &failure_of_call(&error))),
+        Err(error) => {
+            let failure = failure_of_call(&error);
+            let failed = failed(&format!("starting {machine} (states:StartExecution)"), &failure);
+            Err(match failed {
+                // Also if there is none: AWS tells only those who may start it.
+                Failed::Denied(why) => {
+                    Failed::Denied(format!("{why}. To replay from this terminal: --workers 4"))
+                }
+                failed => failed,
+            })
+        }
     }
 }
 

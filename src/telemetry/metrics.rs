@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::arn::Arn;
-use crate::batch::{Outcome, Report};
+use crate::batch::{NotDone, Outcome, Report};
 use crate::failure::FailureClass;
 use crate::policy::ArchiveReason;
 
@@ -95,6 +95,9 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
             }
         }
     }
+    // A letter for which no time was left is not stuck: the next invocation begins with it.
+    let stuck = |report: &Report| matches!(report.outcome, Outcome::Failed(why) if why != NotDone::OutOfTime);
+    sums.push(Metric::count("LettersStuck", count(&stuck)).watched());
     let mut of_queue = vec![
         Metric::count("LettersReceived", reports.len() as u64),
         Metric::count("LettersArrived", count(&|report| report.arrived)).watched(),
@@ -102,8 +105,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         Metric::count("LettersDeferred", count(&|report| matches!(report.outcome, Outcome::Deferred(_)))),
         Metric::count("LettersShortCircuited", count(&|report| report.outcome.is_left_out())),
         Metric::count("LettersHeld", count(&|report| matches!(report.outcome, Outcome::Held))),
-        Metric::count("LettersFailed", count(&|report| matches!(report.outcome, Outcome::Failed(_))))
-            .watched(),
+        Metric::count("LettersFailed", count(&|report| matches!(report.outcome, Outcome::Failed(_)))),
         Metric::count("LettersRequeued", count(&|report| matches!(report.outcome, Outcome::Requeued(_)))),
         Metric::count("LettersObserved", count(&|report| matches!(report.outcome, Outcome::Observed(_)))),
         Metric::count("LettersArchived", count(&|report| matches!(report.outcome, Outcome::Archived(_)))),

@@ -6,6 +6,7 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{
     AlarmType, Dimension, Metric, MetricDataQuery, MetricStat, StateValue, StatusCode,
 };
+use aws_sdk_lambda::types::ApplicationLogLevel;
 use jiff::{SignedDuration, Timestamp};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::failure_of_call;
@@ -14,6 +15,7 @@ use sns_redrive::replay::{Replays, State};
 use tokio::time::timeout_at;
 
 use super::collect::{read_orders, too_late, unread};
+use super::policy;
 use super::tally::{PARTS, Span};
 use super::times::Times;
 use crate::account::{Account, Clients, Place};
@@ -34,9 +36,9 @@ const REPLAYS: usize = 8;
 /// Alarms that are shown.
 const ALARMS: i32 = 100;
 
-/// Requests that reading takes at most: metrics twice, alarms, orders, the listing of replays, their states, and some that
-/// are repeated.
-pub(crate) const REQUESTS: u32 = 5 + 9 + 4;
+/// Requests that reading takes at most: metrics twice, alarms, orders, the function's configuration, the listing of replays,
+/// their states, and some that are repeated.
+pub(crate) const REQUESTS: u32 = 6 + 9 + 4;
 
 /// The present state.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -151,8 +153,9 @@ pub(crate) async fn now(
     times: Times,
 ) -> (Now, Vec<String>) {
     let mut unread = Vec::new();
-    let (queues, orders, replays, alarms) = tokio::join!(
+    let (queues, level, orders, replays, alarms) = tokio::join!(
         timeout_at(times.end, metrics(account, clients, span)),
+        timeout_at(times.end, level_without_metrics(account, clients)),
         read_orders(account, clients, times.end),
         timeout_at(times.end, replays(account, clients)),
         timeout_at(times.end, alarms(account, clients)),
@@ -160,6 +163,12 @@ pub(crate) async fn now(
     let queues = keep(queues.unwrap_or_else(|_| Err(too_late("the metrics"))), &mut unread);
     if queues.as_ref().is_some_and(|(_, is_whole)| !is_whole) {
         unread.push("some data points of the metrics: CloudWatch did not give all of them".to_owned());
+    }
+    let level = level.unwrap_or_else(|_| Err(too_late("the function's log level")));
+    if let Some(level) = keep(level, &mut unread).flatten() {
+        unread.push(format!(
+            "the function's metrics: its log level is {level}, and Lambda drops the lines that carry them"
+        ));
     }
     let present = account.clock.now();
     let in_force = orders.map(|orders| {
@@ -190,6 +199,14 @@ pub(crate) async fn now(
 
 fn keep<T>(read: Result<T, String>, unread: &mut Vec<String>) -> Option<T> {
     read.map_err(|why| unread.push(why)).ok()
+}
+
+async fn level_without_metrics(
+    account: &Account,
+    clients: &Clients,
+) -> Result<Option<ApplicationLogLevel>, String> {
+    let Some(function) = &account.function else { return Ok(None) };
+    policy::level_without_metrics(clients, function).await
 }
 
 /// Returns the queues with their metrics, and whether all data points are there.
@@ -389,15 +406,17 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alar
 
 /// Reports whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms
 /// of a stack `orders-staging`. `CloudFormation` takes the names in the template, and those of `queues.yaml` end with their
-/// queue.
+/// queue, which the page need not know if the stack is named as in the guide.
 fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
+    let kinds = ["silent-", "in-flight-"];
     let is_of_queue = |queue: &Arn| {
-        rest.strip_suffix(queue.resource())
-            .is_some_and(|it| ["silent-", "in-flight-"].into_iter().any(|kind| it.ends_with(kind)))
+        rest.strip_suffix(queue.resource()).is_some_and(|it| kinds.into_iter().any(|kind| it.ends_with(kind)))
     };
-    // The operators' stack has this name in the guide.
-    let rest = rest.strip_prefix("operations-").unwrap_or(rest);
-    rest.split('-').next().is_some_and(|name| name.ends_with("Alarm")) || queues.iter().any(is_of_queue)
+    let named =
+        ["operations-", "queues-"].into_iter().find_map(|name| rest.strip_prefix(name)).unwrap_or(rest);
+    named.split('-').next().is_some_and(|name| name.ends_with("Alarm"))
+        || kinds.into_iter().any(|kind| named.starts_with(kind))
+        || queues.iter().any(is_of_queue)
 }
 
 /// Returns the time that a part of a range takes.

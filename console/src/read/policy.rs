@@ -1,5 +1,7 @@
-//! The function's own policy.
+//! What the function's configuration says.
 
+use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
+use aws_sdk_lambda::types::{ApplicationLogLevel, LogFormat};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::policy::Policy;
 use sns_redrive::replay::Deployed;
@@ -9,12 +11,28 @@ use crate::account::Clients;
 
 /// Reads the policy by which a function works.
 pub(crate) async fn policy(clients: &Clients, function: &str) -> Result<Policy, String> {
-    let answer = clients.lambda.get_function_configuration().function_name(function).send().await;
-    let answer =
-        answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))?;
+    let answer = configuration(clients, function).await?;
     let deployed = Deployed::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
     if deployed.has_policy_file {
         return Err("it lies in a file that is packaged with the function".to_owned());
     }
     deployed.settings.map(|settings| settings.policy).map_err(|bad| bad.to_string())
+}
+
+/// Returns the function's log level if Lambda drops the log lines with the metrics by it.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html>
+pub(crate) async fn level_without_metrics(
+    clients: &Clients,
+    function: &str,
+) -> Result<Option<ApplicationLogLevel>, String> {
+    let answer = configuration(clients, function).await?;
+    let logging = answer.logging_config().filter(|logging| logging.log_format() == Some(&LogFormat::Json));
+    let level = logging.and_then(|logging| logging.application_log_level());
+    let loud = [ApplicationLogLevel::Trace, ApplicationLogLevel::Debug, ApplicationLogLevel::Info];
+    Ok(level.filter(|level| !loud.contains(level)).cloned())
+}
+
+async fn configuration(clients: &Clients, function: &str) -> Result<GetFunctionConfigurationOutput, String> {
+    let answer = clients.lambda.get_function_configuration().function_name(function).send().await;
+    answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))
 }

@@ -74,7 +74,9 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
                 "orders-redrive-UndeliveredAlarm",
                 "orders-redrive-staging-UndeliveredAlarm-1ABC",
                 "orders-redrive-queues-silent-orders-dlq",
-                "orders-redrive-queues-silent-invoices-dlq",
+                "orders-redrive-more-queues-silent-orders-dlq",
+                "orders-redrive-queues-in-flight-a-dlq-that-is-not-shown",
+                "orders-redrive-staging-queues-silent-invoices-dlq",
                 "orders-redrive-LettersInDangerAlarm",
                 "orders-redrive-operations-ReplayFailsAlarm-7X",
             ]),
@@ -133,11 +135,13 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
         text.contains("orders-redrive-UndeliveredAlarm 2026-11-01 11:55:00 (5 min ago) letters are given up"),
         "{text}"
     );
-    let found: Vec<_> = rows(&parsed, "4 alarms").into_iter().map(|row| row[0].clone()).collect();
+    let found: Vec<_> = rows(&parsed, "6 alarms").into_iter().map(|row| row[0].clone()).collect();
     let expected = [
         "orders-redrive-LettersInDangerAlarm",
         "orders-redrive-UndeliveredAlarm",
         "orders-redrive-queues-silent-orders-dlq",
+        "orders-redrive-more-queues-silent-orders-dlq",
+        "orders-redrive-queues-in-flight-a-dlq-that-is-not-shown",
         "orders-redrive-operations-ReplayFailsAlarm-7X",
     ];
     assert_eq!(found, expected);
@@ -195,6 +199,24 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
     assert!(answer.unread[0].starts_with("the metrics (cloudwatch:GetMetricData): "), "{:?}", answer.unread);
     assert!(text.contains("No order is in force."), "{text}");
     assert!(text.contains("No alarm of the stack is on."), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn zeros_that_are_none_are_said_to_be_missing() {
+    for (format, level, told) in [("JSON", "WARN", true), ("JSON", "INFO", false), ("Text", "WARN", false)] {
+        let (config, _) = before(&Account::new(), move |asked| match &*asked.operation {
+            "configuration" => {
+                let logging = json!({ "LogFormat": format, "ApplicationLogLevel": level });
+                Some((200, json!({ "LoggingConfig": logging }).to_string().into()))
+            }
+            _ => answers(asked),
+        });
+        let account = super::Shown { function: Some("sns-redrive".to_owned()), ..shown_by(&config) };
+        let (answer, _, text) = page(&account, "now").await;
+        let why = "the function's metrics: its log level is WARN, and Lambda drops the lines that carry them";
+        assert_eq!(answer.unread, if told { vec![why] } else { Vec::new() }, "{format} {level}");
+        assert_eq!(text.contains(why), told);
+    }
 }
 
 #[tokio::test(start_paused = true)]

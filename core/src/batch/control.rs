@@ -16,7 +16,8 @@ use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 const LIST_TIME: Duration = Duration::from_millis(500);
 
 impl super::machine::Machine {
-    /// Reports whether the last attempt to read the orders failed.
+    /// Reports whether the orders cannot be read: the last attempt failed, and not only by something that may pass until
+    /// the next one.
     #[must_use]
     pub fn orders_are_unread(&self) -> bool {
         self.known_orders().is_unread

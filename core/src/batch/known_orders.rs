@@ -35,6 +35,8 @@ pub struct KnownOrders {
     /// True if deliveries begin by an old reading, because no time is left to wait for a new one.
     pub(super) waits_no_more: bool,
     /// True if the last reading failed.
+    failed: bool,
+    /// True if the last reading failed for a reason that somebody must mend, or the one before failed too.
     pub(super) is_unread: bool,
 }
 
@@ -92,7 +94,9 @@ impl KnownOrders {
             Ok(OrdersRead::NotModified) => self.read.map(|_| ()).ok_or_else(no_answer),
             Err(failure) => Err(failure),
         };
-        self.is_unread = taken.is_err();
+        let is_lasting = |failure: &Failure| self.failed || failure.class == FailureClass::ActionRequired;
+        self.is_unread = taken.as_ref().is_err_and(is_lasting);
+        self.failed = taken.is_err();
         if taken.is_ok() {
             self.read = Some(now);
         }

@@ -277,6 +277,29 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
     );
 }
 
+/// AWS does not tell those who may not start it whether it is there.
+#[tokio::test]
+async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_way_without_it() {
+    let cloud = archive();
+    let config = stand_in::before(&cloud, |asked| {
+        if !asked.is_of("states") {
+            return formation(asked, &OUTPUTS);
+        }
+        Some((400, json!({ "__type": "AccessDeniedException", "message": "no" }).to_string()))
+    });
+    let replay = async |args: &[&str]| {
+        let world = World { config: Some(config.clone()), ..World::default() };
+        redrivectl_in(world, &[&["replay", "--all", "--settle", "0", "--stack", "orders"], args].concat())
+            .await
+    };
+    let denied = "(states:StartExecution) failed: AccessDeniedException (action_required)";
+    let ran = replay(&[]).await;
+    let said = format!("orders-replay {denied}. To replay from this terminal: --workers 4\n");
+    assert!(ran.code == 6 && ran.err.ends_with(&said), "{ran:?}");
+    let ran = replay(&["--workers", "4"]).await;
+    assert!(ran.code == 0 && ran.out.contains("sent      1 letter\n"), "{ran:?}");
+}
+
 /// The question is the same as for a replay by the terminal.
 #[tokio::test(start_paused = true)]
 async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {

@@ -110,4 +110,10 @@ async fn an_order_to_archive_that_is_taken_back_while_the_batch_goes_on_archives
     let (ran, ()) = tokio::join!(world.run(&batch), taken_back);
     assert_eq!(ran.letter("a")["reason"], "out_of_time", "{}", ran.text);
     assert_eq!((world.cloud.hidden()["handle-a"], outcomes(&ran, "delivered", "")), (1, 480));
+    let metrics = ran.metrics();
+    assert_eq!(
+        (&metrics["LettersFailed"], metrics.get("LettersStuck")),
+        (&json!(1), None),
+        "nobody is paged"
+    );
 }

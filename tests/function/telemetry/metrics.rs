@@ -123,6 +123,7 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
                 "LettersDeferred": 2,
                 "LettersHeld": 1,
                 "LettersFailed": 1,
+                "LettersStuck": 1,
                 "LettersInFlight": 4 + 3,
                 "FailuresTransient": 3,
                 "HighestRetry": 1,
@@ -238,7 +239,7 @@ async fn what_alarms_watch_is_told_by_function_where_there_is_something_to_tell(
     let world = World::new(&[of_function[0], ("ARCHIVE", "s3://gone/dead-letters")]);
     assert_eq!(
         watched(&world, &[Post::raw("e", "x")]).await,
-        json!([arrived, count("LettersFailed"), count("FailuresActionRequired"), expiry])
+        json!([arrived, count("FailuresActionRequired"), expiry, count("LettersStuck")])
     );
 }
 
