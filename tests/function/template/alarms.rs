@@ -65,7 +65,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let alarms: Vec<_> =
         alarms.map(|(name, dimension)| (name.trim().trim_start_matches("MetricName: "), dimension)).collect();
     let of_queue = alarms.iter().filter(|(_, dimension)| *dimension == "Queue").map(|(name, _)| *name);
-    let searched = between(OPERATIONS, r#"{${MetricsNamespace},Queue} MetricName=\""#, r#"\""#);
+    let searched = between(OPERATIONS, r#"{\"${MetricsNamespace}\",Queue} MetricName=\""#, r#"\""#);
     let watched: BTreeSet<_> = of_queue.chain(searched).collect();
     assert!(watched.len() > 20, "{watched:?}");
     assert_eq!(watched.difference(&written).collect::<Vec<_>>(), Vec::<&&str>::new());
@@ -83,6 +83,30 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
         alarms.iter().filter(|(_, dimension)| *dimension == "FunctionName").map(|(name, _)| *name).collect();
     assert_eq!(of_function.len(), written.len());
     assert_eq!(of_function.into_iter().collect::<BTreeSet<_>>(), written);
+}
+
+/// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html>
+#[test]
+fn no_search_of_the_dashboard_is_too_long_for_cloudwatch() {
+    let value = |parameter: &str, name: &str| -> usize {
+        let (_, parameter) = OPERATIONS.split_once(&format!("\n  {parameter}:\n")).unwrap();
+        let found = parameter.split_once(&format!("    {name}: ")).unwrap().1;
+        found.lines().next().unwrap().parse().unwrap()
+    };
+    // As many queues as fit, with names of ten characters.
+    let queues = vec!["ten-of-all"; (value("DashboardQueues", "MaxLength") + 1) / "ten-of-all,".len()];
+    let namespace = "N".repeat(255);
+    let searches = between(OPERATIONS, "SEARCH('", "', '");
+    let searches = searches.map(|search| {
+        let search =
+            search.replace("${MetricsNamespace}", &namespace).replace("${Queues}", &queues.join("\" OR \""));
+        search.replace('\\', "").chars().count()
+    });
+    let lengths: Vec<_> = searches.collect();
+    assert!(lengths.len() > 20 && queues.len() > 30, "{} {}", lengths.len(), queues.len());
+    assert!(lengths.iter().all(|length| (500..=1024).contains(length)), "{lengths:?}");
+    // A name with a dot or a hyphen must be in quotes.
+    assert!(!OPERATIONS.contains("'{${MetricsNamespace}"), "the namespace is not in quotes");
 }
 
 #[test]

@@ -237,6 +237,14 @@ fn each_statement_allows_what_it_is_for() {
 }
 
 /// The function does the same with every queue as with the first.
+/// S3 lets who may list below a prefix know whether a key below it exists: <https://github.com/ceph/s3-tests/pull/741>.
+#[test]
+fn no_condition_lets_a_request_without_its_key_pass() {
+    for template in [TEMPLATE, OPERATIONS, QUEUES] {
+        assert!(!template.contains("IfExists:"));
+    }
+}
+
 #[test]
 fn further_queues_are_granted_what_the_first_is() {
     let (_, statements) = QUEUES.split_once("        Statement:\n").unwrap();
