@@ -78,6 +78,7 @@ figures: ## Write the tables of docs/figures.md again from the model, in about f
 # Examples and not cargo's benches: those ignore the profile's panic, so the SDK would be compiled once more.
 bench: ## Calls, speed, memory and start of the release binary, after some minutes of building: [PAGE=docs/figures.md]
 	cargo build --release --bin sns-redrive
+	@$(PYTHON) -m local.size target/release/sns-redrive
 	cargo build --release -p proof --bin bench --example bare --example pipeline
 	target/release/examples/pipeline --bench > target/release/pipeline.txt
 	@cat target/release/pipeline.txt

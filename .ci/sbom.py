@@ -8,6 +8,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import urllib.parse
 
 # The binary that is described, for each package.
 BINARIES = {"sns-redrive": "sns-redrive_bin.cdx.json", "redrivectl": "redrivectl/redrivectl_bin.cdx.json"}
@@ -27,7 +28,7 @@ def main(cyclonedx: str, package: str, out: str, target: str) -> None:
     # Else our own crates would be named by their directories on this machine.
     own = [part for part in [bom["metadata"]["component"], *bom["components"]] if part["bom-ref"].startswith("path+")]
     for part in own:
-        part["purl"] = f"pkg:cargo/{part['name']}@{part['version']}"
+        part["purl"] = f"pkg:cargo/{part['name']}@{urllib.parse.quote(part['version'])}"
     text = json.dumps(bom)
     for part in own:
         text = text.replace(json.dumps(part["bom-ref"]), json.dumps(part["purl"]))

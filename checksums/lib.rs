@@ -74,6 +74,39 @@ impl fmt::Debug for Digest {
 mod tests {
     use super::*;
 
+    /// Computes a checksum bit by bit, of 64 bits at most, with all bits set at the beginning and inverted at the end.
+    fn bit_by_bit(polynomial: u64, width: u32, bytes: &[u8]) -> u64 {
+        let ones = u64::MAX >> (64 - width);
+        let of_byte = |sum: u64, byte: &u8| {
+            let step = |sum: u64, _| if sum & 1 == 1 { (sum >> 1) ^ polynomial } else { sum >> 1 };
+            (0..8).fold(sum ^ u64::from(*byte), step)
+        };
+        bytes.iter().fold(ones, of_byte) ^ ones
+    }
+
+    /// The processor's instructions for checksums begin at lengths of 16 to 256 bytes, as it has them.
+    #[test]
+    fn checksums_of_any_length_are_those_that_are_computed_bit_by_bit() {
+        let bytes: Vec<u8> = (0..70_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        // The catalogue's polynomials, reversed.
+        let known = [
+            (CrcAlgorithm::Crc32IsoHdlc, 0xedb8_8320, 32),
+            (CrcAlgorithm::Crc32Iscsi, 0x82f6_3b78, 32),
+            (CrcAlgorithm::Crc64Nvme, 0x9a6c_9329_ac4b_c9b5, 64),
+        ];
+        for (algorithm, polynomial, width) in known {
+            for length in [0, 1, 15, 16, 17, 63, 64, 127, 128, 129, 255, 256, 1_000, 4_096, 70_000] {
+                let expected = bit_by_bit(polynomial, width, &bytes[..length]);
+                for cut in [0, 1, 7, 64, 129, 4_095].into_iter().filter(|cut| *cut <= length) {
+                    let mut digest = Digest::new(algorithm);
+                    digest.update(&bytes[..cut]);
+                    digest.update(&bytes[cut..length]);
+                    assert_eq!(digest.finalize(), expected, "{algorithm:?} of {length} bytes cut at {cut}");
+                }
+            }
+        }
+    }
+
     /// The [catalogue](https://reveng.sourceforge.io/crc-catalogue/all.htm)'s check values.
     #[test]
     fn checksums_are_those_of_the_catalogue_however_the_bytes_are_cut() {

@@ -14,7 +14,7 @@ def main(names: list[str]) -> None:
         content = Path(name).read_bytes()
         print(f"{name}: {len(content):,} bytes, {len(zlib.compress(content, 9)):,} zipped")
         if SYMBOLS in sections_of(content):
-            sys.exit(f"{name} has its symbols: what keeps `strip` of Cargo.toml's profile from them?")
+            sys.exit(f"{name} has its symbols: `strip = true` in Cargo.toml's [profile.release] removes them")
 
 
 def sections_of(elf: bytes) -> set[int]:

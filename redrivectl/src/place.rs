@@ -42,19 +42,37 @@ pub(crate) fn control(args: &args::ControlPlace, console: &Console) -> Result<Pl
 }
 
 /// Returns the place of the records of replays: from `--control`, else from the stack, else from the variable
-/// `CONTROL`, else from the archive. Naming the archive does not change the place, else two replays would not
-/// know of each other.
+/// `CONTROL`, else from the archive. Two replays of an archive must know of each other, so another archive than the
+/// function's needs `--control`.
 pub(crate) fn replays(args: &args::ReplayPlace, console: &Console) -> Result<Place, Failed> {
     let control = match &args.control {
         Some(control) => Some(control.clone()),
         None => known_control(console)?,
     };
+    if let (None, Some(_), Some(given)) = (&args.control, &control, &args.archive.archive) {
+        refuse_another_archive(given, console)?;
+    }
     found(
         control,
         args.archive.archive.as_deref(),
         "replays record there which letters they have sent; give --control",
         console,
     )
+}
+
+fn refuse_another_archive(given: &str, console: &Console) -> Result<(), Failed> {
+    let own = args::Place { archive: None };
+    let given = s3_place(given, "--archive (or ARCHIVE)")?;
+    // Where nobody names the function's archive there is nothing to compare with.
+    let Ok(own) = archive(&own, console) else { return Ok(()) };
+    if (&own.bucket, &own.prefix) == (&given.bucket, &given.prefix) {
+        return Ok(());
+    }
+    let Place { bucket, prefix } = given;
+    Err(Failed::Input(vec![format!(
+        "--archive is not the archive of the function: what was replayed from it is recorded below its own control prefix, by \
+         default s3://{bucket}/{prefix}-control. Give that as --control"
+    )]))
 }
 
 /// Returns the requeue of the command line, else of the stack, else of the function's own variable.

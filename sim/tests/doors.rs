@@ -105,10 +105,10 @@ fn an_answer_breaks_off_and_a_caller_that_is_cut_off_hears_nothing() {
 
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html>
 #[test]
-fn an_upload_may_come_in_chunks() {
+fn an_upload_may_come_in_chunks_and_is_compared_with_its_checksum() {
     let aws = aws();
     aws.act("test", |it, _| it.s3.create("archive"));
-    let chunks = b"3;chunk-signature=a\r\nabc\r\n2\r\nde\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n";
+    let chunks = b"3;chunk-signature=a\r\nabc\r\n2\r\nde\r\n0\r\nx-amz-checksum-crc32:hYfYZQ==\r\n\r\n";
     let request = Request {
         method: "PUT".to_owned(),
         uri: "https://archive.s3.eu-central-1.amazonaws.com/key".to_owned(),
@@ -117,8 +117,21 @@ fn an_upload_may_come_in_chunks() {
     };
     assert_eq!(aws.answer(&Caller::new("fn-1"), &request).status, 200);
     aws.act("test", |it, _| assert_eq!(it.s3.objects("archive").unwrap()["key"].bytes, b"abcde"));
-    let torn = Request { body: chunks[..30].to_vec(), ..request };
+    let torn = Request { body: chunks[..30].to_vec(), ..request.clone() };
     assert_eq!(aws.answer(&Caller::new("fn-1"), &torn).status, 400);
+    // Other bytes came than were sent, in chunks and in one.
+    let mut other = request.clone();
+    other.body[21] = b'x';
+    let whole = Request {
+        headers: vec![("x-amz-checksum-crc32".to_owned(), "hYfYZQ==".to_owned())],
+        body: b"abxde".to_vec(),
+        ..request
+    };
+    for request in [other, whole] {
+        let answer = aws.answer(&Caller::new("fn-1"), &request);
+        assert!(answer.status == 400 && String::from_utf8_lossy(&answer.body).contains("BadDigest"));
+    }
+    aws.act("test", |it, _| assert_eq!(it.s3.objects("archive").unwrap()["key"].bytes, b"abcde"));
 }
 
 #[test]

@@ -253,8 +253,11 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
         redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
     };
     // Each of these a state machine has of its own, or cannot have.
-    for here in [&["--dry-run"][..], &["--workers", "2", "--dry-run"], &["--archive", "s3://my-bucket/none"]]
-    {
+    for here in [
+        &["--dry-run"][..],
+        &["--workers", "2", "--dry-run"],
+        &["--archive", "s3://my-bucket/none", "--control", "s3://my-bucket/none-control"],
+    ] {
         let ran = replay(true, here).await;
         assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{here:?}: {ran:?}");
     }

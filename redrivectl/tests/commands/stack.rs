@@ -99,6 +99,24 @@ async fn what_is_written_goes_before_what_the_stack_says() {
     }
 }
 
+/// Else letters that were replayed from there before would go once more.
+#[tokio::test]
+async fn the_records_of_another_archives_replays_are_not_looked_for_at_the_stacks_place() {
+    let run = async |args: &[&str]| {
+        let all = ["replay", "--all", "--dry-run", "--stack", "orders"];
+        run(&waits(), &OUTPUTS, World::default(), &[&all, args].concat()).await
+    };
+    let ran = run(&["--archive", "s3://my-bucket/old"]).await;
+    let said = "redrivectl: --archive is not the archive of the function: what was replayed from it is recorded below its own \
+                control prefix, by default s3://my-bucket/old-control. Give that as --control\n";
+    assert_eq!((ran.code, ran.err.as_str()), (2, said));
+    let old = ["--archive", "s3://my-bucket/old", "--control", "s3://my-bucket/old-control"];
+    for args in [&old[..], &["--archive", "s3://my-bucket/dead-letters"]] {
+        let ran = run(args).await;
+        assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{ran:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_missing_output_is_named_with_what_would_do_instead() {
     let said = async |args: &[&str]| {

@@ -1,7 +1,8 @@
 //! S3: REST, with the bucket in the path or in the host's name.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use crc::{CRC_32_ISO_HDLC, Crc};
 use jiff::Timestamp;
 
 use super::http::{Request, Response, unknown};
@@ -42,13 +43,31 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
         call.target = format!("{bucket}/{}", call.parameter("prefix").unwrap_or_default());
     }
     let is_chunked = request.header("content-encoding").is_some_and(|it| it.contains("aws-chunked"));
-    call.body = if is_chunked { unchunked(&request.body)? } else { request.body.clone() };
+    let (body, trailers) =
+        if is_chunked { unchunked(&request.body)? } else { (request.body.clone(), String::new()) };
+    call.body = body;
+    let trailer = trailers.lines().find_map(|line| line.strip_prefix("x-amz-checksum-crc32:"));
+    check(&call.body, request.header("x-amz-checksum-crc32").or(trailer.map(str::trim)))
+}
+
+/// Compares a body with the checksum that came with it, if one did.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html>
+fn check(body: &[u8], checksum: Option<&str>) -> Result<(), Error> {
+    static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
+    let own = STANDARD.encode(CRC32.checksum(body).to_be_bytes());
+    if checksum.is_some_and(|checksum| checksum != own) {
+        return Err(Error::bad(
+            "BadDigest",
+            "The CRC32 you specified did not match the calculated checksum.",
+        ));
+    }
     Ok(())
 }
 
-/// Takes the chunks of a streamed upload apart: `<hex size>[;extension]\r\n<bytes>\r\n` ... and trailers at the end.
+/// Takes the chunks of a streamed upload apart: `<hex size>[;extension]\r\n<bytes>\r\n` ... and trailers at the end. Returns
+/// the bytes, and the trailers.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html>
-fn unchunked(mut body: &[u8]) -> Result<Vec<u8>, Error> {
+fn unchunked(mut body: &[u8]) -> Result<(Vec<u8>, String), Error> {
     let broken = || Error::bad("IncompleteBody", "The request body terminated unexpectedly");
     let mut whole = Vec::new();
     loop {
@@ -57,7 +76,7 @@ fn unchunked(mut body: &[u8]) -> Result<Vec<u8>, Error> {
         let size = usize::from_str_radix(head.split(';').next().unwrap_or_default(), 16);
         let size = size.map_err(|_| broken())?;
         if size == 0 {
-            return Ok(whole);
+            return Ok((whole, String::from_utf8_lossy(&body[end..]).into_owned()));
         }
         whole.extend_from_slice(body.get(end + 2..end + 2 + size).ok_or_else(broken)?);
         body = body.get(end + size + 4..).ok_or_else(broken)?;
