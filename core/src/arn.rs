@@ -265,6 +265,16 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_version_of_a_function_is_the_function() {
+        let function = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+        let without = |arn: &str| arn.parse::<Arn>().unwrap().without_latest().to_string();
+        assert_eq!(without(&format!("{function}:$LATEST")), function);
+        // Whatever this is, it has no name without the ending.
+        let nameless = "arn:aws:lambda:eu-central-1:123456789012:$LATEST";
+        assert_eq!(without(nameless), nameless);
+    }
+
+    #[test]
     fn what_is_no_arn_is_refused() {
         for text in [
             "",

@@ -226,6 +226,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_written_of_what_did_not_happen() {
+        let mut ledger = Ledger::new();
+        ledger.entry_mut("one").begin(vec![id("a")]);
+        let json = serde_json::to_string(&ledger).unwrap();
+        for absent in ["repeated", "doubles", "done"] {
+            assert!(!json.contains(absent), "{json}");
+        }
+    }
+
+    #[test]
     fn sent_by_one_outweighs_in_doubt_by_another_in_either_order() {
         for order in [["one", "two"], ["two", "one"]] {
             let mut ledger = Ledger::new();

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use sns_redrive::batch::CONCURRENT_REQUESTS;
 use support::{
-    Call, DLQ, EntryFault, Fault, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, TOPIC, World, archived,
+    Attribute, Call, DLQ, Entry, EntryFault, Fault, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, TOPIC, World,
+    archived,
 };
 
 const MOST: usize = 10_000;
@@ -122,6 +123,31 @@ async fn messages_of_a_mebibyte_each_have_a_request_of_their_own() {
         let sizes: Vec<_> = world.cloud.calls(operation).iter().map(|call| call.entries.len()).collect();
         assert_eq!(sizes, [1; 6], "{operation}");
     }
+}
+
+/// A request to a topic has a quarter of a mebibyte, whatever its limit is.
+#[tokio::test]
+async fn subjects_count_in_the_size_of_a_request() {
+    const SUBJECT: usize = 100;
+    let posts = |filling: usize| {
+        let post = |index| Post::envelope(&format!("l{index}")).message(&"x".repeat(filling));
+        (0..10).map(post).map(|post| post.subject(&"s".repeat(SUBJECT))).collect::<Vec<_>>()
+    };
+    let requests = async |filling: usize| {
+        let world = World::with_policy(&json!({ "default": { "target": "topic" } }));
+        world.cloud.topic("orders", MIB);
+        let ran = world.run(&posts(filling)).await;
+        assert_eq!(count(&ran, "delivered"), 10, "{}", ran.text);
+        let calls = world.cloud.calls("PublishBatch");
+        let of = |name: &str, it: &Attribute| name.len() + it.kind.len() + it.value.bytes().len();
+        let attributes =
+            |entry: &Entry| entry.attributes.iter().map(|(name, it)| of(name, it)).sum::<usize>();
+        (calls.len(), attributes(&calls[0].entries[0]))
+    };
+    let (_, attributes) = requests(1).await;
+    let fits = MIB / 4 / 10 - SUBJECT - attributes;
+    assert_eq!(requests(fits).await.0, 1);
+    assert_eq!(requests(fits + 1).await.0, 2);
 }
 
 #[tokio::test]

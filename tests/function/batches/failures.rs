@@ -59,6 +59,11 @@ async fn a_rule_may_go_on_after_a_permanent_failure() {
     let ran = world.run([&Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(ran.letter("a")["error.class"], "permanent");
+    assert_eq!(
+        world.cloud.calls("SendMessageBatch").len(),
+        1,
+        "it was refused alone, so nothing is tried again"
+    );
 }
 
 #[tokio::test]

@@ -52,3 +52,13 @@ async fn no_request_begins_after_the_time_is_over() {
     let sent = send_to(cloud.clients(), &one_for_each_queue(2), Instant::now()).await;
     assert_eq!((sent, cloud.journal().len()), (vec![Sent::NotStarted; 2], 0));
 }
+
+/// They come back as they are, and nothing of them is cut off.
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_as_a_whole_is_not_sent_again_one_by_one_after_the_time_is_over() {
+    let cloud = Account::new();
+    cloud.script(|_| Fault::refuse(400, "InvalidParameter", "bad").after(Duration::from_millis(700)));
+    let letters: Vec<_> = envelopes(2).into_iter().map(|letter| (letter, elsewhere(TOPIC))).collect();
+    let sent = send_to(cloud.clients(), &letters, Instant::now() + Duration::from_secs(1)).await;
+    assert_eq!((sent, cloud.journal().len()), (vec![Sent::NotStarted; 2], 1));
+}

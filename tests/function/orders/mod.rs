@@ -327,6 +327,7 @@ async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
         json!([line["rule"], line["retry"]["number"], line["retry"]["of"]]),
         json!(["default", 7, 12])
     );
+    assert_eq!(line.get("deadLetterQueueArn"), None, "it is queueArn");
 }
 
 #[tokio::test]

@@ -28,6 +28,34 @@ async fn letters_that_come_late_go_and_those_that_were_sent_do_not_go_again() {
     assert_eq!(world.numbers(), numbers(0..2600));
 }
 
+/// A unit that is planned twice would be worked on twice, and its letters counted twice.
+#[tokio::test(start_paused = true)]
+async fn names_without_a_time_between_those_of_hours_belong_to_one_unit_of_the_day() {
+    let world = World::new();
+    let names = ["100000Z-a", "1001-any", "100200Z-b", "1003-any", "110000Z-c", "1101-any", "110200Z-d"];
+    for (letter, name) in names.into_iter().enumerate() {
+        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{name}.jsonl");
+        world.put(&key, &line(&plain(&letter.to_string())), NOW);
+    }
+    let done = world.run(json!({ "ramp": [100] })).await.unwrap();
+    let counts = &done.counts;
+    assert_eq!((done.units, counts.sent, counts.repeated, counts.already_replayed), (3, 7, 0, 0));
+    assert_eq!(world.numbers(), numbers(0..7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_that_is_part_of_another_place_names_no_replay() {
+    let world = World::with_letters(1);
+    let done = world.run(json!({ "ramp": [100] })).await.unwrap();
+    let root = "dead-letters-control/replays";
+    let (_, state) = world.objects(&format!("{root}/{}/replay.json", done.id)).remove(0);
+    for id in ["a/b", "..", "a b", ""] {
+        world.put(&format!("{root}/{id}/replay.json"), &state, NOW);
+        let failed = world.resume(id).await.unwrap_err();
+        assert!(matches!(failed, ReplayError::Unknown(_)), "{id}: {failed}");
+    }
+}
+
 /// The list of selected letters must be complete, or the ramp would be calculated from a part of it.
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_fails_aborts_and_nothing_is_sent() {

@@ -113,3 +113,17 @@ async fn a_letter_never_goes_to_the_dead_letter_queue_that_it_came_from() {
     assert_eq!(ran.outcomes(), ["a archived refused"]);
     assert_eq!(world.cloud.entries("SendMessageBatch"), []);
 }
+
+#[tokio::test]
+async fn a_letter_that_waits_is_listed_with_the_queue_that_it_came_from() {
+    let world = world_with(&six_hours(), REQUEUE, "60000", &[("CONTROL", "s3://my-bucket/control")]);
+    world.run([&Post::envelope("a")]).await;
+    let entry = &sent_to_requeue(&world)[0];
+    world.cloud.queue("orders-requeue", &[("MessageRetentionPeriod", TWO_WEEKS)]);
+    world.pass(6 * HOUR);
+    assert_eq!(world.run([&from_requeue(entry, NOW)]).await.outcomes(), ["moved deferred failed"]);
+    let objects = world.cloud.objects();
+    let (_, list) = objects.iter().find(|(key, _)| key.contains("/waiting/queue=orders-requeue/")).unwrap();
+    let line: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
+    assert_eq!(json!([line["queueArn"], line["deadLetterQueueArn"]]), json!([REQUEUE, DLQ]));
+}

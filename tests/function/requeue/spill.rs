@@ -77,6 +77,16 @@ async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_
     }
 }
 
+#[tokio::test]
+async fn nothing_is_said_of_a_crowd_while_no_letter_has_to_move() {
+    let world = world_with(&six_hours(), "", "119000", &[]);
+    up(&world);
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert_eq!((ran.outcomes(), warnings(&ran)), (vec!["a delivered".to_owned()], Vec::new()));
+    down(&world);
+    assert_eq!(warnings(&world.run([&Post::envelope("a")]).await), [CROWDED]);
+}
+
 /// Over its whole wait a letter is moved every 15 minutes, without an attempt in between, and is retried at
 /// its time.
 #[tokio::test]

@@ -386,6 +386,7 @@ fn letters_that_an_order_sends_come_back_in_the_minute_after_the_trial_and_evenl
         assert!((1_600..1_750).contains(&back), "{back} after {second} s");
     }
     assert!(waits.iter().all(|wait| (40_000..=100_000).contains(wait)));
+    assert_eq!(waits.iter().max(), Some(&100_000), "the whole minute");
     assert_eq!(story.health.wait(&server(1), on_order(LONGEST), now), Duration::ZERO);
     // The next trial fails as well. If the pause ends meanwhile, the letters do not come back at once.
     let mut story = story.at(55).hangs();

@@ -96,9 +96,10 @@ fn a_letter_of_an_asynchronous_invocation() {
 
 #[test]
 fn a_letter_without_the_origin_that_it_claims_tells_nothing_of_sns() {
-    for sample in ["envelope.json", "lambda-async.json", "lambda-destination.json"] {
+    for sample in ["envelope.json", "lambda-async.json", "lambda-destination.json", "eventbridge.json"] {
         let letter = only(sample);
         let raw = letter.clone().into_raw();
+        assert_eq!((&raw.id, &raw.mark), (&letter.id, &letter.mark), "{sample}: its schedule stays");
         assert_eq!((&raw.origin, raw.topic(), raw.subscription()), (&Origin::Raw, None, None), "{sample}");
         assert_eq!(
             (raw.cause.as_ref(), raw.message().as_ref()),
