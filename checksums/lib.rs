@@ -84,7 +84,7 @@ mod tests {
         bytes.iter().fold(ones, of_byte) ^ ones
     }
 
-    /// The processor's instructions for checksums begin at lengths of 16 to 256 bytes, as it has them.
+    /// From 16 to 256 bytes on, depending on the processor, its own instructions compute them.
     #[test]
     fn checksums_of_any_length_are_those_that_are_computed_bit_by_bit() {
         let bytes: Vec<u8> =

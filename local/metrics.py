@@ -112,7 +112,7 @@ class Meter:
         """
         logical = {physical: name for name, physical in self.names.items()}
         pages = self.cloudwatch.get_paginator("describe_alarm_history").paginate(
-            HistoryItemType="StateUpdate", ScanBy="TimestampAscending"
+            AlarmTypes=["MetricAlarm", "CompositeAlarm"], HistoryItemType="StateUpdate", ScanBy="TimestampAscending"
         )
         entries = [entry for page in pages for entry in page["AlarmHistoryItems"] if entry["AlarmName"] in logical]
         new = [(logical[e["AlarmName"]], json.loads(e["HistoryData"])["newState"]["stateValue"]) for e in entries]

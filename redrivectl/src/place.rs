@@ -69,9 +69,14 @@ fn refuse_another_archive(given: &str, console: &Console) -> Result<(), Failed> 
         return Ok(());
     }
     let Place { bucket, prefix } = given;
+    let usual = if prefix.is_empty() {
+        String::new()
+    } else {
+        format!(", by default s3://{bucket}/{prefix}-control")
+    };
     Err(Failed::Input(vec![format!(
-        "--archive is not the archive of the function: what was replayed from it is recorded below its own control prefix, by \
-         default s3://{bucket}/{prefix}-control. Give that as --control"
+        "--archive is not the archive of the function: what was replayed from it is recorded below its own control \
+         prefix{usual}. Give that as --control"
     )]))
 }
 

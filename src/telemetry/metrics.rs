@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::arn::Arn;
 use crate::batch::{NotDone, Outcome, Report};
-use crate::failure::FailureClass;
+use crate::failure::{Failure, FailureClass};
 use crate::policy::ArchiveReason;
 
 /// The numbers of one invocation.
@@ -54,7 +54,7 @@ pub struct Run<'a> {
     pub function_name: Option<&'a str>,
     /// The number of letters of that queue in flight, as far as is known.
     pub in_flight: u64,
-    /// `true` if the last attempt to read the orders failed.
+    /// `true` if the orders could not be read twice in a row, or once for a reason that somebody must mend.
     pub orders_unread: bool,
     /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
@@ -95,8 +95,13 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
             }
         }
     }
-    // A letter for which no time was left is not stuck: the next invocation begins with it.
-    let stuck = |report: &Report| matches!(report.outcome, Outcome::Failed(why) if why != NotDone::OutOfTime);
+    // A letter for which no time was left comes back soon, unless its subscription may not be searched for.
+    let lasts = |failure: &Failure| failure.class == FailureClass::ActionRequired;
+    let stuck = |report: &Report| match report.outcome {
+        Outcome::Failed(NotDone::OutOfTime) => report.failure.as_ref().is_some_and(lasts),
+        Outcome::Failed(NotDone::Archive | NotDone::Hide) => true,
+        _ => false,
+    };
     sums.push(Metric::count("LettersStuck", count(&stuck)).watched());
     let mut of_queue = vec![
         Metric::count("LettersReceived", reports.len() as u64),

@@ -168,6 +168,13 @@ async fn letters_that_name_their_subscription_do_not_wait_for_the_search() {
     let ran = world.run([&Post::raw("raw", "plain"), &Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["raw failed out_of_time", "a delivered"]);
     assert_eq!(ran.kept, ["raw"]);
+    assert_eq!(ran.metrics()["LettersStuck"], 1, "it stays until somebody grants the permission");
+    world.cloud.reply("ListSubscriptions", Fault::refuse(400, "Throttled", "slow down"));
+    let ran = world.run([&Post::raw("raw", "plain")]).await;
+    assert_eq!(
+        (ran.outcomes(), ran.metrics().get("LettersStuck")),
+        (vec!["raw failed out_of_time".into()], None)
+    );
 }
 
 /// P4: without the permission to list, the letters would wait until SQS drops them.

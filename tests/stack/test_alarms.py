@@ -95,7 +95,8 @@ class Watched:
 
         def gone_off():
             self.in_alarm()
-            return set(alarms).issubset(self.meter.gone_off()[before:])
+            paging = {PAGING} if PAGES & set(alarms) else set()
+            return (paging | set(alarms)).issubset(self.meter.gone_off()[before:])
 
         wait_until(gone_off, 45, f"{', '.join(alarms)} to go off", every=0.3)
 

@@ -103,7 +103,8 @@ pub(crate) struct ReplayPlace {
     #[command(flatten)]
     pub(crate) archive: Place,
     /// The function's control prefix, s3://bucket/prefix, where replays record what they have sent [default:
-    /// the stack's, else the variable CONTROL, else the archive's prefix followed by -control]
+    /// the stack's, else the variable CONTROL, else the archive's prefix followed by -control; none for another archive
+    /// than the function's]
     #[arg(long, value_name = "PLACE")]
     pub(crate) control: Option<String>,
 }

@@ -159,14 +159,21 @@ async fn missing_permissions_end_it_and_it_goes_on_when_they_are_there() {
 async fn a_write_that_meets_another_is_tried_again() {
     for nth in 0..8 {
         let world = World::with_letters(2);
-        let writes = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&writes);
+        let writes = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&writes);
         world.faults(move |call| {
-            let is_it = call.operation == "PutObject" && counted.fetch_add(1, Ordering::Relaxed) == nth;
-            if is_it { Fault::refuse(409, "ConditionalRequestConflict", "conflict") } else { Fault::Pass }
+            let is_write = call.operation == "PutObject";
+            let mut writes = kept.lock().unwrap();
+            writes.extend(is_write.then(|| call.target.clone()));
+            if is_write && writes.len() == nth + 1 {
+                Fault::refuse(409, "ConditionalRequestConflict", "conflict")
+            } else {
+                Fault::Pass
+            }
         });
         let done = world.run(json!({ "ramp": [100] })).await.unwrap();
-        assert!(writes.load(Ordering::Relaxed) > nth + 1, "write {nth} was tried again");
+        let writes = writes.lock().unwrap();
+        assert_eq!(writes.get(nth + 1), writes.get(nth), "write {nth} was tried again");
         let counts = &done.counts;
         assert_eq!((done.status, counts.sent, counts.repeated), (Status::Done, 2, 0), "write {nth}");
         assert_eq!(world.bodies().len(), 2, "write {nth}");

@@ -93,8 +93,12 @@ fn no_search_of_the_dashboard_is_too_long_for_cloudwatch() {
         let found = parameter.split_once(&format!("    {name}: ")).unwrap().1;
         found.lines().next().unwrap().parse().unwrap()
     };
-    // As many queues as fit, with names of ten characters.
-    let queues = vec!["ten-of-all"; (value("DashboardQueues", "MaxLength") + 1) / "ten-of-all,".len()];
+    // As many queues as the pattern takes, with names as long as fit.
+    let (_, rest) = OPERATIONS.split_once("(\\.fifo)?){0,").unwrap();
+    let further: usize = rest.split_once('}').unwrap().0.parse().unwrap();
+    let length = value("DashboardQueues", "MaxLength");
+    let mut queues = vec!["short".to_owned(); further];
+    queues.push("l".repeat(length - further * "short,".len()));
     let namespace = "N".repeat(255);
     let searches = between(OPERATIONS, "SEARCH('", "', '");
     let searches = searches.map(|search| {

@@ -236,7 +236,6 @@ fn each_statement_allows_what_it_is_for() {
     }
 }
 
-/// The function does the same with every queue as with the first.
 /// S3 lets who may list below a prefix know whether a key below it exists: <https://github.com/ceph/s3-tests/pull/741>.
 #[test]
 fn no_condition_lets_a_request_without_its_key_pass() {
@@ -245,6 +244,7 @@ fn no_condition_lets_a_request_without_its_key_pass() {
     }
 }
 
+/// The function does the same with every queue as with the first.
 #[test]
 fn further_queues_are_granted_what_the_first_is() {
     let (_, statements) = QUEUES.split_once("        Statement:\n").unwrap();
