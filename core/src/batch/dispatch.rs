@@ -321,12 +321,15 @@ mod tests {
     fn a_call_that_waits_begins_only_if_the_longest_lately_still_fits() {
         let call = |turn| Request { waits: true, ..function(0, turn) };
         let mut health = Health::default();
-        let mut dispatch = Dispatch::new(vec![call(1), call(2), call(30)], window(40), SECOND);
+        // The last one only hands an event over.
+        let requests = vec![call(1), call(2), call(30), function(0, 30)];
+        let mut dispatch = Dispatch::new(requests, window(40), SECOND);
         assert_eq!(dispatch.poll(SECOND, &mut health, |_| true), [(0, Begin::Now(None))]);
         let Endpoint::Function(arn) = call(0).to else { unreachable!() };
         health.calls.ended(&arn, SECOND * 15, super::super::calls::Ended::Ran, SECOND * 16);
         assert_eq!(dispatch.poll(SECOND * 16, &mut health, |_| true), [(1, Begin::Now(None))]);
-        assert_eq!(dispatch.poll(SECOND * 30, &mut health, |_| true), [(2, Begin::TooLate)]);
+        let last = [(2, Begin::TooLate), (3, Begin::Now(None))];
+        assert_eq!(dispatch.poll(SECOND * 30, &mut health, |_| true), last);
     }
 
     #[test]

@@ -10,6 +10,14 @@ fn the_names_in_logs_are_fixed() {
 }
 
 #[test]
+fn only_a_redirection_is_said_to_be_one() {
+    let advice = |class, code: &str| Failure::ours(class, code).advice();
+    assert!(advice(ActionRequired, "Http302").is_some_and(|advice| advice.contains("redirects")));
+    assert_eq!(advice(ActionRequired, "NoSuchThing"), None);
+    assert_eq!(advice(Transient, "Http302"), None);
+}
+
+#[test]
 fn denied_is_what_permissions_are_missing_for() {
     for code in
         ["AccessDenied", "AccessDeniedException", "AuthorizationError", "Http403", "KMSAccessDeniedException"]
