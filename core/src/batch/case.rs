@@ -114,6 +114,11 @@ impl<'p> Case<'p> {
         self.facts.ordered.action() == Some(OrderAction::Retry)
     }
 
+    /// Reports whether an order holds it.
+    pub(super) fn is_held_by_order(&self) -> bool {
+        self.facts.ordered.action() == Some(OrderAction::Hold)
+    }
+
     /// Reports whether an order led to this disposition and no longer asks for it.
     pub(super) fn is_taken_back(&self, disposition: &Disposition) -> bool {
         disposition.ordered().is_some_and(|action| self.facts.ordered.action() != Some(action))

@@ -79,17 +79,19 @@ impl Batch<'_> {
     }
 
     /// Takes up the letters that the archive did not accept before, except those whose order to archive was
-    /// taken back.
+    /// taken back, and those that an order sends or holds.
     pub(super) fn resume(&mut self) {
         if self.is_active() {
             let mut knowledge = self.machine.knowledge();
             for case in &mut self.cases {
                 match knowledge.unarchived.of(&case.letter.sqs) {
                     Some(unarchived)
-                        if case.is_taken_back(&Disposition::Archive(unarchived.context.reason)) =>
+                        if case.is_sent_by_order()
+                            || case.is_taken_back(&Disposition::Archive(unarchived.context.reason)) =>
                     {
                         knowledge.unarchived.forget(&case.letter.sqs);
                     }
+                    Some(_) if case.is_held_by_order() => {}
                     Some(unarchived) => case.resume(unarchived),
                     None => {}
                 }

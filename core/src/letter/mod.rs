@@ -88,7 +88,8 @@ impl Letter {
     /// Parses a message of one of the queues that feed the function.
     #[must_use]
     pub fn received(sqs: SqsMessage, trust: Trust<'_>) -> Self {
-        let in_requeue = trust.requeue == Some(&sqs.queue);
+        // SQS can move messages there for whoever makes it a dead-letter queue of theirs, without a permission.
+        let in_requeue = trust.requeue == Some(&sqs.queue) && sqs.source_queue().is_none();
         Self::read(sqs, in_requeue, trust.origins)
     }
 

@@ -25,13 +25,17 @@ const VIEW: [&str; 10] = [
     "error",
 ];
 
-/// The largest number of steps for matching one letter against one pattern. If several fields of a pattern
-/// name lists, every combination of their entries is tried. Without a bound, a small message could keep the
-/// function busy until Lambda ends it, and every other letter of its batch with it.
-const MAX_STEPS: usize = 100_000;
+/// The largest number of steps for matching one letter. If several fields of a pattern name lists, every
+/// combination of their entries is tried, and after each entry that matches the matcher goes through all
+/// values that any pattern names. Without a bound, a small message could keep the function busy until Lambda
+/// ends it, and every other letter of its batch with it.
+const MAX_STEPS: usize = 10_000_000;
 
 /// The same bound for the pattern of an order, since a document may hold many orders.
-const MAX_STEPS_OF_ORDER: usize = 10_000;
+const MAX_STEPS_OF_ORDER: usize = 1_000_000;
+
+/// Stands for the dots in names: `quamina` takes a dot for the beginning of a nested name.
+const DOT: &str = "\u{e000}";
 
 /// The largest size of the automaton of one field of an order's pattern, in bytes: a list of a thousand short
 /// texts. The time for compiling grows with this size.
@@ -56,8 +60,10 @@ pub(super) enum Of {
 pub(super) struct Matcher {
     of: Of,
     patterns: Option<Quamina<usize>>,
-    /// The paths of the fields of each pattern.
-    paths: Vec<Vec<Vec<String>>>,
+    /// The paths of the fields that patterns name.
+    paths: Vec<Vec<String>>,
+    /// The fields of each pattern, as positions among the paths.
+    fields: Vec<Vec<usize>>,
 }
 
 /// A letter as patterns see it.
@@ -76,7 +82,8 @@ impl View {
 }
 
 impl From<Value> for View {
-    fn from(value: Value) -> Self {
+    fn from(mut value: Value) -> Self {
+        rename(&mut value);
         Self { json: value.to_string(), value }
     }
 }
@@ -131,11 +138,19 @@ impl Matcher {
             QuaminaError::PatternTooComplex(why) => format!("is too large for a pattern: {why}"),
             error => format!("is not a pattern: {error}"),
         };
+        let mut pattern = pattern.clone();
+        rename(&mut pattern);
         let mut patterns = self.patterns.take().map_or_else(|| self.of.quamina(), Ok).map_err(bad)?;
         let added = patterns.add_pattern(rule, &pattern.to_string());
         self.patterns = Some(patterns);
         added.map_err(bad)?;
-        self.paths.push(paths(pattern));
+        let position = |path: Vec<String>| {
+            self.paths.iter().position(|known| *known == path).unwrap_or_else(|| {
+                self.paths.push(path);
+                self.paths.len() - 1
+            })
+        };
+        self.fields.push(paths(&pattern).into_iter().map(position).collect());
         Ok(())
     }
 
@@ -151,11 +166,12 @@ impl Matcher {
     /// Returns all rules whose pattern matches a view.
     pub(super) fn matching_view(&self, view: &View) -> Result<Vec<usize>, Unmatchable> {
         let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
-        let steps = |paths: &Vec<Vec<String>>| {
-            let leaves = paths.iter().map(|path| leaves(&view.value, path).max(1));
-            leaves.fold(1, usize::saturating_mul)
+        let found: Vec<_> = self.paths.iter().map(|path| leaves(&view.value, path)).collect();
+        let combinations = |fields: &Vec<usize>| {
+            fields.iter().map(|field| found[*field].max(1)).fold(1, usize::saturating_mul)
         };
-        if self.paths.iter().any(|paths| steps(paths) > self.of.max_steps()) {
+        let combinations = self.fields.iter().map(combinations).fold(0, usize::saturating_add);
+        if combinations.saturating_mul(found.iter().sum()) > self.of.max_steps() {
             return Err(Unmatchable);
         }
         patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
@@ -165,8 +181,23 @@ impl Matcher {
     /// that no view is empty. Most patterns do not name the message, which may be large and would be parsed
     /// and written for nothing.
     fn names(&self, field: &str) -> bool {
-        let mut named = self.paths.iter().flatten().filter_map(|path| path.first());
+        let mut named = self.paths.iter().filter_map(|path| path.first());
         field == "origin" || named.any(|name| name == field)
+    }
+}
+
+/// Takes the dots out of all names.
+fn rename(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.keys().any(|name| name.contains('.')) {
+                let renamed = std::mem::take(fields).into_iter();
+                *fields = renamed.map(|(name, value)| (name.replace('.', DOT), value)).collect();
+            }
+            fields.values_mut().for_each(rename);
+        }
+        Value::Array(values) => values.iter_mut().for_each(rename),
+        _ => {}
     }
 }
 
@@ -235,6 +266,10 @@ fn mistake(pattern: &Value) -> Option<&'static str> {
         Value::Object(fields) if fields.is_empty() => Some("holds an empty object"),
         Value::Object(fields) => fields.values().find_map(mistake),
         Value::Array(values) if values.is_empty() => Some("holds an empty list"),
+        // The matcher would look at one of them only.
+        Value::Array(values) if values.len() > 1 && values.iter().any(|value| value.get("exists").is_some()) => {
+            Some("holds exists beside others in a list: write a rule for each")
+        }
         Value::Array(values) => values.iter().find_map(|value| match value {
             Value::Array(_) => Some("holds a list in a list"),
             Value::Object(operator) if operator.len() != 1 => {

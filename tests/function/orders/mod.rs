@@ -418,6 +418,26 @@ async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_when_
         assert!((40..=42).contains(&line["delay_s"].as_i64().unwrap()), "{line}");
     }
 }
+
+/// An order goes before everything, also before what an instance remembers.
+#[tokio::test]
+async fn a_letter_that_the_archive_did_not_take_hears_orders() {
+    for (action, outcome) in [("retry", "a delivered"), ("hold", "a deferred ordered")] {
+        let world = world(&[]);
+        give(&world, &[]);
+        world.cloud.script(|call| match call.operation.as_str() {
+            "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
+            "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
+            _ => Fault::Pass,
+        });
+        assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
+        world.cloud.script(|_| Fault::Pass);
+        give(&world, &[order(action, &json!({}))]);
+        world.pass(15);
+        assert_eq!(world.run([&due()]).await.outcomes(), [outcome]);
+    }
+}
+
 #[tokio::test]
 async fn a_letter_that_the_archive_did_not_take_is_attempted_once_its_order_is_taken_back() {
     let world = world(&[]);

@@ -127,3 +127,20 @@ async fn a_letter_that_waits_is_listed_with_the_queue_that_it_came_from() {
     let line: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
     assert_eq!(json!([line["queueArn"], line["deadLetterQueueArn"]]), json!([REQUEUE, DLQ]));
 }
+
+/// Whoever makes the requeue the dead-letter queue of a queue of theirs needs no permission to send to it.
+#[tokio::test]
+async fn no_mark_is_believed_on_a_message_that_sqs_itself_moved_there() {
+    let theirs = "arn:aws:sqs:eu-central-1:123456789012:theirs";
+    for (source, targets) in [(None, ["orders-billing"].as_slice()), (Some(theirs), &[])] {
+        let world = world_with(&six_hours(), REQUEUE, "0", &[]);
+        up(&world);
+        let post = moved(Post::envelope("a"), &json!({ "to": BILLING }));
+        let post = source.map_or(post.clone(), |source| post.moved_from(source));
+        let ran = world.run([&post]).await;
+        let sent: Vec<_> =
+            world.cloud.calls("SendMessageBatch").into_iter().map(|call| call.target).collect();
+        let to_billing: Vec<_> = sent.iter().filter(|target| *target == "orders-billing").collect();
+        assert_eq!(to_billing, targets, "{:?} {sent:?}", ran.outcomes());
+    }
+}

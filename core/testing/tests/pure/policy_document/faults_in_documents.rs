@@ -243,6 +243,8 @@ fn patterns_that_mean_nothing_are_refused() {
         json!({ "origin": [{ "prefix": 3 }] }),
         json!({ "origin": [{ "exists": "yes" }] }),
         json!({ "origin": [{}] }),
+        json!({ "origin": ["sns", { "exists": false }] }),
+        json!({ "origin": [{ "exists": true }, "sns"] }),
         json!({ "retry": [{ "numeric": [">", "x"] }] }),
         json!({ "retry": [{ "numeric": [">"] }] }),
         json!({ "origin": [{ "anything-but": [] }] }),

@@ -188,9 +188,9 @@ fn lists_that_would_keep_the_matcher_busy_are_not_matched() {
         let message = json!({ "a": list, "b": list, "c": list, "d": list }).to_string();
         letter(&record(&envelope(&message, &json!({}))))
     };
-    assert_eq!(policy.rule_for(&letter(17)).unwrap().name, "default");
+    assert_eq!(policy.rule_for(&letter(19)).unwrap().name, "default");
     assert_eq!(
-        policy.rule_for(&letter(18)).unwrap_err().to_string(),
+        policy.rule_for(&letter(20)).unwrap_err().to_string(),
         "the letter's lists are too long to match them against a pattern"
     );
     let archived = policy.decide(&letter(200), &Facts::default(), at(NOW)).decision;
@@ -198,17 +198,37 @@ fn lists_that_would_keep_the_matcher_busy_are_not_matched() {
     assert_eq!(archived, Decision::Archive(ArchiveReason::Unrecognised, Some(detail)));
 }
 
+/// After each value that matches, the matcher goes through all the others, of all rules.
 #[test]
-fn a_hundred_thousand_steps_are_matched_and_not_one_more() {
-    let document = json!({ "rules": [{ "name": "list", "match": { "message": { "a": ["last"] } } }] });
-    let policy = parsed(&document);
-    let rule = |others: usize| {
-        let list: Vec<_> = std::iter::repeat_n("x", others).chain(["last"]).collect();
-        let letter = letter(&record(&json!({ "a": list }).to_string()));
-        policy.rule_for(&letter).map(|rule| rule.name.clone()).ok()
+fn ten_million_steps_are_matched_and_not_one_more() {
+    let list = |name: &str| json!({ "name": name, "match": { "message": { name: [{ "exists": true }] } } });
+    let rule = |rules: &[&str], size: usize| {
+        let rules: Vec<_> = rules.iter().map(|name| list(name)).collect();
+        let message = json!({ "a": vec![1; size], "b": vec![1; size] }).to_string();
+        let policy = parsed(&json!({ "rules": rules }));
+        policy.rule_for(&letter(&record(&message))).map(|rule| rule.name.clone()).ok()
     };
-    assert_eq!(rule(99_999).as_deref(), Some("list"));
-    assert_eq!(rule(100_000), None);
+    assert_eq!(rule(&["a"], 3_162).as_deref(), Some("a"));
+    assert_eq!(rule(&["a"], 3_163), None);
+    assert_eq!(rule(&["a", "b"], 1_581).as_deref(), Some("a"));
+    assert_eq!(rule(&["a", "b"], 1_582), None);
+}
+
+#[test]
+fn names_may_have_dots() {
+    let attribute = json!({ "com.acme.pii": { "Type": "String", "Value": "yes" } });
+    let letter =
+        letter(&record(&envelope(r#"{"a.b": {"c.d": 1}, "a": {"b": {"c": {"d": 2}}}}"#, &attribute)));
+    for (pattern, expected) in [
+        (json!({ "messageAttributes": { "com.acme.pii": ["yes"] } }), true),
+        (json!({ "messageAttributes": { "com.acme.pii": [{ "exists": false }] } }), false),
+        (json!({ "messageAttributes": { "com": { "acme": { "pii": ["yes"] } } } }), false),
+        (json!({ "message": { "a.b": { "c.d": [1] } } }), true),
+        (json!({ "message": { "a.b": { "c.d": [2] } } }), false),
+        (json!({ "message": { "a": { "b": { "c": { "d": [2] } } } } }), true),
+    ] {
+        assert_eq!(matches(&pattern, &letter), expected, "{pattern}");
+    }
 }
 
 #[test]
