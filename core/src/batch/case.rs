@@ -13,8 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{
-    ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, OrderAction, Policy, Retry, Route,
-    Rule, Verdict, plus, seconds_until,
+    ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, MatchingSteps, OrderAction, Policy,
+    Retry, Route, Rule, Verdict, plus, seconds_until,
 };
 
 /// The seconds for which a letter is hidden if there was no time to send it. Otherwise it would stay hidden
@@ -81,12 +81,12 @@ impl Disposition {
 
 impl<'p> Case<'p> {
     /// Creates the case of a letter under its rule. A letter that cannot be matched against the rules is for
-    /// the archive.
-    pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
-        let (letter, rule) = policy.sort(letter);
+    /// the archive. One for which too few steps are left comes back soon.
+    pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter, left: &mut MatchingSteps) -> Self {
+        let (letter, rule) = policy.sort_within(letter, left);
         let mut case = Self {
             letter: Arc::new(letter),
-            rule: rule.unwrap_or(policy.default_rule()),
+            rule: rule.and_then(Result::ok).unwrap_or(policy.default_rule()),
             facts,
             verdict: None,
             disposition: Disposition::Open,
@@ -103,8 +103,15 @@ impl<'p> Case<'p> {
             soon: false,
             undone: None,
         };
-        if let Err(unmatchable) = rule {
-            case.archive(ArchiveReason::Unrecognised, Some(unmatchable.to_string()));
+        match rule {
+            Some(Ok(_)) => {}
+            Some(Err(unmatchable)) => {
+                case.archive(ArchiveReason::Unrecognised, Some(unmatchable.to_string()));
+            }
+            None => {
+                case.put_off();
+                case.detail = Some("matching the lists of others of its batch took too long".to_owned());
+            }
         }
         case
     }

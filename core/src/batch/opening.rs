@@ -11,7 +11,7 @@ use super::time::half_of;
 use super::{checkup, ending};
 use crate::arn::Arn;
 use crate::letter::Letter;
-use crate::policy::{DeliveryPolicy, Facts, Route};
+use crate::policy::{DeliveryPolicy, Facts, MatchingSteps, Route};
 
 impl Batch<'_> {
     /// Asks for the attributes of the queues that the batch needs.
@@ -52,9 +52,10 @@ impl Batch<'_> {
                 ..default
             }
         };
+        let mut left = MatchingSteps::default();
         let case = |letter: Letter| {
             let (facts, attributes) = (facts(&letter), of(&letter.sqs.queue));
-            let mut case = Case::new(&config.policy, facts, letter);
+            let mut case = Case::new(&config.policy, facts, letter, &mut left);
             case.shows_in = ending::visibility_timeout(attributes);
             case
         };

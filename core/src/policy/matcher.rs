@@ -34,6 +34,14 @@ const MAX_STEPS: usize = 10_000_000;
 /// The same bound for the pattern of an order, since a document may hold many orders.
 const MAX_STEPS_OF_ORDER: usize = 1_000_000;
 
+/// The largest number of steps for matching the letters of one batch, which can hold some hundred letters that
+/// take as many as one may take.
+const STEPS_OF_BATCH: usize = 100_000_000;
+
+/// The number of steps that a letter may take whatever the others took: ten thousand such letters, the largest
+/// batch, take no longer than those of [`STEPS_OF_BATCH`].
+const FREE_STEPS: usize = 10_000;
+
 /// Stands for the dots in names: `quamina` takes a dot for the beginning of a nested name.
 const DOT: &str = "\u{e000}";
 
@@ -92,6 +100,28 @@ impl From<Value> for View {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Self::DETAIL)]
 pub struct Unmatchable;
+
+/// The steps that are left for matching the letters of a batch.
+#[derive(Debug)]
+pub struct MatchingSteps(usize);
+
+impl Default for MatchingSteps {
+    fn default() -> Self {
+        Self(STEPS_OF_BATCH)
+    }
+}
+
+impl MatchingSteps {
+    /// Takes the steps of a letter. Returns `false` if too few are left.
+    fn take(&mut self, steps: usize) -> bool {
+        if steps <= FREE_STEPS {
+            return true;
+        }
+        let left = self.0.checked_sub(steps);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
+}
 
 impl Unmatchable {
     /// The reason, in words.
@@ -156,25 +186,40 @@ impl Matcher {
 
     /// Returns the first rule whose pattern matches.
     pub(super) fn first(&self, letter: &Letter) -> Result<Option<usize>, Unmatchable> {
-        Ok(self.matching(letter)?.into_iter().min())
+        Ok(self.matching_view(&View::of(letter, &[self]))?.into_iter().min())
     }
 
-    fn matching(&self, letter: &Letter) -> Result<Vec<usize>, Unmatchable> {
-        self.matching_view(&View::of(letter, &[self]))
+    /// As [`Matcher::first`], or `None` if too few steps are left.
+    pub(super) fn first_within(
+        &self,
+        letter: &Letter,
+        left: &mut MatchingSteps,
+    ) -> Option<Result<Option<usize>, Unmatchable>> {
+        let view = View::of(letter, &[self]);
+        let steps = self.steps(&view);
+        if steps <= self.of.max_steps() && !left.take(steps) {
+            return None;
+        }
+        Some(self.matching_view(&view).map(|matching| matching.into_iter().min()))
     }
 
     /// Returns all rules whose pattern matches a view.
     pub(super) fn matching_view(&self, view: &View) -> Result<Vec<usize>, Unmatchable> {
         let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
+        if self.steps(view) > self.of.max_steps() {
+            return Err(Unmatchable);
+        }
+        patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
+    }
+
+    /// Returns the steps that matching a view takes at most.
+    fn steps(&self, view: &View) -> usize {
         let found: Vec<_> = self.paths.iter().map(|path| leaves(&view.value, path)).collect();
         let combinations = |fields: &Vec<usize>| {
             fields.iter().map(|field| found[*field].max(1)).fold(1, usize::saturating_mul)
         };
         let combinations = self.fields.iter().map(combinations).fold(0, usize::saturating_add);
-        if combinations.saturating_mul(found.iter().sum()) > self.of.max_steps() {
-            return Err(Unmatchable);
-        }
-        patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
+        combinations.saturating_mul(found.iter().sum())
     }
 
     /// Reports whether the view needs a field. It needs those that a pattern names, and always the origin, so

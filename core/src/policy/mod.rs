@@ -23,7 +23,7 @@ pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::{DeliveryPolicy, DeliverySpec};
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
-pub use matcher::Unmatchable;
+pub use matcher::{MatchingSteps, Unmatchable};
 pub use orders::{
     BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,
     RETRY_IN_FORCE, Reach, Touches,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::decision::{ArchiveReason, Decision};
-use super::matcher::{Matcher, Unmatchable};
+use super::matcher::{Matcher, MatchingSteps, Unmatchable};
 use super::rule::Rule;
 use super::verdict::{Facts, Verdict};
 use crate::arn::Arn;
@@ -50,8 +50,11 @@ impl Policy {
     /// [`Unmatchable`] if the rule cannot be found in reasonable time. The letter does not fall under the
     /// default then, which might send what a rule would have kept.
     pub fn rule_for(&self, letter: &Letter) -> Result<&Rule, Unmatchable> {
-        let first = self.matcher.first(letter)?;
-        Ok(first.and_then(|index| self.rules.get(index)).unwrap_or(&self.default))
+        self.matcher.first(letter).map(|first| self.rule(first))
+    }
+
+    fn rule(&self, first: Option<usize>) -> &Rule {
+        first.and_then(|index| self.rules.get(index)).unwrap_or(&self.default)
     }
 
     /// Returns the letter as its rule takes it, and the rule.
@@ -61,8 +64,23 @@ impl Policy {
     /// [`Unmatchable`], as in [`Policy::rule_for`].
     pub fn sort(&self, letter: Letter) -> (Letter, Result<&Rule, Unmatchable>) {
         let rule = self.rule_for(&letter);
-        let as_raw = rule.is_ok_and(|rule| rule.takes_as_raw(&letter));
-        (if as_raw { letter.into_raw() } else { letter }, rule)
+        (as_taken(letter, rule), rule)
+    }
+
+    /// As [`Policy::sort`], for a letter of a batch. There is no rule if too few steps are left to look for it.
+    ///
+    /// # Errors
+    ///
+    /// [`Unmatchable`], as in [`Policy::rule_for`].
+    pub fn sort_within(
+        &self,
+        letter: Letter,
+        left: &mut MatchingSteps,
+    ) -> (Letter, Option<Result<&Rule, Unmatchable>>) {
+        let first = self.matcher.first_within(&letter, left);
+        let rule = first.map(|first| first.map(|first| self.rule(first)));
+        let letter = if let Some(rule) = rule { as_taken(letter, rule) } else { letter };
+        (letter, rule)
     }
 
     /// Returns the rule for letters that no other rule matches.
@@ -89,4 +107,9 @@ impl Policy {
         };
         self.rule_for(letter).map_or_else(unmatchable, |rule| rule.decide(letter, facts, now))
     }
+}
+
+/// Returns the letter as its rule takes it.
+fn as_taken(letter: Letter, rule: Result<&Rule, Unmatchable>) -> Letter {
+    if rule.is_ok_and(|rule| rule.takes_as_raw(&letter)) { letter.into_raw() } else { letter }
 }
