@@ -81,6 +81,41 @@ fn patience(before: Option<u64>, left: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::ArchiveReason;
+
+    #[test]
+    fn what_is_kept_is_bounded_and_makes_room_after_an_hour() {
+        let context = ArchiveContext {
+            reason: ArchiveReason::Rule,
+            detail: None,
+            rule: String::new(),
+            target: None,
+            retry: None,
+            failure: None,
+            order: None,
+        };
+        let unarchived = Unarchived { context, hide: 1 };
+        let message = |id: usize| SqsMessage {
+            message_id: id.to_string(),
+            receipt_handle: String::new(),
+            body: String::new(),
+            queue: "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap(),
+            sent: Timestamp::UNIX_EPOCH,
+            first_received: Timestamp::UNIX_EPOCH,
+            receive_count: 1,
+            system: <_>::default(),
+            attributes: <_>::default(),
+        };
+        let mut memory = Memory::default();
+        let mut keep = |id: usize, minutes: i64| {
+            let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+            memory.keep(&message(id), unarchived.clone(), now);
+            (memory.0.len(), memory.of(&message(id)).is_some())
+        };
+        assert_eq!((0..MAX_KEPT).map(|id| keep(id, 0)).last(), Some((MAX_KEPT, true)));
+        assert_eq!(keep(MAX_KEPT, 59), (MAX_KEPT, false));
+        assert_eq!(keep(MAX_KEPT, 60), (1, true));
+    }
 
     #[test]
     fn a_letter_is_hidden_for_twice_as_long_each_time_and_at_most_a_quarter_of_an_hour() {
