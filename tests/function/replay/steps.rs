@@ -145,6 +145,22 @@ async fn the_ramp_is_one_of_letters_also_where_nobody_knows_how_many_are_selecte
     }
 }
 
+/// All that a pattern selects may be in the last step, which then goes on after a look at what comes back.
+#[tokio::test(start_paused = true)]
+async fn the_last_step_ends_only_when_nothing_is_left_also_where_nobody_knows_how_many_are_selected() {
+    let world = World::new();
+    let lines = |posts: &[Post]| posts.iter().map(line).collect::<String>();
+    let others: Vec<_> = (0..900).map(|letter| plain(&letter.to_string())).collect();
+    let selected: Vec<_> = (0..300).map(|letter| Post::envelope(&letter.to_string())).collect();
+    world.put_hour(0, &lines(&others));
+    world.put_hour(1, &lines(&selected));
+    let request = json!({ "select": { "origins": ["sns"] }, "ramp": [75, 100] });
+    let operator = Operator::default();
+    let done = world.run_by(&operator, request).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 300));
+    assert_eq!(settled(operator), [100]);
+}
+
 /// If a replay is interrupted while a step settles, as at the end of an invocation, the step is still judged.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
