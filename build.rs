@@ -14,7 +14,9 @@ const SCRIPT: &str = "SECTIONS { /DISCARD/ : {
 fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     let var = |name| std::env::var(name).unwrap_or_default();
-    if var("PROFILE") == "release" && var("CARGO_CFG_TARGET_OS") == "linux" {
+    // Not every linker reads such a script: mold and gold do not.
+    let is_own_linker = var("CARGO_ENCODED_RUSTFLAGS").contains("fuse-ld");
+    if var("PROFILE") == "release" && var("CARGO_CFG_TARGET_OS") == "linux" && !is_own_linker {
         let script = Path::new(&var("OUT_DIR")).join("no-tables.ld");
         std::fs::write(&script, SCRIPT)?;
         println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
