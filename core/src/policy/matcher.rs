@@ -7,7 +7,7 @@
 use std::fmt;
 
 use quamina::{Quamina, QuaminaBuilder, QuaminaError};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::letter::{Attribute, Attributes, Cause, Letter, MARK_ATTRIBUTE};
 
@@ -45,6 +45,11 @@ const FREE_STEPS: usize = 10_000;
 /// Stands for the dots in names: `quamina` takes a dot for the beginning of a nested name.
 const DOT: &str = "\u{e000}";
 
+/// A field that every view has and every pattern asks for, the last of all by its name. `quamina` finds a
+/// pattern that asks for several absent fields, or for one behind the last that is there, only if another
+/// follows that is there.
+const LAST: &str = "~";
+
 /// The largest size of the automaton of one field of an order's pattern, in bytes: a list of a thousand short
 /// texts. The time for compiling grows with this size.
 const MAX_ORDER_BYTES: usize = 1_000_000;
@@ -70,8 +75,8 @@ pub(super) struct Matcher {
     patterns: Option<Quamina<usize>>,
     /// The paths of the fields that patterns name.
     paths: Vec<Vec<String>>,
-    /// The fields of each pattern, as positions among the paths.
-    fields: Vec<Vec<usize>>,
+    /// The fields of each pattern, as positions among the paths, and the ways in which a value can match each.
+    fields: Vec<Vec<(usize, usize)>>,
 }
 
 /// A letter as patterns see it.
@@ -92,6 +97,9 @@ impl View {
 impl From<Value> for View {
     fn from(mut value: Value) -> Self {
         rename(&mut value);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert(LAST.to_owned(), true.into());
+        }
         Self { json: value.to_string(), value }
     }
 }
@@ -170,17 +178,23 @@ impl Matcher {
         };
         let mut pattern = pattern.clone();
         rename(&mut pattern);
+        let fields = fields_of(&pattern);
+        if let Some(fields) = pattern.as_object_mut() {
+            fields.insert(LAST.to_owned(), json!([{ "exists": true }]));
+        }
         let mut patterns = self.patterns.take().map_or_else(|| self.of.quamina(), Ok).map_err(bad)?;
         let added = patterns.add_pattern(rule, &pattern.to_string());
         self.patterns = Some(patterns);
         added.map_err(bad)?;
-        let position = |path: Vec<String>| {
-            self.paths.iter().position(|known| *known == path).unwrap_or_else(|| {
+        let position = |(path, ways): (Vec<String>, usize)| {
+            let known = self.paths.iter().position(|known| *known == path);
+            let position = known.unwrap_or_else(|| {
                 self.paths.push(path);
                 self.paths.len() - 1
-            })
+            });
+            (position, ways)
         };
-        self.fields.push(paths(&pattern).into_iter().map(position).collect());
+        self.fields.push(fields.into_iter().map(position).collect());
         Ok(())
     }
 
@@ -189,7 +203,7 @@ impl Matcher {
         Ok(self.matching_view(&View::of(letter, &[self]))?.into_iter().min())
     }
 
-    /// As [`Matcher::first`], or `None` if too few steps are left.
+    /// Returns the first rule whose pattern matches, or `None` if too few steps are left.
     pub(super) fn first_within(
         &self,
         letter: &Letter,
@@ -212,22 +226,23 @@ impl Matcher {
         patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
     }
 
-    /// Returns the steps that matching a view takes at most.
+    /// Returns the steps that matching a view takes at most. The matcher also tries the first fields of a
+    /// combination whose other fields do not match, and each way in which a value matches.
     fn steps(&self, view: &View) -> usize {
         let found: Vec<_> = self.paths.iter().map(|path| leaves(&view.value, path)).collect();
-        let combinations = |fields: &Vec<usize>| {
-            fields.iter().map(|field| found[*field].max(1)).fold(1, usize::saturating_mul)
+        let combinations = |fields: &Vec<(usize, usize)>| {
+            let tried = fields.iter().map(|(field, ways)| found[*field].max(1).saturating_mul(*ways));
+            tried.fold(fields.len(), usize::saturating_mul)
         };
         let combinations = self.fields.iter().map(combinations).fold(0, usize::saturating_add);
         combinations.saturating_mul(found.iter().sum())
     }
 
-    /// Reports whether the view needs a field. It needs those that a pattern names, and always the origin, so
-    /// that no view is empty. Most patterns do not name the message, which may be large and would be parsed
+    /// Reports whether a pattern names a field. Most name no message, which may be large and would be parsed
     /// and written for nothing.
     fn names(&self, field: &str) -> bool {
         let mut named = self.paths.iter().filter_map(|path| path.first());
-        field == "origin" || named.any(|name| name == field)
+        named.any(|name| name == field)
     }
 }
 
@@ -246,14 +261,24 @@ fn rename(value: &mut Value) {
     }
 }
 
-/// Returns the paths of a pattern's fields.
-fn paths(pattern: &Value) -> Vec<Vec<String>> {
-    let Some(fields) = pattern.as_object() else { return vec![Vec::new()] };
-    let below = |(name, value): (&String, &Value)| {
-        let name = name.clone();
-        paths(value).into_iter().map(move |path| std::iter::once(name.clone()).chain(path).collect())
-    };
-    fields.iter().flat_map(below).collect()
+/// Returns the paths of a pattern's fields, each with the number of ways in which one value can match: any
+/// exact one, and each operator.
+fn fields_of(pattern: &Value) -> Vec<(Vec<String>, usize)> {
+    match pattern {
+        Value::Object(fields) => {
+            let below = |(name, value): (&String, &Value)| {
+                let name = name.clone();
+                let path = move |rest: Vec<String>| std::iter::once(name.clone()).chain(rest).collect();
+                fields_of(value).into_iter().map(move |(rest, ways)| (path(rest), ways))
+            };
+            fields.iter().flat_map(below).collect()
+        }
+        Value::Array(values) => {
+            let operators = values.iter().filter(|value| value.is_object()).count();
+            vec![(Vec::new(), operators + usize::from(operators < values.len()))]
+        }
+        _ => vec![(Vec::new(), 1)],
+    }
 }
 
 /// Counts the values at a path. It looks through lists, as the matcher does.
@@ -349,8 +374,6 @@ impl fmt::Debug for Matcher {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -359,6 +382,6 @@ mod tests {
         matcher.add(0, &json!({ "topicArn": ["x"] })).unwrap();
         matcher.add(1, &json!({ "error": { "code": ["200"] } })).unwrap();
         let named: Vec<_> = VIEW.into_iter().filter(|field| matcher.names(field)).collect();
-        assert_eq!(named, ["origin", "topicArn", "error"]);
+        assert_eq!(named, ["topicArn", "error"]);
     }
 }

@@ -67,7 +67,7 @@ impl Policy {
         (as_taken(letter, rule), rule)
     }
 
-    /// As [`Policy::sort`], for a letter of a batch. There is no rule if too few steps are left to look for it.
+    /// Returns a letter of a batch as its rule takes it, and the rule, or `None` if too few steps are left to look for it.
     ///
     /// # Errors
     ///
