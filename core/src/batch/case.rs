@@ -110,7 +110,9 @@ impl<'p> Case<'p> {
             }
             None => {
                 case.put_off();
-                case.detail = Some("matching the lists of others of its batch took too long".to_owned());
+                case.detail = Some(
+                    "no time was left to match its lists: other letters of the batch took it".to_owned(),
+                );
             }
         }
         case
@@ -119,6 +121,11 @@ impl<'p> Case<'p> {
     /// Reports whether an order asks for its attempt.
     pub(super) fn is_sent_by_order(&self) -> bool {
         self.facts.ordered.action() == Some(OrderAction::Retry)
+    }
+
+    /// Reports whether an order that began since then asks for its attempt. An order asks for one attempt.
+    pub(super) fn is_sent_by_order_since(&self, then: Timestamp) -> bool {
+        self.is_sent_by_order() && self.facts.ordered.order().is_some_and(|order| order.at >= then)
     }
 
     /// Reports whether an order holds it.

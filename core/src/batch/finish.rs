@@ -38,7 +38,7 @@ impl Batch<'_> {
         self.archiving = Some(Archiving::new(&self.machine.config, &mut self.cases, now.at, until));
         let hiding = |(index, case): (usize, &Case<'_>)| Some((index, case.hiding(now.at)?));
         let hidings: Vec<_> = self.cases.iter().enumerate().filter_map(hiding).collect();
-        if hidings.is_empty() {
+        if hidings.is_empty() || !self.is_active() {
             return (Stage::AwaitFinished, None);
         }
         let letters = self.letters_to_hide(&hidings);
@@ -120,7 +120,7 @@ fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Timestamp) -> 
         }
         let unarchived = Unarchived::of(context, case.unarchived.as_deref(), now, case.end());
         hidings.push((index, if first { unarchived.hide } else { 0 }));
-        knowledge.unarchived.keep(&case.letter.sqs, unarchived, now);
+        knowledge.unarchived.keep(&case.letter.sqs, unarchived);
     }
     hidings
 }

@@ -80,14 +80,14 @@ impl Batch<'_> {
     }
 
     /// Takes up the letters that the archive did not accept before, except those whose order to archive was
-    /// taken back, and those that an order sends or holds.
+    /// taken back, those that an order holds, and those that a later order sends.
     pub(super) fn resume(&mut self) {
         if self.is_active() {
             let mut knowledge = self.machine.knowledge();
             for case in &mut self.cases {
                 match knowledge.unarchived.of(&case.letter.sqs) {
                     Some(unarchived)
-                        if case.is_sent_by_order()
+                        if case.is_sent_by_order_since(unarchived.at)
                             || case.is_taken_back(&Disposition::Archive(unarchived.context.reason)) =>
                     {
                         knowledge.unarchived.forget(&case.letter.sqs);

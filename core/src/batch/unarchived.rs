@@ -31,6 +31,8 @@ const MAX_AGE: SignedDuration = SignedDuration::from_hours(1);
 #[derive(Debug, Clone)]
 pub(super) struct Unarchived {
     pub(super) context: ArchiveContext,
+    /// The time when the archive did not accept it.
+    pub(super) at: Timestamp,
     /// The time for which it is hidden, in seconds.
     pub(super) hide: u64,
 }
@@ -40,26 +42,26 @@ impl Unarchived {
     /// archive did not accept it then either.
     pub(super) fn of(context: ArchiveContext, before: Option<&Self>, now: Timestamp, end: Timestamp) -> Self {
         let hide = patience(before.map(|before| before.hide), seconds_until(now, end));
-        Self { context, hide }
+        Self { context, at: now, hide }
     }
 }
 
 /// The memory of one instance, by SQS's message ids.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory(HashMap<String, (Timestamp, Unarchived)>);
+pub(super) struct Memory(HashMap<String, Unarchived>);
 
 impl Memory {
     /// Returns the memory of a letter, if the archive did not accept it before.
     pub(super) fn of(&self, message: &SqsMessage) -> Option<Unarchived> {
-        self.0.get(&message.message_id).map(|(_, unarchived)| unarchived.clone())
+        self.0.get(&message.message_id).cloned()
     }
 
-    pub(super) fn keep(&mut self, message: &SqsMessage, unarchived: Unarchived, now: Timestamp) {
+    pub(super) fn keep(&mut self, message: &SqsMessage, unarchived: Unarchived) {
         if self.0.len() >= MAX_KEPT {
-            self.0.retain(|_, (since, _)| now.duration_since(*since) < MAX_AGE);
+            self.0.retain(|_, kept| unarchived.at.duration_since(kept.at) < MAX_AGE);
         }
         if self.0.len() < MAX_KEPT {
-            self.0.insert(message.message_id.clone(), (now, unarchived));
+            self.0.insert(message.message_id.clone(), unarchived);
         }
     }
 
@@ -94,7 +96,7 @@ mod tests {
             failure: None,
             order: None,
         };
-        let unarchived = Unarchived { context, hide: 1 };
+        let unarchived = Unarchived { context, at: Timestamp::UNIX_EPOCH, hide: 1 };
         let message = |id: usize| SqsMessage {
             message_id: id.to_string(),
             receipt_handle: String::new(),
@@ -108,8 +110,8 @@ mod tests {
         };
         let mut memory = Memory::default();
         let mut keep = |id: usize, minutes: i64| {
-            let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
-            memory.keep(&message(id), unarchived.clone(), now);
+            let at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+            memory.keep(&message(id), Unarchived { at, ..unarchived.clone() });
             (memory.0.len(), memory.of(&message(id)).is_some())
         };
         assert_eq!((0..MAX_KEPT).map(|id| keep(id, 0)).last(), Some((MAX_KEPT, true)));

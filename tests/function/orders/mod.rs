@@ -432,10 +432,28 @@ async fn a_letter_that_the_archive_did_not_take_hears_orders() {
         });
         assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
         world.cloud.script(|_| Fault::Pass);
-        give(&world, &[order(action, &json!({}))]);
+        give(&world, &[order(action, &json!({ "at": "2026-11-01T12:00:10Z" }))]);
         world.pass(15);
         assert_eq!(world.run([&due()]).await.outcomes(), [outcome]);
     }
+}
+
+/// Else it would be attempted every second for as long as the order is in force.
+#[tokio::test]
+async fn an_order_asks_for_one_attempt_also_where_the_archive_takes_nothing() {
+    let world = world(&[]);
+    give(&world, &[order("retry", &json!({}))]);
+    world.cloud.script(|call| match call.operation.as_str() {
+        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
+        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
+        _ => Fault::Pass,
+    });
+    for hidden in [1, 2, 4] {
+        assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
+        assert_eq!(world.cloud.hidden().into_values().collect::<Vec<_>>(), [hidden]);
+        world.pass(hidden.into());
+    }
+    assert_eq!(world.cloud.calls("SendMessageBatch").len(), 1);
 }
 
 #[tokio::test]
