@@ -12,7 +12,7 @@ const SCRIPT: &str = "SECTIONS { /DISCARD/ : {
 ";
 
 fn main() -> Result<()> {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
     let var = |name| std::env::var(name).unwrap_or_default();
     // Not every linker reads such a script: mold and gold do not.
     let is_own_linker = var("CARGO_ENCODED_RUSTFLAGS").contains("fuse-ld");
