@@ -451,7 +451,7 @@ async fn an_order_asks_for_one_attempt_also_where_the_archive_takes_nothing() {
     for hidden in [1, 2, 4] {
         assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
         assert_eq!(world.cloud.hidden().into_values().collect::<Vec<_>>(), [hidden]);
-        world.pass(hidden.into());
+        world.pass(hidden);
     }
     assert_eq!(world.cloud.calls("SendMessageBatch").len(), 1);
 }
