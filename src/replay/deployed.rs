@@ -1,12 +1,17 @@
 //! The settings of a deployed function, as Lambda tells them to others.
 
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
+use aws_sdk_lambda::types::{ApplicationLogLevel, LogFormat};
 
 use crate::failure::{Failure, FailureClass};
 use crate::settings::{BadSettings, Settings};
 
 /// The variable that only the function itself can follow.
 const POLICY_FILE: &str = "REDRIVE_POLICY_FILE";
+
+/// The log levels that let lines with metrics pass.
+const LOUD: [ApplicationLogLevel; 3] =
+    [ApplicationLogLevel::Trace, ApplicationLogLevel::Debug, ApplicationLogLevel::Info];
 
 /// The settings of a deployed function.
 #[derive(Debug)]
@@ -17,6 +22,14 @@ pub struct Deployed {
     pub has_policy_file: bool,
     /// The policy as JSON; none where it is the built-in one.
     pub policy: Option<String>,
+}
+
+/// Returns the function's log level if Lambda drops the log lines with the metrics by it.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html>
+#[must_use]
+pub fn level_without_metrics(answer: &GetFunctionConfigurationOutput) -> Option<&ApplicationLogLevel> {
+    let logging = answer.logging_config().filter(|logging| logging.log_format() == Some(&LogFormat::Json));
+    logging.and_then(|logging| logging.application_log_level()).filter(|level| !LOUD.contains(level))
 }
 
 impl Deployed {

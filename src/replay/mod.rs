@@ -83,7 +83,7 @@ mod version;
 mod worker;
 
 pub use control::Control;
-pub use deployed::Deployed;
+pub use deployed::{Deployed, level_without_metrics};
 pub use error::{ErrorKind, ReplayError};
 pub use kept::Replays;
 pub use lane::{Lane, LaneDone};

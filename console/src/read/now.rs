@@ -167,7 +167,7 @@ pub(crate) async fn now(
     let level = level.unwrap_or_else(|_| Err(too_late("the function's log level")));
     if let Some(level) = keep(level, &mut unread).flatten() {
         unread.push(format!(
-            "the function's metrics: its log level is {level}, and Lambda drops the lines that carry them"
+            "the function's metrics: its log level is {level}, and Lambda drops the lines that carry them. Set it to INFO"
         ));
     }
     let present = account.clock.now();

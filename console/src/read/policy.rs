@@ -1,10 +1,10 @@
 //! What the function's configuration says.
 
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
-use aws_sdk_lambda::types::{ApplicationLogLevel, LogFormat};
+use aws_sdk_lambda::types::ApplicationLogLevel;
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::policy::Policy;
-use sns_redrive::replay::Deployed;
+use sns_redrive::replay::{self, Deployed};
 
 use super::collect::unread;
 use crate::account::Clients;
@@ -19,17 +19,13 @@ pub(crate) async fn policy(clients: &Clients, function: &str) -> Result<Policy, 
     deployed.settings.map(|settings| settings.policy).map_err(|bad| bad.to_string())
 }
 
-/// Returns the function's log level if Lambda drops the log lines with the metrics by it.
-/// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html>
+/// Reads the function's log level if Lambda drops the log lines with the metrics by it.
 pub(crate) async fn level_without_metrics(
     clients: &Clients,
     function: &str,
 ) -> Result<Option<ApplicationLogLevel>, String> {
     let answer = configuration(clients, function).await?;
-    let logging = answer.logging_config().filter(|logging| logging.log_format() == Some(&LogFormat::Json));
-    let level = logging.and_then(|logging| logging.application_log_level());
-    let loud = [ApplicationLogLevel::Trace, ApplicationLogLevel::Debug, ApplicationLogLevel::Info];
-    Ok(level.filter(|level| !loud.contains(level)).cloned())
+    Ok(replay::level_without_metrics(&answer).cloned())
 }
 
 async fn configuration(clients: &Clients, function: &str) -> Result<GetFunctionConfigurationOutput, String> {

@@ -213,7 +213,7 @@ async fn zeros_that_are_none_are_said_to_be_missing() {
         });
         let account = super::Shown { function: Some("sns-redrive".to_owned()), ..shown_by(&config) };
         let (answer, _, text) = page(&account, "now").await;
-        let why = "the function's metrics: its log level is WARN, and Lambda drops the lines that carry them";
+        let why = "the function's metrics: its log level is WARN, and Lambda drops the lines that carry them. Set it to INFO";
         assert_eq!(answer.unread, if told { vec![why] } else { Vec::new() }, "{format} {level}");
         assert_eq!(text.contains(why), told);
     }

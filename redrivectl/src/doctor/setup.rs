@@ -86,8 +86,8 @@ pub(crate) struct Function {
     /// `Active`, unless something is wrong.
     pub(crate) state: String,
     pub(crate) last_update: String,
-    pub(crate) logs_json: bool,
-    pub(crate) log_level: Option<String>,
+    /// Its log level, if Lambda drops the log lines with the metrics by it.
+    pub(crate) level_without_metrics: Option<String>,
     /// The settings, by its environment.
     pub(crate) settings: ReadResult<Result<Settings, BadSettings>>,
     /// True if its policy is a file of its package, which no call shows.

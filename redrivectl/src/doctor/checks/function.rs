@@ -11,9 +11,6 @@ use sns_redrive::batch::Mode;
 /// The memory, in megabytes, below which a full batch of large letters may not fit.
 const SMALL: u64 = 256;
 
-/// The log levels that let lines with metrics pass.
-const LOUD: [&str; 3] = ["TRACE", "DEBUG", "INFO"];
-
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let function = &setup.function;
     let name = function.name.as_str();
@@ -41,9 +38,10 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             update(&format!("--memory-size {SMALL}")),
         );
     }
-    if function.logs_json && function.log_level.as_deref().is_some_and(|level| !LOUD.contains(&level)) {
-        let finding = "Its log level is above INFO: Lambda drops the log lines that carry the metrics, so alarms get \
-                       no data.";
+    if let Some(level) = &function.level_without_metrics {
+        let finding = format!(
+            "Its log level is {level}: Lambda drops the log lines that carry the metrics, so alarms get no data."
+        );
         let fix = update("--logging-config LogFormat=JSON,ApplicationLogLevel=INFO");
         findings.add(Severity::Warning, "function-log-level", name, finding, fix);
     }

@@ -133,8 +133,7 @@ fn healthy() -> Setup {
             memory: 256,
             state: "Active".to_owned(),
             last_update: "Successful".to_owned(),
-            logs_json: true,
-            log_level: Some("INFO".to_owned()),
+            level_without_metrics: None,
             settings: Ok(settings(&[])),
             has_policy_file: false,
             recursion: Ok("Allow".to_owned()),
@@ -337,8 +336,10 @@ fn the_function_is_looked_at() {
     let of = |change: fn(&mut Function)| found(|it| change(&mut it.function));
     assert_eq!(of(|it| it.state = "Inactive".to_owned()), [(Warning, "function-state")]);
     assert_eq!(of(|it| it.memory = 128), [(Note, "function-memory")]);
-    assert_eq!(of(|it| it.log_level = Some("WARN".to_owned())), [(Warning, "function-log-level")]);
-    assert_eq!(of(|it| (it.logs_json, it.log_level) = (false, None)), []);
+    assert_eq!(
+        of(|it| it.level_without_metrics = Some("WARN".to_owned())),
+        [(Warning, "function-log-level")]
+    );
     assert_eq!(of(|it| it.recursion = Ok("Terminate".to_owned())), [(Error, "function-recursion")]);
     assert_eq!(
         of(|it| it.recursion = denied("lambda:GetFunctionRecursionConfig")),

@@ -2,7 +2,7 @@
 
 use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::types::{
-    EventSourceMappingConfiguration, FilterCriteria, FunctionResponseType, LogFormat, ScalingConfig,
+    EventSourceMappingConfiguration, FilterCriteria, FunctionResponseType, ScalingConfig,
 };
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::read_error;
 use crate::console::Failed;
 use crate::doctor::setup::{Function, Mapping, ReadError, ReadResult, Release};
 use sns_redrive::clients::failure_of_call;
-use sns_redrive::replay::Deployed;
+use sns_redrive::replay::{self, Deployed};
 
 /// The parameter of a released template that names the folder of the function's package.
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
@@ -31,7 +31,6 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
     let reserved = reserved
         .map(|it| it.reserved_concurrent_executions())
         .map_err(|error| read_error("lambda:GetFunctionConcurrency", &error));
-    let logging = read.logging_config();
     let (settings, has_policy_file) = match Deployed::read(&read) {
         Ok(deployed) => (Ok(deployed.settings), deployed.has_policy_file),
         Err(failure) => (Err(ReadError { call: "kms:Decrypt", why: failure.code }), false),
@@ -43,8 +42,7 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
         memory: read.memory_size().and_then(|it| it.try_into().ok()).unwrap_or(0),
         state: read.state().map_or("unknown", |it| it.as_str()).to_owned(),
         last_update: read.last_update_status().map_or("unknown", |it| it.as_str()).to_owned(),
-        logs_json: logging.and_then(|it| it.log_format()) == Some(&LogFormat::Json),
-        log_level: logging.and_then(|it| it.application_log_level()).map(|it| it.as_str().to_owned()),
+        level_without_metrics: replay::level_without_metrics(&read).map(ToString::to_string),
         settings,
         has_policy_file,
         recursion,
