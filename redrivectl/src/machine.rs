@@ -75,7 +75,7 @@ pub(crate) async fn start(
             Err(match failed {
                 // Also if there is none: AWS tells only those who may start it.
                 Failed::Denied(why) => {
-                    Failed::Denied(format!("{why}. To replay from this terminal: --workers 4"))
+                    Failed::Denied(format!("{why}. To replay from this terminal, add --workers 4"))
                 }
                 failed => failed,
             })

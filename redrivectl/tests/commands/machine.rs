@@ -297,7 +297,7 @@ async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_wa
     };
     let denied = "(states:StartExecution) failed: AccessDeniedException (action_required)";
     let ran = replay(&[]).await;
-    let said = format!("orders-replay {denied}. To replay from this terminal: --workers 4\n");
+    let said = format!("orders-replay {denied}. To replay from this terminal, add --workers 4\n");
     assert!(ran.code == 6 && ran.err.ends_with(&said), "{ran:?}");
     let ran = replay(&["--workers", "4"]).await;
     assert!(ran.code == 0 && ran.out.contains("sent      1 letter\n"), "{ran:?}");
