@@ -19,7 +19,7 @@ def main(names: list[str]) -> None:
         if SYMBOLS in types_in(content, 0x28, 0x3A, 4):
             sys.exit(f"{name} has its symbols: `strip = true` in Cargo.toml's [profile.release] removes them")
         if UNWINDING in types_in(content, 0x20, 0x36, 0):
-            sys.exit(f"{name} has tables for unwinding: build.rs asks the linker to leave them out")
+            sys.exit(f"{name} has tables for unwinding: build.rs leaves them out, unless RUSTFLAGS name a linker")
 
 
 def types_in(elf: bytes, table_at: int, size_at: int, type_at: int) -> set[int]:

@@ -211,18 +211,23 @@ impl Matcher {
     ) -> Option<Result<Option<usize>, Unmatchable>> {
         let view = View::of(letter, &[self]);
         let steps = self.steps(&view);
-        if steps <= self.of.max_steps() && !left.take(steps) {
-            return None;
+        if steps > self.of.max_steps() {
+            return Some(Err(Unmatchable));
         }
-        Some(self.matching_view(&view).map(|matching| matching.into_iter().min()))
+        left.take(steps).then(|| Ok(self.matching(&view)?.into_iter().min()))
     }
 
     /// Returns all rules whose pattern matches a view.
     pub(super) fn matching_view(&self, view: &View) -> Result<Vec<usize>, Unmatchable> {
-        let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
         if self.steps(view) > self.of.max_steps() {
             return Err(Unmatchable);
         }
+        self.matching(view)
+    }
+
+    /// Returns all rules whose pattern matches a view, however many steps that takes.
+    fn matching(&self, view: &View) -> Result<Vec<usize>, Unmatchable> {
+        let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
         patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
     }
 
