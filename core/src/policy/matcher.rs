@@ -73,6 +73,9 @@ pub(super) enum Of {
 pub(super) struct Matcher {
     of: Of,
     patterns: Option<Quamina<usize>>,
+    /// Each pattern by itself, with its rule. Together, `quamina` takes a text for another one that only one of
+    /// several patterns takes for the same, as by `equals-ignore-case`.
+    alone: Vec<(usize, Quamina<usize>)>,
     /// The paths of the fields that patterns name.
     paths: Vec<Vec<String>>,
     /// The fields of each pattern, as positions among the paths, and the ways in which a value can match each.
@@ -182,10 +185,14 @@ impl Matcher {
         if let Some(fields) = pattern.as_object_mut() {
             fields.insert(LAST.to_owned(), json!([{ "exists": true }]));
         }
+        let pattern = pattern.to_string();
         let mut patterns = self.patterns.take().map_or_else(|| self.of.quamina(), Ok).map_err(bad)?;
-        let added = patterns.add_pattern(rule, &pattern.to_string());
+        let added = patterns.add_pattern(rule, &pattern);
         self.patterns = Some(patterns);
         added.map_err(bad)?;
+        let mut alone = self.of.quamina().map_err(bad)?;
+        alone.add_pattern(rule, &pattern).map_err(bad)?;
+        self.alone.push((rule, alone));
         let position = |(path, ways): (Vec<String>, usize)| {
             let known = self.paths.iter().position(|known| *known == path);
             let position = known.unwrap_or_else(|| {
@@ -228,7 +235,17 @@ impl Matcher {
     /// Returns all rules whose pattern matches a view, however many steps that takes.
     fn matching(&self, view: &View) -> Result<Vec<usize>, Unmatchable> {
         let Some(patterns) = &self.patterns else { return Ok(Vec::new()) };
-        patterns.matches_for_event(view.json.as_bytes()).map_err(|_| Unmatchable)
+        let view = view.json.as_bytes();
+        let mut found = patterns.matches_for_event(view).map_err(|_| Unmatchable)?;
+        if !found.is_empty() && self.alone.len() > 1 {
+            let alone = self.alone.iter().filter(|(rule, _)| found.contains(rule));
+            let sure = alone.filter_map(|(rule, alone)| match alone.has_matches(view) {
+                Ok(matches) => matches.then_some(Ok(*rule)),
+                Err(_) => Some(Err(Unmatchable)),
+            });
+            found = sure.collect::<Result<_, _>>()?;
+        }
+        Ok(found)
     }
 
     /// Returns the steps that matching a view takes at most. The matcher also tries the first fields of a

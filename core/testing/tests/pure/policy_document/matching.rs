@@ -164,6 +164,125 @@ fn several_fields_may_be_absent_and_so_may_those_behind_the_last() {
     }
 }
 
+/// Compiled together, the second pattern would take what only the first takes for the same.
+#[test]
+fn no_pattern_takes_a_text_as_another_does() {
+    let patterns = [
+        json!({ "message": { "a": [{ "equals-ignore-case": "ax" }], "n": { "x": [{ "exists": false }] } } }),
+        json!({ "message": { "a": ["ax"] } }),
+    ];
+    let rule = |message: &str| rule_of(&patterns, &letter(&record(message)));
+    assert_eq!(rule(r#"{"a":"AX","n":{"x":"ax"}}"#), "default");
+    assert_eq!(rule(r#"{"a":"ax","n":{"x":"ax"}}"#), "rule 1");
+    assert_eq!(rule(r#"{"a":"AX"}"#), "rule 0");
+}
+
+/// Fields of a raw letter's view: the first is never there, the others are of its message.
+const FIELDS: [&[&str]; 6] = [
+    &["topicArn"],
+    &["message", "a"],
+    &["message", "b"],
+    &["message", "n", "x"],
+    &["message", "n", "y"],
+    &["message", "z"],
+];
+
+/// The values of fields.
+const VALUES: [&str; 5] = ["ax", "ay", "bx", "AX", ""];
+
+/// What a pattern asks of a field.
+#[derive(Debug, Clone)]
+enum Asked {
+    Exists(bool),
+    OneOf(Vec<Operator>),
+}
+
+/// One of the operators that a list may hold, as JSON, and whether a value matches it.
+type Operator = (&'static str, fn(&str) -> bool);
+
+const OPERATORS: [Operator; 7] = [
+    (r#""ax""#, |value| value == "ax"),
+    (r#""bx""#, |value| value == "bx"),
+    (r#"{"prefix":"a"}"#, |value| value.starts_with('a')),
+    (r#"{"suffix":"x"}"#, |value| value.ends_with('x')),
+    (r#"{"wildcard":"*x"}"#, |value| value.ends_with('x')),
+    (r#"{"equals-ignore-case":"ax"}"#, |value| value.eq_ignore_ascii_case("ax")),
+    (r#"{"anything-but":["ax",""]}"#, |value| value != "ax" && !value.is_empty()),
+];
+
+impl Asked {
+    fn json(&self) -> Value {
+        match self {
+            Self::Exists(exists) => json!([{ "exists": exists }]),
+            Self::OneOf(operators) => {
+                operators.iter().map(|(json, _)| serde_json::from_str::<Value>(json).unwrap()).collect()
+            }
+        }
+    }
+
+    fn holds(&self, found: &[&str]) -> bool {
+        match self {
+            Self::Exists(exists) => found.is_empty() != *exists,
+            Self::OneOf(operators) => {
+                found.iter().any(|value| operators.iter().any(|(_, matches)| matches(value)))
+            }
+        }
+    }
+}
+
+/// Puts a value at a path.
+fn put(object: &mut Value, path: &[&str], value: Value) {
+    match path {
+        [] => *object = value,
+        [name, rest @ ..] => put(&mut object[name], rest, value),
+    }
+}
+
+#[test]
+fn a_letter_falls_under_the_first_rule_all_of_whose_fields_hold() {
+    let asked = prop_oneof![
+        3 => Just(None),
+        2 => any::<bool>().prop_map(|exists| Some(Asked::Exists(exists))),
+        2 => prop::collection::vec(prop::sample::select(OPERATORS.to_vec()), 1..4).prop_map(|operators| Some(Asked::OneOf(operators))),
+    ];
+    let rule = prop::collection::vec(asked, FIELDS.len());
+    let rule = rule.prop_filter("asks for something", |rule| rule.iter().any(Option::is_some));
+    let values = prop::collection::vec(prop::sample::select(VALUES.to_vec()), 0..3);
+    let found = prop::collection::vec(values, FIELDS.len() - 1);
+    holds(4_000, &(prop::collection::vec(rule, 1..4), found), |(rules, found)| {
+        let mut view = json!({});
+        let found: Vec<_> = std::iter::once(Vec::new()).chain(found).collect();
+        for (path, values) in FIELDS.iter().zip(&found).filter(|(_, values)| !values.is_empty()) {
+            put(&mut view, path, if let [value] = values[..] { json!(value) } else { json!(values) });
+        }
+        let pattern = |rule: &Vec<Option<Asked>>| {
+            let mut pattern = json!({});
+            for (path, asked) in FIELDS.iter().zip(rule) {
+                if let Some(asked) = asked {
+                    put(&mut pattern, path, asked.json());
+                }
+            }
+            pattern
+        };
+        let fits = |rule: &Vec<Option<Asked>>| {
+            rule.iter()
+                .zip(&found)
+                .all(|(asked, found)| asked.as_ref().is_none_or(|asked| asked.holds(found)))
+        };
+        let expected = rules.iter().position(fits).map_or("default".to_owned(), |n| format!("rule {n}"));
+        let patterns: Vec<_> = rules.iter().map(pattern).collect();
+        let message = view.get("message").map_or_else(|| "{}".to_owned(), Value::to_string);
+        prop_assert_eq!(
+            rule_of(&patterns, &letter(&record(&message))),
+            expected,
+            "{:?} {}",
+            patterns,
+            message
+        );
+        Ok(())
+    });
+}
+
 /// The author of a message must not be able to evade a rule on the topic.
 #[test]
 fn no_message_hides_a_letter_from_a_rule() {
