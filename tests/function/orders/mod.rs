@@ -419,17 +419,22 @@ async fn letters_that_an_order_sends_to_an_endpoint_that_is_down_come_back_when_
     }
 }
 
+/// Neither the archive nor the target takes a letter.
+fn neither_archived_nor_sent(call: &Call) -> Fault {
+    match call.operation.as_str() {
+        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
+        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
+        _ => Fault::Pass,
+    }
+}
+
 /// An order goes before everything, also before what an instance remembers.
 #[tokio::test]
 async fn a_letter_that_the_archive_did_not_take_hears_orders() {
     for (action, outcome) in [("retry", "a delivered"), ("hold", "a deferred ordered")] {
         let world = world(&[]);
         give(&world, &[]);
-        world.cloud.script(|call| match call.operation.as_str() {
-            "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
-            "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
-            _ => Fault::Pass,
-        });
+        world.cloud.script(neither_archived_nor_sent);
         assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
         world.cloud.script(|_| Fault::Pass);
         give(&world, &[order(action, &json!({ "at": "2026-11-01T12:00:10Z" }))]);
@@ -443,11 +448,7 @@ async fn a_letter_that_the_archive_did_not_take_hears_orders() {
 async fn an_order_asks_for_one_attempt_also_where_the_archive_takes_nothing() {
     let world = world(&[]);
     give(&world, &[order("retry", &json!({}))]);
-    world.cloud.script(|call| match call.operation.as_str() {
-        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
-        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
-        _ => Fault::Pass,
-    });
+    world.cloud.script(neither_archived_nor_sent);
     for hidden in [1, 2, 4] {
         assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
         assert_eq!(world.cloud.hidden().into_values().collect::<Vec<_>>(), [hidden]);
