@@ -190,9 +190,12 @@ impl Matcher {
         let added = patterns.add_pattern(rule, &pattern);
         self.patterns = Some(patterns);
         added.map_err(bad)?;
-        let mut alone = self.of.quamina().map_err(bad)?;
-        alone.add_pattern(rule, &pattern).map_err(bad)?;
-        self.alone.push((rule, alone));
+        // An order's is alone in its matcher, and is compiled while letters wait.
+        if self.of == Of::Rules {
+            let mut alone = self.of.quamina().map_err(bad)?;
+            alone.add_pattern(rule, &pattern).map_err(bad)?;
+            self.alone.push((rule, alone));
+        }
         let position = |(path, ways): (Vec<String>, usize)| {
             let known = self.paths.iter().position(|known| *known == path);
             let position = known.unwrap_or_else(|| {
