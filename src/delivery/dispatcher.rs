@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::FutureExt;
+use futures_util::future::{FutureExt, poll_immediate};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::guard::Reach;
@@ -196,34 +197,43 @@ impl Dispatcher {
                 });
                 !letters.is_empty()
             };
-            let begun = if is_shut { Vec::new() } else { dispatch.poll(now, &mut self.health(), goes) };
-            for (request, begin) in begun {
-                match begin {
-                    Begin::Now(limit) => {
-                        let payloads =
-                            requests[request].iter().map(|index| (*index, waiting[*index])).collect();
-                        let answers = self.request(payloads, time, limit, gate);
-                        // Boxed, so that waiting futures take little room.
-                        under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
-                    }
-                    Begin::LeftOut => left_out.extend(&requests[request]),
-                    Begin::TooLate | Begin::Withheld => {}
+            let begun = if is_shut { None } else { dispatch.poll(now, &mut self.health(), goes) };
+            let (request, (answers, took)) = match begun {
+                Some((request, Begin::Now(limit))) => {
+                    let payloads = requests[request].iter().map(|index| (*index, waiting[*index])).collect();
+                    let answers = self.request(payloads, time, limit, gate);
+                    // Boxed, so that waiting futures take little room.
+                    under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
+                    // The request goes out, and answers come in, before the next request is made. Else the
+                    // first would leave when the last is made.
+                    let ended = poll_immediate(under_way.next()).await.flatten();
+                    yield_now().await;
+                    let Some(ended) = ended else { continue };
+                    ended
                 }
-            }
-            let turn = if is_shut { Some(now + LOOK_AGAIN) } else { dispatch.next_turn(now) };
-            let turn = turn.map(|turn| self.origin + turn);
-            let ended = match turn {
-                None => under_way.next().await,
-                Some(turn) if under_way.is_empty() => {
-                    sleep_until(turn).await;
+                Some((request, Begin::LeftOut)) => {
+                    left_out.extend(&requests[request]);
                     continue;
                 }
-                Some(turn) => match timeout_at(turn, under_way.next()).await {
-                    Ok(ended) => ended,
-                    Err(_) => continue,
-                },
+                Some((_, Begin::TooLate | Begin::Withheld)) => continue,
+                None => {
+                    let turn = if is_shut { Some(now + LOOK_AGAIN) } else { dispatch.next_turn(now) };
+                    let turn = turn.map(|turn| self.origin + turn);
+                    let ended = match turn {
+                        None => under_way.next().await,
+                        Some(turn) if under_way.is_empty() => {
+                            sleep_until(turn).await;
+                            continue;
+                        }
+                        Some(turn) => match timeout_at(turn, under_way.next()).await {
+                            Ok(ended) => ended,
+                            Err(_) => continue,
+                        },
+                    };
+                    let Some(ended) = ended else { break };
+                    ended
+                }
             };
-            let Some((request, (answers, took))) = ended else { break };
             dispatch.ended(request, &answers, self.origin.elapsed(), &mut self.health());
             for (index, answer) in requests[request].iter().zip(answers) {
                 sent[*index] = (answer, took);

@@ -108,38 +108,35 @@ impl Dispatch {
         Self { window, share, requests, lanes, lane_of, begun: HashMap::new(), singles_under_way: 0 }
     }
 
-    /// Returns the requests whose turn and place have come, and those that are not made. `goes` says whether
-    /// any letter of a request may still go. It is asked once for each request, before that counts as begun.
+    /// Returns a request whose turn and place have come, or one that is not made. `goes` says whether any
+    /// letter of a request may still go. It is asked once for each request, before that counts as begun.
     pub fn poll(
         &mut self,
         now: Duration,
         health: &mut Health,
-        mut goes: impl FnMut(usize) -> bool,
-    ) -> Vec<(usize, Begin)> {
-        let mut polled = Vec::new();
-        while let Some((request, admission)) = self.next(now, health) {
-            let Request { to, purpose, .. } = &self.requests[request];
-            let lane = &mut self.lanes[self.lane_of[request]];
-            lane.queue(*purpose).pop_front();
-            let begin = match admission {
-                Admission::Begins(_) if !goes(request) => Begin::Withheld,
-                Admission::Begins(limit)
-                    if is_in_time(&self.requests[request], self.window, self.share, now, health) =>
-                {
-                    if *purpose != Purpose::Other {
-                        health.begins(to, now);
-                    }
-                    lane.under_way += 1;
-                    self.singles_under_way += usize::from(goes_alone(to));
-                    self.begun.insert(request, Made { began: now, full: limit.is_none() });
-                    Begin::Now(limit)
+        goes: impl FnOnce(usize) -> bool,
+    ) -> Option<(usize, Begin)> {
+        let (request, admission) = self.next(now, health)?;
+        let Request { to, purpose, .. } = &self.requests[request];
+        let lane = &mut self.lanes[self.lane_of[request]];
+        lane.queue(*purpose).pop_front();
+        let begin = match admission {
+            Admission::Begins(_) if !goes(request) => Begin::Withheld,
+            Admission::Begins(limit)
+                if is_in_time(&self.requests[request], self.window, self.share, now, health) =>
+            {
+                if *purpose != Purpose::Other {
+                    health.begins(to, now);
                 }
-                Admission::Begins(_) => Begin::TooLate,
-                Admission::LeftOut | Admission::Waits => Begin::LeftOut,
-            };
-            polled.push((request, begin));
-        }
-        polled
+                lane.under_way += 1;
+                self.singles_under_way += usize::from(goes_alone(to));
+                self.begun.insert(request, Made { began: now, full: limit.is_none() });
+                Begin::Now(limit)
+            }
+            Admission::Begins(_) => Begin::TooLate,
+            Admission::LeftOut | Admission::Waits => Begin::LeftOut,
+        };
+        Some((request, begin))
     }
 
     /// Returns the next request whose turn and place have come, or whose endpoint is down. The endpoint with
@@ -254,9 +251,12 @@ mod tests {
         to("lambda:eu-central-1:123456789012:function:f", number, turn)
     }
 
+    fn polled(dispatch: &mut Dispatch, now: u32, health: &mut Health, goes: bool) -> Vec<(usize, Begin)> {
+        std::iter::from_fn(|| dispatch.poll(SECOND * now, health, |_| goes)).collect()
+    }
+
     fn begun(dispatch: &mut Dispatch, now: u32) -> Vec<usize> {
-        let polled = dispatch.poll(SECOND * now, &mut Health::default(), |_| true);
-        polled
+        polled(dispatch, now, &mut Health::default(), true)
             .into_iter()
             .filter(|(_, begin)| matches!(begin, Begin::Now(_)))
             .map(|(request, _)| request)
@@ -305,7 +305,7 @@ mod tests {
     fn what_would_not_end_in_time_is_not_made_and_takes_no_place() {
         let mut dispatch = Dispatch::new(vec![queue(0, 57), queue(1, 58)], window(60), Duration::ZERO);
         assert_eq!(begun(&mut dispatch, 57), [0]);
-        assert_eq!(dispatch.poll(SECOND * 58, &mut Health::default(), |_| true), [(1, Begin::TooLate)]);
+        assert_eq!(polled(&mut dispatch, 58, &mut Health::default(), true), [(1, Begin::TooLate)]);
     }
 
     #[test]
@@ -324,12 +324,12 @@ mod tests {
         // The last one only hands an event over.
         let requests = vec![call(1), call(2), call(30), function(0, 30)];
         let mut dispatch = Dispatch::new(requests, window(40), SECOND);
-        assert_eq!(dispatch.poll(SECOND, &mut health, |_| true), [(0, Begin::Now(None))]);
+        assert_eq!(polled(&mut dispatch, 1, &mut health, true), [(0, Begin::Now(None))]);
         let Endpoint::Function(arn) = call(0).to else { unreachable!() };
         health.calls.ended(&arn, SECOND * 15, super::super::calls::Ended::Ran, SECOND * 16);
-        assert_eq!(dispatch.poll(SECOND * 16, &mut health, |_| true), [(1, Begin::Now(None))]);
+        assert_eq!(polled(&mut dispatch, 16, &mut health, true), [(1, Begin::Now(None))]);
         let last = [(2, Begin::TooLate), (3, Begin::Now(None))];
-        assert_eq!(dispatch.poll(SECOND * 30, &mut health, |_| true), last);
+        assert_eq!(polled(&mut dispatch, 30, &mut health, true), last);
     }
 
     #[test]
@@ -341,11 +341,11 @@ mod tests {
         let failure = Failure::ours(FailureClass::Transient, "Timeout");
         health.ended(&to, Made { began: Duration::ZERO, full: true }, &[Sent::Failed(failure)], SECOND * 15);
         let mut dispatch = Dispatch::new(vec![call(0), call(81), call(81)], window(100), Duration::ZERO);
-        let begin = dispatch.poll(SECOND * 60, &mut health, |_| false);
+        let begin = polled(&mut dispatch, 60, &mut health, false);
         assert_eq!(begin, [(0, Begin::Withheld)]);
         assert!(health.wait(&to, purpose, SECOND * 54) > Duration::ZERO, "it is still down");
         // The first call to a function in an invocation always begins, and the trial is not made yet.
-        let begin = dispatch.poll(SECOND * 81, &mut health, |_| true);
+        let begin = polled(&mut dispatch, 81, &mut health, true);
         assert_eq!(begin, [(1, Begin::Now(Some(SECOND * 2)))]);
     }
 }

@@ -9,6 +9,9 @@ mod time;
 mod traces;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
@@ -16,7 +19,9 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
 use sns_redrive::batch::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Purpose, Sent};
 use sns_redrive::clients::Clients;
-use sns_redrive::delivery::{Dispatcher, Numbered, OutgoingMessage, Payload, PendingDelivery, Reach, Time};
+use sns_redrive::delivery::{
+    Dispatcher, Gate, Numbered, OutgoingMessage, Payload, PendingDelivery, Reach, Time,
+};
 use sns_redrive::endpoint::{Destination, Endpoint, Through};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
