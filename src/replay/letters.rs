@@ -48,9 +48,12 @@ impl Config<'_> {
             Ok(message) => message,
             Err(bad) => return Judged::Bad(bad),
         };
-        // A mark is trusted to name the dead-letter queue only on letters that were in the requeue.
+        // A mark is trusted to name the dead-letter queue only on letters that were in the requeue, or in another
+        // one that the stack had then.
+        let was_moved = *record.dead_letter_queue() != record.queue_arn;
+        let requeue = if was_moved { &record.queue_arn } else { self.requeue };
         let origins = self.policy.map_or(Origins::none(), Policy::origins);
-        let mut letter = Letter::received(message, Trust { requeue: Some(self.requeue), origins });
+        let mut letter = Letter::received(message, Trust { requeue: Some(requeue), origins });
         if let Some(not_replayable) = self.not_replayable(&mut letter, edited) {
             return Judged::NotReplayable(not_replayable);
         }
