@@ -8,6 +8,20 @@ fn mark_text(spent: u32, id: &str) -> String {
         .to_string()
 }
 
+/// Else an order about letters that arrived before a time would not hold it.
+#[test]
+fn no_mark_makes_a_letter_arrive_after_its_message_was_sent() {
+    for (first, expected) in [(NOW + 86_400_000, NOW), (NOW - 1, NOW - 1)] {
+        let mark = json!({ "v": 1, "spent": 1, "id": "id", "first": first, "gen": 0 }).to_string();
+        let mut record = record("text");
+        record["attributes"]["SentTimestamp"] = NOW.to_string().into();
+        record["messageAttributes"] =
+            json!({ MARK_ATTRIBUTE: { "dataType": "String", "stringValue": mark } });
+        let letter = letter(&record);
+        assert_eq!((letter.spent(), letter.first_arrival()), (1, at(expected)));
+    }
+}
+
 #[test]
 fn the_mark_is_found_wherever_attributes_travel() {
     let in_sns = json!({ MARK_ATTRIBUTE: { "Type": "String", "Value": mark_text(3, "sns") } });
