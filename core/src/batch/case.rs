@@ -108,12 +108,7 @@ impl<'p> Case<'p> {
             Some(Err(unmatchable)) => {
                 case.archive(ArchiveReason::Unrecognised, Some(unmatchable.to_string()));
             }
-            None => {
-                case.put_off();
-                case.detail = Some(
-                    "no time was left to match its lists: other letters of the batch took it".to_owned(),
-                );
-            }
+            None => case.put_off_unmatched(),
         }
         case
     }
@@ -206,7 +201,9 @@ impl<'p> Case<'p> {
     pub(super) fn decide(&mut self, now: Timestamp) -> Decision {
         let verdict = self.rule.decide(&self.letter, &self.facts, now);
         let decision = match self.disposition {
-            Disposition::Archive(reason) if !verdict.is_kept_back() => Decision::Archive(reason, None),
+            Disposition::Archive(reason) if !verdict.is_kept_back(&self.facts.ordered) => {
+                Decision::Archive(reason, None)
+            }
             _ => {
                 (self.disposition, self.detail) = (Disposition::Open, None);
                 verdict.decision.clone()
@@ -235,6 +232,13 @@ impl<'p> Case<'p> {
     pub(super) fn put_off(&mut self) {
         self.disposition = Disposition::OutOfTime;
         self.soon = true;
+    }
+
+    /// Keeps it from its attempt, because too few steps are left to match it.
+    pub(super) fn put_off_unmatched(&mut self) {
+        self.put_off();
+        self.detail =
+            Some("no time was left to match its lists: other letters of the batch took it".to_owned());
     }
 
     /// Takes over the result of a delivery.

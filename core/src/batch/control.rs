@@ -9,7 +9,7 @@ use super::case::{Case, Disposition};
 use super::state::{ActionId, Batch, Chain, Due, Stage};
 use super::time::{CONTROL_TIME, half_of};
 use crate::endpoint::Endpoint;
-use crate::policy::{Retry, plus};
+use crate::policy::{MatchingSteps, Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The part of the control time that is kept for the list when the orders are read beside deliveries.
@@ -137,9 +137,14 @@ impl Batch<'_> {
         if !self.machine.config.orders {
             return;
         }
-        let orders = self.machine.known_orders();
+        let is_active = self.is_active();
+        let (orders, mut left) = (self.machine.known_orders(), MatchingSteps::default());
         for case in self.cases.iter_mut().filter(|case| case.is_undecided()) {
-            case.facts.ordered = orders.on(&case.letter, now);
+            match orders.on_within(&case.letter, now, &mut left) {
+                Some(ordered) => case.facts.ordered = ordered,
+                None if is_active => case.put_off_unmatched(),
+                None => {}
+            }
         }
     }
 

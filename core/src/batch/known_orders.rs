@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::action::{OrdersRead, no_answer};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{BadOrders, OrderAction, Ordered, Orders};
+use crate::policy::{BadOrders, MatchingSteps, Order, OrderAction, Ordered, Orders};
 
 /// The time after which the orders are read again. A new hold counts after this time at the latest.
 const READ_EVERY: SignedDuration = SignedDuration::from_secs(15);
@@ -103,14 +103,25 @@ impl KnownOrders {
         taken
     }
 
-    /// Returns the known order about a letter.
+    /// Returns the known order about a letter that was matched before.
     pub(super) fn on(&self, letter: &Letter, now: Timestamp) -> Ordered {
+        self.on_within(letter, now, &mut MatchingSteps::any()).unwrap_or_default()
+    }
+
+    /// Returns the known order about a letter, or `None` if too few steps are left to tell.
+    pub(super) fn on_within(
+        &self,
+        letter: &Letter,
+        now: Timestamp,
+        left: &mut MatchingSteps,
+    ) -> Option<Ordered> {
         let Some(read) = self.read else {
-            return if self.waits(now) { Ordered::Unread } else { Ordered::Nothing };
+            return Some(if self.waits(now) { Ordered::Unread } else { Ordered::Nothing });
         };
         let is_fresh = now.duration_since(read) <= PATIENCE;
-        let first = self.orders.first(letter, now, |order| is_fresh || order.action == OrderAction::Hold);
-        first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
+        let counts = |order: &Order| is_fresh || order.action == OrderAction::Hold;
+        let first = self.orders.first(letter, now, left, counts)?;
+        Some(first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into())))
     }
 
     /// Reports whether letters wait until the orders are read for the first time.

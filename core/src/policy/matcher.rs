@@ -27,20 +27,24 @@ const VIEW: [&str; 10] = [
 
 /// The largest number of steps for matching one letter. If several fields of a pattern name lists, every
 /// combination of their entries is tried, and after each entry that matches the matcher goes through all
-/// values that any pattern names. Without a bound, a small message could keep the function busy until Lambda
-/// ends it, and every other letter of its batch with it.
+/// values that any pattern names, and searches a long text once more. Without a bound, a small message could
+/// keep the function busy until Lambda ends it, and every other letter of its batch with it. A step takes up
+/// to 40 ns of a whole processor.
 const MAX_STEPS: usize = 10_000_000;
 
 /// The same bound for the pattern of an order, since a document may hold many orders.
 const MAX_STEPS_OF_ORDER: usize = 1_000_000;
 
 /// The largest number of steps for matching the letters of one batch, which can hold some hundred letters that
-/// take as many as one may take.
-const STEPS_OF_BATCH: usize = 100_000_000;
+/// take as many as one may take. A function with 256 MB has a seventh of a processor: nine seconds at most.
+const STEPS_OF_BATCH: usize = 30_000_000;
 
 /// The number of steps that a letter may take whatever the others took: ten thousand such letters, the largest
 /// batch, take no longer than those of [`STEPS_OF_BATCH`].
-const FREE_STEPS: usize = 10_000;
+const FREE_STEPS: usize = 3_000;
+
+/// The states at a byte of a text that take as long as a step.
+const STATES_OF_STEP: usize = 2;
 
 /// Stands for the dots in names: `quamina` takes a dot for the beginning of a nested name.
 const DOT: &str = "\u{e000}";
@@ -78,8 +82,32 @@ pub(super) struct Matcher {
     alone: Vec<(usize, Quamina<usize>)>,
     /// The paths of the fields that patterns name.
     paths: Vec<Vec<String>>,
-    /// The fields of each pattern, as positions among the paths, and the ways in which a value can match each.
-    fields: Vec<Vec<(usize, usize)>>,
+    /// The fields of each pattern.
+    fields: Vec<Vec<Field>>,
+}
+
+/// A field of a pattern.
+struct Field {
+    /// Its position among the paths.
+    path: usize,
+    cost: Cost,
+}
+
+/// What it costs to match a value against a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cost {
+    /// The ways in which one value can match: any exact one, and each operator.
+    ways: usize,
+    /// The states in which the matcher may be at each byte of a text, if an operator searches the whole text.
+    states: usize,
+}
+
+/// The values of a letter at the path of a field.
+#[derive(Debug, Clone, Copy, Default)]
+struct Values {
+    count: usize,
+    /// The bytes of the texts among them.
+    bytes: usize,
 }
 
 /// A letter as patterns see it.
@@ -123,13 +151,29 @@ impl Default for MatchingSteps {
 }
 
 impl MatchingSteps {
-    /// Takes the steps of a letter. Returns `false` if too few are left.
+    /// Returns any number of steps, for letters that were matched before.
+    pub(crate) fn any() -> Self {
+        Self(usize::MAX)
+    }
+
+    /// Begins with a letter.
+    pub(super) fn of_letter(&mut self) -> StepsOfLetter<'_> {
+        StepsOfLetter { free: FREE_STEPS, batch: self }
+    }
+}
+
+/// The steps that are left for matching a letter: some of its own, then those that it shares with others.
+pub(super) struct StepsOfLetter<'b> {
+    free: usize,
+    batch: &'b mut MatchingSteps,
+}
+
+impl StepsOfLetter<'_> {
+    /// Takes steps. Returns `false` if too few are left.
     fn take(&mut self, steps: usize) -> bool {
-        if steps <= FREE_STEPS {
-            return true;
-        }
-        let left = self.0.checked_sub(steps);
-        self.0 = left.unwrap_or(self.0);
+        let from = if steps <= self.free { &mut self.free } else { &mut self.batch.0 };
+        let left = from.checked_sub(steps);
+        *from = left.unwrap_or(*from);
         left.is_some()
     }
 }
@@ -196,13 +240,13 @@ impl Matcher {
             alone.add_pattern(rule, &pattern).map_err(bad)?;
             self.alone.push((rule, alone));
         }
-        let position = |(path, ways): (Vec<String>, usize)| {
+        let position = |(path, cost): (Vec<String>, Cost)| {
             let known = self.paths.iter().position(|known| *known == path);
-            let position = known.unwrap_or_else(|| {
+            let path = known.unwrap_or_else(|| {
                 self.paths.push(path);
                 self.paths.len() - 1
             });
-            (position, ways)
+            Field { path, cost }
         };
         self.fields.push(fields.into_iter().map(position).collect());
         Ok(())
@@ -219,12 +263,21 @@ impl Matcher {
         letter: &Letter,
         left: &mut MatchingSteps,
     ) -> Option<Result<Option<usize>, Unmatchable>> {
-        let view = View::of(letter, &[self]);
-        let steps = self.steps(&view);
+        let found = self.matching_within(&View::of(letter, &[self]), &mut left.of_letter())?;
+        Some(found.map(|found| found.into_iter().min()))
+    }
+
+    /// Returns all rules whose pattern matches a view, or `None` if too few steps are left.
+    pub(super) fn matching_within(
+        &self,
+        view: &View,
+        left: &mut StepsOfLetter<'_>,
+    ) -> Option<Result<Vec<usize>, Unmatchable>> {
+        let steps = self.steps(view);
         if steps > self.of.max_steps() {
             return Some(Err(Unmatchable));
         }
-        left.take(steps).then(|| Ok(self.matching(&view)?.into_iter().min()))
+        left.take(steps).then(|| self.matching(view))
     }
 
     /// Returns all rules whose pattern matches a view.
@@ -254,13 +307,28 @@ impl Matcher {
     /// Returns the steps that matching a view takes at most. The matcher also tries the first fields of a
     /// combination whose other fields do not match, and each way in which a value matches.
     fn steps(&self, view: &View) -> usize {
-        let found: Vec<_> = self.paths.iter().map(|path| leaves(&view.value, path)).collect();
-        let combinations = |fields: &Vec<(usize, usize)>| {
-            let tried = fields.iter().map(|(field, ways)| found[*field].max(1).saturating_mul(*ways));
-            tried.fold(fields.len(), usize::saturating_mul)
+        let found: Vec<_> = self.paths.iter().map(|path| values(&view.value, path)).collect();
+        let tried = |field: &Field| found[field.path].count.max(1).saturating_mul(field.cost.ways);
+        let product = |of: &mut dyn Iterator<Item = usize>| of.fold(1, usize::saturating_mul);
+        let sum = |of: &mut dyn Iterator<Item = usize>| of.fold(0, usize::saturating_add);
+        let combinations =
+            |fields: &Vec<Field>| product(&mut fields.iter().map(tried)).saturating_mul(fields.len());
+        // Each text is searched once in any case. What counts is how often the lists beside it repeat that.
+        let searches = |fields: &Vec<Field>| {
+            let search = |(place, field): (usize, &Field)| {
+                let others = || fields.iter().enumerate().filter(move |(other, _)| *other != place);
+                let all = product(&mut others().map(|(_, other)| tried(other)));
+                let once = product(&mut others().map(|(_, other)| other.cost.ways));
+                let states = found[field.path].bytes.saturating_mul(field.cost.states);
+                all.saturating_sub(once).saturating_mul(states) / STATES_OF_STEP
+            };
+            sum(&mut fields.iter().enumerate().map(search))
         };
-        let combinations = self.fields.iter().map(combinations).fold(0, usize::saturating_add);
-        combinations.saturating_mul(found.iter().sum())
+        let combinations = sum(&mut self.fields.iter().map(combinations));
+        let searches = sum(&mut self.fields.iter().map(searches));
+        combinations
+            .saturating_mul(sum(&mut found.iter().map(|values| values.count)))
+            .saturating_add(searches)
     }
 
     /// Reports whether a pattern names a field. Most name no message, which may be large and would be parsed
@@ -286,33 +354,48 @@ fn rename(value: &mut Value) {
     }
 }
 
-/// Returns the paths of a pattern's fields, each with the number of ways in which one value can match: any
-/// exact one, and each operator.
-fn fields_of(pattern: &Value) -> Vec<(Vec<String>, usize)> {
+/// Returns the paths of a pattern's fields, each with what it costs.
+fn fields_of(pattern: &Value) -> Vec<(Vec<String>, Cost)> {
     match pattern {
         Value::Object(fields) => {
             let below = |(name, value): (&String, &Value)| {
                 let name = name.clone();
                 let path = move |rest: Vec<String>| std::iter::once(name.clone()).chain(rest).collect();
-                fields_of(value).into_iter().map(move |(rest, ways)| (path(rest), ways))
+                fields_of(value).into_iter().map(move |(rest, cost)| (path(rest), cost))
             };
             fields.iter().flat_map(below).collect()
         }
         Value::Array(values) => {
             let operators = values.iter().filter(|value| value.is_object()).count();
-            vec![(Vec::new(), operators + usize::from(operators < values.len()))]
+            let ways = operators + usize::from(operators < values.len());
+            vec![(Vec::new(), Cost { ways, states: values.iter().map(states).sum() })]
         }
-        _ => vec![(Vec::new(), 1)],
+        _ => vec![(Vec::new(), Cost { ways: 1, states: 0 })],
     }
 }
 
+/// Returns the states in which the matcher may be at each byte of a text. Only two operators search all of a
+/// text; the others end where it differs.
+fn states(operator: &Value) -> usize {
+    let text = |name: &str| operator.get(name).and_then(Value::as_str);
+    let wildcard = text("wildcard").map_or(0, |text| text.matches('*').count());
+    wildcard + text("regexp").map_or(0, str::len)
+}
+
 /// Counts the values at a path. It looks through lists, as the matcher does.
-fn leaves(value: &Value, path: &[String]) -> usize {
+fn values(value: &Value, path: &[String]) -> Values {
     match (value, path) {
-        (Value::Array(values), _) => values.iter().map(|value| leaves(value, path)).sum(),
-        (Value::Object(fields), [name, rest @ ..]) => fields.get(name).map_or(0, |value| leaves(value, rest)),
-        (_, []) => 1,
-        (_, _) => 0,
+        (Value::Array(all), _) => {
+            all.iter().map(|value| values(value, path)).fold(Values::default(), |sum, one| Values {
+                count: sum.count + one.count,
+                bytes: sum.bytes + one.bytes,
+            })
+        }
+        (Value::Object(fields), [name, rest @ ..]) => {
+            fields.get(name).map_or(Values::default(), |value| values(value, rest))
+        }
+        (_, []) => Values { count: 1, bytes: value.as_str().map_or(0, str::len) },
+        (_, _) => Values::default(),
     }
 }
 

@@ -100,7 +100,7 @@ impl Policy {
         let unmatchable = |_| {
             let decision = Decision::Archive(ArchiveReason::Unrecognised, Some(Unmatchable::DETAIL));
             let mut verdict = self.default.decide(letter, facts, now);
-            if !verdict.is_kept_back() {
+            if !verdict.is_kept_back(&facts.ordered) {
                 verdict.decision = decision;
             }
             verdict

@@ -86,10 +86,10 @@ struct LetterClock {
 }
 
 impl Verdict<'_> {
-    /// Reports whether the letter waits because of the orders.
+    /// Reports whether the letter waits because of these orders, or while they are unknown.
     #[must_use]
-    pub fn is_kept_back(&self) -> bool {
-        let by_orders = |why| matches!(why, DeferReason::Ordered | DeferReason::OrdersUnread);
+    pub fn is_kept_back(&self, ordered: &Ordered) -> bool {
+        let by_orders = |why| why == DeferReason::Ordered || *ordered == Ordered::Unread;
         matches!(&self.decision, Decision::Defer(deferral) if by_orders(deferral.why))
     }
 

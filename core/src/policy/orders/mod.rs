@@ -32,7 +32,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::Fault;
-use super::matcher::{Matcher, View};
+use super::matcher::{Matcher, MatchingSteps, View};
 use crate::letter::Letter;
 
 pub use reach::{Reach, Touches};
@@ -192,17 +192,24 @@ impl Orders {
     /// Returns the answer of these orders about a letter, if they were read just now.
     #[must_use]
     pub fn on(&self, letter: &Letter, now: Timestamp) -> Ordered {
-        self.first(letter, now, |_| true).map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
+        let first = self.first(letter, now, &mut MatchingSteps::any(), |_| true).flatten();
+        first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
     }
 
-    /// Returns the first order that is in force and matches the letter, of those that `counts` accepts. An
-    /// order to retry no longer applies to a letter that was sent on an order since it began: that letter
-    /// keeps to its schedule.
+    /// Returns the first order that is in force and matches the letter, of those that `counts` accepts, or
+    /// `None` if too few steps are left to tell. An order to retry no longer applies to a letter that was sent
+    /// on an order since it began: that letter keeps to its schedule.
     ///
     /// If a letter's lists are too long for an order's pattern, an order to hold counts as matching and any
     /// other order does not: when in doubt, nothing is sent and nothing is archived.
     #[must_use]
-    pub fn first(&self, letter: &Letter, now: Timestamp, counts: impl Fn(&Order) -> bool) -> Option<&Order> {
+    pub fn first(
+        &self,
+        letter: &Letter,
+        now: Timestamp,
+        left: &mut MatchingSteps,
+        counts: impl Fn(&Order) -> bool,
+    ) -> Option<Option<&Order>> {
         let arrived = letter.first_arrival();
         let applies = |order: &Order| {
             order.is_in_force(now)
@@ -213,17 +220,18 @@ impl Orders {
         let all = self.orders.iter().zip(&self.matchers).filter(|(order, _)| applies(order));
         let (orders, matchers): (Vec<_>, Vec<_>) = all.unzip();
         if orders.is_empty() {
-            return None;
+            return Some(None);
         }
-        let view = View::of(letter, &matchers);
-        let matches = |order: &Order, matcher: &Matcher| match matcher.matching_view(&view) {
-            Ok(matching) => !matching.is_empty(),
-            Err(_) => order.action == OrderAction::Hold,
-        };
-        orders
-            .into_iter()
-            .zip(matchers)
-            .find(|(order, matcher)| matches(order, matcher))
-            .map(|(order, _)| order)
+        let (view, mut left) = (View::of(letter, &matchers), left.of_letter());
+        for (order, matcher) in orders.into_iter().zip(matchers) {
+            let matches = match matcher.matching_within(&view, &mut left)? {
+                Ok(matching) => !matching.is_empty(),
+                Err(_) => order.action == OrderAction::Hold,
+            };
+            if matches {
+                return Some(Some(order));
+            }
+        }
+        Some(None)
     }
 }

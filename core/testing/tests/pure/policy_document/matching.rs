@@ -358,6 +358,29 @@ fn ten_million_steps_are_matched_and_not_one_more() {
     assert_eq!(rule(&["a", "b"], 1_582), None);
 }
 
+/// After each tag that matches, the matcher searches the text once more. A text is searched once in any case.
+#[test]
+fn lists_beside_a_long_text_that_is_searched_are_ten_million_steps_at_most() {
+    let rule = |operator: &Value, tags: usize, bytes: usize| {
+        let rule = json!({ "name": "a", "match": { "message": { "tags": ["x"], "text": [operator] } } });
+        let message = json!({ "tags": vec!["x"; tags], "text": "r".repeat(bytes) }).to_string();
+        let policy = parsed(&json!({ "rules": [rule] }));
+        policy.rule_for(&letter(&record(&message))).map(|rule| rule.name.clone()).ok()
+    };
+    let default = Some("default".to_owned());
+    for (operator, states) in [(json!({ "wildcard": "*re*und*" }), 3), (json!({ "regexp": "r*e" }), 3)] {
+        let bytes = 2 * 1_000_000 / states;
+        assert_eq!(rule(&operator, 10, bytes), default, "{operator}");
+        assert_eq!(rule(&operator, 12, bytes), None, "{operator}");
+        assert_eq!(rule(&operator, 1, 20 * bytes), default, "{operator}");
+    }
+    let other =
+        [json!("rr"), json!({ "prefix": "rx" }), json!({ "suffix": "x" }), json!({ "numeric": [">", 1] })];
+    for operator in other {
+        assert_eq!(rule(&operator, 1_000, 1_000_000), default, "{operator}");
+    }
+}
+
 #[test]
 fn names_may_have_dots() {
     let attribute = json!({ "com.acme.pii": { "Type": "String", "Value": "yes" } });
