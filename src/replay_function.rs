@@ -22,9 +22,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::arn::Arn;
 use crate::batch::Mode;
 use crate::clients::Clients;
 use crate::clock::Clock;
+use crate::failure::Failure;
 use crate::policy::Policy;
 use crate::replay::{
     At, Control, Lane, Parts, Redriver, Redriving, Replay, ReplayError, Resumption, Source, State, Turn,
@@ -281,5 +283,9 @@ impl Control for Watch<'_> {
 
     fn left_out(&self, at: &At, why: &str) {
         telemetry::left_out_of_replay(self.request_id, at, why);
+    }
+
+    fn not_watched(&self, queue: &Arn, failure: &Failure) {
+        telemetry::queue_not_watched(self.request_id, queue, failure);
     }
 }

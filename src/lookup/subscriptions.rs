@@ -49,7 +49,7 @@ impl Subscriptions {
     }
 
     /// Looks up each of these subscriptions. It asks SNS about those without a valid answer in the cache. No
-    /// call begins after `until`.
+    /// call goes on after `until`.
     pub async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, Known> {
         let answers = self.cache.look_up(arns, false, until, async |arn| self.ask(arn).await).await;
         let known = |missed: Missed<_>| missed.failure.map_or(Sent::NotStarted, Sent::Failed);

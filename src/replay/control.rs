@@ -8,6 +8,8 @@ use tokio::time::{Instant, sleep};
 
 use super::letter::At;
 use super::state::State;
+use crate::arn::Arn;
+use crate::failure::Failure;
 
 /// The time to sleep before checking again whether to stop.
 pub(super) const NAP: Duration = Duration::from_millis(200);
@@ -26,6 +28,11 @@ pub trait Control: Sync {
     fn sent(&self, _letters: u64) {}
     /// Takes the place of a letter that is left out, and the reason in words.
     fn left_out(&self, at: &At, why: &str);
+    /// Takes a queue that could not be read: letters that wait there do not stop the replay.
+    fn not_watched(&self, queue: &Arn, failure: &Failure) {
+        let why = "cannot be read, so letters that wait there do not stop the replay";
+        self.left_out(&At { key: queue.to_string(), line: None }, &format!("{why}: {}", failure.code));
+    }
 }
 
 /// An observer combined with a switch, for a replay that must stop for a reason of its own.
@@ -60,6 +67,10 @@ impl Control for Switch<'_> {
 
     fn left_out(&self, at: &At, why: &str) {
         self.control.left_out(at, why);
+    }
+
+    fn not_watched(&self, queue: &Arn, failure: &Failure) {
+        self.control.not_watched(queue, failure);
     }
 }
 

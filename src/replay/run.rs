@@ -10,7 +10,6 @@ use super::drive::{Begun, Drive};
 use super::error::ReplayError;
 use super::given::GivenRecords;
 use super::kept::{digest, key_of};
-use super::letter::At;
 use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, Planner};
@@ -255,14 +254,7 @@ impl Replay {
         };
         match self.requeue.waiting(&arn).await {
             Ok(_) => state.queues.push(arn),
-            Err(failure) => {
-                let why = format!(
-                    "cannot be read, so letters that wait there do not stop the replay: {}",
-                    failure.code
-                );
-                let at = At { key: arn.as_str().to_owned(), line: None };
-                control.left_out(&at, &why);
-            }
+            Err(failure) => control.not_watched(&arn, &failure),
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::arn::Arn;
 use crate::batch::{Change, Notice};
 use crate::clients::NoRootCertificates;
 use crate::clock::Clock;
+use crate::failure::Failure;
 use crate::notices::NotSent;
 use crate::replay::{At, Lane, ReplayError, State, Status};
 
@@ -233,6 +234,18 @@ pub(crate) fn policy_in_file(request_id: &str, function: &str) {
 /// Logs that a replay cannot continue.
 pub(crate) fn replay_failed(request_id: &str, error: &ReplayError) {
     tracing::error!(request_id, detail = %error, "replay failed");
+}
+
+/// Logs that letters that wait in a queue do not stop a replay.
+pub(crate) fn queue_not_watched(request_id: &str, queue: &Arn, failure: &Failure) {
+    tracing::warn!(
+        request_id,
+        queue.arn = queue.as_str(),
+        error.code = failure.code,
+        error.class = failure.class.name(),
+        error.message = failure.message,
+        "queue not read: letters that wait there do not stop the replay"
+    );
 }
 
 /// Logs that an archived letter cannot be replayed.

@@ -42,7 +42,7 @@ pub enum Action {
     LookUpSubscriptions {
         /// The subscriptions.
         subscriptions: BTreeSet<Arn>,
-        /// The time after which no call begins.
+        /// The time after which no call goes on.
         until: Duration,
     },
     /// Finds the only subscription that names a dead-letter queue, for letters that name none. Answered by

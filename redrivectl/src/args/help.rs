@@ -51,4 +51,5 @@ pub(super) const EXIT_CODES_OF_ORDERS: &str = "\
 Exit codes:
   0  done: the orders are written, and hidden letters were asked to wake
   1  something failed, was interrupted or could not be read; the output shows what was done
-  2  bad usage or bad input, or not confirmed: nothing was done";
+  2  bad usage or bad input, or not confirmed: nothing was done
+  4  interrupted: nothing was done";

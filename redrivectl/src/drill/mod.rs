@@ -210,7 +210,9 @@ async fn drill(
     let refused_by =
         |policy: &String| plan::refused_by(policy, &scene.names, &stage.dead_letters, console.clock.now());
     let refused_by = stage.policy.as_ref().and_then(refused_by);
-    let plan = plan::text(&scene.names, &stage.stack, queue, stage.has_requeue, refused_by.as_deref(), args);
+    let clean = console.stack.further().command("drill --clean");
+    let plan =
+        plan::text(&scene.names, &stage.stack, &clean, queue, stage.has_requeue, refused_by.as_deref(), args);
     ask(&plan, "Begin?", args, as_json, console)?;
 
     let stop = (console.interrupts)()?;
@@ -251,7 +253,7 @@ async fn drill(
         let (id, steps) = (&scene.names.id, report.steps());
         json!({ "drill": id, "ok": is_whole, "steps": steps, "left": swept.left }).to_string()
     } else {
-        ending(&scene, is_whole, &swept, args)
+        ending(&scene, is_whole, &swept, args, &clean)
     };
     match (tell(&said, &swept, console), finished) {
         (Err(error), Finished::Whole) => Err(error.into()),
@@ -260,7 +262,7 @@ async fn drill(
 }
 
 /// Returns the text on how a drill ended.
-fn ending(scene: &Scene, is_whole: bool, swept: &Swept, args: &args::Drill) -> String {
+fn ending(scene: &Scene, is_whole: bool, swept: &Swept, args: &args::Drill, clean: &str) -> String {
     let said = if is_whole { "all steps went as planned" } else { "not all steps went as planned" };
     let left = match (args.keep, swept.left.is_empty()) {
         (true, _) => "its resources are kept",
@@ -269,7 +271,7 @@ fn ending(scene: &Scene, is_whole: bool, swept: &Swept, args: &args::Drill) -> S
     };
     let mut lines = vec![format!("\nDrill {}: {said}; {left}.", scene.names.id)];
     if args.keep || !swept.left.is_empty() {
-        lines.push(format!("To remove them: redrivectl drill --clean --stack {}", harmless(&scene.stack)));
+        lines.push(format!("To remove them: {clean}"));
     }
     lines.join("\n")
 }

@@ -19,10 +19,11 @@ use sns_redrive::policy::{Action, Policy, TargetSpec};
 /// The approximate time in seconds until the function obeys the orders and retries.
 const BESIDES: u64 = 120;
 
-/// Returns the plan in words.
+/// Returns the plan in words. `clean` is the command that removes what a drill has left.
 pub(super) fn text(
     names: &Names,
     stack: &str,
+    clean: &str,
     queue: &str,
     replays: bool,
     refused_by: Option<&str>,
@@ -37,7 +38,7 @@ pub(super) fn text(
     };
     let takes = u64::from(args.settle) + u64::from(args.watch) + BESIDES;
     let after = if args.keep {
-        format!("keeps everything; redrivectl drill --clean --stack {stack} removes it")
+        format!("keeps everything; {clean} removes it")
     } else {
         "removes everything, also after Ctrl-C, with its records in the archive and its orders".to_owned()
     };

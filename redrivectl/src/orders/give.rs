@@ -242,14 +242,12 @@ pub(crate) fn reach(
 /// Checks an order; its problems name the options.
 fn check(order: &Order) -> Result<Reach, Failed> {
     Reach::of(order).map_err(|bad| {
-        let option = |path: &str| match path.strip_prefix("orders[0].") {
-            Some("match") => "--match".to_owned(),
-            Some("until") => "--until".to_owned(),
-            Some(field) => format!("--{field}"),
-            None => path.to_owned(),
+        let problem = |fault: &sns_redrive::policy::Fault| match fault.path.strip_prefix("orders[0].") {
+            // The order begins now.
+            Some("until") => "--until must be in the future".to_owned(),
+            Some(field) => format!("--{field} {}", fault.problem),
+            None => fault.to_string(),
         };
-        Failed::Input(
-            bad.0.iter().map(|fault| format!("{} {}", option(&fault.path), fault.problem)).collect(),
-        )
+        Failed::Input(bad.0.iter().map(problem).collect())
     })
 }

@@ -72,8 +72,9 @@ async fn whenever_somebody_interrupts_nothing_is_left() {
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_is_found_again() {
     let drill = Drill::new();
-    let ran = drill.run(Trouble::None, &["--yes", "--keep"]).await;
-    assert!(ran.code == 0 && ran.out.contains("redrivectl drill --clean --stack orders"), "{ran:?}");
+    let ran = drill.run(Trouble::None, &["--yes", "--keep", "--profile", "staging"]).await;
+    let clean = "To remove them: redrivectl drill --clean --stack orders --profile staging\n";
+    assert!(ran.code == 0 && ran.out.ends_with(clean), "{ran:?}");
     assert!(!drill.left().is_empty());
     let asked = drill.run(Trouble::None, &["--clean"]).await;
     assert_eq!(asked.code, 2, "{asked:?}");

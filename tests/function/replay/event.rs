@@ -327,3 +327,26 @@ async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() 
     }
     assert_eq!(told.len(), 2);
 }
+
+/// Then letters that fail again may stop no step, and it is no letter that is left out.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_cannot_be_read_has_a_line_of_its_own() {
+    let world = World::with_letters(1);
+    world.faults(|call| {
+        let denied = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
+        if denied { Fault::Denied } else { Fault::Pass }
+    });
+    let log = Log::default();
+    let writer = log.clone();
+    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::WARN, move || {
+        writer.clone()
+    }));
+    let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
+    invoke(&function(&world, &ACTIVE), &world, 60, event).await.unwrap();
+    drop(guard);
+    let lines: Vec<Value> = log.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = lines.iter().find(|line| line["queue.arn"] == DLQ).unwrap();
+    let message = "queue not read: letters that wait there do not stop the replay";
+    assert_eq!([&told["message"], &told["error.code"]], [message, "AccessDenied"]);
+    assert!(!lines.iter().any(|line| line["message"] == "letter left out of a replay"), "{lines:?}");
+}

@@ -127,6 +127,13 @@ fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
         for rule in rules.iter().filter(|rule| touches(rule, &key)) {
             let id = &rule.id;
             let (severity, check, finding) = match &rule.effect {
+                Effect::Ends(_) if rule.is_narrower => (
+                    Severity::CannotTell,
+                    check,
+                    format!(
+                        "Its lifecycle rule {id} deletes objects below {key} if they match its filter: {meaning}."
+                    ),
+                ),
                 Effect::Ends(_) => (
                     Severity::Error,
                     check,

@@ -132,7 +132,7 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
     let told =
         run(&cloud, &["hold", "--all", "--why", "w", "--yes", "--until", "2026-11-01T11:00:00Z"]).await;
     assert_eq!((told.code, told.out.as_str()), (2, ""));
-    assert_eq!(told.err, "redrivectl: --until must be later than at\n");
+    assert_eq!(told.err, "redrivectl: --until must be in the future\n");
     assert_eq!(cloud.calls("PutObject").len(), 0);
 }
 
@@ -278,7 +278,7 @@ async fn what_is_confirmed_is_what_is_ordered() {
     let args = ["retry", "--all", "--why", "w", "--until", "2026-11-01T12:04:00Z"];
     let told = run_in(thinking(), &args).await;
     assert_eq!((told.code, cloud.calls("PutObject").len()), (2, 0));
-    assert!(told.err.ends_with("redrivectl: --until must be later than at\n"), "{}", told.err);
+    assert!(told.err.ends_with("redrivectl: --until must be in the future\n"), "{}", told.err);
 }
 
 #[tokio::test]
