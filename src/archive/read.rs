@@ -12,6 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
+use crate::arn::Arn;
 use crate::letter::{
     Attribute, BadEvent, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsEvent, SqsMessage, SqsRecord,
     SqsRecordAttribute, Trust, is_binary,
@@ -74,7 +75,8 @@ impl Record {
             Ok(record) if record.archived_at.parse::<Timestamp>().is_err() => {
                 Err(BadRecord::Form { problem: "archivedAt is not a time".to_owned() })
             }
-            Ok(record) => Ok(record.with_dead_letter_queue()),
+            Ok(record) if record.dead_letter_queue_arn.is_some() => Ok(record),
+            Ok(record) => Ok(Self { marked_queue_arn: record.marked_queue(), ..record }),
             Err(error) => Err(bad(line, &error)),
         }
     }
@@ -92,15 +94,10 @@ impl Record {
         self.archived_at.parse().unwrap_or(Timestamp::MIN)
     }
 
-    /// Returns the record with its dead-letter queue. Early records lack it; for a letter of the requeue, the
-    /// mark then names the dead-letter queue.
-    fn with_dead_letter_queue(self) -> Self {
-        let marked = || {
-            let mark = self.message.message_attributes.get(MARK_ATTRIBUTE)?.string_value.clone()?;
-            Mark::find(&[(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark))].into())?.requeued.dlq
-        };
-        let known = self.dead_letter_queue_arn.clone().or_else(marked);
-        Self { dead_letter_queue_arn: Some(known.unwrap_or_else(|| self.queue_arn.clone())), ..self }
+    /// Returns the queue that the letter's mark names as its dead-letter queue.
+    fn marked_queue(&self) -> Option<Arn> {
+        let mark = self.message.message_attributes.get(MARK_ATTRIBUTE)?.string_value.clone()?;
+        Mark::find(&[(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark))].into())?.requeued.dlq
     }
 
     /// Returns the letter as the function had read it. What its mark says of the requeue, and the origin that

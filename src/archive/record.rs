@@ -35,9 +35,13 @@ pub struct Record {
     pub detail: Option<String>,
     /// The queue that held the letter.
     pub queue_arn: Arn,
-    /// The dead-letter queue of the letter. Records that this version wrote or read always have it.
+    /// The dead-letter queue of the letter. Early records lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letter_queue_arn: Option<Arn>,
+    /// The queue that the mark of an early record's letter names as its dead-letter queue. Anybody may have
+    /// written that.
+    #[serde(skip)]
+    pub marked_queue_arn: Option<Arn>,
     /// The letter's id.
     pub letter_id: String,
     /// The origin's name.
@@ -153,6 +157,7 @@ impl Record {
             detail: context.detail.clone(),
             queue_arn: letter.sqs.queue.clone(),
             dead_letter_queue_arn: Some(letter.dead_letter_queue().clone()),
+            marked_queue_arn: None,
             letter_id: letter.id.as_str().to_owned(),
             origin: letter.origin.name().to_owned(),
             topic_arn: letter.topic().cloned(),
@@ -183,7 +188,7 @@ impl Record {
     /// the letter.
     #[must_use]
     pub fn dead_letter_queue(&self) -> &Arn {
-        self.dead_letter_queue_arn.as_ref().unwrap_or(&self.queue_arn)
+        self.dead_letter_queue_arn.as_ref().or(self.marked_queue_arn.as_ref()).unwrap_or(&self.queue_arn)
     }
 
     /// Returns the letter's target: an ARN, or a URL without its query.

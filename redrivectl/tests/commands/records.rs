@@ -203,6 +203,7 @@ fn full_record() -> Value {
         detail: Some(_),
         queue_arn: _,
         dead_letter_queue_arn: Some(_),
+        marked_queue_arn: _,
         letter_id: _,
         origin: _,
         topic_arn: Some(_),
