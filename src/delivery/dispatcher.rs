@@ -198,7 +198,8 @@ impl Dispatcher {
                 !letters.is_empty()
             };
             let begun = if is_shut { None } else { dispatch.poll(now, &mut self.health(), goes) };
-            let (request, (answers, took)) = match begun {
+            let mut all_ended = Vec::new();
+            match begun {
                 Some((request, Begin::Now(limit))) => {
                     let payloads = requests[request].iter().map(|index| (*index, waiting[*index])).collect();
                     let answers = self.request(payloads, time, limit, gate);
@@ -206,10 +207,10 @@ impl Dispatcher {
                     under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
                     // The request goes out, and answers come in, before the next request is made. Else the
                     // first would leave when the last is made.
-                    let ended = poll_immediate(under_way.next()).await.flatten();
+                    while let Some(Some(ended)) = poll_immediate(under_way.next()).await {
+                        all_ended.push(ended);
+                    }
                     yield_now().await;
-                    let Some(ended) = ended else { continue };
-                    ended
                 }
                 Some((request, Begin::LeftOut)) => {
                     left_out.extend(&requests[request]);
@@ -231,12 +232,14 @@ impl Dispatcher {
                         },
                     };
                     let Some(ended) = ended else { break };
-                    ended
+                    all_ended.push(ended);
                 }
-            };
-            dispatch.ended(request, &answers, self.origin.elapsed(), &mut self.health());
-            for (index, answer) in requests[request].iter().zip(answers) {
-                sent[*index] = (answer, took);
+            }
+            for (request, (answers, took)) in all_ended {
+                dispatch.ended(request, &answers, self.origin.elapsed(), &mut self.health());
+                for (index, answer) in requests[request].iter().zip(answers) {
+                    sent[*index] = (answer, took);
+                }
             }
         }
         let (mut health, now) = (self.health(), self.origin.elapsed());
