@@ -28,15 +28,17 @@ const VIEW: [&str; 10] = [
 /// The largest number of steps for matching one letter. If several fields of a pattern name lists, every
 /// combination of their entries is tried, and after each entry that matches the matcher goes through all
 /// values that any pattern names, and searches a long text once more. Without a bound, a small message could
-/// keep the function busy until Lambda ends it, and every other letter of its batch with it. A step takes up
-/// to 40 ns of a whole processor.
+/// keep the function busy until Lambda ends it, and every other letter of its batch with it. A step took 45 ns of
+/// a whole processor at most where it was measured, and 1 ns mostly.
 const MAX_STEPS: usize = 10_000_000;
 
-/// The same bound for the pattern of an order, since a document may hold many orders.
+/// The same bound for the pattern of one order. All orders together have that of a letter, which is less than a
+/// batch has: else a letter of many orders would be put off for ever.
 const MAX_STEPS_OF_ORDER: usize = 1_000_000;
 
 /// The largest number of steps for matching the letters of one batch, which can hold some hundred letters that
-/// take as many as one may take. A function with 256 MB has a seventh of a processor: nine seconds at most.
+/// take as many as one may take. A function with 256 MB has a seventh of a processor: ten seconds at most for
+/// the rules, and as much for the orders, which are matched once more before a letter goes.
 const STEPS_OF_BATCH: usize = 30_000_000;
 
 /// The number of steps that a letter may take whatever the others took: ten thousand such letters, the largest
@@ -45,6 +47,12 @@ const FREE_STEPS: usize = 3_000;
 
 /// The states at a byte of a text that take as long as a step.
 const STATES_OF_STEP: usize = 2;
+
+/// The places in lists of lists that are compared in the time of a step.
+const PLACES_OF_STEP: usize = 16;
+
+/// The bytes of a text without `*` in a `wildcard` that cost as much as a `*`.
+const BYTES_OF_STATE: usize = 16;
 
 /// Stands for the dots in names: `quamina` takes a dot for the beginning of a nested name.
 const DOT: &str = "\u{e000}";
@@ -108,6 +116,18 @@ struct Values {
     count: usize,
     /// The bytes of the texts among them.
     bytes: usize,
+    /// The lists that one of them is in, at most.
+    depth: usize,
+}
+
+impl Values {
+    fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes + other.bytes,
+            depth: self.depth.max(other.depth),
+        }
+    }
 }
 
 /// A letter as patterns see it.
@@ -158,12 +178,14 @@ impl MatchingSteps {
 
     /// Begins with a letter.
     pub(super) fn of_letter(&mut self) -> StepsOfLetter<'_> {
-        StepsOfLetter { free: FREE_STEPS, batch: self }
+        StepsOfLetter { most: MAX_STEPS, free: FREE_STEPS, batch: self }
     }
 }
 
 /// The steps that are left for matching a letter: some of its own, then those that it shares with others.
 pub(super) struct StepsOfLetter<'b> {
+    /// The steps that it may still take in all.
+    most: usize,
     free: usize,
     batch: &'b mut MatchingSteps,
 }
@@ -225,7 +247,9 @@ impl Matcher {
         };
         let mut pattern = pattern.clone();
         rename(&mut pattern);
-        let fields = fields_of(&pattern);
+        let mut fields = fields_of(&pattern);
+        // A field is matched before those whose paths follow, so only lists in earlier ones repeat its work.
+        fields.sort_by_cached_key(|(path, _)| path.join("\n"));
         if let Some(fields) = pattern.as_object_mut() {
             fields.insert(LAST.to_owned(), json!([{ "exists": true }]));
         }
@@ -274,9 +298,10 @@ impl Matcher {
         left: &mut StepsOfLetter<'_>,
     ) -> Option<Result<Vec<usize>, Unmatchable>> {
         let steps = self.steps(view);
-        if steps > self.of.max_steps() {
+        let Some(most) = left.most.checked_sub(steps).filter(|_| steps <= self.of.max_steps()) else {
             return Some(Err(Unmatchable));
-        }
+        };
+        left.most = most;
         left.take(steps).then(|| self.matching(view))
     }
 
@@ -304,31 +329,26 @@ impl Matcher {
         Ok(found)
     }
 
-    /// Returns the steps that matching a view takes at most. The matcher also tries the first fields of a
-    /// combination whose other fields do not match, and each way in which a value matches.
+    /// Returns the steps that a view's lists add to matching it, at most. The matcher also tries the first fields
+    /// of a combination whose other fields do not match, and each way in which a value matches.
     fn steps(&self, view: &View) -> usize {
         let found: Vec<_> = self.paths.iter().map(|path| values(&view.value, path)).collect();
-        let tried = |field: &Field| found[field.path].count.max(1).saturating_mul(field.cost.ways);
-        let product = |of: &mut dyn Iterator<Item = usize>| of.fold(1, usize::saturating_mul);
-        let sum = |of: &mut dyn Iterator<Item = usize>| of.fold(0, usize::saturating_add);
-        let combinations =
-            |fields: &Vec<Field>| product(&mut fields.iter().map(tried)).saturating_mul(fields.len());
-        // Each text is searched once in any case. What counts is how often the lists beside it repeat that.
-        let searches = |fields: &Vec<Field>| {
-            let search = |(place, field): (usize, &Field)| {
-                let others = || fields.iter().enumerate().filter(move |(other, _)| *other != place);
-                let all = product(&mut others().map(|(_, other)| tried(other)));
-                let once = product(&mut others().map(|(_, other)| other.cost.ways));
-                let states = found[field.path].bytes.saturating_mul(field.cost.states);
-                all.saturating_sub(once).saturating_mul(states) / STATES_OF_STEP
-            };
-            sum(&mut fields.iter().enumerate().map(search))
-        };
-        let combinations = sum(&mut self.fields.iter().map(combinations));
-        let searches = sum(&mut self.fields.iter().map(searches));
-        combinations
-            .saturating_mul(sum(&mut found.iter().map(|values| values.count)))
-            .saturating_add(searches)
+        let together = found.iter().copied().fold(Values::default(), Values::and);
+        let pairs = together.count.saturating_mul((together.depth * together.depth / PLACES_OF_STEP).max(1));
+        let mut steps = 0_usize;
+        for fields in &self.fields {
+            // The combinations of values, and those of a letter without lists, up to a field.
+            let (mut tried, mut once) = (1_usize, 1_usize);
+            for Field { path, cost } in fields {
+                let states = found[*path].bytes.saturating_mul(cost.states);
+                steps = steps.saturating_add((tried - once).saturating_mul(states) / STATES_OF_STEP);
+                tried = tried.saturating_mul(found[*path].count.max(1)).saturating_mul(cost.ways);
+                once = once.saturating_mul(cost.ways);
+            }
+            let combinations = (tried - once).saturating_mul(fields.len());
+            steps = steps.saturating_add(combinations.saturating_mul(pairs));
+        }
+        steps
     }
 
     /// Reports whether a pattern names a field. Most name no message, which may be large and would be parsed
@@ -378,23 +398,37 @@ fn fields_of(pattern: &Value) -> Vec<(Vec<String>, Cost)> {
 /// text; the others end where it differs.
 fn states(operator: &Value) -> usize {
     let text = |name: &str| operator.get(name).and_then(Value::as_str);
-    let wildcard = text("wildcard").map_or(0, |text| text.matches('*').count());
-    wildcard + text("regexp").map_or(0, str::len)
+    let wildcard = |text: &str| text.matches('*').count() + text.len() / BYTES_OF_STATE;
+    text("wildcard").map_or(0, wildcard) + text("regexp").map_or(0, states_of_regexp)
+}
+
+/// Returns the states of a `regexp`: one for each byte, and for each repetition of `{2,5}`. Groups may stand in
+/// others, so their repetitions multiply.
+fn states_of_regexp(text: &str) -> usize {
+    let (mut states, mut times) = (text.len(), 1_usize);
+    for (at, _) in text.match_indices('{') {
+        let numbers = text[at + 1..].split('}').next().unwrap_or_default();
+        let most = numbers.split(',').filter_map(|number| number.parse::<usize>().ok()).max().unwrap_or(1);
+        if text[..at].ends_with(')') {
+            times = times.saturating_mul(most.max(1));
+        } else {
+            states = states.saturating_add(most);
+        }
+    }
+    states.saturating_mul(times)
 }
 
 /// Counts the values at a path. It looks through lists, as the matcher does.
 fn values(value: &Value, path: &[String]) -> Values {
     match (value, path) {
         (Value::Array(all), _) => {
-            all.iter().map(|value| values(value, path)).fold(Values::default(), |sum, one| Values {
-                count: sum.count + one.count,
-                bytes: sum.bytes + one.bytes,
-            })
+            let all = all.iter().map(|value| values(value, path)).fold(Values::default(), Values::and);
+            Values { depth: all.depth + 1, ..all }
         }
         (Value::Object(fields), [name, rest @ ..]) => {
             fields.get(name).map_or(Values::default(), |value| values(value, rest))
         }
-        (_, []) => Values { count: 1, bytes: value.as_str().map_or(0, str::len) },
+        (_, []) => Values { count: 1, bytes: value.as_str().map_or(0, str::len), depth: 0 },
         (_, _) => Values::default(),
     }
 }
@@ -452,6 +486,9 @@ fn mistake(pattern: &Value) -> Option<&'static str> {
             Value::Array(_) => Some("holds a list in a list"),
             Value::Object(operator) if operator.len() != 1 => {
                 Some("holds an object in a list that is not exactly one operator, such as {\"prefix\": \"orders\"}")
+            }
+            Value::Object(operator) if ["regex", "shellstyle"].iter().any(|name| operator.contains_key(*name)) => {
+                Some("holds an operator that is not supported: use regexp for regex, and wildcard for shellstyle")
             }
             Value::Object(operator) => {
                 let empty = |values: &Value| values.as_array().is_some_and(Vec::is_empty);

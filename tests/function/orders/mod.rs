@@ -2,6 +2,7 @@
 //! second and no letter.
 
 mod begun;
+mod matching;
 
 use serde_json::{Value, json};
 use support::*;
@@ -476,27 +477,4 @@ async fn a_letter_that_the_archive_did_not_take_is_attempted_once_its_order_is_t
     let ran = world.run([&due()]).await;
     assert_eq!(ran.outcomes(), ["a archived ordered"]);
     assert_eq!(archived_by(&world)["order"], "order-2");
-}
-
-/// Else the letters of one publisher would keep every invocation busy for as long as such an order is given.
-#[tokio::test]
-async fn letters_that_take_long_to_match_against_orders_are_put_off_and_hold_up_nobody() {
-    let world = world(&[]);
-    give(&world, &[order("archive", &json!({ "match": { "message": { "a": [{ "exists": true }] } } }))]);
-    let message = json!({ "a": vec![1; 1_000] }).to_string();
-    let long = |number: usize| Post::envelope(&format!("l{number}")).message(&message);
-    // Each takes one of the thirty million steps that a batch has.
-    let posts: Vec<_> = (0..32).map(long).chain([due()]).collect();
-    let ran = world.run(&posts).await;
-    let of = |outcome: &str| ran.outcomes().iter().filter(|it| it.ends_with(outcome)).count();
-    assert_eq!([of(" archived ordered"), of(" failed out_of_time"), of("a deferred failed")], [30, 2, 1]);
-    assert_eq!(world.cloud.hidden()["handle-l31"], 1, "it comes back soon");
-    assert_eq!(
-        ran.letter("l31")["detail"],
-        "no time was left to match its lists: other letters of the batch took it"
-    );
-    assert_eq!(
-        world.run(&[long(30), long(31)]).await.outcomes(),
-        ["l30 archived ordered", "l31 archived ordered"]
-    );
 }

@@ -1,5 +1,7 @@
 //! The rule that a letter falls under.
 
+use redrive_core::policy::MatchingSteps;
+
 use super::*;
 
 /// Returns the name of the rule that matches. Each pattern is the rule of its number.
@@ -106,6 +108,20 @@ fn patterns_reach_every_field_with_every_operator() {
         json!({ "origin": ["sns"], "retry": [5] }),
     ] {
         assert!(!matches(&pattern, &letter), "{pattern}");
+    }
+}
+
+/// `quamina` takes them, but their cost is not counted.
+#[test]
+fn other_names_of_operators_are_refused() {
+    for operator in ["regex", "shellstyle"] {
+        let pattern = json!({ "subject": [{ operator: "a*" }] });
+        let faults =
+            Policy::parse(&json!({ "rules": [{ "name": "a", "match": pattern }] }).to_string()).unwrap_err();
+        assert_eq!(
+            faults.to_string(),
+            "rules[0].match: holds an operator that is not supported: use regexp for regex, and wildcard for shellstyle"
+        );
     }
 }
 
@@ -374,11 +390,60 @@ fn lists_beside_a_long_text_that_is_searched_are_ten_million_steps_at_most() {
         assert_eq!(rule(&operator, 12, bytes), None, "{operator}");
         assert_eq!(rule(&operator, 1, 20 * bytes), default, "{operator}");
     }
+    // What repeats in an operator is searched in more states.
+    let repetitions = json!({ "regexp": "(r{1,10}){1,10}e" });
+    for (operator, bytes) in
+        [(repetitions, 20_000), (json!({ "wildcard": format!("*{}*", "=".repeat(320)) }), 200_000)]
+    {
+        assert_eq!(rule(&operator, 1, bytes), default, "{operator}");
+        assert_eq!(rule(&operator, 12, bytes), None, "{operator}");
+    }
     let other =
         [json!("rr"), json!({ "prefix": "rx" }), json!({ "suffix": "x" }), json!({ "numeric": [">", 1] })];
     for operator in other {
         assert_eq!(rule(&operator, 1_000, 1_000_000), default, "{operator}");
     }
+}
+
+/// Lists in fields that follow are looked at after the text, and only if it matches.
+#[test]
+fn lists_behind_a_long_text_repeat_no_search() {
+    let attributes =
+        json!({ "tags": { "Type": "String.Array", "Value": json!(vec!["x"; 100]).to_string() } });
+    let letter = letter(&record(&envelope(&"r".repeat(200_000), &attributes)));
+    for operator in [json!({ "wildcard": "*re*und*" }), json!({ "regexp": "[a-z]{10}refund[0-9]{10}" })] {
+        let pattern = json!({ "messageAttributes": { "tags": ["x"] }, "message": [operator] });
+        let policy = parsed(&json!({ "rules": [{ "name": "a", "match": pattern }] }));
+        assert_eq!(policy.rule_for(&letter).unwrap().name, "default");
+    }
+}
+
+/// The matcher compares the places of two values in all of their lists.
+#[test]
+fn lists_in_lists_take_more_steps() {
+    let rule = json!({ "name": "a", "match": { "message": { "a": [{ "exists": true }] } } });
+    let policy = parsed(&json!({ "rules": [rule] }));
+    let is_matched = |depth: usize, values: usize| {
+        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+        let message = format!("{{\"a\":{open}{}{close}}}", vec!["1"; values].join(","));
+        policy.rule_for(&letter(&record(&message))).is_ok()
+    };
+    assert_eq!([is_matched(5, 3_000), is_matched(100, 120), is_matched(100, 130)], [true, true, false]);
+}
+
+/// However many rules and letters there are.
+#[test]
+fn letters_without_lists_take_no_steps_from_each_other() {
+    let rule = |number: usize| {
+        let values = json!([format!("{number}"), { "prefix": format!("{number}-") }]);
+        let pattern = json!({ "subject": values, "topicArn": values, "message": { "a": values } });
+        json!({ "name": format!("rule-{number}"), "match": pattern })
+    };
+    let policy = parsed(&json!({ "rules": (0..300).map(rule).collect::<Vec<_>>() }));
+    let letter = letter(&record(&envelope(&json!({ "a": "x" }).to_string(), &json!({}))));
+    let mut left = MatchingSteps::default();
+    let mut letters = std::iter::repeat_with(|| policy.sort_within(letter.clone(), &mut left));
+    assert!(letters.by_ref().take(5_000).all(|(_, rule)| rule == Some(Ok(policy.default_rule()))));
 }
 
 #[test]
