@@ -1,8 +1,6 @@
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 use sns_redrive::settings::Settings;
-use sns_redrive::telemetry::{LogFormat, subscriber};
-use support::{BILLING_SUBSCRIPTION, Log, SUBSCRIPTION};
-use tracing::level_filters::LevelFilter;
+use support::{BILLING_SUBSCRIPTION, SUBSCRIPTION};
 
 use super::*;
 
@@ -250,11 +248,7 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
 async fn the_message_of_a_replays_line_says_how_it_stands() {
     let world = World::with_letters(30);
     let function = function(&world, &ACTIVE);
-    let log = Log::default();
-    let writer = log.clone();
-    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::INFO, move || {
-        writer.clone()
-    }));
+    let (log, guard) = logged(LevelFilter::INFO);
     let wish = json!({ "all": true, "to": WORKER, "ramp": [10, 100], "rate": 10 });
     let mut dry_run = wish.clone();
     dry_run["dryRun"] = true.into();
@@ -306,11 +300,7 @@ async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() 
         async |replay: Replay| replay.begin(&request, &Source::Archive, None, &Operator::default()).await;
     assert!(world.crash(is_send, 0, true, died).await.is_none());
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();
-    let log = Log::default();
-    let writer = log.clone();
-    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::WARN, move || {
-        writer.clone()
-    }));
+    let (log, guard) = logged(LevelFilter::WARN);
     tokio::time::sleep(Duration::from_mins(2)).await;
     let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
     let answer = invoke(&function(&world, &ACTIVE), &world, 60, event).await.unwrap();
@@ -332,15 +322,8 @@ async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_cannot_be_read_has_a_line_of_its_own() {
     let world = World::with_letters(1);
-    world.faults(|call| {
-        let denied = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
-        if denied { Fault::Denied } else { Fault::Pass }
-    });
-    let log = Log::default();
-    let writer = log.clone();
-    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::WARN, move || {
-        writer.clone()
-    }));
+    world.deny_its_dead_letter_queue();
+    let (log, guard) = logged(LevelFilter::WARN);
     let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
     invoke(&function(&world, &ACTIVE), &world, 60, event).await.unwrap();
     drop(guard);

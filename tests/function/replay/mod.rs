@@ -37,10 +37,13 @@ use sns_redrive::policy::{ArchiveReason, Policy};
 use sns_redrive::replay::{
     At, Control, Input, Parts, Replay, ReplayError, Request, Resume, Source, State, Status,
 };
+use sns_redrive::telemetry::{LogFormat, subscriber};
 use support::{
-    BILLING, DLQ, FIFO_DLQ, FIFO_REQUEUE, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, digest, letter_id,
+    BILLING, DLQ, FIFO_DLQ, FIFO_REQUEUE, Log, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, digest, letter_id,
     made_for,
 };
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::DefaultGuard;
 
 /// The present in these tests: an hour after the letters were archived.
 const START: i64 = NOW + 3_600_000;
@@ -161,6 +164,13 @@ impl World {
             let fault = faults(call);
             if stay || call.operation != "GetQueueAttributes" { fault } else { of_an_empty_queue(fault) }
         }));
+    }
+
+    fn deny_its_dead_letter_queue(&self) {
+        self.faults(|call| {
+            let denied = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
+            if denied { Fault::Denied } else { Fault::Pass }
+        });
     }
 
     fn no_faults(&self) {
@@ -312,6 +322,14 @@ fn posts(count: usize) -> Vec<Post> {
 /// Returns a letter whose body is its id.
 fn plain(id: &str) -> Post {
     Post::raw(id, id)
+}
+
+/// Begins to log, until the guard is dropped.
+fn logged(level: LevelFilter) -> (Log, DefaultGuard) {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = subscriber(LogFormat::Json, level, move || writer.clone());
+    (log, tracing::subscriber::set_default(subscriber))
 }
 
 fn record_at(post: &Post, archived: i64) -> Record {

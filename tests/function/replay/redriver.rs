@@ -2,9 +2,6 @@
 
 use sim::lambda::{EnvironmentError, FunctionSettings, Ran};
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
-use sns_redrive::telemetry::{LogFormat, subscriber};
-use support::Log;
-use tracing::level_filters::LevelFilter;
 
 use super::event::{ACTIVE, first_turn, function, invoke};
 use super::*;
@@ -156,11 +153,7 @@ async fn what_lambda_does_not_tell_is_named_with_the_function_and_what_it_takes(
 #[tokio::test(start_paused = true)]
 async fn a_policy_in_a_file_is_unknown_and_the_log_says_so() {
     let (world, replayer) = beside(&[("REDRIVE_POLICY_FILE", "policy.json")]);
-    let log = Log::default();
-    let writer = log.clone();
-    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::WARN, move || {
-        writer.clone()
-    }));
+    let (log, guard) = logged(LevelFilter::WARN);
     let answer = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
     drop(guard);
     assert_eq!(answer["counts"], json!({ "sent": 3 }));

@@ -344,10 +344,7 @@ async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
     let world = World::with_letters(100);
-    world.faults(|call| {
-        let denied = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
-        if denied { Fault::Denied } else { Fault::Pass }
-    });
+    world.deny_its_dead_letter_queue();
     let operator = Operator::default();
     let done = world.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
     assert_eq!((done.counts.sent, done.queues), (100, vec![]));
