@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -30,8 +30,7 @@ use crate::letter::Letter;
 /// The time that SNS waits for an answer.
 pub(super) const TIMEOUT: Duration = crate::batch::HTTP_TIMEOUT;
 
-/// The time to wait for the body of an answer to a post. The status alone decides, so the body hardly
-/// matters.
+/// The time in which the body of an answer to a post is read. No letter waits for it: the status alone decides.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The time after which an idle connection is closed. Lambda freezes the function between invocations. If the
@@ -41,6 +40,9 @@ const IDLE: Duration = Duration::from_secs(5);
 /// The greatest number of bytes read of an answer's body. The body is read so that its connection can be used
 /// again.
 const MAX_ANSWER_BYTES: usize = 4 * 1024;
+
+/// The body of an answer, as a stream.
+type Body = UnsyncBoxBody<Bytes, Error>;
 
 /// The user agent that SNS sends.
 const AGENT: &str = "Amazon Simple Notification Service Agent";
@@ -123,8 +125,13 @@ impl HttpClient {
         let Ok(request) = post.request(url) else {
             return Sent::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
         };
-        let answer = self.send(url, request, MAX_ANSWER_BYTES, DRAIN).await;
-        match answer.and_then(|(head, _)| verdict(&head).map_err(Sent::Failed)) {
+        let answer = self.send(url, request).await;
+        let judged = answer.and_then(|(head, body)| {
+            // The runtime polls a task before it waits, so a body that came with its head is read first.
+            tokio::spawn(timeout(DRAIN, Limited::new(body, MAX_ANSWER_BYTES).collect()));
+            verdict(&head).map_err(Sent::Failed)
+        });
+        match judged {
             Ok(()) => Sent::Accepted,
             Err(sent) => sent,
         }
@@ -138,9 +145,11 @@ impl HttpClient {
     pub async fn get(&self, url: &HttpUrl, max_bytes: usize) -> Result<Bytes, Failure> {
         let not_buildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
         let request = Request::get(url.as_str()).body(Full::default()).map_err(not_buildable)?;
-        match self.send(url, request, max_bytes, TIMEOUT).await {
+        match self.send(url, request).await {
             Ok((head, body)) => {
                 verdict(&head)?;
+                let body = timeout(TIMEOUT, Limited::new(body, max_bytes).collect()).await;
+                let body = body.ok().and_then(Result::ok).map(Collected::to_bytes);
                 body.ok_or_else(|| Failure::ours(FailureClass::Transient, "AnswerUnreadable"))
             }
             Err(Sent::Failed(failure)) => Err(failure),
@@ -148,34 +157,21 @@ impl HttpClient {
         }
     }
 
-    /// Makes one request. It does not follow redirects. The body is `None` if it is too long or breaks off.
-    async fn send(
-        &self,
-        url: &HttpUrl,
-        request: Request<Full<Bytes>>,
-        max_bytes: usize,
-        patience: Duration,
-    ) -> Result<(Response<()>, Option<Bytes>), Sent> {
+    /// Makes one request and returns the answer's head and body, which is still to come. It does not follow
+    /// redirects.
+    async fn send(&self, url: &HttpUrl, request: Request<Full<Bytes>>) -> Result<(Response<()>, Body), Sent> {
         // The resolver never sees URLs with an IP address, so they are checked here.
         if !self.reach.allows_host(url.host().as_ref()) {
             return Err(Sent::Refused(self.reach.detail()));
         }
         let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let answer = timeout(TIMEOUT, self.exchange(request)).await.map_err(late)??;
-        // The status decides about the letter, even if the body breaks off.
         let (head, body) = answer.into_parts();
-        let body = timeout(patience, Limited::new(body, max_bytes).collect()).await;
-        Ok((
-            Response::from_parts(head, ()),
-            body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes),
-        ))
+        Ok((Response::from_parts(head, ()), body))
     }
 
     /// Sends a request and returns the answer's head and its body as a stream.
-    async fn exchange(
-        &self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<UnsyncBoxBody<Bytes, Error>>, Sent> {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, Sent> {
         match &self.network {
             Network::Real(client) => {
                 let client = self.client(client).map_err(Sent::Failed)?;

@@ -155,6 +155,17 @@ async fn without_end_are_not_read_to_the_end() {
 }
 
 #[tokio::test]
+async fn count_by_their_status_though_there_is_no_time_for_their_bodies() {
+    let server = Server::scripted(|_, _| WebAnswer {
+        body: "ok".to_owned(),
+        fault: Fault::Stall(1),
+        ..WebAnswer::status(200)
+    });
+    let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_millis(400));
+    assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
+}
+
+#[tokio::test]
 async fn keep_the_connection_for_the_next_letter() {
     let server = Server::answering(200);
     let world = world_of(&json!({}), "http", &server.url());
