@@ -529,4 +529,41 @@ mod tests {
         let named: Vec<_> = VIEW.into_iter().filter(|field| matcher.names(field)).collect();
         assert_eq!(named, ["topicArn", "error"]);
     }
+    #[test]
+    fn a_view_takes_the_steps_that_its_lists_add() {
+        let steps = |pattern: &Value, message: &Value| {
+            let mut matcher = Matcher::default();
+            matcher.add(0, &json!({ "message": pattern })).unwrap();
+            matcher.steps(&View::from(json!({ "message": message })))
+        };
+        let searched = json!({ "a": ["x", { "prefix": "q" }], "b": [{ "wildcard": "*y*" }] });
+        let [short, long] = [10, 20].map(|bytes| "y".repeat(bytes));
+        assert_eq!(steps(&searched, &json!({ "a": "x", "b": long })), 0, "there is no list");
+        // 9 more values, each before 10 values.
+        assert_eq!(steps(&json!({ "a": ["x"] }), &json!({ "a": vec![1; 10] })), 9 * 10);
+        // 30 bytes are searched in 2 states, 4 times more: 120 steps. 10 more combinations of 2 fields, each
+        // before 5 values: 100 steps.
+        assert_eq!(steps(&searched, &json!({ "a": ["x", "q", "z"], "b": [short, long] })), 120 + 100);
+    }
+
+    #[test]
+    fn a_repetition_has_as_many_states_as_it_is_long() {
+        for (regexp, states) in [("abc", 3), ("a{5}", 4 + 5), ("a{2,5}", 6 + 5), ("(a{2}){3}", (9 + 2) * 3)] {
+            assert_eq!(states_of_regexp(regexp), states, "{regexp}");
+        }
+    }
+
+    #[test]
+    fn a_letter_takes_its_own_steps_before_those_of_its_batch() {
+        let mut batch = MatchingSteps(10);
+        for _ in 0..2 {
+            assert!(batch.of_letter().take(FREE_STEPS));
+        }
+        let mut letter = batch.of_letter();
+        assert_eq!(
+            [FREE_STEPS, 1, 10, 9, 1].map(|steps| letter.take(steps)),
+            [true, true, false, true, false]
+        );
+        assert!(MatchingSteps::any().of_letter().take(STEPS_OF_BATCH + 1));
+    }
 }
