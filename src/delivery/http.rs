@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
 use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -18,10 +18,11 @@ use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
-use crate::batch::Sent;
+use crate::batch::{CONCURRENT_REQUESTS, Sent};
 use crate::clients::{chain, has_root_certificates, http_date, pool, with_tls};
 use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{Failure, FailureClass};
@@ -93,6 +94,8 @@ impl<'a> Post<'a> {
 pub struct HttpClient {
     reach: Reach,
     network: Network,
+    /// The places for bodies of answers to posts, which are read while other posts are made.
+    bodies: Arc<Semaphore>,
 }
 
 /// The way to reach servers.
@@ -111,13 +114,17 @@ impl HttpClient {
     /// Creates a client that reaches only what `reach` allows.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
-        Self { reach, network: Network::Real(OnceLock::new()) }
+        Self::with(reach, Network::Real(OnceLock::new()))
     }
 
     /// Creates a client that uses a simulated network.
     #[must_use]
     pub fn simulated(reach: Reach, network: Arc<SimulatedNetwork>) -> Self {
-        Self { reach, network: Network::Simulated(network) }
+        Self::with(reach, Network::Simulated(network))
+    }
+
+    fn with(reach: Reach, network: Network) -> Self {
+        Self { reach, network, bodies: Arc::new(Semaphore::new(CONCURRENT_REQUESTS)) }
     }
 
     /// Posts a letter to a URL.
@@ -127,8 +134,11 @@ impl HttpClient {
         };
         let answer = self.send(url, request).await;
         let judged = answer.and_then(|(head, body)| {
-            // The runtime polls a task before it waits, so a body that came with its head is read first.
-            tokio::spawn(timeout(DRAIN, Limited::new(body, MAX_ANSWER_BYTES).collect()));
+            // With too many under way the connection is closed, like that of a body that does not end.
+            if let Ok(place) = Arc::clone(&self.bodies).try_acquire_owned() {
+                let body = timeout(DRAIN, Limited::new(body, MAX_ANSWER_BYTES).collect());
+                tokio::spawn(body.map(|_| drop(place)));
+            }
             verdict(&head).map_err(Sent::Failed)
         });
         match judged {
