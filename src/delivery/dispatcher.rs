@@ -306,7 +306,7 @@ impl Dispatcher {
     ) -> Answers {
         let began = Instant::now();
         let end = limit.map_or(time.end, |limit| time.end.min(began + limit));
-        let answer = timeout_at(end, self.call(to, payloads)).await;
+        let answer = timeout_at(end, self.call(to, payloads, end)).await;
         if let Some(function) = waits_for(to, payloads) {
             let how = match &answer {
                 Ok(Ok(_)) => Ended::Ran,
@@ -337,8 +337,13 @@ impl Dispatcher {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one request. All of its payloads were packed for this kind of endpoint.
-    async fn call(&self, to: &Endpoint, payloads: &[&Payload<'_>]) -> Result<Vec<Sent>, Failure> {
+    /// Makes one request, which is cut off at `end`. All of its payloads were packed for this kind of endpoint.
+    async fn call(
+        &self,
+        to: &Endpoint,
+        payloads: &[&Payload<'_>],
+        end: Instant,
+    ) -> Result<Vec<Sent>, Failure> {
         let messages = || {
             payloads.iter().filter_map(|payload| match payload {
                 Payload::Message(message) => Some(message),
@@ -362,7 +367,7 @@ impl Dispatcher {
             (Endpoint::Function(function), [Payload::Event(event)]) => {
                 function::call(&self.lambda, function, event).await.map(|()| vec![Sent::Accepted])
             }
-            (Endpoint::Http(url), [Payload::Post(post)]) => Ok(vec![self.http.post(url, post).await]),
+            (Endpoint::Http(url), [Payload::Post(post)]) => Ok(vec![self.http.post(url, post, end).await]),
             (Endpoint::Function(_) | Endpoint::Http(_), _) => {
                 Err(Failure::ours(FailureClass::Permanent, "NotBuildable"))
             }

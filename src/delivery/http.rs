@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -18,11 +18,10 @@ use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
-use crate::batch::{CONCURRENT_REQUESTS, Sent};
+use crate::batch::Sent;
 use crate::clients::{chain, has_root_certificates, http_date, pool, with_tls};
 use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{Failure, FailureClass};
@@ -31,7 +30,8 @@ use crate::letter::Letter;
 /// The time that SNS waits for an answer.
 pub(super) const TIMEOUT: Duration = crate::batch::HTTP_TIMEOUT;
 
-/// The time in which the body of an answer to a post is read. No letter waits for it: the status alone decides.
+/// The time to wait for the body of an answer to a post, if there is as much. The status alone decides, so the
+/// body hardly matters.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The time after which an idle connection is closed. Lambda freezes the function between invocations. If the
@@ -94,8 +94,6 @@ impl<'a> Post<'a> {
 pub struct HttpClient {
     reach: Reach,
     network: Network,
-    /// The places for bodies of answers to posts, which are read while other posts are made.
-    bodies: Arc<Semaphore>,
 }
 
 /// The way to reach servers.
@@ -114,37 +112,28 @@ impl HttpClient {
     /// Creates a client that reaches only what `reach` allows.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
-        Self::with(reach, Network::Real(OnceLock::new()))
+        Self { reach, network: Network::Real(OnceLock::new()) }
     }
 
     /// Creates a client that uses a simulated network.
     #[must_use]
     pub fn simulated(reach: Reach, network: Arc<SimulatedNetwork>) -> Self {
-        Self::with(reach, Network::Simulated(network))
+        Self { reach, network: Network::Simulated(network) }
     }
 
-    fn with(reach: Reach, network: Network) -> Self {
-        Self { reach, network, bodies: Arc::new(Semaphore::new(CONCURRENT_REQUESTS)) }
-    }
-
-    /// Posts a letter to a URL.
-    pub(super) async fn post(&self, url: &HttpUrl, post: &Post<'_>) -> Sent {
+    /// Posts a letter to a URL. A status that comes before `end` counts.
+    pub(super) async fn post(&self, url: &HttpUrl, post: &Post<'_>, end: Instant) -> Sent {
         let Ok(request) = post.request(url) else {
             return Sent::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
         };
-        let answer = self.send(url, request).await;
-        let judged = answer.and_then(|(head, body)| {
-            // With too many under way the connection is closed, like that of a body that does not end.
-            if let Ok(place) = Arc::clone(&self.bodies).try_acquire_owned() {
-                let body = timeout(DRAIN, Limited::new(body, MAX_ANSWER_BYTES).collect());
-                tokio::spawn(body.map(|_| drop(place)));
-            }
-            verdict(&head).map_err(Sent::Failed)
-        });
-        match judged {
-            Ok(()) => Sent::Accepted,
-            Err(sent) => sent,
-        }
+        let (head, body) = match self.send(url, request).await {
+            Ok(answer) => answer,
+            Err(sent) => return sent,
+        };
+        let until = end.min(Instant::now() + DRAIN);
+        // The status decides about the letter, even if the body breaks off.
+        let _ = timeout_at(until, Limited::new(body, MAX_ANSWER_BYTES).collect()).await;
+        verdict(&head).map_or_else(Sent::Failed, |()| Sent::Accepted)
     }
 
     /// Reads a file of at most `max_bytes`.
@@ -167,8 +156,8 @@ impl HttpClient {
         }
     }
 
-    /// Makes one request and returns the answer's head and body, which is still to come. It does not follow
-    /// redirects.
+    /// Makes one request and returns the answer's head, and its body, which may be still to come. It does not
+    /// follow redirects.
     async fn send(&self, url: &HttpUrl, request: Request<Full<Bytes>>) -> Result<(Response<()>, Body), Sent> {
         // The resolver never sees URLs with an IP address, so they are checked here.
         if !self.reach.allows_host(url.host().as_ref()) {

@@ -529,6 +529,7 @@ mod tests {
         let named: Vec<_> = VIEW.into_iter().filter(|field| matcher.names(field)).collect();
         assert_eq!(named, ["topicArn", "error"]);
     }
+
     #[test]
     fn a_view_takes_the_steps_that_its_lists_add() {
         let steps = |pattern: &Value, message: &Value| {
