@@ -14,6 +14,7 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 use tokio::time::sleep;
 
 pub(crate) use crate::failed::Failed;
+pub use crate::output::WriteFailure;
 use crate::stack::Stack;
 use crate::text::brief;
 use sns_redrive::clock::Clock;
@@ -33,6 +34,8 @@ const STATUS: &str = "/proc/self/status";
 pub struct Console {
     /// The stream for results.
     pub out: Box<dyn Write + Send>,
+    /// The first error of that stream.
+    pub unwritten: WriteFailure,
     /// The stream for problems and progress.
     pub err: Box<dyn Write + Send>,
     /// True if progress is shown there, which is for a person only.
@@ -63,6 +66,7 @@ impl Console {
     pub fn system() -> Self {
         Self {
             out: Box::new(std::io::stdout()),
+            unwritten: WriteFailure::default(),
             err: Box::new(std::io::stderr()),
             progress: std::io::stderr().is_terminal(),
             lines: !std::io::stderr().is_terminal(),
@@ -101,7 +105,15 @@ impl Console {
     }
 
     /// Asks whether to continue. Only `y` and `yes` mean yes.
+    ///
+    /// # Errors
+    ///
+    /// The results could not be written: nobody has seen what the question is about.
     pub(crate) fn confirms(&mut self, question: &str) -> Result<bool, Failed> {
+        if let Err(failed) = self.unwritten.check() {
+            let why = format!("{failed}, so nobody has seen what would be done: nothing was done");
+            return Err(Failed::Input(vec![why]));
+        }
         write!(self.err, "{question} [y/N] ")?;
         self.err.flush()?;
         let mut answer = Vec::new();

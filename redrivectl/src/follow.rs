@@ -69,7 +69,7 @@ async fn follow(
         followed = look_until(execution, until_begun, as_json, interrupted, &further, &watch) => followed,
         never = watch.keep_showing() => match never {},
     };
-    watch.end();
+    watch.end(followed.as_ref().ok().filter(|_| !until_begun));
     followed
 }
 

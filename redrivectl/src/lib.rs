@@ -22,6 +22,7 @@ mod follow;
 mod install;
 mod machine;
 mod orders;
+mod output;
 #[cfg(test)]
 mod pages;
 mod place;
@@ -44,8 +45,9 @@ use std::io::Write;
 use clap::Parser;
 use futures_util::future::LocalBoxFuture;
 
-pub use console::Console;
+pub use console::{Console, WriteFailure};
 use console::{Failed, Finished};
+use output::{Problems, Results};
 pub use stack::Stack;
 
 /// Executes a command line, and returns the exit code: 0 done, 1 something failed, 2 bad usage or input, 3
@@ -60,6 +62,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
             return code;
         }
     };
+    console.guard(cli.command.goes_on());
     if let Some(connection) = cli.command.connection() {
         console.stack = Box::pin(describe::stack(connection, cli.command.further(), &console)).await;
     }
@@ -68,6 +71,10 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
     let ended = match (ended, written) {
         // A command that was not done stays so, even if its output cannot be written.
         (Ok(Finished::Whole), Err(error)) => Err(error.into()),
+        // One that went on without a reader ends as what it did. Other errors, such as a full disk, are told.
+        (Ok(Finished::Whole), Ok(())) if !console.unwritten.is_closed() => {
+            console.unwritten.check().map(|()| Finished::Whole)
+        }
         (ended, _) => ended,
     };
     match ended {
@@ -76,7 +83,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
         Ok(Finished::LeftOut) => 3,
         Ok(Finished::Stopped) => 4,
         // The reader stopped reading, as `head` does.
-        Err(Failed::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+        Err(Failed::Output(_)) if cli.command.only_shows() && console.unwritten.is_closed() => 0,
         Err(failed) => {
             for line in failed.to_string().lines() {
                 let _ = writeln!(console.err, "redrivectl: {}", text::harmless(line));
@@ -95,6 +102,17 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
             }
             code
         }
+    }
+}
+
+impl Console {
+    /// Lets the streams note their errors. With `goes_on` the command ends only when its work is done.
+    fn guard(&mut self, goes_on: bool) {
+        let nowhere = || Box::new(std::io::sink());
+        let to = std::mem::replace(&mut self.out, nowhere());
+        self.out = Box::new(Results { to, unwritten: self.unwritten.clone(), goes_on });
+        let problems = std::mem::replace(&mut self.err, nowhere());
+        self.err = Box::new(Problems(problems));
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) async fn run(
         ended = replay.run(&wish, &source, policy, &watch) => ended,
         never = watch.keep_showing() => match never {},
     };
-    let interrupted = watch.end();
+    let interrupted = watch.end(ended.as_ref().ok());
     let state = ended.map_err(|error| failed(error, interrupted))?;
     if as_json {
         let json = serde_json::to_string(&state);

@@ -11,7 +11,7 @@ use indicatif::ProgressDrawTarget;
 use serde_json::Value;
 
 use crate::args::{self, Cli};
-use crate::console::{Console, Failed, Finished};
+use crate::console::{Console, Failed, Finished, WriteFailure};
 use crate::stack::Stack;
 use crate::text::count;
 use sns_redrive::clock::Clock;
@@ -134,6 +134,7 @@ impl Tool {
         let stop = Arc::clone(&self.stop);
         Console {
             out: Box::new(line.out.clone()),
+            unwritten: WriteFailure::default(),
             err: Box::new(line.err.clone()),
             progress: false,
             lines: true,

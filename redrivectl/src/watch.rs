@@ -83,9 +83,13 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Clears the line, and returns whether the replay was interrupted.
-    pub(crate) fn end(self) -> bool {
+    /// Clears the bar, or prints the final state as the last of the lines. Returns whether the replay was interrupted.
+    pub(crate) fn end(self, state: Option<&State>) -> bool {
         self.bar.finish_and_clear();
+        let has_told = self.told.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if let Some(state) = state.filter(|_| has_told) {
+            self.say(&ending(state));
+        }
         self.stop()
     }
 
@@ -258,7 +262,9 @@ impl View {
         let (behind, all) = self.position()?;
         let rate = self.rate.unwrap_or_else(|| state.request.rate.into());
         let sending = (all - behind).checked_div(rate)?;
-        let steps_to_settle = state.steps.saturating_sub(state.step) as u64;
+        // Only a step that sends letters settles, and the last such step does not.
+        let steps_to_settle =
+            (state.steps.saturating_sub(state.step) as u64).min((all - behind).saturating_sub(1));
         let (waits, wait) = match state.not_before {
             Some(then) => (steps_to_settle.saturating_sub(1), seconds_until(then, now)),
             None => (steps_to_settle, 0),
@@ -266,6 +272,17 @@ impl View {
         let settling = waits.saturating_mul(state.request.settle_seconds.into());
         Some(format!("{} left", clock(sending.saturating_add(settling).saturating_add(wait))))
     }
+}
+
+/// Returns how far a replay came that is no longer under way here.
+fn ending(state: &State) -> String {
+    let most = if state.exact { "" } else { "at most " };
+    let (sent, all) = (thousands(state.counts.sent), count(state.letters, "letter"));
+    let end = match state.status {
+        Status::Running | Status::Settling => "interrupted",
+        status => status.name(),
+    };
+    format!("{sent} of {most}{all} sent: {end}")
 }
 
 /// Returns the seconds until a time, rounded up.

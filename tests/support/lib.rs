@@ -22,7 +22,7 @@ mod world;
 pub use account::{Account, CALLER};
 pub use redrive_testing::*;
 pub use sim::lambda::Ran as FunctionRan;
-pub use sim::{Attribute, Call, Data, Entry, EntryFault, Fault, WebAnswer};
+pub use sim::{Attribute, Call, Clock, Data, Entry, EntryFault, Fault, WebAnswer};
 pub use web::Server;
 pub use world::{Log, Ran, World};
 

@@ -118,6 +118,31 @@ impl Command {
         matches!(self, Self::Replay(_) | Self::Replays(_))
     }
 
+    /// Reports whether the command only shows something, line by line: once nobody reads it there is nothing left to do.
+    /// The doctor's exit code is its verdict, so it is none of these.
+    pub(crate) fn only_shows(&self) -> bool {
+        match self {
+            Self::Plan(args) => args.svg.is_none(),
+            Self::Archive(args) => args.command.is_some(),
+            Self::Replays(args) => matches!(args.command, None | Some(ReplaysCommand::Show(_))),
+            Self::Explain(_) | Self::Orders(_) | Self::Waiting(_) | Self::Completion { .. } => true,
+            Self::Hold(_)
+            | Self::Retry(_)
+            | Self::Release(_)
+            | Self::Replay(_)
+            | Self::Doctor(_)
+            | Self::Drill(_)
+            | Self::Serve(_)
+            | Self::Man { .. } => false,
+        }
+    }
+
+    /// Reports whether the command does its work also if nobody reads its results. A drill then ends early, and removes
+    /// what it has created.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.only_shows() && !matches!(self, Self::Drill(_))
+    }
+
     /// Returns the options with which another command finds the same stack and places.
     pub(crate) fn further(&self) -> Further {
         let Some(connection) = self.connection() else { return Further::default() };

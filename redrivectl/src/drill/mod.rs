@@ -29,6 +29,7 @@ use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::doctor::Access;
+use crate::output::unless_closed;
 use crate::place;
 use crate::stack::Stack;
 use crate::text::harmless;
@@ -255,7 +256,7 @@ async fn drill(
     } else {
         ending(&scene, is_whole, &swept, args, &clean)
     };
-    match (tell(&said, &swept, console), finished) {
+    match (unless_closed(tell(&said, &swept, console)), finished) {
         (Err(error), Finished::Whole) => Err(error.into()),
         (_, finished) => Ok(finished),
     }
@@ -327,7 +328,7 @@ async fn clean(
     if as_json {
         let written = writeln!(console.out, "{}", json!({ "drills": ids, "left": left }));
         if finished == Finished::Whole {
-            written?;
+            unless_closed(written)?;
         }
     }
     Ok(finished)

@@ -126,5 +126,7 @@ fn greet(session: &Session, as_json: bool, console: &mut Console) -> Result<(), 
             "Open {address}\nOnly this machine reaches it. Whoever has the address sees what you may see. {may}\nCtrl-C ends it."
         )?;
     }
-    Ok(console.out.flush()?)
+    console.out.flush()?;
+    // Without the address nobody reaches it.
+    console.unwritten.check()
 }

@@ -10,6 +10,7 @@ mod explain;
 mod install;
 mod machine;
 mod orders;
+mod pipes;
 mod plan;
 mod records;
 mod replay;
@@ -26,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use indicatif::{InMemoryTerm, ProgressDrawTarget, TermLike};
-use redrivectl::{Console, Stack, run};
+use redrivectl::{Console, Stack, WriteFailure, run};
 use serde_json::Value;
 use sns_redrive::clock::Clock;
 use support::Account;
@@ -116,6 +117,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
             Some(lines) => Box::new(Pipe { page: out.clone(), lines }),
             None => Box::new(out.clone()),
         },
+        unwritten: WriteFailure::default(),
         err: match &terminal {
             Some(terminal) => Box::new(Typed(terminal.clone())),
             None => Box::new(err.clone()),

@@ -14,7 +14,7 @@ use super::{File, Ran, World, manual, records, redrivectl, redrivectl_in, shows}
 use support::{Account, BILLING, CALLER, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, WORKER, letter};
 
 pub(super) const PLACE: [&str; 4] = ["--archive", "s3://my-bucket/dead-letters", "--requeue", REQUEUE];
-const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
+pub(super) const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
 
 /// The same with an index of ten letters.
 const INDEXED: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n10-r0.jsonl";
@@ -32,12 +32,17 @@ pub(super) fn archived(posts: &[Post]) -> Account {
 
 fn archived_at(key: &str, posts: &[Post]) -> Account {
     let cloud = Account::new();
+    put_archive(&cloud, key, posts);
+    cloud
+}
+
+/// Puts such an archive and the queues into an account.
+pub(super) fn put_archive(cloud: &Account, key: &str, posts: &[Post]) {
     let lines: Vec<_> = posts.iter().map(|post| line(post) + "\n").collect();
     cloud.put_at(&format!("my-bucket/{key}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
     for queue in ["orders-requeue", "orders-dlq"] {
         cloud.drained(queue);
     }
-    cloud
 }
 
 pub(super) fn line(post: &Post) -> String {

@@ -168,6 +168,7 @@ async fn in_a_log_each_step_has_its_lines() {
         "4 of at most 10 letters, step 1 of 2 judged in 0:01:30, 0:01:30 left",
         "4 of at most 10 letters, step 1 of 2 judged in 0:00:30, 0:00:30 left",
         "4 of at most 10 letters, 0:00:00 left, step 2 of 2",
+        "4 of at most 10 letters sent: done",
     ];
     assert_eq!(ran.err.lines().collect::<Vec<_>>(), lines.map(|line| format!("redrivectl: {line}")));
 }
