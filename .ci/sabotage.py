@@ -28,6 +28,8 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
         # The whole workspace, so that nothing is compiled twice for other features.
         target = ["--lib"] if kind == "lib" else ["--test", kind]
         build = ["cargo", "test", "--quiet", "--workspace", *target]
+    elif kind == "commands":
+        build = ["cargo", "test", "--quiet", "--workspace", "--test", "commands"]
     elif kind in ("matrix", "replay"):
         binaries = (BUILD / "debug").resolve()
         soak = [f"{binaries}/soak", "--function", f"{binaries}/sns-redrive", "--alone", kind, "--only", which]

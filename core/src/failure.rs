@@ -8,6 +8,13 @@
 /// The code of a call whose function ran and failed by itself.
 pub const FUNCTION_ERROR: &str = "FunctionError";
 
+/// The code of a call about a message that its queue no longer has: another copy of it was handled.
+pub const MESSAGE_GONE: &str = "MessageGone";
+
+/// The code of a call by a receipt handle whose time is over: its message is visible again, or another receive
+/// has it.
+pub const HANDLE_EXPIRED: &str = "HandleExpired";
+
 /// The meaning of a failure for the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
@@ -178,6 +185,13 @@ impl Failure {
             && ["AccessDenied", "Forbidden", "Http403", "AuthorizationError"]
                 .iter()
                 .any(|code| self.code.contains(code))
+    }
+
+    /// Reports whether the receive is over whose message a call was about, so that the message is no longer in
+    /// this caller's hands.
+    #[must_use]
+    pub fn ends_receive(&self) -> bool {
+        [MESSAGE_GONE, HANDLE_EXPIRED].contains(&self.code.as_str())
     }
 
     /// Creates a failure that no service reported.

@@ -12,10 +12,19 @@ use tokio::time::{Instant, timeout_at};
 use crate::arn::Arn;
 use crate::batch::{CONCURRENT_REQUESTS, MAX_ENTRIES};
 use crate::clients::{elsewhere, failure_of_call, too_late};
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 
 /// The text in SQS's answer if a message would be hidden for longer than 12 hours after its receive.
 const BEYOND: &str = "beyond the limit";
+
+/// The text in SQS's answer about a message that it no longer has. Only a standard queue gives it.
+const GONE: &str = "Message does not exist or is not available";
+
+/// The text in SQS's answer to an old receipt handle. Only a FIFO queue gives it.
+const EXPIRED: &str = "receipt handle has expired";
+
+/// The codes of SQS for the same in a batch, where the text may differ.
+const EXPIRED_CODES: [&str; 2] = ["ReceiptHandleIsInvalid", "MessageNotInflight"];
 
 /// A message to hide, and for how long.
 #[derive(Clone, Copy)]
@@ -85,15 +94,25 @@ async fn hide_few(
     };
     answer.successful().iter().for_each(|entry| put(entry.id(), Ok(())));
     for entry in answer.failed() {
-        let failure = match entry.message() {
-            // The code of this error, InvalidParameterValue, has many meanings, and its message must not be
-            // logged.
-            Some(message) if message.contains(BEYOND) => {
-                Failure::ours(FailureClass::Permanent, "BeyondTheLimit")
-            }
-            message => Failure::of_entry(entry.code(), message, entry.sender_fault()),
-        };
-        put(entry.id(), Err(failure));
+        let failure = Failure::of_entry(entry.code(), entry.message(), entry.sender_fault());
+        put(entry.id(), Err(told_apart(failure, entry.message(), queue)));
     }
     answers
+}
+
+/// Gives failures a code of their own whose code at SQS, `InvalidParameterValue`, has many meanings. Their text
+/// tells them apart, which must not be logged.
+fn told_apart(failure: Failure, text: Option<&str>, queue: &Arn) -> Failure {
+    let says = |words| text.is_some_and(|text| text.contains(words));
+    let code = failure.code.rsplit('.').next().unwrap_or_default();
+    let ours = |code| Failure::ours(FailureClass::Permanent, code);
+    if says(BEYOND) {
+        ours("BeyondTheLimit")
+    } else if says(GONE) {
+        ours(MESSAGE_GONE)
+    } else if says(EXPIRED) || (queue.is_fifo() && EXPIRED_CODES.contains(&code)) {
+        ours(HANDLE_EXPIRED)
+    } else {
+        failure
+    }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::arn::Arn;
-use crate::batch::{Outcome, Report};
+use crate::batch::{NotDone, Outcome, Report};
 use crate::endpoint::Endpoint;
 use crate::letter::Claim;
 use crate::policy::{Decision, Deferral};
@@ -69,8 +69,9 @@ pub fn letter(report: &Report, request_id: &str) {
     }
     match report.outcome {
         Outcome::Archived(_) => line!(Level::WARN),
-        Outcome::Failed(_) => line!(Level::ERROR),
-        Outcome::Delivered
+        Outcome::Failed(NotDone::Archive | NotDone::Hide | NotDone::OutOfTime) => line!(Level::ERROR),
+        Outcome::Failed(NotDone::ReceiveOver)
+        | Outcome::Delivered
         | Outcome::Requeued(_)
         | Outcome::Deferred(_)
         | Outcome::Held

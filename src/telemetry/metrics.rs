@@ -81,7 +81,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     };
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
     // A letter that has left the queue is safe.
-    let staying = reports.iter().filter(|report| !report.outcome.leaves_queue());
+    let staying = reports.iter().filter(|report| report.outcome.is_in_queue());
     let expiry = staying.map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
     let (mut of_reasons, mut sums): (Vec<Metric>, Vec<Metric>) = (Vec::new(), Vec::new());
     for reason in ArchiveReason::ALL {

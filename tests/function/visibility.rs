@@ -340,6 +340,98 @@ mod failures {
     }
 }
 
+/// The receive of a letter can be over before the letter is hidden.
+mod over {
+    use super::*;
+
+    /// Returns a world in which this happens to the account while letters are sent, which fails.
+    fn while_sending(meanwhile: impl Fn(&Account) + Send + Sync + 'static) -> World {
+        let world = World::with_policy(&linear(60, 60, 3));
+        let account = world.cloud.clone();
+        world.cloud.script(move |call| {
+            if call.operation != "SendMessageBatch" {
+                return Fault::Pass;
+            }
+            meanwhile(&account);
+            Fault::refuse(503, "ServiceUnavailable", "oh")
+        });
+        world
+    }
+
+    fn due(id: &str) -> Post {
+        Post::envelope(id).sent(NOW - 60_000)
+    }
+
+    /// Returns what the log and the metrics say of a letter that nobody has to mend.
+    fn told(ran: &Ran, id: &str) -> Value {
+        let (line, metrics) = (ran.letter(id), ran.metrics());
+        json!([
+            [line["level"], line["outcome"], line["reason"], line["undone.code"], line["error.code"]],
+            [metrics["LettersFailed"], metrics["LettersStuck"], metrics["FailuresActionRequired"]],
+        ])
+    }
+
+    /// SQS hands a letter out twice. One copy is delivered and deleted while the attempt of the other fails.
+    #[tokio::test]
+    async fn a_duplicate_whose_other_copy_was_delivered_is_gone_and_not_stuck() {
+        let world = while_sending(|account| {
+            let delete = |it: &mut sim::Services, cx: &mut sim::Cx<'_>| {
+                it.sqs.delete_message(cx, "orders-dlq", "handle-a")
+            };
+            account.aws.act("mapping", delete).unwrap();
+        });
+        let ran = world.run([&due("a"), &due("b")]).await;
+        assert_eq!(ran.outcomes(), ["a failed receive_over", "b deferred failed"]);
+        let code = "ServiceUnavailable";
+        let line = json!(["INFO", "failed", "receive_over", "MessageGone", code]);
+        assert_eq!(told(&ran, "a"), json!([line, [1, null, 0]]));
+        assert_eq!(ran.kept, ["a", "b"], "only what is safe elsewhere is left out");
+        assert!(!ran.text.contains("handle-a"), "{}", ran.text);
+    }
+
+    /// A FIFO queue refuses a handle whose message has shown again. SQS's code in batch answers is not
+    /// recorded, so code and text are each enough.
+    #[tokio::test]
+    async fn a_letter_of_a_group_that_has_come_back_already_is_not_stuck() {
+        let expired = "Value S3CR3T for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
+        for (code, text) in [
+            ("ReceiptHandleIsInvalid", "other words"),
+            ("AWS.SimpleQueueService.MessageNotInflight", "other words"),
+            ("InvalidParameterValue", expired),
+        ] {
+            let world = World::with_policy(&linear(60, 60, 3));
+            world.cloud.reply(
+                "ChangeMessageVisibilityBatch",
+                Fault::Entries(vec![(0, EntryFault::sender(code, text))]),
+            );
+            let post = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+            let ran = world.run([&post.queue(FIFO_DLQ).group("g").sent(NOW - 30_000)]).await;
+            let line = json!(["INFO", "failed", "receive_over", "HandleExpired", null]);
+            assert_eq!(told(&ran, "a"), json!([line, [1, null, 0]]), "{code}");
+            assert!(!ran.text.contains("S3CR3T"), "{}", ran.text);
+        }
+    }
+
+    /// Neither is one that the archive did not take.
+    #[tokio::test]
+    async fn a_letter_that_is_gone_needs_no_archive() {
+        let gone = "Reason: Message does not exist or is not available for visibility timeout change.";
+        let is_gone = move |call: &Call| match call.operation.as_str() {
+            "ChangeMessageVisibilityBatch" => {
+                Fault::except(call, "handle-a", EntryFault::sender("InvalidParameterValue", gone))
+            }
+            "PutObject" => Fault::refuse(403, "AccessDenied", "no"),
+            _ => Fault::Pass,
+        };
+        let world = World::with_policy(&json!({ "default": { "action": "archive" } }));
+        world.cloud.script(is_gone);
+        let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+        assert_eq!(ran.outcomes(), ["a failed receive_over", "b failed archive"]);
+        assert_eq!(ran.metrics()["LettersStuck"], 1);
+        assert_eq!(ran.kept, ["a", "b"]);
+    }
+}
+
 mod time {
     use std::sync::Arc;
 

@@ -314,6 +314,16 @@ impl<'p> Case<'p> {
         }
     }
 
+    /// Takes over that it could not be hidden. If its receive is over, nothing is left to do, and nothing that
+    /// failed before matters, unless its queue has dropped it at the end of its retention.
+    pub(super) fn not_hidden(&mut self, failure: Failure, now: Timestamp) {
+        if failure.ends_receive() && now < self.end() {
+            self.undone = Some(Box::new((NotDone::ReceiveOver, failure)));
+        } else if self.undone.is_none() {
+            self.undone = Some(Box::new((NotDone::Hide, failure)));
+        }
+    }
+
     /// Returns the outcome, now that the archive and the queue have answered.
     pub(super) fn report(self, now: Timestamp) -> Report {
         let expires = self.end().as_second();
@@ -321,6 +331,7 @@ impl<'p> Case<'p> {
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
+            (_, Some(undone)) if undone.0 == NotDone::ReceiveOver => Outcome::Failed(undone.0),
             (Disposition::OutOfTime, _) | (Disposition::Open | Disposition::Due(_), None) => {
                 Outcome::Failed(NotDone::OutOfTime)
             }

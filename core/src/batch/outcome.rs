@@ -23,7 +23,7 @@ pub enum Outcome {
     Deferred(Deferral),
     /// It stays in the queue, behind another of its FIFO group.
     Held,
-    /// It stays in the queue as it was.
+    /// It stays in the queue as it was, if it is still there.
     Failed(NotDone),
     /// It stays in the queue untouched. This is what would have been done.
     Observed(Decision),
@@ -36,6 +36,9 @@ pub enum NotDone {
     Archive,
     /// It could not be hidden. The queue's own visibility timeout applies.
     Hide,
+    /// Its receive was over before it was hidden: another copy of it was handled, or it has come back already.
+    /// Nobody has to mend anything.
+    ReceiveOver,
     /// The invocation's time was over.
     OutOfTime,
 }
@@ -105,6 +108,12 @@ impl Outcome {
         }
     }
 
+    /// Reports whether the letter lies in its queue, as far as is known.
+    #[must_use]
+    pub fn is_in_queue(&self) -> bool {
+        !self.leaves_queue() && *self != Self::Failed(NotDone::ReceiveOver)
+    }
+
     /// Reports whether the letter is safe elsewhere, so that Lambda may delete its message.
     #[must_use]
     pub fn leaves_queue(&self) -> bool {
@@ -122,6 +131,7 @@ impl NotDone {
         match self {
             Self::Archive => "archive",
             Self::Hide => "hide",
+            Self::ReceiveOver => "receive_over",
             Self::OutOfTime => "out_of_time",
         }
     }

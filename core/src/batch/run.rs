@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::action::{Action, Answer, Notice, Now, results};
 use super::checkup;
 use super::machine::Machine;
-use super::outcome::{NotDone, Report};
+use super::outcome::Report;
 use super::state::{ActionId, Batch, Chain, Stage};
 use crate::arn::Arn;
 use crate::letter::Letter;
@@ -61,7 +61,9 @@ impl Batch<'_> {
                 let hidden = self.hiding.take().unwrap_or_default();
                 let answers = results(answer, hidden.len());
                 for (index, answer) in hidden.into_iter().zip(answers) {
-                    self.cases[index].undone = answer.err().map(|failure| Box::new((NotDone::Hide, failure)));
+                    if let Err(failure) = answer {
+                        self.cases[index].not_hidden(failure, now.at);
+                    }
                 }
             }
         }
@@ -188,7 +190,10 @@ impl Batch<'_> {
             Stage::AwaitHiddenUnarchived(hidings) => {
                 let answers = results(answer, hidings.len());
                 for ((index, seconds), answer) in hidings.into_iter().zip(answers) {
-                    self.cases[index].hidden = answer.is_ok().then_some(seconds);
+                    match answer {
+                        Ok(()) => self.cases[index].hidden = Some(seconds),
+                        Err(failure) => self.cases[index].not_hidden(failure, now.at),
+                    }
                 }
                 Stage::Done
             }

@@ -1,7 +1,9 @@
 //! Waking: hidden letters become visible again, so that an order reaches them now.
 //!
-//! A standard queue gives the same answer whether or not a handle is still valid. So only the number of
-//! letters that were asked to wake is known, not how many woke. Receipt handles are never printed.
+//! A standard queue takes an old handle too, and then shows a message that a later receive hides, perhaps in
+//! the middle of an attempt: a second delivery. So each letter is asked once, by its newest line, and is left
+//! alone if it is due soon. How many woke is unknown: only a message that is gone is refused. A FIFO queue
+//! refuses an old handle. Receipt handles are never printed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +46,8 @@ const BETWEEN_PASSES: Duration = Duration::from_secs(2);
 /// The longest time in which an interrupt goes unnoticed during a wait.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The error codes of SQS for a handle that is no longer valid: the letter was received again, is visible, or is gone.
+/// The error codes of SQS for a handle that is no longer valid, in case that its text is another one than
+/// [`Failure::ends_receive`] is told by.
 const STALE: [&str; 4] =
     ["ReceiptHandleIsInvalid", "InvalidReceiptHandle", "MessageNotInflight", "InvalidParameterValue"];
 
@@ -323,7 +326,7 @@ impl Woken {
             Ok(()) => self.asked += 1,
             Err(failure) => {
                 let code = failure.code.rsplit('.').next().unwrap_or_default();
-                if STALE.contains(&code) {
+                if failure.ends_receive() || STALE.contains(&code) {
                     self.stale += 1;
                 } else {
                     *self.failed.entry(code.to_owned()).or_default() += 1;

@@ -245,7 +245,10 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     /// Hides a message for so many seconds from now on. Returns whether that had an effect.
     pub fn change(&mut self, now: Millis, receipt: Receipt, seconds: i64) -> Result<bool, Refused> {
         let until = now + seconds * 1000;
-        let Some(message) = self.all.get(&receipt.number) else { return self.no_longer_valid() };
+        let message = self.all.get(&receipt.number).filter(|message| !message.is_ghost);
+        let Some(message) = message else {
+            return Err(if self.is_fifo { Refused::NoLongerValid } else { Refused::Gone });
+        };
         if self.resolve(receipt) != Use::Valid {
             let hidden = matches!(message.state, State::InFlight(_));
             if !(self.settings.stale_shows && !self.is_fifo && seconds == 0 && hidden) {

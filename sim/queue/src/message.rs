@@ -82,6 +82,8 @@ pub enum Use {
 /// The reason why a queue refuses a request about a message that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
+    /// Standard: the message was deleted, or its retention has ended. Recorded.
+    Gone,
     /// FIFO: the receipt is no longer valid. A standard queue accepts the request and does nothing.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-queue-message-identifiers.html>
     NoLongerValid,

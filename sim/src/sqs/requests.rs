@@ -272,6 +272,13 @@ fn error(refused: Refused, handle: &str, seconds: i64) -> Error {
             );
             Error::bad("InvalidParameterValue", message)
         }
+        Refused::Gone => {
+            let message = format!(
+                "Value {handle} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not \
+                 available for visibility timeout change."
+            );
+            Error::bad("InvalidParameterValue", message)
+        }
         Refused::TooLong => rules::total_visibility(seconds),
     }
 }

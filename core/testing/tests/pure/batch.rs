@@ -9,7 +9,7 @@ use redrive_core::batch::{
     Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, OrdersRead,
     Outcome, QueueAttributes, Report, Sent, Subscription, Verification,
 };
-use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 use redrive_core::letter::Letter;
 use redrive_core::policy::{Policy, VISIBILITY_CEILING};
 use redrive_testing::{
@@ -480,6 +480,46 @@ fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_inv
         assert!(outcomes[1].contains(of_due), "{later:?}: {}", outcomes[1]);
         assert!(outcomes[2].contains(of_early), "{later:?}: {}", outcomes[2]);
     }
+}
+
+/// Returns the outcome of a letter that cannot be hidden or archived, by these answers to its attempt and its
+/// hiding.
+fn not_hidden(post: Post, sent: &Sent, code: &str) -> Outcome {
+    let machine = machine(&policies()[0], None, None);
+    let batch = machine.begin(letters_of(&event(&[post])), DEADLINE);
+    let (mut reports, _) = drive(batch, false, |action| match action {
+        Action::Deliver { .. } => {
+            let attempt = Attempt { sent: Ok(sent.clone()), took: Duration::ZERO, unmarked: false };
+            Answer::Delivered(vec![attempt])
+        }
+        Action::Archive { .. } => Answer::Archived(vec![failed()]),
+        Action::Hide { .. } => Answer::Hidden(vec![Err(Failure::ours(FailureClass::Permanent, code))]),
+        _ => answer(action, &mut || true, &mut HashSet::new()),
+    });
+    reports.remove(0).outcome
+}
+
+#[test]
+fn a_letter_whose_receive_is_over_is_not_stuck_whatever_was_to_be_done_with_it() {
+    let refused = Sent::Failed(Failure::ours(FailureClass::Transient, "ServiceUnavailable"));
+    let for_good = Sent::Failed(Failure::ours(FailureClass::Permanent, "InvalidParameterValue"));
+    for (sent, other) in [
+        (refused.clone(), NotDone::Hide),
+        (Sent::NotStarted, NotDone::OutOfTime),
+        (for_good, NotDone::Archive),
+    ] {
+        for code in [MESSAGE_GONE, HANDLE_EXPIRED] {
+            let outcome = not_hidden(Post::envelope("a"), &sent, code);
+            assert_eq!(outcome, Outcome::Failed(NotDone::ReceiveOver), "{sent:?} {code}");
+            assert!(!outcome.leaves_queue() && !outcome.is_in_queue());
+        }
+        let outcome = not_hidden(Post::envelope("a"), &sent, "AccessDenied");
+        assert_eq!(outcome, Outcome::Failed(other), "{sent:?}");
+        assert!(outcome.is_in_queue());
+    }
+    // What its queue has dropped at the end of its retention is not the copy of another.
+    let ended = Post::envelope("a").sent(NOW - 1_209_600_000);
+    assert_eq!(not_hidden(ended, &refused, MESSAGE_GONE), Outcome::Failed(NotDone::Archive));
 }
 
 /// Returns the outcomes of letters whose queue drops them in so many seconds, if there is no time to begin

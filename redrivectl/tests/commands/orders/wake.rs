@@ -122,7 +122,15 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
         if calls.fetch_add(1, Ordering::Relaxed) == 0 {
             let fates = [
                 ("stale", EntryFault::sender("ReceiptHandleIsInvalid", "S3CR3T expired")),
-                ("gone", EntryFault::sender("InvalidParameterValue", "S3CR3T is gone")),
+                // Recorded.
+                (
+                    "gone",
+                    EntryFault::sender(
+                        "InvalidParameterValue",
+                        "Value S3CR3T for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not \
+                         available for visibility timeout change.",
+                    ),
+                ),
                 ("busy", EntryFault::sender("RequestThrottled", "slower")),
                 ("refused", EntryFault::sender("AccessDenied", "not you")),
             ];

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use redrive_core::arn::Arn;
 use redrive_core::batch::{Action, Answer, Attempt, Delivery, Move, QueueAttributes, Sent, Window};
-use redrive_core::failure::Failure;
+use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
-use sim_queue::Message as Sending;
+use sim_queue::{Message as Sending, Refused};
 
 use super::function::{Run, SOURCE_RECEIVES, begins, subscriptions, transient};
 use super::journal::{Message, What};
@@ -207,9 +207,14 @@ impl Simulation<'_> {
                 self.journal.note(who, message, now, What::NotHidden);
                 Err(transient("ServiceUnavailable"))
             }
-            Err(_) => {
+            Err(refused) => {
                 self.journal.note(who, message, now, What::NotHidden);
-                Err(transient("InvalidParameterValue"))
+                let code = match refused {
+                    Refused::Gone => MESSAGE_GONE,
+                    Refused::NoLongerValid => HANDLE_EXPIRED,
+                    Refused::TooLong => "BeyondTheLimit",
+                };
+                Err(Failure::ours(FailureClass::Permanent, code))
             }
         }
     }
