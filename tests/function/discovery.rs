@@ -127,7 +127,7 @@ async fn nobody_searches_for_letters_that_go_nowhere_near_a_subscription() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_untouched() {
     for op in ["GetSubscriptionAttributes", "ListSubscriptions"] {
         for (fault, code) in [
@@ -349,7 +349,7 @@ mod newer_letters {
     }
 
     /// Without an end of the search in sight, the letters wait untouched.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_search_that_never_ends_ends_with_the_time() {
         let world = searched().await.with_time(Duration::from_millis(400));
         world.cloud.reply("ListSubscriptions", Fault::HangBefore);

@@ -1,9 +1,10 @@
 //! Tests of notices of archived letters: when they are sent, their text, and failures to send them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::*;
+use tokio::time::Instant;
 
 const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
 const SECRET: &str = "S3CR3T";
@@ -131,7 +132,7 @@ async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_topic_that_does_not_answer_costs_a_second_and_no_letter() {
     let world = world();
     world.cloud.reply("Publish", Fault::HangBefore);
@@ -148,7 +149,7 @@ async fn a_topic_that_does_not_answer_costs_a_second_and_no_letter() {
     assert!(began.elapsed() < Duration::from_millis(900));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_invocation_that_is_at_its_end_leaves_the_notice_to_the_next() {
     let world = world().with_time(Duration::from_millis(150));
     let ran = world.run([&exhausted("a")]).await;

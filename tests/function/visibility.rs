@@ -77,7 +77,7 @@ mod calls {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn twenty_five_messages_cost_three_calls_at_once() {
         let cloud = in_flight(25);
         cloud.script(|_| Fault::Pass.after(Duration::from_millis(200)));
@@ -122,7 +122,7 @@ mod calls {
         );
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_call_that_hangs_keeps_none_of_the_others() {
         let cloud = in_flight(25);
         cloud.script(

@@ -25,7 +25,7 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
 
 /// Letters of the requeue are stored with those of their dead-letter queue. Each object answers for its own
 /// letters. Two queues of one name share an object, because its key can be written only once.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
     let elsewhere = DLQ.replace("eu-central-1", "eu-west-1");
     let letters: Vec<_> = [("a", DLQ), ("b", FIFO_DLQ), ("c", &elsewhere), ("d", DLQ)]
@@ -58,7 +58,7 @@ async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
     assert_eq!(ids, ["a", "c", "d"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_record_says_all_that_is_known() {
     let cloud = Account::new();
     let post = Post::envelope("a")
@@ -180,7 +180,7 @@ async fn an_archive_that_fails_says_so_for_every_letter() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_archive_that_never_answers_has_not_taken_anything() {
     let cloud = Account::new();
     cloud.reply("PutObject", Fault::HangBefore);

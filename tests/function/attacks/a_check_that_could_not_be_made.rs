@@ -23,7 +23,7 @@ async fn is_a_failed_attempt_and_no_refusal() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn for_lack_of_time_is_a_failed_attempt_too() {
     let world = World::new(&[]).with_time(Duration::from_millis(500));
     world.cloud.reply("GetSubscriptionAttributes", Fault::HangBefore);

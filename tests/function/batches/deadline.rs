@@ -1,6 +1,6 @@
 use super::*;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_that_there_is_no_time_for_go_back_untouched() {
     let world = World::new(&[]).with_time(Duration::ZERO);
     let ran = world.run(&envelopes(10)).await;
@@ -12,7 +12,7 @@ async fn letters_that_there_is_no_time_for_go_back_untouched() {
 
 /// All requests that may be under way are under way when the time is over. Their letters are hidden until the
 /// next retry; letters that were not begun come back soon.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_cut_off_is_hidden_and_what_was_not_begun_comes_back_soon() {
     let world = World::new(&[]).with_time(Duration::from_secs(10));
     world.cloud.reply("SendMessageBatch", Fault::HangBefore);
@@ -39,7 +39,7 @@ async fn what_was_cut_off_is_hidden_and_what_was_not_begun_comes_back_soon() {
     assert_eq!(ran.letter(&cut_off[0])["error.code"], "DeadlineExceeded");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_answer_comes_in_time_though_nothing_answers() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
     world.cloud.script(|_| Fault::HangBefore);

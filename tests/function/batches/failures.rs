@@ -83,7 +83,7 @@ async fn one_letter_that_spoils_its_request_does_not_take_its_neighbours_along()
     assert_eq!((ran.outcomes(), ran.kept.len()), (expected, 0));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_target_that_hangs_keeps_none_of_the_others() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
     let posts = [Post::envelope("a"), Post::envelope("b").moved_from(BILLING), Post::raw("r", "x")];
@@ -96,7 +96,7 @@ async fn a_target_that_hangs_keeps_none_of_the_others() {
     assert_eq!(ran.letter("b")["error.code"], "DeadlineExceeded");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_queue_that_never_tells_its_attributes_keeps_no_letter() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
     world.cloud.reply("GetQueueAttributes", Fault::HangBefore);

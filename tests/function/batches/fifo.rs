@@ -126,7 +126,7 @@ async fn a_head_that_cannot_be_hidden_holds_its_group_all_the_same() {
     assert_eq!(ran.kept, ["a1", "a2", "a3"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_head_whose_time_ran_out_holds_its_group() {
     let world = World::new(&[]).with_time(Duration::ZERO);
     let ran = run(&world).await;

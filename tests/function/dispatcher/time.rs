@@ -13,7 +13,7 @@ async fn independent_requests_are_under_way_together_up_to_a_limit() {
 }
 
 /// Each letter is one request to a function. If the function has few instances, it would fail the others.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_requests_to_functions_fewer_are_under_way_together() {
     let cloud = Account::new();
     cloud.script(|_| Fault::Pass.after(Duration::from_secs(1)));
@@ -25,7 +25,7 @@ async fn of_requests_to_functions_fewer_are_under_way_together() {
     assert!(cloud.peak() > 1 && cloud.peak() <= CONCURRENT_SINGLES, "{}", cloud.peak());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_request_that_hangs_keeps_none_of_the_others() {
     let cloud = with_queues(3);
     cloud.script(|call| if call.target == "q1" { Fault::HangBefore } else { Fault::Pass });
@@ -37,7 +37,7 @@ async fn a_request_that_hangs_keeps_none_of_the_others() {
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_request_begins_after_the_time_is_over() {
     let cloud = Account::new();
     cloud.script(|_| Fault::HangBefore);

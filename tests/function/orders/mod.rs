@@ -153,7 +153,7 @@ async fn in_observe_mode_it_is_said_what_an_order_would_do() {
     assert_eq!(world.cloud.calls("PutObject").len(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_document_is_read_every_15_s_at_most_and_only_where_it_has_changed() {
     let world = world(&[]);
     give(&world, &[order("hold", &json!({}))]);

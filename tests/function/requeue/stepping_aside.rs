@@ -16,7 +16,7 @@ async fn letters_of_one_id_do_not_swallow_each_other() {
     assert_eq!(sent_to_requeue(&world)[0].deduplication, ids[0]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_requeue_that_does_not_answer_is_asked_once_an_invocation() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]).with_time(std::time::Duration::from_secs(4));
     world.cloud.script(|call| match call.target.as_str() {

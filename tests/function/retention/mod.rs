@@ -121,7 +121,7 @@ async fn what_is_held_is_archived_with_its_head_in_order_and_in_one_request() {
 }
 
 /// Such letters have longer to live, or come back with their head in time.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_held_and_has_time_left_stays() {
     let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");
     let head = in_group("a1", "a").sent(NOW - 1_700_000);
@@ -181,7 +181,7 @@ async fn letters_that_were_not_begun_come_back_in_time() {
 }
 
 /// They are not hidden, because SNS will not answer sooner.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_whose_subscription_was_not_found_in_time_and_would_show_too_late_are_archived() {
     for (age, outcome) in [(1_600, "a failed out_of_time"), (1_640, "a archived expiring")] {
         let world = World::with_policy(&policy(30, 100, &json!({ "subscription": "discover" })));

@@ -61,7 +61,7 @@ async fn are_fetched_once_a_day() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_one_batch_are_each_fetched_once() {
     let world = World::answering(|_, _| Ok(SNS.to_owned()));
     let urls: Vec<_> = (0..6).map(url).collect();
@@ -103,7 +103,7 @@ async fn that_could_not_be_had_are_asked_for_again() {
     assert_eq!(world.ask(&url(1)).await.as_deref(), Ok(&certificate(SNS)));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn are_not_waited_for_beyond_the_time() {
     let clock = Clock::from_fn(now);
     let never = Certificates::new(clock, |_| std::future::pending());

@@ -116,7 +116,7 @@ async fn one_failing_subscription_is_none_of_the_others() {
 }
 
 /// The quota of the call is small, so a batch of many subscriptions asks for four at a time.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn four_subscriptions_are_asked_about_at_a_time() {
     let world = World::new(&[]);
     world.cloud.script(|call| match call.operation.as_str() {
@@ -131,7 +131,7 @@ async fn four_subscriptions_are_asked_about_at_a_time() {
     assert_eq!((asked(&world), world.cloud.peak()), (10, 4));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_subscription_that_never_answers_keeps_none_of_the_others() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
     world
@@ -142,7 +142,7 @@ async fn a_subscription_that_never_answers_keeps_none_of_the_others() {
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "r archived unrecognised"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_subscription_that_never_answers_is_a_failed_attempt_within_the_time() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
     world.cloud.reply("GetSubscriptionAttributes", Fault::HangBefore);

@@ -172,7 +172,7 @@ async fn of_a_held_letter() {
     assert_eq!(untimed(ran.letter("b")), of_a_group("b", "INFO", "held"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn of_a_letter_that_time_ran_out_for_and_of_one_behind_it() {
     let world = World::new(&[]).with_time(std::time::Duration::ZERO);
     let ran = world.run(&["a", "b"].map(in_a_group)).await;

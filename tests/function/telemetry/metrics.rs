@@ -166,7 +166,7 @@ async fn a_letter_past_its_end_has_no_time_left() {
     assert_eq!(ran.metrics()["SecondsToExpiry"], 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_time_of_an_attempt_is_told() {
     let world = World::new(&[]);
     world.cloud.reply("SendMessageBatch", Fault::Pass.after(std::time::Duration::from_millis(50)));
