@@ -71,11 +71,35 @@ async fn an_order_to_archive_counts_in_a_batch_that_has_begun_and_one_to_retry_t
         };
         let crowd = crowd();
         let (ran, ()) = tokio::join!(world.run(&crowd), ordered);
-        let calls = calls.lock().unwrap().len();
-        let rest = if action == "retry" { 480 } else { 480 - calls };
+        let calls = calls.lock().unwrap().clone();
+        if action == "archive" {
+            let last = calls.iter().copied().fold(0.0, f64::max);
+            assert!((5.0..=20.0).contains(&last), "an attempt began after {last} s");
+        }
+        let rest = if action == "retry" { 480 } else { 480 - calls.len() };
         assert_eq!(outcomes(&ran, outcome, reason), rest, "{action}");
         assert!(outcomes(&ran, "delivered", "") >= 100, "{action}");
     }
+}
+
+/// Without the order none of these letters would be attempted now.
+#[tokio::test(start_paused = true)]
+async fn an_order_to_retry_that_is_taken_back_while_the_batch_goes_on_sends_nothing_more() {
+    let world = world(&[]).with_time(Duration::from_mins(2));
+    give(&world, &[order("retry", &json!({}))]);
+    let calls = slow_functions(&world, |_| Fault::Pass);
+    let taken_back = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        give(&world, &[]);
+    };
+    let ahead = |post: Post| post.mark(&mark(6, "letter", NOW)).received(1);
+    let crowd: Vec<_> = crowd().into_iter().map(ahead).collect();
+    let (ran, ()) = tokio::join!(world.run(&crowd), taken_back);
+    let calls = calls.lock().unwrap();
+    let last = calls.iter().copied().fold(0.0, f64::max);
+    assert!((5.0..=20.0).contains(&last), "an attempt began after {last} s");
+    assert_eq!(outcomes(&ran, "delivered", ""), calls.len());
+    assert_eq!(outcomes(&ran, "deferred", "early"), 480 - calls.len(), "{}", ran.text);
 }
 
 #[tokio::test(start_paused = true)]
