@@ -2,7 +2,8 @@
 
 mod deployment;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -10,7 +11,9 @@ use self::deployment::{Deployment, OUTPUTS, Otherwise, ROLE, account, doctor, il
 use super::stack::{formation, formation_with};
 use super::{Ran, World, manual, redrivectl_in, shows};
 use support::stand_in::{self, Asked};
-use support::{Account, DLQ, NOTIFIER, SUBSCRIPTION, TOPIC, WORKER};
+use support::{
+    Account, BILLING, DLQ, NOTIFIER, OTHER_SUBSCRIPTION, REQUEUE, STREAM, SUBSCRIPTION, TOPIC, WORKER,
+};
 
 pub(crate) use deployment::ill_deployment;
 
@@ -146,6 +149,86 @@ async fn the_role_is_asked_about_searches_and_the_list_of_orders_too() {
             ran.out
         );
     }
+}
+
+/// Returns the actions of the statements of the function's role, by name, as the template has them.
+fn statements() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
+    let template = include_str!("../../../template.yaml");
+    let (_, role) = template.split_once("\n  RedriveFunctionRole:\n").unwrap();
+    let (policies, _) = role.split_once("\n\n  #").unwrap();
+    let statement = |text: &'static str| {
+        let (_, actions) = text.split_once("Action:").unwrap();
+        let mut lines = actions.lines();
+        let first = lines.next().unwrap().trim().trim_matches(['[', ']']);
+        let listed = lines.map_while(|line| line.trim().strip_prefix("- "));
+        let all = first.split(", ").filter(|it| !it.is_empty()).chain(listed);
+        (text.lines().next().unwrap(), all.collect())
+    };
+    policies.split("- Sid: ").skip(1).map(statement).collect()
+}
+
+/// A permission that the doctor does not ask about is one that nobody misses until the function does.
+#[tokio::test]
+async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
+    const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
+    let (cloud, mut deployment) = (account(), Deployment::new());
+    cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "firehose", STREAM, DLQ);
+    let rule = json!({ "name": "all", "match": { "subject": ["all"] }, "target": "topic" });
+    let policy = json!({ "default": { "subscription": "discover" }, "rules": [rule] });
+    let variables = &mut deployment.function["Environment"]["Variables"];
+    variables["REDRIVE_POLICY"] = policy.to_string().into();
+    variables["NOTICE_TOPIC_ARN"] = NOTICES.into();
+    let asked: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>> = Arc::default();
+    let noted = Arc::clone(&asked);
+    let config = stand_in::before(&cloud, move |asked| {
+        if asked.is_of("iam") {
+            let plain = |text: &str| {
+                text.replace("%3A", ":").replace("%2F", "/").replace("%2A", "*").replace("%3D", "=")
+            };
+            let actions = (1..).map_while(|number| asked.field(&format!("ActionNames.member.{number}")));
+            let resource = plain(asked.field("ResourceArns.member.1").unwrap());
+            noted.lock().unwrap().entry(resource).or_default().extend(actions.map(plain));
+        }
+        deployment.answer(asked)
+    });
+    let world = World { config: Some(config), ..World::default() };
+    redrivectl_in(world, &["doctor", "--stack", "orders"]).await;
+    let mut left = asked.lock().unwrap().clone();
+    // What Lambda does with the role, what only a drill needs, and the keys, of which each queue names its own.
+    let unasked =
+        ["AttachToVpc", "RedeliverToDrills", "UseKeysOfTargets", "UseOwnKey", "WriteLogs", "WriteTraces"];
+    let resources = [
+        ("DrainDeadLetterQueue", DLQ),
+        ("FillAndDrainRequeue", REQUEUE),
+        ("FindSubscription", "*"),
+        ("InvokeFunctions", NOTIFIER),
+        ("KnowThatThereAreNoOrders", "arn:aws:s3:::my-bucket"),
+        ("ReadOrders", "arn:aws:s3:::my-bucket/dead-letters-control/orders.json"),
+        ("ReadSubscriptions", "*"),
+        ("RedeliverToQueues", WORKER),
+        ("RepublishToTopics", TOPIC),
+        ("TellOfArchivedLetters", NOTICES),
+        ("WriteArchive", "arn:aws:s3:::my-bucket/dead-letters/queue="),
+        ("WriteStreams", STREAM),
+        ("WriteWaitingList", "arn:aws:s3:::my-bucket/dead-letters-control/waiting/letters"),
+    ];
+    let statements = statements();
+    assert_eq!(
+        statements.keys().copied().collect::<BTreeSet<_>>(),
+        unasked.into_iter().chain(resources.map(|(name, _)| name)).collect(),
+    );
+    for (name, resource) in resources {
+        for action in &statements[name] {
+            let is_asked = left.get_mut(resource).is_some_and(|actions| actions.remove(*action));
+            assert!(is_asked, "{name}: {action} of {resource}, asked: {:?}", asked.lock().unwrap());
+        }
+    }
+    left.retain(|_, actions| !actions.is_empty());
+    assert_eq!(
+        left.into_iter().filter(|(resource, _)| resource != BILLING).collect::<Vec<_>>(),
+        [],
+        "what the role does not have"
+    );
 }
 
 #[tokio::test]

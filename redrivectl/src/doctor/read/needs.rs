@@ -143,7 +143,7 @@ pub(super) fn sources(settings: &Settings) -> Vec<Need> {
     let of_source = rules.filter(|rule| rule.target == TargetSpec::Source && rule.allow_targets.is_none());
     let need = |name: &str| Need {
         resource: "source queues".to_owned(),
-        actions: &["sqs:SendMessage"],
+        actions: &["sqs:SendMessage", "sqs:GetQueueAttributes"],
         for_what: format!("to redeliver by the rule {name}"),
         settled: Some(Decision::Unclear("only a letter names its source queue".to_owned())),
         ..Need::default()
@@ -154,7 +154,8 @@ pub(super) fn sources(settings: &Settings) -> Vec<Need> {
 /// Returns the permissions needed to send to a target, if there are any.
 pub(super) fn sending(to: &Arn) -> Option<&'static [&'static str]> {
     Some(match to.kind() {
-        ArnKind::Queue => &["sqs:SendMessage"],
+        // The maxReceiveCount of a source queue tells the attempts of a letter that SQS moved.
+        ArnKind::Queue => &["sqs:SendMessage", "sqs:GetQueueAttributes"],
         ArnKind::Function => &["lambda:InvokeFunction"],
         ArnKind::Stream => &["firehose:PutRecordBatch"],
         ArnKind::Topic => &["sns:Publish"],
