@@ -60,6 +60,21 @@ async fn what_was_hidden_since_the_reading_counts_for_every_instance() {
     assert_eq!(ran.metrics()["LettersInFlight"], 22);
 }
 
+/// They are hidden instead, so they fill the queue.
+#[tokio::test]
+async fn what_the_requeue_refused_counts_as_hidden() {
+    let settings = [("IN_FLIGHT_LIMIT", "40"), ("MAX_CONCURRENCY", "2")];
+    let world = world_with(&six_hours(), REQUEUE, "20", &settings);
+    world.cloud.script(|call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "oh"),
+        _ => Fault::Pass,
+    });
+    let posts: Vec<_> = (0..5).map(|index| Post::envelope(&format!("l{index}"))).collect();
+    let ran = world.run(&posts).await;
+    assert_eq!(warnings(&ran)[0], REFUSED);
+    assert_eq!(ran.metrics()["LettersInFlight"], 40, "{}", ran.text);
+}
+
 #[tokio::test]
 async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_tight() {
     let readings = |world: &World| {
