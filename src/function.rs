@@ -138,7 +138,8 @@ impl Function {
             .inspect_err(|problem| telemetry::bad_event(request_id, &problem.to_string()))?;
         let invocation = Invocation { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
-        let Handled { reports, orders_unread, list_failed } = self.redrive.handle(messages, invocation).await;
+        let handled = self.redrive.handle(messages, invocation).await;
+        let Handled { reports, orders_unread, list_failed, retention_assumed } = handled;
         let together = telemetry::together();
         for report in &reports {
             telemetry::letter(report, request_id);
@@ -156,6 +157,7 @@ impl Function {
                 in_flight,
                 orders_unread,
                 list_failed,
+                retention_assumed,
                 request_id,
                 began,
                 now,

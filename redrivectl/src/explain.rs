@@ -18,8 +18,8 @@ use sns_redrive::arn::Arn;
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use sns_redrive::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Route, Rule, Unmatchable,
-    Verdict, Voucher, plus, seconds_until,
+    Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Retention, Route, Rule,
+    Unmatchable, Verdict, Voucher, plus, seconds_until,
 };
 
 pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
@@ -28,7 +28,7 @@ pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) ->
     let letters = read_event(args, &policy, console)?;
     let now = args.at.unwrap_or_else(|| console.clock.now());
     let facts = Facts {
-        retention: args.retention,
+        retention: Retention::Known(args.retention),
         source_max_receives: args.source_max_receives,
         discovered: args.discovered.clone(),
         ..Facts::default()
@@ -127,9 +127,10 @@ impl Case<'_> {
             return "the function first searches for its subscription".to_owned();
         }
         match &self.verdict.decision {
-            Decision::Deliver(retry) if retry.planned.is_some() => {
+            Decision::Deliver(retry) if retry.is_early() => {
+                let why = if self.order.is_some() { "of an order" } else { "it came back early" };
                 format!(
-                    "an attempt now, because of an order; retry {} of {} stays planned",
+                    "an attempt now, because {why}; retry {} of {} stays planned",
                     retry.upcoming(),
                     retry.of
                 )

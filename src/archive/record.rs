@@ -79,13 +79,14 @@ pub struct Record {
 /// The last retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRetry {
-    /// The retry's number, from 1. If an order made the retry early, it is the number of the retry before.
+    /// The retry's number, from 1. If the attempt was early, it is the number of the retry before.
     pub number: u32,
     /// The number of retries in the schedule.
     pub of: u32,
-    /// `true` if an order made the retry early, so that it took no number.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ordered: bool,
+    /// `true` if the attempt came before the next planned retry, so that it took no number. Earlier releases
+    /// call it `ordered`.
+    #[serde(alias = "ordered", default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
 }
 
 /// The last failure.
@@ -168,7 +169,7 @@ impl Record {
             retry: context.retry.map(|retry| RecordedRetry {
                 number: retry.number,
                 of: retry.of,
-                ordered: retry.planned.is_some(),
+                early: retry.is_early(),
             }),
             error: context.failure.as_ref().map(|failure| RecordedError {
                 code: failure.code.clone(),

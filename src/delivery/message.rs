@@ -59,7 +59,7 @@ impl<'a> OutgoingMessage<'a> {
         own_endpoint: bool,
         retry: impl Into<Numbered>,
     ) -> Result<Self, CannotPack> {
-        let Numbered { spent, ordered } = retry.into();
+        let Numbered { spent, early } = retry.into();
         let published = letter.notification.as_ref().filter(|_| to.kind() == ArnKind::Topic);
         let (body, subject, attributes) = match published {
             Some(sns) => (letter.message(), sns.subject.as_deref(), &sns.attributes),
@@ -83,7 +83,7 @@ impl<'a> OutgoingMessage<'a> {
         if unmarked && (!own_endpoint || comes_back) {
             return Err(CannotPack::Unmarkable);
         }
-        let mark = Mark { ordered, ..mark };
+        let mark = Mark { early, ..mark };
         if !unmarked {
             attributes.push((MARK_ATTRIBUTE, Cow::Owned(mark.to_attribute())));
         }
@@ -147,19 +147,19 @@ impl<'a> OutgoingMessage<'a> {
 pub struct Numbered {
     /// The number of retries behind the letter once it is sent.
     pub spent: u32,
-    /// `true` if an order sends it ahead of its next retry, so that this attempt has no number of its own.
-    pub ordered: bool,
+    /// `true` if this attempt comes before the next planned retry and has no number of its own.
+    pub early: bool,
 }
 
 impl From<u32> for Numbered {
     fn from(retry: u32) -> Self {
-        Self { spent: retry, ordered: false }
+        Self { spent: retry, early: false }
     }
 }
 
 impl From<Retry> for Numbered {
     fn from(retry: Retry) -> Self {
-        Self { spent: retry.number, ordered: retry.planned.is_some() }
+        Self { spent: retry.number, early: retry.is_early() }
     }
 }
 
@@ -178,8 +178,7 @@ fn without_mark(attributes: &Attributes) -> Vec<(&str, Cow<'_, Attribute>)> {
 ///
 /// - Letters of several subscriptions can have the same letter id if republishing made them. `scope` tells
 ///   them apart: it is the subscription for a target, and the SQS message id for the requeue.
-/// - An attempt made by an order has no number. The number of times that the letter was sent tells it from
-///   others.
+/// - An early attempt has no number. The number of times that the letter was sent tells it from others.
 /// - A mark can be forged. For a target the content is hashed too, so that a forger cannot make SQS drop
 ///   another letter.
 ///
@@ -189,8 +188,8 @@ fn deduplication_id(mark: &Mark, scope: &str, content: &str) -> String {
     hash.update(&mark.id);
     hash.update(mark.generation.to_be_bytes());
     hash.update(mark.spent.to_be_bytes());
-    if mark.ordered {
-        hash.update("ordered");
+    if mark.early {
+        hash.update("early");
         hash.update(mark.passes.to_be_bytes());
     }
     hash.update(scope);

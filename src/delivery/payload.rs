@@ -40,7 +40,7 @@ impl<'a> Payload<'a> {
             }
             Endpoint::Function(_) => {
                 let subscription = to.subscription.as_ref().map(|through| &through.subscription);
-                let mark = Mark { ordered: retry.ordered, ..letter.mark(retry.spent) };
+                let mark = Mark { early: retry.early, ..letter.mark(retry.spent) };
                 let event = invoke(letter, subscription, &mark);
                 event.map(Self::Event).ok_or(CannotPack::NotJson)
             }

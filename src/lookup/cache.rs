@@ -9,6 +9,7 @@ use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
+use crate::batch::Suffices;
 use crate::clients::in_time;
 use crate::clock::Clock;
 use crate::failure::Failure;
@@ -59,20 +60,19 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
         Self { keeping, clock, kept: Mutex::default() }
     }
 
-    /// Looks up each of these keys, several at the same time. It calls `ask` if no valid answer is kept. With
-    /// `again` it calls even then, but never during the pause after a failure. At `until` all calls are cut
-    /// off, and no other begins.
+    /// Looks up each of these keys, several at the same time. It calls `ask` if no answer is kept that
+    /// suffices. At `until` all calls are cut off, and no other begins.
     pub(crate) async fn look_up(
         &self,
         keys: impl IntoIterator<Item = K>,
-        again: bool,
+        suffices: Suffices,
         until: Instant,
         ask: impl AsyncFn(&K) -> Result<V, Failure>,
     ) -> HashMap<K, Result<V, Missed<V>>> {
         let ask = &ask;
         stream::iter(keys)
             .map(|key| async move {
-                let answer = self.one(&key, again, until, ask).await;
+                let answer = self.one(&key, suffices, until, ask).await;
                 (key, answer)
             })
             .buffer_unordered(CONCURRENT_CALLS)
@@ -83,16 +83,18 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
     async fn one(
         &self,
         key: &K,
-        again: bool,
+        suffices: Suffices,
         until: Instant,
         ask: &impl AsyncFn(&K) -> Result<V, Failure>,
     ) -> Result<V, Missed<V>> {
         let now = self.clock.now();
         let last = match self.kept().get(key) {
-            Some(Kept { answer, failed: true, until }) if now < *until => {
+            Some(Kept { answer, failed: true, until }) if now < *until && suffices != Suffices::Answer => {
                 return Err(Missed { last: answer.clone(), failure: None });
             }
-            Some(Kept { answer: Some(answer), failed: false, until }) if now < *until && !again => {
+            Some(Kept { answer: Some(answer), failed: false, until })
+                if now < *until && suffices == Suffices::Kept =>
+            {
                 return Ok(answer.clone());
             }
             kept => kept.and_then(|kept| kept.answer.clone()),
@@ -183,22 +185,27 @@ mod tests {
             self
         }
 
-        async fn look_up(&self, key: &'static str, again: bool, time: Duration) -> Result<i64, Missed<i64>> {
+        async fn look_up(
+            &self,
+            key: &'static str,
+            suffices: Suffices,
+            time: Duration,
+        ) -> Result<i64, Missed<i64>> {
             let ask = async |key: &&'static str| {
                 self.calls.lock().unwrap().push(key);
                 let unreachable = || Failure::ours(FailureClass::Transient, "Unreachable");
                 if self.fails { Err(unreachable()) } else { Ok(self.now.load(Ordering::Relaxed)) }
             };
-            let mut answers = self.cache.look_up([key], again, Instant::now() + time, ask).await;
+            let mut answers = self.cache.look_up([key], suffices, Instant::now() + time, ask).await;
             answers.remove(key).unwrap()
         }
 
         async fn get(&self, key: &'static str) -> Result<i64, Missed<i64>> {
-            self.look_up(key, false, Duration::from_secs(9)).await
+            self.look_up(key, Suffices::Kept, Duration::from_secs(9)).await
         }
 
         async fn again(&self, key: &'static str) -> Result<i64, Missed<i64>> {
-            self.look_up(key, true, Duration::from_secs(9)).await
+            self.look_up(key, Suffices::New, Duration::from_secs(9)).await
         }
 
         fn calls(&self) -> usize {
@@ -230,6 +237,8 @@ mod tests {
         assert_eq!(world.at(89).get("a").await, missed(Some(0), None));
         assert_eq!(world.at(89).again("a").await, missed(Some(0), None));
         assert_eq!(world.calls(), 2);
+        let insisted = world.at(89).look_up("a", Suffices::Answer, Duration::from_secs(9)).await;
+        assert_eq!((insisted, world.calls()), (missed(Some(0), Some("Unreachable")), 3));
         assert_eq!(world.at(90).get("a").await, missed(Some(0), Some("Unreachable")));
         world.fails = false;
         assert_eq!(world.at(120).get("a").await, Ok(120));
@@ -247,16 +256,17 @@ mod tests {
     #[tokio::test]
     async fn nobody_asks_when_the_time_is_over() {
         let world = World::new(KEEPING);
-        assert_eq!(world.at(0).look_up("a", false, Duration::ZERO).await, missed(None, None));
+        assert_eq!(world.at(0).look_up("a", Suffices::Kept, Duration::ZERO).await, missed(None, None));
         assert_eq!((world.get("a").await, world.calls()), (Ok(0), 1));
-        assert_eq!(world.at(60).look_up("a", false, Duration::ZERO).await, missed(Some(0), None));
+        assert_eq!(world.at(60).look_up("a", Suffices::Kept, Duration::ZERO).await, missed(Some(0), None));
     }
 
     #[tokio::test]
     async fn a_call_is_given_up_at_the_deadline() {
         let world = World::new(KEEPING);
         let until = Instant::now() + Duration::from_millis(5);
-        let answers = world.cache.look_up(["a"], false, until, async |_| std::future::pending().await).await;
+        let answers =
+            world.cache.look_up(["a"], Suffices::Kept, until, async |_| std::future::pending().await).await;
         assert_eq!(answers["a"], missed(None, Some("DeadlineExceeded")));
     }
 

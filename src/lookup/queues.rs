@@ -2,8 +2,8 @@
 //! how many are in flight, and how often a source queue lets a message be received before SQS moves it away.
 //!
 //! Only the first event tells which queue feeds the function. So attributes are read then, and again when
-//! they are old. If a queue does not answer, the last answer stays valid. If it never answered, a retention
-//! of four days is assumed, which is SQS's default.
+//! they are old. If a queue does not answer, the last answer stays valid. If it never answered, the batch
+//! machine decides nothing final by what is missing.
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::cache::{Cache, Keeping};
 use crate::arn::Arn;
-use crate::batch::QueueAttributes;
+use crate::batch::{QueueAttributes, Suffices};
 use crate::clients::failure_of_call;
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
@@ -47,14 +47,14 @@ impl Queues {
     }
 
     /// Returns the attributes of each of these queues, and the failures of those that could not be read now.
-    /// `again` asks a queue before its attributes are old, unless it failed recently.
+    /// `suffices` says whether a queue is asked whose attributes are not old, or that failed recently.
     pub async fn look_up(
         &self,
         arns: BTreeSet<Arn>,
-        again: bool,
+        suffices: Suffices,
         until: Instant,
     ) -> (HashMap<Arn, QueueAttributes>, Vec<(Arn, Failure)>) {
-        let answers = self.cache.look_up(arns, again, until, async |arn| self.ask(arn).await).await;
+        let answers = self.cache.look_up(arns, suffices, until, async |arn| self.ask(arn).await).await;
         let mut unread = Vec::new();
         let mut known = HashMap::new();
         for (arn, answer) in answers {
@@ -96,7 +96,7 @@ impl Queues {
             visibility_timeout: number(QueueAttributeName::VisibilityTimeout),
             max_message_bytes: number(QueueAttributeName::MaximumMessageSize)
                 .and_then(|bytes| usize::try_from(bytes).ok()),
-            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or(0),
+            in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
             read: Some(now),
         })
     }

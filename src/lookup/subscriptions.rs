@@ -16,7 +16,7 @@ use super::cache::{Cache, Keeping, Missed};
 use super::search::{Search, Searches};
 use super::sharing::Sharing;
 use crate::arn::Arn;
-use crate::batch::{Known, Sent, Subscription};
+use crate::batch::{Known, Sent, Subscription, Suffices};
 use crate::clients::{failure_of_call, in_time, too_late};
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
@@ -51,7 +51,7 @@ impl Subscriptions {
     /// Looks up each of these subscriptions. It asks SNS about those without a valid answer in the cache. No
     /// call goes on after `until`.
     pub async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, Known> {
-        let answers = self.cache.look_up(arns, false, until, async |arn| self.ask(arn).await).await;
+        let answers = self.cache.look_up(arns, Suffices::Kept, until, async |arn| self.ask(arn).await).await;
         let known = |missed: Missed<_>| missed.failure.map_or(Sent::NotStarted, Sent::Failed);
         answers.into_iter().map(|(arn, answer)| (arn, answer.map_err(known))).collect()
     }

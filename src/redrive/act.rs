@@ -74,8 +74,8 @@ impl Carrier {
     /// Carries out an action and returns its answer.
     pub(super) async fn act(&self, action: Action, run: Run<'_>) -> Answer {
         match action {
-            Action::LookUpQueues { queues, again, until } => {
-                let (known, unread) = self.queues.look_up(queues, again, run.after(until)).await;
+            Action::LookUpQueues { queues, suffices, until } => {
+                let (known, unread) = self.queues.look_up(queues, suffices, run.after(until)).await;
                 Answer::Queues { known, unread }
             }
             Action::LookUpSubscriptions { subscriptions, until } => {

@@ -82,6 +82,8 @@ pub struct Handled {
     pub orders_unread: bool,
     /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
+    /// `true` if the queue has not told its retention for so long that the default counts.
+    pub retention_assumed: bool,
 }
 
 impl Redrive {
@@ -168,7 +170,9 @@ impl Redrive {
             let Some((id, answer)) = answer else { break };
             batch.take(id, answer, now());
         }
+        let retention_assumed = batch.assumes_retention();
         let reports = batch.into_reports(self.clock.now());
-        Handled { reports, orders_unread: self.machine.orders_are_unread(), list_failed }
+        let orders_unread = self.machine.orders_are_unread();
+        Handled { reports, orders_unread, list_failed, retention_assumed }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::certificate::Certificate;
 use super::url::CertificateUrl;
-use crate::batch::Sent;
+use crate::batch::{Sent, Suffices};
 use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 use crate::lookup::{Cache, Keeping};
@@ -62,7 +62,7 @@ impl Certificates {
     ) -> HashMap<CertificateUrl, Result<Arc<Certificate>, Sent>> {
         let urls = urls.into_iter().cloned();
         let fetch = async |url: &CertificateUrl| Ok(Arc::new(read(&(self.fetch)(url.clone()).await?)?));
-        let answers = self.cache.look_up(urls, false, until, fetch).await;
+        let answers = self.cache.look_up(urls, Suffices::Kept, until, fetch).await;
         let sent = |failure: Option<Failure>| failure.map_or(Sent::NotStarted, Sent::Failed);
         answers
             .into_iter()

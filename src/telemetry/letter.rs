@@ -7,7 +7,7 @@ use crate::arn::Arn;
 use crate::batch::{NotDone, Outcome, Report};
 use crate::endpoint::Endpoint;
 use crate::letter::Claim;
-use crate::policy::{Decision, Deferral};
+use crate::policy::{Decision, Deferral, Retry};
 
 /// The part of a line that the outcome adds.
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub fn letter(report: &Report, request_id: &str) {
                 retry.number = retry.map(|retry| retry.number),
                 retry.of = retry.map(|retry| retry.of),
                 retry.phase = retry.map(|retry| retry.phase.name()),
-                retry.ordered = retry.filter(|retry| retry.planned.is_some()).map(|_| true),
+                retry.early = retry.filter(Retry::is_early).map(|_| true),
                 order.id = report.order.as_deref(),
                 attempt_ms = report.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
                 delay_s = ending.delay_s.or(report.hidden),

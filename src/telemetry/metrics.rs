@@ -58,6 +58,8 @@ pub struct Run<'a> {
     pub orders_unread: bool,
     /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
+    /// `true` if the queue has not told its retention for so long that the default counts.
+    pub retention_assumed: bool,
     /// The invocation's request id.
     pub request_id: &'a str,
     /// The time at which it began.
@@ -71,7 +73,7 @@ pub struct Run<'a> {
 /// Counts the reports of one invocation.
 #[must_use]
 pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
-    let Run { queue, function_name, in_flight, orders_unread, list_failed, .. } = run;
+    let Run { queue, function_name, in_flight, orders_unread, list_failed, retention_assumed, .. } = run;
     let Run { request_id, began, now, notices_failed, .. } = run;
     let count =
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
@@ -82,7 +84,8 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     let highest = reports.iter().filter_map(|report| report.retry).map(|retry| u64::from(retry.number)).max();
     // A letter that has left the queue is safe.
     let staying = reports.iter().filter(|report| report.outcome.is_in_queue());
-    let expiry = staying.map(|report| u64::try_from(report.expires_in).unwrap_or(0)).min();
+    let expiry =
+        staying.filter_map(|report| report.expires_in).map(|left| u64::try_from(left).unwrap_or(0)).min();
     let (mut of_reasons, mut sums): (Vec<Metric>, Vec<Metric>) = (Vec::new(), Vec::new());
     for reason in ArchiveReason::ALL {
         let (name, alarm) = names_of(reason);
@@ -128,6 +131,8 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         Metric::count("LettersInFlight", in_flight),
         Metric::count("HighestRetry", highest.unwrap_or(0)),
     ]);
+    // A metric that is there costs money, and this one hardly ever tells anything.
+    of_queue.extend(retention_assumed.then(|| Metric::count("RetentionAssumed", 1)));
     of_queue.extend(notices_failed.map(|failed| Metric::count("NoticesFailed", failed)));
     let seconds = |value| Metric {
         unit: "Seconds",

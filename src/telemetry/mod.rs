@@ -85,7 +85,18 @@ pub fn notice(notice: &Notice) {
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
-            "queue attributes not read: the last ones stay in use, else a retention of four days and no maxReceiveCount"
+            "queue attributes not read: the last ones stay in use; while there are none, no letter ends by them"
+        ),
+        Notice::RetentionAssumed { queue } => tracing::warn!(
+            queue.arn = queue.as_str(),
+            "retention not read for ten minutes: letters are archived as if it were four days, except those that are held"
+        ),
+        Notice::DeliveryPolicyUnread { subscription, failure } => tracing::warn!(
+            subscription.arn = subscription.as_str(),
+            error.code = failure.as_ref().map(|failure| failure.code.as_str()),
+            error.class = failure.as_ref().map(|failure| failure.class.name()),
+            error.message = failure.as_ref().and_then(|failure| failure.message.as_deref()),
+            "delivery policy of the subscription not read: attempts take no number until it is"
         ),
         Notice::Unmarked(letter) => tracing::warn!(
             letter.id = letter.id.as_str(),

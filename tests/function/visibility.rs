@@ -393,7 +393,8 @@ mod over {
     /// recorded, so code and text are each enough.
     #[tokio::test]
     async fn a_letter_of_a_group_that_has_come_back_already_is_not_stuck() {
-        let expired = "Value S3CR3T for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
+        let expired =
+            "Value S3CR3T for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
         for (code, text) in [
             ("ReceiptHandleIsInvalid", "other words"),
             ("AWS.SimpleQueueService.MessageNotInflight", "other words"),

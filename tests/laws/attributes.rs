@@ -166,7 +166,7 @@ fn mark(bytes: &mut Bytes<'_>) -> Mark {
         digest: flag(1).then(|| Digest::of(&bytes.text())),
         passes: bytes.number(),
         published: if flag(2) { bytes.number() } else { 0 },
-        ordered: flag(6),
+        early: flag(6),
         requeued: Requeued {
             dlq: flag(1).then(|| arn(DLQ)),
             source: flag(2).then(|| arn(QUEUE)),

@@ -164,6 +164,9 @@ impl Hook {
         if call.operation == "GetSubscriptionAttributes" && self.chance(trouble.lookups_hang) {
             return Fault::HangBefore;
         }
+        if call.operation == "GetQueueAttributes" && at < trouble.unread_until {
+            return Fault::Denied;
+        }
         if reads.contains(&call.operation.as_str()) {
             return if self.chance(trouble.reads_fail) { Fault::Unavailable } else { Fault::Pass };
         }

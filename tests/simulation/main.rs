@@ -170,6 +170,11 @@ fn orders_count_in_runs_that_have_begun() {
 }
 
 #[test]
+fn queues_that_tell_nothing_at_first_obey_the_laws() {
+    reach(seeds(12).map(World::silent), &["delivered", "held"]);
+}
+
+#[test]
 fn crowds_near_their_end_obey_the_laws() {
     reach(seeds(20).map(World::crowded), &["delivered", "expiring"]);
 }

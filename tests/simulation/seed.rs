@@ -71,8 +71,8 @@ impl World {
             lost: percent(rng, 15),
             slow: percent(rng, 20),
             archive_fails: percent(rng, 40),
-            // If a queue does not answer, four days are assumed.
             reads_fail: if retention == 345_600 { percent(rng, 30) } else { 0 },
+            unread_until: 0,
             lookups_hang: if rng.u8(..4) == 0 { percent(rng, 60) } else { 0 },
         };
         let mut world = Self {
@@ -100,6 +100,9 @@ impl World {
         world.operator = operator(&mut Rng::with_seed(seed ^ 0x0de5), world.letters.len());
         world.serve(&mut Rng::with_seed(seed ^ 0x5e4e));
         world.step_aside(&mut Rng::with_seed(seed ^ 0x51de));
+        if !calm {
+            world.keep_queues_silent(&mut Rng::with_seed(seed ^ 0x7ead));
+        }
         if world.forks() {
             world.fork_less();
         }
@@ -110,6 +113,33 @@ impl World {
         world.come_from_elsewhere(&mut Rng::with_seed(seed ^ 0xe15e));
         if rng.u8(..8) == 0 {
             world.come_to_the_brink(rng);
+        }
+        world
+    }
+
+    /// Lets the queues of some worlds tell nothing at first. No letter comes near its end meanwhile.
+    fn keep_queues_silent(&mut self, rng: &mut Rng) {
+        if self.queue.retention >= 86_400 && rng.u8(..3) == 0 {
+            let most = *pick(rng, &[MINUTE, 20 * MINUTE, 6 * HOUR]);
+            self.trouble.unread_until = rng.i64(0..=most);
+        }
+    }
+
+    /// Returns a small world whose function is off for five days and whose queue, which keeps letters for two
+    /// weeks, then tells nothing for a while. The letters of some are held all the time.
+    pub fn silent(seed: u64) -> Self {
+        let mut world = Self::small(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0x51e7);
+        let days = 120 * HOUR;
+        world.queue.retention = 1_209_600;
+        (world.mapping.off, world.mapping.is_disabled) = (vec![(0, days)], true);
+        world.subscribers[0].state = State::Confirmed;
+        let is_held = seed.is_multiple_of(2);
+        let most = if is_held { HOUR } else { 9 * MINUTE };
+        world.trouble.unread_until = days + rng.i64(MINUTE..most);
+        if is_held {
+            let order = Order { action: OrderAction::Hold, letter: None, lasts: Some(days + 2 * HOUR) };
+            world.operator.writes = vec![(0, Document::Order(order))];
         }
         world
     }

@@ -210,6 +210,8 @@ pub struct Trouble {
     pub archive_fails: u8,
     /// Calls that read the attributes of queues and subscriptions.
     pub reads_fail: u8,
+    /// No queue tells its attributes before this time.
+    pub unread_until: Millis,
     /// Calls that ask SNS about a subscription and are never answered.
     pub lookups_hang: u8,
 }

@@ -33,8 +33,8 @@ pub enum Action {
     LookUpQueues {
         /// The queues.
         queues: BTreeSet<Arn>,
-        /// True if a kept answer that is not new does not suffice.
-        again: bool,
+        /// The answers that suffice.
+        suffices: Suffices,
         /// The time after which no call goes on.
         until: Duration,
     },
@@ -117,6 +117,17 @@ pub enum Action {
         /// The time after which no call goes on.
         until: Duration,
     },
+}
+
+/// The answers about queues that suffice, of those that are kept for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suffices {
+    /// A kept answer, or that the queue did not answer just now.
+    Kept,
+    /// A new answer, or that the queue did not answer just now.
+    New,
+    /// Nothing but a new answer.
+    Answer,
 }
 
 /// The answer to an action, with one element for each of the action's letters, in their order. An element
@@ -264,10 +275,17 @@ pub struct QueueAttributes {
     pub visibility_timeout: Option<u64>,
     /// `MaximumMessageSize`, in bytes.
     pub max_message_bytes: Option<usize>,
-    /// `ApproximateNumberOfMessagesNotVisible`, or 0 if it is missing.
-    pub in_flight: u64,
+    /// `ApproximateNumberOfMessagesNotVisible`.
+    pub in_flight: Option<u64>,
     /// The time when the attributes were read, if they ever were.
     pub read: Option<Timestamp>,
+}
+
+impl QueueAttributes {
+    /// Reports whether the queue has ever told them. Every queue has a retention.
+    pub(super) fn were_read(&self) -> bool {
+        self.retention.is_some()
+    }
 }
 
 /// The reason why a letter is archived, with all that is known about it.
@@ -292,12 +310,26 @@ pub struct ArchiveContext {
 /// An event that is worth a line in the log, beside the letters' own lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// The attributes of a queue cannot be read. Earlier ones hold, or defaults do.
+    /// The attributes of a queue cannot be read. Earlier ones hold. It is asked again, and the notice is not
+    /// repeated until it has answered.
     QueueUnreadable {
         /// The queue.
         queue: Arn,
         /// The reason.
         failure: Failure,
+    },
+    /// The retention of a queue could not be read for so long that the default counts for archiving.
+    RetentionAssumed {
+        /// The queue.
+        queue: Arn,
+    },
+    /// The delivery policy of a subscription that its rule uses cannot be read. It is asked for again, and
+    /// the notice is not repeated until it was read.
+    DeliveryPolicyUnread {
+        /// The subscription.
+        subscription: Arn,
+        /// The reason, or `None` if no time was left to ask.
+        failure: Option<Failure>,
     },
     /// A queue is set up so that it costs retries or letters.
     BadlySetUp {

@@ -13,8 +13,8 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::Letter;
 use crate::policy::{
-    ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, MatchingSteps, OrderAction, Policy,
-    Retry, Route, Rule, Verdict, plus, seconds_until,
+    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, MatchingSteps, OrderAction,
+    Ordered, Policy, Retention, Retry, Route, Rule, Verdict, plus, seconds_until,
 };
 
 /// The seconds for which a letter is hidden if there was no time to send it. Otherwise it would stay hidden
@@ -142,9 +142,19 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Returns the time when its queue drops it.
-    pub(super) fn end(&self) -> Timestamp {
-        plus(self.letter.kept_since(), self.facts.retention)
+    /// Returns the time when its queue drops it, if that is known.
+    pub(super) fn end(&self) -> Option<Timestamp> {
+        let Retention::Known(retention) = self.facts.retention else { return None };
+        Some(plus(self.letter.kept_since(), retention))
+    }
+
+    /// Reports whether its rule or an order holds it, or one that is not read yet may.
+    pub(super) fn may_be_held(&self) -> bool {
+        match &self.facts.ordered {
+            Ordered::Nothing => self.rule.action == Action::Hold,
+            Ordered::Unread => true,
+            Ordered::By(order) => order.action == OrderAction::Hold,
+        }
     }
 
     /// Reports whether the letter's subscription must be searched for.
@@ -317,7 +327,7 @@ impl<'p> Case<'p> {
     /// Takes over that it could not be hidden. If its receive is over, nothing is left to do, and nothing that
     /// failed before matters, unless its queue has dropped it at the end of its retention.
     pub(super) fn not_hidden(&mut self, failure: Failure, now: Timestamp) {
-        if failure.ends_receive() && now < self.end() {
+        if failure.ends_receive() && self.end().is_none_or(|end| now < end) {
             self.undone = Some(Box::new((NotDone::ReceiveOver, failure)));
         } else if self.undone.is_none() {
             self.undone = Some(Box::new((NotDone::Hide, failure)));
@@ -326,7 +336,7 @@ impl<'p> Case<'p> {
 
     /// Returns the outcome, now that the archive and the queue have answered.
     pub(super) fn report(self, now: Timestamp) -> Report {
-        let expires = self.end().as_second();
+        let expires = self.end();
         let order = self.order();
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
@@ -362,7 +372,7 @@ impl<'p> Case<'p> {
             detail: self.detail,
             hidden: self.hidden,
             arrived: self.letter.mark.is_none() && first,
-            expires_in: expires.saturating_sub(now.as_second()),
+            expires_in: expires.map(|end| end.as_second().saturating_sub(now.as_second())),
             letter: self.letter,
         }
     }

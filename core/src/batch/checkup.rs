@@ -11,7 +11,7 @@ use super::case::Case;
 use super::config::Config;
 use crate::arn::Arn;
 use crate::letter::Letter;
-use crate::policy::{Action, DeliverySpec, Policy, Rule, expiry_margin};
+use crate::policy::{Action, DeliverySpec, LEAST_RETENTION, Policy, Rule, expiry_margin};
 
 /// Returns everything that is wrong with a queue whose attributes are known. `left` is the invocation's time.
 pub(super) fn findings(
@@ -33,6 +33,12 @@ pub(super) fn findings(
         }),
         attributes.max_receives.map(|most| {
             format!("it has a RedrivePolicy: SQS moves its letters to another queue after {most} receives. Remove it")
+        }),
+        (retention < LEAST_RETENTION).then(|| {
+            format!(
+                "its retention of {retention} s is below an hour, which is not supported: letters can be lost. Set it to 14 \
+                 days"
+            )
         }),
         visibility(attributes, left),
         too_late(attributes),

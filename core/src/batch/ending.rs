@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use super::action::QueueAttributes;
 use super::case::{Case, Disposition};
-use crate::policy::{ArchiveReason, expiry_margin, is_kept, plus};
+use crate::policy::{ArchiveReason, Retention, expiry_margin, is_kept, plus};
 
 /// The seconds after the invocation's end at which a letter becomes visible again that was hidden for the
 /// invocation only: its answer takes a moment, and clocks differ.
@@ -40,41 +40,51 @@ pub(super) fn near_their_end(
         return (Vec::new(), run);
     }
     let near = |case: &Case<'_>| {
-        let half = expiry_margin(case.facts.retention) / 2;
-        plus(now, timeout.saturating_add(half)) > case.end()
+        let Retention::Known(retention) = case.facts.retention else { return false };
+        let half = expiry_margin(retention) / 2;
+        plus(now, timeout.saturating_add(half)) > plus(case.letter.kept_since(), retention)
     };
     (cases.iter().enumerate().filter(|(_, case)| near(case)).map(|(index, _)| index).collect(), run)
 }
 
-/// Archives the letters that would stay untouched and would not be received again in time.
+/// Archives the letters that would stay untouched and would not be received again in time. By a retention
+/// that is only assumed, none is archived that is held, or that waits behind one that is.
 pub(super) fn archive_what_ends(cases: &mut [Case<'_>], now: Timestamp) {
     let heads = heads(cases, now);
     for case in cases {
-        let (shows_in, why) = match case.disposition {
+        let (shows_in, is_held, why) = match case.disposition {
             Disposition::Held => {
                 let head = case.fifo_group().and_then(|group| heads.get(group));
-                (head.copied().unwrap_or(0), "the letter waited behind another letter of its message group")
+                let (shows_in, is_held) = head.copied().unwrap_or((0, false));
+                (shows_in, is_held, "the letter waited behind another letter of its message group")
             }
-            Disposition::OutOfTime => (case.hiding(now).unwrap_or(case.shows_in), "no time was left for it"),
+            Disposition::OutOfTime => {
+                (case.hiding(now).unwrap_or(case.shows_in), false, "no time was left for it")
+            }
             _ => continue,
         };
-        if !is_kept(case.letter.kept_since(), case.facts.retention, plus(now, shows_in)) {
+        let retention = case.facts.retention.for_archiving(is_held || case.may_be_held());
+        let shows = plus(now, shows_in);
+        if retention.is_some_and(|retention| !is_kept(case.letter.kept_since(), retention, shows)) {
             let detail = case.detail.take().unwrap_or_else(|| why.to_owned());
             case.archive(ArchiveReason::Expiring, Some(detail));
         }
     }
 }
 
-/// Returns the seconds until the head of each FIFO group becomes visible again, and its group with it.
-fn heads(cases: &[Case<'_>], now: Timestamp) -> HashMap<String, u64> {
+/// Returns the seconds until the head of each FIFO group becomes visible again, and its group with it, and
+/// whether that head is held.
+fn heads(cases: &[Case<'_>], now: Timestamp) -> HashMap<String, (u64, bool)> {
     let mut heads = HashMap::new();
     for case in cases {
-        let shows_in = match &case.disposition {
-            Disposition::Defer(_) | Disposition::OutOfTime => case.hiding(now).unwrap_or(case.shows_in),
+        let is_held = match &case.disposition {
+            Disposition::Defer(deferral) => deferral.why.is_held(),
+            Disposition::OutOfTime => false,
             _ => continue,
         };
         if let Some(group) = case.fifo_group() {
-            heads.entry(group.to_owned()).or_insert(shows_in);
+            let shows_in = case.hiding(now).unwrap_or(case.shows_in);
+            heads.entry(group.to_owned()).or_insert((shows_in, is_held));
         }
     }
     heads

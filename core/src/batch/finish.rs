@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::action::{Action, Answer, Now};
+use super::action::{Action, Answer, Now, Suffices};
 use super::archiving::Archiving;
 use super::case::Case;
 use super::knowledge::Knowledge;
@@ -14,6 +14,7 @@ use super::time::half_of;
 use super::unarchived::Unarchived;
 use super::{checkup, ending};
 use crate::letter::Letter;
+use crate::policy::{ArchiveReason, Retention, ask_again_after, plus};
 
 impl Batch<'_> {
     /// Asks whether publishers of a raw subscription's topic can write letters of other subscriptions of a
@@ -61,7 +62,10 @@ impl Batch<'_> {
             self.archive_asked = Some(Asked::Limit);
             let until = half_of(now.elapsed, archiving.until);
             let queues = [archive.clone()].into();
-            return Some((ActionId(Chain::Archive), Action::LookUpQueues { queues, again: false, until }));
+            return Some((
+                ActionId(Chain::Archive),
+                Action::LookUpQueues { queues, suffices: Suffices::Kept, until },
+            ));
         }
         let Some(action) = archiving.next(&mut self.cases) else {
             self.archiving = None;
@@ -118,9 +122,14 @@ fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Timestamp) -> 
             knowledge.unarchived.forget(&case.letter.sqs);
             continue;
         }
-        let unarchived = Unarchived::of(context, case.unarchived.as_deref(), now, case.end());
+        let is_guess =
+            case.facts.retention == Retention::Assumed && context.reason == ArchiveReason::Expiring;
+        // It is hidden for half of what is left, so that it comes back when its queue is asked again.
+        let soon = || plus(now, 2 * ask_again_after(case.letter.kept_since(), now));
+        let end = case.end().unwrap_or_else(soon);
+        let unarchived = Unarchived::of(context, case.unarchived.as_deref(), now, end);
         hidings.push((index, if first { unarchived.hide } else { 0 }));
-        knowledge.unarchived.keep(&case.letter.sqs, unarchived);
+        knowledge.unarchived.keep(&case.letter.sqs, Unarchived { is_guess, ..unarchived });
     }
     hidings
 }

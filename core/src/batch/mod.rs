@@ -73,7 +73,7 @@ mod unarchived;
 
 pub use action::{
     Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, OrdersRead,
-    QueueAttributes, Sent, Verification,
+    QueueAttributes, Sent, Suffices, Verification,
 };
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};

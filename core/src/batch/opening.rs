@@ -1,26 +1,50 @@
 //! The opening of a batch: the questions about its queues, and about letters that name no subscription.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
-use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, no_answer, whole};
+use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, Sent, Suffices, no_answer, whole};
 use super::case::{Case, Disposition};
+use super::knowledge::Knowledge;
 use super::order::Order;
 use super::resolve::{refusal_at_sight, subscriptions};
-use super::state::{Batch, Stage};
+use super::state::{Batch, Inquiry, Stage};
 use super::time::half_of;
 use super::{checkup, ending};
 use crate::arn::Arn;
+use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{DeliveryPolicy, Facts, MatchingSteps, Route};
+use crate::policy::{DeliveryPolicy, Facts, MatchingSteps, Retention, Route};
+
+/// The number of times that a queue is asked in the first batch that needs its attributes.
+const FIRST_TRIES: u32 = 3;
 
 impl Batch<'_> {
     /// Asks for the attributes of the queues that the batch needs.
     pub(super) fn begin(&mut self, letters: Vec<Letter>, now: Now) -> (Stage, Option<Action>) {
-        let queues =
-            letters.iter().flat_map(|letter| [Some(letter.sqs.queue.clone()), letter.sqs.source_queue()]);
-        let queues = queues.flatten().collect();
+        let queues = Knowledge::queues_of(&letters);
+        let first = self.machine.knowledge().ask(&queues, now.at);
         let until = half_of(now.elapsed, self.time.deliver);
-        (Stage::AwaitQueues(letters), Some(Action::LookUpQueues { queues, again: false, until }))
+        let inquiry = Inquiry { known: HashMap::new(), first, tries: FIRST_TRIES, until };
+        let (inquiry, action) = inquiry.ask(queues, Suffices::Kept, now.elapsed);
+        (Stage::AwaitQueues(letters, inquiry), Some(action))
+    }
+
+    /// Takes over attributes of queues. Asks those again that were never asked before and did not answer.
+    pub(super) fn queues_answered(
+        &mut self,
+        letters: Vec<Letter>,
+        mut inquiry: Inquiry,
+        answer: Answer,
+        now: Now,
+    ) -> Stage {
+        inquiry.known.extend(self.queues(answer));
+        let is_unread = |queue: &&Arn| !inquiry.known.get(*queue).is_some_and(QueueAttributes::were_read);
+        let unread: BTreeSet<_> = inquiry.first.iter().filter(is_unread).cloned().collect();
+        if unread.is_empty() || inquiry.tries == 0 || now.elapsed >= inquiry.until {
+            return self.queues_known(letters, &inquiry.known, now);
+        }
+        Stage::AskQueuesAgain(letters, inquiry, unread)
     }
 
     /// Makes cases of the letters, now that their queues are known.
@@ -45,9 +69,11 @@ impl Batch<'_> {
         }
         let facts = |letter: &Letter| {
             let default = Facts::default();
+            let source = letter.sqs.source_queue().map(|source| of(&source));
             Facts {
-                retention: of(&letter.sqs.queue).retention.unwrap_or(default.retention),
-                source_max_receives: letter.sqs.source_queue().and_then(|source| of(&source).max_receives),
+                retention: knowledge.retention(&letter.sqs.queue, of(&letter.sqs.queue).retention, now.at),
+                source_max_receives: source.and_then(|source| source.max_receives),
+                source_unread: source.is_some_and(|source| !source.were_read()),
                 ceiling: config.ceiling,
                 ..default
             }
@@ -60,6 +86,10 @@ impl Batch<'_> {
             case
         };
         self.cases = letters.into_iter().map(case).collect();
+        if let Some(case) = self.cases.iter().find(|case| case.facts.retention == Retention::Assumed) {
+            self.retention_assumed = true;
+            self.notices.extend(knowledge.assume(&case.letter.sqs.queue));
+        }
         drop(knowledge);
         self.apply_orders(now.at);
         Stage::HideForInvocation
@@ -80,7 +110,8 @@ impl Batch<'_> {
     }
 
     /// Takes up the letters that the archive did not accept before, except those whose order to archive was
-    /// taken back, those that an order holds, and those that a later order sends.
+    /// taken back, those that an order holds, those that a later order sends, and those that only a guess of
+    /// the retention has ended that is known now.
     pub(super) fn resume(&mut self) {
         if self.is_active() {
             let mut knowledge = self.machine.knowledge();
@@ -88,7 +119,8 @@ impl Batch<'_> {
                 match knowledge.unarchived.of(&case.letter.sqs) {
                     Some(unarchived)
                         if case.is_sent_by_order_since(unarchived.at)
-                            || case.is_taken_back(&Disposition::Archive(unarchived.context.reason)) =>
+                            || case.is_taken_back(&Disposition::Archive(unarchived.context.reason))
+                            || (unarchived.is_guess && case.facts.retention.is_read()) =>
                     {
                         knowledge.unarchived.forget(&case.letter.sqs);
                     }
@@ -159,12 +191,49 @@ impl Batch<'_> {
         (Stage::AwaitDeliveryPolicies(routes), Some(action))
     }
 
+    /// Takes over the delivery policies. A subscription that does not exist has none.
     pub(super) fn take_delivery_policies(&mut self, routes: &[Option<Route>], known: &HashMap<Arn, Known>) {
+        let mut knowledge = self.machine.knowledge();
         for (case, route) in self.cases.iter_mut().zip(routes) {
             let Some(arn) = route.as_ref().and_then(Route::subscription) else { continue };
-            let Some(Ok(Some(subscription))) = known.get(arn) else { continue };
-            let json = subscription.delivery_policy.as_deref();
-            case.facts.subscription_delivery = json.and_then(DeliveryPolicy::from_effective);
+            match delivery_policy(known.get(arn)) {
+                Ok(policy) => {
+                    case.facts.subscription_delivery = policy;
+                    knowledge.policy_read(arn);
+                }
+                Err(failure) => {
+                    case.facts.delivery_unread = true;
+                    self.notices.extend(knowledge.policy_unread(arn, failure));
+                }
+            }
         }
+    }
+}
+
+impl Inquiry {
+    /// Asks these queues. What is left of the time is divided by the tries that are left.
+    pub(super) fn ask(
+        mut self,
+        queues: BTreeSet<Arn>,
+        suffices: Suffices,
+        elapsed: Duration,
+    ) -> (Self, Action) {
+        let until = elapsed + self.until.saturating_sub(elapsed) / self.tries.max(1);
+        self.tries = self.tries.saturating_sub(1);
+        (self, Action::LookUpQueues { queues, suffices, until })
+    }
+}
+
+/// Returns the delivery policy of a subscription, if it has one, or the reason why that cannot be told.
+fn delivery_policy(known: Option<&Known>) -> Result<Option<DeliveryPolicy>, Option<Failure>> {
+    match known {
+        Some(Ok(None)) => Ok(None),
+        Some(Ok(Some(subscription))) => {
+            let unreadable = || Some(Failure::ours(FailureClass::ActionRequired, "DeliveryPolicyUnreadable"));
+            let read = |json: &String| DeliveryPolicy::from_effective(json).ok_or_else(unreadable);
+            subscription.delivery_policy.as_ref().map(read).transpose()
+        }
+        Some(Err(Sent::Failed(failure))) => Err(Some(failure.clone())),
+        Some(Err(_)) | None => Err(None),
     }
 }

@@ -70,8 +70,8 @@ pub struct Report {
     pub hidden: Option<u64>,
     /// True if this is its first receive and we never sent it.
     pub arrived: bool,
-    /// The seconds until its queue drops it.
-    pub expires_in: i64,
+    /// The seconds until its queue drops it, if that is known.
+    pub expires_in: Option<i64>,
 }
 
 impl Report {

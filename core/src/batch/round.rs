@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::action::{
-    Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Verification, no_answer,
-    whole,
+    Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Suffices, Verification,
+    no_answer, whole,
 };
 use super::case::{Case, Disposition};
 use super::place::{Placing, deferred};
@@ -213,7 +213,7 @@ impl Batch<'_> {
         if !wants_reading || queue.is_fifo() || config.requeue_of(&queue).is_none() {
             return (Stage::PlaceWithEstimate(until), None);
         }
-        let action = Action::LookUpQueues { queues: [queue].into(), again: true, until };
+        let action = Action::LookUpQueues { queues: [queue].into(), suffices: Suffices::New, until };
         (Stage::AwaitReading(until), Some(action))
     }
 
@@ -228,7 +228,7 @@ impl Batch<'_> {
             None => (self.placed(placing, now), None),
             Some(requeue) => {
                 let queues = [requeue.clone()].into();
-                let action = Action::LookUpQueues { queues, again: false, until };
+                let action = Action::LookUpQueues { queues, suffices: Suffices::Kept, until };
                 (Stage::AwaitRequeue(placing, until), Some(action))
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{Action, Answer, Notice, Now, results};
+use super::action::{Action, Answer, Notice, Now, Suffices, results};
 use super::checkup;
 use super::machine::Machine;
 use super::outcome::Report;
@@ -90,6 +90,10 @@ impl Batch<'_> {
                     action => (Stage::AwaitFirstOrders(letters), action),
                 },
                 Stage::Begin(letters) => self.begin(letters, now),
+                Stage::AskQueuesAgain(letters, inquiry, unread) => {
+                    let (inquiry, action) = inquiry.ask(unread, Suffices::Answer, now.elapsed);
+                    (Stage::AwaitQueues(letters, inquiry), Some(action))
+                }
                 Stage::HideForInvocation => self.hide_for_invocation(now),
                 Stage::Discover => self.discover(now),
                 Stage::DeliveryPolicies => self.read_delivery_policies(now),
@@ -143,10 +147,7 @@ impl Batch<'_> {
                 self.orders_read(answer, now);
                 Stage::NextRound
             }
-            Stage::AwaitQueues(letters) => {
-                let known = self.queues(answer);
-                self.queues_known(letters, &known, now)
-            }
+            Stage::AwaitQueues(letters, inquiry) => self.queues_answered(letters, inquiry, answer, now),
             Stage::AwaitHiddenForInvocation(near, run) => {
                 let answers = results(answer, near.len());
                 for (index, _) in near.into_iter().zip(answers).filter(|(_, answer)| answer.is_ok()) {
@@ -157,7 +158,7 @@ impl Batch<'_> {
             }
             Stage::AwaitDiscovered(asked) => self.discovered(asked, answer),
             Stage::AwaitDeliveryPolicies(routes) => {
-                let Answer::Subscriptions(known) = answer else { return self.stage = Stage::NextRound };
+                let known = if let Answer::Subscriptions(known) = answer { known } else { HashMap::new() };
                 self.take_delivery_policies(&routes, &known);
                 Stage::NextRound
             }

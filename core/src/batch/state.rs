@@ -1,6 +1,6 @@
 //! The state of a batch.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::action::{Answer, Known, Notice, Now, QueueAttributes};
@@ -46,6 +46,8 @@ pub struct Batch<'m> {
     pub(super) orders_asked: Option<Now>,
     /// True while the orders are being read beside deliveries.
     pub(super) rereading: bool,
+    /// True if the default retention counts, because the queue has not told its own for long.
+    pub(super) retention_assumed: bool,
     /// The number of actions whose answers the batch waits for.
     pub(super) awaited: usize,
     /// True if the waiting letters were listed already.
@@ -85,7 +87,8 @@ pub(super) enum Stage {
     AwaitFirstOrders(Vec<Letter>),
     /// The letters, before anything is known of their queues.
     Begin(Vec<Letter>),
-    AwaitQueues(Vec<Letter>),
+    AwaitQueues(Vec<Letter>, Inquiry),
+    AskQueuesAgain(Vec<Letter>, Inquiry, BTreeSet<Arn>),
     HideForInvocation,
     AwaitHiddenForInvocation(Vec<usize>, u64),
     Discover,
@@ -120,6 +123,20 @@ pub(super) enum Stage {
     Done,
 }
 
+/// The question about the queues of a batch, which is asked again while some that were never asked before do
+/// not answer.
+#[derive(Debug)]
+pub(super) struct Inquiry {
+    /// The answers so far.
+    pub(super) known: HashMap<Arn, QueueAttributes>,
+    /// The queues that this instance asks for the first time.
+    pub(super) first: BTreeSet<Arn>,
+    /// The number of times that it may still ask.
+    pub(super) tries: u32,
+    /// The time after which it does not ask.
+    pub(super) until: Duration,
+}
+
 /// Letters whose retry is due.
 pub(super) type Due = Vec<(usize, Retry)>;
 
@@ -143,6 +160,7 @@ impl<'m> Batch<'m> {
             control_time: CONTROL_TIME,
             orders_asked: None,
             rereading: false,
+            retention_assumed: false,
             awaited: 0,
             listed: false,
         }
@@ -152,6 +170,13 @@ impl<'m> Batch<'m> {
         self.machine.config.mode == Mode::Active
     }
 
+    /// Reports whether letters are archived by the default retention, because their queue has not told its
+    /// own for long.
+    #[must_use]
+    pub fn assumes_retention(&self) -> bool {
+        self.retention_assumed
+    }
+
     pub(super) fn queue(&self) -> Option<Arn> {
         self.cases.first().map(|case| case.letter.sqs.queue.clone())
     }
@@ -159,9 +184,13 @@ impl<'m> Batch<'m> {
     /// Takes over the attributes of queues.
     pub(super) fn queues(&mut self, answer: Answer) -> HashMap<Arn, QueueAttributes> {
         let Answer::Queues { known, unread } = answer else { return HashMap::new() };
-        self.machine.knowledge().read(&self.machine.config, &known);
-        let notice = |(queue, failure)| Notice::QueueUnreadable { queue, failure };
-        self.notices.extend(unread.into_iter().map(notice));
+        let mut knowledge = self.machine.knowledge();
+        knowledge.read(&self.machine.config, &known);
+        let notice = |(queue, failure)| {
+            let last = known.get(&queue).and_then(|attributes| attributes.read);
+            knowledge.unreadable(queue, last, failure)
+        };
+        self.notices.extend(unread.into_iter().filter_map(notice));
         known
     }
 }

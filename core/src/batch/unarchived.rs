@@ -35,6 +35,8 @@ pub(super) struct Unarchived {
     pub(super) at: Timestamp,
     /// The time for which it is hidden, in seconds.
     pub(super) hide: u64,
+    /// True if it was to be archived by a retention that was only assumed.
+    pub(super) is_guess: bool,
 }
 
 impl Unarchived {
@@ -42,7 +44,7 @@ impl Unarchived {
     /// archive did not accept it then either.
     pub(super) fn of(context: ArchiveContext, before: Option<&Self>, now: Timestamp, end: Timestamp) -> Self {
         let hide = patience(before.map(|before| before.hide), seconds_until(now, end));
-        Self { context, at: now, hide }
+        Self { context, at: now, hide, is_guess: false }
     }
 }
 
@@ -96,7 +98,7 @@ mod tests {
             failure: None,
             order: None,
         };
-        let unarchived = Unarchived { context, at: Timestamp::UNIX_EPOCH, hide: 1 };
+        let unarchived = Unarchived { context, at: Timestamp::UNIX_EPOCH, hide: 1, is_guess: false };
         let message = |id: usize| SqsMessage {
             message_id: id.to_string(),
             receipt_handle: String::new(),

@@ -36,8 +36,8 @@ pub struct Mark {
     pub passes: u32,
     /// The number of times that the letter was published to a topic.
     pub published: u32,
-    /// True if an order sent it, ahead of its next retry.
-    pub ordered: bool,
+    /// True if it was sent before its next planned retry, by an attempt without a number.
+    pub early: bool,
     /// The part that only marks of letters in the requeue have.
     pub requeued: Requeued,
 }
@@ -117,8 +117,9 @@ struct Wire {
     passes: Option<u32>,
     #[serde(rename = "pub", default, skip_serializing_if = "is_zero")]
     published: u32,
-    #[serde(rename = "ord", default, skip_serializing_if = "std::ops::Not::not")]
-    ordered: bool,
+    /// Earlier releases call it `ord`.
+    #[serde(alias = "ord", default, skip_serializing_if = "std::ops::Not::not")]
+    early: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dlq: Option<Arn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,7 +157,7 @@ impl Mark {
             // Each retry of version 1 may have been a pass.
             passes: wire.passes.unwrap_or(wire.spent),
             published: wire.published,
-            ordered: wire.ordered,
+            early: wire.early,
             requeued: Requeued {
                 dlq: wire.dlq,
                 source: wire.source,
@@ -193,7 +194,7 @@ impl Mark {
             msg: self.digest,
             passes: Some(self.passes),
             published: self.published,
-            ordered: self.ordered,
+            early: self.early,
             dlq: self.requeued.dlq.clone(),
             source: self.requeued.source.clone(),
             due: self.requeued.due.map(Timestamp::as_millisecond),
@@ -219,7 +220,7 @@ mod tests {
             digest: Some(Digest::of("message")),
             passes: 4,
             published: 0,
-            ordered: false,
+            early: false,
             requeued: Requeued::default(),
         }
     }
@@ -247,7 +248,7 @@ mod tests {
             to: Some(ReplayTarget::Topic),
             edited: true,
         };
-        let full = Mark { published: 2, ordered: true, requeued, ..mark() };
+        let full = Mark { published: 2, early: true, requeued, ..mark() };
         assert_eq!(Mark::find(&attributes(full.to_attribute().text().unwrap())), Some(full));
     }
 
@@ -268,6 +269,8 @@ mod tests {
     fn marks_of_other_versions_are_read_as_far_as_their_fields_are_known() {
         let older = r#"{"v":1,"spent":3,"id":"abc","first":1700000000000,"gen":0}"#;
         assert_eq!(Mark::find(&attributes(older)), Some(Mark { digest: None, passes: 3, ..mark() }));
+        let ordered = older.replace('}', r#","ord":true}"#);
+        assert!(Mark::find(&attributes(&ordered)).unwrap().early);
         let newer = mark().to_attribute().text().unwrap().replace("\"v\":2", "\"v\":3,\"more\":{}");
         assert_eq!(Mark::find(&attributes(&newer)), Some(mark()));
     }

@@ -61,6 +61,8 @@ pub struct Letter {
     pub mark: Option<Mark>,
     /// The number of times that we have sent a message with its mark, even if that was another message.
     pub passes: u32,
+    /// True if its mark was made for another message.
+    pub is_copy: bool,
     /// The origin that it claims, if the policy does not list that for its queue.
     pub unlisted: Option<Claim>,
     /// The letter's id, the same each time it comes back.
@@ -117,15 +119,17 @@ impl Letter {
         // Else a publisher could name a time ahead, and no order about letters that arrived before would count.
         let mark = mark.map(|mark| Mark { first: mark.first.min(sqs.sent), ..mark });
         let passes = mark.as_ref().map_or(0, |mark| mark.passes);
-        let mark = mark.and_then(|mark| match mark.digest {
-            Some(digest) if !is_of(digest, &sqs.body, notification.as_ref()) => {
-                let id = LetterId::of(&sqs, notification.as_ref(), None);
-                in_requeue.then(|| mark.on_other_message(&id))
+        let digest = mark.as_ref().and_then(|mark| mark.digest);
+        let is_copy = digest.is_some_and(|digest| !is_of(digest, &sqs.body, notification.as_ref()));
+        let mark = mark.and_then(|mark| {
+            if !is_copy {
+                return Some(mark);
             }
-            Some(_) | None => Some(mark),
+            let id = LetterId::of(&sqs, notification.as_ref(), None);
+            in_requeue.then(|| mark.on_other_message(&id))
         });
         let id = LetterId::of(&sqs, notification.as_ref(), mark.as_ref().map(|mark| mark.id.as_str()));
-        Self { sqs, origin, notification, cause, mark, passes, unlisted, id }
+        Self { sqs, origin, notification, cause, mark, passes, is_copy, unlisted, id }
     }
 
     /// Returns the letter without the origin that it claims: as a raw delivery, which any sender can write.
@@ -145,8 +149,8 @@ impl Letter {
         let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
         let requeued = Requeued { dlq, source, due, earlier: self.earlier(), ..known };
         // Moving is not a pass, because it leads to no target.
-        let ordered = self.mark.as_ref().is_some_and(|mark| mark.ordered);
-        Mark { passes: self.passes, ordered, requeued, ..self.mark(spent) }
+        let early = self.mark.as_ref().is_some_and(|mark| mark.early);
+        Mark { passes: self.passes, early, requeued, ..self.mark(spent) }
     }
 
     /// Returns the mark of a letter that is replayed `now`. Its retries, passes and retention begin afresh.
@@ -163,7 +167,7 @@ impl Letter {
         };
         let requeued = Requeued { to, edited, earlier: 0, ..mark.requeued };
         let generation = mark.generation.saturating_add(1);
-        Mark { first: now, generation, passes: 0, published, ordered: false, requeued, ..mark }
+        Mark { first: now, generation, passes: 0, published, early: false, requeued, ..mark }
     }
 
     /// Returns the mark for the letter's way to a target, with `spent` retries behind it.
@@ -177,7 +181,7 @@ impl Letter {
             digest: Some(self.digest()),
             passes: self.passes.saturating_add(1),
             published: self.published(),
-            ordered: false,
+            early: false,
             requeued: Requeued::default(),
         }
     }
@@ -203,11 +207,11 @@ impl Letter {
         self.mark.as_ref().map_or(0, |mark| mark.published)
     }
 
-    /// Returns the number of passes that its retries do not account for: then its mark was on another
-    /// message.
+    /// Returns the number of passes of a mark that was made for another message, whose retries say nothing of
+    /// this letter. Passes of its own message are counted by its retries, or are attempts without a number.
     #[must_use]
-    pub fn uncounted_passes(&self) -> u32 {
-        self.passes.saturating_sub(self.spent())
+    pub fn foreign_passes(&self) -> u32 {
+        if self.is_copy { self.passes } else { 0 }
     }
 
     /// Returns the dead-letter queue of the letter: the queue that it lies in, unless that is the requeue.

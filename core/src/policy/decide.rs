@@ -56,51 +56,42 @@ pub enum Step {
         /// The retry that is due then.
         retry: u32,
     },
-    /// It is time for this retry, numbered over the letter's life from 1.
+    /// It is time for an attempt.
     Attempt {
-        /// The number.
+        /// The latest retry whose time has come, numbered over the letter's life from 1.
         retry: u32,
+        /// The time for which it was planned.
+        point: Timestamp,
+        /// The time of the next retry, if that lies ahead and the letter was received more often than this
+        /// retry takes. The retry was probably made then, and this attempt has no number of its own.
+        next: Option<Timestamp>,
     },
 }
 
 impl Step {
-    /// Returns the time for which the letter's next retry is planned: now, if that time has come or no retry
-    /// is left.
+    /// Returns the time of the letter's next retry, if that lies ahead. An attempt before that time is
+    /// additional to the schedule and takes no number.
     #[must_use]
-    pub fn planned(self, now: Timestamp) -> Timestamp {
+    pub fn ahead(self, now: Timestamp) -> Option<Timestamp> {
         match self {
-            Self::Early { until } | Self::Hop { until, .. } => until,
-            Self::Exhausted | Self::Attempt { .. } => now,
+            Self::Early { until } | Self::Hop { until, .. } => {
+                Some(until).filter(|until| !reached(*until, now))
+            }
+            Self::Attempt { next, .. } => next,
+            Self::Exhausted => None,
         }
     }
-}
-
-/// The position of a letter in its schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
-    /// The step that it is due for.
-    pub(super) step: Step,
-    /// The time of its next retry, if that lies ahead and the retry before it may have been made. An attempt
-    /// before that time is additional to the schedule. If the letter was received more often than its retry
-    /// takes, it is unknown whether that retry was made.
-    pub(super) ahead: Option<Timestamp>,
 }
 
 /// Returns the step that a letter is due for. `retries` is the schedule's length. `wait` returns the delay
 /// before a retry in whole seconds; it is called with numbers from 1 to `retries` only.
 pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step {
-    standing(receive, retries, wait).step
-}
-
-/// Returns the position of a letter in its schedule: the answer of [`step`], and the time of its next retry
-/// if that lies ahead.
-pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Standing {
     let Receive { now, spent, ceiling, .. } = *receive;
     let left = retries.saturating_sub(spent);
     if left == 0 {
-        return Standing { step: Step::Exhausted, ahead: None };
+        return Step::Exhausted;
     }
-    let reached = |point: Timestamp| now >= minus(point, SLACK);
+    let reached = |point| reached(point, now);
 
     // P_1 and E_1 of the rule: the point of the next retry, and the receives that lead to it.
     let mut point = receive.due.unwrap_or_else(|| plus(receive.sent, wait(spent + 1)));
@@ -109,7 +100,7 @@ pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u6
         expected += receives(seconds_until(receive.first_received, point), ceiling);
     }
     if !reached(point) {
-        return Standing { step: Step::Early { until: point }, ahead: Some(point) };
+        return Step::Early { until: point };
     }
 
     // Finds the largest n whose point has passed and whose receives have happened; at least 1. Points and
@@ -125,17 +116,22 @@ pub(super) fn standing(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u6
         (n, point, expected) = (n + 1, next_point, next_expected);
     }
 
-    let mut ahead = None;
+    let mut next = None;
     if n < left && u64::from(receive.count) > expected {
         let delay = wait(spent + n + 1);
         let next_point = plus(point, delay);
-        ahead = (!reached(next_point)).then_some(next_point);
         // Retry n has been made, and this receive is a hop of the long wait that follows it.
         if delay > ceiling && reached(plus(point, ceiling)) {
-            return Standing { step: Step::Hop { until: next_point, retry: spent + n + 1 }, ahead };
+            return Step::Hop { until: next_point, retry: spent + n + 1 };
         }
+        next = (!reached(next_point)).then_some(next_point);
     }
-    Standing { step: Step::Attempt { retry: spent + n }, ahead }
+    Step::Attempt { retry: spent + n, point, next }
+}
+
+/// Reports whether a point counts as reached.
+fn reached(point: Timestamp, now: Timestamp) -> bool {
+    now >= minus(point, SLACK)
 }
 
 /// Returns how often a message is received during a wait of `seconds`: R(w) of the rule.

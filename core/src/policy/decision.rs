@@ -25,16 +25,23 @@ pub struct Retry {
     pub of: u32,
     /// The phase it belongs to.
     pub phase: Phase,
-    /// The time for which the next retry is planned, if an order brings an attempt forward. Such an attempt
-    /// takes no number: its own is that of the retry before it, or 0 if there is none.
+    /// The time for which the next retry is planned, if this attempt comes before it, on an order or because
+    /// the letter was received more often than its schedule takes. Such an attempt takes no number: its own
+    /// is that of the retry before it, or 0 if there is none.
     pub planned: Option<Timestamp>,
 }
 
 impl Retry {
+    /// Reports whether the attempt comes before the next planned retry and takes no number.
+    #[must_use]
+    pub fn is_early(&self) -> bool {
+        self.planned.is_some()
+    }
+
     /// Returns the number of the retry that is due next if this attempt is not made.
     #[must_use]
     pub fn upcoming(&self) -> u32 {
-        if self.planned.is_some() { self.number.saturating_add(1) } else { self.number }
+        if self.is_early() { self.number.saturating_add(1) } else { self.number }
     }
 
     /// Reports whether no other retry comes after it.
@@ -166,6 +173,12 @@ impl ArchiveReason {
 }
 
 impl DeferReason {
+    /// Reports whether a rule or an order holds the letter, or an order that is not read yet may.
+    #[must_use]
+    pub fn is_held(self) -> bool {
+        matches!(self, Self::Hold | Self::Ordered | Self::OrdersUnread)
+    }
+
     /// Returns the name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {

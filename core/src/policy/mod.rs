@@ -12,6 +12,7 @@ mod document;
 mod fields;
 mod matcher;
 mod orders;
+mod retention;
 mod route;
 mod rule;
 mod rules;
@@ -28,8 +29,11 @@ pub use orders::{
     BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,
     RETRY_IN_FORCE, Reach, Touches,
 };
+pub use retention::{
+    DEFAULT_RETENTION, LEAST_RETENTION, Retention, UNREAD_PATIENCE, ask_again_after, expiry_margin, is_kept,
+};
 pub use route::{Route, Voucher};
 pub use rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 pub use rules::Policy;
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
-pub use verdict::{DEFAULT_RETENTION, Facts, MAX_PASSES, Verdict, expiry_margin, is_expiring, is_kept};
+pub use verdict::{Facts, MAX_PASSES, Verdict};

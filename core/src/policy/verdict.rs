@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::decide::{Receive, Standing, Step, VISIBILITY_CEILING, plus, seconds_until, standing};
+use super::decide::{Receive, Step, VISIBILITY_CEILING, plus, seconds_until, step};
 use super::decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::orders::{OrderAction, Ordered};
+use super::retention::{DEFAULT_RETENTION, Retention, ask_again_after, expiry_margin, is_kept};
 use super::route::Route;
 use super::rule::{Action, Rule};
 use super::schedule::{Jitter, Phase, Schedule};
@@ -17,13 +18,9 @@ use crate::letter::Letter;
 /// down. Most targets are tried again within it.
 const LEAST_LEFT_OUT: u64 = 40;
 
-/// The retention that SQS queues have by default, in seconds: four days.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
-pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
-
-/// The number of passes after which a letter is archived, beyond those that its retries account for. A
-/// consumer that copies our mark onto messages of its own makes a new letter each time, with no retry behind
-/// it.
+/// The number of passes of a mark after which a letter is archived if the mark was made for another message.
+/// A consumer that copies our mark onto messages of its own makes a new letter each time, with no retry
+/// behind it.
 pub const MAX_PASSES: u32 = 100;
 
 const LOOP: &str = "a hundred other messages carried the letter's mark: a consumer seems to copy the attribute sns-redrive \
@@ -35,14 +32,19 @@ const UNREAD_WAIT: u64 = 60;
 /// The facts about a letter from elsewhere: its queues, its subscription, and the orders about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// `MessageRetentionPeriod` of the queue that it lies in, in seconds.
-    pub retention: u64,
-    /// `maxReceiveCount` of the source queue of a letter that SQS moved, if it is known.
+    /// `MessageRetentionPeriod` of the queue that it lies in.
+    pub retention: Retention,
+    /// `maxReceiveCount` of the source queue of a letter that SQS moved, if it has one.
     pub source_max_receives: Option<u32>,
+    /// True if the source queue of a letter that SQS moved has never told whether it has one. The letter's
+    /// receives then count for more retries than were made.
+    pub source_unread: bool,
     /// The longest time that a message is hidden at once, in seconds.
     pub ceiling: u64,
-    /// The effective delivery policy of its subscription, if its rule asks for it.
+    /// The effective delivery policy of its subscription, if its rule asks for it and it has one.
     pub subscription_delivery: Option<DeliveryPolicy>,
+    /// True if its rule asks for that policy, and it could not be read.
+    pub delivery_unread: bool,
     /// The only subscription that names its queue, if its rule asks for it.
     pub discovered: Option<Arn>,
     /// The orders about it.
@@ -52,10 +54,12 @@ pub struct Facts {
 impl Default for Facts {
     fn default() -> Self {
         Self {
-            retention: DEFAULT_RETENTION,
+            retention: Retention::Known(DEFAULT_RETENTION),
             source_max_receives: None,
+            source_unread: false,
             ceiling: VISIBILITY_CEILING,
             subscription_delivery: None,
+            delivery_unread: false,
             discovered: None,
             ordered: Ordered::Nothing,
         }
@@ -73,6 +77,8 @@ pub struct Verdict<'p> {
     pub route: Route,
     /// The delivery policy, which has the schedule of retries.
     pub delivery: DeliveryPolicy,
+    /// True if its receives may count for retries that were not made, so that its last one ends nothing.
+    is_unsure: bool,
     clock: LetterClock,
 }
 
@@ -81,7 +87,7 @@ pub struct Verdict<'p> {
 struct LetterClock {
     jitter: Jitter,
     since: Timestamp,
-    retention: u64,
+    retention: Retention,
     ceiling: u64,
 }
 
@@ -103,10 +109,15 @@ impl Verdict<'_> {
             return self.clock.defer(now, planned, failed.upcoming(), DeferReason::Failed);
         }
         let next = failed.number + 1;
-        let Some(wait) = self.delivery.schedule.wait(next, &self.clock.jitter) else {
-            return Decision::Archive(ArchiveReason::Exhausted, None);
-        };
-        self.clock.defer(now, plus(now, wait), next, DeferReason::Failed)
+        let wait = |retry| self.delivery.schedule.wait(retry, &self.clock.jitter);
+        match wait(next) {
+            Some(wait) => self.clock.defer(now, plus(now, wait), next, DeferReason::Failed),
+            None if self.is_unsure => {
+                let again = wait(failed.number).unwrap_or(0).max(ask_again_after(self.clock.since, now));
+                self.clock.defer(now, plus(now, again), failed.number, DeferReason::Failed)
+            }
+            None => Decision::Archive(ArchiveReason::Exhausted, None),
+        }
     }
 
     /// Returns what is to be done once the retry has failed, as [`Verdict::after_failure`] does, and grants
@@ -153,14 +164,13 @@ impl Rule {
         let delivery = self.delivery(facts);
         let route = self.route(letter, facts.discovered.as_ref());
         let schedule = &delivery.schedule;
-        let standing = where_it_stands(schedule, letter, facts, &clock, now);
-        let stands = standing.step;
+        let stands = where_it_stands(schedule, letter, facts, &clock, now);
         let next = next_retry(stands, letter, schedule);
+        let planned = stands.ahead(now).unwrap_or(now);
         let redrive = || match &route {
-            _ if letter.uncounted_passes() >= MAX_PASSES => {
-                Decision::Archive(ArchiveReason::Loop, Some(LOOP))
-            }
+            _ if letter.foreign_passes() >= MAX_PASSES => Decision::Archive(ArchiveReason::Loop, Some(LOOP)),
             Route::Nowhere(reason, why) => Decision::Archive(*reason, Some(why)),
+            _ if self.delivery_is_unread(facts) => attempt_without_schedule(schedule, letter, &clock, now),
             _ => retry_or_wait(schedule, stands, next, &clock, now),
         };
         let by_rule = || match self.action {
@@ -170,18 +180,23 @@ impl Rule {
         };
         let decision = match &facts.ordered {
             Ordered::Nothing => by_rule(),
-            Ordered::Unread => clock.until_orders_are_read(by_rule(), stands.planned(now), next, now),
+            Ordered::Unread => clock.until_orders_are_read(by_rule(), planned, next, now),
             Ordered::By(order) => match order.action {
-                OrderAction::Hold => clock.hold_by_order(order.until, stands.planned(now), next, now),
-                OrderAction::Retry => bring_forward(redrive(), schedule, letter, standing),
+                OrderAction::Hold => clock.hold_by_order(order.until, planned, next, now),
+                OrderAction::Retry => bring_forward(redrive(), schedule, letter, stands, now),
                 OrderAction::Archive => Decision::Archive(ArchiveReason::Ordered, None),
             },
         };
-        Verdict { rule: self, decision, route, delivery, clock }
+        let is_unsure = facts.source_unread && letter.sqs.receive_count > 1;
+        Verdict { rule: self, decision, route, delivery, is_unsure, clock }
     }
 
-    /// Returns the delivery policy. While a subscription's own policy is not known, SNS's longest schedule is
-    /// used instead, so that no letter is given up too early.
+    /// Reports whether the schedule of its letters is that of a policy that could not be read.
+    fn delivery_is_unread(&self, facts: &Facts) -> bool {
+        facts.delivery_unread && self.delivery == DeliverySpec::FromSubscription
+    }
+
+    /// Returns the delivery policy. A subscription that has none has SNS's longest schedule.
     fn delivery(&self, facts: &Facts) -> DeliveryPolicy {
         match (&self.delivery, &facts.subscription_delivery) {
             (DeliverySpec::Inline(policy), _) | (DeliverySpec::FromSubscription, Some(policy)) => {
@@ -200,33 +215,57 @@ fn retry_or_wait(
     clock: &LetterClock,
     now: Timestamp,
 ) -> Decision {
-    let deliver = |number| Decision::Deliver(retry(schedule, number, number, None));
+    let deliver = |number, planned| Decision::Deliver(retry(schedule, number, number, planned));
     match stands {
         Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
         Step::Early { until } => clock.defer(now, until, next, DeferReason::Early),
         Step::Hop { until, .. } => match clock.defer(now, until, next, DeferReason::Hop) {
             // It is due already, and there is no time to come back once more for it.
-            Decision::Archive(..) if until <= now => deliver(next),
+            Decision::Archive(..) if until <= now => deliver(next, None),
             decision => decision,
         },
-        Step::Attempt { retry } => deliver(retry),
+        Step::Attempt { point, next: Some(planned), .. } if clock.was_attempted(point, now) => {
+            clock.defer(now, planned, next, DeferReason::Early)
+        }
+        Step::Attempt { retry, next: planned, .. } => deliver(retry, planned),
     }
+}
+
+/// Makes an attempt that takes no number, because the schedule is not known. If it fails, the letter comes
+/// back when the schedule is asked for again.
+fn attempt_without_schedule(
+    schedule: &Schedule,
+    letter: &Letter,
+    clock: &LetterClock,
+    now: Timestamp,
+) -> Decision {
+    let spent = letter.spent();
+    let again = plus(now, ask_again_after(clock.since, now));
+    Decision::Deliver(retry(schedule, spent, spent.saturating_add(1), Some(again)))
 }
 
 /// Makes an attempt ahead of the next retry, if that is planned for later, even if the queue would drop the
 /// letter before.
-fn bring_forward(decision: Decision, schedule: &Schedule, letter: &Letter, stands: Standing) -> Decision {
-    let before = match stands.step {
+fn bring_forward(
+    decision: Decision,
+    schedule: &Schedule,
+    letter: &Letter,
+    stands: Step,
+    now: Timestamp,
+) -> Decision {
+    let before = match stands {
         Step::Exhausted => return decision,
         Step::Early { .. } => letter.spent(),
         Step::Hop { retry, .. } => retry.saturating_sub(1),
-        Step::Attempt { retry } => retry,
+        Step::Attempt { retry, .. } => retry,
     };
     let is_attempted = match decision {
+        // It takes no number already.
+        Decision::Deliver(Retry { planned: Some(_), .. }) => return decision,
         Decision::Deliver(_) | Decision::Defer(_) | Decision::Archive(ArchiveReason::Expiring, _) => true,
         Decision::Archive(..) => false,
     };
-    match stands.ahead {
+    match stands.ahead(now) {
         Some(planned) if is_attempted => {
             Decision::Deliver(retry(schedule, before, before.saturating_add(1), Some(planned)))
         }
@@ -246,7 +285,7 @@ fn where_it_stands(
     facts: &Facts,
     clock: &LetterClock,
     now: Timestamp,
-) -> Standing {
+) -> Step {
     let brought_along = facts.source_max_receives.unwrap_or(0);
     let receive = Receive {
         now,
@@ -257,7 +296,7 @@ fn where_it_stands(
         due: letter.mark.as_ref().and_then(|mark| mark.requeued.due),
         ceiling: clock.ceiling,
     };
-    standing(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))
+    step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))
 }
 
 /// Returns the number of the retry that comes next, or one above the last if none is left.
@@ -265,7 +304,8 @@ fn next_retry(stands: Step, letter: &Letter, schedule: &Schedule) -> u32 {
     match stands {
         Step::Exhausted => schedule.retries.max(letter.spent()).saturating_add(1),
         Step::Early { .. } => letter.spent().saturating_add(1),
-        Step::Hop { retry, .. } | Step::Attempt { retry } => retry,
+        Step::Attempt { retry, next: Some(_), .. } => retry.saturating_add(1),
+        Step::Hop { retry, .. } | Step::Attempt { retry, .. } => retry,
     }
 }
 
@@ -277,6 +317,21 @@ impl LetterClock {
             retention: facts.retention,
             ceiling: facts.ceiling,
         }
+    }
+
+    /// Returns the longest time that the letter is hidden at once, in seconds.
+    fn ceiling(&self, now: Timestamp) -> u64 {
+        if self.retention.is_read() {
+            return self.ceiling;
+        }
+        self.ceiling.min(ask_again_after(self.since, now))
+    }
+
+    /// Reports whether a retry that was planned for `point` was made already, so that a receive before the
+    /// next one is no attempt. While the retention is not known, a letter comes back many times before that:
+    /// it cannot be the first receive after the point once it would have been hidden and shown again.
+    fn was_attempted(&self, point: Timestamp, now: Timestamp) -> bool {
+        !self.retention.is_read() && now >= plus(point, self.ceiling(point) - 1)
     }
 
     /// Hides the letter as long as possible.
@@ -295,7 +350,7 @@ impl LetterClock {
         retry: u32,
         why: DeferReason,
     ) -> Decision {
-        let longest = self.longest(now);
+        let longest = self.longest(now, why);
         if longest == 0 {
             return Decision::Archive(ArchiveReason::Expiring, None);
         }
@@ -305,11 +360,12 @@ impl LetterClock {
     }
 
     /// Returns the longest time that the letter can be hidden, in seconds; 0 within the margin.
-    fn longest(&self, now: Timestamp) -> u64 {
-        let last = plus(self.since, self.retention.saturating_sub(expiry_margin(self.retention)));
+    fn longest(&self, now: Timestamp, why: DeferReason) -> u64 {
+        let Some(retention) = self.retention.for_archiving(why.is_held()) else { return self.ceiling(now) };
+        let last = plus(self.since, retention.saturating_sub(expiry_margin(retention)));
         // Rounded down, since times that are rounded up later must not reach into the margin.
         let left = u64::try_from(last.duration_since(now).as_secs()).unwrap_or(0);
-        left.min(self.ceiling)
+        left.min(self.ceiling(now))
     }
 
     /// Hides the letter as an order says, at least until its retry is `planned`.
@@ -333,7 +389,8 @@ impl LetterClock {
         now: Timestamp,
     ) -> Decision {
         match decision {
-            Decision::Defer(_) | Decision::Archive(ArchiveReason::Expiring, _) => decision,
+            Decision::Archive(ArchiveReason::Expiring, _) if self.retention.is_read() => decision,
+            Decision::Defer(_) => decision,
             Decision::Deliver(_) | Decision::Archive(..) => {
                 let until = plus(now, UNREAD_WAIT);
                 self.keep_back(now, until, planned, retry, DeferReason::OrdersUnread)
@@ -355,31 +412,11 @@ impl LetterClock {
         retry: u32,
         why: DeferReason,
     ) -> Decision {
-        let hide = seconds_until(now, until).min(self.ceiling);
-        if !is_kept(self.since, self.retention, plus(now, hide)) {
+        let hide = seconds_until(now, until).min(self.ceiling(now));
+        let retention = self.retention.for_archiving(why.is_held());
+        if retention.is_some_and(|retention| !is_kept(self.since, retention, plus(now, hide))) {
             return Decision::Archive(ArchiveReason::Expiring, None);
         }
         Decision::Defer(Deferral { hide, due, retry, why })
     }
-}
-
-/// Reports whether a letter's queue would drop it within the margin, so that it must not wait any longer.
-#[must_use]
-pub fn is_expiring(letter: &Letter, facts: &Facts, now: Timestamp) -> bool {
-    !is_kept(letter.kept_since(), facts.retention, now)
-}
-
-/// Reports whether a queue of this retention (in seconds) that has a letter `since` then keeps it until
-/// `then` and for the margin after that.
-#[must_use]
-pub fn is_kept(since: Timestamp, retention: u64, then: Timestamp) -> bool {
-    plus(then, expiry_margin(retention)) <= plus(since, retention)
-}
-
-/// Returns how long before its queue drops a letter it is archived instead of hidden, in seconds: an hour, or
-/// a 24th of a retention shorter than a day. This leaves time for a function that is throttled or fails when
-/// the letter becomes visible.
-#[must_use]
-pub fn expiry_margin(retention: u64) -> u64 {
-    (retention / 24).min(3600)
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::Letter;
-use sns_redrive::policy::{Decision, Facts, Policy, plus};
+use sns_redrive::policy::{Decision, Facts, Policy, Retention, plus};
 
 use super::{File, Ran, World, redrivectl, redrivectl_in};
 use support::{NOW, Post, at, holds, letter};
@@ -198,7 +198,7 @@ async fn a_chart_that_cannot_be_written_is_a_failure() {
 
 /// Returns the life of a letter whose retries all fail: number and time of each in seconds, and when it is archived.
 fn life(policy: &Policy, retention: u64) -> (Vec<(u32, u64)>, u64) {
-    let facts = Facts { retention, ..Facts::default() };
+    let facts = Facts { retention: Retention::Known(retention), ..Facts::default() };
     let mut made = Vec::new();
     let (mut now, mut receives) = (0, 0);
     loop {

@@ -189,7 +189,7 @@ fn full_record() -> Value {
     record.detail = Some("in words".to_owned());
     (record.topic_arn, record.subscription_arn) = (Some(arn("orders")), Some(arn("orders:1")));
     (record.target_arn, record.target_url) = (Some(arn("billing")), Some("https://example.com".to_owned()));
-    record.retry = Some(RecordedRetry { number: 1, of: 2, ordered: true });
+    record.retry = Some(RecordedRetry { number: 1, of: 2, early: true });
     let (code, message) = ("AccessDenied".to_owned(), Some("no".to_owned()));
     record.error =
         Some(RecordedError { code: code.clone(), class: "permanent".to_owned(), message: message.clone() });

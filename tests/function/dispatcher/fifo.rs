@@ -24,17 +24,17 @@ fn each_retry_has_a_new_deduplication_id_and_a_repeated_one_its_old() {
 /// SNS drops a message with a repeated id for five minutes. A copy that comes back from a topic has been sent
 /// again.
 #[test]
-fn an_attempt_on_an_order_has_an_id_of_its_own_until_the_letter_was_sent_once_more() {
+fn an_early_attempt_has_an_id_of_its_own_until_the_letter_was_sent_once_more() {
     let id = |passes: u32, retry: Numbered| {
         let mark = json!({ "v": 2, "spent": 1, "id": "letter", "first": NOW, "gen": 0, "passes": passes });
         let letter = letter(&Post::raw("m", "x").group("g").mark(&mark));
         let message = OutgoingMessage::pack(&letter, &arn(FIFO_WORKER), false, retry).unwrap();
         message.deduplication_id.unwrap()
     };
-    let ordered = Numbered { spent: 1, ordered: true };
-    assert_eq!(id(1, ordered), id(1, ordered), "repeated after a crash");
+    let early = Numbered { spent: 1, early: true };
+    assert_eq!(id(1, early), id(1, early), "repeated after a crash");
     let different: std::collections::BTreeSet<_> =
-        [id(1, ordered), id(2, ordered), id(1, 1.into()), id(1, 2.into())].into();
+        [id(1, early), id(2, early), id(1, 1.into()), id(1, 2.into())].into();
     assert_eq!(different.len(), 4);
 }
 

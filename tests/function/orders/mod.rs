@@ -90,11 +90,11 @@ async fn a_retry_is_made_at_once_and_a_failure_keeps_the_plan() {
         [&line["outcome"], &line["reason"], &line["due"]],
         [&json!("deferred"), &json!("failed"), &planned]
     );
-    let said = json!([line["retry.number"], line["retry.ordered"], line["order.id"]]);
+    let said = json!([line["retry.number"], line["retry.early"], line["order.id"]]);
     assert_eq!(said, json!([1, true, "order-1"]));
     let sent = &world.cloud.entries("SendMessageBatch")[0];
     let mark: Value = serde_json::from_str(&sent.attributes["sns-redrive"].value.text()).unwrap();
-    assert_eq!(json!([mark["spent"], mark["ord"]]), json!([1, true]));
+    assert_eq!(json!([mark["spent"], mark["early"]]), json!([1, true]));
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn an_attempt_that_ends_for_good_is_recorded_as_ordered() {
     });
     assert_eq!(world.run([&early()]).await.outcomes(), ["early archived permanent"]);
     let record = archived_by(&world);
-    assert_eq!(record["retry"], json!({ "number": 1, "of": 12, "ordered": true }));
+    assert_eq!(record["retry"], json!({ "number": 1, "of": 12, "early": true }));
     assert_eq!(record["order"], "order-1");
 }
 

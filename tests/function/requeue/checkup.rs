@@ -35,7 +35,8 @@ async fn a_schedule_that_the_retention_cuts_off() {
 async fn a_visibility_timeout_shorter_than_the_functions_timeout() {
     let [finding] = &with(&[("VisibilityTimeout", "20")], &[]).await[..] else { panic!("one finding") };
     assert!(
-        finding.starts_with("its visibility timeout of 20 s is shorter than the function's timeout (over 30 s)"),
+        finding
+            .starts_with("its visibility timeout of 20 s is shorter than the function's timeout (over 30 s)"),
         "{finding}"
     );
     assert_eq!(with(&[("VisibilityTimeout", "30")], &[]).await, [""; 0]);

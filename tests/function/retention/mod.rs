@@ -4,6 +4,7 @@
 mod a_visibility_timeout_above_the_margin;
 mod an_archive_in_sqs;
 mod an_archive_that_does_not_take_a_letter;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

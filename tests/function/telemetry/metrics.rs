@@ -254,6 +254,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
         in_flight: 0,
         orders_unread: false,
         list_failed: false,
+        retention_assumed: false,
         request_id: "req-1",
         began: now,
         now,
@@ -273,7 +274,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
             detail: None,
             hidden: None,
             arrived: false,
-            expires_in: 1,
+            expires_in: Some(1),
         };
         let line: Value = serde_json::from_str(&summarise(&[report], run).to_line("SnsRedrive")).unwrap();
         let watched = line["_aws"]["CloudWatchMetrics"][1]["Metrics"].as_array();

@@ -48,6 +48,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
         in_flight: 0,
         orders_unread: false,
         list_failed: false,
+        retention_assumed: false,
         request_id: "id",
         began: now,
         now,

@@ -15,7 +15,8 @@ pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     let world = life.world;
     let attempts = life.attempts();
     let retries = usize::try_from(world.schedule.retries).unwrap();
-    let by = [Disturbed::Hide];
+    // What was hidden for a short time only, until its queue told more, comes back early once.
+    let by = [Disturbed::Hide, Disturbed::Read];
     // An instance remembers letters that the archive did not take. Each other instance makes the last attempt
     // again.
     let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };

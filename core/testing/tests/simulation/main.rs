@@ -12,7 +12,9 @@ use model::orders;
 use model::outage::Outage;
 use model::simulation::Story;
 use model::world::World;
-use model::worlds::{calm, fifo, filling, forgetful, operated, retried, slowly_filling, split, wild};
+use model::worlds::{
+    calm, coming_back, fifo, filling, forgetful, operated, retried, silent, slowly_filling, split, wild,
+};
 use model::{DAY, MINUTE, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -132,6 +134,54 @@ fn heads_of_fifo_groups_get_each_retry_once_and_at_its_time() {
             laws::heads_of_groups_get_each_retry_once,
             laws::each_letter_ends_once,
             laws::groups_keep_their_order,
+        ],
+    );
+}
+
+/// Letters that come back at random moments are attempted then, without a number.
+#[test]
+fn letters_that_come_back_before_their_time_keep_their_plan() {
+    obey(
+        1_000,
+        &coming_back(calm()),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::early_returns_move_no_plan,
+        ],
+    );
+}
+
+/// Four days would be too short for what they hold, and nobody knows.
+#[test]
+fn queues_that_do_not_tell_their_retention_cost_no_letter_and_no_retry() {
+    obey(
+        300,
+        &silent(calm()),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost,
+            laws::nothing_is_lost_that_was_seen_in_time,
+            laws::nothing_is_archived_early,
+            laws::attempts_are_honest,
+            laws::early_returns_move_no_plan,
+            laws::unread_retentions_add_no_attempts,
+        ],
+    );
+}
+
+#[test]
+fn holds_in_queues_that_do_not_tell_their_retention_go_on() {
+    obey(
+        200,
+        &operated(silent(calm()), &[OrderAction::Hold], 0),
+        &[
+            laws::every_letter_is_accounted_for,
+            laws::nothing_is_lost,
+            laws::nothing_is_archived_early,
+            orders::holds_hold,
         ],
     );
 }

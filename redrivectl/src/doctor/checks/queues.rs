@@ -6,6 +6,7 @@ use crate::doctor::finding::{Findings, Severity};
 use crate::doctor::setup::{Queue, Setup};
 use crate::text::{brief, count};
 use sns_redrive::arn::Arn;
+use sns_redrive::policy::LEAST_RETENTION;
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     for queue in &setup.queues {
@@ -128,17 +129,16 @@ pub(super) fn times(setup: &Setup, queue: &Queue, findings: &mut Findings) {
         _ => {}
     }
     if let Some(retention) = queue.number("MessageRetentionPeriod").filter(|it| *it < LONGEST_RETENTION) {
-        findings.add(
-            Severity::Warning,
-            "queue-retention",
-            name,
-            format!(
-                "It keeps letters for {}. A longer schedule is cut off, and a longer outage fills the archive. SQS can keep \
-                 letters for 14 d.",
-                brief(retention)
-            ),
-            set(queue, "MessageRetentionPeriod", LONGEST_RETENTION),
-        );
+        let keeps = brief(retention);
+        let (severity, finding) = if retention < LEAST_RETENTION {
+            let finding = "That is below an hour, which is not supported: letters can be lost.";
+            (Severity::Error, format!("It keeps letters for {keeps}. {finding}"))
+        } else {
+            let finding = "A longer schedule is cut off, and a longer outage fills the archive. SQS can keep letters for 14 d.";
+            (Severity::Warning, format!("It keeps letters for {keeps}. {finding}"))
+        };
+        let fix = set(queue, "MessageRetentionPeriod", LONGEST_RETENTION);
+        findings.add(severity, "queue-retention", name, finding, fix);
     }
 }
 

@@ -255,6 +255,8 @@ fn queues_are_looked_at() {
     assert_eq!(with("VisibilityTimeout", "29"), [(Error, "queue-visibility")]);
     assert_eq!(with("VisibilityTimeout", "179"), [(Note, "queue-visibility")]);
     assert_eq!(with("MessageRetentionPeriod", "345600"), [(Warning, "queue-retention")]);
+    assert_eq!(with("MessageRetentionPeriod", "3600"), [(Warning, "queue-retention")]);
+    assert_eq!(with("MessageRetentionPeriod", "3599"), [(Error, "queue-retention")]);
     assert_eq!(with("RedrivePolicy", "{}"), [(Error, "queue-redrive-policy")]);
     assert_eq!(with("KmsMasterKeyId", "alias/aws/sqs"), [(Error, "queue-key")]);
     assert_eq!(with("KmsMasterKeyId", "some-key"), [(CannotTell, "queue-key")]);

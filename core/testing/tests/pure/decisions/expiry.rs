@@ -14,10 +14,12 @@ fn the_margin_is_an_hour_or_a_24th_of_a_short_retention() {
 /// The facts of a queue that keeps letters for four days, and below the latest time to which a letter that is
 /// sent now is hidden.
 const FOUR_DAYS: Facts = Facts {
-    retention: 4 * DAY,
+    retention: Retention::Known(4 * DAY),
     source_max_receives: None,
+    source_unread: false,
     ceiling: VISIBILITY_CEILING,
     subscription_delivery: None,
+    delivery_unread: false,
     discovered: None,
     ordered: Ordered::Nothing,
 };
@@ -32,14 +34,9 @@ fn slow() -> Policy {
 const EXPIRING: Decision = Decision::Archive(ArchiveReason::Expiring, None);
 
 #[test]
-fn four_days_are_assumed_where_the_retention_is_not_known() {
-    assert_eq!(Facts::default(), FOUR_DAYS);
-}
-
-#[test]
 fn a_letter_is_expiring_from_the_margin_on() {
     for (now, expiring) in [(NOW, false), (LATEST, false), (LATEST + 1, true)] {
-        assert_eq!(is_expiring(&marked(0, None), &FOUR_DAYS, at(now)), expiring, "{now}");
+        assert_eq!(is_kept(at(NOW), 4 * DAY, at(now)), !expiring, "{now}");
     }
 }
 

@@ -10,6 +10,7 @@ mod expiry;
 mod of_a_letter;
 mod ordered;
 mod steps;
+mod unread;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -18,11 +19,11 @@ use redrive_core::failure::FailureClass;
 use redrive_core::letter::{Letter, Origins};
 use redrive_core::policy::{
     ArchiveReason, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Ordered,
-    Phase, Policy, Receive, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher, expiry_margin,
-    is_expiring, step,
+    Phase, Policy, Receive, Retention, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher,
+    expiry_margin, is_kept, step,
 };
 use redrive_testing::record::{envelope, letter, received, record, sample, text_attribute};
-use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds, schedules};
+use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds, made_for, schedules};
 use serde_json::{Value, json};
 
 const DAY: u64 = 24 * 3600;
@@ -156,7 +157,8 @@ impl World {
     /// Lets the letter live until it leaves the queue.
     fn live_from(&self, sent: i64, receives: &mut impl Iterator<Item = Receiving>) -> Life {
         let policy = self.policy();
-        let facts = Facts { retention: self.retention, ceiling: self.ceiling, ..Facts::default() };
+        let retention = Retention::Known(self.retention);
+        let facts = Facts { retention, ceiling: self.ceiling, ..Facts::default() };
         let timeout = millis(self.timeout);
         let mut letter = Letter::parse_requeued(received(&self.record(sent)), Origins::none());
         let mut life = Life::default();

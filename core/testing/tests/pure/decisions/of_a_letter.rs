@@ -11,6 +11,12 @@ fn deliver(number: u32, phase: Phase) -> Decision {
     Decision::Deliver(Retry { number, of: BUILT_IN_RETRIES, phase, planned: None })
 }
 
+/// Returns the attempt of this retry that comes so many milliseconds before the next one.
+fn early(decision: Decision, before: i64) -> Decision {
+    let Decision::Deliver(retry) = decision else { panic!("{decision:?}") };
+    Decision::Deliver(Retry { planned: Some(at(NOW + before)), ..retry })
+}
+
 fn decisions_on(file: &str, facts: &Facts) -> Vec<Decision> {
     let policy = Policy::built_in();
     sample(file).iter().map(|letter| policy.decide(letter, facts, at(NOW)).decision).collect()
@@ -65,7 +71,8 @@ fn receives_of_the_source_queue_are_not_receives_of_ours() {
         (Some(3), deliver(1, Phase::Immediate)),
         (Some(2), deliver(2, Phase::PreBackoff)),
         (Some(1_000), deliver(1, Phase::Immediate)),
-        (None, deliver(2, Phase::PreBackoff)),
+        // Two more than its second retry takes, which was due a moment ago.
+        (None, early(deliver(2, Phase::PreBackoff), 16_300)),
     ] {
         let facts = Facts { source_max_receives, ..Facts::default() };
         let decision = policy.decide(moved, &facts, at(NOW)).decision;
@@ -107,7 +114,7 @@ fn a_failed_retry_waits_for_the_delay_of_the_next_from_now() {
         "minDelayTarget": 10, "maxDelayTarget": 200_000, "numRetries": 4, "numNoDelayRetries": 2,
         "numMaxDelayRetries": 1 } } } });
     let policy = Policy::parse(&document.to_string()).unwrap();
-    let facts = Facts { retention: 14 * DAY, ..Facts::default() };
+    let facts = Facts { retention: Retention::Known(14 * DAY), ..Facts::default() };
     let letter = marked(0, None);
     let verdict = policy.decide(&letter, &facts, at(NOW));
     let now = NOW + 2_345;
@@ -351,5 +358,19 @@ fn a_subscription_is_looked_for_only_where_a_letter_needs_one_and_none_is_named(
             let idle = json!({ "target": target, "subscription": "discover", "action": action });
             assert_eq!(asks(&idle), [false; 4], "target {target}, {action}");
         }
+    }
+}
+
+/// Orders again and again, each of which the target accepts, and each time the letter comes back.
+#[test]
+fn attempts_without_a_number_make_no_loop_of_a_letter_that_keeps_its_message() {
+    for (message, is_loop) in [("hello", false), ("another", true)] {
+        let mark =
+            json!({ "v": 2, "spent": 1, "id": "letter-1", "first": NOW, "passes": 150, "early": true });
+        let mut record = record(&envelope("hello", &json!({})));
+        record["messageAttributes"]["sns-redrive"] = text_attribute(&made_for(message, mark).to_string());
+        let decision = Policy::built_in().decide(&letter(&record), &Facts::default(), at(NOW)).decision;
+        let ended = matches!(decision, Decision::Archive(ArchiveReason::Loop, _));
+        assert_eq!(ended, is_loop, "made for {message}: {decision:?}");
     }
 }

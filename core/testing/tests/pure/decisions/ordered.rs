@@ -57,14 +57,14 @@ fn an_order_goes_before_its_rule_wherever_the_letter_stands() {
         "ordered 41400, 1 at 500",
         "ordered 41400, 1 at 0",
         "ordered 41400, 2 at 58600",
-        "ordered 41400, 1 at 0",
+        "ordered 41400, 2 at 99900",
         "ordered 41400, 4 at 0",
     ];
     let for_an_hour = [
         "ordered 3600, 1 at 500",
         "ordered 3600, 1 at 0",
         "ordered 41400, 2 at 58600",
-        "ordered 3600, 1 at 0",
+        "ordered 41400, 2 at 99900",
         "ordered 3600, 4 at 0",
     ];
     let ahead = [
@@ -74,26 +74,32 @@ fn an_order_goes_before_its_rule_wherever_the_letter_stands() {
         "attempt after 1, next at 99900",
         "exhausted",
     ];
-    let plan = ["early 500, 1 at 500", "retry 1", "hop 41400, 2 at 58600", "retry 1", "exhausted"];
+    let plan = [
+        "early 500, 1 at 500",
+        "retry 1",
+        "hop 41400, 2 at 58600",
+        "attempt after 1, next at 99900",
+        "exhausted",
+    ];
     let held = [
         "hold 41400, 1 at 41400",
         "hold 41400, 1 at 41400",
         "hold 41400, 2 at 41400",
-        "hold 41400, 1 at 41400",
+        "hold 41400, 2 at 41400",
         "hold 41400, 4 at 41400",
     ];
     let unread = [
         "early 500, 1 at 500",
         "orders_unread 60, 1 at 0",
         "hop 41400, 2 at 58600",
-        "orders_unread 60, 1 at 0",
+        "orders_unread 60, 2 at 99900",
         "orders_unread 60, 4 at 0",
     ];
     let unread_archive = [
         "orders_unread 60, 1 at 500",
         "orders_unread 60, 1 at 0",
         "orders_unread 60, 2 at 58600",
-        "orders_unread 60, 1 at 0",
+        "orders_unread 60, 2 at 99900",
         "orders_unread 60, 4 at 0",
     ];
     for (ordered, expected) in [
@@ -108,7 +114,11 @@ fn an_order_goes_before_its_rule_wherever_the_letter_stands() {
             let document = format!(r#"{{"default": {{ "action": "{action}", {SCHEDULE} }}}}"#);
             let policy = Policy::parse(&document).unwrap();
             for ((stands, letter), expected) in letters().into_iter().zip(expected) {
-                let facts = Facts { retention: 14 * DAY, ordered: ordered.clone(), ..Facts::default() };
+                let facts = Facts {
+                    retention: Retention::Known(14 * DAY),
+                    ordered: ordered.clone(),
+                    ..Facts::default()
+                };
                 let decision = policy.decide(&letter, &facts, at(NOW)).decision;
                 assert_eq!(short(&decision), expected, "{:?}, rule {action}, {stands}", ordered.action());
             }
@@ -120,7 +130,11 @@ fn an_order_goes_before_its_rule_wherever_the_letter_stands() {
 fn a_failed_attempt_on_an_order_leaves_the_next_planned_moment_where_it_was() {
     let document = format!(r#"{{"default": {{ {SCHEDULE} }}}}"#);
     let policy = Policy::parse(&document).unwrap();
-    let facts = Facts { retention: 14 * DAY, ordered: order("retry", &json!({})), ..Facts::default() };
+    let facts = Facts {
+        retention: Retention::Known(14 * DAY),
+        ordered: order("retry", &json!({})),
+        ..Facts::default()
+    };
     let [(_, early), (_, due), (_, hop), (_, between), _] = letters();
     for (letter, class, took, expected) in [
         (&early, FailureClass::Transient, 7_300, "failed 493, 1 at 500"),
@@ -151,7 +165,7 @@ fn a_letter_that_cannot_be_matched_is_not_archived_before_the_orders_are_read() 
         let policy = json!({ "default": { "action": action }, "rules": [rule] });
         let policy = Policy::parse(&policy.to_string()).unwrap();
         for (ordered, expected) in [(Ordered::Unread, expected), (Ordered::Nothing, "unrecognised")] {
-            let facts = Facts { retention: 14 * DAY, ordered, ..Facts::default() };
+            let facts = Facts { retention: Retention::Known(14 * DAY), ordered, ..Facts::default() };
             assert_eq!(short(&policy.decide(&letter, &facts, at(NOW)).decision), expected, "{action}");
         }
     }

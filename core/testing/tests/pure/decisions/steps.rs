@@ -34,7 +34,10 @@ fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
             return Step::Hop { until: at(points[last + 1]), retry: spent + n + 1 };
         }
     }
-    Step::Attempt { retry: spent + n }
+    // The promise's line about receives beyond those expected.
+    let next = (last + 1 < points.len()).then(|| points[last + 1]);
+    let next = next.filter(|next| count > expected[last] && now < next - 1_000);
+    Step::Attempt { retry: spent + n, point: at(points[last]), next: next.map(at) }
 }
 
 /// Returns receives at the edges of the rule: around a point, and around a point and a ceiling.
@@ -85,21 +88,25 @@ fn step_at(seconds: f64, count: u32) -> Step {
 
 #[test]
 fn points_and_receives_decide_together_which_retry_it_is() {
-    let attempt = |retry| Step::Attempt { retry };
-    let early = Step::Early { until: at(NOW + 10_000) };
+    // The points are 10, 30 and 280 s after the letter was sent.
+    let point = |retry: u32| at(NOW + [10_000, 30_000, 280_000][retry as usize - 1]);
+    let attempt = |retry| Step::Attempt { retry, point: point(retry), next: None };
+    let early = |retry| Step::Attempt { retry, point: point(retry), next: Some(point(retry + 1)) };
+    let too_soon = Step::Early { until: at(NOW + 10_000) };
     let hop = Step::Hop { until: at(NOW + 280_000), retry: 3 };
     for (seconds, count, expected, why) in [
-        (0.0, 1, early, "its first receive, before its time"),
-        (8.999, 9, early, "receives alone do not make it later"),
+        (0.0, 1, too_soon, "its first receive, before its time"),
+        (8.999, 9, too_soon, "receives alone do not make it later"),
         (9.0, 2, attempt(1), "a point counts as reached one second early"),
         (10.0, 2, attempt(1), "on time"),
-        (10.0, 99, attempt(1), "throttled receives are no attempts"),
-        (28.999, 3, attempt(1), "just before its second point"),
+        (10.0, 99, early(1), "throttled receives are no attempts"),
+        (10.0, 3, early(1), "one receive more than its first retry takes"),
+        (28.999, 3, early(1), "just before its second point"),
         (30.0, 2, attempt(1), "time alone is not a second receive"),
         (30.0, 3, attempt(2), "both have come"),
         (99_999.0, 1, attempt(1), "off for a day before it was ever seen"),
         (99_999.0, 3, attempt(2), "off for a day after its first attempt"),
-        (128.999, 4, attempt(2), "back before the first hiding of its long wait has passed"),
+        (128.999, 4, early(2), "back before the first hiding of its long wait has passed"),
         (129.0, 4, hop, "the first hop: 100 s after its second point, less the second"),
         (230.0, 5, hop, "the second hop"),
         (278.999, 9, hop, "however often it was received"),
@@ -126,7 +133,7 @@ fn no_retries_left_means_exhausted_without_an_attempt() {
     for (spent, retries) in [(0, 0), (3, 3), (4, 3), (u32::MAX, MAX_RETRIES)] {
         assert_eq!(step(&receive(spent), retries, |_| 0), Step::Exhausted, "{spent} of {retries}");
     }
-    assert_eq!(step(&receive(2), 3, |_| 0), Step::Attempt { retry: 3 });
+    assert_eq!(step(&receive(2), 3, |_| 0), Step::Attempt { retry: 3, point: at(NOW), next: None });
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn in_the_requeue() -> (Letter, Mark) {
         digest: Some(Digest::of("hello")),
         passes: 6,
         published: 1,
-        ordered: true,
+        early: true,
         requeued: Requeued {
             dlq: Some(arn(DLQ)),
             source: Some(arn(WORKER)),

@@ -9,7 +9,7 @@ fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
     assert_eq!(letter.mark_for_requeue(7, None), Mark { spent: 7, requeued, ..mark.clone() });
     assert_eq!(
         letter.mark(7),
-        Mark { spent: 7, passes: 7, ordered: false, requeued: Requeued::default(), ..mark }
+        Mark { spent: 7, passes: 7, early: false, requeued: Requeued::default(), ..mark }
     );
     assert_eq!(letter.mark_for_topic(7), Mark { published: 2, ..letter.mark(7) });
 }
@@ -40,7 +40,7 @@ fn a_letter_that_moves_to_the_requeue_says_where_it_comes_from() {
         digest: Some(Digest::of("hello")),
         passes: 2,
         published: 1,
-        ordered: false,
+        early: false,
         requeued: Requeued::default(),
     };
     let mut record = record("hello");
@@ -74,7 +74,7 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
         generation: 2,
         passes: 0,
         published: 0,
-        ordered: false,
+        early: false,
         requeued,
         ..mark
     };
@@ -91,7 +91,7 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
             digest: Some(Digest::of("hello")),
             passes: 0,
             published: 0,
-            ordered: false,
+            early: false,
             requeued: Requeued { edited, ..requeued.clone() },
         };
         assert_eq!(mark, expected);

@@ -161,7 +161,7 @@ fn letters_that_come_back_carry_our_mark() {
             digest: Some(Digest::of(&letter.message())),
             passes: spent,
             published: 1,
-            ordered: false,
+            early: false,
             requeued: Requeued::default(),
         };
         assert_eq!(letter.mark, Some(mark), "{file}");

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::arn::Arn;
-use redrive_core::batch::{Action, Answer, Attempt, Delivery, Move, QueueAttributes, Sent, Window};
+use redrive_core::batch::{Action, Answer, Attempt, Delivery, Move, QueueAttributes, Sent, Suffices, Window};
 use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
 use sim_queue::{Message as Sending, Refused};
 
 use super::function::{Run, SOURCE_RECEIVES, begins, subscriptions, transient};
 use super::journal::{Message, What};
-use super::queue::Content;
+use super::queue::{Content, Receipt};
 use super::state::{Event, Simulation, message};
 use super::{MINUTE, Millis, at, seconds, since_begin};
 
@@ -21,9 +21,9 @@ impl Simulation<'_> {
     /// Carries out an action. Returns the answer, and how long it takes.
     pub(super) fn act(&mut self, run: &mut Run<'_>, action: Action) -> (Answer, Millis) {
         let answer = match action {
-            Action::LookUpQueues { queues, again, .. } => {
+            Action::LookUpQueues { queues, suffices, .. } => {
                 let known = queues.into_iter().map(|queue| {
-                    let attributes = self.attributes(run.instance, &queue, again);
+                    let attributes = self.attributes(run, &queue, suffices);
                     (queue, attributes)
                 });
                 Answer::Queues { known: known.collect::<HashMap<_, _>>(), unread: Vec::new() }
@@ -72,30 +72,55 @@ impl Simulation<'_> {
         (answer, 0)
     }
 
-    fn attributes(&mut self, instance: usize, arn: &Arn, again: bool) -> QueueAttributes {
-        let now = self.now;
+    fn attributes(&mut self, run: &Run<'_>, arn: &Arn, suffices: Suffices) -> QueueAttributes {
+        let (now, trouble) = (self.now, self.world.trouble);
         let requeue = self.requeue.as_ref().is_some_and(|requeue| requeue.arn == *arn);
-        if !requeue && self.dlq.arn != *arn {
-            // This is the queue that SQS moved letters from.
-            let source =
-                QueueAttributes { max_receives: Some(SOURCE_RECEIVES), ..QueueAttributes::default() };
-            return QueueAttributes { retention: Some(1_209_600), ..source };
-        }
-        let lag = self.queue(requeue).messages.settings.lag;
+        // Otherwise this is the queue that SQS moved letters from.
+        let feeds = requeue || self.dlq.arn == *arn;
+        let lag = if feeds { self.queue(requeue).messages.settings.lag } else { 0 };
         let then = now - self.chance.within(&(0..=lag));
-        let mut kept = std::mem::take(&mut self.kept[instance]);
-        let attributes = kept.look_up(arn, again, now, || {
-            self.journal.counts.readings += 1;
+        let fails = now < trouble.unread_until || self.chance.happens(trouble.reads_fail);
+        let mut kept = std::mem::take(&mut self.kept[run.instance]);
+        let attributes = kept.look_up(arn, suffices, now, || {
+            self.journal.counts.readings += u64::from(feeds);
+            if fails {
+                return None;
+            }
+            if !feeds {
+                let source =
+                    QueueAttributes { max_receives: Some(SOURCE_RECEIVES), ..QueueAttributes::default() };
+                return Some(QueueAttributes { retention: Some(1_209_600), ..source });
+            }
             let queue = &self.queue(requeue).messages;
-            QueueAttributes {
+            Some(QueueAttributes {
                 retention: Some(u64::try_from(queue.settings.retention).unwrap()),
                 visibility_timeout: Some(u64::try_from(queue.settings.visibility).unwrap()),
-                in_flight: u64::try_from(queue.counts(then).in_flight).unwrap(),
+                in_flight: u64::try_from(queue.counts(then).in_flight).ok(),
                 ..QueueAttributes::default()
-            }
+            })
         });
-        self.kept[instance] = kept;
+        self.note_reading(run, arn, feeds, attributes.retention.is_some(), kept.asked_since(arn));
+        self.kept[run.instance] = kept;
         attributes
+    }
+
+    /// Notes whether the queues of an invocation's letters have told what its decisions depend on.
+    fn note_reading(&mut self, run: &Run<'_>, arn: &Arn, feeds: bool, is_read: bool, asked: Millis) {
+        // Later readings change no decision.
+        if run.opening != run.actions || (feeds && *arn != self.queue(run.requeue).arn) {
+            return;
+        }
+        let what = match (feeds, is_read) {
+            (true, true) if run.opening > 1 => What::RetentionRead,
+            (true, false) => What::RetentionUnread { asked },
+            (false, true) if run.opening > 1 => What::SourceRead,
+            (false, false) => What::SourceUnread,
+            (_, true) => return,
+        };
+        let moved = |receipt: &&Receipt| feeds || self.world.letters[receipt.who].moved.is_some();
+        for receipt in run.receipts.iter().filter(moved) {
+            self.journal.note(receipt.who, message(run.requeue, receipt), self.now, what.clone());
+        }
     }
 
     /// Makes the attempts of a round, which end together.
@@ -192,8 +217,13 @@ impl Simulation<'_> {
             Ok(true) => {
                 let until = now + seconds(hide);
                 self.schedule(until, Event::Show { requeue: run.requeue });
+                if hide > 0 && self.chance.happens(self.world.trouble.comes_back) {
+                    let early = now + self.chance.within(&(0..=seconds(hide)));
+                    let event = Event::ComeBack { requeue: run.requeue, receipt: receipt.clone() };
+                    self.schedule(early, event);
+                }
                 // An early action hides letters near their end for the invocation only.
-                let early = run.actions <= 2 && hide > 0;
+                let early = run.actions <= run.opening + 1 && hide > 0;
                 let what = if early { What::HiddenForInvocation { until } } else { What::Hidden { until } };
                 self.journal.note(who, message, now, what);
                 Ok(())

@@ -8,6 +8,7 @@ use std::time::Duration;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
     ActionId, Answer, Batch, Config, Delivery, Known, Machine, Mode, Now, QueueAttributes, Subscription,
+    Suffices,
 };
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::letter::Letter;
@@ -38,6 +39,8 @@ pub struct Run<'m> {
     pub receipts: Vec<Receipt>,
     pub death: Option<Death>,
     pub actions: u32,
+    /// The number of its first actions, which read the attributes of its queues.
+    pub opening: u32,
     pub under_way: u32,
 }
 
@@ -94,25 +97,51 @@ pub fn timeout(world: &World) -> Millis {
 
 /// The attributes of queues that an instance keeps, as its look-ups do.
 #[derive(Debug, Clone, Default)]
-pub struct Kept(HashMap<Arn, (Millis, QueueAttributes)>);
+pub struct Kept(HashMap<Arn, KeptAttributes>);
+
+#[derive(Debug, Clone)]
+struct KeptAttributes {
+    /// The last answer.
+    attributes: QueueAttributes,
+    first_asked: Millis,
+    asked: Millis,
+    failed: bool,
+}
 
 impl Kept {
-    /// Returns the attributes of a queue, kept for a minute.
+    /// Returns the attributes of a queue, kept for a minute. A queue that did not answer is left alone for
+    /// half of one, unless nothing but an answer suffices.
     pub fn look_up(
         &mut self,
         queue: &Arn,
-        again: bool,
+        suffices: Suffices,
         now: Millis,
-        ask: impl FnOnce() -> QueueAttributes,
+        ask: impl FnOnce() -> Option<QueueAttributes>,
     ) -> QueueAttributes {
-        match self.0.get(queue) {
-            Some((read, attributes)) if now < read + MINUTE && !again => *attributes,
-            _ => {
-                let attributes = QueueAttributes { read: Some(at(now)), ..ask() };
-                self.0.insert(queue.clone(), (now, attributes));
-                attributes
+        let known = self.0.get(queue);
+        if let Some(known) = known {
+            let is_kept = now < known.asked + if known.failed { MINUTE / 2 } else { MINUTE };
+            let does = match suffices {
+                Suffices::Kept => is_kept,
+                Suffices::New => is_kept && known.failed,
+                Suffices::Answer => false,
+            };
+            if does {
+                return known.attributes;
             }
         }
+        let last = known.map(|known| known.attributes).unwrap_or_default();
+        let first_asked = known.map_or(now, |known| known.first_asked);
+        let answer = ask().map(|attributes| QueueAttributes { read: Some(at(now)), ..attributes });
+        let attributes = answer.unwrap_or(last);
+        let kept = KeptAttributes { attributes, first_asked, asked: now, failed: answer.is_none() };
+        self.0.insert(queue.clone(), kept);
+        attributes
+    }
+
+    /// Returns the time since which a queue is asked.
+    pub fn asked_since(&self, queue: &Arn) -> Millis {
+        self.0[queue].first_asked
     }
 }
 

@@ -31,6 +31,18 @@ pub enum What {
     Attempt { number: u32, planned: Option<Millis>, end: Millis, delivered: bool },
     /// An operator has made it visible.
     Woken,
+    /// It became visible before its time.
+    CameBack,
+    /// Its queue does not tell its retention, and never told it to this instance, which has asked since
+    /// `asked`.
+    RetentionUnread { asked: Millis },
+    /// Its queue has told its retention.
+    RetentionRead,
+    /// The queue that SQS moved it from does not tell its `maxReceiveCount`, and never told it to this
+    /// instance.
+    SourceUnread,
+    /// That queue has told it.
+    SourceRead,
     /// The function decided that it waits.
     Waits { due: Millis, hide: u64, why: DeferReason },
     /// SQS has hidden it.

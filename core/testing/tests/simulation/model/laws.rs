@@ -40,20 +40,36 @@ pub fn every_letter_is_accounted_for(world: &World, story: &Story) -> Judged {
 }
 
 /// Promise P4: SQS drops no letter that the function saw, undisturbed, within the margin before; and no
-/// letter is hidden into that margin.
+/// letter is hidden into that margin. While the retention was never read, it is hidden for a tenth of its age
+/// at most, within a minute and a quarter of an hour.
 pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         for message in life.messages() {
             let safe = life.safe_until(message);
             let facts: Vec<_> = life.about(message).collect();
+            for (index, fact) in life.facts.iter().enumerate().filter(|(_, fact)| fact.message == message) {
+                if let What::Hidden { until } = fact.what
+                    && life.was_unread(message, index).is_some()
+                {
+                    let age = fact.at - life.kept_since(message);
+                    let most = (age / 10).clamp(MINUTE, 15 * MINUTE);
+                    if until > fact.at + most + SECOND {
+                        return life.fault(&format!("hidden for longer than {most} by a guess"));
+                    }
+                }
+            }
             for (index, fact) in facts.iter().enumerate() {
                 // Fractions of a second are rounded up. A letter that the archive did not accept is given to
                 // it again.
                 let unarchived = index > 0 && facts[index - 1].what == What::NotArchived;
+                let before = facts[..index].iter().rev();
+                let mut before = before.take_while(|fact| !matches!(fact.what, What::Received { .. }));
+                let unread = before.any(|fact| matches!(fact.what, What::RetentionUnread { .. }));
                 if let What::Hidden { until } = fact.what
                     && until > fact.at
                     && until > safe + SECOND
                     && !unarchived
+                    && !unread
                 {
                     return life.fault(&format!("hidden until {until}, safe is {safe}"));
                 }
@@ -67,7 +83,10 @@ pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Ju
             let disturbed = facts[seen..].iter().any(|fact| {
                 matches!(
                     fact.what,
-                    What::Idle(Idle::Throttled | Idle::Crashed) | What::NotArchived | What::NotHidden
+                    What::Idle(Idle::Throttled | Idle::Crashed)
+                        | What::NotArchived
+                        | What::NotHidden
+                        | What::RetentionUnread { .. }
                 )
             });
             if !disturbed {
@@ -107,6 +126,18 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                     if !failed || fact.at < life.earliest(last) {
                         return life.fault("exhausted too early");
                     }
+                    if life.source_was_unread(fact.message, index) {
+                        return life.fault("exhausted by a guess of its receives");
+                    }
+                }
+                ArchiveReason::Expiring if life.was_unread(fact.message, index).is_some() => {
+                    let asked = life.was_unread(fact.message, index).unwrap();
+                    let wait = longest.min(15 * MINUTE).max(seconds(world.dlq.visibility));
+                    let is_early = fact.at < asked + 10 * MINUTE
+                        || fact.at + wait + SECOND <= life.safe_by_default(fact.message);
+                    if is_early || life.is_held_at(fact.at) {
+                        return life.fault("expiring by a guess");
+                    }
                 }
                 ArchiveReason::Expiring => {
                     // The decision may be up to a batch's time old, and a throttle policy puts off by ten
@@ -133,13 +164,20 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         for message in life.messages() {
             let attempts: Vec<_> = life.attempts().into_iter().filter(|one| one.message == message).collect();
-            if !attempts.is_sorted_by_key(|attempt| attempt.number) {
+            // Until its source queue tells how many receives are its own, a letter seems to have more.
+            let unsure = life.count(|what| *what == What::SourceUnread) > 0;
+            if !unsure && !attempts.is_sorted_by_key(|attempt| attempt.number) {
                 return life.fault("a retry after a later one");
             }
         }
         for attempt in life.attempts() {
             if let Some(planned) = attempt.planned {
-                if !life.is_ordered(OrderAction::Retry) || planned <= attempt.begin - SECOND {
+                // Without an order, it is an attempt after the moment of the retry before.
+                let too_soon = attempt.number <= life.plan().spent
+                    || attempt.number >= world.schedule.retries
+                    || attempt.begin < life.earliest(attempt.number);
+                let is_ordered = life.is_ordered(OrderAction::Retry);
+                if planned <= attempt.begin - SECOND || (too_soon && !is_ordered) {
                     return life.fault("an attempt ahead of a retry that nobody ordered");
                 }
                 continue;
@@ -229,6 +267,48 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
         let most = pair[0].end + wait + SECOND + latency * hops(wait);
         if !(least..=most).contains(&pair[1].begin) {
             return life.fault(&format!("retry {} is not on time: {least}..{most}", pair[1].number));
+        }
+    }
+    Ok(())
+}
+
+/// Promise P2: whatever brings a letter back before its time, no retry of its plan is made later than a quarter
+/// of an hour after its moment, and none is left out unless the next one follows while an attempt is made.
+pub fn early_returns_move_no_plan(world: &World, story: &Story) -> Judged {
+    let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
+    for life in lives(world, story).iter().filter(|life| life.plan().moved.is_none()) {
+        // Four days may have counted.
+        if life.archived().iter().any(|(reason, _)| *reason == ArchiveReason::Expiring) {
+            continue;
+        }
+        let attempts = life.attempts();
+        let delivered = attempts.iter().find(|attempt| attempt.delivered).map(|attempt| attempt.number);
+        let last = delivered.unwrap_or(world.schedule.retries);
+        for number in life.plan().spent + 1..=last {
+            let made = attempts.iter().find(|attempt| attempt.number == number);
+            let point = life.point(number);
+            let Some(made) = made else {
+                if number < last && life.wait(number + 1) <= 2 * latency + 2 * SECOND {
+                    continue;
+                }
+                return life.fault(&format!("retry {number} was not made"));
+            };
+            if made.begin > point + 15 * MINUTE {
+                return life.fault(&format!("retry {number} was planned for {point}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Promise P4: a queue that does not tell its retention costs no retry and adds none. When it tells it at last,
+/// each letter may come back once before its time.
+pub fn unread_retentions_add_no_attempts(world: &World, story: &Story) -> Judged {
+    for life in lives(world, story).iter().filter(|life| life.plan().moved.is_none()) {
+        let left = usize::try_from(world.schedule.retries - life.plan().spent).unwrap();
+        let made = life.attempts().len();
+        if made > left + 2 * life.messages().len() {
+            return life.fault(&format!("{made} attempts, {left} were left"));
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use redrive_core::batch::MAX_DELAY;
-use redrive_core::policy::{ArchiveReason, OrderAction, expiry_margin};
+use redrive_core::policy::{ArchiveReason, DEFAULT_RETENTION, OrderAction, expiry_margin};
 
 use super::journal::{Fact, Idle, Message, What};
 use super::simulation::Story;
@@ -136,9 +136,46 @@ impl Life<'_> {
             _ => &self.world.dlq,
         };
         let retention = u64::try_from(settings.retention).unwrap();
-        let since =
-            if message.requeue && self.plan().spent == 0 { self.sent() } else { self.sent_in_dlq(message) };
-        since + seconds(retention - expiry_margin(retention))
+        self.kept_since(message) + seconds(retention - expiry_margin(retention))
+    }
+
+    /// Returns the time after which it would be archived if its queue kept it for four days.
+    pub fn safe_by_default(&self, message: Message) -> Millis {
+        self.kept_since(message) + seconds(DEFAULT_RETENTION - expiry_margin(DEFAULT_RETENTION))
+    }
+
+    /// Returns the time since which a queue keeps a message, as the function counts it.
+    pub fn kept_since(&self, message: Message) -> Millis {
+        if message.requeue && self.plan().spent == 0 { self.sent() } else { self.sent_in_dlq(message) }
+    }
+
+    /// Returns the time since which its instance had asked for the retention, if the queue had not told it when
+    /// the decision was made that led to this fact, the one with this number.
+    pub fn was_unread(&self, message: Message, index: usize) -> Option<Millis> {
+        let facts = self.facts[..index].iter().rev().filter(|fact| fact.message == message);
+        // Another invocation may have the same message after it was woken.
+        let mut decided =
+            facts.take_while(|fact| !matches!(fact.what, What::Received { .. } | What::Waits { .. }));
+        decided.find_map(|fact| match fact.what {
+            What::RetentionUnread { asked } => Some(Some(asked)),
+            What::RetentionRead => Some(None),
+            _ => None,
+        })?
+    }
+
+    /// Reports whether the queue that SQS moved it from had not told its `maxReceiveCount` when the decision
+    /// was made that led to this fact.
+    pub fn source_was_unread(&self, message: Message, index: usize) -> bool {
+        let facts = self.facts[..index].iter().rev().filter(|fact| fact.message == message);
+        let mut decided = facts.take_while(|fact| !matches!(fact.what, What::Received { .. }));
+        let last = decided.find(|fact| matches!(fact.what, What::SourceUnread | What::SourceRead));
+        last.is_some_and(|fact| fact.what == What::SourceUnread)
+    }
+
+    /// Reports whether an order about it to hold is in force.
+    pub fn is_held_at(&self, now: Millis) -> bool {
+        let mut orders = self.world.operator.orders.iter().filter(|given| given.is_about(self.who));
+        orders.any(|given| given.action == OrderAction::Hold && (given.from..given.to).contains(&now))
     }
 
     /// Returns the time when a message was sent. In the requeue, the mark's first arrival counts.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use redrive_core::arn::Arn;
-use redrive_core::batch::{Action, ActionId, Answer, Machine, NotDone, Outcome};
+use redrive_core::batch::{Action, ActionId, Answer, Machine, NotDone, Outcome, Suffices};
 use redrive_core::letter::{Attribute, Letter, MARK_ATTRIBUTE, SqsMessage};
 use serde_json::json;
 use sim_queue::Message as Sending;
@@ -119,6 +119,7 @@ impl<'w> Simulation<'w> {
                 Event::Begin(received) => self.begin(received),
                 Event::Answer(coming) => self.answered(coming),
                 Event::WakeAll => self.wake_all(),
+                Event::ComeBack { requeue, receipt } => self.wake(requeue, &receipt, What::CameBack),
             }
         }
         Story {
@@ -210,12 +211,17 @@ impl<'w> Simulation<'w> {
     fn wake_all(&mut self) {
         let by_list = self.world.operator.by_list;
         let messages = if by_list { self.list.to_wake(self.now) } else { self.hidden() };
-        let now = self.now;
         for (message, receipt) in messages {
-            if self.queue(message.requeue).messages.change(now, receipt.handle, 0) == Ok(true) {
-                self.journal.note(receipt.who, message, now, What::Woken);
-                self.schedule(now, Event::Show { requeue: message.requeue });
-            }
+            self.wake(message.requeue, &receipt, What::Woken);
+        }
+    }
+
+    /// Shows a message, if its receipt is still valid.
+    fn wake(&mut self, requeue: bool, receipt: &Receipt, what: What) {
+        let now = self.now;
+        if self.queue(requeue).messages.change(now, receipt.handle, 0) == Ok(true) {
+            self.journal.note(receipt.who, message(requeue, receipt), now, what);
+            self.schedule(now, Event::Show { requeue });
         }
     }
 
@@ -313,8 +319,17 @@ impl<'w> Simulation<'w> {
         let letters = receipts.iter().enumerate().map(|(index, receipt)| receipt.letter(index)).collect();
         let deadline = Duration::from_millis(u64::try_from(timeout(self.world)).unwrap());
         let batch = machines[instance].begin(letters, deadline);
-        let run =
-            Run { requeue, instance, began: self.now, batch, receipts, death, actions: 0, under_way: 0 };
+        let run = Run {
+            requeue,
+            instance,
+            began: self.now,
+            batch,
+            receipts,
+            death,
+            actions: 0,
+            opening: 0,
+            under_way: 0,
+        };
         self.journal.counts.busy += self.now - began;
         self.order += 1;
         self.drive(self.order, run);
@@ -343,6 +358,8 @@ impl<'w> Simulation<'w> {
             for (id, action) in asked {
                 let control = matches!(action, Action::ReadOrders { .. } | Action::ListWaiting { .. });
                 run.actions += u32::from(!control);
+                let again = matches!(action, Action::LookUpQueues { suffices: Suffices::Answer, .. });
+                run.opening += u32::from(again || (run.actions == 1 && !control));
                 let dies = run.death.filter(|death| !control && death.action == run.actions);
                 if dies.is_some_and(|death| !death.effect) {
                     return self.die(run);
@@ -424,6 +441,7 @@ impl<'w> Simulation<'w> {
             receipts,
             death: None,
             actions: 0,
+            opening: 0,
             under_way: 0,
         });
     }

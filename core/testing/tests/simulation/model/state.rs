@@ -15,11 +15,20 @@ use super::{Chance, Millis};
 #[derive(Debug)]
 pub(super) enum Event {
     Arrive(usize),
-    Show { requeue: bool },
-    Poll { requeue: bool },
+    Show {
+        requeue: bool,
+    },
+    Poll {
+        requeue: bool,
+    },
     Begin(Received),
     Answer(Coming),
     WakeAll,
+    /// A hidden letter becomes visible before its time.
+    ComeBack {
+        requeue: bool,
+        receipt: Receipt,
+    },
 }
 
 /// A batch that waits for its invocation.

@@ -80,6 +80,12 @@ pub struct Trouble {
     /// Letters go one a second, and few of them in time.
     pub put_off: bool,
     pub hide_fails: u8,
+    /// A letter that is hidden comes back before its time.
+    pub comes_back: u8,
+    /// A queue does not tell its attributes.
+    pub reads_fail: u8,
+    /// No queue tells its attributes before this time.
+    pub unread_until: Millis,
     pub send_fails: u8,
     pub archive_fails: u8,
 }

@@ -95,21 +95,53 @@ fn troubles() -> impl Strategy<Value = Trouble> {
         percent(30),
         percent(50),
         percent(50),
+        (percent(30), prop_oneof![Just(0), percent(90)], unread_for()),
     );
     t.prop_map(
-        |(throttled, crash, (out_of_time, left_out), put_off, hide_fails, send_fails, archive_fails)| {
-            Trouble {
-                throttled,
-                crash,
-                out_of_time,
-                left_out,
-                put_off,
-                hide_fails,
-                send_fails,
-                archive_fails,
-            }
+        |(
+            throttled,
+            crash,
+            (out_of_time, left_out),
+            put_off,
+            hide_fails,
+            send_fails,
+            archive_fails,
+            (comes_back, reads_fail, unread_until),
+        )| Trouble {
+            throttled,
+            crash,
+            out_of_time,
+            left_out,
+            put_off,
+            hide_fails,
+            comes_back,
+            reads_fail,
+            unread_until,
+            send_fails,
+            archive_fails,
         },
     )
+}
+
+/// Returns the time for which no queue tells its attributes at first.
+fn unread_for() -> impl Strategy<Value = Millis> {
+    prop_oneof![4 => Just(0), 2 => 0..=20 * MINUTE, 1 => 0..=6 * HOUR]
+}
+
+/// Returns worlds whose letters come back before their time, now and then, and nothing else goes wrong.
+pub fn coming_back(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+    (worlds, 1_u8..=60).prop_map(|(mut world, comes_back)| {
+        world.trouble.comes_back = comes_back;
+        world
+    })
+}
+
+/// Returns worlds whose queues do not tell their attributes at first, and nothing else goes wrong.
+pub fn silent(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+    (worlds, prop_oneof![2 => 0..=HOUR, 1 => 0..=6 * DAY]).prop_map(|(mut world, unread_until)| {
+        world.trouble.unread_until = unread_until;
+        world
+    })
 }
 
 /// Returns the largest number of moves of a letter: those along its schedule, and further ones while it is
