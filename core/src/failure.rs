@@ -91,6 +91,9 @@ const PERMANENT: &[&str] = &[
     "InvalidParameterValue",
     "InvalidParameterValueException",
     "ParameterValueInvalid",
+    "MissingParameter",
+    // SNS, of a message attribute without a type. Recorded.
+    "ValidationError",
     "ValidationException",
     "EndpointDisabled",
     "PlatformApplicationDisabled",
@@ -119,6 +122,14 @@ const ACTION_REQUIRED: &[&str] = &[
     "AccessDeniedException",
     "InvalidSecurity",
     "InvalidSecurityException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidClientTokenId",
+    "MissingAuthenticationToken",
+    "OptInRequired",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
     // The queue's URL does not fit the endpoint. The message that was sent has nothing to do with it.
     // <https://github.com/aws/aws-sdk-net/issues/437>
     "InvalidAddress",
@@ -175,6 +186,19 @@ impl Failure {
                 "the endpoint redirects, which SNS does not follow: subscribe the URL that it redirects to",
             ),
             _ => None,
+        }
+    }
+
+    /// Reports whether the content of one message may be the reason, so that a service may take the others of its
+    /// request without it: a refusal for good, or with a code that nobody knows.
+    #[must_use]
+    pub fn may_be_content(&self) -> bool {
+        let code = self.code.strip_prefix(SQS_PREFIX).unwrap_or(&self.code);
+        let is_known = || ACTION_REQUIRED.contains(&code) || is_kms(code) || code.starts_with("Http");
+        match self.class {
+            FailureClass::Permanent => true,
+            FailureClass::ActionRequired => !is_known(),
+            FailureClass::Throttling | FailureClass::Transient => false,
         }
     }
 

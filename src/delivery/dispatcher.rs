@@ -278,8 +278,7 @@ impl Dispatcher {
         let Some(to) = waiting.first().map(|(_, one)| one.to) else { return (Vec::new(), Duration::ZERO) };
         let payloads: Vec<_> = waiting.iter().map(|(_, one)| one.payload).collect();
         let mut answers = self.request_once(to, &payloads, time, limit).await;
-        let content =
-            |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent);
+        let content = |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.may_be_content());
         if answers.refused_whole && payloads.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
             let latest = time.window(self.origin).latest_start(to);

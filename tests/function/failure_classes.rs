@@ -27,6 +27,8 @@ const CODES: &[(&str, u16, FailureClass)] = &[
     ("ConditionalRequestConflict", 409, Transient),
     ("InvalidParameter", 400, Permanent),
     ("ParameterValueInvalid", 400, Permanent),
+    ("ValidationError", 400, Permanent),
+    ("MissingParameter", 400, Permanent),
     ("InvalidParameterValue", 400, Permanent),
     ("ValidationException", 400, Permanent),
     ("EndpointDisabled", 400, Permanent),

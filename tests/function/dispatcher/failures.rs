@@ -81,7 +81,16 @@ async fn a_failed_request_fails_each_of_its_letters_and_is_made_once() {
 
 #[tokio::test]
 async fn what_is_refused_as_a_whole_for_its_content_is_sent_again_one_by_one() {
-    for (to, whole) in [(TOPIC, "InvalidParameter"), (WORKER, "AWS.SimpleQueueService.BatchRequestTooLong")] {
+    for (to, whole) in [
+        (TOPIC, "InvalidParameter"),
+        // SNS refuses the whole request for an attribute without a type.
+        (TOPIC, "ValidationError"),
+        (TOPIC, "CodeThatNobodyKnows"),
+        (WORKER, "AWS.SimpleQueueService.BatchRequestTooLong"),
+        // SQS refuses the whole request for an entry without a group.
+        (FIFO_WORKER, "InvalidParameterValue"),
+        (WORKER, "CodeThatNobodyKnows"),
+    ] {
         let cloud = Account::new();
         cloud.script(move |call| match call.entries_with("message of m4").as_slice() {
             [] => Fault::Pass,
@@ -93,6 +102,18 @@ async fn what_is_refused_as_a_whole_for_its_content_is_sent_again_one_by_one() {
         assert_eq!(send(&cloud, envelopes(10), to).await, expected);
         let counts: Vec<_> = cloud.journal().iter().map(|call| call.entries.len()).collect();
         assert_eq!(counts, [10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+    }
+}
+
+/// Nobody's content is the reason, so that one request is enough.
+#[tokio::test]
+async fn what_is_refused_for_another_reason_is_not_sent_again_one_by_one() {
+    for code in ["AccessDenied", "KMS.DisabledException", "ExpiredToken", "Throttling", "InternalError"] {
+        let cloud = Account::new();
+        cloud.reply("PublishBatch", Fault::refuse(400, code, "bad"));
+        let sent = send(&cloud, envelopes(10), TOPIC).await;
+        assert!(sent.iter().all(|sent| matches!(sent, Sent::Failed(failure) if failure.code == code)));
+        assert_eq!(cloud.journal().len(), 1, "{code}");
     }
 }
 
