@@ -23,8 +23,10 @@
 //! [`Aws`] holds it all. A test creates queues and topics with [`Aws::act`], hands [`Aws::connector`] to the SDK or
 //! [`Aws::listen`]'s address to a process, lets [`Faults`] decide what goes wrong, and reads [`Aws::journal`].
 //!
-//! Behaviour that AWS does not specify is a setting: how old a reading is, whether a FIFO group is blocked as
-//! a whole, whether a message that is moved keeps its first receive, how often a message is handed out twice.
+//! Behaviour that was recorded on AWS is the default, and `tests/recorded` proves it. What AWS does not specify
+//! and nobody recorded is a setting: how old a reading is, whether a FIFO group is blocked as a whole, whether a
+//! message that is moved keeps its first receive, how often a message is handed out twice, what an old receipt
+//! handle does.
 //! Features that no caller here uses are left out: filters, policies, encryption, versions of objects,
 //! multipart uploads, queues' creation by request. A record for Firehose is text.
 //!

@@ -135,7 +135,7 @@ impl S3 {
         }
         match (condition, objects.get(key)) {
             (Condition::Absent, Some(_)) => return Err(precondition()),
-            (Condition::Tag(tag), Some(object)) if object.etag != tag => return Err(precondition()),
+            (Condition::Tag(tag), Some(object)) if !is_tag(object, tag) => return Err(precondition()),
             (Condition::Tag(_), None) => return Err(no_key()),
             _ => {}
         }
@@ -152,7 +152,7 @@ impl S3 {
     /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
     pub fn get_object(&self, (bucket, key): (&str, &str), unless: Option<&str>) -> Result<&Object, Error> {
         let object = self.buckets.get(bucket).ok_or_else(no_bucket)?.get(key).ok_or_else(no_key)?;
-        if unless == Some(object.etag.as_str()) {
+        if unless.is_some_and(|tag| is_tag(object, tag)) {
             return Err(Error::new(304, "NotModified", "Not Modified"));
         }
         Ok(object)
@@ -188,6 +188,11 @@ impl S3 {
         }
         Ok(page)
     }
+}
+
+/// Reports whether an object has this tag, whose quotation marks may be missing.
+fn is_tag(object: &Object, tag: &str) -> bool {
+    object.etag.trim_matches('"') == tag.trim_matches('"')
 }
 
 fn precondition() -> Error {

@@ -27,6 +27,11 @@ impl<T> Deduplication<T> {
         self.0.get(id).filter(|(sent, _)| now < sent + DEDUPLICATION).map(|(_, first)| first)
     }
 
+    /// Forgets all ids.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Remembers the answer to the first message with this id.
     pub fn remember(&mut self, now: Millis, id: String, answer: T) {
         self.0.insert(id, (now, answer));

@@ -3,7 +3,7 @@
 //! The user defines the content of a message: the account in `sim` uses bodies and attributes, the simulation
 //! of a model what it needs. Time comes in as an argument, and nothing happens by itself: a user calls
 //! [`Messages::settle`] at the time that [`Messages::next_visible`] returns. Behaviour that AWS does not
-//! specify is a setting.
+//! specify is a setting, whose default is what was recorded on AWS.
 //!
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
 
@@ -26,6 +26,14 @@ pub use settings::{
 };
 pub use time::Millis;
 
+/// A FIFO group.
+#[derive(Debug)]
+struct Group {
+    /// The groups with lower turns come first.
+    turn: u64,
+    members: BTreeSet<u64>,
+}
+
 /// The messages of a queue, with contents `C` and groups `G`.
 #[derive(Debug)]
 pub struct Messages<C, G> {
@@ -41,7 +49,9 @@ pub struct Messages<C, G> {
     /// The times when hidden and delayed messages become visible.
     timers: BTreeSet<(Millis, u64)>,
     expiry: BTreeSet<(Millis, u64)>,
-    groups: BTreeMap<G, BTreeSet<u64>>,
+    groups: BTreeMap<G, Group>,
+    /// The turn of the FIFO group that comes next.
+    turn: u64,
     counts: Counts,
     history: VecDeque<(Millis, Counts)>,
     next: u64,
@@ -65,6 +75,7 @@ impl<C, G: Ord + Clone> Messages<C, G> {
             timers: BTreeSet::new(),
             expiry: BTreeSet::new(),
             groups: BTreeMap::new(),
+            turn: 0,
             counts: Counts::default(),
             history: VecDeque::new(),
             next: 0,
@@ -160,7 +171,10 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         (message.expires, message.state) = (message.sent + self.settings.retention * 1000, state);
         self.expiry.insert((message.expires, number));
         if self.is_fifo {
-            self.groups.entry(message.group.clone()).or_default().insert(number);
+            let turn = self.turn;
+            let new = || Group { turn, members: BTreeSet::new() };
+            self.groups.entry(message.group.clone()).or_insert_with(new).members.insert(number);
+            self.turn += 1;
         }
         self.all.insert(number, message);
         self.enter(number, state, now);
@@ -201,8 +215,8 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         }
         let groups = self.groups.iter().filter(|(name, _)| !busy.contains(*name));
         let mut groups: Vec<_> = groups.map(|(_, group)| group).collect();
-        groups.sort_by_key(|group| group.first().copied());
-        groups.into_iter().flat_map(|group| self.heads(group)).take(at_most).collect()
+        groups.sort_by_key(|group| group.turn);
+        groups.into_iter().flat_map(|group| self.heads(&group.members)).take(at_most).collect()
     }
 
     /// Returns the messages of a FIFO group that can be received now, in their order.
@@ -217,6 +231,11 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     /// Hands out a message and hides it until this time.
     pub fn receive(&mut self, now: Millis, number: u64, until: Millis) -> Option<(Receipt, &Message<C, G>)> {
         let message = self.all.get_mut(&number)?;
+        // A group that was served goes behind the others. Recorded.
+        if let Some(group) = self.groups.get_mut(&message.group) {
+            group.turn = self.turn;
+            self.turn += 1;
+        }
         message.receives += 1;
         message.received = now;
         message.first_received.get_or_insert(now);
@@ -250,11 +269,16 @@ impl<C, G: Ord + Clone> Messages<C, G> {
             return Err(if self.is_fifo { Refused::NoLongerValid } else { Refused::Gone });
         };
         if self.resolve(receipt) != Use::Valid {
-            let hidden = matches!(message.state, State::InFlight(_));
-            if !(self.settings.stale_shows && !self.is_fifo && seconds == 0 && hidden) {
-                return self.no_longer_valid();
+            let QueueSettings { stale_shows, stale_hides, .. } = self.settings;
+            let is_taken = if seconds == 0 { stale_shows } else { stale_hides };
+            let is_hidden = matches!(message.state, State::InFlight(_));
+            if self.is_fifo {
+                return Err(Refused::NoLongerValid);
+            } else if !is_taken || !is_hidden {
+                return Ok(false);
             }
-        } else if until - message.received > MAX_VISIBILITY * 1000 {
+        }
+        if until - message.received > MAX_VISIBILITY * 1000 {
             return Err(Refused::TooLong);
         }
         self.change_state(receipt.number, State::InFlight(until), now);
@@ -264,15 +288,16 @@ impl<C, G: Ord + Clone> Messages<C, G> {
     /// Returns the message that a receipt deletes, or `None` if a standard queue accepts the request and does
     /// nothing. The last receipt deletes the message even after it has become visible again.
     pub fn to_delete(&self, receipt: Receipt) -> Result<Option<u64>, Refused> {
-        match self.resolve(receipt) {
-            Use::Valid => Ok(Some(receipt.number)),
-            Use::Expired if !self.is_fifo => Ok(Some(receipt.number)),
-            _ => self.no_longer_valid().map(|_| None),
-        }
-    }
-
-    fn no_longer_valid(&self) -> Result<bool, Refused> {
-        if self.is_fifo { Err(Refused::NoLongerValid) } else { Ok(false) }
+        let deletes = match self.resolve(receipt) {
+            Use::Valid => true,
+            _ if self.is_fifo => return Err(Refused::NoLongerValid),
+            Use::Expired => true,
+            Use::Stale => {
+                let known = self.all.get(&receipt.number).filter(|message| !message.is_ghost);
+                self.settings.stale_deletes && known.is_some()
+            }
+        };
+        Ok(deletes.then_some(receipt.number))
     }
 
     // -----------------------------------------------------------------------------------------
@@ -284,9 +309,9 @@ impl<C, G: Ord + Clone> Messages<C, G> {
         self.leave(number, message.state);
         self.record(now);
         self.expiry.remove(&(message.expires, number));
-        if let Some(members) = self.groups.get_mut(&message.group) {
-            members.remove(&number);
-            if members.is_empty() {
+        if let Some(group) = self.groups.get_mut(&message.group) {
+            group.members.remove(&number);
+            if group.members.is_empty() {
                 self.groups.remove(&message.group);
             }
         }

@@ -1,4 +1,5 @@
-//! The settings of a queue: those of AWS, and those for behaviour that AWS does not specify.
+//! The settings of a queue: those of AWS, and those for behaviour that AWS does not specify. Their default is
+//! what was recorded on AWS, where it was.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -54,15 +55,23 @@ pub struct QueueSettings {
     pub in_flight: usize,
     /// The age of the approximate numbers of messages, in milliseconds.
     pub lag: Millis,
-    /// FIFO: true if no message of a group is handed out while another of its messages is in flight. If
-    /// false, the messages before the one in flight are handed out. AWS documents the former; the latter was
-    /// recorded.
+    /// FIFO: true if `DeduplicationScope` is `messageGroup`, so that a deduplication id counts in its group
+    /// alone.
+    pub deduplicates_by_group: bool,
+    /// FIFO: true if no message of a group is handed out while another of its messages is in flight. AWS
+    /// documents that. Recorded is that the messages before the one in flight are handed out.
     pub whole_group: bool,
     /// Standard: messages come in a random order, which this number decides.
     pub shuffled: Option<u64>,
     /// Standard: true if a change to zero by a stale handle makes a message visible that a later receive
-    /// hides. AWS answers such a change with 200 and does not say what it does.
+    /// hides. Recorded.
     pub stale_shows: bool,
+    /// Standard: true if a change to more than zero by a stale handle counts for a message that a later
+    /// receive hides. AWS answers with 200, and nobody has recorded what it does.
+    pub stale_hides: bool,
+    /// Standard: true if a stale handle deletes its message. AWS answers with 200, says that the message may
+    /// stay, and nobody has recorded what it does.
+    pub stale_deletes: bool,
     /// Standard: the number of 10,000 receives or deletes that leave a copy, which becomes visible again.
     pub duplicates: u16,
     /// True if a message that SQS moves keeps its first receive timestamp. AWS does not specify this.
@@ -109,9 +118,12 @@ impl Default for QueueSettings {
             tags: BTreeMap::new(),
             in_flight: MAX_IN_FLIGHT,
             lag: 0,
-            whole_group: true,
+            deduplicates_by_group: false,
+            whole_group: false,
             shuffled: None,
-            stale_shows: false,
+            stale_shows: true,
+            stale_hides: false,
+            stale_deletes: false,
             duplicates: 0,
             keeps_first_receive: true,
             more: BTreeMap::new(),

@@ -37,24 +37,63 @@ fn messages_come_in_an_order_that_the_seed_decides() {
     assert_eq!(BTreeSet::from_iter(any), BTreeSet::from_iter(in_order));
 }
 
+/// Recorded: a change to zero by an old handle shows the message. The rest nobody has recorded.
 #[test]
-fn a_stale_receipt_shows_what_a_later_receive_hides_where_the_settings_say_so() {
-    for (is_fifo, stale_shows, expected) in [
-        (false, false, Ok(false)),
-        (false, true, Ok(true)),
-        (true, false, Err(Refused::NoLongerValid)),
-        (true, true, Err(Refused::NoLongerValid)),
-    ] {
-        let settings = QueueSettings { stale_shows, ..QueueSettings::default() };
-        let mut queue = queue(is_fifo, settings, 1);
-        let stale = receive(&mut queue, 0);
-        let last = receive(&mut queue, 30_000);
+fn a_stale_receipt_does_what_the_settings_say() {
+    let default = QueueSettings::default;
+    let settings = [
+        default(),
+        QueueSettings { stale_shows: false, ..default() },
+        QueueSettings { stale_hides: true, ..default() },
+        QueueSettings { stale_deletes: true, ..default() },
+    ];
+    let expected = [
+        (Ok(false), Ok(None), Ok(true)),
+        (Ok(false), Ok(None), Ok(false)),
+        (Ok(true), Ok(None), Ok(true)),
+        (Ok(false), Ok(Some(0)), Ok(true)),
+    ];
+    for (settings, (hides, deletes, shows)) in settings.into_iter().zip(expected) {
+        let mut queue = queue(false, settings, 1);
+        let (stale, last) = (receive(&mut queue, 0), receive(&mut queue, 30_000));
         assert_eq!((queue.resolve(stale), queue.resolve(last)), (Use::Stale, Use::Valid));
-        assert_eq!(queue.change(30_001, stale, 60), expected.map(|_| false), "it hides nothing");
-        assert_eq!(queue.change(30_001, stale, 0), expected);
+        assert_eq!(queue.to_delete(stale), deletes);
+        assert_eq!(queue.change(30_001, stale, 60), hides);
+        assert_eq!(queue.change(30_001, stale, 0), shows);
         queue.settle(30_001);
-        assert_eq!(queue.ready(1, &BTreeSet::new()).len(), usize::from(expected == Ok(true)));
+        assert_eq!(queue.ready(1, &BTreeSet::new()).len(), usize::from(shows == Ok(true)));
     }
+    let mut queue = queue(true, default(), 1);
+    let (stale, _) = (receive(&mut queue, 0), receive(&mut queue, 30_000));
+    assert_eq!(queue.change(30_001, stale, 0), Err(Refused::NoLongerValid));
+}
+
+/// Recorded for a standard queue.
+#[test]
+fn a_message_that_is_gone_cannot_be_hidden() {
+    for (is_fifo, refused) in [(false, Refused::Gone), (true, Refused::NoLongerValid)] {
+        let mut queue = queue(is_fifo, QueueSettings::default(), 1);
+        let receipt = receive(&mut queue, 0);
+        assert_eq!(queue.change(1, receipt, 60), Ok(true));
+        queue.remove(2, receipt.number);
+        assert_eq!(queue.change(3, receipt, 60), Err(refused));
+        assert_eq!(queue.change(3, receipt, 0), Err(refused));
+    }
+}
+
+/// Recorded.
+#[test]
+fn a_group_that_was_served_goes_behind_the_others() {
+    let mut queue = Messages::new(true, QueueSettings::default());
+    for (content, group) in [(0, 1), (1, 2), (2, 1), (3, 3)] {
+        queue.put(0, Message::new(content, group, 0), 0);
+    }
+    queue.settle(0);
+    let order = |queue: &Messages<i64, u8>| queue.ready(9, &BTreeSet::new());
+    assert_eq!(order(&queue), [0, 2, 1, 3]);
+    let receipt = queue.receive(0, 0, 0).unwrap().0;
+    queue.settle(0);
+    assert_eq!((receipt.number, order(&queue)), (0, vec![1, 3, 0, 2]));
 }
 
 #[test]

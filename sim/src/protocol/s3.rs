@@ -94,9 +94,14 @@ fn answer(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Respo
     match call.operation.as_str() {
         "PutObject" => {
             let condition = match (call.parameter("if-none-match"), call.parameter("if-match")) {
-                (Some(_), _) => Condition::Absent,
-                (None, Some(tag)) => Condition::Tag(tag),
+                (Some("*"), None) => Condition::Absent,
+                (None, Some(tag)) if tag != "*" => Condition::Tag(tag),
                 (None, None) => Condition::None,
+                // A condition that makes no sense for a write.
+                _ => {
+                    let message = "A header you provided implies functionality that is not implemented";
+                    return Err(Error::new(501, "NotImplemented", message));
+                }
             };
             let kind = call.parameter("content-type");
             let etag = services.s3.put_object(cx, place, call.body.clone(), condition, kind)?;

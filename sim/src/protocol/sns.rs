@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::faults::MISSING;
 use crate::message::{Attribute, Attributes, Data, Entry};
 use crate::services::Services;
-use crate::sns::Published;
+use crate::sns::{Published, rules};
 
 const NAMESPACE: &str = "http://sns.amazonaws.com/doc/2010-03-31/";
 
@@ -24,6 +24,7 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     let trace = request.header("x-amzn-trace-id").map(str::to_owned);
     match call.operation.as_str() {
         "PublishBatch" => {
+            rules::topic_arn(&field("TopicArn"))?;
             call.target = topic_of(&field("TopicArn"));
             for number in 1.. {
                 let prefix = format!("PublishBatchRequestEntries.member.{number}.");
@@ -34,6 +35,7 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
             }
         }
         "Publish" => {
+            rules::topic_arn(&field("TopicArn"))?;
             call.target = topic_of(&field("TopicArn"));
             call.entries.push(Entry { trace, ..entry(&form, "")? });
         }

@@ -11,7 +11,7 @@ use crate::error::{BatchAnswer, Error};
 use crate::faults::MISSING;
 use crate::message::{Attribute, Attributes, Data, Entry, md5_of, md5_of_attributes};
 use crate::services::Services;
-use crate::sqs::{Receive, Received, Sent, name_of};
+use crate::sqs::{Receive, Received, Sent, name_of, rules};
 
 pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     let target = request.header("x-amz-target").unwrap_or_default();
@@ -83,20 +83,25 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             taken(&first, &sent)
         }
         "SendMessageBatch" => {
-            let entries: Vec<_> = entries.iter().map(|entry| traced(call, entry)).collect();
-            let answer = sqs.send_message_batch(cx, queue, &entries)?;
-            lists(&entries, answer, taken)
+            let traced: Vec<_> = entries.iter().map(|entry| traced(call, entry)).collect();
+            lists(entries, sqs.send_message_batch(cx, queue, &traced)?, taken)
         }
         "ReceiveMessage" => {
             let number = |name: &str| call.parameter(name).and_then(|it| it.parse::<i64>().ok());
+            let wait = number("WaitTimeSeconds").unwrap_or(0);
+            rules::wait(wait)?;
             let receive = Receive {
                 at_most: number("MaxNumberOfMessages").map_or(1, |it| usize::try_from(it).unwrap_or(0)),
                 visibility: number("VisibilityTimeout"),
-                is_long: number("WaitTimeSeconds").is_some_and(|seconds| seconds > 0),
+                is_long: wait > 0,
                 ..Receive::default()
             };
             let received = sqs.receive_message(cx, queue, receive)?;
-            json!({ "Messages": received.iter().map(|it| message(call, it)).collect::<Vec<_>>() })
+            if received.is_empty() {
+                json!({})
+            } else {
+                json!({ "Messages": received.iter().map(|it| message(call, it)).collect::<Vec<_>>() })
+            }
         }
         "DeleteMessage" => {
             sqs.delete_message(cx, queue, handle)?;
@@ -112,6 +117,10 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
         "ChangeMessageVisibilityBatch" => {
             let answer = sqs.change_message_visibility_batch(cx, queue, entries)?;
             lists(entries, answer, |_, ()| json!({}))
+        }
+        "PurgeQueue" => {
+            sqs.purge_queue(cx, queue)?;
+            json!({})
         }
         "GetQueueAttributes" => {
             let names = call.parameter("AttributeNames").unwrap_or_default();
@@ -134,6 +143,12 @@ fn taken(entry: &Entry, sent: &Sent) -> Value {
     let mut answer = json!({ "MessageId": *sent.id, "MD5OfMessageBody": md5_of(entry.body.as_bytes()) });
     if let Some(md5) = md5_of_attributes(&entry.attributes) {
         answer["MD5OfMessageAttributes"] = md5.into();
+    }
+    let system = entry.trace.as_deref();
+    let system =
+        system.map(|trace| Attributes::from([("AWSTraceHeader".to_owned(), Attribute::string(trace))]));
+    if let Some(md5) = system.as_ref().and_then(md5_of_attributes) {
+        answer["MD5OfMessageSystemAttributes"] = md5.into();
     }
     if let Some(sequence) = &sent.sequence {
         answer["SequenceNumber"] = sequence.as_str().into();
@@ -188,22 +203,32 @@ fn message(call: &Call, received: &Received) -> Value {
         system.extend(value.map(|value| (name.to_owned(), value.into())));
     }
     let named = payload.attributes.iter().filter(|(name, _)| is_named(call, "MessageAttributeNames", name));
-    let attributes: Map<_, _> = named.map(|(name, it)| (name.clone(), attribute(it))).collect();
-    json!({
+    let named: Attributes = named.map(|(name, it)| (name.clone(), it.clone())).collect();
+    let mut message = json!({
         "MessageId": *received.id,
         "ReceiptHandle": *received.handle,
         "Body": payload.body,
         "MD5OfBody": md5_of(payload.body.as_bytes()),
-        "Attributes": system,
-        "MessageAttributes": attributes,
-    })
+    });
+    if !system.is_empty() {
+        message["Attributes"] = system.into();
+    }
+    // The digest is that of the attributes that are there.
+    if let Some(md5) = md5_of_attributes(&named) {
+        let attributes: Map<_, _> = named.iter().map(|(name, it)| (name.clone(), attribute(it))).collect();
+        message["MessageAttributes"] = attributes.into();
+        message["MD5OfMessageAttributes"] = md5.into();
+    }
+    message
 }
 
 /// Reports whether a parameter names an attribute: by itself, by its beginning or with all.
 fn is_named(call: &Call, parameter: &str, name: &str) -> bool {
     let mut names = call.parameter(parameter).unwrap_or_default().split(',');
     names.any(|it| {
-        it == name || it == "All" || it.strip_suffix(".*").is_some_and(|start| name.starts_with(start))
+        it == name
+            || ["All", "*", ".*"].contains(&it)
+            || it.strip_suffix(".*").is_some_and(|start| name.starts_with(start))
     })
 }
 

@@ -4,6 +4,7 @@
 
 mod render;
 mod requests;
+pub(crate) mod rules;
 mod subscription;
 #[cfg(test)]
 mod tests;

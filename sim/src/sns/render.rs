@@ -34,23 +34,10 @@ impl Message {
         texts.as_ref().and_then(text).unwrap_or_else(|| self.body.clone())
     }
 
-    /// Returns the message for a queue: as it was published for a raw subscription, otherwise in an envelope.
-    /// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
+    /// Returns the message for a subscribed queue.
     #[must_use]
     pub fn for_queue(&self, of: &Subscription) -> Entry {
-        let (body, attributes) = if of.raw {
-            (self.text(of.protocol), self.attributes.clone())
-        } else {
-            (self.envelope(of), crate::Attributes::default())
-        };
-        Entry {
-            body,
-            attributes,
-            group: self.group.clone(),
-            deduplication: self.deduplication.clone(),
-            trace: self.trace.clone(),
-            ..Entry::default()
-        }
+        self.to_queue(of, &of.endpoint)
     }
 
     /// Returns the message as it lies in the subscription's dead-letter queue, whatever the protocol: the envelope of
@@ -58,7 +45,22 @@ impl Message {
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
     #[must_use]
     pub fn for_dead_letters(&self, of: &Subscription) -> Entry {
-        self.for_queue(of)
+        self.to_queue(of, of.dead_letters.as_deref().unwrap_or_default())
+    }
+
+    /// Returns the message for a queue: as it was published for a raw subscription, otherwise in an envelope. The group
+    /// of a FIFO topic stays behind on the way to a standard queue, that of a standard topic does not.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
+    fn to_queue(&self, of: &Subscription, queue: &str) -> Entry {
+        let (body, attributes) = if of.raw {
+            (self.text(of.protocol), self.attributes.clone())
+        } else {
+            (self.envelope(of), crate::Attributes::default())
+        };
+        let stays = self.sequence.is_some() && queue.strip_suffix(".fifo").is_none();
+        let (group, deduplication) =
+            if stays { (None, None) } else { (self.group.clone(), self.deduplication.clone()) };
+        Entry { body, attributes, group, deduplication, trace: self.trace.clone(), ..Entry::default() }
     }
 
     /// Returns the envelope, in SNS's own layout.

@@ -77,6 +77,10 @@ impl Queue {
         delay: i64,
     ) -> (Arc<str>, Option<String>) {
         let key = payload.deduplication.clone().filter(|_| self.messages.is_fifo);
+        let key = key.map(|id| match &payload.group {
+            Some(group) if self.messages.settings.deduplicates_by_group => format!("{group} {id}"),
+            _ => id,
+        });
         if let Some(first) = key.as_ref().and_then(|key| self.deduplication.first(cx.now, key)) {
             let first = first.clone();
             let (name, id) = (Arc::clone(&self.name), Arc::clone(&first.0));
@@ -180,6 +184,11 @@ impl Queue {
         } else {
             self.messages.remove(cx.now, number);
         }
+    }
+
+    /// Forgets the deduplication ids. Recorded for a purge.
+    pub(super) fn forget_ids(&mut self) {
+        self.deduplication.clear();
     }
 
     /// Makes a message visible once more though it is hidden: an at-least-once duplicate on demand.

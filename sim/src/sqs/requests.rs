@@ -49,6 +49,7 @@ impl Sqs {
     /// Carries out `SendMessage`.
     pub fn send_message(&mut self, cx: &mut Cx<'_>, queue: &str, entry: &Entry) -> Result<Sent, Error> {
         let queue = self.find(queue)?;
+        rules::fifo(queue, entry)?;
         rules::message(queue, entry)?;
         let deduplication = entry.deduplication.clone().or_else(|| {
             // A hash of the body is used as the id.
@@ -63,7 +64,9 @@ impl Sqs {
             deduplication,
             trace: entry.trace.clone(),
         };
-        let delay = entry.delay.unwrap_or(queue.messages.settings.delay);
+        // A message of a FIFO queue has no delay of its own.
+        let own = entry.delay.filter(|_| !queue.messages.is_fifo);
+        let delay = own.unwrap_or(queue.messages.settings.delay);
         let (id, sequence) = queue.put(cx, payload, delay);
         Ok(Sent { id, sequence })
     }
@@ -75,10 +78,13 @@ impl Sqs {
         queue: &str,
         entries: &[Entry],
     ) -> Result<BatchAnswer<Sent>, Error> {
-        self.find(queue)?;
-        rules::batch("AWS.SimpleQueueService.", entries)?;
+        let found = self.find(queue)?;
+        rules::batch("SendMessage", entries)?;
         rules::total(entries)?;
-        Ok(cx.each(entries, |cx, entry| self.send_message(cx, queue, entry)))
+        // The whole request is refused for one entry, with another code than that of a message alone. Recorded.
+        let refused = |error: Error| Error { code: "InvalidParameterValue".into(), ..error };
+        entries.iter().try_for_each(|entry| rules::fifo(found, entry)).map_err(refused)?;
+        Ok(cx.each(entries, |cx, entry| self.send_message(cx, queue, entry).map_err(rules::in_batch)))
     }
 
     /// Carries out `ReceiveMessage`, without any waiting.
@@ -199,7 +205,7 @@ impl Sqs {
         entries: &[Entry],
     ) -> Result<BatchAnswer<()>, Error> {
         self.find(queue)?;
-        rules::batch("AWS.SimpleQueueService.", entries)?;
+        rules::batch("ChangeMessageVisibility", entries)?;
         Ok(cx.each(entries, |cx, Entry { handle, visibility, .. }| {
             let handle = handle.as_deref().unwrap_or_default();
             let changed = self.change_message_visibility(cx, queue, handle, visibility.unwrap_or(0));
@@ -228,14 +234,14 @@ impl Sqs {
         entries: &[Entry],
     ) -> Result<BatchAnswer<()>, Error> {
         self.find(queue)?;
-        rules::batch("AWS.SimpleQueueService.", entries)?;
+        rules::batch("DeleteMessage", entries)?;
         Ok(cx.each(entries, |cx, entry| {
             let handle = entry.handle.as_deref().unwrap_or_default();
             self.delete_message(cx, queue, handle).map_err(in_batch)
         }))
     }
 
-    /// Carries out `PurgeQueue`, at once instead of within a minute. Deduplication ids stay known.
+    /// Carries out `PurgeQueue`, at once instead of within a minute. Deduplication ids are forgotten.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_PurgeQueue.html>
     pub fn purge_queue(&mut self, cx: &mut Cx<'_>, queue: &str) -> Result<(), Error> {
         let queue = self.find(queue)?;
@@ -245,6 +251,7 @@ impl Sqs {
                 cx.log(Event::Deleted { queue: Arc::clone(&queue.name), id: message.content.id });
             }
         }
+        queue.forget_ids();
         Ok(())
     }
 

@@ -8,13 +8,26 @@ use super::queue::Queue;
 use crate::error::Error;
 use crate::message::{Data, Entry};
 
+/// The longest group or deduplication id.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
+const MAX_TOKEN: usize = 128;
+
+/// The longest `WaitTimeSeconds`.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
+const MAX_WAIT: i64 = 20;
+
+/// How SQS begins to say that a message is too long, alone and in a batch.
+const PARAMETERS: &str = "One or more parameters are invalid. Reason: ";
+const PARAMETERS_IN_BATCH: &str = "One or more parameters cannot be validated. Reason: ";
+
 /// Checks a batch request as a whole.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
-pub(crate) fn batch(prefix: &str, entries: &[Entry]) -> Result<(), Error> {
-    let error = |code: &str, message: String| Err(Error::new(400, format!("{prefix}{code}"), message));
+pub(super) fn batch(operation: &str, entries: &[Entry]) -> Result<(), Error> {
+    let error =
+        |code: &str, message: String| Err(Error::new(400, format!("AWS.SimpleQueueService.{code}"), message));
     if entries.is_empty() {
-        let message = "There should be at least one entry in the request.";
-        return error("EmptyBatchRequest", message.to_owned());
+        let message = format!("There should be at least one {operation}BatchRequestEntry in the request.");
+        return error("EmptyBatchRequest", message);
     }
     if entries.len() > MAX_ENTRIES {
         let count = entries.len();
@@ -63,12 +76,10 @@ pub(super) fn message(queue: &Queue, entry: &Entry) -> Result<(), Error> {
     let (is_fifo, settings) = (queue.messages.is_fifo, &queue.messages.settings);
     let most = settings.max_bytes;
     if entry.size() > most {
-        let reason =
-            format!("One or more parameters are invalid. Reason: Message must be shorter than {most} bytes.");
-        return Err(invalid(reason));
+        return Err(invalid(format!("{PARAMETERS}Message must be shorter than {most} bytes.")));
     }
     if let Some(delay) = entry.delay {
-        if is_fifo {
+        if is_fifo && delay != 0 {
             return Err(wrong_type("DelaySeconds", &delay.to_string()));
         }
         if !(0..=MAX_DELAY).contains(&delay) {
@@ -76,15 +87,62 @@ pub(super) fn message(queue: &Queue, entry: &Entry) -> Result<(), Error> {
             return Err(bad_value("DelaySeconds", &delay.to_string(), &reason));
         }
     }
-    match (&entry.group, &entry.deduplication) {
-        (None, _) if is_fifo => Err(missing("MessageGroupId")),
-        (_, None) if is_fifo && !settings.content_based => Err(invalid(
+    token("MessageGroupId", entry.group.as_deref())?;
+    match &entry.deduplication {
+        Some(id) if !is_fifo => Err(wrong_type("MessageDeduplicationId", id)),
+        id => token("MessageDeduplicationId", id.as_deref()),
+    }
+}
+
+/// Checks that a message of a FIFO queue has its group and its deduplication id. A batch with one that has not is
+/// refused as a whole.
+pub(super) fn fifo(queue: &Queue, entry: &Entry) -> Result<(), Error> {
+    if !queue.messages.is_fifo {
+        return Ok(());
+    }
+    if entry.group.is_none() {
+        return Err(missing("MessageGroupId"));
+    }
+    if entry.deduplication.is_none() && !queue.messages.settings.content_based {
+        return Err(invalid(
             "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided \
              explicitly",
-        )),
-        (_, Some(id)) if !is_fifo => Err(wrong_type("MessageDeduplicationId", id)),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks a group or a deduplication id.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
+fn token(name: &str, value: Option<&str>) -> Result<(), Error> {
+    let good = |it: char| it.is_ascii_alphanumeric() || it.is_ascii_punctuation();
+    match value {
+        Some(value) if value.is_empty() || value.len() > MAX_TOKEN || !value.chars().all(good) => {
+            let reason = format!(
+                "{name} can only include alphanumeric and punctuation characters. 1 to {MAX_TOKEN} in length."
+            );
+            Err(bad_value(name, value, &reason))
+        }
         _ => Ok(()),
     }
+}
+
+/// Returns the error of an entry with the words that it has in a batch.
+pub(super) fn in_batch(error: Error) -> Error {
+    match error.message.strip_prefix(PARAMETERS) {
+        Some(rest) => Error { message: format!("{PARAMETERS_IN_BATCH}{rest}"), ..error },
+        None => error,
+    }
+}
+
+/// Checks `WaitTimeSeconds`.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
+pub(crate) fn wait(seconds: i64) -> Result<(), Error> {
+    if (0..=MAX_WAIT).contains(&seconds) {
+        return Ok(());
+    }
+    let reason = format!("Must be >= 0 and <= {MAX_WAIT}, if provided.");
+    Err(bad_value("WaitTimeSeconds", &seconds.to_string(), &reason))
 }
 
 /// Checks message attributes.
@@ -98,29 +156,33 @@ fn attributes(entry: &Entry) -> Result<(), Error> {
     }
     for (name, attribute) in &entry.attributes {
         let lower = name.to_ascii_lowercase();
-        let good = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
-        let reserved = lower.starts_with("aws.") || lower.starts_with("amazon.");
+        // Letters of every alphabet are taken. Recorded.
+        let good = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
+        let reserved = ["aws.", "amazon.", "."].iter().any(|prefix| lower.starts_with(prefix));
         if name.is_empty() || name.len() > 256 || reserved || !name.chars().all(good) {
             return Err(invalid(format!("The message attribute name '{name}' is invalid.")));
         }
         let base = attribute.kind.split('.').next().unwrap_or_default();
-        let fits = match attribute.value {
+        let fits = match &attribute.value {
             Data::Text(_) => matches!(base, "String" | "Number"),
             Data::Bytes(_) => base == "Binary",
         };
         if !fits {
             return Err(invalid(format!(
-                "The message attribute '{name}' has an invalid message attribute type."
+                "The type of message (user) attribute '{name}' is invalid. You must use only the following \
+                 supported type prefixes: Binary, Number, String."
             )));
         }
         if attribute.value.bytes().is_empty() {
-            let of = if base == "Binary" { "binary" } else { "string" };
-            let message = format!(
-                "The message attribute '{name}' must contain a non-empty message attribute value for message \
-                 attribute type '{}' ({of}).",
-                attribute.kind
-            );
+            let kind = &attribute.kind;
+            let message =
+                format!("Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'.");
             return Err(invalid(message));
+        }
+        if matches!(&attribute.value, Data::Text(text) if !text.chars().all(is_allowed)) {
+            return Err(invalid(format!(
+                "Invalid characters in the value of message (user) attribute '{name}'."
+            )));
         }
     }
     Ok(())

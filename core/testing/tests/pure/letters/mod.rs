@@ -6,6 +6,7 @@ mod forms;
 mod mark;
 mod next_mark;
 mod printing;
+mod recorded;
 mod samples;
 mod strange_events;
 
