@@ -20,6 +20,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::arn::Arn;
@@ -66,7 +67,7 @@ pub struct ReplayFunction {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Event {
     /// A whole replay.
-    Replay(Value),
+    Replay(Box<RawValue>),
     /// A turn of a state machine.
     Turn(TurnEvent),
     /// A lane of a round.
@@ -152,7 +153,7 @@ impl ReplayFunction {
         // Boxed, because futures nested in those of the runtime are too deep for the compiler.
         let answer = async {
             match event {
-                Event::Replay(wish) => self.replay(wish, &control).await,
+                Event::Replay(wish) => self.replay(&wish, &control).await,
                 Event::Turn(turn) => self.turn(turn, &control).await,
                 Event::Lane(lane) => Box::pin(self.lane(&lane, &control)).await,
             }
@@ -167,8 +168,8 @@ impl ReplayFunction {
     }
 
     /// Runs a whole replay.
-    async fn replay(&self, wish: Value, control: &Watch<'_>) -> Result<Answer, ReplayError> {
-        let wish = Wish::from_json(wish).map_err(ReplayError::Request)?;
+    async fn replay(&self, wish: &RawValue, control: &Watch<'_>) -> Result<Answer, ReplayError> {
+        let wish = Wish::from_text(wish.get()).map_err(ReplayError::Request)?;
         let (replay, redriving) = self.replay_by(NAME, control).await?;
         replay.check_requeue().await?;
         let state = replay.run(&wish, &Source::Archive, redriving.policy.as_ref(), control).await?;

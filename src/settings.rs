@@ -353,11 +353,17 @@ fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<St
 fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, Faults> {
     const NAME: &str = "METRICS_NAMESPACE";
     let namespace = given(NAME).unwrap_or_default();
-    // <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDatum.html>
+    // <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html>,
+    // <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html#Namespace>
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/#: ".contains(c);
-    if namespace.len() > 255 || !namespace.chars().all(allowed) || namespace.starts_with("AWS/") {
-        let limit =
-            "must be at most 255 letters, digits, spaces and . _ - / # : without AWS/ at the beginning";
+    let begins_well = !namespace.starts_with("AWS/") && !namespace.starts_with(':');
+    if namespace.len() > 255
+        || !namespace.chars().all(allowed)
+        || !begins_well
+        || namespace.trim_matches(' ').is_empty()
+    {
+        let limit = "must be at most 255 letters, digits, spaces and . _ - / # : with something else than \
+                     spaces, and without AWS/ or : at the beginning";
         return Err(fault(NAME, format!("{limit}, not {namespace:?}")));
     }
     Ok(namespace)

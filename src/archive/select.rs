@@ -14,7 +14,7 @@ use super::read::BadRecord;
 use super::record::Record;
 use crate::arn::Arn;
 use crate::letter::{Letter, Origin};
-use crate::policy::{BadPolicy, Policy, Unmatchable};
+use crate::policy::{BadPolicy, Fault, Policy, Unmatchable, read_json};
 
 /// The criteria for letters of an archive. A missing criterion or an empty list sets no limit.
 #[derive(Debug, Default)]
@@ -69,8 +69,11 @@ impl Pattern {
     ///
     /// The faults of the pattern, in words.
     pub fn parse(json: &str) -> Result<Self, Vec<String>> {
-        let pattern: serde_json::Value =
-            serde_json::from_str(json).map_err(|error| vec![format!("is not JSON: {error}")])?;
+        let said = |fault: Fault| match fault.path.is_empty() {
+            true => format!("is {fault}"),
+            false => fault.to_string(),
+        };
+        let pattern = read_json(json).map_err(|faults| faults.into_iter().map(said).collect::<Vec<_>>())?;
         // The matcher is the policy's own, so a pattern means the same here as in a policy.
         let policy = serde_json::json!({ "rules": [{ "name": "selected", "match": pattern }] });
         let problems = |bad: BadPolicy| bad.0.into_iter().map(|fault| fault.problem).collect();

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::successors::Successors;
 use crate::archive::{Pattern, Selection};
 use crate::letter::{Letter, Origin, ReplayTarget};
-use crate::policy::ArchiveReason;
+use crate::policy::{ArchiveReason, read_json};
 
 /// The default ends of the steps, in per cent of the selection.
 pub const DEFAULT_RAMP: [u32; 4] = [1, 5, 20, 100];
@@ -165,6 +165,17 @@ pub enum Wish {
 }
 
 impl Wish {
+    /// Reads the `replay` of an event as it is written.
+    ///
+    /// # Errors
+    ///
+    /// The same as those of [`Wish::from_json`], and each key that is there twice.
+    pub fn from_text(json: &str) -> Result<Self, Vec<String>> {
+        let json =
+            read_json(json).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        Self::from_json(json)
+    }
+
     /// Reads the `replay` of an event. With `resume` it continues a replay.
     ///
     /// # Errors

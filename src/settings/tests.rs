@@ -147,7 +147,8 @@ fn all_faults_are_reported_together_with_their_variables() {
          ARCHIVE: \"B\" is not a bucket name, which is 3 to 63 of a-z, 0-9, dot and hyphen; \
          REQUEUE_ARN: must be the ARN of a queue, not \"requeue\"; \
          REDRIVE_MODE: must be active or observe, not \"dry\"; \
-         METRICS_NAMESPACE: must be at most 255 letters, digits, spaces and . _ - / # : without AWS/ at the beginning, \
+         METRICS_NAMESPACE: must be at most 255 letters, digits, spaces and . _ - / # : with something else than spaces, \
+         and without AWS/ or : at the beginning, \
          not \"AWS/SQS\"; \
          NOTICE_TOPIC_ARN: must be the ARN of a standard topic, \
          not \"arn:aws:sns:eu-central-1:123456789012:notices.fifo\"; \

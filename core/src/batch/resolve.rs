@@ -123,7 +123,7 @@ fn check(subscription: &Subscription, letter: &Letter, dlq: &Arn, route: &Route)
 
 /// Returns the endpoint of a subscription.
 fn through(verdict: &Verdict<'_>, arn: &Arn, subscription: &Subscription, endpoint: Endpoint) -> Destination {
-    let content_type = verdict.delivery.content_type.clone();
+    let content_type = verdict.delivery.content_type_for(subscription.raw).map(str::to_owned);
     let own = || DeliveryPolicy::from_effective(subscription.delivery_policy.as_deref()?)?.content_type;
     let through = Through {
         subscription: arn.clone(),

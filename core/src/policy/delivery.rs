@@ -22,6 +22,31 @@ pub struct DeliveryPolicy {
     pub content_type: Option<String>,
 }
 
+/// The types of posts that SNS takes for every subscription, and in the policy of a topic.
+/// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html#creating-delivery-policy>
+const JSON_OR_TEXT: [&str; 2] = ["application/json", "text/plain"];
+
+/// The types that SNS takes for a subscription with raw delivery.
+const CONTENT_TYPES: [&str; 12] = [
+    "text/css",
+    "text/csv",
+    "text/html",
+    "text/plain",
+    "text/xml",
+    "application/atom+xml",
+    "application/json",
+    "application/octet-stream",
+    "application/soap+xml",
+    "application/x-www-form-urlencoded",
+    "application/xhtml+xml",
+    "application/xml",
+];
+
+/// Returns a content type without its parameters, such as a charset.
+fn media_type(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
 /// The presets by name.
 const PRESETS: [(&str, Schedule); 3] = [
     ("aws-managed", Schedule::AWS_MANAGED),
@@ -34,6 +59,13 @@ impl DeliveryPolicy {
     #[must_use]
     pub fn of(schedule: Schedule) -> Self {
         Self { schedule, max_receives_per_second: None, content_type: None }
+    }
+
+    /// Returns `headerContentType` for the posts to a subscription: a type that is no envelope's counts only
+    /// with raw delivery, as SNS has it.
+    #[must_use]
+    pub fn content_type_for(&self, raw: bool) -> Option<&str> {
+        self.content_type.as_deref().filter(|text| raw || JSON_OR_TEXT.contains(&media_type(text)))
     }
 
     /// Reads the `EffectiveDeliveryPolicy` of an HTTP/S subscription, as SNS gives it. The topic's defaults
@@ -50,8 +82,10 @@ impl DeliveryPolicy {
 
     fn read_document(document: &Fields<'_>) -> Self {
         let Some(http) = document.object("http") else {
+            read_obsolete(document, "sicklyRetryPolicy");
             return Self::read_policies(document, SUBSCRIPTION_LEVEL);
         };
+        read_obsolete(&http, "defaultSicklyRetryPolicy");
         let policy = Self::read_policies(&http, TOPIC_LEVEL);
         // It decides between a topic's and a subscription's policy; here there is only one policy.
         http.flag("disableSubscriptionOverrides");
@@ -69,15 +103,33 @@ impl DeliveryPolicy {
         });
         let content_type = fields.object(request).and_then(|request| {
             let content_type = request.text("headerContentType").map(str::to_owned);
-            // A text that no header can hold would fail every post permanently.
-            let printable = |c: char| c == ' ' || c.is_ascii_graphic();
-            if content_type.as_ref().is_some_and(|text| text.is_empty() || !text.chars().all(printable)) {
-                request.note("headerContentType", "must be printable ASCII, such as application/json");
+            let types = if healthy == TOPIC_LEVEL[0] { &JSON_OR_TEXT[..] } else { &CONTENT_TYPES[..] };
+            if let Some(text) = &content_type {
+                // A text that no header can hold would fail every post permanently.
+                let printable = |c: char| c == ' ' || c.is_ascii_graphic();
+                let is_known = fields.is_lenient() || types.contains(&media_type(text));
+                if !is_known || text.is_empty() || !text.chars().all(printable) {
+                    let problem = format!("must be one of {}, not {text:?}", types.join(", "));
+                    request.note("headerContentType", problem);
+                }
             }
             request.finish();
             content_type
         });
         Self { schedule, max_receives_per_second, content_type }
+    }
+}
+
+/// Reads what SNS prints and no longer uses. It counts for nothing, so it must say nothing.
+fn read_obsolete(fields: &Fields<'_>, sickly: &'static str) {
+    if fields.is_lenient() {
+        return;
+    }
+    if fields.value(sickly).is_some() {
+        fields.note(sickly, "must be null or left out: SNS no longer has such a policy");
+    }
+    if fields.flag("guaranteed") == Some(true) {
+        fields.note("guaranteed", "must be false or left out: SNS no longer has such a policy");
     }
 }
 

@@ -5,6 +5,7 @@ use url::Url;
 
 use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::fields::{Fault, Faults, Fields};
+use super::json::read_json;
 use super::matcher::Matcher;
 use super::rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 use super::rules::Policy;
@@ -27,9 +28,7 @@ impl Policy {
     ///
     /// [`BadPolicy`] with every fault and the path to it.
     pub fn parse(json: &str) -> Result<Self, BadPolicy> {
-        let document: Value = serde_json::from_str(json).map_err(|error| {
-            BadPolicy(vec![Fault { path: String::new(), problem: format!("not JSON: {error}") }])
-        })?;
+        let document = read_json(json).map_err(BadPolicy)?;
         let faults = Faults::default();
         let policy = read(&document, &faults);
         let faults = faults.into_inner();

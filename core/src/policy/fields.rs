@@ -87,6 +87,11 @@ impl<'a> Fields<'a> {
         Self { faults, path, map, asked: RefCell::default() }
     }
 
+    /// Reports whether others write the document, so that it may have more than is known here.
+    pub(super) fn is_lenient(&self) -> bool {
+        self.faults.lenient
+    }
+
     /// Returns the path of a field of this object.
     pub(super) fn path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
@@ -140,6 +145,9 @@ impl<'a> Fields<'a> {
         let Some(value) = self.value(key) else { return default };
         let (least, most) = limits;
         let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+        // CloudFormation writes whole numbers as doubles: 20.0.
+        let double = || value.as_f64().filter(|number| number.fract() == 0.0);
+        let number = number.or_else(|| format!("{:.0}", double()?).parse().ok());
         if let Some(number) = number.filter(|number| (least..=most).contains(number)) {
             return number;
         }

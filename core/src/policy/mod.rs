@@ -10,6 +10,7 @@ mod decision;
 mod delivery;
 mod document;
 mod fields;
+mod json;
 mod matcher;
 mod orders;
 mod retention;
@@ -24,6 +25,7 @@ pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::{DeliveryPolicy, DeliverySpec};
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
+pub use json::read_json;
 pub use matcher::{MatchingSteps, Unmatchable};
 pub use orders::{
     BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,
@@ -36,4 +38,4 @@ pub use route::{Route, Voucher};
 pub use rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 pub use rules::Policy;
 pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
-pub use verdict::{Facts, MAX_PASSES, Verdict};
+pub use verdict::{Facts, MAX_PASSES, NOT_JSON, Verdict};

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::args;
 use crate::console::{Console, Failed};
 use sns_redrive::archive::{Pattern, Selection};
+use sns_redrive::policy::read_json;
 use sns_redrive::replay::Select;
 
 /// Returns the archived letters that the command line selects, in the form that replays record.
@@ -32,7 +33,8 @@ fn pattern(json: &str) -> Result<Value, Failed> {
     Pattern::parse(json).map_err(|problems| {
         Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
     })?;
-    serde_json::from_str(json).map_err(|error| Failed::Input(vec![format!("--match is not JSON: {error}")]))
+    // It was read already.
+    Ok(read_json(json).unwrap_or_default())
 }
 
 /// Returns the selection of archived letters of the command line.

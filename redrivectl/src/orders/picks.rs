@@ -5,18 +5,25 @@ use serde_json::{Map, Value, json};
 use crate::args::Picks;
 use crate::console::Failed;
 use sns_redrive::arn::Arn;
+use sns_redrive::policy::{Fault, read_json};
 
 /// Returns the pattern of these options; `None` if they select no letters.
 pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
     let bad = |problem: String| Err(Failed::Input(vec![problem]));
-    let mut fields = match picks.pattern.as_deref().map(serde_json::from_str) {
+    let mut fields = match picks.pattern.as_deref().map(read_json) {
         None => Map::new(),
         Some(Ok(Value::Object(fields))) => fields,
         Some(Ok(_)) => {
             return bad("--match must be a JSON object, such as {\"topicArn\": [{\"suffix\": \":orders\"}]}"
                 .to_owned());
         }
-        Some(Err(error)) => return bad(format!("--match is not JSON: {error}")),
+        Some(Err(faults)) => {
+            let said = |fault: Fault| match fault.path.is_empty() {
+                true => format!("--match is {fault}"),
+                false => format!("--match: {fault}"),
+            };
+            return Err(Failed::Input(faults.into_iter().map(said).collect()));
+        }
     };
     let shortcuts = [
         ("--topic", "topicArn", picks.topic.as_deref().map(named)),

@@ -113,6 +113,21 @@ async fn the_content_type_is_that_of_the_subscription_where_the_rule_has_none() 
     }
 }
 
+/// As SNS has it: an envelope is JSON or text, a raw message may be more.
+#[tokio::test]
+async fn a_type_for_raw_messages_counts_only_for_subscriptions_with_raw_delivery() {
+    let mut delivery = at_once();
+    delivery["requestPolicy"] = json!({ "headerContentType": "application/xml" });
+    for (raw, expected) in [("true", "application/xml"), ("false", "text/plain; charset=UTF-8")] {
+        let server = Server::answering(200);
+        let policy = default(&json!({ "deliveryPolicy": delivery, "subscription": SUBSCRIPTION }));
+        let world = world_of(&policy, "http", &server.url());
+        world.cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", raw);
+        world.run([&Post::raw("a", "<a/>")]).await;
+        assert_eq!(content_type(&server), expected, "raw: {raw}");
+    }
+}
+
 /// The content of a letter cannot add a header.
 #[tokio::test]
 async fn a_message_id_that_is_no_header_value_is_not_sent() {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Orders};
 use crate::policy::fields::{Fault, Faults, Fields};
+use crate::policy::json::read_json;
 use crate::policy::matcher::{Matcher, Of};
 
 /// The longest id, `by` and `why`, in characters.
@@ -24,8 +25,8 @@ impl Orders {
             let size = json.len();
             return Err(whole(format!("must be at most {MAX_ORDERS_BYTES} bytes long, not {size}")));
         }
-        let document: Value =
-            serde_json::from_slice(json).map_err(|error| whole(format!("not JSON: {error}")))?;
+        let text = std::str::from_utf8(json).map_err(|_| whole("not JSON: not UTF-8".to_owned()))?;
+        let document = read_json(text).map_err(BadOrders)?;
         let version = document.get("version");
         if version.and_then(Value::as_u64) != Some(ORDERS_VERSION) {
             let mut problem = format!("must be {ORDERS_VERSION}");

@@ -195,6 +195,35 @@ fn the_limits_themselves_are_allowed() {
     assert_eq!(rules(&parsed(&named))[1].name, name);
 }
 
+/// What SNS prints of a subscription, and the numbers that CloudFormation writes, can stand in a policy.
+#[test]
+fn a_delivery_policy_as_sns_prints_it_is_taken() {
+    let healthy =
+        json!({ "minDelayTarget": 5, "maxDelayTarget": 50, "numRetries": 7, "backoffFunction": "linear" });
+    let doubles =
+        json!({ "minDelayTarget": 5.0, "maxDelayTarget": 5e1, "numRetries": 7.0, "numNoDelayRetries": 0.0 });
+    let subscription = |healthy: &Value| {
+        json!({ "healthyRetryPolicy": healthy, "sicklyRetryPolicy": null, "throttlePolicy": null,
+            "requestPolicy": null, "guaranteed": false })
+    };
+    let topic = json!({ "http": { "defaultHealthyRetryPolicy": healthy, "defaultSicklyRetryPolicy": null,
+        "defaultThrottlePolicy": null, "disableSubscriptionOverrides": false } });
+    for printed in [subscription(&healthy), subscription(&doubles), topic] {
+        let DeliverySpec::Inline(policy) = default_of(&json!({ "deliveryPolicy": printed })).delivery else {
+            panic!("{printed}");
+        };
+        let numbers = (policy.schedule.min, policy.schedule.max, policy.schedule.retries);
+        assert_eq!(numbers, (5, 50, 7), "{printed}");
+        assert_eq!(DeliveryPolicy::from_effective(&printed.to_string()), Some(policy));
+    }
+    for (key, value) in [("sicklyRetryPolicy", json!({ "numRetries": 3 })), ("guaranteed", json!(true))] {
+        let document = json!({ "default": { "deliveryPolicy": { key: value } } });
+        let faults = Policy::parse(&document.to_string()).unwrap_err().to_string();
+        assert!(faults.starts_with(&format!("default.deliveryPolicy.{key}: must be ")), "{faults}");
+        assert!(faults.ends_with("SNS no longer has such a policy"), "{faults}");
+    }
+}
+
 /// SNS may add keys to its own documents. In ours an unknown key is a mistake.
 #[test]
 fn what_sns_says_of_a_subscription_is_read_with_keys_that_nobody_knows() {

@@ -81,8 +81,7 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
         ("default.deliveryPolicy.requestPolicy.headerContentType", "must be a string, not a number"),
         (
             "default.deliveryPolicy.sicklyRetryPolicy",
-            "unknown key; known here: healthyRetryPolicy, http, \
-            requestPolicy, throttlePolicy",
+            "must be null or left out: SNS no longer has such a policy",
         ),
         ("default.deliveryPolicy.throttlePolicy.burst", "unknown key; known here: maxReceivesPerSecond"),
         (
@@ -120,7 +119,8 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
         (
             "rules[2].deliveryPolicy.http.healthyRetryPolicy",
             "unknown key; known here: defaultHealthyRetryPolicy, \
-            defaultRequestPolicy, defaultThrottlePolicy, disableSubscriptionOverrides",
+            defaultRequestPolicy, defaultSicklyRetryPolicy, defaultThrottlePolicy, disableSubscriptionOverrides, \
+            guaranteed",
         ),
         ("rules[2].match", "must be an object with at least one field"),
         ("rules[2].name", "must be 1 to 64 characters long and not \"default\""),
@@ -222,7 +222,7 @@ fn each_of_these_documents_has_one_fault() {
             "default.deliveryPolicy.healthyRetryPolicy.minDelayTarget",
         ),
         (healthy(json!({ "numMaxDelayRetries": 4 })), "default.deliveryPolicy.healthyRetryPolicy.numRetries"),
-        (healthy(json!({ "numRetries": 1e3 })), "default.deliveryPolicy.healthyRetryPolicy.numRetries"),
+        (healthy(json!({ "numRetries": 1e30 })), "default.deliveryPolicy.healthyRetryPolicy.numRetries"),
         (rule(json!({ "name": "default", "match": sns })), "rules[0].name"),
         (rule(json!({ "name": "ü".repeat(65), "match": sns })), "rules[0].name"),
         (rule(json!({ "name": 3, "match": sns })), "rules[0].name"),
@@ -283,6 +283,35 @@ fn empty_parts_of_a_pattern_are_refused() {
 fn the_values_that_change_nothing_are_taken() {
     let rule = default_of(&json!({ "verifySignature": false, "fifo": "block", "target": null }));
     assert_eq!(rule, built_in_rule());
+}
+
+/// Else the last one would count, and rules would be gone without a word.
+#[test]
+fn a_key_that_is_there_twice_is_refused_with_its_path() {
+    let rule = r#"{"name":"a","match":{"origin":["sns"]},"action":"hold"}"#;
+    let nested = r#"{"default":{"deliveryPolicy":{"healthyRetryPolicy":{"numRetries":1,"numRetries":2}}}}"#;
+    for (text, path) in [
+        (format!(r#"{{"rules":[{rule}],"rules":[]}}"#), "rules"),
+        (
+            format!(r#"{{"rules":[{}]}}"#, rule.replace("\"action\"", "\"match\":{},\"action\"")),
+            "rules[0].match",
+        ),
+        (nested.to_owned(), "default.deliveryPolicy.healthyRetryPolicy.numRetries"),
+    ] {
+        let faults = Policy::parse(&text).unwrap_err().to_string();
+        assert_eq!(faults, format!("{path}: is there twice, and only one can count: remove the other"));
+    }
+}
+
+#[test]
+fn a_document_after_a_byte_order_mark_is_read() {
+    assert_eq!(Policy::parse("\u{feff}{\"default\":{}}").unwrap().default_rule(), &built_in_rule());
+}
+
+#[test]
+fn a_comment_is_called_by_its_name() {
+    let faults = Policy::parse("{\n  // nothing\n  \"default\": {}\n}").unwrap_err().to_string();
+    assert_eq!(faults, "not JSON: a comment at line 2 column 3. Remove it: JSON has none");
 }
 
 #[test]

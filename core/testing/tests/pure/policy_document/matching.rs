@@ -471,16 +471,36 @@ fn long_lists_that_no_pattern_names_are_no_matter() {
     assert_eq!(parsed(&document).rule_for(&letter).unwrap().name, "tenant");
 }
 
+/// SNS has one list of types for subscriptions with raw delivery, and a short one for all others and for topics.
 #[test]
-fn a_content_type_that_no_header_can_hold_is_refused() {
-    for text in ["", "text/plain\r\nx-evil: 1", "text/\u{fc}"] {
-        let document =
-            json!({ "default": { "deliveryPolicy": { "requestPolicy": { "headerContentType": text } } } });
-        let faults = Policy::parse(&document.to_string()).unwrap_err().to_string();
-        let expected = "default.deliveryPolicy.requestPolicy.headerContentType: \
-                        must be printable ASCII, such as application/json";
-        assert_eq!(faults, expected);
+fn a_content_type_that_sns_does_not_know_or_no_header_can_hold_is_refused() {
+    let fault = |request: &Value| {
+        let document = json!({ "default": { "deliveryPolicy": request } });
+        Policy::parse(&document.to_string()).err().map(|faults| faults.to_string())
+    };
+    let subscription = |text: &str| fault(&json!({ "requestPolicy": { "headerContentType": text } }));
+    let topic =
+        |text: &str| fault(&json!({ "http": { "defaultRequestPolicy": { "headerContentType": text } } }));
+    for text in ["", "image/png", "text/plain;\r\nx-evil: 1", "text/plain; \u{fc}", "text/\u{fc}"] {
+        let faults = subscription(text).unwrap();
+        let expected =
+            "default.deliveryPolicy.requestPolicy.headerContentType: must be one of text/css, text/csv, ";
+        assert!(faults.starts_with(expected), "{faults}");
     }
+    for text in ["application/json", "text/plain", "text/plain; charset=UTF-8"] {
+        assert_eq!((subscription(text), topic(text)), (None, None), "{text}");
+    }
+    for text in ["text/csv", "application/xml; charset=UTF-8"] {
+        assert_eq!(subscription(text), None, "{text}");
+        let expected = format!(
+            "default.deliveryPolicy.http.defaultRequestPolicy.headerContentType: must be one of application/json, \
+             text/plain, not {text:?}"
+        );
+        assert_eq!(topic(text), Some(expected));
+    }
+    let only_raw = json!({ "requestPolicy": { "headerContentType": "text/csv" } });
+    let policy = DeliveryPolicy::from_effective(&only_raw.to_string()).unwrap();
+    assert_eq!((policy.content_type_for(true), policy.content_type_for(false)), (Some("text/csv"), None));
 }
 
 #[test]
