@@ -15,7 +15,7 @@ use crate::control;
 use crate::delivery::{Dispatcher, HttpClient, Reach};
 use crate::endpoint::HttpUrl;
 use crate::failure::{Failure, FailureClass};
-use crate::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecord};
+use crate::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecords};
 use crate::notices::Notices;
 use crate::redrive::{Handled, Invocation, Parts, Redrive};
 use crate::settings::{ArchiveAt, ControlAt, Settings};
@@ -36,7 +36,7 @@ pub struct Function {
 #[derive(Deserialize)]
 pub struct Event {
     #[serde(rename = "Records")]
-    records: Option<Vec<SqsRecord>>,
+    records: Option<SqsRecords>,
 }
 
 /// The reason why a whole invocation fails.
@@ -125,8 +125,9 @@ impl Function {
     ///
     /// # Errors
     ///
-    /// [`BadEvent`] if the event does not come from an SQS event source mapping; then nothing is touched. A
-    /// failure of single letters is never an error.
+    /// [`BadEvent`] if the event does not come from an SQS event source mapping; then nothing is touched. The
+    /// same if a record without a message id must stay in its queue, since an answer could not say so. Any
+    /// other failure of single letters is no error.
     pub async fn handle(
         &self,
         event: SqsEvent,
@@ -134,8 +135,11 @@ impl Function {
         deadline_ms: u64,
     ) -> Result<SqsBatchResponse, BadEvent> {
         let began = self.clock.now();
-        let messages = SqsMessage::all_of(event)
-            .inspect_err(|problem| telemetry::bad_event(request_id, &problem.to_string()))?;
+        let bad_event = |problem: &BadEvent| telemetry::bad_event(request_id, &problem.to_string());
+        let messages = SqsMessage::all_of(event, began).inspect_err(bad_event)?;
+        for unread in messages.iter().filter_map(|message| message.unread.as_ref()) {
+            telemetry::bad_event(request_id, &unread.problem);
+        }
         let invocation = Invocation { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
         let handled = self.redrive.handle(messages, invocation).await;
@@ -166,7 +170,7 @@ impl Function {
             let metrics = telemetry::summarise(&reports, run);
             (self.metrics_to)(&metrics.to_line(&self.namespace));
         }
-        Ok(response(&reports))
+        response(&reports).inspect_err(bad_event)
     }
 
     /// Sends notices of archived letters. Returns the number of notices that failed, or `None` if there is no

@@ -91,7 +91,7 @@ fn run(bencher: Bencher, size: usize, policy: usize) {
     let facts = Facts::default();
     let now: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
     bencher.counter(ItemsCount::new(LETTERS)).with_inputs(|| event.clone()).bench_local_values(|event| {
-        for message in SqsMessage::all_of(event).unwrap() {
+        for message in SqsMessage::all_of(event, now).unwrap() {
             let letter = Letter::parse(message);
             let rule = policy.rule_for(&letter).unwrap();
             black_box(rule.decide(&letter, &facts, now));

@@ -389,7 +389,8 @@ fn line(number: usize, at: Timestamp, bytes: usize) -> String {
         "eventSourceARN": sim::arn("sqs", QUEUE),
         "awsRegion": sim::REGION,
     }] });
-    let message = SqsMessage::all_of(serde_json::from_value(event).unwrap()).unwrap().remove(0);
+    let now = Timestamp::UNIX_EPOCH;
+    let message = SqsMessage::all_of(serde_json::from_value(event).unwrap(), now).unwrap().remove(0);
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
         detail: None,

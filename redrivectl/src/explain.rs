@@ -15,6 +15,7 @@ use crate::console::{Console, Failed, Finished, read_file, read_orders, read_pol
 use crate::orders::ends;
 use crate::text::{brief, clock, count, harmless, table, utc};
 use sns_redrive::arn::Arn;
+use sns_redrive::batch::{Foresight, foresee};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use sns_redrive::policy::{
@@ -25,15 +26,15 @@ use sns_redrive::policy::{
 pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
     let policy = read_policy(args.policy.as_deref(), console)?;
     let orders = read_orders(args.orders.as_deref(), console)?;
-    let letters = read_event(args, &policy, console)?;
     let now = args.at.unwrap_or_else(|| console.clock.now());
+    let letters = read_event(args, &policy, now, console)?;
     let facts = Facts {
         retention: Retention::Known(args.retention),
         source_max_receives: args.source_max_receives,
         discovered: args.discovered.clone(),
         ..Facts::default()
     };
-    let cases = cases(&policy, &orders, &letters, &facts, now);
+    let cases = cases(&policy, &orders, &letters, &facts, args.requeue.as_ref(), now);
     if as_json {
         let records: Vec<_> = cases.iter().map(Case::to_json).collect();
         writeln!(console.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
@@ -55,6 +56,7 @@ type Sorted<'p> = (Letter, Result<&'p Rule, Unmatchable>);
 fn read_event<'p>(
     args: &args::Explain,
     policy: &'p Policy,
+    now: Timestamp,
     console: &mut Console,
 ) -> Result<Vec<Sorted<'p>>, Failed> {
     let json = read_file(&args.event, console)?;
@@ -67,7 +69,7 @@ fn read_event<'p>(
             error.column()
         ))
     })?;
-    let messages = SqsMessage::all_of(event).map_err(|problem| bad(problem.to_string()))?;
+    let messages = SqsMessage::all_of(event, now).map_err(|problem| bad(problem.to_string()))?;
     // The function reads them in the same way.
     let read = |message| policy.sort(policy.read(message, args.requeue.as_ref()));
     Ok(messages.into_iter().map(read).collect())
@@ -79,6 +81,7 @@ struct Case<'a> {
     /// The order that wins over its rule.
     order: Option<Order>,
     verdict: Verdict<'a>,
+    foresight: Foresight,
     now: Timestamp,
     /// The next decision if the retry that is due fails.
     if_it_fails: Option<Decision>,
@@ -95,6 +98,7 @@ fn cases<'a>(
     orders: &Orders,
     letters: &'a [Sorted<'a>],
     facts: &Facts,
+    requeue: Option<&Arn>,
     now: Timestamp,
 ) -> Vec<Case<'a>> {
     let mut groups: HashMap<&str, &Letter> = HashMap::new();
@@ -107,7 +111,8 @@ fn cases<'a>(
         let facts = &Facts { source_max_receives, ordered, ..facts.clone() };
         let verdict =
             rule.map_or_else(|_| policy.decide(letter, facts, now), |rule| rule.decide(letter, facts, now));
-        let if_it_fails = match &verdict.decision {
+        let foresight = foresee(&verdict, letter, requeue);
+        let if_it_fails = match &foresight.decision {
             Decision::Deliver(retry) => Some(verdict.after_failure(*retry, FailureClass::Transient, now)),
             Decision::Defer(_) | Decision::Archive(..) => None,
         };
@@ -115,7 +120,17 @@ fn cases<'a>(
         let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
         let behind = group.and_then(|group| groups.insert(group, letter));
         let source_receives_known = facts.source_max_receives.is_some();
-        cases.push(Case { letter, order, verdict, now, if_it_fails, source_receives_known, search, behind });
+        cases.push(Case {
+            letter,
+            order,
+            verdict,
+            foresight,
+            now,
+            if_it_fails,
+            source_receives_known,
+            search,
+            behind,
+        });
     }
     cases
 }
@@ -126,7 +141,7 @@ impl Case<'_> {
         if self.search {
             return "the function first searches for its subscription".to_owned();
         }
-        match &self.verdict.decision {
+        match &self.foresight.decision {
             Decision::Deliver(retry) if retry.is_early() => {
                 let why = if self.order.is_some() { "of an order" } else { "it came back early" };
                 format!(
@@ -166,18 +181,16 @@ impl Case<'_> {
             let (id, action, by, why) = (&order.id, order.action.name(), &order.by, &order.why);
             say("order", format!("{id}: {action} {}, by {by}: {why}", ends(order, self.now)));
         }
-        if let Decision::Archive(_, Some(detail)) = self.verdict.decision
-            && !self.search
-        {
-            say("because", format!("it {detail}").replace("it its", "its"));
+        if let Some(detail) = self.foresight.detail.as_ref().filter(|_| !self.search) {
+            say("because", detail.clone());
         }
-        if let Decision::Defer(deferral) = &self.verdict.decision {
+        if let Decision::Defer(deferral) = &self.foresight.decision {
             say("wakes", format!("{} UTC", utc(plus(self.now, deferral.hide))));
             if deferral.why != DeferReason::Hold {
                 say("next retry", format!("due {} UTC", utc(deferral.due)));
             }
         }
-        if let Decision::Deliver(_) = self.verdict.decision {
+        if let Decision::Deliver(_) = self.foresight.decision {
             say("to", route(&self.verdict.route));
         }
         if let Some(decision) = &self.if_it_fails {
@@ -217,7 +230,7 @@ impl Case<'_> {
     fn failed(&self, decision: &Decision) -> String {
         match decision {
             Decision::Defer(deferral) => {
-                let number = match &self.verdict.decision {
+                let number = match &self.foresight.decision {
                     Decision::Deliver(retry) => retry.number + 1,
                     Decision::Defer(_) | Decision::Archive(..) => 1,
                 };
@@ -232,7 +245,7 @@ impl Case<'_> {
     /// Returns what the function would also ask or check.
     fn notes(&self) -> Vec<String> {
         let rule: &Rule = self.verdict.rule;
-        let delivers = matches!(self.verdict.decision, Decision::Deliver(_)) && !self.search;
+        let delivers = matches!(self.foresight.decision, Decision::Deliver(_)) && !self.search;
         let mut notes = Vec::new();
         if self.search {
             notes.push(
@@ -255,10 +268,25 @@ impl Case<'_> {
         if delivers && rule.verify_signature {
             notes.push("its rule has verifySignature; the signature is not checked here".to_owned());
         }
-        if delivers && rule.allow_targets.is_some() {
+        if delivers && rule.allow_targets.is_some() && self.foresight.asks_sns {
             notes.push("its rule has allowTargets, which is not checked here".to_owned());
         }
+        if delivers && matches!(&self.letter.origin, Origin::EventBridge { .. }) {
+            notes.push(
+                "it is sent as it was on the bus; a rule with an InputTransformer, an InputPath or an Input sends its \
+                 target another event"
+                    .to_owned(),
+            );
+        }
         notes
+    }
+
+    fn decision_json(&self) -> Value {
+        let mut decision = decision_json(&self.foresight.decision);
+        if let (Some(fields), Some(detail)) = (decision.as_object_mut(), &self.foresight.detail) {
+            fields.insert("detail".to_owned(), detail.as_str().into());
+        }
+        decision
     }
 
     fn to_json(&self) -> Value {
@@ -272,7 +300,7 @@ impl Case<'_> {
             "sent": sqs.sent.to_string(),
             "retriesSpent": letter.spent(),
             "rule": self.verdict.rule.name,
-            "decision": if self.search { json!({ "kind": "search" }) } else { decision_json(&self.verdict.decision) },
+            "decision": if self.search { json!({ "kind": "search" }) } else { self.decision_json() },
             "notes": self.notes(),
         });
         let mut put = |name: &str, part: Option<Value>| {

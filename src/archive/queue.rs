@@ -63,16 +63,17 @@ async fn send(
     dispatcher.send(queue, messages, until).await.into_iter().map(result).collect()
 }
 
-/// Returns the letter's message unchanged.
+/// Returns the letter's message unchanged, or its record if that could not be read.
 fn message<'a>(letter: &'a Letter, queue: &Arn) -> OutgoingMessage<'a> {
     let sqs = &letter.sqs;
     let fifo = queue.is_fifo();
     OutgoingMessage {
-        body: Cow::Borrowed(&sqs.body),
+        body: Cow::Borrowed(sqs.unread.as_ref().map_or(&sqs.body, |unread| &unread.record)),
         subject: None,
         attributes: sqs
             .attributes
             .iter()
+            .filter(|_| sqs.unread.is_none())
             .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
             .collect(),
         group_id: sqs.group_id().or(fifo.then_some(DEFAULT_GROUP)),

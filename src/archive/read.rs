@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
 use crate::arn::Arn;
 use crate::letter::{
-    Attribute, BadEvent, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsEvent, SqsMessage, SqsRecord,
-    SqsRecordAttribute, Trust, is_binary,
+    Attribute, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, SqsRecord, SqsRecordAttribute, Trust,
+    is_binary,
 };
 
 /// The reason why a line is no usable record.
@@ -54,6 +54,9 @@ pub enum BadRecord {
         /// The faulty field of `message`.
         field: String,
     },
+    /// The function could not read the letter's record.
+    #[error("holds a letter that the function could not read: its field record has it as it came")]
+    Unread,
 }
 
 impl Record {
@@ -61,7 +64,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// [`BadRecord`] of any kind except [`BadRecord::Message`].
+    /// [`BadRecord`] of any kind except [`BadRecord::Message`] and [`BadRecord::Unread`].
     pub fn from_line(line: &str) -> Result<Self, BadRecord> {
         // A JSON list is no record, but serde would read one as the fields in their order.
         if line.trim_start().starts_with('[') {
@@ -124,8 +127,12 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// [`BadRecord::Message`] with the first field whose value no message of SQS has.
+    /// [`BadRecord::Message`] with the first field whose value no message of SQS has. [`BadRecord::Unread`] if
+    /// the function could not read the message, so that nobody knows whether what it read is the whole.
     pub fn to_message(&self) -> Result<SqsMessage, BadRecord> {
+        if self.record.is_some() {
+            return Err(BadRecord::Unread);
+        }
         let bad = |field: &str| BadRecord::Message { field: field.to_owned() };
         let recorded = &self.message;
         let mut attributes = std::collections::BTreeMap::new();
@@ -141,12 +148,7 @@ impl Record {
             message_attributes: attributes,
             event_source_arn: Some(recorded.event_source_arn.as_str().to_owned()),
         };
-        let messages =
-            SqsMessage::all_of(SqsEvent { records: vec![record] }).map_err(|problem| match problem {
-                BadEvent::Field { field, .. } => bad(field),
-                BadEvent::TwoQueues { .. } => bad("eventSourceARN"),
-            })?;
-        let message = messages.into_iter().next().ok_or_else(|| bad("messageId"))?;
+        let message = SqsMessage::of_record(record, None).map_err(bad)?;
         Ok(SqsMessage { receipt_handle: String::new(), ..message })
     }
 }

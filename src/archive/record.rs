@@ -72,8 +72,12 @@ pub struct Record {
     /// The original error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<RecordedCause>,
-    /// The SQS message.
+    /// The SQS message. If the letter's record could not be read, this is what could be read of it.
     pub message: RecordedMessage,
+    /// The record of Lambda's event as it came, if it could not be read: JSON text, byte for byte, but with an
+    /// empty receipt handle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
 }
 
 /// The last retry.
@@ -182,6 +186,7 @@ impl Record {
                 .as_ref()
                 .map(|cause| RecordedCause { code: cause.code.clone(), message: cause.message.clone() }),
             message: RecordedMessage::of(&letter.sqs),
+            record: letter.sqs.unread.as_ref().map(|unread| unread.record.clone()),
         }
     }
 
@@ -210,12 +215,13 @@ impl Record {
         Ok(line)
     }
 
-    /// Returns the record without the message itself, for an attribute of a message.
+    /// Returns the record without the message itself, for an attribute of the message.
     #[must_use]
     pub fn to_summary(&self) -> String {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = value.as_object_mut() {
             fields.remove("message");
+            fields.remove("record");
             fields.insert("sqsMessageId".to_owned(), self.message.message_id.clone().into());
         }
         value.to_string()

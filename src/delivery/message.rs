@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::arn::{Arn, ArnKind};
 use crate::batch::CannotPack;
-use crate::letter::{Attribute, Attributes, Letter, MARK_ATTRIBUTE, MAX_ATTRIBUTES, Mark, Origin};
+use crate::letter::{Attribute, Letter, MARK_ATTRIBUTE, MAX_ATTRIBUTES, Mark};
 use crate::policy::Retry;
 
 /// The greatest size of an SQS message: 1 MiB, including attributes.
@@ -40,47 +40,40 @@ pub struct OutgoingMessage<'a> {
     pub trace_header: Option<&'a str>,
     /// The `DelaySeconds`, 0 to 900, for standard queues only.
     pub delay: u64,
-    /// `true` if the mark was left out because it would be the eleventh attribute.
+    /// `true` if the mark was left out because there is no room for it.
     pub unmarked: bool,
 }
 
 impl<'a> OutgoingMessage<'a> {
     /// Packs a letter for a retry to a topic or a queue.
     ///
-    /// A topic gets the message as it was published. A queue gets the stored body, byte for byte. A letter
-    /// may go without its mark only to the endpoint of its own subscription.
+    /// A topic gets the message as it was published. A queue gets the stored body, byte for byte. The batch
+    /// machine decides whether the letter goes without its mark.
     ///
     /// # Errors
     ///
-    /// [`CannotPack::Unmarkable`] if the mark does not fit and the letter must not go without it.
+    /// [`CannotPack::Unmarkable`] if the mark would be the eleventh attribute.
     pub fn pack(
         letter: &'a Letter,
         to: &Arn,
-        own_endpoint: bool,
+        unmarked: bool,
         retry: impl Into<Numbered>,
     ) -> Result<Self, CannotPack> {
         let Numbered { spent, early } = retry.into();
-        let published = letter.notification.as_ref().filter(|_| to.kind() == ArnKind::Topic);
-        let (body, subject, attributes) = match published {
-            Some(sns) => (letter.message(), sns.subject.as_deref(), &sns.attributes),
-            None => (Cow::Borrowed(letter.sqs.body.as_str()), None, &letter.sqs.attributes),
+        let to_topic = to.kind() == ArnKind::Topic;
+        let (body, subject) = match letter.notification.as_ref().filter(|_| to_topic) {
+            Some(sns) => (letter.message(), sns.subject.as_deref()),
+            None => (Cow::Borrowed(letter.sqs.body.as_str()), None),
         };
-        // EventBridge writes its failure into attributes; the event itself had none.
-        let mut attributes = match letter.origin {
-            Origin::EventBridge { .. } => Vec::new(),
-            _ => without_mark(attributes),
-        };
+        let carried = letter.carried_attributes(to_topic);
+        let mut attributes: Vec<_> = carried.map(|(name, value)| (name, Cow::Borrowed(value))).collect();
         let mark = match to.kind() {
             ArnKind::Topic => letter.mark_for_topic(spent),
             ArnKind::Queue | ArnKind::Subscription | ArnKind::Function | ArnKind::Stream | ArnKind::Other => {
                 letter.mark(spent)
             }
         };
-        let unmarked = attributes.len() >= MAX_ATTRIBUTES;
-        // SQS moved this letter here after its consumer failed, so it was in the target queue before. Without
-        // a mark it would go there for ever.
-        let comes_back = matches!(letter.origin, Origin::Sqs { .. });
-        if unmarked && (!own_endpoint || comes_back) {
+        if !unmarked && attributes.len() >= MAX_ATTRIBUTES {
             return Err(CannotPack::Unmarkable);
         }
         let mark = Mark { early, ..mark };
@@ -115,7 +108,9 @@ impl<'a> OutgoingMessage<'a> {
         requeue: &Arn,
         delay: u64,
     ) -> Result<Self, CannotPack> {
-        let mut attributes = without_mark(&letter.sqs.attributes);
+        let attributes = letter.sqs.attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
+        let mut attributes: Vec<_> =
+            attributes.map(|(name, value)| (name.as_str(), Cow::Borrowed(value))).collect();
         if attributes.len() >= MAX_ATTRIBUTES {
             return Err(CannotPack::Unmarkable);
         }
@@ -161,14 +156,6 @@ impl From<Retry> for Numbered {
     fn from(retry: Retry) -> Self {
         Self { spent: retry.number, early: retry.is_early() }
     }
-}
-
-fn without_mark(attributes: &Attributes) -> Vec<(&str, Cow<'_, Attribute>)> {
-    attributes
-        .iter()
-        .filter(|(name, _)| *name != MARK_ATTRIBUTE)
-        .map(|(name, value)| (name.as_str(), Cow::Borrowed(value)))
-        .collect()
 }
 
 /// Returns a deduplication id of at most 128 characters, the limit of SNS and SQS.

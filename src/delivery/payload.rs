@@ -22,7 +22,7 @@ pub enum Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Packs a letter for a retry.
+    /// Packs a letter for a retry, which is `unmarked` if it is to go without its mark.
     ///
     /// # Errors
     ///
@@ -30,13 +30,13 @@ impl<'a> Payload<'a> {
     pub fn pack(
         letter: &'a Letter,
         to: &'a Destination,
+        unmarked: bool,
         retry: impl Into<Numbered>,
     ) -> Result<Self, CannotPack> {
         let retry = retry.into();
         match &to.endpoint {
             Endpoint::Topic(arn) | Endpoint::Queue(arn) => {
-                let own_endpoint = to.subscription.is_some();
-                Ok(Self::Message(OutgoingMessage::pack(letter, arn, own_endpoint, retry)?))
+                Ok(Self::Message(OutgoingMessage::pack(letter, arn, unmarked, retry)?))
             }
             Endpoint::Function(_) => {
                 let subscription = to.subscription.as_ref().map(|through| &through.subscription);
@@ -60,7 +60,7 @@ impl<'a> Payload<'a> {
         }
     }
 
-    /// Reports whether the mark was left out because it would be the eleventh attribute.
+    /// Reports whether the mark was left out because there is no room for it.
     #[must_use]
     pub fn is_unmarked(&self) -> bool {
         matches!(self, Self::Message(message) if message.unmarked)

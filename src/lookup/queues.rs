@@ -93,6 +93,7 @@ impl Queues {
         Ok(QueueAttributes {
             retention: Some(retention.ok_or_else(unread)?),
             max_receives: redrive.and_then(|json| max_receives(json)),
+            dead_letters_to: redrive.and_then(|json| dead_letters_to(json)),
             visibility_timeout: number(QueueAttributeName::VisibilityTimeout),
             max_message_bytes: number(QueueAttributeName::MaximumMessageSize)
                 .and_then(|bytes| usize::try_from(bytes).ok()),
@@ -114,6 +115,16 @@ fn max_receives(json: &str) -> Option<u32> {
         serde_json::Value::String(text) => text.parse().ok(),
         number => number.as_u64().and_then(|number| u32::try_from(number).ok()),
     }
+}
+
+/// Reads `deadLetterTargetArn` from a queue's own `RedrivePolicy`.
+fn dead_letters_to(json: &str) -> Option<Arn> {
+    #[derive(Deserialize)]
+    struct RedrivePolicy {
+        #[serde(rename = "deadLetterTargetArn")]
+        dead_letter_target_arn: Arn,
+    }
+    serde_json::from_str(json).ok().map(|policy: RedrivePolicy| policy.dead_letter_target_arn)
 }
 
 #[cfg(test)]

@@ -127,8 +127,10 @@ impl Carrier {
 
     /// Packs letters for their destinations and sends them.
     async fn deliver(&self, deliveries: &[Delivery], window: Window, run: Run<'_>) -> Vec<Attempt> {
-        let packed: Vec<_> =
-            deliveries.iter().map(|one| Payload::pack(&one.letter, &one.destination, one.retry)).collect();
+        let packed: Vec<_> = deliveries
+            .iter()
+            .map(|one| Payload::pack(&one.letter, &one.destination, one.unmarked, one.retry))
+            .collect();
         let pending: Vec<_> = deliveries
             .iter()
             .zip(&packed)

@@ -101,7 +101,7 @@ pub fn notice(notice: &Notice) {
         Notice::Unmarked(letter) => tracing::warn!(
             letter.id = letter.id.as_str(),
             sqs.message_id = letter.sqs.message_id,
-            "letter sent without its mark: it has ten attributes already; if it returns, its retries start again"
+            "letter sent without its mark, for which it has no room: if it returns, its retries start again"
         ),
         Notice::BadlySetUp { queue, finding } => {
             tracing::warn!(queue.arn = queue.as_str(), detail = finding, "queue misconfigured");

@@ -70,18 +70,17 @@ fn by_queue(attributes: &Attributes, body: &str) {
         Origin::EventBridge { .. } => Attributes::new(),
         _ => without_mark(attributes),
     };
-    for own_endpoint in [false, true] {
-        let outgoing = OutgoingMessage::pack(&letter, &arn(QUEUE), own_endpoint, 3);
+    for unmarked in [false, true] {
+        let outgoing = OutgoingMessage::pack(&letter, &arn(QUEUE), unmarked, 3);
         let fits = others.len() < MAX_ATTRIBUTES;
-        assert_eq!(
-            outgoing.is_ok(),
-            fits || own_endpoint,
-            "only towards its own endpoint a letter goes unmarked"
-        );
+        assert_eq!(outgoing.is_ok(), fits || unmarked, "a letter goes only as it was decided");
         let Ok(outgoing) = outgoing else { continue };
-        assert_eq!(outgoing.unmarked, !fits);
+        assert_eq!(outgoing.unmarked, unmarked);
         assert!(outgoing.body == letter.sqs.body, "the body changed");
-        carried(&outgoing, &others, fits.then(|| letter.mark(3)));
+        let mark = letter.mark(3);
+        let mark_bytes = if unmarked { 0 } else { mark.bytes() };
+        assert_eq!(outgoing.size(), letter.carried_bytes(false) + mark_bytes);
+        carried(&outgoing, &others, (!unmarked).then_some(mark));
     }
 }
 
@@ -117,6 +116,7 @@ fn by_topic(attributes: &Attributes, message: &str) {
         return;
     };
     assert!(outgoing.body == message, "a topic gets the message as it was published");
+    assert_eq!(outgoing.size(), letter.carried_bytes(true) + letter.mark_for_topic(3).bytes());
     carried(&outgoing, &others, Some(letter.mark_for_topic(3)));
 }
 

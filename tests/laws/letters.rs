@@ -1,7 +1,7 @@
 //! A law: any message of a queue is a letter that keeps its identity wherever it is sent.
 
 use serde_json::Value;
-use sns_redrive::archive::Record;
+use sns_redrive::archive::{BadRecord, Record};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::delivery::OutgoingMessage;
@@ -47,7 +47,7 @@ fn letter(message: &SqsMessage) {
     assert!(claiming.unlisted.is_none(), "what is listed is believed");
     for letter in [&letter, &requeued, &claiming] {
         archived(letter);
-        if is_id(letter.id.as_str()) {
+        if is_id(letter.id.as_str()) && message.unread.is_none() {
             travels(letter);
         }
     }
@@ -69,6 +69,11 @@ fn archived(letter: &Letter) {
     assert!(!line.trim_end_matches('\n').contains('\n') && line.ends_with('\n'), "a record is one line");
     let read = Record::from_line(&line).unwrap();
     assert!(read == record, "the record changed");
+    if let Some(unread) = &letter.sqs.unread {
+        assert!(read.record.as_ref() == Some(&unread.record), "a record that cannot be read is kept whole");
+        assert!(read.to_message() == Err(BadRecord::Unread), "what could not be read is not sent");
+        return;
+    }
     let stored = SqsMessage { receipt_handle: String::new(), ..letter.sqs.clone() };
     assert!(read.to_message().unwrap() == stored, "the message changed");
     assert_same(&read.to_letter().unwrap(), letter);

@@ -68,7 +68,7 @@ fn wire(attributes: &Attributes) -> Value {
 /// Returns the messages of an event with these records, or `None` if Lambda would not send it.
 fn received(records: &[Value]) -> Option<Vec<SqsMessage>> {
     let event: SqsEvent = serde_json::from_value(json!({ "Records": records })).ok()?;
-    SqsMessage::all_of(event).ok()
+    SqsMessage::all_of(event, now()).ok()
 }
 
 /// Returns the same message with other attributes.

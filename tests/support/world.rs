@@ -150,7 +150,12 @@ impl World {
     /// Handles an event that may be refused.
     pub async fn try_event(&self, event: &Value) -> Result<Ran, BadEvent> {
         self.cloud.place(event);
-        let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
+        self.run_text(&event.to_string()).await
+    }
+
+    /// Handles an event as it is written.
+    pub async fn run_text(&self, event: &str) -> Result<Ran, BadEvent> {
+        let event: SqsEvent = serde_json::from_str(event).unwrap();
         let log = Log::default();
         let writer = log.clone();
         let subscriber = subscriber(LogFormat::Json, self.level, move || writer.clone());
@@ -164,7 +169,8 @@ impl World {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                assert_eq!(metrics, "", "metrics of an event that was not handled");
+                let is_handled = matches!(error, BadEvent::Unanswerable(_));
+                assert!(is_handled || metrics.is_empty(), "metrics of an event that was not handled");
                 return Err(error);
             }
         };

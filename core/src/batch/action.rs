@@ -13,7 +13,7 @@ use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, MAX_ATTRIBUTES, Mark};
-use crate::policy::{ArchiveReason, Retry};
+use crate::policy::{ArchiveReason, NOT_JSON, Retry};
 use crate::waiting::WaitingLetter;
 
 /// The present of an invocation.
@@ -196,6 +196,8 @@ pub struct Delivery {
     pub not_before: Duration,
     /// The number of letters that may go in one request with it. The service's own limit holds as well.
     pub at_once: usize,
+    /// True if it goes without its mark, for which there is no room.
+    pub unmarked: bool,
 }
 
 /// The result of a delivery.
@@ -205,7 +207,7 @@ pub struct Attempt {
     pub sent: Result<Sent, CannotPack>,
     /// The time that its request took. The request may have had other letters too.
     pub took: Duration,
-    /// True if it went without its mark, which would have been the eleventh attribute.
+    /// True if it went without its mark, for which there was no room.
     pub unmarked: bool,
 }
 
@@ -244,7 +246,7 @@ pub enum CannotPack {
     #[error("the letter has {MAX_ATTRIBUTES} attributes already, so the mark does not fit")]
     Unmarkable,
     /// A function accepts JSON only.
-    #[error("the letter's body is not JSON, and functions accept only JSON")]
+    #[error("{NOT_JSON}")]
     NotJson,
 }
 
@@ -265,12 +267,14 @@ pub type Known = Result<Option<Subscription>, Sent>;
 
 /// The attributes of a queue; empty if they cannot be read.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueAttributes {
     /// `MessageRetentionPeriod`, in seconds.
     pub retention: Option<u64>,
     /// `maxReceiveCount` of its `RedrivePolicy`.
     pub max_receives: Option<u32>,
+    /// `deadLetterTargetArn` of its `RedrivePolicy`.
+    pub dead_letters_to: Option<Arn>,
     /// `VisibilityTimeout`, in seconds.
     pub visibility_timeout: Option<u64>,
     /// `MaximumMessageSize`, in bytes.
@@ -345,7 +349,7 @@ pub enum Notice {
         /// The advice to the operator, in words.
         advice: &'static str,
     },
-    /// A letter has ten attributes and was sent without its mark.
+    /// A letter was sent without its mark, for which there was no room.
     Unmarked(Arc<Letter>),
     /// Letters that should wait elsewhere stay in a queue that is filling up.
     ManyInFlight {

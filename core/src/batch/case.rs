@@ -6,12 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::{ArchiveContext, Attempt, CannotPack, Sent};
+use super::foresight::foresee;
 use super::outcome::{NotDone, Outcome, Report};
 use super::time::later;
 use super::unarchived::Unarchived;
+use crate::arn::Arn;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
-use crate::letter::Letter;
+use crate::letter::{Letter, Origin};
 use crate::policy::{
     Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, MatchingSteps, OrderAction,
     Ordered, Policy, Retention, Retry, Route, Rule, Verdict, plus, seconds_until,
@@ -20,6 +22,11 @@ use crate::policy::{
 /// The seconds for which a letter is hidden if there was no time to send it. Otherwise it would stay hidden
 /// for the whole of its queue's visibility timeout, because of other letters that took the time.
 const SOON: u64 = 1;
+
+/// The detail of an attempt with a letter of `EventBridge`.
+/// <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html>
+const AS_ON_THE_BUS: &str = "the target got the event as it was on the bus: a rule with an InputTransformer, an InputPath or \
+                             an Input sends it another one";
 
 /// A letter on its way to an outcome. There are thousands of them: what few have is boxed.
 #[derive(Debug)]
@@ -110,6 +117,11 @@ impl<'p> Case<'p> {
             }
             None => case.put_off_unmatched(),
         }
+        // Whatever could be read of it may not be what was sent.
+        if let Some(unread) = &case.letter.sqs.unread {
+            let problem = unread.problem.clone();
+            case.archive(ArchiveReason::Unrecognised, Some(problem));
+        }
         case
     }
 
@@ -135,7 +147,7 @@ impl<'p> Case<'p> {
 
     /// Takes up a letter that the archive did not accept before. No further attempt is made.
     pub(super) fn resume(&mut self, unarchived: Unarchived) {
-        if self.disposition == Disposition::Open {
+        if self.is_undecided() {
             self.archive(unarchived.context.reason, unarchived.context.detail.clone());
             self.target.clone_from(&unarchived.context.target);
             self.unarchived = Some(unarchived.into());
@@ -199,8 +211,8 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Reports whether the rule or an order may still decide. A letter that cannot be matched against the
-    /// rules is archived, but not while an order holds it.
+    /// Reports whether the rule or an order may still decide. A letter that cannot be read, or be matched
+    /// against the rules, is archived, but not while an order holds it.
     pub(super) fn is_undecided(&self) -> bool {
         let unmatched = matches!(self.disposition, Disposition::Archive(ArchiveReason::Unrecognised));
         self.disposition == Disposition::Open
@@ -221,6 +233,18 @@ impl<'p> Case<'p> {
         };
         self.verdict = Some(verdict);
         decision
+    }
+
+    /// Says what would be done with it, and what of that is not known.
+    pub(super) fn observe(&mut self, decision: Decision, requeue: Option<&Arn>) {
+        let foreseen = self.verdict.as_ref().map(|verdict| foresee(verdict, &self.letter, requeue));
+        // A letter that was archived at sight has its detail.
+        let Some(foreseen) = foreseen.filter(|_| self.detail.is_none()) else {
+            self.disposition = Disposition::Observed(decision);
+            return;
+        };
+        self.detail = foreseen.detail.clone().or(foreseen.unknown().map(str::to_owned));
+        self.disposition = Disposition::Observed(foreseen.decision);
     }
 
     /// Returns the id of the order that it was handled on.
@@ -287,7 +311,8 @@ impl<'p> Case<'p> {
             Sent::Refused(detail) => self.refuse(detail),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);
-                let next = self.verdict.as_ref().map(|verdict| verdict.after(retry, &failure, now));
+                let target = self.target.as_ref();
+                let next = self.verdict.as_ref().map(|verdict| verdict.after(retry, &failure, target, now));
                 if let Some(next) = next {
                     self.settle(&next, now);
                 }
@@ -297,13 +322,24 @@ impl<'p> Case<'p> {
         }
     }
 
+    /// Returns what is to be said about it.
+    fn said(&self) -> Option<String> {
+        let target = match &self.letter.origin {
+            Origin::EventBridge { target, .. } => Some(target),
+            _ => None,
+        };
+        let goes_back = self.target.as_ref().and_then(Endpoint::arn).is_some_and(|arn| Some(arn) == target);
+        let event = || (self.retry.is_some() && goes_back).then(|| AS_ON_THE_BUS.to_owned());
+        self.detail.clone().or_else(event)
+    }
+
     /// Returns the reason why it is archived, if it is.
     pub(super) fn context(&self) -> Option<ArchiveContext> {
         let Disposition::Archive(reason) = self.disposition else { return None };
         let before = self.unarchived.as_ref().map(|before| &before.context);
         Some(ArchiveContext {
             reason,
-            detail: self.detail.clone(),
+            detail: self.said(),
             rule: self.rule.name.clone(),
             target: self.target.clone(),
             retry: self.retry.or(before.and_then(|before| before.retry)),
@@ -337,7 +373,7 @@ impl<'p> Case<'p> {
     /// Returns the outcome, now that the archive and the queue have answered.
     pub(super) fn report(self, now: Timestamp) -> Report {
         let expires = self.end();
-        let order = self.order();
+        let (order, detail) = (self.order(), self.said());
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
@@ -369,7 +405,7 @@ impl<'p> Case<'p> {
             target: self.target,
             failure: self.failure,
             undone: self.undone.map(|undone| undone.1),
-            detail: self.detail,
+            detail,
             hidden: self.hidden,
             arrived: self.letter.mark.is_none() && first,
             expires_in: expires.map(|end| end.as_second().saturating_sub(now.as_second())),

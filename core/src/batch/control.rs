@@ -64,7 +64,7 @@ impl Batch<'_> {
     /// is.
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<Duration> {
-        let is_delivering = matches!(self.stage, Stage::AwaitDelivered(_));
+        let is_delivering = matches!(self.stage, Stage::AwaitDelivered(..));
         if !self.machine.config.orders || self.rereading || !is_delivering {
             return None;
         }

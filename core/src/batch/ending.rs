@@ -22,7 +22,7 @@ const AFTER_THE_END: u64 = 10;
 const DEFAULT_VISIBILITY_TIMEOUT: u64 = 30;
 
 /// Returns the seconds for which letters are hidden while their invocation runs, by their queue.
-pub(super) fn visibility_timeout(attributes: QueueAttributes) -> u64 {
+pub(super) fn visibility_timeout(attributes: &QueueAttributes) -> u64 {
     attributes.visibility_timeout.unwrap_or(DEFAULT_VISIBILITY_TIMEOUT)
 }
 

@@ -31,8 +31,10 @@
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
 //! | `requests` | which messages share a request |
+//! | `unmarked` | letters that have no room for their mark |
 //! | `dispatch`, `calls` | the order in which requests begin |
 //! | `purpose` | the purposes of requests |
+//! | `foresight` | what becomes of a letter, said in advance |
 //! | `health` | the health of endpoints: which are left alone, and when they are tried again |
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
@@ -51,6 +53,7 @@ mod control;
 mod dispatch;
 mod ending;
 mod finish;
+mod foresight;
 mod health;
 mod in_flight;
 mod knowledge;
@@ -70,6 +73,7 @@ mod subscription;
 mod throttle;
 mod time;
 mod unarchived;
+mod unmarked;
 
 pub use action::{
     Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, OrdersRead,
@@ -78,6 +82,7 @@ pub use action::{
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
 pub use dispatch::{Begin, Dispatch, Request};
+pub use foresight::{Foresight, foresee};
 pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
 pub use known_orders::KnownOrders;

@@ -56,7 +56,7 @@ impl Batch<'_> {
     ) -> Stage {
         let config = &self.machine.config;
         let mut knowledge = self.machine.knowledge();
-        let of = |queue: &Arn| known.get(queue).copied().unwrap_or_default();
+        let of = |queue: &Arn| known.get(queue).cloned().unwrap_or_default();
         if let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) {
             let attributes = of(&queue);
             // A queue whose attributes cannot be read stays unchecked, so that the next batch checks it.
@@ -82,7 +82,7 @@ impl Batch<'_> {
         let case = |letter: Letter| {
             let (facts, attributes) = (facts(&letter), of(&letter.sqs.queue));
             let mut case = Case::new(&config.policy, facts, letter, &mut left);
-            case.shows_in = ending::visibility_timeout(attributes);
+            case.shows_in = ending::visibility_timeout(&attributes);
             case
         };
         self.cases = letters.into_iter().map(case).collect();

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
-use crate::letter::Letter;
+use crate::letter::{BadEvent, Letter};
 use crate::policy::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 
 /// The outcome of a letter. Every letter of a batch ends in exactly one of these.
@@ -156,9 +156,15 @@ pub struct BatchItemFailure {
 /// Returns Lambda's answer. It reports every message that is not safe elsewhere as failed, so that Lambda
 /// changes neither the message nor its visibility. Lambda deletes every message that is not in the list.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
-#[must_use]
-pub fn response(reports: &[Report]) -> SqsBatchResponse {
+///
+/// # Errors
+///
+/// [`BadEvent::Unanswerable`] if a message that stays has no id. Only a failure of the whole batch keeps it.
+pub fn response(reports: &[Report]) -> Result<SqsBatchResponse, BadEvent> {
     let stay = reports.iter().filter(|report| !report.outcome.leaves_queue());
-    let item = |report: &Report| BatchItemFailure { item_identifier: report.letter.sqs.message_id.clone() };
-    SqsBatchResponse { batch_item_failures: stay.map(item).collect() }
+    let item = |report: &Report| match &report.letter.sqs.unread {
+        Some(unread) if !unread.named => Err(BadEvent::Unanswerable(unread.problem.clone())),
+        _ => Ok(BatchItemFailure { item_identifier: report.letter.sqs.message_id.clone() }),
+    };
+    Ok(SqsBatchResponse { batch_item_failures: stay.map(item).collect::<Result<_, _>>()? })
 }

@@ -11,7 +11,7 @@ use super::config::Config;
 use super::in_flight::{InFlightEstimate, Place};
 use super::knowledge::Knowledge;
 use crate::arn::Arn;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 use crate::policy::{DeferReason, Deferral, Fifo, is_kept, plus};
 
 /// A letter that is to be moved.
@@ -112,7 +112,9 @@ impl Placing {
                     self.to_move -= 1;
                 }
                 Some(Sent::Failed(failure)) => {
-                    works = false;
+                    // What it will never take, as a letter that is too large with the mark, says nothing of
+                    // others.
+                    works &= failure.class == FailureClass::Permanent;
                     failures.push(failure);
                 }
                 Some(Sent::Refused(_) | Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld) => {

@@ -14,6 +14,7 @@ use super::resolve::{Resolution, refusal_at_sight, resolve, subscriptions};
 use super::state::{Batch, Due, Stage};
 use super::throttle::Turn;
 use super::time::{Window, half_of, later};
+use super::unmarked::Unmarking;
 use crate::arn::Arn;
 use crate::endpoint::Destination;
 use crate::policy::{Decision, Retry, Route};
@@ -29,6 +30,7 @@ impl Batch<'_> {
         let Some(round) = self.order.next_round() else { return Stage::Share };
         self.round = round;
         let (active, now) = (self.is_active(), now.at);
+        let requeue = self.machine.config.requeue.as_ref();
         for &index in &self.round {
             let case = &mut self.cases[index];
             if active && self.order.blocked(index).is_some() {
@@ -46,7 +48,7 @@ impl Batch<'_> {
                 _ => continue,
             };
             match (active, &case.disposition) {
-                (false, _) => case.disposition = Disposition::Observed(decision),
+                (false, _) => case.observe(decision, requeue),
                 (true, Disposition::Open) => case.settle(&decision, now),
                 (true, _) => {}
             }
@@ -100,31 +102,46 @@ impl Batch<'_> {
     }
 
     /// Sends the letters that are due, may go to their targets, and have a turn in time.
-    pub(super) fn send(
-        &mut self,
-        due: Due,
-        known: &HashMap<Arn, Known>,
-        now: Now,
-    ) -> (Stage, Option<Action>) {
+    pub(super) fn send(&mut self, due: Due, known: HashMap<Arn, Known>, now: Now) -> (Stage, Option<Action>) {
         self.wait_for_orders();
         let since = *self.begun.get_or_insert(now.elapsed);
         let window = Window { since, start: now.elapsed, end: self.time.deliver };
         let (mut sent, mut deliveries) = (Vec::new(), Vec::new());
+        let mut unmarking = Unmarking::new(known);
         for (index, retry) in due {
-            let Some(destination) = self.address(index, retry, known, now) else { continue };
+            let Some(destination) = self.address(index, retry, &unmarking.known, now) else { continue };
+            if self.may_go_unmarked(index, &destination) {
+                unmarking.add(index, retry, None);
+                continue;
+            }
             let turn = self.turn(index, retry, &destination, window, now);
             let Some((not_before, at_once)) = turn else { continue };
-            let case = &self.cases[index];
-            let longest = case.verdict.as_ref().map_or(0, |verdict| verdict.delivery.schedule.max);
-            let (letter, longest) = (case.letter.clone(), Duration::from_secs(longest.into()));
-            let ordered = case.is_sent_by_order();
             sent.push((index, retry));
-            deliveries.push(Delivery { letter, retry, destination, ordered, longest, not_before, at_once });
+            deliveries.push(self.delivery(index, retry, destination, not_before, at_once));
         }
-        if deliveries.is_empty() {
-            return (Stage::Place, None);
+        match (deliveries.is_empty(), unmarking.is_empty()) {
+            (true, true) => (Stage::Place, None),
+            (true, false) => (Stage::AskTargets(unmarking), None),
+            (false, _) => {
+                (Stage::AwaitDelivered(sent, unmarking), Some(Action::Deliver { deliveries, window }))
+            }
         }
-        (Stage::AwaitDelivered(sent), Some(Action::Deliver { deliveries, window }))
+    }
+
+    /// Returns the delivery of a letter, with its mark.
+    pub(super) fn delivery(
+        &self,
+        index: usize,
+        retry: Retry,
+        destination: Destination,
+        not_before: Duration,
+        at_once: usize,
+    ) -> Delivery {
+        let case = &self.cases[index];
+        let longest = case.verdict.as_ref().map_or(0, |verdict| verdict.delivery.schedule.max);
+        let (letter, longest) = (case.letter.clone(), Duration::from_secs(longest.into()));
+        let ordered = case.is_sent_by_order();
+        Delivery { letter, retry, destination, ordered, longest, not_before, at_once, unmarked: false }
     }
 
     /// Returns the destination of a letter that is due, or settles another disposition.
@@ -180,7 +197,13 @@ impl Batch<'_> {
         }
     }
 
-    pub(super) fn delivered(&mut self, sent: Due, answer: Answer, now: Now) -> Stage {
+    pub(super) fn delivered(
+        &mut self,
+        sent: Due,
+        mut unmarking: Unmarking,
+        answer: Answer,
+        now: Now,
+    ) -> Stage {
         let attempts = if let Answer::Delivered(attempts) = answer { attempts } else { Vec::new() };
         let unanswered =
             || Attempt { sent: Ok(Sent::Failed(no_answer())), took: Duration::ZERO, unmarked: false };
@@ -193,11 +216,18 @@ impl Batch<'_> {
                 self.withheld(index, now.at);
                 continue;
             }
+            if let Ok(failed @ Sent::Failed(refusal)) = &attempt.sent
+                && !attempt.unmarked
+                && self.is_refused_with_mark(index, failed)
+            {
+                unmarking.add(index, retry, Some((refusal.clone(), attempt.took)));
+                continue;
+            }
             self.cases[index].attempted(retry, attempt, now.at);
         }
         let notice = |(endpoint, change)| Notice::Endpoint { endpoint, change };
         self.notices.extend(self.machine.changes().into_iter().map(notice));
-        Stage::Place
+        if unmarking.is_empty() { Stage::Place } else { Stage::AskTargets(unmarking) }
     }
 
     /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is

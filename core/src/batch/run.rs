@@ -105,9 +105,11 @@ impl Batch<'_> {
                 Stage::Verify => self.verify(now),
                 Stage::LookUp(due) => self.look_up(due, now),
                 Stage::Send(due, known) => match self.read_orders(now) {
-                    None => self.send(due, &known, now),
+                    None => self.send(due, known, now),
                     action => (Stage::AwaitOrdersToSend(due, known), action),
                 },
+                Stage::AskTargets(unmarking) => self.ask_targets(unmarking, now),
+                Stage::SendUnmarked(unmarking, queues) => self.send_unmarked(unmarking, &queues, now),
                 Stage::Place => self.place(now),
                 Stage::PlaceWithEstimate(until) => self.place_with_estimate(until, now),
                 Stage::Move(placing, until) => self.make_moves(placing, until),
@@ -171,7 +173,8 @@ impl Batch<'_> {
                 self.orders_read(answer, now);
                 Stage::Send(self.still_due(due, now.at), known)
             }
-            Stage::AwaitDelivered(sent) => self.delivered(sent, answer, now),
+            Stage::AwaitDelivered(sent, unmarking) => self.delivered(sent, unmarking, answer, now),
+            Stage::AwaitTargets(unmarking) => Self::targets_known(unmarking, answer),
             Stage::AwaitReading(until) => {
                 self.queues(answer);
                 Stage::PlaceWithEstimate(until)

@@ -11,6 +11,7 @@ use super::machine::Machine;
 use super::order::Order;
 use super::place::Placing;
 use super::time::{Budget, CONTROL_TIME};
+use super::unmarked::Unmarking;
 use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{Retry, Route};
@@ -106,7 +107,10 @@ pub(super) enum Stage {
     AwaitSubscriptions(Due),
     Send(Due, HashMap<Arn, Known>),
     AwaitOrdersToSend(Due, HashMap<Arn, Known>),
-    AwaitDelivered(Due),
+    AwaitDelivered(Due, Unmarking),
+    AskTargets(Unmarking),
+    AwaitTargets(Unmarking),
+    SendUnmarked(Unmarking, HashMap<Arn, QueueAttributes>),
     Place,
     AwaitReading(Duration),
     PlaceWithEstimate(Duration),

@@ -109,6 +109,7 @@ mod tests {
             receive_count: 1,
             system: <_>::default(),
             attributes: <_>::default(),
+            unread: None,
         };
         let mut memory = Memory::default();
         let mut keep = |id: usize, minutes: i64| {

@@ -182,6 +182,12 @@ impl Mark {
         Self { spent: 0, id: id.as_str().to_owned(), published: 0, requeued, ..self }
     }
 
+    /// Returns the bytes by which the mark counts in the size limits of queues and topics.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        MARK_ATTRIBUTE.len() + self.to_attribute().size()
+    }
+
     /// Returns the mark as the attribute that is sent.
     #[must_use]
     pub fn to_attribute(&self) -> Attribute {
@@ -236,6 +242,27 @@ mod tests {
             r#"{"v":2,"spent":3,"id":"abc","first":1700000000000,"gen":0,"msg":"q1MKE-RZFJg","passes":4}"#;
         assert_eq!(text.text(), Some(expected));
         assert_eq!(Mark::find(&attributes(text.text().unwrap())), Some(mark()));
+    }
+
+    /// The numbers of the page on limits: a raw letter at its first retry, a letter of a topic with the longest
+    /// name at its last, and one in GovCloud with the greatest numbers.
+    #[test]
+    fn a_mark_has_139_to_473_bytes_and_530_at_the_very_most() {
+        let id = "d3344452-ca4e-5849-9b44-70f435b0010d";
+        let of = |region: &str| format!("{id}/arn:{region}:123456789012:{}:{id}", "t".repeat(256));
+        let least = Mark { spent: 1, id: id.into(), passes: 1, ..mark() };
+        let usual = Mark { id: of("aws:sns:eu-central-1"), spent: 12, passes: 12, ..mark() };
+        let most = u32::MAX;
+        let most = Mark {
+            id: of("aws-us-gov:sns:us-gov-west-1"),
+            spent: 100_015,
+            generation: most,
+            passes: most,
+            published: most,
+            ordered: true,
+            ..mark()
+        };
+        assert_eq!([least, usual, most].map(|mark| mark.bytes()), [139, 473, 530]);
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! One SQS message as Lambda hands it over, checked once.
 //!
-//! `aws_lambda_events` describes the event as it is sent, where everything may be missing. An [`SqsMessage`]
-//! always has an id, a receipt handle, its timestamps and its receive count, so no code can answer Lambda
-//! with an empty id (which would fail the whole batch) or count a missing number as zero.
+//! In the event as it is sent everything may be missing. An [`SqsMessage`] always has an id, its timestamps
+//! and its receive count, so no code can answer Lambda with an empty id (which would fail the whole batch) or
+//! count a missing number as zero. A record that lacks one of them, or has it in another form, is kept whole:
+//! it cannot be sent, but it can be archived as it came.
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use jiff::Timestamp;
 
-use super::wire::{SqsEvent, SqsRecord, SqsRecordAttribute};
+use super::unread::Unread;
+use super::wire::{ReadRecord, SqsEvent, SqsRecord, SqsRecordAttribute};
 use crate::arn::Arn;
 
 /// The largest number of message attributes that SQS takes. A raw subscription of a topic takes no more
@@ -24,7 +26,8 @@ pub const MAX_ATTRIBUTES: usize = 10;
 pub struct SqsMessage {
     /// SQS's own id; never empty.
     pub message_id: String,
-    /// The handle for `ChangeMessageVisibility`. It is never logged and never archived.
+    /// The handle for `ChangeMessageVisibility`. It is never logged and never archived. Only a record that
+    /// cannot be read may lack it.
     pub receipt_handle: String,
     /// The body, byte for byte.
     pub body: String,
@@ -40,6 +43,8 @@ pub struct SqsMessage {
     pub system: BTreeMap<String, String>,
     /// The sender's message attributes.
     pub attributes: Attributes,
+    /// The whole record, if it could not be read. Then the other fields hold what could be read of it.
+    pub unread: Option<Box<Unread>>,
 }
 
 /// Message attributes by name, in a stable order.
@@ -67,14 +72,9 @@ pub enum AttributeValue {
 /// events. The invocation fails, and every message stays where it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEvent {
-    /// A field is missing without which a message can neither be answered for nor scheduled.
-    #[error("Records[{index}].{field} is missing or has no usable value")]
-    Field {
-        /// The position in the event, from 0.
-        index: usize,
-        /// The field's name in the event.
-        field: &'static str,
-    },
+    /// No record names the queue.
+    #[error("no record names its queue: Records[0].eventSourceARN is missing or has no usable value")]
+    NoQueue,
     /// The event has messages of two queues.
     #[error("Records[{index}] is from {found}, but the first record is from {expected}")]
     TwoQueues {
@@ -85,44 +85,77 @@ pub enum BadEvent {
         /// The queue of this record.
         found: Arn,
     },
+    /// A record without a message id stays in its queue. Lambda's answer cannot name it, and Lambda deletes
+    /// what the answer does not name.
+    #[error("{0}, and the archive did not take the record: the whole batch stays in its queue")]
+    Unanswerable(String),
 }
 
 impl SqsMessage {
-    /// Checks every record of an event.
+    /// Returns the messages of an event. A record that could not be read is a message too, which says so. A
+    /// message that was received twice is there once, with its last receive.
+    ///
+    /// `now` stands for the time of arrival that an unreadable record lacks.
     ///
     /// # Errors
     ///
-    /// [`BadEvent`] names the first record and field that Lambda never sends like that.
-    pub fn all_of(event: SqsEvent) -> Result<Vec<Self>, BadEvent> {
-        let mut messages: Vec<Self> = Vec::with_capacity(event.records.len());
-        for (index, record) in event.records.into_iter().enumerate() {
-            let queue = messages.last().map(|last| &last.queue);
-            messages.push(Self::from_record(index, record, queue)?);
+    /// [`BadEvent`] if the records are not those of one queue.
+    pub fn all_of(event: SqsEvent, now: Timestamp) -> Result<Vec<Self>, BadEvent> {
+        let records = event.records.0;
+        if records.is_empty() {
+            return Ok(Vec::new());
         }
-        if let Some(first) = messages.first() {
-            let stranger = messages.iter().position(|message| message.queue != first.queue);
-            if let Some(index) = stranger {
-                let (expected, found) = (first.queue.clone(), messages[index].queue.clone());
-                return Err(BadEvent::TwoQueues { index, expected, found });
+        // A mapping reads one queue, so a record that does not name it is of the same queue as the others.
+        let queue = records.iter().find_map(ReadRecord::queue).cloned().ok_or(BadEvent::NoQueue)?;
+        let mut messages: Vec<Self> = Vec::with_capacity(records.len());
+        let mut places: HashMap<String, usize> = HashMap::with_capacity(records.len());
+        for (index, record) in records.into_iter().enumerate() {
+            if let Some(found) = record.queue().filter(|found| **found != queue) {
+                return Err(BadEvent::TwoQueues { index, expected: queue, found: found.clone() });
+            }
+            let message = match record {
+                ReadRecord::Message(message) => message,
+                ReadRecord::Unread(record) => record.into_message(index, &queue, now),
+            };
+            match places.get(&message.message_id) {
+                Some(place) if messages[*place].is_same(&message) => {
+                    let before = &mut messages[*place];
+                    if before.receive_count <= message.receive_count {
+                        *before = message;
+                    }
+                }
+                _ => {
+                    places.insert(message.message_id.clone(), messages.len());
+                    messages.push(message);
+                }
             }
         }
         Ok(messages)
     }
 
-    /// Checks one record. `queue` is the queue of the record before, which is mostly this one's too.
-    fn from_record(index: usize, record: SqsRecord, queue: Option<&Arn>) -> Result<Self, BadEvent> {
-        let missing = |field| BadEvent::Field { index, field };
-        let filled = |value: Option<String>| value.filter(|text| !text.is_empty());
+    /// Reports whether both are receives of one message.
+    fn is_same(&self, other: &Self) -> bool {
+        self.message_id == other.message_id
+            && self.body == other.body
+            && self.attributes == other.attributes
+            && self.unread.is_none()
+            && other.unread.is_none()
+    }
 
+    /// Checks one record. `queue` is the queue of the record before, which is mostly this one's too.
+    ///
+    /// # Errors
+    ///
+    /// The name of the first field that Lambda never sends like that.
+    pub fn of_record(record: SqsRecord, queue: Option<&Arn>) -> Result<Self, &'static str> {
+        let filled = |value: Option<String>| value.filter(|text| !text.is_empty());
         let system = record.attributes;
-        let time = |field| timestamp(&system, field).ok_or(missing(field));
-        let count = |field| system.get(field).and_then(|text| text.parse().ok()).filter(|count| *count > 0);
         let attributes = record.message_attributes.into_iter();
         let attributes =
             attributes.map(|(name, attribute)| (name, Attribute::from_record(attribute))).collect();
         Ok(Self {
-            message_id: filled(record.message_id).ok_or(missing("messageId"))?,
-            receipt_handle: filled(record.receipt_handle).ok_or(missing("receiptHandle"))?,
+            message_id: filled(record.message_id).ok_or("messageId")?,
+            receipt_handle: filled(record.receipt_handle).ok_or("receiptHandle")?,
             body: record.body.unwrap_or_default(),
             queue: record
                 .event_source_arn
@@ -130,12 +163,13 @@ impl SqsMessage {
                     Some(queue) => Some(queue.clone()),
                     None => arn.parse().ok(),
                 })
-                .ok_or(missing("eventSourceARN"))?,
-            sent: time("SentTimestamp")?,
-            first_received: time("ApproximateFirstReceiveTimestamp")?,
-            receive_count: count("ApproximateReceiveCount").ok_or(missing("ApproximateReceiveCount"))?,
+                .ok_or("eventSourceARN")?,
+            sent: timestamp(&system, SENT).ok_or(SENT)?,
+            first_received: timestamp(&system, FIRST_RECEIVED).ok_or(FIRST_RECEIVED)?,
+            receive_count: receive_count(&system).ok_or(RECEIVE_COUNT)?,
             system,
             attributes,
+            unread: None,
         })
     }
 
@@ -192,7 +226,7 @@ impl Attribute {
 
     /// Reads an attribute of a record. SQS takes no attribute without type and value, but one that came
     /// without them is no reason to fail a batch.
-    fn from_record(attribute: SqsRecordAttribute) -> Self {
+    pub(super) fn from_record(attribute: SqsRecordAttribute) -> Self {
         let data_type = attribute.data_type.unwrap_or_else(|| "String".to_owned());
         let value = if is_binary(&data_type) {
             AttributeValue::Binary(attribute.binary_value.unwrap_or_default())
@@ -209,8 +243,17 @@ pub fn is_binary(data_type: &str) -> bool {
     data_type == "Binary" || data_type.starts_with("Binary.")
 }
 
+pub(super) const SENT: &str = "SentTimestamp";
+pub(super) const FIRST_RECEIVED: &str = "ApproximateFirstReceiveTimestamp";
+pub(super) const RECEIVE_COUNT: &str = "ApproximateReceiveCount";
+
+/// Reads the number of receives, which is never 0.
+pub(super) fn receive_count(system: &BTreeMap<String, String>) -> Option<u32> {
+    system.get(RECEIVE_COUNT)?.parse().ok().filter(|count| *count > 0)
+}
+
 /// Reads a time, which SQS gives as milliseconds since 1970.
-fn timestamp(system: &BTreeMap<String, String>, name: &str) -> Option<Timestamp> {
+pub(super) fn timestamp(system: &BTreeMap<String, String>, name: &str) -> Option<Timestamp> {
     Timestamp::from_millisecond(system.get(name)?.parse().ok()?).ok()
 }
 

@@ -26,11 +26,13 @@ mod notification;
 mod origin;
 mod reading;
 mod records;
+mod unread;
 mod wire;
 
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use serde::de::IgnoredAny;
 
 pub use claim::{Claim, Origins};
 pub use digest::Digest;
@@ -40,11 +42,12 @@ pub use message::is_binary;
 pub use message::{Attribute, AttributeValue, Attributes, BadEvent, MAX_ATTRIBUTES, SqsMessage};
 pub use notification::Notification;
 pub use origin::{Cause, Origin};
-pub use wire::{SqsEvent, SqsRecord, SqsRecordAttribute};
+pub use unread::Unread;
+pub use wire::{SqsEvent, SqsRecord, SqsRecordAttribute, SqsRecords};
 
 use crate::arn::Arn;
 use reading::{Reading, digest_of_body, is_of, mark_in_event};
-use records::payload_of_destination;
+use records::{StreamBatch, payload_of_destination};
 
 /// A dead letter: one SQS message, understood as far as it can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,6 +198,30 @@ impl Letter {
         Mark { digest, published: self.published().saturating_add(1), ..self.mark(spent) }
     }
 
+    /// Returns the message attributes that travel with the letter, besides our mark. A topic gets those of the
+    /// SNS message in it.
+    pub fn carried_attributes(&self, to_topic: bool) -> impl Iterator<Item = (&str, &Attribute)> {
+        let published = self.notification.as_ref().filter(|_| to_topic).map(|sns| &sns.attributes);
+        let attributes = match self.origin {
+            // EventBridge writes its failure into attributes; the event itself had none.
+            Origin::EventBridge { .. } => None,
+            _ => Some(published.unwrap_or(&self.sqs.attributes)),
+        };
+        let attributes = attributes.into_iter().flatten().filter(|(name, _)| *name != MARK_ATTRIBUTE);
+        attributes.map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Returns the bytes by which the letter counts in the size limits of queues and topics, without our mark.
+    #[must_use]
+    pub fn carried_bytes(&self, to_topic: bool) -> usize {
+        let (text, subject) = match self.notification.as_ref().filter(|_| to_topic) {
+            Some(sns) => (self.message().len(), sns.subject.as_ref().map_or(0, String::len)),
+            None => (self.sqs.body.len(), 0),
+        };
+        let attributes = self.carried_attributes(to_topic).map(|(name, value)| name.len() + value.size());
+        text + subject + attributes.sum::<usize>()
+    }
+
     /// Returns the digest of the letter's message.
     fn digest(&self) -> Digest {
         self.notification.as_ref().map_or_else(|| digest_of_body(&self.sqs.body), |sns| sns.digest)
@@ -248,6 +275,18 @@ impl Letter {
             ) => notification::message_of_envelope(&self.sqs.body),
         };
         message.unwrap_or(Cow::Borrowed(&self.sqs.body))
+    }
+
+    /// Reports whether it holds an event that a function can take: JSON, as a message of SNS always is.
+    #[must_use]
+    pub fn is_event(&self) -> bool {
+        self.notification.is_some() || serde_json::from_str::<IgnoredAny>(original_event(self)).is_ok()
+    }
+
+    /// Reports whether it looks like the record of a batch of a stream that a function could not process.
+    #[must_use]
+    pub fn is_stream_batch(&self) -> bool {
+        StreamBatch::is_in(&self.sqs.body)
     }
 
     /// Returns the topic of the SNS message in it.

@@ -1,5 +1,7 @@
 //! The records in which Lambda and `EventBridge` keep what they could not deliver.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -32,6 +34,30 @@ impl EventBusRecord {
     pub(super) fn is_in(body: &str) -> bool {
         let record = body.contains(Self::BUS).then(|| object::<Self>(body)).flatten();
         record.is_some_and(|record| record.bus_arn.resource().starts_with(Self::BUS))
+    }
+}
+
+/// The record of a batch of a stream that a function could not process. It does not contain the batch.
+/// Source: <https://docs.aws.amazon.com/lambda/latest/dg/kinesis-on-failure-destination.html>
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StreamBatch {
+    #[serde(rename = "requestContext")]
+    _request_context: RequestContext,
+    #[serde(default, rename = "requestPayload")]
+    request_payload: Option<IgnoredAny>,
+    #[serde(flatten)]
+    rest: BTreeMap<String, IgnoredAny>,
+}
+
+impl StreamBatch {
+    /// Reports whether a body is such a record. Few bodies are, so the others are not parsed.
+    pub(super) fn is_in(body: &str) -> bool {
+        const INFO: &str = "BatchInfo";
+        let record = body.contains(INFO).then(|| object::<Self>(body)).flatten();
+        record.is_some_and(|record| {
+            record.request_payload.is_none() && record.rest.keys().any(|name| name.ends_with(INFO))
+        })
     }
 }
 

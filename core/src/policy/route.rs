@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::decision::ArchiveReason;
 use super::rule::{Action, Rule, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Letter, Origin, ReplayTarget};
+use crate::letter::{Claim, Letter, Origin, ReplayTarget};
 
 /// The route on which a rule sends a letter, before SNS is asked about any subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,9 +134,10 @@ impl Rule {
                 ),
             },
         };
-        match (route, letter.unlisted) {
-            (Route::Nowhere(ArchiveReason::Unrecognised, _), Some(claim)) => nowhere(claim.advice()),
-            (route, _) => route,
+        let advice = || letter.unlisted.map(Claim::advice).or_else(|| advice_on_raw(letter));
+        match route {
+            Route::Nowhere(ArchiveReason::Unrecognised, why) => nowhere(advice().unwrap_or(why)),
+            route => route,
         }
     }
 
@@ -235,6 +236,28 @@ fn is_first(letter: &Letter, subscription: &Arn) -> bool {
     let id = letter.id.as_str().split_once('/');
     id.is_some_and(|(_, original)| original == subscription.as_str())
 }
+
+/// Returns advice about a letter that names nothing, and that another service wrote.
+fn advice_on_raw(letter: &Letter) -> Option<&'static str> {
+    if letter.origin != Origin::Raw {
+        return None;
+    }
+    if letter.sqs.attributes.contains_key("SCHEDULE_ARN") {
+        return Some(SCHEDULE);
+    }
+    letter.is_stream_batch().then_some(STREAM_BATCH)
+}
+
+/// Source: <https://docs.aws.amazon.com/scheduler/latest/UserGuide/configuring-schedule-dlq.html>
+const SCHEDULE: &str = "the letter looks like one of EventBridge Scheduler. Its body is the request that the schedule makes \
+                        of its target (TARGET_ARN), and only Scheduler makes such requests: make it yourself, or set the \
+                        target of a rule for messageAttributes.SCHEDULE_ARN to a queue or function that takes it";
+
+/// Sources: <https://docs.aws.amazon.com/lambda/latest/dg/kinesis-on-failure-destination.html>,
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html>
+const STREAM_BATCH: &str = "the letter looks like one of Lambda's event source mapping of a stream. It names the batch that \
+                            a function could not process, without its records: read them from the stream, at the place \
+                            that the ...BatchInfo in the letter gives, before the stream drops them";
 
 const NO_SUBSCRIPTION: &str = "the letter names no subscription: set the subscription of its rule";
 

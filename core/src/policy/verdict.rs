@@ -10,7 +10,8 @@ use super::retention::{DEFAULT_RETENTION, Retention, ask_again_after, expiry_mar
 use super::route::Route;
 use super::rule::{Action, Rule};
 use super::schedule::{Jitter, Phase, Schedule};
-use crate::arn::Arn;
+use crate::arn::{Arn, ArnKind};
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
@@ -25,6 +26,13 @@ pub const MAX_PASSES: u32 = 100;
 
 const LOOP: &str = "a hundred other messages carried the letter's mark: a consumer seems to copy the attribute sns-redrive \
                     onto its own messages. Make it leave the attribute out";
+
+/// The code by which Firehose says that a stream takes no more.
+/// <https://docs.aws.amazon.com/firehose/latest/APIReference/API_PutRecordBatch.html>
+const STREAM_IS_FULL: &str = "ServiceUnavailableException";
+
+/// The reason why a function gets no letter that is not JSON.
+pub const NOT_JSON: &str = "the letter's body is not JSON, and functions accept only JSON";
 
 /// The time for which a letter is hidden while the orders are not known, in seconds.
 const UNREAD_WAIT: u64 = 60;
@@ -102,6 +110,16 @@ impl Verdict<'_> {
     /// Returns what is to be done once the retry of this verdict has failed.
     #[must_use]
     pub fn after_failure(&self, failed: Retry, class: FailureClass, now: Timestamp) -> Decision {
+        self.after_failure_by(&self.delivery.schedule, failed, class, now)
+    }
+
+    fn after_failure_by(
+        &self,
+        schedule: &Schedule,
+        failed: Retry,
+        class: FailureClass,
+        now: Timestamp,
+    ) -> Decision {
         if class == FailureClass::Permanent && !self.rule.retry_permanent {
             return Decision::Archive(ArchiveReason::Permanent, None);
         }
@@ -109,7 +127,7 @@ impl Verdict<'_> {
             return self.clock.defer(now, planned, failed.upcoming(), DeferReason::Failed);
         }
         let next = failed.number + 1;
-        let wait = |retry| self.delivery.schedule.wait(retry, &self.clock.jitter);
+        let wait = |retry| schedule.wait(retry, &self.clock.jitter);
         match wait(next) {
             Some(wait) => self.clock.defer(now, plus(now, wait), next, DeferReason::Failed),
             None if self.is_unsure => {
@@ -124,17 +142,37 @@ impl Verdict<'_> {
     /// the pause that the target may ask for. The pause is cut to the longest delay of the schedule and to
     /// one hiding, and it is not granted if the queue would drop the letter meanwhile.
     #[must_use]
-    pub fn after(&self, failed: Retry, failure: &Failure, now: Timestamp) -> Decision {
-        let planned = self.after_failure(failed, failure.class, now);
+    pub fn after(
+        &self,
+        failed: Retry,
+        failure: &Failure,
+        target: Option<&Endpoint>,
+        now: Timestamp,
+    ) -> Decision {
+        let schedule = self.schedule_after(failure, target);
+        let planned = self.after_failure_by(schedule, failed, failure.class, now);
         let (Decision::Defer(deferral), Some(asked)) = (&planned, failure.retry_after) else {
             return planned;
         };
         // A pause longer than one hiding would cost the letter a retry.
-        let asked = asked.min(self.delivery.schedule.max.into()).min(self.clock.ceiling);
+        let asked = asked.min(schedule.max.into()).min(self.clock.ceiling);
         let due = plus(now, asked).max(deferral.due);
         match self.clock.defer(now, due, deferral.retry, deferral.why) {
             Decision::Archive(..) => planned,
             later => later,
+        }
+    }
+
+    /// Returns the schedule after a failure: the policy's own. But SNS retries a stream that throttles by its
+    /// policy for customer-managed endpoints, and so does the preset that follows SNS's for streams.
+    /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html#delivery-policies-for-protocols>
+    fn schedule_after(&self, failure: &Failure, target: Option<&Endpoint>) -> &Schedule {
+        let throttles = failure.class == FailureClass::Throttling || failure.code == STREAM_IS_FULL;
+        let to_stream = matches!(target, Some(Endpoint::Stream(_)));
+        if throttles && to_stream && self.delivery.schedule == Schedule::AWS_MANAGED {
+            &Schedule::CUSTOMER_MANAGED
+        } else {
+            &self.delivery.schedule
         }
     }
 
@@ -170,6 +208,9 @@ impl Rule {
         let redrive = || match &route {
             _ if letter.foreign_passes() >= MAX_PASSES => Decision::Archive(ArchiveReason::Loop, Some(LOOP)),
             Route::Nowhere(reason, why) => Decision::Archive(*reason, Some(why)),
+            Route::To(arn) if arn.kind() == ArnKind::Function && !letter.is_event() => {
+                Decision::Archive(ArchiveReason::Unrecognised, Some(NOT_JSON))
+            }
             _ if self.delivery_is_unread(facts) => attempt_without_schedule(schedule, letter, &clock, now),
             _ => retry_or_wait(schedule, stands, next, &clock, now),
         };

@@ -78,7 +78,7 @@ pub fn letters<'a>(posts: impl IntoIterator<Item = &'a Post>) -> Vec<Letter> {
 /// Returns the letters of an event, whatever origin they claim.
 pub fn letters_of(event: &Value) -> Vec<Letter> {
     let event = serde_json::from_value(event.clone()).unwrap();
-    SqsMessage::all_of(event).unwrap().into_iter().map(record::claiming).collect()
+    SqsMessage::all_of(event, at(NOW)).unwrap().into_iter().map(record::claiming).collect()
 }
 
 /// Returns the letter in one message.

@@ -3,7 +3,7 @@
 use redrive_core::letter::{Letter, Origins, SqsEvent, SqsMessage, Trust};
 use serde_json::{Value, json};
 
-use super::{DLQ, NOW, SUBSCRIPTION, TOPIC};
+use super::{DLQ, NOW, SUBSCRIPTION, TOPIC, at};
 
 /// Returns one record of an SQS event, received for the first time, just after it was sent.
 pub fn record(body: &str) -> Value {
@@ -51,7 +51,7 @@ pub fn envelope(message: &str, attributes: &Value) -> String {
 /// Returns the records as the function sees them, by way of the event that Lambda sends.
 pub fn received_all(records: &[Value]) -> Vec<SqsMessage> {
     let event: SqsEvent = serde_json::from_value(json!({ "Records": records })).unwrap();
-    SqsMessage::all_of(event).unwrap()
+    SqsMessage::all_of(event, at(NOW)).unwrap()
 }
 
 /// Returns one record as the function sees it.
@@ -73,5 +73,5 @@ pub fn claiming(message: SqsMessage) -> Letter {
 pub fn sample(file: &str) -> Vec<Letter> {
     let text = std::fs::read_to_string(super::events().join(file)).unwrap();
     let event: SqsEvent = serde_json::from_str(&text).unwrap();
-    SqsMessage::all_of(event).unwrap().into_iter().map(claiming).collect()
+    SqsMessage::all_of(event, at(NOW)).unwrap().into_iter().map(claiming).collect()
 }

@@ -70,7 +70,8 @@ fn show(letter: &Archived, with_body: bool, page: &mut Page<'_>) -> Result<(), F
     writeln!(page, "Letter {}", harmless(&record.letter_id))?;
     write!(page, "{}", table(&lines(letter, with_body), &[]))?;
     if with_body {
-        let body: Vec<_> = record.message.body.split('\n').map(harmless).collect();
+        let text = record.record.as_ref().unwrap_or(&record.message.body);
+        let body: Vec<_> = text.split('\n').map(harmless).collect();
         writeln!(page, "\n{}", body.join("\n"))?;
     }
     Ok(())
@@ -115,7 +116,11 @@ fn lines(letter: &Archived, with_body: bool) -> Vec<Vec<String>> {
     for (name, attribute) in &message.message_attributes {
         say("attribute", Some(format!("{name} ({}{})", attribute.data_type, value(attribute, with_body))));
     }
-    say("body", Some(count(message.body.len() as u64, "byte")));
+    let (what, text) = match &record.record {
+        Some(unread) => ("record", unread),
+        None => ("body", &message.body),
+    };
+    say(what, Some(count(text.len() as u64, "byte")));
     say("stored", Some(format!("{key}, line {line}")));
     lines
 }

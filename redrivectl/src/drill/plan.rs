@@ -101,6 +101,7 @@ fn dead_letter(kind: &str, names: &Names, dead_letters: &Arn, now: Timestamp) ->
         receive_count: 1,
         system: BTreeMap::new(),
         attributes: BTreeMap::new(),
+        unread: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{File, Ran, World, redrivectl, redrivectl_in};
-use support::{DLQ, NOW, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names};
+use support::{DLQ, NOW, PROJECTOR, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names};
 
 async fn explain(file: &str, args: &[&str]) -> Ran {
     let path = support::events().join(file);
@@ -254,4 +254,41 @@ async fn an_order_goes_before_the_rule_and_is_named() {
         "{}",
         ran.err
     );
+}
+
+/// The reasons are whole sentences.
+#[tokio::test]
+async fn why_a_letter_is_archived_is_a_sentence() {
+    let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = flat(explain("raw.json", &[]).await.text());
+    assert!(
+        text.contains(" because the letter names no subscription: set the subscription of its rule"),
+        "{text}"
+    );
+    let policy = File::of("policy.json", &json!({ "default": { "target": PROJECTOR } }).to_string());
+    let text = flat(explain_post(&Post::raw("a", "text"), &["--policy", policy.path()]).await.text());
+    assert!(text.starts_with("Record 1 of 1: archived as unrecognised "), "{text}");
+    assert!(
+        text.contains(" because the letter's body is not JSON, and functions accept only JSON"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_explained_as_the_function_takes_it() {
+    let mut event = event([&Post::envelope("a"), &Post::envelope("b")]);
+    event["Records"][1]["body"] = json!({ "an": "object" });
+    let world = World { input: event.to_string().into_bytes(), ..World::default() };
+    let explained = redrivectl_in(world, &["explain", "-", "--json"]).await.json();
+    assert_eq!(explained["records"][0]["decision"]["kind"], "deliver");
+    let detail = "Records[1].body is missing or has no usable value";
+    let expected = json!({ "kind": "archive", "reason": "unrecognised", "detail": detail });
+    assert_eq!(explained["records"][1]["decision"], expected);
+}
+
+#[tokio::test]
+async fn what_eventbridge_makes_of_an_event_is_noted() {
+    let policy = File::of("origins.json", &json!({ "origins": { DLQ: ["eventbridge"] } }).to_string());
+    let text = explain("eventbridge.json", &["--policy", policy.path()]).await.text();
+    assert!(text.contains("InputTransformer"), "{text}");
 }

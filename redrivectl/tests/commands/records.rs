@@ -195,6 +195,7 @@ fn full_record() -> Value {
         Some(RecordedError { code: code.clone(), class: "permanent".to_owned(), message: message.clone() });
     record.order = Some("order".to_owned());
     record.cause = Some(RecordedCause { code: Some(code), message });
+    record.record = Some("{}".to_owned());
     // Whoever adds a field is told here to give it a value.
     let Record {
         version: _,
@@ -216,6 +217,7 @@ fn full_record() -> Value {
         order: Some(_),
         cause: Some(_),
         message: _,
+        record: Some(_),
     } = &record
     else {
         panic!("{record:?}")

@@ -44,6 +44,84 @@ async fn what_would_be_done_is_logged() {
     );
 }
 
+/// What can be known without asking is decided as in active mode, and what cannot is named.
+#[tokio::test]
+async fn what_active_mode_would_do_is_said_as_far_as_it_can_be_known() {
+    let confirms = "not known before an attempt: whether SNS confirms its subscription";
+    let eleven = "the letter has 10 attributes already, so the mark does not fit";
+    let full = (0..10).fold(Post::raw("a", "{}"), |post, n| post.attribute(&format!("a{n}"), "String", "x"));
+    let cases = [
+        (
+            json!({ "target": PROJECTOR }),
+            Post::raw("a", "text"),
+            "archive unrecognised",
+            "the letter's body is not JSON, and functions accept only JSON",
+        ),
+        (json!({ "target": PROJECTOR }), Post::raw("a", "{}"), "deliver", ""),
+        (
+            json!({ "target": DLQ }),
+            Post::raw("a", "{}"),
+            "archive refused",
+            "the target is a queue that feeds this function: set another target in the letter's rule",
+        ),
+        (
+            json!({ "target": WORKER, "allowTargets": [BILLING] }),
+            Post::raw("a", "{}"),
+            "archive refused",
+            "the target is not in the rule's allowTargets: add it there, or set another target",
+        ),
+        (json!({ "target": WORKER }), full.clone(), "archive unmarkable", eleven),
+        (json!({ "target": TOPIC }), full, "archive unmarkable", eleven),
+        (
+            json!({}),
+            Post::raw("a", "{}"),
+            "archive unrecognised",
+            "the letter names no subscription: set the subscription of its rule",
+        ),
+        (
+            json!({}),
+            Post::envelope("a").subscription(FIFO_SUBSCRIPTION),
+            "archive refused",
+            "the subscription belongs to another topic",
+        ),
+        (json!({}), Post::envelope("a"), "deliver", confirms),
+        (
+            json!({ "verifySignature": true }),
+            Post::envelope("a"),
+            "deliver",
+            "not known before an attempt: whether SNS confirms its subscription, and signed it",
+        ),
+        (
+            json!({ "target": WORKER, "verifySignature": true }),
+            Post::envelope("a"),
+            "deliver",
+            "not known before an attempt: whether SNS signed it",
+        ),
+    ];
+    for (policy, post, expected, detail) in cases {
+        let policy = default(&policy).to_string();
+        let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
+        let ran = world.run([&post]).await;
+        let line = ran.letter("a");
+        let decision =
+            [&line["decision"], &line["reason"]].map(|it| it.as_str().unwrap_or_default()).join(" ");
+        assert_eq!(
+            (decision.trim_end(), line["detail"].as_str().unwrap_or_default()),
+            (expected, detail),
+            "{policy}"
+        );
+        // Active mode does the same where it was known.
+        let world = World::new(&[("REDRIVE_POLICY", &policy)]);
+        let ran = world.run([&post]).await;
+        let outcome = ran.outcomes().remove(0);
+        match expected.strip_prefix("archive ") {
+            Some(reason) => assert_eq!(outcome, format!("a archived {reason}"), "{policy}"),
+            None if detail.ends_with("signed it") => assert_eq!(outcome, "a archived refused", "{policy}"),
+            None => assert_eq!(outcome, "a delivered", "{policy}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_letter_that_takes_too_long_to_match_is_not_touched_either() {
     let rule = json!({ "name": "lists", "action": "archive", "match": { "message": { "a": [{ "exists": true }] } } });

@@ -85,8 +85,116 @@ async fn a_full_letter_goes_to_its_own_endpoint_unmarked_which_is_logged() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["sqs.message_id"], "full");
     let entries = world.cloud.entries("SendMessageBatch");
-    assert_eq!((entries[0].attributes.len(), entries[1].attributes.len()), (10, 1));
-    assert!(!entries[0].attributes.contains_key("sns-redrive"));
+    // It goes last: the others do not wait until its queue has been asked.
+    assert_eq!((entries[0].attributes.len(), entries[1].attributes.len()), (1, 10));
+    assert!(!entries[1].attributes.contains_key("sns-redrive"));
+}
+
+/// Nothing would count how often it goes round.
+#[tokio::test]
+async fn a_full_letter_does_not_go_where_dead_letters_come_back_here() {
+    let world = World::with_policy(&default(&json!({ "subscription": BILLING_SUBSCRIPTION })));
+    let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+    assert_eq!(ran.outcomes(), ["full archived unmarkable", "r delivered"]);
+    let detail = ran.letter("full")["detail"].as_str().unwrap();
+    assert!(detail.ends_with("because the dead letters of its queue come back here"), "{detail}");
+}
+
+/// Whether it may go without its mark is not guessed.
+#[tokio::test]
+async fn a_full_letter_waits_while_its_queue_cannot_be_asked() {
+    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
+        ("GetQueueAttributes", "orders-worker") => Fault::refuse(403, "AccessDenied", "no"),
+        _ => Fault::Pass,
+    });
+    let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+    assert_eq!(ran.outcomes(), ["full deferred failed", "r delivered"]);
+    assert_eq!(ran.letter("full")["error.code"], "QueueUnreadable");
+    let detail = ran.letter("full")["detail"].as_str().unwrap();
+    assert!(detail.contains("grant sqs:GetQueueAttributes"), "{detail}");
+}
+
+/// Gives a queue this limit of size and these dead letters.
+fn limited(world: &World, name: &str, bytes: usize, dead_letters: Option<&str>) {
+    let redrive =
+        dead_letters.map(|queue| format!(r#"{{"deadLetterTargetArn":"{queue}","maxReceiveCount":3}}"#));
+    let bytes = bytes.to_string();
+    let mut attributes = vec![("MaximumMessageSize", bytes.as_str())];
+    attributes.extend(redrive.as_ref().map(|redrive| ("RedrivePolicy", redrive.as_str())));
+    world.cloud.queue(name, &attributes);
+}
+
+/// Bytes that a mark makes too many.
+const JUST: usize = 100;
+
+/// SNS ignores the limit of a queue, so such letters have been in it before.
+#[tokio::test]
+async fn a_letter_that_only_its_mark_makes_too_large_goes_to_its_own_queue_without() {
+    for (limit, bytes) in [(262_144, 262_144), (1_048_576, 1_048_576), (1_024, 1_024), (2_048, 2_048 - JUST)]
+    {
+        let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+        limited(&world, "orders-worker", limit, None);
+        let ran = world.run([&Post::raw("large", &"x".repeat(bytes)), &Post::raw("r", "x")]).await;
+        assert_eq!(ran.outcomes(), ["large delivered", "r delivered"], "{bytes} to {limit}");
+        let told: Vec<_> = ran.log.iter().filter(|line| line["level"] == "WARN").collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0]["sqs.message_id"], "large");
+        let large =
+            world.cloud.messages("orders-worker").into_iter().find(|it| it.body.len() == bytes).unwrap();
+        assert_eq!(large.attributes.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_letter_that_its_mark_makes_too_large_goes_nowhere_else_and_says_what_to_do() {
+    let cases = [
+        ("where its dead letters come back", json!({ "subscription": SUBSCRIPTION }), Some(DLQ)),
+        ("to another queue", json!({ "target": WORKER }), None),
+    ];
+    for (what, policy, dead_letters) in cases {
+        let world = World::with_policy(&default(&policy));
+        limited(&world, "orders-worker", 2_048, dead_letters);
+        let ran = world.run([&Post::raw("large", &"x".repeat(2_000)), &Post::raw("r", "x")]).await;
+        assert_eq!(ran.outcomes(), ["large archived unmarkable", "r delivered"], "{what}");
+        let detail = ran.letter("large")["detail"].as_str().unwrap();
+        assert!(
+            detail
+                .starts_with("the letter has 2000 bytes, and 2108 with its mark, but its queue takes 2048: ")
+        );
+        assert!(detail.contains("MaximumMessageSize, then replay"), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_letter_that_is_too_large_without_its_mark_says_what_its_queue_takes() {
+    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    limited(&world, "orders-worker", 2_048, None);
+    let ran = world.run([&Post::raw("large", &"x".repeat(2_049)), &Post::raw("r", "x")]).await;
+    assert_eq!(ran.outcomes(), ["large archived permanent", "r delivered"]);
+    assert_eq!(
+        ran.letter("large")["detail"],
+        "the letter has 2049 bytes, and its queue takes 2048 from anybody but SNS: raise the queue's \
+         MaximumMessageSize, then replay the letter"
+    );
+}
+
+#[tokio::test]
+async fn a_letter_that_its_mark_makes_too_large_for_a_topic_says_so() {
+    for (bytes, outcome, begin) in [
+        (
+            262_144,
+            "archived unmarkable",
+            "the letter has 262144 bytes, and 262252 with its mark, but its topic",
+        ),
+        (262_145, "archived permanent", "the letter has 262145 bytes, and a topic takes 262144 by default"),
+    ] {
+        let world = World::with_policy(&default(&json!({ "target": TOPIC })));
+        let ran = world.run([&Post::raw("large", &"x".repeat(bytes)), &Post::raw("r", "x")]).await;
+        assert_eq!(ran.outcomes(), [&format!("large {outcome}"), "r delivered"]);
+        let detail = ran.letter("large")["detail"].as_str().unwrap();
+        assert!(detail.starts_with(begin), "{detail}");
+    }
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ fn dispatcher(clients: &Clients) -> Dispatcher {
 
 /// Returns the message in a payload for a topic or a queue.
 fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<OutgoingMessage<'a>, CannotPack> {
-    match Payload::pack(letter, to, retry)? {
+    match Payload::pack(letter, to, false, retry)? {
         Payload::Message(message) => Ok(message),
         other => panic!("{other:?} is no message"),
     }
@@ -71,8 +71,10 @@ fn in_time() -> Instant {
 
 /// Sends each letter to its destination as retry 1.
 async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Instant) -> Vec<Sent> {
-    let packed: Vec<_> =
-        letters.iter().map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap())).collect();
+    let packed: Vec<_> = letters
+        .iter()
+        .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
+        .collect();
     let not_before = Instant::now();
     let waiting: Vec<_> = packed
         .iter()

@@ -12,8 +12,10 @@ fn plain(count: usize) -> Vec<(Letter, Destination)> {
 /// not begin.
 async fn call(dispatcher: &Dispatcher, count: usize, time: Time) -> [usize; 3] {
     let letters = plain(count);
-    let packed: Vec<_> =
-        letters.iter().map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap())).collect();
+    let packed: Vec<_> = letters
+        .iter()
+        .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
+        .collect();
     let not_before = Instant::now();
     let waiting: Vec<_> = packed
         .iter()
@@ -93,7 +95,7 @@ async fn what_counts_is_how_long_functions_ran() {
         let letters = plain(2);
         let packed: Vec<_> = letters
             .iter()
-            .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap()))
+            .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
             .collect();
         let time = within(5_000);
         let waiting: Vec<_> = packed

@@ -88,8 +88,10 @@ impl Gate for Tasks {
 async fn connections_work_before_the_next_request_begins() {
     let cloud = with_queues(5);
     let letters = one_for_each_queue(5);
-    let packed: Vec<_> =
-        letters.iter().map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, 1).unwrap())).collect();
+    let packed: Vec<_> = letters
+        .iter()
+        .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
+        .collect();
     let waiting: Vec<_> = packed.iter().map(|(to, payload)| PendingDelivery::now(to, payload)).collect();
     let tasks = Tasks::default();
     let sent = dispatcher(&cloud.clients()).deliver_timed(&waiting, Time::until(in_time()), &tasks).await;

@@ -90,6 +90,32 @@ async fn records_that_a_200_did_not_take_fail_alone() {
     assert!(!ran.text.contains("S3CR3T"));
 }
 
+/// SNS retries a stream that throttles like an endpoint of a customer.
+#[tokio::test]
+async fn a_stream_that_throttles_is_retried_by_the_policy_for_customers_under_the_preset() {
+    let own = json!({ "healthyRetryPolicy": { "numRetries": 60, "numNoDelayRetries": 60 } });
+    for (delivery, retry, told) in [
+        (json!("aws-managed"), 1, json!([["deferred", 10], ["deferred", 0]])),
+        (json!("from-subscription"), 1, json!([["deferred", 10], ["deferred", 0]])),
+        (json!("aws-managed"), 49, json!([["deferred", 600], ["deferred", 20]])),
+        (json!("aws-managed"), 50, json!([["archived", null], ["deferred", 20]])),
+        (own, 50, json!([["deferred", 0], ["deferred", 0]])),
+    ] {
+        let policy = default(&json!({ "deliveryPolicy": delivery, "jitter": 0 }));
+        let world = world_of(&policy, "firehose", STREAM);
+        world.cloud.script(|call| match call.operation.as_str() {
+            "PutRecordBatch" => Fault::Entries(vec![(0, SLOW), (1, DENIED)]),
+            _ => Fault::Pass,
+        });
+        let posts = ["slow", "broken"]
+            .map(|id| Post::envelope(id).mark(&mark(retry - 1, id, NOW - 60_000)).sent(NOW - 1_200_000));
+        let ran = world.run(&posts).await;
+        let line = |id: &str| json!([ran.letter(id)["outcome"], ran.letter(id)["delay_s"]]);
+        assert_eq!(json!([line("slow"), line("broken")]), told, "{delivery}, retry {retry}");
+        assert_eq!(ran.letter("slow")["retry.number"], retry);
+    }
+}
+
 /// An answer that is shorter than the request says nothing about the rest.
 #[tokio::test]
 async fn records_without_an_answer_are_not_delivered() {

@@ -22,6 +22,36 @@ async fn goes_to_the_function_of_its_target_with_the_event_byte_for_byte() {
     );
 }
 
+/// Its dead letters hold the event as it was on the bus.
+#[tokio::test]
+async fn says_that_the_event_is_not_what_a_transformer_makes_of_it() {
+    let world = built_in();
+    let ran = world.run([&failed_at(PROJECTOR)]).await;
+    let detail = ran.letter("a")["detail"].as_str().unwrap();
+    assert!(detail.contains("InputTransformer"), "{detail}");
+    let elsewhere = World::with_policy(&default(&json!({ "target": WORKER })));
+    let ran = elsewhere.run([&failed_at(PROJECTOR)]).await;
+    assert_eq!(ran.letter("a")["detail"], json!(null));
+}
+
+/// The schedule's target is an API, and the body is the request to it.
+#[tokio::test]
+async fn a_letter_of_a_schedule_says_what_it_is() {
+    let post =
+        Post::raw("a", r#"{"MessageBody":"x","QueueUrl":"https://sqs.eu-central-1.amazonaws.com/1/q"}"#)
+            .attribute(
+                "SCHEDULE_ARN",
+                "String",
+                "arn:aws:scheduler:eu-central-1:123456789012:schedule/default/nightly",
+            )
+            .attribute("TARGET_ARN", "String", "arn:aws:scheduler:::aws-sdk:sqs:sendMessage")
+            .attribute("ERROR_CODE", "String", "AWS.SimpleQueueService.NonExistentQueue");
+    let ran = built_in().run([&post]).await;
+    assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
+    let detail = ran.letter("a")["detail"].as_str().unwrap();
+    assert!(detail.starts_with("the letter looks like one of EventBridge Scheduler. "), "{detail}");
+}
+
 #[tokio::test]
 async fn goes_to_the_queue_of_its_target_without_what_eventbridge_added() {
     let world = built_in();

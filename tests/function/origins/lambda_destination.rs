@@ -79,3 +79,28 @@ async fn with_something_else_than_a_function_it_is_archived() {
     assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"]);
     assert_eq!(operations(&world.cloud), ["GetQueueAttributes", "PutObject"]);
 }
+
+/// Lambda's mapping of a stream names the batch that failed and leaves its records in the stream.
+#[tokio::test]
+async fn the_record_of_a_batch_of_a_stream_says_where_its_records_are() {
+    for info in ["KinesisBatchInfo", "DDBStreamBatchInfo"] {
+        let body = json!({
+            "requestContext": { "requestId": "r", "functionArn": PROJECTOR, "condition": "RetryAttemptsExhausted",
+                "approximateInvokeCount": 3 },
+            "responseContext": { "statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled" },
+            "version": "1.0", "timestamp": "2026-11-01T11:59:58.351Z",
+            info: { "shardId": "shardId-000000000001", "startSequenceNumber": "1", "endSequenceNumber": "2",
+                "batchSize": 2, "streamArn": "arn:aws:kinesis:eu-central-1:123456789012:stream/orders" },
+        });
+        let ran = built_in().run([&Post::raw("a", &body.to_string())]).await;
+        assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
+        let detail = ran.letter("a")["detail"].as_str().unwrap();
+        assert!(detail.contains("read them from the stream"), "{detail}");
+    }
+    let other = json!({ "functionArn": PROJECTOR, "BatchInfo": "text" });
+    let ran = built_in().run([&Post::raw("a", &other.to_string())]).await;
+    assert_eq!(
+        ran.letter("a")["detail"],
+        "the letter names no subscription: set the subscription of its rule"
+    );
+}

@@ -334,7 +334,7 @@ fn logged(level: LevelFilter) -> (Log, DefaultGuard) {
 
 fn record_at(post: &Post, archived: i64) -> Record {
     let event = serde_json::from_value(support::event([post])).unwrap();
-    let message = SqsMessage::all_of(event).unwrap().remove(0);
+    let message = SqsMessage::all_of(event, at(archived)).unwrap().remove(0);
     let letter = if post.queue.contains("requeue") {
         Letter::parse_requeued(message, Origins::none())
     } else {

@@ -242,6 +242,7 @@ async fn of_observed_letters() {
     };
     let mut due = common("due", &letter_id("due"));
     due["decision"] = json!("deliver");
+    due["detail"] = json!("not known before an attempt: whether SNS confirms its subscription");
     due["message"] = json!("letter observed: deliver");
     due["retry.number"] = json!(1);
     due["retry.of"] = json!(12);
@@ -259,6 +260,7 @@ async fn of_observed_letters() {
         "outcome": "observed",
         "decision": "archive",
         "reason": "unrecognised",
+        "detail": "the letter names no subscription: set the subscription of its rule",
         "letter.id": "r",
         "letter.origin": "raw",
         "sqs.message_id": "r",

@@ -4,10 +4,7 @@ mod lines;
 mod metrics;
 mod secrets;
 
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
-use sns_redrive::telemetry::{LogFormat, subscriber};
 use support::*;
 use tracing::level_filters::LevelFilter;
 

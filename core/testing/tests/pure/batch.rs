@@ -642,7 +642,7 @@ fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
                 visibility_timeout: Some(43_200),
                 ..QueueAttributes::default()
             };
-            let known = queues.iter().map(|queue| (queue.clone(), attributes)).collect();
+            let known = queues.iter().map(|queue| (queue.clone(), attributes.clone())).collect();
             Answer::Queues { known, unread: Vec::new() }
         }
         Action::Deliver { deliveries, .. } => {

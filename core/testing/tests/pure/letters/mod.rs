@@ -2,6 +2,7 @@
 //! like one, and the parts that must never be printed.
 
 mod anything;
+mod foreign_events;
 mod forms;
 mod mark;
 mod next_mark;
@@ -16,8 +17,10 @@ use redrive_core::letter::{
     Attribute, AttributeValue, Attributes, BadEvent, Cause, Claim, Digest, Letter, MARK_ATTRIBUTE, Mark,
     Notification, Origin, Origins, ReplayTarget, Requeued, SqsEvent, SqsMessage, Trust, original_event,
 };
-use redrive_testing::record::{envelope, letter, received, received_all, record, sample, text_attribute};
-use redrive_testing::{DLQ, NOW, SUBSCRIPTION, TOPIC, at, holds};
+use redrive_testing::record::{
+    claiming, envelope, letter, received, received_all, record, sample, text_attribute,
+};
+use redrive_testing::{DLQ, FIFO_DLQ, NOW, PROJECTOR, SUBSCRIPTION, TOPIC, at, holds};
 use serde_json::{Value, json};
 
 const BILLING_SUBSCRIPTION: &str =

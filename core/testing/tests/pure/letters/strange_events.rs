@@ -4,11 +4,19 @@ use super::*;
 
 fn refused(event: &Value) -> BadEvent {
     let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
-    SqsMessage::all_of(event).unwrap_err()
+    SqsMessage::all_of(event, at(NOW)).unwrap_err()
+}
+
+/// Returns the fault of one record among others.
+fn problem(record: &Value) -> String {
+    let messages = received_all(&[super::record("hello"), record.clone()]);
+    let [good, bad] = <[_; 2]>::try_from(messages).unwrap();
+    assert_eq!(good.unread, None);
+    bad.unread.unwrap().problem
 }
 
 #[test]
-fn a_record_that_could_not_be_answered_for_is_refused_with_its_place() {
+fn a_record_that_cannot_be_read_says_where() {
     for (pointer, value, field) in [
         ("/messageId", json!(null), "messageId"),
         ("/messageId", json!(""), "messageId"),
@@ -25,14 +33,25 @@ fn a_record_that_could_not_be_answered_for_is_refused_with_its_place() {
     ] {
         let mut bad = record("hello");
         *bad.pointer_mut(pointer).unwrap() = value.clone();
-        let found = refused(&json!({ "Records": [record("hello"), bad] }));
-        assert_eq!(found, BadEvent::Field { index: 1, field }, "{pointer}: {value}");
+        let expected = format!("Records[1].{field} is missing or has no usable value");
+        assert_eq!(problem(&bad), expected, "{pointer}: {value}");
     }
     for field in ["SentTimestamp", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount"] {
         let mut bad = record("hello");
         bad["attributes"].as_object_mut().unwrap().remove(field);
-        assert_eq!(refused(&json!({ "Records": [bad] })), BadEvent::Field { index: 0, field });
+        assert_eq!(problem(&bad), format!("Records[1].{field} is missing or has no usable value"));
     }
+}
+
+/// What cannot be read cannot be guessed either: a letter that arrived at the beginning of time would have
+/// expired long ago.
+#[test]
+fn a_record_without_times_arrived_now() {
+    let mut bad = record("hello");
+    bad["attributes"] = json!(null);
+    let message = received(&bad);
+    let times = (message.sent, message.first_received, message.receive_count);
+    assert_eq!(times, (at(NOW), at(NOW), 1));
 }
 
 #[test]
@@ -43,10 +62,6 @@ fn attributes_that_are_null_or_left_out_are_none() {
         bare.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
         assert!(letter(&bare).sqs.attributes.is_empty(), "{attributes}");
     }
-    let mut bare = record("hello");
-    bare["attributes"] = json!(null);
-    let field = "SentTimestamp";
-    assert_eq!(refused(&json!({ "Records": [bare] })), BadEvent::Field { index: 0, field });
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl Kept {
                 Suffices::Answer => false,
             };
             if does {
-                return known.attributes;
+                return known.attributes.clone();
             }
         }
         let last = known.map(|known| known.attributes).unwrap_or_default();

@@ -196,6 +196,7 @@ impl<'w> Simulation<'w> {
             receive_count: 1,
             system,
             attributes,
+            unread: None,
         })
     }
 

@@ -1,0 +1,251 @@
+//! Letters that have no room for their mark.
+//!
+//! SQS and SNS take ten attributes, and messages up to a limit of size. A letter that its subscription's own
+//! queue would take without the mark goes without it, unless that queue's own dead letters come back to this
+//! function: then nothing would count its rounds. Any other such letter is archived as `unmarkable`.
+//!
+//! The limit of a queue is asked for only once it has refused a letter: SNS ignores it, so most letters that
+//! are here have gone through it before.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use super::action::{Action, Answer, CannotPack, Delivery, Known, Now, QueueAttributes, Sent, no_answer};
+use super::state::{Batch, Stage};
+use super::time::{Window, half_of};
+use crate::arn::Arn;
+use crate::endpoint::{Destination, Endpoint};
+use crate::failure::{Failure, FailureClass};
+use crate::letter::{Letter, MAX_ATTRIBUTES, Mark, Origin};
+use crate::policy::{ArchiveReason, Retry};
+
+/// The largest message of a queue that was made before August 2025, and of a topic by default. No service of
+/// AWS sets a lower limit by itself.
+/// <https://docs.aws.amazon.com/sns/latest/dg/large-message-payloads.html>
+const OLD_LIMIT: usize = 256 * 1024;
+
+/// The largest message of a queue or a topic.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+const MAX_LIMIT: usize = 1024 * 1024;
+
+/// Letters of a round for which it is open whether they go without their mark.
+#[derive(Debug, Default)]
+pub(super) struct Unmarking {
+    letters: Vec<Unmarked>,
+    /// The subscriptions of the round.
+    pub(super) known: HashMap<Arn, Known>,
+}
+
+#[derive(Debug)]
+struct Unmarked {
+    index: usize,
+    retry: Retry,
+    /// The refusal of the letter with its mark, if it was sent with one, and the time that this took.
+    refusal: Option<(Failure, Duration)>,
+}
+
+/// What becomes of such a letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Room {
+    /// It goes without its mark.
+    Without,
+    /// It must not go without it.
+    Unmarkable(String),
+    /// The mark has nothing to do with it: the target never takes the letter, for the reason in the text.
+    Refused(Option<String>),
+    /// It is unknown.
+    Unknown,
+}
+
+impl Unmarking {
+    /// Creates it for a round of which these subscriptions are known.
+    pub(super) fn new(known: HashMap<Arn, Known>) -> Self {
+        Self { letters: Vec::new(), known }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters.is_empty()
+    }
+
+    /// Adds a letter, with the refusal of its delivery with the mark if there was one.
+    pub(super) fn add(&mut self, index: usize, retry: Retry, refusal: Option<(Failure, Duration)>) {
+        self.letters.push(Unmarked { index, retry, refusal });
+    }
+}
+
+impl Batch<'_> {
+    /// Reports whether a letter has no place for the mark among its attributes and may go without it.
+    pub(super) fn may_go_unmarked(&self, index: usize, to: &Destination) -> bool {
+        let letter = &self.cases[index].letter;
+        is_own(letter, to) && letter.carried_attributes(false).count() >= MAX_ATTRIBUTES
+    }
+
+    /// Reports whether an answer may be due to the mark: a queue or a topic refuses the letter for good.
+    pub(super) fn is_refused_with_mark(&self, index: usize, sent: &Sent) -> bool {
+        let to = self.cases[index].target.as_ref();
+        matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent)
+            && matches!(to, Some(Endpoint::Queue(_) | Endpoint::Topic(_)))
+    }
+
+    /// Asks for the limits of the queues that these letters were to go to.
+    pub(super) fn ask_targets(&mut self, unmarking: Unmarking, now: Now) -> (Stage, Option<Action>) {
+        let queue = |one: &Unmarked| match &self.cases[one.index].target {
+            Some(Endpoint::Queue(queue)) => Some(queue.clone()),
+            _ => None,
+        };
+        let queues: BTreeSet<_> = unmarking.letters.iter().filter_map(queue).collect();
+        if queues.is_empty() {
+            return (Stage::SendUnmarked(unmarking, HashMap::new()), None);
+        }
+        let until = half_of(now.elapsed, self.time.deliver);
+        (Stage::AwaitTargets(unmarking), Some(Action::LookUpQueues { queues, again: false, until }))
+    }
+
+    /// Takes over the attributes of these queues. One that could not be read is not told: its letters are.
+    pub(super) fn targets_known(unmarking: Unmarking, answer: Answer) -> Stage {
+        let known = if let Answer::Queues { known, .. } = answer { known } else { HashMap::new() };
+        Stage::SendUnmarked(unmarking, known)
+    }
+
+    /// Sends the letters that may go without their mark, and settles the others.
+    pub(super) fn send_unmarked(
+        &mut self,
+        unmarking: Unmarking,
+        queues: &HashMap<Arn, QueueAttributes>,
+        now: Now,
+    ) -> (Stage, Option<Action>) {
+        let since = *self.begun.get_or_insert(now.elapsed);
+        let window = Window { since, start: now.elapsed, end: self.time.deliver };
+        let (mut sent, mut deliveries) = (Vec::new(), Vec::new());
+        let Unmarking { letters, known } = unmarking;
+        for Unmarked { index, retry, refusal } in letters {
+            let Some(to) = self.address(index, retry, &known, now) else { continue };
+            let queue = to.endpoint.arn().and_then(|arn| queues.get(arn));
+            let letter = self.cases[index].letter.clone();
+            let mark = Mark { ordered: retry.planned.is_some(), ..letter.mark(retry.number) };
+            let comes_to_us = |arn: &Arn| self.feeds_us(&letter, arn);
+            match room(&letter, &to, mark.bytes(), refusal.is_some(), queue, comes_to_us) {
+                Room::Without => {
+                    let Some((not_before, at_once)) = self.turn(index, retry, &to, window, now) else {
+                        continue;
+                    };
+                    sent.push((index, retry));
+                    deliveries.push(Delivery {
+                        unmarked: true,
+                        ..self.delivery(index, retry, to, not_before, at_once)
+                    });
+                }
+                Room::Unmarkable(detail) => {
+                    self.cases[index].archive(ArchiveReason::Unmarkable, Some(detail));
+                }
+                Room::Refused(detail) => {
+                    let (refusal, took) = refusal.unwrap_or_else(|| (no_answer(), Duration::ZERO));
+                    self.failed(index, retry, refusal, detail, now);
+                    self.cases[index].took = Some(took);
+                }
+                Room::Unknown => {
+                    let failure = Failure::ours(FailureClass::ActionRequired, "QueueUnreadable");
+                    self.failed(index, retry, failure, Some(UNKNOWN.to_owned()), now);
+                }
+            }
+        }
+        if deliveries.is_empty() {
+            return (Stage::Place, None);
+        }
+        let none = Unmarking::default();
+        (Stage::AwaitDelivered(sent, none), Some(Action::Deliver { deliveries, window }))
+    }
+
+    /// Settles a letter whose retry failed, with the details.
+    fn failed(&mut self, index: usize, retry: Retry, failure: Failure, detail: Option<String>, now: Now) {
+        let case = &mut self.cases[index];
+        case.answered(retry, Sent::Failed(failure), now.at);
+        case.detail = detail.or(case.detail.take());
+    }
+
+    /// Reports whether the messages of a queue come to this function, as far as this instance can tell.
+    fn feeds_us(&self, letter: &Letter, queue: &Arn) -> bool {
+        let own = [&letter.sqs.queue, letter.dead_letter_queue()];
+        own.contains(&queue)
+            || self.machine.config.requeue.as_ref() == Some(queue)
+            || self.machine.knowledge().checked.contains(queue)
+    }
+}
+
+const UNKNOWN: &str = "the letter has no room for its mark, and the attributes of its queue cannot be read, which tell \
+                       whether it may go without: grant sqs:GetQueueAttributes on the queue";
+
+/// Reports whether a letter goes to its subscription's own queue, and did not come from there by SQS's own
+/// move.
+fn is_own(letter: &Letter, to: &Destination) -> bool {
+    let comes_back = match &letter.origin {
+        Origin::Sqs { source } => to.endpoint.arn() == Some(source),
+        _ => false,
+    };
+    to.subscription.is_some() && matches!(to.endpoint, Endpoint::Queue(_)) && !comes_back
+}
+
+/// Decides about a letter whose mark has no room, or which its target `refused` with a mark of so many bytes.
+fn room(
+    letter: &Letter,
+    to: &Destination,
+    mark: usize,
+    refused: bool,
+    queue: Option<&QueueAttributes>,
+    comes_to_us: impl Fn(&Arn) -> bool,
+) -> Room {
+    let to_topic = matches!(to.endpoint, Endpoint::Topic(_));
+    let bytes = letter.carried_bytes(to_topic);
+    if to_topic {
+        return room_in_topic(bytes, mark);
+    }
+    let Some(queue) = queue.filter(|queue| queue.read.is_some()) else {
+        let is_small = refused && bytes + mark <= OLD_LIMIT;
+        return if is_small { Room::Refused(None) } else { Room::Unknown };
+    };
+    let limit = queue.max_message_bytes.unwrap_or(MAX_LIMIT);
+    if refused && bytes > limit {
+        return Room::Refused(Some(format!(
+            "the letter has {bytes} bytes, and its queue takes {limit} from anybody but SNS: raise the queue's \
+             MaximumMessageSize, then replay the letter"
+        )));
+    }
+    if refused && bytes + mark <= limit {
+        return Room::Refused(None);
+    }
+    if refused && !is_own(letter, to) {
+        return Room::Unmarkable(too_large_with_mark("queue", bytes, mark, limit));
+    }
+    if queue.dead_letters_to.as_ref().is_some_and(comes_to_us) {
+        let why = match refused {
+            true => too_large_with_mark("queue", bytes, mark, limit),
+            false => CannotPack::Unmarkable.to_string(),
+        };
+        return Room::Unmarkable(format!(
+            "{why}. It may not go without its mark, because the dead letters of its queue come back here"
+        ));
+    }
+    Room::Without
+}
+
+/// Decides about a letter that a topic refused. Its limit takes a permission to know. Nearly all topics have
+/// one of two.
+fn room_in_topic(bytes: usize, mark: usize) -> Room {
+    let limit = [OLD_LIMIT, MAX_LIMIT].into_iter().find(|limit| bytes <= *limit && bytes + mark > *limit);
+    match limit {
+        Some(limit) => Room::Unmarkable(too_large_with_mark("topic", bytes, mark, limit)),
+        None if bytes > OLD_LIMIT => Room::Refused(Some(format!(
+            "the letter has {bytes} bytes, and a topic takes {OLD_LIMIT} by default: raise the topic's \
+             MaximumMessageSize, then replay the letter"
+        ))),
+        None => Room::Refused(None),
+    }
+}
+
+fn too_large_with_mark(kind: &str, bytes: usize, mark: usize, limit: usize) -> String {
+    format!(
+        "the letter has {bytes} bytes, and {} with its mark, but its {kind} takes {limit}: raise the {kind}'s \
+         MaximumMessageSize, then replay the letter",
+        bytes + mark
+    )
+}
