@@ -53,6 +53,8 @@ pub(crate) struct Setup {
     /// Subscriptions that name one of the queues or the requeue, whose topic has one that names one of the
     /// queues, or that deliver into one of all these.
     pub(crate) subscriptions: ReadResult<Subscriptions>,
+    /// The queues of this account to which the function sends letters, as far as policy and subscriptions tell.
+    pub(crate) targets: Vec<Queue>,
     /// The bucket of the archive; `None` if the archive is a queue or unknown.
     pub(crate) archive: Option<Bucket>,
     /// The bucket of the control prefix, which may be that of the archive; `None` without such a prefix.

@@ -5,6 +5,7 @@
 //! | `mappings` | the event source mappings |
 //! | `queues` | the dead-letter queues |
 //! | `subscriptions` | the subscriptions that name them, and those that name none |
+//! | `targets` | the queues that get letters |
 //! | `requeue` | the requeue |
 //! | `archive` | the bucket of the archive |
 //! | `function` | the function and its settings |
@@ -21,6 +22,7 @@ mod policy;
 mod queues;
 mod requeue;
 mod subscriptions;
+mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +42,7 @@ pub(super) fn check(setup: &Setup) -> Vec<Finding> {
         queues::check,
         requeue::check,
         subscriptions::check,
+        targets::check,
         policy::check,
         grants::check,
         archive::check,

@@ -148,6 +148,7 @@ fn healthy() -> Setup {
             foreign: BTreeMap::from([(TOPIC.to_owned(), Ok(0))]),
             ..Subscriptions::default()
         }),
+        targets: vec![queue(WORKER, &[("MaximumMessageSize", "1048576".to_owned())])],
         archive: Some(a_bucket("my-bucket", "dead-letters")),
         control: Some(a_bucket("my-bucket", "dead-letters-control")),
         conditional: Some(Ok(true)),
@@ -155,6 +156,20 @@ fn healthy() -> Setup {
         waiting: Some(Ok(vec![waits(2)])),
         grants: Ok(vec![grant(Decision::Allowed, Some(Ok(None)))]),
     }
+}
+
+/// SNS ignores the limit, so only a retry shows it.
+#[test]
+fn a_target_that_takes_less_than_sns_delivers_is_told_with_the_command() {
+    let limited = |bytes: &str| found(|it| set(&mut it.targets[0], "MaximumMessageSize", bytes.to_owned()));
+    assert_eq!(limited("1048576"), []);
+    assert_eq!(limited("1048575"), [(Warning, "target-size")]);
+    assert_eq!(limited("262144"), [(Warning, "target-size")]);
+    assert_eq!(
+        found(|it| it.targets[0].attributes = denied("sqs:GetQueueAttributes")),
+        [],
+        "a grant of the operator's is no finding"
+    );
 }
 
 /// An order to hold, by the hours since it was given and its duration in hours.

@@ -1,7 +1,7 @@
 //! The permissions of the function's role, by IAM's own simulation.
 //! <https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html>
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_iam::types::{
     ContextEntry, ContextKeyTypeEnum, EvaluationResult, PolicyEvaluationDecisionType, ResourceSpecificResult,
@@ -13,7 +13,7 @@ use super::needs::{
     targets,
 };
 use super::{queues, read_error};
-use crate::doctor::setup::{Decision, Grant, ReadError, ReadResult, Setup};
+use crate::doctor::setup::{Decision, Grant, Queue, ReadError, ReadResult, Setup};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
 use sns_redrive::settings::ArchiveAt;
@@ -143,27 +143,43 @@ async fn policy_of_function(lambda: &aws_sdk_lambda::Client, arn: &Arn) -> ReadR
     }
 }
 
-/// Returns the permissions needed for the endpoints of subscriptions, and for the targets of rules and
-/// settings. Web servers need no permission.
-async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need> {
+/// Returns the endpoints of subscriptions, and the targets of rules and settings, with the purpose of each.
+fn endpoints_of(setup: &Setup) -> BTreeMap<Arn, String> {
     let subscriptions = setup.subscriptions.iter().flat_map(|it| &it.all);
     let own: Vec<_> = subscriptions.filter(|it| it.names_any(&setup.queues)).collect();
     let topics = own.iter().map(|it| it.topic.as_str()).collect();
     let settings = setup.function.settings();
-    let mut needs: Vec<_> = settings.into_iter().flat_map(sources).collect();
     let mut targets = settings.map(|settings| targets(settings, &topics)).unwrap_or_default();
     for arn in own.iter().filter_map(|it| it.endpoint.parse::<Arn>().ok()) {
         targets.insert(arn, "to redeliver to a subscription".to_owned());
     }
-    for (arn, for_what) in targets {
+    targets
+}
+
+/// Reads the queues of the function's account among the targets of letters. `function` is its ARN.
+pub(super) async fn target_queues(clients: &Clients, function: &str, setup: &Setup) -> Vec<Queue> {
+    let account = function.split(':').nth(4).unwrap_or_default();
+    let mut queues = Vec::new();
+    for arn in endpoints_of(setup).into_keys() {
+        if arn.kind() == ArnKind::Queue && arn.account() == account {
+            queues.push(queues::read(&clients.sqs, arn, false).await);
+        }
+    }
+    queues
+}
+
+/// Returns the permissions needed for the endpoints of subscriptions, and for the targets of rules and
+/// settings. Web servers need no permission.
+async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need> {
+    let mut needs: Vec<_> = setup.function.settings().into_iter().flat_map(sources).collect();
+    for (arn, for_what) in endpoints_of(setup) {
         let Some(actions) = sending(&arn) else { continue };
         let own_policy = match arn.kind() {
             _ if arn.account() != account => None,
-            ArnKind::Queue => {
-                let queue = queues::read(&clients.sqs, arn.clone(), false).await;
-                needs.extend(key_of_queue(&queue));
-                Some(queue.attributes.map(|mut it| it.remove("Policy")))
-            }
+            ArnKind::Queue => setup.targets.iter().find(|queue| queue.arn == arn).map(|queue| {
+                needs.extend(key_of_queue(queue));
+                queue.attributes.clone().map(|mut it| it.remove("Policy"))
+            }),
             ArnKind::Topic => Some(topic(&clients.sns, &arn).await.map(|mut attributes| {
                 let id = attributes.remove("KmsMasterKeyId").filter(|id| !id.is_empty());
                 needs.extend(id.and_then(|id| key(&id, &arn, format!("for the topic {}", arn.resource()))));

@@ -95,6 +95,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         left_behind,
         undrained,
         subscriptions,
+        targets: Vec::new(),
         archive,
         control,
         conditional,
@@ -102,6 +103,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         waiting,
         grants: Ok(Vec::new()),
     };
+    setup.targets = grants::target_queues(&clients, &arn, &setup).await;
     setup.grants = grants::read(&aws.iam(), &clients, &arn, &setup).await;
     Ok(setup)
 }

@@ -1,0 +1,25 @@
+//! The queues to which the function sends letters.
+
+use super::queues::set;
+use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::setup::Setup;
+
+/// The largest message of SQS and SNS, in bytes.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
+const LARGEST_MESSAGE: u64 = 1_048_576;
+
+/// Checks which letters they take. SNS ignores a queue's `MaximumMessageSize`, and the function's own calls do
+/// not: <https://docs.aws.amazon.com/sns/latest/dg/large-message-payloads.html>
+pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+    for queue in &setup.targets {
+        let Some(bytes) = queue.number("MaximumMessageSize").filter(|bytes| *bytes < LARGEST_MESSAGE) else {
+            continue;
+        };
+        let finding = format!(
+            "Its MaximumMessageSize is {bytes} bytes, which SNS ignores: it takes larger messages from SNS and refuses \
+             them from the function, which archives them."
+        );
+        let fix = set(queue, "MaximumMessageSize", LARGEST_MESSAGE);
+        findings.add(Severity::Warning, "target-size", queue.arn.resource(), finding, fix);
+    }
+}
