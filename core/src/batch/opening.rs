@@ -72,7 +72,7 @@ impl Batch<'_> {
             let source = letter.sqs.source_queue().map(|source| of(&source));
             Facts {
                 retention: knowledge.retention(&letter.sqs.queue, of(&letter.sqs.queue).retention, now.at),
-                source_max_receives: source.and_then(|source| source.max_receives),
+                source_max_receives: source.as_ref().and_then(|source| source.max_receives),
                 source_unread: source.is_some_and(|source| !source.were_read()),
                 ceiling: config.ceiling,
                 ..default

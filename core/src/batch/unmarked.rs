@@ -10,7 +10,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::action::{Action, Answer, CannotPack, Delivery, Known, Now, QueueAttributes, Sent, no_answer};
+use super::action::{
+    Action, Answer, CannotPack, Delivery, Known, Now, QueueAttributes, Sent, Suffices, no_answer,
+};
 use super::state::{Batch, Stage};
 use super::time::{Window, half_of};
 use crate::arn::Arn;
@@ -98,7 +100,10 @@ impl Batch<'_> {
             return (Stage::SendUnmarked(unmarking, HashMap::new()), None);
         }
         let until = half_of(now.elapsed, self.time.deliver);
-        (Stage::AwaitTargets(unmarking), Some(Action::LookUpQueues { queues, again: false, until }))
+        (
+            Stage::AwaitTargets(unmarking),
+            Some(Action::LookUpQueues { queues, suffices: Suffices::Kept, until }),
+        )
     }
 
     /// Takes over the attributes of these queues. One that could not be read is not told: its letters are.
@@ -122,7 +127,7 @@ impl Batch<'_> {
             let Some(to) = self.address(index, retry, &known, now) else { continue };
             let queue = to.endpoint.arn().and_then(|arn| queues.get(arn));
             let letter = self.cases[index].letter.clone();
-            let mark = Mark { ordered: retry.planned.is_some(), ..letter.mark(retry.number) };
+            let mark = Mark { early: retry.is_early(), ..letter.mark(retry.number) };
             let comes_to_us = |arn: &Arn| self.feeds_us(&letter, arn);
             match room(&letter, &to, mark.bytes(), refusal.is_some(), queue, comes_to_us) {
                 Room::Without => {

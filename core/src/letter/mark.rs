@@ -259,7 +259,7 @@ mod tests {
             generation: most,
             passes: most,
             published: most,
-            ordered: true,
+            early: true,
             ..mark()
         };
         assert_eq!([least, usual, most].map(|mark| mark.bytes()), [139, 473, 530]);

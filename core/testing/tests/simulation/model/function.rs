@@ -130,11 +130,12 @@ impl Kept {
                 return known.attributes.clone();
             }
         }
-        let last = known.map(|known| known.attributes).unwrap_or_default();
+        let last = known.map(|known| known.attributes.clone()).unwrap_or_default();
         let first_asked = known.map_or(now, |known| known.first_asked);
         let answer = ask().map(|attributes| QueueAttributes { read: Some(at(now)), ..attributes });
+        let failed = answer.is_none();
         let attributes = answer.unwrap_or(last);
-        let kept = KeptAttributes { attributes, first_asked, asked: now, failed: answer.is_none() };
+        let kept = KeptAttributes { attributes: attributes.clone(), first_asked, asked: now, failed };
         self.0.insert(queue.clone(), kept);
         attributes
     }
