@@ -1,20 +1,30 @@
 //! The source of the present time.
 //!
 //! All code gets the present as an argument or asks a [`Clock`]; `clippy.toml` forbids other ways. So a test
-//! can simulate fourteen days in a millisecond.
+//! can simulate fourteen days in a millisecond, and an instance that is frozen for hours.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
+
+use crate::batch::{Age, Moment};
 
 /// The longest run of an invocation. Lambda ends every invocation after 15 minutes.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
 const LONGEST_RUN: Duration = Duration::from_mins(15);
 
-/// A clock that tells the present.
+/// A clock that tells the present, and the [`Age`] by which an instance forgets. Clones share both.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+pub struct Clock(Arc<Readings>);
+
+struct Readings {
+    wall: Box<dyn Fn() -> Timestamp + Send + Sync>,
+    /// The time since the beginning by the monotonic clock.
+    monotonic: Box<dyn Fn() -> Duration + Send + Sync>,
+    age: Mutex<Age>,
+}
 
 impl Clock {
     /// Returns the machine's clock.
@@ -24,21 +34,85 @@ impl Clock {
         Self::from_fn(Timestamp::now)
     }
 
-    /// Returns a clock that a test controls.
+    /// Returns a clock whose time of day a test controls.
     pub fn from_fn(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self(Arc::new(now))
+        let began = Instant::now();
+        Self::from_fns(now, move || began.elapsed())
     }
 
-    /// Returns the present.
+    /// Returns a clock of which a test controls the time of day and the time since the beginning by the
+    /// monotonic clock.
+    pub fn from_fns(
+        wall: impl Fn() -> Timestamp + Send + Sync + 'static,
+        monotonic: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        let (wall, monotonic) = (Box::new(wall), Box::new(monotonic));
+        Self(Arc::new(Readings { wall, monotonic, age: Mutex::default() }))
+    }
+
+    /// Returns the time of day.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        (self.0)()
+        (self.0.wall)()
+    }
+
+    /// Returns the age of the instance: everything that is remembered for a while ends by it.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.moment().age
+    }
+
+    /// Returns the present by both clocks.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        let mut age = self.lock();
+        let at = self.now();
+        Moment { at, age: age.at(at, (self.0.monotonic)()) }
+    }
+
+    /// Returns how much time only the wall clock has seen pass so far: mostly the time for which Lambda froze
+    /// the process.
+    #[must_use]
+    pub fn slept(&self) -> Duration {
+        let _ = self.moment();
+        self.lock().slept()
     }
 
     /// Returns the time until Lambda ends an invocation, at `deadline_ms` milliseconds since 1970.
     pub(crate) fn left(&self, deadline_ms: u64) -> Duration {
         let now = u64::try_from(self.now().as_millisecond()).unwrap_or(0);
         Duration::from_millis(deadline_ms.saturating_sub(now)).min(LONGEST_RUN)
+    }
+
+    /// Locks the age. Nothing panics while it is locked.
+    fn lock(&self) -> MutexGuard<'_, Age> {
+        self.0.age.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Converts moments of an invocation into ages of the instance. It is made anew for each use, and within one
+/// use nothing but the monotonic clock counts: nobody freezes an instance that works.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ages {
+    now: Instant,
+    age: Duration,
+}
+
+impl Ages {
+    /// Reads the age of the instance now.
+    pub(crate) fn now(clock: &Clock) -> Self {
+        Self { now: Instant::now(), age: clock.age() }
+    }
+
+    /// Returns the age at a moment.
+    pub(crate) fn at(self, moment: Instant) -> Duration {
+        let later = self.age + moment.saturating_duration_since(self.now);
+        later.saturating_sub(self.now.saturating_duration_since(moment))
+    }
+
+    /// Returns the moment of an age that lies ahead, or of the present.
+    pub(crate) fn moment(self, age: Duration) -> Instant {
+        self.now + age.saturating_sub(self.age)
     }
 }
 

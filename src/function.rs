@@ -68,7 +68,9 @@ impl Function {
         let notices = settings.notice_topic.map(|topic| Notices::new(clients.sns.clone(), topic, place));
         let archive = match settings.archive {
             ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
-            ArchiveAt::Queue(queue) => Archive::Queue { dispatcher: Dispatcher::new(&clients, reach), queue },
+            ArchiveAt::Queue(queue) => {
+                Archive::Queue { dispatcher: Dispatcher::new(&clients, reach, clock.clone()), queue }
+            }
         };
         let parts = Parts {
             policy: settings.policy,
@@ -177,7 +179,7 @@ impl Function {
     /// topic for notices.
     async fn tell(&self, reports: &[Report], began: Timestamp, invocation: Invocation<'_>) -> Option<u64> {
         let left = invocation.deadline.saturating_duration_since(Instant::now());
-        let told = self.notices.as_ref()?.tell(reports, began, self.clock.now(), left).await;
+        let told = self.notices.as_ref()?.tell(reports, began, self.clock.moment(), left).await;
         Some(
             told.inspect_err(|not_sent| telemetry::notice_not_sent(invocation.request_id, not_sent))
                 .is_err()
@@ -189,7 +191,7 @@ impl Function {
 /// Creates the reader of SNS's certificates, which reads them from SNS's own hosts. In a network with an
 /// endpoint for SNS these hosts have private addresses; TLS proves that the host is SNS's.
 fn certificates(clock: Clock) -> Certificates {
-    let http = Arc::new(HttpClient::new(Reach::Private));
+    let http = Arc::new(HttpClient::new(Reach::Private, clock.clone()));
     Certificates::new(clock, move |url| {
         let http = Arc::clone(&http);
         async move {

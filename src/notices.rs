@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::archive_notice::{ArchiveNotice, ArchiveNotices};
 use crate::arn::Arn;
-use crate::batch::Report;
+use crate::batch::{Moment, Report};
 use crate::clients::{elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 
@@ -58,14 +58,14 @@ impl Notices {
         &self,
         reports: &[Report],
         began: Timestamp,
-        now: Timestamp,
+        now: Moment,
         left: Duration,
     ) -> Result<(), NotSent> {
         let time = (left / 2).min(LONGEST);
         let due = {
             let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            untold.count(reports, began, now);
-            if time < TOO_SHORT { None } else { untold.due(now) }
+            untold.count(reports, began, now.at);
+            if time < TOO_SHORT { None } else { untold.due(now.age) }
         };
         let Some(notice) = due else { return Ok(()) };
         let sent = tokio::time::timeout(time, self.publish(&notice)).await;

@@ -59,7 +59,11 @@ fn measure(url: &str) {
     let address = std::env::args().nth(2).unwrap();
     let (path, query) = address.split_once('?').unwrap_or((&address, ""));
     let config = support::Account::new().config(RetryConfig::standard());
-    let config = config.into_builder().endpoint_url(url).http_client(sns_redrive::clients::https()).build();
+    let config = config
+        .into_builder()
+        .endpoint_url(url)
+        .http_client(sns_redrive::clients::https(sns_redrive::clock::Clock::system()))
+        .build();
     let account = Account {
         clients: Clients::from_config(&config, true),
         archive: Some(Place { bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }),

@@ -5,8 +5,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::arn::Arn;
 use crate::batch::{Outcome, Report};
 
 /// The shortest time between two notices of an instance, whether SNS accepted the first or not.
-const PAUSE: SignedDuration = SignedDuration::from_mins(1);
+const PAUSE: Duration = Duration::from_mins(1);
 
 /// The largest number of kinds that are counted separately. Letters of further kinds are counted together.
 const KINDS: usize = 100;
@@ -36,7 +37,8 @@ const PROGRAMS: [&str; 5] = ["sqs", "lambda", "firehose", "http", "email-json"];
 pub struct ArchiveNotices {
     topic: Arn,
     untold: Option<ArchiveNotice>,
-    tried: Option<Timestamp>,
+    /// The age of the instance when it last sent one.
+    tried: Option<Duration>,
 }
 
 /// A message about archived letters.
@@ -96,14 +98,13 @@ impl ArchiveNotices {
         }
     }
 
-    /// Takes the notice that is due, if one is.
-    pub fn due(&mut self, now: Timestamp) -> Option<ArchiveNotice> {
-        // A clock that was put back must not stop the notices.
-        let waits = |tried: Timestamp| now.duration_since(tried).abs() < PAUSE;
+    /// Takes the notice that is due at this age of the instance, if one is.
+    pub fn due(&mut self, age: Duration) -> Option<ArchiveNotice> {
+        let waits = |tried: Duration| age.saturating_sub(tried) < PAUSE;
         if self.untold.is_none() || self.tried.is_some_and(waits) {
             return None;
         }
-        self.tried = Some(now);
+        self.tried = Some(age);
         self.untold.take()
     }
 
@@ -299,6 +300,10 @@ mod tests {
         ArchiveNotices::new(TOPIC.parse().unwrap())
     }
 
+    fn age(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
     fn archive(notices: &mut ArchiveNotices, letters: u64, time: i64) {
         let mut notice = ArchiveNotice::empty(at(time), at(time));
         notice.add(kind(ArchiveReason::Exhausted, Some("Http503")), letters);
@@ -308,36 +313,27 @@ mod tests {
     #[test]
     fn the_first_notice_goes_at_once_and_the_next_a_minute_later_with_all_that_is_left() {
         let mut notices = notices();
-        assert_eq!(notices.due(at(0)), None, "nothing was archived");
+        assert_eq!(notices.due(age(0)), None, "nothing was archived");
         archive(&mut notices, 1, 0);
-        assert_eq!(notices.due(at(0)).map(|notice| notice.letters()), Some(1));
+        assert_eq!(notices.due(age(0)).map(|notice| notice.letters()), Some(1));
         archive(&mut notices, 2, 1);
         archive(&mut notices, 3, 59);
-        assert_eq!(notices.due(at(59)), None);
-        let next = notices.due(at(60)).unwrap();
+        assert_eq!(notices.due(age(59)), None);
+        let next = notices.due(age(60)).unwrap();
         assert_eq!((next.letters(), next.since, next.until), (5, at(1), at(59)));
-        assert_eq!(notices.due(at(1_000)), None, "all is told");
+        assert_eq!(notices.due(age(1_000)), None, "all is told");
     }
 
     #[test]
     fn a_notice_that_was_not_sent_is_tried_again_after_the_minute_with_what_came_since() {
         let mut notices = notices();
         archive(&mut notices, 1, 0);
-        let unsent = notices.due(at(0)).unwrap();
+        let unsent = notices.due(age(0)).unwrap();
         archive(&mut notices, 2, 30);
         notices.put_back(unsent);
-        assert_eq!(notices.due(at(59)), None);
-        let next = notices.due(at(60)).unwrap();
+        assert_eq!(notices.due(age(59)), None);
+        let next = notices.due(age(60)).unwrap();
         assert_eq!((next.letters(), next.since, next.until), (3, at(0), at(30)));
-    }
-
-    #[test]
-    fn a_clock_that_was_put_back_holds_no_notice_back() {
-        let mut notices = notices();
-        archive(&mut notices, 1, 0);
-        assert!(notices.due(at(0)).is_some());
-        archive(&mut notices, 1, 0);
-        assert!(notices.due(at(-3_600)).is_some());
     }
 
     #[test]

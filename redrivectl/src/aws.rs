@@ -103,7 +103,7 @@ pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, Failure>
 
 /// Returns the SDK's configuration from environment, profile and options.
 async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig, Failed> {
-    let http = https();
+    let http = https(console.clock.clone());
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)

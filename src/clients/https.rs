@@ -4,7 +4,7 @@
 //! is hyper with HTTP/1.1 behind the SDK's trait.
 
 use std::collections::HashMap;
-use std::error::Error;
+use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -24,17 +24,20 @@ use aws_smithy_types::body::SdkBody;
 use futures_util::TryFutureExt;
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Error;
 use hyper_util::client::legacy::connect::{CaptureConnection, HttpConnector, capture_connection};
-use hyper_util::client::legacy::{Builder, Client};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 use tower_service::Service;
 
-/// Returns the HTTP client that every AWS client uses. TLS is rustls with ring.
+use super::connections::{Connections, pool};
+use crate::clock::Clock;
+
+/// Returns the HTTP client that every AWS client uses. TLS is rustls with ring. By the clock it notices that
+/// the process has slept.
 #[must_use]
-pub fn https() -> SharedHttpClient {
-    SharedHttpClient::new(Https::default())
+pub fn https(clock: Clock) -> SharedHttpClient {
+    SharedHttpClient::new(Https { pools: Arc::default(), clock })
 }
 
 /// Wraps connections in TLS that trusts the system's certificates. Addresses without TLS work too.
@@ -66,13 +69,6 @@ pub(crate) fn has_root_certificates() -> bool {
     !ROOTS.store.is_empty()
 }
 
-/// Returns a builder of clients that close idle connections after `idle`.
-pub(crate) fn pool(idle: Duration) -> Builder {
-    let mut builder = Client::builder(TokioExecutor::new());
-    builder.pool_timer(TokioTimer::new()).pool_idle_timeout(idle);
-    builder
-}
-
 /// The time after which an idle connection is closed. Calls of one invocation are closer together; after a
 /// longer pause the connection must be made again anyway.
 const IDLE: Duration = Duration::from_secs(90);
@@ -102,15 +98,18 @@ static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
     versions.with_root_certificates(Arc::clone(&ROOTS.store)).with_no_client_auth()
 });
 
-type Pool = Client<InTime<HttpsConnector<HttpConnector>>, SdkBody>;
+type Pool = Connections<InTime<HttpsConnector<HttpConnector>>, SdkBody>;
 
 /// The connections that all AWS clients of the process share. Clients with different connect timeouts have
 /// separate pools.
-#[derive(Clone, Default)]
-struct Https(Arc<Mutex<HashMap<Option<Duration>, Pool>>>);
+#[derive(Clone)]
+struct Https {
+    pools: Arc<Mutex<HashMap<Option<Duration>, Arc<Pool>>>>,
+    clock: Clock,
+}
 
 struct Connector {
-    pool: Pool,
+    pool: Arc<Pool>,
     /// The longest time to wait for an answer.
     patience: Option<Duration>,
 }
@@ -118,14 +117,15 @@ struct Connector {
 impl HttpClient for Https {
     fn http_connector(&self, settings: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
         let limit = settings.connect_timeout();
-        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let pool = pools.entry(limit).or_insert_with(|| {
             let mut http = HttpConnector::new();
             http.enforce_http(false);
             http.set_nodelay(true);
-            pool(IDLE).build(InTime { inner: with_tls(http), limit })
+            let connector = InTime { inner: with_tls(http), limit };
+            Arc::new(Connections::new(pool(IDLE), connector, self.clock.clone()))
         });
-        SharedHttpConnector::new(Connector { pool: pool.clone(), patience: settings.read_timeout() })
+        SharedHttpConnector::new(Connector { pool: Arc::clone(pool), patience: settings.read_timeout() })
     }
 }
 
@@ -136,7 +136,7 @@ struct InTime<C> {
     limit: Option<Duration>,
 }
 
-type Failed = Box<dyn Error + Send + Sync>;
+type Failed = Box<dyn StdError + Send + Sync>;
 
 impl<C> Service<Uri> for InTime<C>
 where
@@ -177,9 +177,16 @@ impl SdkConnector for Connector {
         if let Some(wanted) = request.extensions().get::<CaptureSmithyConnection>() {
             wanted.set_connection_retriever(move || connection(&captured));
         }
-        let (answer, patience) = (self.pool.request(request), self.patience);
+        let (answer, patience, pool) = (self.pool.request(request), self.patience, Arc::clone(&self.pool));
+        // The connection broke. Others that are idle may be as dead, and the SDK tries only twice more.
+        let broke = move |error: Error| {
+            if !error.is_connect() {
+                pool.forget();
+            }
+            Failed::from(error)
+        };
         HttpConnectorFuture::new(async move {
-            let answer = in_time(patience, answer.map_err(Failed::from)).await.map_err(failure)?;
+            let answer = in_time(patience, answer.map_err(broke)).await.map_err(failure)?;
             HttpResponse::try_from(answer.map(SdkBody::from_body_1_x))
                 .map_err(|error| ConnectorError::other(error.into(), None))
         })
@@ -206,9 +213,11 @@ fn failure(error: Failed) -> ConnectorError {
 }
 
 /// Returns an error and its causes. An I/O error does not name the error that it wraps as its source.
-pub(crate) fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+pub(crate) fn chain<'e>(
+    error: &'e (dyn StdError + 'static),
+) -> impl Iterator<Item = &'e (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>() {
-        Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        Some(wrapper) => wrapper.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
         None => error.source(),
     })
 }

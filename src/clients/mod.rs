@@ -5,11 +5,13 @@
 //! | `sdk` | the clients, made once per process |
 //! | `environment` | region, credentials, endpoints and flags from the SDK's own variables |
 //! | `https` | HTTP and TLS |
+//! | `connections` | connections that are used again, but never after they slept |
 //! | `errors` | the errors of calls, translated into [`failure`](crate::failure)s |
 //! | `deadline` | calls that are cut off at a deadline |
 //! | `lines` | objects with lines of JSON |
 //! | `server_time` | the time of a server, from its answers |
 
+mod connections;
 mod deadline;
 mod environment;
 mod errors;
@@ -18,11 +20,12 @@ mod lines;
 mod sdk;
 mod server_time;
 
+pub(crate) use connections::{Connections, pool};
 pub(crate) use deadline::{in_time, too_late};
 pub use environment::region;
 pub use errors::{failure_of_call, is_condition};
 pub use https::{NoRootCertificates, https, prepare};
-pub(crate) use https::{chain, has_root_certificates, pool, with_tls};
+pub(crate) use https::{chain, has_root_certificates, with_tls};
 pub(crate) use lines::put_lines;
 pub(crate) use sdk::{CONNECT_TIMEOUT, TRACE_HEADER, elsewhere};
 pub use sdk::{Clients, Configuration};

@@ -14,6 +14,7 @@ use aws_smithy_types::config_bag::ConfigBag;
 use super::environment::{Endpoints, app_name, checksums, credentials, filled, flag, required_region};
 use super::https::https;
 use crate::arn::Arn;
+use crate::clock::Clock;
 use crate::settings::{BadSettings, note};
 
 /// The clients that the function uses.
@@ -81,7 +82,7 @@ impl Configuration {
             .behavior_version(BehaviorVersion::latest())
             .region(region)
             .credentials_provider(credentials(variable))
-            .http_client(https())
+            .http_client(https(Clock::system()))
             .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
             .timeout_config(
                 TimeoutConfig::builder()

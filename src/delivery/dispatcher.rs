@@ -16,6 +16,7 @@ use super::{function, queue, stream, topic};
 use crate::arn::Arn;
 use crate::batch::{Begin, Dispatch, Ended, Health, Purpose, Request, Sent, Unsent, Window, requests};
 use crate::clients::{Clients, too_late};
+use crate::clock::{Ages, Clock};
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
@@ -28,8 +29,7 @@ pub struct Dispatcher {
     firehose: aws_sdk_firehose::Client,
     http: Arc<HttpClient>,
     health: Arc<Mutex<Health>>,
-    /// The point in time from which moments are counted.
-    origin: Instant,
+    clock: Clock,
 }
 
 /// A payload that waits for its turn.
@@ -115,10 +115,10 @@ impl Time {
         Self { since: began + since, start: began + start, end: began + end }
     }
 
-    /// Converts it to a window whose moments are counted from `origin`.
-    fn window(self, origin: Instant) -> Window {
+    /// Converts it to a window of ages.
+    fn window(self, ages: Ages) -> Window {
         let Self { since, start, end } = self;
-        let [since, start, end] = [since, start, end].map(|moment| moment.saturating_duration_since(origin));
+        let [since, start, end] = [since, start, end].map(|moment| ages.at(moment));
         Window { since, start, end }
     }
 }
@@ -126,15 +126,15 @@ impl Time {
 impl Dispatcher {
     /// Creates a dispatcher from these clients.
     #[must_use]
-    pub fn new(clients: &Clients, reach: Reach) -> Self {
+    pub fn new(clients: &Clients, reach: Reach, clock: Clock) -> Self {
         Self {
             sns: clients.sns.clone(),
             sqs: clients.sqs.clone(),
             lambda: clients.lambda.clone(),
             firehose: clients.firehose.clone(),
-            http: Arc::new(HttpClient::new(reach)),
+            http: Arc::new(HttpClient::new(reach, clock.clone())),
             health: Arc::default(),
-            origin: Instant::now(),
+            clock,
         }
     }
 
@@ -177,14 +177,18 @@ impl Dispatcher {
         time: Time,
         gate: &dyn Gate,
     ) -> Vec<(Sent, Duration)> {
+        // The runtime looks at its sockets first: a connection that a server has closed is not used again.
+        yield_now().await;
         let unsent: Vec<_> = waiting.iter().map(PendingDelivery::unsent).collect();
         let mut requests = requests(&unsent, &self.health());
-        let mut dispatch = self.dispatch(waiting, &requests, time);
+        let ages = Ages::now(&self.clock);
+        let age = || ages.at(Instant::now());
+        let mut dispatch = dispatch(waiting, &requests, time, ages);
         let mut sent = vec![(Sent::NotStarted, Duration::ZERO); waiting.len()];
         let mut under_way = FuturesUnordered::new();
         let mut left_out: Vec<usize> = Vec::new();
         loop {
-            let now = self.origin.elapsed();
+            let now = age();
             let is_shut = gate.is_shut();
             let goes = |request: usize| {
                 let letters: &mut Vec<usize> = &mut requests[request];
@@ -202,7 +206,7 @@ impl Dispatcher {
             match begun {
                 Some((request, Begin::Now(limit))) => {
                     let payloads = requests[request].iter().map(|index| (*index, waiting[*index])).collect();
-                    let answers = self.request(payloads, time, limit, gate);
+                    let answers = self.request(payloads, time, limit, ages, gate);
                     // Boxed, so that waiting futures take little room.
                     under_way.push(answers.map(move |answers| (request, answers)).boxed_local());
                     // The request goes out, and answers come in, before the next request is made. Else the
@@ -219,7 +223,7 @@ impl Dispatcher {
                 Some((_, Begin::TooLate | Begin::Withheld)) => continue,
                 None => {
                     let turn = if is_shut { Some(now + LOOK_AGAIN) } else { dispatch.next_turn(now) };
-                    let turn = turn.map(|turn| self.origin + turn);
+                    let turn = turn.map(|turn| ages.moment(turn));
                     let ended = match turn {
                         None => under_way.next().await,
                         Some(turn) if under_way.is_empty() => {
@@ -236,33 +240,19 @@ impl Dispatcher {
                 }
             }
             for (request, (answers, took)) in all_ended {
-                dispatch.ended(request, &answers, self.origin.elapsed(), &mut self.health());
+                dispatch.ended(request, &answers, age(), &mut self.health());
                 for (index, answer) in requests[request].iter().zip(answers) {
                     sent[*index] = (answer, took);
                 }
             }
         }
-        let (mut health, now) = (self.health(), self.origin.elapsed());
+        let (mut health, now) = (self.health(), age());
         left_out.sort_unstable();
         for index in left_out {
             let PendingDelivery { to, purpose, .. } = waiting[index];
             sent[index] = (Sent::LeftOut(health.wait(to, purpose, now)), Duration::ZERO);
         }
         sent
-    }
-
-    /// Prepares the decision on when each of these requests begins.
-    fn dispatch(&self, waiting: &[PendingDelivery<'_>], requests: &[Vec<usize>], time: Time) -> Dispatch {
-        let request = |indexes: &Vec<usize>| {
-            let all = indexes.iter().map(|index| &waiting[*index]);
-            let turn = all.clone().map(|one| one.not_before).max()?;
-            let first = all.clone().next()?;
-            let turn = turn.saturating_duration_since(self.origin);
-            let purpose = all.map(|one| one.purpose).max()?;
-            Some(Request { to: first.to.clone(), turn, waits: first.payload.waits(), purpose })
-        };
-        let requests = requests.iter().filter_map(request).collect();
-        Dispatch::new(requests, time.window(self.origin), self.origin.elapsed())
     }
 
     /// Makes one request. If the service refuses all of it because of its content, each payload is sent
@@ -272,24 +262,25 @@ impl Dispatcher {
         waiting: Vec<(usize, PendingDelivery<'_>)>,
         time: Time,
         limit: Option<Duration>,
+        ages: Ages,
         gate: &dyn Gate,
     ) -> (Vec<Sent>, Duration) {
         let began = Instant::now();
         let Some(to) = waiting.first().map(|(_, one)| one.to) else { return (Vec::new(), Duration::ZERO) };
         let payloads: Vec<_> = waiting.iter().map(|(_, one)| one.payload).collect();
-        let mut answers = self.request_once(to, &payloads, time, limit).await;
+        let mut answers = self.request_once(to, &payloads, time, limit, ages).await;
         let content = |sent: &Sent| matches!(sent, Sent::Failed(failure) if failure.may_be_content());
         if answers.refused_whole && payloads.len() > 1 && answers.sent.iter().all(content) {
             answers.sent.clear();
-            let latest = time.window(self.origin).latest_start(to);
+            let latest = time.window(ages).latest_start(to);
             for (index, one) in &waiting {
-                let in_time = self.origin.elapsed() < latest && !gate.is_shut();
+                let in_time = ages.at(Instant::now()) < latest && !gate.is_shut();
                 answers.sent.extend(if !in_time {
                     vec![Sent::NotStarted]
                 } else if !gate.lets(*index) {
                     vec![Sent::Withheld]
                 } else {
-                    self.request_once(to, &[one.payload], time, None).await.sent
+                    self.request_once(to, &[one.payload], time, None, ages).await.sent
                 });
             }
         }
@@ -302,6 +293,7 @@ impl Dispatcher {
         payloads: &[&Payload<'_>],
         time: Time,
         limit: Option<Duration>,
+        ages: Ages,
     ) -> Answers {
         let began = Instant::now();
         let end = limit.map_or(time.end, |limit| time.end.min(began + limit));
@@ -317,7 +309,7 @@ impl Dispatcher {
                 Ok(Err(_)) => Ended::Unknown,
                 Err(_) => Ended::CutOff,
             };
-            self.health().calls.ended(function, began.elapsed(), how, self.origin.elapsed());
+            self.health().calls.ended(function, began.elapsed(), how, ages.at(Instant::now()));
         }
         match answer {
             Ok(Ok(sent)) => Answers { sent, refused_whole: false },
@@ -372,6 +364,19 @@ impl Dispatcher {
             }
         }
     }
+}
+
+/// Prepares the decision on when each of these requests begins.
+fn dispatch(waiting: &[PendingDelivery<'_>], requests: &[Vec<usize>], time: Time, ages: Ages) -> Dispatch {
+    let request = |indexes: &Vec<usize>| {
+        let all = indexes.iter().map(|index| &waiting[*index]);
+        let turn = all.clone().map(|one| one.not_before).max()?;
+        let first = all.clone().next()?;
+        let purpose = all.map(|one| one.purpose).max()?;
+        Some(Request { to: first.to.clone(), turn: ages.at(turn), waits: first.payload.waits(), purpose })
+    };
+    let requests = requests.iter().filter_map(request).collect();
+    Dispatch::new(requests, time.window(ages), ages.at(Instant::now()))
 }
 
 /// The answers to one request.

@@ -16,13 +16,13 @@ use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
 use crate::batch::Sent;
-use crate::clients::{chain, has_root_certificates, http_date, pool, with_tls};
+use crate::clients::{Connections, chain, has_root_certificates, http_date, pool, with_tls};
+use crate::clock::Clock;
 use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
@@ -34,9 +34,9 @@ pub(super) const TIMEOUT: Duration = crate::batch::HTTP_TIMEOUT;
 /// body hardly matters.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// The time after which an idle connection is closed. Lambda freezes the function between invocations. If the
-/// server closed the connection in that time, a letter would lose an attempt.
-const IDLE: Duration = Duration::from_secs(5);
+/// The time after which an idle connection is closed. Many servers close it after five seconds. If one does so
+/// while a post is on its way, a letter loses an attempt, since the server may have the post.
+const IDLE: Duration = Duration::from_secs(4);
 
 /// The greatest number of bytes read of an answer's body. The body is read so that its connection can be used
 /// again.
@@ -100,9 +100,11 @@ pub struct HttpClient {
 enum Network {
     /// The real network. The client is made when it is first needed: reading the system's certificates takes
     /// longer than a cold start should, and most functions never post.
-    Real(OnceLock<Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>>),
+    Real(OnceLock<Pool>, Clock),
     Simulated(Arc<SimulatedNetwork>),
 }
+
+type Pool = Connections<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>;
 
 /// A network for tests. It answers requests, or fails as connections do.
 pub type SimulatedNetwork =
@@ -111,8 +113,8 @@ pub type SimulatedNetwork =
 impl HttpClient {
     /// Creates a client that reaches only what `reach` allows.
     #[must_use]
-    pub fn new(reach: Reach) -> Self {
-        Self { reach, network: Network::Real(OnceLock::new()) }
+    pub fn new(reach: Reach, clock: Clock) -> Self {
+        Self { reach, network: Network::Real(OnceLock::new(), clock) }
     }
 
     /// Creates a client that uses a simulated network.
@@ -172,9 +174,9 @@ impl HttpClient {
     /// Sends a request and returns the answer's head and its body as a stream.
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, Sent> {
         match &self.network {
-            Network::Real(client) => {
-                let client = self.client(client).map_err(Sent::Failed)?;
-                let answer = client.request(request).await.map_err(|error| no_connection(&error))?;
+            Network::Real(pool, clock) => {
+                let pool = self.pool(pool, clock).map_err(Sent::Failed)?;
+                let answer = pool.request(request).await.map_err(|error| no_connection(&error))?;
                 Ok(answer
                     .map(|body| body.map_err(|_| Error::from(ErrorKind::ConnectionAborted)).boxed_unsync()))
             }
@@ -185,12 +187,9 @@ impl HttpClient {
         }
     }
 
-    fn client<'c>(
-        &self,
-        client: &'c OnceLock<Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>>,
-    ) -> Result<&'c Client<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>, Failure> {
-        if let Some(client) = client.get() {
-            return Ok(client);
+    fn pool<'p>(&self, pool_cell: &'p OnceLock<Pool>, clock: &Clock) -> Result<&'p Pool, Failure> {
+        if let Some(pool) = pool_cell.get() {
+            return Ok(pool);
         }
         if !has_root_certificates() {
             return Err(Failure::ours(FailureClass::ActionRequired, "NoRootCertificates"));
@@ -198,7 +197,7 @@ impl HttpClient {
         let mut http = HttpConnector::new_with_resolver(GuardedResolver::new(self.reach));
         http.enforce_http(false);
         http.set_connect_timeout(Some(TIMEOUT));
-        Ok(client.get_or_init(|| pool(IDLE).build(with_tls(http))))
+        Ok(pool_cell.get_or_init(|| Connections::new(pool(IDLE), with_tls(http), clock.clone())))
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use crate::batch::Suffices;
@@ -28,9 +28,9 @@ pub(crate) struct Cache<K, V> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keeping {
     /// The time for which an answer is valid.
-    pub(crate) max_age: SignedDuration,
+    pub(crate) max_age: Duration,
     /// The pause after a failure in which the same question is not asked again.
-    pub(crate) pause: SignedDuration,
+    pub(crate) pause: Duration,
     /// The greatest number of keys. The one that becomes invalid first makes room.
     pub(crate) max_kept: usize,
 }
@@ -50,8 +50,8 @@ struct Kept<V> {
     answer: Option<V>,
     /// `true` if the last call failed.
     failed: bool,
-    /// The time at which to ask again.
-    until: Timestamp,
+    /// The age of the instance at which to ask again.
+    until: Duration,
 }
 
 impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
@@ -87,13 +87,13 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
         until: Instant,
         ask: &impl AsyncFn(&K) -> Result<V, Failure>,
     ) -> Result<V, Missed<V>> {
-        let now = self.clock.now();
+        let age = self.clock.age();
         let last = match self.kept().get(key) {
-            Some(Kept { answer, failed: true, until }) if now < *until && suffices != Suffices::Answer => {
+            Some(Kept { answer, failed: true, until }) if age < *until && suffices != Suffices::Answer => {
                 return Err(Missed { last: answer.clone(), failure: None });
             }
             Some(Kept { answer: Some(answer), failed: false, until })
-                if now < *until && suffices == Suffices::Kept =>
+                if age < *until && suffices == Suffices::Kept =>
             {
                 return Ok(answer.clone());
             }
@@ -105,15 +105,12 @@ impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
         let Keeping { max_age, pause, .. } = self.keeping;
         match in_time(until, ask(key)).await {
             Ok(answer) => {
-                self.keep(
-                    key,
-                    Kept { answer: Some(answer.clone()), failed: false, until: later(now, max_age) },
-                );
+                self.keep(key, Kept { answer: Some(answer.clone()), failed: false, until: age + max_age });
                 Ok(answer)
             }
             Err(failure) => {
-                if pause > SignedDuration::ZERO {
-                    self.keep(key, Kept { answer: last.clone(), failed: true, until: later(now, pause) });
+                if pause > Duration::ZERO {
+                    self.keep(key, Kept { answer: last.clone(), failed: true, until: age + pause });
                 }
                 Err(Missed { last, failure: Some(failure) })
             }
@@ -141,10 +138,6 @@ impl<K, V> Cache<K, V> {
     }
 }
 
-fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
-    now.saturating_add(by).unwrap_or(Timestamp::MAX)
-}
-
 impl<K, V> Debug for Cache<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cache").field("kept", &self.len()).finish_non_exhaustive()
@@ -153,15 +146,15 @@ impl<K, V> Debug for Cache<K, V> {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
-    use std::time::Duration;
 
     use super::*;
     use crate::failure::FailureClass;
 
     const KEEPING: Keeping =
-        Keeping { max_age: SignedDuration::from_secs(60), pause: SignedDuration::from_secs(30), max_kept: 2 };
+        Keeping { max_age: Duration::from_secs(60), pause: Duration::from_secs(30), max_kept: 2 };
 
     /// A test bench: a cache, a service that answers with the second of the call or fails, and the calls so
     /// far.
@@ -246,7 +239,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_pause_a_failure_is_not_kept() {
-        let mut world = World::new(Keeping { pause: SignedDuration::ZERO, ..KEEPING });
+        let mut world = World::new(Keeping { pause: Duration::ZERO, ..KEEPING });
         world.fails = true;
         assert_eq!(world.get("a").await, missed(None, Some("Unreachable")));
         assert_eq!(world.get("a").await, missed(None, Some("Unreachable")));

@@ -7,10 +7,10 @@
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use aws_sdk_sqs::config::Region;
 use aws_sdk_sqs::types::QueueAttributeName;
-use jiff::SignedDuration;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -22,10 +22,10 @@ use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 
 /// The time for which attributes are valid. An operator may change them at any time.
-const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
+const MAX_AGE: Duration = Duration::from_mins(1);
 
 /// The pause after a failed call. A call with every batch would not help the queue.
-const PAUSE: SignedDuration = SignedDuration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(30);
 
 /// The greatest number of queues in the cache. SQS names the source queues, so a forger cannot add any.
 const MAX_KEPT: usize = 1_000;
@@ -68,7 +68,7 @@ impl Queues {
     }
 
     async fn ask(&self, queue: &Arn) -> Result<QueueAttributes, Failure> {
-        let now = self.clock.now();
+        let age = self.clock.age();
         let region = Region::new(queue.region().to_owned());
         let answer = self
             .sqs
@@ -98,7 +98,7 @@ impl Queues {
             max_message_bytes: number(QueueAttributeName::MaximumMessageSize)
                 .and_then(|bytes| usize::try_from(bytes).ok()),
             in_flight: number(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
-            read: Some(now),
+            read: Some(age),
         })
     }
 }

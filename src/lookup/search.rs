@@ -1,13 +1,15 @@
 //! The search through all subscriptions for those that name a dead-letter queue.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::arn::Arn;
+use crate::batch::Moment;
 
 /// The time for which the search through all subscriptions trusts an answer about one of them.
-const SEARCH_MAX_AGE: SignedDuration = SignedDuration::from_mins(30);
+const SEARCH_MAX_AGE: Duration = Duration::from_mins(30);
 
 /// The searches through all subscriptions.
 #[derive(Debug, Default)]
@@ -22,8 +24,8 @@ pub(super) struct Searches {
 pub(super) struct Found {
     /// The beginning of the search. Subscriptions that were made later may be missing.
     began: Timestamp,
-    /// The time of its oldest answer.
-    oldest: Timestamp,
+    /// The age of the instance at its oldest answer.
+    oldest: Duration,
     /// Every subscription that was listed.
     answers: HashMap<Arn, Answer>,
     /// The queues that are dead-letter targets. The value is the subscription that names the queue, if only
@@ -35,15 +37,15 @@ pub(super) struct Found {
 #[derive(Debug, Clone)]
 struct Answer {
     target: Option<String>,
-    /// The end of the search that asked. If it were the time of the question, a search that takes longer than
+    /// The age of the instance at the end of the search that asked. If it were the time of the question, a search that takes longer than
     /// answers are valid would never finish.
-    since: Timestamp,
+    since: Duration,
 }
 
 /// The progress of a search.
 #[derive(Debug)]
 pub(super) struct Search {
-    began: Timestamp,
+    began: Moment,
     pub(super) next_page: Option<String>,
     listed_all: bool,
     /// The listed subscriptions that are still to be asked about.
@@ -55,21 +57,21 @@ pub(super) struct Search {
 }
 
 impl Found {
-    /// Reports whether this result, at `now`, can tell the subscription of a letter that arrived at
-    /// `arrived`.
-    pub(super) fn covers(&self, arrived: Timestamp, now: Timestamp) -> bool {
-        arrived <= self.began && now.duration_since(self.oldest) < SEARCH_MAX_AGE
+    /// Reports whether this result, at this age of the instance, can tell the subscription of a letter that
+    /// arrived at `arrived`.
+    pub(super) fn covers(&self, arrived: Timestamp, age: Duration) -> bool {
+        arrived <= self.began && age.saturating_sub(self.oldest) < SEARCH_MAX_AGE
     }
 
-    /// Returns the known answer for a subscription if a search that begins at `now` need not ask again.
-    fn fresh(&self, subscription: &Arn, now: Timestamp) -> Option<&Answer> {
+    /// Returns the known answer for a subscription if a search that begins at this age need not ask again.
+    fn fresh(&self, subscription: &Arn, age: Duration) -> Option<&Answer> {
         let answer = self.answers.get(subscription)?;
-        (now.duration_since(answer.since) < SEARCH_MAX_AGE).then_some(answer)
+        (age.saturating_sub(answer.since) < SEARCH_MAX_AGE).then_some(answer)
     }
 }
 
 impl Search {
-    pub(super) fn beginning(now: Timestamp) -> Self {
+    pub(super) fn beginning(now: Moment) -> Self {
         Self {
             began: now,
             next_page: None,
@@ -89,7 +91,7 @@ impl Search {
         earlier: Option<&Found>,
     ) {
         for arn in page {
-            match earlier.and_then(|found| found.fresh(&arn, self.began)) {
+            match earlier.and_then(|found| found.fresh(&arn, self.began.age)) {
                 Some(answer) => _ = self.known.insert(arn, answer.clone()),
                 None => self.waiting.push(arn),
             }
@@ -102,15 +104,15 @@ impl Search {
         self.listed_all && self.waiting.is_empty()
     }
 
-    pub(super) fn finish(self, now: Timestamp) -> Found {
+    pub(super) fn finish(self, age: Duration) -> Found {
         let mut answers = self.known;
-        answers.extend(self.asked.into_iter().map(|(arn, target)| (arn, Answer { target, since: now })));
-        let oldest = answers.values().map(|answer| answer.since).min().unwrap_or(now);
+        answers.extend(self.asked.into_iter().map(|(arn, target)| (arn, Answer { target, since: age })));
+        let oldest = answers.values().map(|answer| answer.since).min().unwrap_or(age);
         let mut only = HashMap::new();
         for (arn, answer) in &answers {
             let Some(target) = &answer.target else { continue };
             only.entry(target.clone()).and_modify(|one| *one = None).or_insert_with(|| Some(arn.clone()));
         }
-        Found { began: self.began, oldest, answers, only }
+        Found { began: self.began.at, oldest, answers, only }
     }
 }

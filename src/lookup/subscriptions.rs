@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_sdk_sns::config::Region;
 use aws_sdk_sns::error::SdkError;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::cache::{Cache, Keeping, Missed};
@@ -22,7 +23,7 @@ use crate::clock::Clock;
 use crate::failure::{Failure, FailureClass};
 
 /// The time for which an answer is valid. A repaired subscription is noticed after this time at the latest.
-const MAX_AGE: SignedDuration = SignedDuration::from_mins(5);
+const MAX_AGE: Duration = Duration::from_mins(5);
 
 /// The greatest number of answers in the cache, so that a forger of letters cannot fill the memory.
 const MAX_KEPT: usize = 1_000;
@@ -42,7 +43,7 @@ impl Subscriptions {
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
         // A failure belongs to one attempt. The next attempt asks again.
-        let keeping = Keeping { max_age: MAX_AGE, pause: SignedDuration::ZERO, max_kept: MAX_KEPT };
+        let keeping = Keeping { max_age: MAX_AGE, pause: Duration::ZERO, max_kept: MAX_KEPT };
         let cache = Cache::new(keeping, clock.clone());
         let (searches, sharing) = <_>::default();
         Self { sns, clock, cache, searches, sharing }
@@ -75,12 +76,12 @@ impl Subscriptions {
         until: Instant,
     ) -> Result<Option<Arn>, Failure> {
         let mut searches = self.searches.lock().await;
-        let now = self.clock.now();
+        let now = self.clock.moment();
         // Clocks differ, and a mark can hold any time. A search that begins now covers all letters that have
         // arrived.
-        let arrived = arrived.min(now);
+        let arrived = arrived.min(now.at);
         loop {
-            if let Some(found) = searches.done.as_ref().filter(|found| found.covers(arrived, now)) {
+            if let Some(found) = searches.done.as_ref().filter(|found| found.covers(arrived, now.age)) {
                 return Ok(found.only.get(dlq.as_str()).cloned().flatten());
             }
             if Instant::now() >= until {
@@ -93,7 +94,7 @@ impl Subscriptions {
     /// Asks about one subscription, or reads one page of the list.
     async fn search_on(&self, searches: &mut Searches) -> Result<(), Failure> {
         let Searches { done, under_way } = searches;
-        let search = under_way.get_or_insert_with(|| Search::beginning(self.clock.now()));
+        let search = under_way.get_or_insert_with(|| Search::beginning(self.clock.moment()));
         if let Some(arn) = search.waiting.last() {
             // This bypasses the cache, because a whole account would push everything else out of it.
             let target = self.ask(arn).await?.and_then(|subscription| subscription.dead_letter_target);
@@ -106,7 +107,7 @@ impl Subscriptions {
             search.list(arns, page.next_token().map(str::to_owned), done.as_ref());
         }
         if search.is_done() {
-            *done = under_way.take().map(|search| search.finish(self.clock.now()));
+            *done = under_way.take().map(|search| search.finish(self.clock.age()));
         }
         Ok(())
     }

@@ -54,12 +54,12 @@ impl Orders<'_> {
 
 impl Gate for Orders<'_> {
     fn is_shut(&self) -> bool {
-        self.known().is_some_and(|known| known.are_old(self.clock.now()))
+        self.known().is_some_and(|known| known.are_old(self.clock.age()))
     }
 
     fn lets(&self, index: usize) -> bool {
         let (Some(known), Some(one)) = (self.known(), self.letters.get(index)) else { return true };
-        known.allow_attempt(&one.letter, one.ordered, self.clock.now())
+        known.allow_attempt(&one.letter, one.ordered, self.clock.moment())
     }
 }
 

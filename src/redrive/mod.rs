@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::archive::Archive;
 use crate::arn::Arn;
-use crate::batch::{Config, Machine, Mode, Notice, Now, Report};
+use crate::batch::{Config, Machine, Mode, Moment, Notice, Now, Report};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::control::Control;
@@ -106,7 +106,7 @@ impl Redrive {
             waiting_list,
         };
         let machine = Machine::new(config);
-        let dispatcher = Dispatcher::new(&clients, reach).with_health(machine.health());
+        let dispatcher = Dispatcher::new(&clients, reach, clock.clone()).with_health(machine.health());
         let Clients { sns, sqs, .. } = clients;
         let carrier = Carrier {
             archive,
@@ -141,7 +141,10 @@ impl Redrive {
             return Handled::default();
         };
         let began = Instant::now();
-        let now = || Now { at: self.clock.now(), elapsed: began.elapsed() };
+        let now = || {
+            let Moment { at, age } = self.clock.moment();
+            Now { at, age, elapsed: began.elapsed() }
+        };
         let letters = messages.into_iter().map(|message| self.machine.read(message)).collect();
         let deadline = invocation.deadline.saturating_duration_since(began);
         let mut batch = self.machine.begin(letters, deadline);

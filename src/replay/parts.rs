@@ -67,7 +67,7 @@ impl Replay {
     pub fn new(parts: Parts) -> Self {
         let Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers } =
             parts;
-        let dispatcher = Dispatcher::new(&clients, Reach::Public);
+        let dispatcher = Dispatcher::new(&clients, Reach::Public, clock.clone());
         let kept = Replays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
         let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
         let prefix = prefix.trim_matches('/').to_owned();

@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use jiff::SignedDuration;
 use tokio::time::Instant;
 
 use super::certificate::Certificate;
@@ -20,7 +20,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::lookup::{Cache, Keeping};
 
 /// The time for which a certificate is kept. Its own validity is checked with every message.
-const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
+const MAX_AGE: Duration = Duration::from_hours(24);
 
 /// The greatest number of certificates kept: one for every region that is likely to meet in one queue.
 /// Letters cannot fill the cache with others, because only SNS's own are ever fetched.
@@ -48,7 +48,7 @@ impl Certificates {
     where
         F: Future<Output = Result<String, Failure>> + Send + 'static,
     {
-        let keeping = Keeping { max_age: MAX_AGE, pause: SignedDuration::ZERO, max_kept: MAX_KEPT };
+        let keeping = Keeping { max_age: MAX_AGE, pause: Duration::ZERO, max_kept: MAX_KEPT };
         Self { fetch: Box::new(move |url| Box::pin(fetch(url))), cache: Cache::new(keeping, clock) }
     }
 

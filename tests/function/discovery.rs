@@ -282,7 +282,7 @@ mod newer_letters {
     }
 
     /// This holds whatever causes searches: the dead-letter target of an old subscription may have changed.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn after_half_an_hour_every_subscription_is_asked_again() {
         let world = searched().await;
         second_one(&world);

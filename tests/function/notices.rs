@@ -83,7 +83,7 @@ async fn what_was_not_archived_causes_no_notice() {
     assert_eq!(without.run([&exhausted("b")]).await.metrics().get("NoticesFailed"), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_instance_sends_one_notice_a_minute_and_the_rest_with_the_next_invocation() {
     let world = world();
     world.run([&exhausted("a")]).await;
@@ -103,7 +103,7 @@ async fn an_instance_sends_one_notice_a_minute_and_the_rest_with_the_next_invoca
     assert_eq!(counts(&world), [1, 2], "all is told");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_later() {
     let refused = "User is not authorized to perform: SNS:Publish on resource: notices";
     for reply in [

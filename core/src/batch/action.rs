@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::health::Change;
+use super::moment::Moment;
 use super::subscription::Subscription;
 use super::time::Window;
 use crate::arn::Arn;
@@ -21,9 +22,18 @@ use crate::waiting::WaitingLetter;
 pub struct Now {
     /// The time of day, by which letters are due.
     pub at: Timestamp,
+    /// The age of the instance, by which it forgets.
+    pub age: Duration,
     /// The time since the invocation began, by a clock that never goes back. Every `until` of an action is
     /// counted from the same beginning.
     pub elapsed: Duration,
+}
+
+impl Now {
+    /// Returns the present by both clocks.
+    pub(super) fn moment(self) -> Moment {
+        Moment { at: self.at, age: self.age }
+    }
 }
 
 /// An action that the machine wants done. Several actions may be under way at once.
@@ -281,8 +291,8 @@ pub struct QueueAttributes {
     pub max_message_bytes: Option<usize>,
     /// `ApproximateNumberOfMessagesNotVisible`.
     pub in_flight: Option<u64>,
-    /// The time when the attributes were read, if they ever were.
-    pub read: Option<Timestamp>,
+    /// The age of the instance when the attributes were read, if they ever were.
+    pub read: Option<Duration>,
 }
 
 impl QueueAttributes {

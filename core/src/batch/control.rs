@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::action::{Action, Answer, Notice, Now, no_answer};
 use super::case::{Case, Disposition};
+use super::moment::Moment;
 use super::state::{ActionId, Batch, Chain, Due, Stage};
 use super::time::{CONTROL_TIME, half_of};
 use crate::endpoint::Endpoint;
@@ -29,26 +30,26 @@ impl Batch<'_> {
     pub(super) fn read_orders(&mut self, now: Now) -> Option<Action> {
         let mut orders = self.machine.known_orders();
         let has_time = !self.control_time.is_zero();
-        if !self.machine.config.orders || self.rereading || !has_time || !orders.is_due(now.at) {
+        if !self.machine.config.orders || self.rereading || !has_time || !orders.is_due(now.age) {
             return None;
         }
         self.orders_asked = Some(now);
         let until = (now.elapsed + self.control_time).min(half_of(now.elapsed, self.time.deliver));
-        Some(Action::ReadOrders { unless: orders.ask(now.at), until })
+        Some(Action::ReadOrders { unless: orders.ask(now.age), until })
     }
 
     /// Takes over the orders.
     pub(super) fn orders_read(&mut self, answer: Answer, now: Now) {
         let asked = self.orders_asked.take().unwrap_or(now);
         self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
-        self.take_orders(answer, asked.at, now.at);
+        self.take_orders(answer, asked.age, now.moment());
     }
 
-    fn take_orders(&mut self, answer: Answer, asked: Timestamp, now: Timestamp) {
+    fn take_orders(&mut self, answer: Answer, asked: Duration, now: Moment) {
         let reading = if let Answer::Orders(reading) = answer { reading } else { Err(no_answer()) };
         let mut orders = self.machine.known_orders();
         if let Err(failure) = orders.take(reading, asked, now) {
-            let (last_read, hides) = (orders.read, orders.waits(now));
+            let (last_read, hides) = (orders.read.map(|read| read.at), orders.waits(now.age));
             self.notices.push(Notice::OrdersUnread { failure, last_read, hides });
         }
         drop(orders);
@@ -68,7 +69,7 @@ impl Batch<'_> {
         if !self.machine.config.orders || self.rereading || !is_delivering {
             return None;
         }
-        Some(now.elapsed + self.machine.known_orders().due_in(now.at).unsigned_abs())
+        Some(now.elapsed + self.machine.known_orders().due_in(now.age))
     }
 
     /// Reads the orders beside deliveries. Deliveries that have not begun wait for the answer while there is
@@ -84,7 +85,7 @@ impl Batch<'_> {
         self.rereading = true;
         self.orders_asked = Some(now);
         let until = now.elapsed + if time.is_zero() { CONTROL_TIME } else { time };
-        Some((ActionId(Chain::Orders), Action::ReadOrders { unless: orders.ask(now.at), until }))
+        Some((ActionId(Chain::Orders), Action::ReadOrders { unless: orders.ask(now.age), until }))
     }
 
     /// Takes over orders that were read beside deliveries.
@@ -97,11 +98,11 @@ impl Batch<'_> {
         }
         drop(orders);
         self.wait_for_orders();
-        self.take_orders(answer, asked.at, now.at);
+        self.take_orders(answer, asked.age, now.moment());
     }
 
     /// Decides anew about letters that were due by earlier orders. Returns those that still are.
-    pub(super) fn still_due(&mut self, due: Due, now: Timestamp) -> Due {
+    pub(super) fn still_due(&mut self, due: Due, now: Moment) -> Due {
         let still = due.into_iter().filter_map(|(index, retry)| {
             let case = &self.cases[index];
             let goes = self.machine.known_orders().allow_attempt(&case.letter, case.is_sent_by_order(), now);
@@ -111,7 +112,7 @@ impl Batch<'_> {
     }
 
     /// Decides about a letter by the orders that are known now. Returns the retry that is due.
-    fn decide_anew(&mut self, index: usize, now: Timestamp) -> Option<Retry> {
+    fn decide_anew(&mut self, index: usize, now: Moment) -> Option<Retry> {
         let case = &mut self.cases[index];
         case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
         case.disposition = Disposition::Open;
@@ -119,21 +120,21 @@ impl Batch<'_> {
             case.put_off();
             return None;
         }
-        let decision = case.decide(now);
-        case.settle(&decision, now);
+        let decision = case.decide(now.at);
+        case.settle(&decision, now.at);
         if let Disposition::Due(retry) = case.disposition { Some(retry) } else { None }
     }
 
     /// Decides anew about a letter that was not sent because other orders were read. If it is still due, it
     /// comes back soon.
-    pub(super) fn withheld(&mut self, index: usize, now: Timestamp) {
+    pub(super) fn withheld(&mut self, index: usize, now: Moment) {
         if self.decide_anew(index, now).is_some() {
             self.cases[index].put_off();
         }
     }
 
     /// Looks up the orders about the letters that are undecided.
-    pub(super) fn apply_orders(&mut self, now: Timestamp) {
+    pub(super) fn apply_orders(&mut self, now: Moment) {
         if !self.machine.config.orders {
             return;
         }
@@ -150,7 +151,7 @@ impl Batch<'_> {
 
     /// Decides anew about letters that an order holds or archives, if that order was taken back while the
     /// batch went on.
-    pub(super) fn release_taken_back(&mut self, now: Timestamp) {
+    pub(super) fn release_taken_back(&mut self, now: Moment) {
         for index in 0..self.cases.len() {
             let case = &mut self.cases[index];
             if case.disposition.ordered().is_some() {

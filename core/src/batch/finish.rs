@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-
 use super::action::{Action, Answer, Now, Suffices};
 use super::archiving::Archiving;
 use super::case::Case;
 use super::knowledge::Knowledge;
+use super::moment::Moment;
 use super::order::Order;
 use super::state::{ActionId, Asked, Batch, Chain, Stage};
 use super::time::half_of;
@@ -30,7 +29,7 @@ impl Batch<'_> {
     /// Archives and hides, at the same time.
     pub(super) fn finish(&mut self, now: Now) -> (Stage, Option<Action>) {
         if self.is_active() {
-            self.release_taken_back(now.at);
+            self.release_taken_back(now.moment());
             ending::archive_what_ends(&mut self.cases, now.at);
         }
         // Letters that the archive does not accept are hidden afterwards, so the archive does not get all of
@@ -96,7 +95,7 @@ impl Batch<'_> {
 
     /// Hides the letters that the archive did not accept.
     pub(super) fn hide_unarchived(&mut self, now: Now) -> (Stage, Option<Action>) {
-        let hidings = unarchived(&mut self.machine.knowledge(), &self.cases, now.at);
+        let hidings = unarchived(&mut self.machine.knowledge(), &self.cases, now.moment());
         if hidings.is_empty() {
             return (Stage::Done, None);
         }
@@ -109,7 +108,7 @@ impl Batch<'_> {
 /// Remembers the letters that the archive did not accept, and forgets those that it did. Returns the letters
 /// to hide until the archive gets them again, with the seconds. Within a FIFO group only the first is hidden,
 /// because others in flight would block it.
-fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Timestamp) -> Vec<(usize, u64)> {
+fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Moment) -> Vec<(usize, u64)> {
     let mut order = Order::new(cases.iter().map(Case::fifo_group));
     let mut hidings = Vec::new();
     for (index, case) in cases.iter().enumerate() {

@@ -18,8 +18,7 @@
 //! <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 
 use std::collections::VecDeque;
-
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 /// The number of messages in flight that SQS allows in a queue, approximately.
 pub const IN_FLIGHT_LIMIT: u64 = 120_000;
@@ -30,16 +29,16 @@ pub const MAX_DELAY: u64 = 900;
 
 /// The time by which SQS's number may be behind.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-attributes.html>
-const LAG: SignedDuration = SignedDuration::from_secs(60);
+const LAG: Duration = Duration::from_secs(60);
 
 /// The time for which a reading is good while letters are hidden.
-const READING_MAX_AGE: SignedDuration = SignedDuration::from_secs(60);
+const READING_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The time after which a reading may be repeated at the earliest, however many letters were hidden since.
-const READING_MIN_AGE: SignedDuration = SignedDuration::from_secs(10);
+const READING_MIN_AGE: Duration = Duration::from_secs(10);
 
 /// The length of the time span in which hidden letters are counted together.
-const BUCKET: SignedDuration = SignedDuration::from_secs(10);
+const BUCKET: Duration = Duration::from_secs(10);
 
 /// The number of time spans that are kept: longer together than the lag and the age of a reading.
 const MAX_BUCKETS: usize = 16;
@@ -63,14 +62,14 @@ pub struct InFlightEstimate {
     instances: u64,
     reading: Option<Reading>,
     /// The number of letters that were hidden here lately, with the beginning of each time span.
-    hidden: VecDeque<(Timestamp, u64)>,
+    hidden: VecDeque<(Duration, u64)>,
 }
 
 /// A queue's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
     in_flight: u64,
-    at: Timestamp,
+    at: Duration,
 }
 
 impl InFlightEstimate {
@@ -82,28 +81,28 @@ impl InFlightEstimate {
         Self { limit, instances: u64::from(instances.max(1)), reading: None, hidden: VecDeque::new() }
     }
 
-    /// Takes over the number that the queue reported as in flight at a time. A reading older than the known
+    /// Takes over the number that the queue reported as in flight at an age. A reading older than the known
     /// one is ignored.
-    pub fn set(&mut self, in_flight: u64, at: Timestamp) {
+    pub fn set(&mut self, in_flight: u64, at: Duration) {
         if self.reading.is_none_or(|known| at > known.at) {
             self.reading = Some(Reading { in_flight, at });
-            let uncounted = at.saturating_sub(LAG).unwrap_or(Timestamp::MIN);
+            let uncounted = at.saturating_sub(LAG);
             self.hidden.retain(|(since, _)| *since >= uncounted);
         }
     }
 
     /// Returns the time of the queue's last reading.
     #[must_use]
-    pub fn read_at(&self) -> Option<Timestamp> {
+    pub fn read_at(&self) -> Option<Duration> {
         self.reading.map(|reading| reading.at)
     }
 
     /// Reports whether the queue should be asked before letters are hidden: the last reading is old, or so
     /// many letters may have been hidden since that it says little.
     #[must_use]
-    pub fn wants_reading(&self, now: Timestamp) -> bool {
+    pub fn wants_reading(&self, now: Duration) -> bool {
         let Some(reading) = self.reading else { return true };
-        let age = now.duration_since(reading.at);
+        let age = now.saturating_sub(reading.at);
         let suspicious = self.with_hidden(reading, self.instances) >= self.half();
         age >= READING_MAX_AGE || (age >= READING_MIN_AGE && suspicious)
     }
@@ -133,9 +132,9 @@ impl InFlightEstimate {
     }
 
     /// Takes note that letters were hidden here.
-    pub fn hide(&mut self, letters: u64, now: Timestamp) {
+    pub fn hide(&mut self, letters: u64, now: Duration) {
         match self.hidden.back_mut() {
-            Some((since, count)) if now.duration_since(*since) < BUCKET => *count += letters,
+            Some((since, count)) if now.saturating_sub(*since) < BUCKET => *count += letters,
             _ => self.hidden.push_back((now, letters)),
         }
         if self.hidden.len() > MAX_BUCKETS {
@@ -157,8 +156,8 @@ impl InFlightEstimate {
 mod tests {
     use super::*;
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(seconds).unwrap()
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
     }
 
     fn estimate(in_flight: u64) -> InFlightEstimate {

@@ -1,8 +1,7 @@
 //! The knowledge of one instance of the function, from batch to batch.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-use jiff::Timestamp;
+use std::time::Duration;
 
 use super::action::{Notice, QueueAttributes};
 use super::config::Config;
@@ -24,13 +23,14 @@ pub(super) struct Knowledge {
     /// The letters in flight in the queues that feed the function: the dead-letter queue and the requeue.
     pub(super) estimates: HashMap<Arn, InFlightEstimate>,
     /// The reading of each queue that last triggered the warning of many letters in flight.
-    warned: HashMap<Arn, Timestamp>,
+    warned: HashMap<Arn, Duration>,
     /// The queues that were checked already.
     pub(super) checked: HashSet<Arn>,
-    /// The queues that were asked for their attributes, with the time when they were first asked.
-    asked: HashMap<Arn, Timestamp>,
+    /// The queues that were asked for their attributes, with the age of the instance when they were first
+    /// asked.
+    asked: HashMap<Arn, Duration>,
     /// The queues that could not be read, which is told once, with the time of their last answer.
-    unreadable: HashMap<Arn, Option<Timestamp>>,
+    unreadable: HashMap<Arn, Option<Duration>>,
     /// The queues whose retention is assumed, which is told once.
     assumed: HashSet<Arn>,
     /// The subscriptions whose delivery policy could not be read, which is told once.
@@ -77,20 +77,20 @@ impl Knowledge {
     }
 
     /// Takes note that these queues are being asked. Returns those that this instance has not asked before.
-    pub(super) fn ask(&mut self, queues: &BTreeSet<Arn>, now: Timestamp) -> BTreeSet<Arn> {
+    pub(super) fn ask(&mut self, queues: &BTreeSet<Arn>, age: Duration) -> BTreeSet<Arn> {
         let room = MAX_KEPT.saturating_sub(self.asked.len());
         let first: BTreeSet<_> =
             queues.iter().filter(|queue| !self.asked.contains_key(*queue)).take(room).cloned().collect();
-        self.asked.extend(first.iter().map(|queue| (queue.clone(), now)));
+        self.asked.extend(first.iter().map(|queue| (queue.clone(), age)));
         first
     }
 
     /// Returns what is known of the time for which a queue keeps its letters.
-    pub(super) fn retention(&self, queue: &Arn, read: Option<u64>, now: Timestamp) -> Retention {
-        let asked = self.asked.get(queue).copied().unwrap_or(now);
+    pub(super) fn retention(&self, queue: &Arn, read: Option<u64>, age: Duration) -> Retention {
+        let asked = self.asked.get(queue).copied().unwrap_or(age);
         match read {
             Some(retention) => Retention::Known(retention),
-            None if now.duration_since(asked) < UNREAD_PATIENCE => Retention::Unread,
+            None if age.saturating_sub(asked) < UNREAD_PATIENCE => Retention::Unread,
             None => Retention::Assumed,
         }
     }
@@ -105,7 +105,7 @@ impl Knowledge {
     pub(super) fn unreadable(
         &mut self,
         queue: Arn,
-        last: Option<Timestamp>,
+        last: Option<Duration>,
         failure: Failure,
     ) -> Option<Notice> {
         let told = self.unreadable.insert(queue.clone(), last).is_some();

@@ -5,19 +5,20 @@
 //! that never read the orders hides its letters for a minute at a time, and after ten minutes follows its
 //! rules alone.
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 use super::action::{OrdersRead, no_answer};
+use super::moment::Moment;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 use crate::policy::{BadOrders, MatchingSteps, Order, OrderAction, Ordered, Orders};
 
 /// The time after which the orders are read again. A new hold counts after this time at the latest.
-const READ_EVERY: SignedDuration = SignedDuration::from_secs(15);
+const READ_EVERY: Duration = Duration::from_secs(15);
 
 /// The time for which orders to retry and to archive count after the last good reading. An instance that has
 /// never read the orders waits for them for the same time.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+const PATIENCE: Duration = Duration::from_mins(10);
 
 /// The number of faults of a document that are reported.
 const MAX_FAULTS: usize = 3;
@@ -29,9 +30,11 @@ pub struct KnownOrders {
     /// S3's tag of the document that was read last.
     tag: Option<String>,
     /// The time of the last good reading.
-    pub(super) read: Option<Timestamp>,
-    first_asked: Option<Timestamp>,
-    asked: Option<Timestamp>,
+    pub(super) read: Option<Moment>,
+    /// The age of the instance when it first asked for them.
+    first_asked: Option<Duration>,
+    /// Its age when it last asked for them.
+    asked: Option<Duration>,
     /// True if deliveries begin by an old reading, because no time is left to wait for a new one.
     pub(super) waits_no_more: bool,
     /// True if the last reading failed.
@@ -43,14 +46,14 @@ pub struct KnownOrders {
 impl KnownOrders {
     /// Reports whether deliveries must wait: the last reading is too old, and a new one is on its way.
     #[must_use]
-    pub fn are_old(&self, now: Timestamp) -> bool {
-        !self.waits_no_more && self.is_due(now)
+    pub fn are_old(&self, age: Duration) -> bool {
+        !self.waits_no_more && self.is_due(age)
     }
 
     /// Reports whether an attempt that was decided by an earlier reading may still begin. `ordered` says
     /// whether an order asked for it.
     #[must_use]
-    pub fn allow_attempt(&self, letter: &Letter, ordered: bool, now: Timestamp) -> bool {
+    pub fn allow_attempt(&self, letter: &Letter, ordered: bool, now: Moment) -> bool {
         match self.on(letter, now).action() {
             Some(OrderAction::Hold | OrderAction::Archive) => false,
             Some(OrderAction::Retry) => true,
@@ -59,28 +62,28 @@ impl KnownOrders {
     }
 
     /// Reports whether it is time to read the orders.
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.due_in(now).is_zero()
+    pub(super) fn is_due(&self, age: Duration) -> bool {
+        self.due_in(age).is_zero()
     }
 
     /// Returns the time until the orders are read again.
-    pub(super) fn due_in(&self, now: Timestamp) -> SignedDuration {
-        let age = self.asked.map_or(READ_EVERY, |asked| now.duration_since(asked).abs());
-        READ_EVERY.saturating_sub(age).max(SignedDuration::ZERO)
+    pub(super) fn due_in(&self, age: Duration) -> Duration {
+        let since = self.asked.map_or(READ_EVERY, |asked| age.saturating_sub(asked));
+        READ_EVERY.saturating_sub(since)
     }
 
     /// Takes note that the orders are being read. Returns the tag of the document that is known already.
-    pub(super) fn ask(&mut self, now: Timestamp) -> Option<String> {
-        self.first_asked.get_or_insert(now);
+    pub(super) fn ask(&mut self, age: Duration) -> Option<String> {
+        self.first_asked.get_or_insert(age);
         self.tag.clone()
     }
 
-    /// Takes over a reading that was asked for then.
+    /// Takes over a reading that was asked for at that age.
     pub(super) fn take(
         &mut self,
         reading: Result<OrdersRead, Failure>,
-        asked: Timestamp,
-        now: Timestamp,
+        asked: Duration,
+        now: Moment,
     ) -> Result<(), Failure> {
         self.asked = Some(asked);
         let taken = match reading {
@@ -104,7 +107,7 @@ impl KnownOrders {
     }
 
     /// Returns the known order about a letter that was matched before.
-    pub(super) fn on(&self, letter: &Letter, now: Timestamp) -> Ordered {
+    pub(super) fn on(&self, letter: &Letter, now: Moment) -> Ordered {
         self.on_within(letter, now, &mut MatchingSteps::any()).unwrap_or_default()
     }
 
@@ -112,21 +115,21 @@ impl KnownOrders {
     pub(super) fn on_within(
         &self,
         letter: &Letter,
-        now: Timestamp,
+        now: Moment,
         left: &mut MatchingSteps,
     ) -> Option<Ordered> {
         let Some(read) = self.read else {
-            return Some(if self.waits(now) { Ordered::Unread } else { Ordered::Nothing });
+            return Some(if self.waits(now.age) { Ordered::Unread } else { Ordered::Nothing });
         };
-        let is_fresh = now.duration_since(read) <= PATIENCE;
+        let is_fresh = now.age.saturating_sub(read.age) <= PATIENCE;
         let counts = |order: &Order| is_fresh || order.action == OrderAction::Hold;
-        let first = self.orders.first(letter, now, left, counts)?;
+        let first = self.orders.first(letter, now.at, left, counts)?;
         Some(first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into())))
     }
 
     /// Reports whether letters wait until the orders are read for the first time.
-    pub(super) fn waits(&self, now: Timestamp) -> bool {
-        let asks = self.first_asked.is_some_and(|first| now.duration_since(first) < PATIENCE);
+    pub(super) fn waits(&self, age: Duration) -> bool {
+        let asks = self.first_asked.is_some_and(|first| age.saturating_sub(first) < PATIENCE);
         self.read.is_none() && asks
     }
 }

@@ -28,6 +28,7 @@
 //! | `case` | one letter and its disposition |
 //! | `order` | rounds, and blocked groups |
 //! | `time` | the division of an invocation's time |
+//! | `moment` | the present by both clocks, and the age by which an instance forgets |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
 //! | `requests` | which messages share a request |
@@ -59,6 +60,7 @@ mod in_flight;
 mod knowledge;
 mod known_orders;
 mod machine;
+mod moment;
 mod opening;
 mod order;
 mod outcome;
@@ -87,6 +89,7 @@ pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
 pub use known_orders::KnownOrders;
 pub use machine::Machine;
+pub use moment::{Age, Moment};
 pub use order::Order;
 pub use outcome::{BatchItemFailure, NotDone, Outcome, Report, SqsBatchResponse, response};
 pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};

@@ -23,7 +23,7 @@ impl Batch<'_> {
     /// Asks for the attributes of the queues that the batch needs.
     pub(super) fn begin(&mut self, letters: Vec<Letter>, now: Now) -> (Stage, Option<Action>) {
         let queues = Knowledge::queues_of(&letters);
-        let first = self.machine.knowledge().ask(&queues, now.at);
+        let first = self.machine.knowledge().ask(&queues, now.age);
         let until = half_of(now.elapsed, self.time.deliver);
         let inquiry = Inquiry { known: HashMap::new(), first, tries: FIRST_TRIES, until };
         let (inquiry, action) = inquiry.ask(queues, Suffices::Kept, now.elapsed);
@@ -71,7 +71,7 @@ impl Batch<'_> {
             let default = Facts::default();
             let source = letter.sqs.source_queue().map(|source| of(&source));
             Facts {
-                retention: knowledge.retention(&letter.sqs.queue, of(&letter.sqs.queue).retention, now.at),
+                retention: knowledge.retention(&letter.sqs.queue, of(&letter.sqs.queue).retention, now.age),
                 source_max_receives: source.as_ref().and_then(|source| source.max_receives),
                 source_unread: source.is_some_and(|source| !source.were_read()),
                 ceiling: config.ceiling,
@@ -91,7 +91,7 @@ impl Batch<'_> {
             self.notices.extend(knowledge.assume(&case.letter.sqs.queue));
         }
         drop(knowledge);
-        self.apply_orders(now.at);
+        self.apply_orders(now.moment());
         Stage::HideForInvocation
     }
 
@@ -118,7 +118,7 @@ impl Batch<'_> {
             for case in &mut self.cases {
                 match knowledge.unarchived.of(&case.letter.sqs) {
                     Some(unarchived)
-                        if case.is_sent_by_order_since(unarchived.at)
+                        if case.is_sent_by_order_since(unarchived.at.at)
                             || case.is_taken_back(&Disposition::Archive(unarchived.context.reason))
                             || (unarchived.is_guess && case.facts.retention.is_read()) =>
                     {

@@ -3,6 +3,8 @@
 //! A letter is moved by sending it first and letting Lambda delete it afterwards. A letter that the requeue
 //! does not accept is hidden as usual, so nothing depends on the requeue.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::action::{Move, Notice, Sent};
@@ -10,6 +12,7 @@ use super::case::{Case, Disposition};
 use super::config::Config;
 use super::in_flight::{InFlightEstimate, Place};
 use super::knowledge::Knowledge;
+use super::moment::Moment;
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::policy::{DeferReason, Deferral, Fifo, is_kept, plus};
@@ -50,7 +53,7 @@ impl Placing {
         mut estimate: InFlightEstimate,
         cases: &[Case<'_>],
         deferred: Vec<(usize, Deferral)>,
-        now: Timestamp,
+        now: Moment,
     ) -> Self {
         let (mut moving, mut hidden, mut in_flight) = (Vec::new(), 0, 0);
         for (index, deferral) in deferred {
@@ -59,7 +62,7 @@ impl Placing {
                 true if steps_aside(config, case, &deferral) => Place::Moved { delay: 0 },
                 // A FIFO queue cannot delay single messages, and the order would be lost.
                 true => Place::Hidden,
-                false => estimate.place(deferral.wait(now)),
+                false => estimate.place(deferral.wait(now.at)),
             };
             match place {
                 Place::Moved { delay } => moving.push(Moving { index, deferral, delay }),
@@ -67,7 +70,7 @@ impl Placing {
                     hidden += 1;
                     let waits = u64::from(deferral.hide > 0);
                     in_flight += waits;
-                    estimate.hide(waits, now);
+                    estimate.hide(waits, now.age);
                 }
             }
         }
@@ -138,11 +141,11 @@ impl Placing {
         config: &Config,
         knowledge: &mut Knowledge,
         queue: &Arn,
-        now: Timestamp,
+        age: Duration,
     ) -> Option<Notice> {
         // The queue may have been read meanwhile.
         let mut estimate = knowledge.estimate(config, queue);
-        estimate.hide(self.in_flight + self.to_move as u64, now);
+        estimate.hide(self.in_flight + self.to_move as u64, age);
         let tight = estimate.is_tight() && (self.to_move > 0 || (queue.is_fifo() && self.hidden > 0));
         let notice = if tight { knowledge.warn(config, queue, &estimate) } else { None };
         knowledge.estimates.insert(queue.clone(), estimate);

@@ -183,13 +183,14 @@ impl Batch<'_> {
         };
         let last = window.latest_start(&destination.endpoint).saturating_sub(now.elapsed).min(LONGEST_TURN);
         let mut knowledge = self.machine.knowledge();
-        let turn = knowledge.throttle.turn(&destination.endpoint, rate, now.at, later(now.at, last));
+        let turn = knowledge.throttle.turn(&destination.endpoint, rate, now.age, now.age + last);
         match turn {
             Turn::Taken(turn) => {
-                let not_before = now.elapsed + turn.duration_since(now.at).unsigned_abs();
+                let not_before = now.elapsed + turn.saturating_sub(now.age);
                 Some((not_before, knowledge.throttle.at_once(rate)))
             }
             Turn::Later(turn) => {
+                let turn = later(now.at, turn.saturating_sub(now.age));
                 let put_off = verdict.put_off(retry, now.at, turn);
                 case.settle(&put_off, now.at);
                 None
@@ -213,7 +214,7 @@ impl Batch<'_> {
                 self.notices.push(Notice::Unmarked(Arc::clone(&self.cases[index].letter)));
             }
             if attempt.sent == Ok(Sent::Withheld) {
-                self.withheld(index, now.at);
+                self.withheld(index, now.moment());
                 continue;
             }
             if let Ok(failed @ Sent::Failed(refusal)) = &attempt.sent
@@ -238,7 +239,7 @@ impl Batch<'_> {
         };
         let until = half_of(now.elapsed, self.time.finish);
         let config = &self.machine.config;
-        let wants_reading = self.machine.knowledge().estimate(config, &queue).wants_reading(now.at);
+        let wants_reading = self.machine.knowledge().estimate(config, &queue).wants_reading(now.age);
         // If no letter can be moved, the reading of the last minute is good enough.
         if !wants_reading || queue.is_fifo() || config.requeue_of(&queue).is_none() {
             return (Stage::PlaceWithEstimate(until), None);
@@ -253,7 +254,7 @@ impl Batch<'_> {
         let config = &self.machine.config;
         let estimate = self.machine.knowledge().estimate(config, &queue);
         let deferred = deferred(&self.cases, &self.round);
-        let placing = Placing::new(config, estimate, &self.cases, deferred, now.at);
+        let placing = Placing::new(config, estimate, &self.cases, deferred, now.moment());
         match config.requeue_of(&queue).filter(|_| !placing.moving.is_empty() && self.requeue_works) {
             None => (self.placed(placing, now), None),
             Some(requeue) => {
@@ -304,7 +305,7 @@ impl Batch<'_> {
     pub(super) fn placed(&mut self, placing: Placing, now: Now) -> Stage {
         if let Some(queue) = self.queue() {
             let mut knowledge = self.machine.knowledge();
-            let notice = placing.end(&self.machine.config, &mut knowledge, &queue, now.at);
+            let notice = placing.end(&self.machine.config, &mut knowledge, &queue, now.age);
             self.notices.extend(notice);
         }
         Stage::EndRound

@@ -171,7 +171,7 @@ impl Batch<'_> {
             },
             Stage::AwaitOrdersToSend(due, known) => {
                 self.orders_read(answer, now);
-                Stage::Send(self.still_due(due, now.at), known)
+                Stage::Send(self.still_due(due, now.moment()), known)
             }
             Stage::AwaitDelivered(sent, unmarking) => self.delivered(sent, unmarking, answer, now),
             Stage::AwaitTargets(unmarking) => Self::targets_known(unmarking, answer),

@@ -5,8 +5,7 @@
 //! shared evenly by the instances of the function that may run at once, since they do not know of each other.
 
 use std::collections::HashMap;
-
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 
@@ -16,15 +15,15 @@ const MAX_KEPT: usize = 1_000;
 /// The longest time that a letter is put off. Then it asks again, since other instances may have time for it,
 /// or fewer letters are left. Coming back costs a receive, and so perhaps a retry: with a shorter time, a
 /// letter of a short schedule would have no retry left.
-const LONGEST_PUT_OFF: SignedDuration = SignedDuration::from_hours(1);
+const LONGEST_PUT_OFF: Duration = Duration::from_hours(1);
 
-/// The turns at endpoints.
+/// The turns at endpoints, by the age of the instance.
 #[derive(Debug, Clone)]
 pub(super) struct Throttle {
     instances: u32,
-    next: HashMap<Endpoint, Timestamp>,
+    next: HashMap<Endpoint, Duration>,
     /// The next turn for a letter that is put off, if some are.
-    later: HashMap<Endpoint, Timestamp>,
+    later: HashMap<Endpoint, Duration>,
 }
 
 impl Throttle {
@@ -34,23 +33,21 @@ impl Throttle {
 
     /// Returns the next turn at an endpoint of this rate, and takes it if it is not after `until`. Each
     /// letter that comes too late gets a turn of its own to come back at, within an hour.
-    pub(super) fn turn(&mut self, endpoint: &Endpoint, rate: u32, now: Timestamp, until: Timestamp) -> Turn {
+    pub(super) fn turn(&mut self, endpoint: &Endpoint, rate: u32, now: Duration, until: Duration) -> Turn {
         let turn = self.next.get(endpoint).copied().map_or(now, |turn| turn.max(now));
-        let apart = i64::from(self.instances) * 1_000_000_000 / i64::from(rate.max(1));
-        let wait = SignedDuration::from_nanos(apart);
-        let after = |turn: Timestamp| turn.saturating_add(wait).unwrap_or(Timestamp::MAX);
+        let wait = Duration::from_secs(self.instances.into()) / rate.max(1);
         for turns in [&mut self.next, &mut self.later] {
             if turns.len() >= MAX_KEPT {
                 turns.retain(|_, turn| *turn > now);
             }
         }
         if turn > until {
-            let latest = now.saturating_add(LONGEST_PUT_OFF).unwrap_or(Timestamp::MAX);
+            let latest = now + LONGEST_PUT_OFF;
             let later = self.later.get(endpoint).map_or(turn, |later| turn.max(*later)).min(latest);
-            self.later.insert(endpoint.clone(), after(later));
+            self.later.insert(endpoint.clone(), later + wait);
             return Turn::Later(later);
         }
-        self.next.insert(endpoint.clone(), after(turn));
+        self.next.insert(endpoint.clone(), turn + wait);
         Turn::Taken(turn)
     }
 
@@ -64,17 +61,21 @@ impl Throttle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// The letter may go at this time.
-    Taken(Timestamp),
+    Taken(Duration),
     /// There is no turn in time. The next would be then.
-    Later(Timestamp),
+    Later(Duration),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::from_millisecond(millis).unwrap()
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn millis(age: Duration) -> u64 {
+        age.as_millis().try_into().unwrap()
     }
 
     fn queue(name: &str) -> Endpoint {
@@ -86,8 +87,8 @@ mod tests {
         throttle: &mut Throttle,
         name: &str,
         rate: u32,
-        now: i64,
-        until: i64,
+        now: u64,
+        until: u64,
         count: usize,
     ) -> Vec<Turn> {
         (0..count).map(|_| throttle.turn(&queue(name), rate, at(now), at(until))).collect()
@@ -111,8 +112,8 @@ mod tests {
     /// Sends so many letters that are all there at once, in batches of ten, at one letter a second. Returns
     /// the longest time that one was put off, the time that all took, both in seconds, and the number of
     /// receives.
-    fn work_off(throttle: &mut Throttle, letters: i64) -> (i64, i64, usize) {
-        let mut waiting: std::collections::BTreeSet<(i64, i64)> = (0..letters).map(|n| (0, n)).collect();
+    fn work_off(throttle: &mut Throttle, letters: u64) -> (u64, u64, usize) {
+        let mut waiting: std::collections::BTreeSet<(u64, u64)> = (0..letters).map(|n| (0, n)).collect();
         let (mut now, mut longest, mut receives) = (0, 0, 0);
         while let Some((first, _)) = waiting.first().copied() {
             now = first.max(now);
@@ -122,10 +123,10 @@ mod tests {
                 waiting.remove(&letter);
                 receives += 1;
                 match throttle.turn(&queue("a"), 1, at(now), at(now + 1_500)) {
-                    Turn::Taken(turn) => end = end.max(turn.as_millisecond()),
+                    Turn::Taken(turn) => end = end.max(millis(turn)),
                     Turn::Later(turn) => {
-                        longest = longest.max(turn.as_millisecond() - now);
-                        waiting.insert((turn.as_millisecond(), letter.1));
+                        longest = longest.max(millis(turn) - now);
+                        waiting.insert((millis(turn), letter.1));
                     }
                 }
             }

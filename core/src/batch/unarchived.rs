@@ -5,10 +5,12 @@
 //! time for twice as long, and hands it to the archive without another attempt when it comes back.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::action::ArchiveContext;
+use super::moment::Moment;
 use crate::letter::SqsMessage;
 use crate::policy::seconds_until;
 
@@ -25,14 +27,14 @@ const MAX_KEPT: usize = 10_000;
 
 /// The time for which a letter is remembered that does not come back, because another instance has archived
 /// it.
-const MAX_AGE: SignedDuration = SignedDuration::from_hours(1);
+const MAX_AGE: Duration = Duration::from_hours(1);
 
 /// A letter that was to be archived.
 #[derive(Debug, Clone)]
 pub(super) struct Unarchived {
     pub(super) context: ArchiveContext,
     /// The time when the archive did not accept it.
-    pub(super) at: Timestamp,
+    pub(super) at: Moment,
     /// The time for which it is hidden, in seconds.
     pub(super) hide: u64,
     /// True if it was to be archived by a retention that was only assumed.
@@ -42,8 +44,8 @@ pub(super) struct Unarchived {
 impl Unarchived {
     /// Creates the memory of a letter that its queue drops at `end`. `before` is the earlier memory, if the
     /// archive did not accept it then either.
-    pub(super) fn of(context: ArchiveContext, before: Option<&Self>, now: Timestamp, end: Timestamp) -> Self {
-        let hide = patience(before.map(|before| before.hide), seconds_until(now, end));
+    pub(super) fn of(context: ArchiveContext, before: Option<&Self>, now: Moment, end: Timestamp) -> Self {
+        let hide = patience(before.map(|before| before.hide), seconds_until(now.at, end));
         Self { context, at: now, hide, is_guess: false }
     }
 }
@@ -60,7 +62,7 @@ impl Memory {
 
     pub(super) fn keep(&mut self, message: &SqsMessage, unarchived: Unarchived) {
         if self.0.len() >= MAX_KEPT {
-            self.0.retain(|_, kept| unarchived.at.duration_since(kept.at) < MAX_AGE);
+            self.0.retain(|_, kept| unarchived.at.age.saturating_sub(kept.at.age) < MAX_AGE);
         }
         if self.0.len() < MAX_KEPT {
             self.0.insert(message.message_id.clone(), unarchived);
@@ -98,7 +100,8 @@ mod tests {
             failure: None,
             order: None,
         };
-        let unarchived = Unarchived { context, at: Timestamp::UNIX_EPOCH, hide: 1, is_guess: false };
+        let at = Moment { at: Timestamp::UNIX_EPOCH, age: Duration::ZERO };
+        let unarchived = Unarchived { context, at, hide: 1, is_guess: false };
         let message = |id: usize| SqsMessage {
             message_id: id.to_string(),
             receipt_handle: String::new(),
@@ -112,8 +115,8 @@ mod tests {
             unread: None,
         };
         let mut memory = Memory::default();
-        let mut keep = |id: usize, minutes: i64| {
-            let at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+        let mut keep = |id: usize, minutes: u64| {
+            let at = Moment { age: Duration::from_mins(minutes), ..at };
             memory.keep(&message(id), Unarchived { at, ..unarchived.clone() });
             (memory.0.len(), memory.of(&message(id)).is_some())
         };

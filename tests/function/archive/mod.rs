@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use sns_redrive::archive::{Archive, Batch, Record};
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::clients::Clients;
+use sns_redrive::clock::Clock;
 use sns_redrive::delivery::{Dispatcher, Reach};
 use sns_redrive::endpoint::Endpoint;
 use sns_redrive::failure::{Failure, FailureClass};
@@ -30,7 +31,10 @@ fn in_s3(cloud: &Account) -> Archive {
 
 fn in_queue(cloud: &Account, queue: &str) -> Archive {
     let clients = cloud.clients();
-    Archive::Queue { dispatcher: Dispatcher::new(&clients, Reach::Public), queue: arn(queue) }
+    Archive::Queue {
+        dispatcher: Dispatcher::new(&clients, Reach::Public, Clock::system()),
+        queue: arn(queue),
+    }
 }
 
 async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>> {

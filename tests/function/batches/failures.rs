@@ -125,7 +125,7 @@ async fn queue_attributes_that_cannot_be_read_are_logged_and_nothing_is_assumed(
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_retention_is_read_from_the_queue_and_kept_for_a_minute() {
     let world = holding();
     for (seconds, retention, calls) in [(0, 1_209_600, 1), (59, 1_209_600, 1), (1, 86_400, 2)] {
@@ -144,7 +144,7 @@ fn holding() -> World {
 }
 
 /// A throttled call must not make a queue of 14 days look like one of four.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
     let world = holding();
     assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_600);
@@ -153,10 +153,10 @@ async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
     assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_300);
     // The queue is asked again after half a minute.
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 2);
-    world.pass(29);
+    world.pass(25);
     world.run([&Post::envelope("a")]).await;
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 2);
-    world.pass(1);
+    world.pass(5);
     world.run([&Post::envelope("a")]).await;
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 3);
 }

@@ -1,5 +1,6 @@
 //! Tests of the AWS clients over a real connection, configured by Lambda's environment.
 
+mod frozen;
 mod on_lambda;
 
 use std::sync::{Arc, Mutex};

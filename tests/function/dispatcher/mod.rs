@@ -19,6 +19,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
 use sns_redrive::batch::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Purpose, Sent};
 use sns_redrive::clients::Clients;
+use sns_redrive::clock::Clock;
 use sns_redrive::delivery::{
     Dispatcher, Gate, Numbered, OutgoingMessage, Payload, PendingDelivery, Reach, Time,
 };
@@ -45,7 +46,7 @@ fn endpoint(to: &str) -> Destination {
 }
 
 fn dispatcher(clients: &Clients) -> Dispatcher {
-    Dispatcher::new(clients, Reach::Public)
+    Dispatcher::new(clients, Reach::Public, Clock::system())
 }
 
 /// Returns the message in a payload for a topic or a queue.

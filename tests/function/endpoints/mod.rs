@@ -3,6 +3,7 @@
 
 mod failures;
 mod firehose;
+mod frozen;
 mod http;
 mod http_answers;
 mod https;

@@ -90,7 +90,7 @@ async fn a_requeue_of_another_kind() {
     assert_eq!(with(&[], &[("REQUEUE_ARN", FIFO_REQUEUE)]).await, [expected]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_queue_that_does_not_tell_is_looked_at_later() {
     let world = World::new(&[("ARCHIVE", DLQ)]);
     world.cloud.reply("GetQueueAttributes", Fault::refuse(403, "AccessDenied", "no"));

@@ -25,7 +25,7 @@ async fn ten_letters_of_a_subscription_cost_one_call_and_the_next_batch_none() {
     assert_eq!(world.cloud.summary(), ["SendMessageBatch orders-worker 10"]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_is_believed_for_five_minutes() {
     let world = World::new(&[]);
     world.run(&ten()).await;

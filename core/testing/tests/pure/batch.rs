@@ -82,7 +82,7 @@ fn drive(
     backwards: bool,
     mut answer: impl FnMut(&Action) -> Answer,
 ) -> (Vec<Report>, usize) {
-    let mut now = Now { at: at(NOW), elapsed: Duration::ZERO };
+    let mut now = now_after(0);
     let (mut under_way, mut asked) = (Vec::new(), 0);
     loop {
         let actions = batch.poll(now);
@@ -94,6 +94,7 @@ fn drive(
         let Some(next) = next else { break };
         let (id, action) = under_way.remove(next);
         now.elapsed += Duration::from_millis(10);
+        now.age = now.elapsed;
         let answer = answer(&action);
         batch.take(id, answer, now);
     }
@@ -106,6 +107,12 @@ fn one_order(action: &str) -> OrdersRead {
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
     let json = json!({ "version": 1, "orders": [order] }).to_string().into_bytes();
     OrdersRead::Document { json, tag: None }
+}
+
+/// Returns the present so many seconds after the beginning.
+fn now_after(seconds: i64) -> Now {
+    let elapsed = Duration::from_secs(seconds.unsigned_abs());
+    Now { at: at(NOW + seconds * 1_000), age: elapsed, elapsed }
 }
 
 fn failed<T>() -> Result<T, Failure> {
@@ -127,7 +134,7 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
                 retention: Some(1_209_600),
                 visibility_timeout: Some(180),
                 in_flight: Some(if of_requeue { 0 } else { IN_FLIGHT_LIMIT }),
-                read: Some(at(NOW)),
+                read: Some(Duration::ZERO),
                 ..QueueAttributes::default()
             };
             let known = queues.iter().filter(|_| good()).cloned();
@@ -296,7 +303,7 @@ fn what_is_archived_and_what_is_hidden_is_asked_for_at_once() {
     let letters = letters_of(&event(&[Post::envelope("waits"), Post::raw("nobody-knows", "?")]));
     let mut together = Vec::new();
     let mut batch = machine.begin(letters, DEADLINE);
-    let now = Now { at: at(NOW), elapsed: Duration::ZERO };
+    let now = now_after(0);
     loop {
         let actions = batch.poll(now);
         if actions.is_empty() {
@@ -353,7 +360,7 @@ fn two_of_a_group(
 ) -> (Vec<Outcome>, u32) {
     let posts = [in_fifo_group(Post::envelope("a")), second.queue(FIFO_DLQ).group("g")];
     let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
-    let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
+    let (mut now, mut read) = (now_after(0), 0);
     loop {
         let actions = batch.poll(now);
         if actions.is_empty() {
@@ -368,7 +375,7 @@ fn two_of_a_group(
                 answer(&action, &mut good, &mut HashSet::new())
             };
             if matches!(action, Action::Deliver { .. }) {
-                now = Now { at: at(NOW + seconds * 1000), elapsed: Duration::from_secs(1) };
+                now = Now { elapsed: Duration::from_secs(1), ..now_after(seconds) };
             }
             batch.take(id, answer, now);
         }
@@ -409,14 +416,14 @@ fn with_orders_that_change(
     (first, later): (&OrdersRead, &OrdersRead),
 ) -> Vec<Report> {
     let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
-    let (mut now, mut read) = (Now { at: at(NOW), elapsed: Duration::ZERO }, 0);
+    let (mut now, mut read) = (now_after(0), 0);
     loop {
         let mut actions = batch.poll(now);
         if actions.is_empty() {
             break;
         }
         if read == 1 && matches!(actions[0].1, Action::Deliver { .. }) {
-            now = Now { at: at(NOW + 16_000), elapsed: Duration::from_secs(16) };
+            now = now_after(16);
             actions.splice(0..0, batch.poll(now));
             assert_eq!(actions.len(), 2, "{actions:?}");
         }

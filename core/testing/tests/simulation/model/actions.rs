@@ -81,7 +81,7 @@ impl Simulation<'_> {
         let then = now - self.chance.within(&(0..=lag));
         let fails = now < trouble.unread_until || self.chance.happens(trouble.reads_fail);
         let mut kept = std::mem::take(&mut self.kept[run.instance]);
-        let attributes = kept.look_up(arn, suffices, now, || {
+        let attributes = kept.look_up(arn, suffices, (now, run.now(now).age), || {
             self.journal.counts.readings += u64::from(feeds);
             if fails {
                 return None;

@@ -15,7 +15,7 @@ use redrive_core::letter::Letter;
 
 use super::queue::Receipt;
 use super::world::World;
-use super::{MINUTE, Millis, at, seconds};
+use super::{MINUTE, Millis, at, duration, seconds};
 
 /// The place where an invocation dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct Run<'m> {
     pub requeue: bool,
     pub instance: usize,
     pub began: Millis,
+    /// The age of the instance at the beginning.
+    pub age: Duration,
     pub batch: Batch<'m>,
     pub receipts: Vec<Receipt>,
     pub death: Option<Death>,
@@ -54,8 +56,8 @@ pub struct Coming {
 
 impl Run<'_> {
     pub fn now(&self, now: Millis) -> Now {
-        let elapsed = u64::try_from(now - self.began).unwrap();
-        Now { at: at(now), elapsed: Duration::from_millis(elapsed) }
+        let elapsed = duration(now - self.began);
+        Now { at: at(now), age: self.age + elapsed, elapsed }
     }
 
     /// Returns the virtual time that lies so far after the beginning.
@@ -115,7 +117,7 @@ impl Kept {
         &mut self,
         queue: &Arn,
         suffices: Suffices,
-        now: Millis,
+        (now, age): (Millis, Duration),
         ask: impl FnOnce() -> Option<QueueAttributes>,
     ) -> QueueAttributes {
         let known = self.0.get(queue);
@@ -132,7 +134,7 @@ impl Kept {
         }
         let last = known.map(|known| known.attributes.clone()).unwrap_or_default();
         let first_asked = known.map_or(now, |known| known.first_asked);
-        let answer = ask().map(|attributes| QueueAttributes { read: Some(at(now)), ..attributes });
+        let answer = ask().map(|attributes| QueueAttributes { read: Some(age), ..attributes });
         let failed = answer.is_none();
         let attributes = answer.unwrap_or(last);
         let kept = KeptAttributes { attributes: attributes.clone(), first_asked, asked: now, failed };

@@ -39,6 +39,7 @@ pub mod worlds;
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -66,6 +67,11 @@ pub fn since_begin(point: Timestamp) -> Millis {
 /// Returns whole seconds as virtual time.
 pub fn seconds<N: TryInto<Millis, Error: Debug>>(seconds: N) -> Millis {
     seconds.try_into().unwrap() * SECOND
+}
+
+/// Returns the duration of so many milliseconds.
+pub fn duration(millis: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap())
 }
 
 /// Random numbers, the same for the same seed: `SplitMix64`.

@@ -17,7 +17,7 @@ use super::operator::List;
 use super::queue::{Content, Queue, Receipt};
 use super::state::{Event, Received, Simulation, message};
 use super::world::{DLQ, Plan, REQUEUE, World};
-use super::{Chance, Millis, at, seconds};
+use super::{Chance, Millis, at, duration, seconds};
 
 const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
 
@@ -71,6 +71,7 @@ impl<'w> Simulation<'w> {
             world,
             machines,
             kept: vec![Kept::default(); machines.len()],
+            ages: vec![<_>::default(); machines.len()],
             spare: processes,
             runs: BTreeMap::new(),
             now: 0,
@@ -320,10 +321,12 @@ impl<'w> Simulation<'w> {
         let letters = receipts.iter().enumerate().map(|(index, receipt)| receipt.letter(index)).collect();
         let deadline = Duration::from_millis(u64::try_from(timeout(self.world)).unwrap());
         let batch = machines[instance].begin(letters, deadline);
+        let (began_at, age) = (self.now, self.age_of(instance));
         let run = Run {
             requeue,
             instance,
-            began: self.now,
+            began: began_at,
+            age,
             batch,
             receipts,
             death,
@@ -334,6 +337,14 @@ impl<'w> Simulation<'w> {
         self.journal.counts.busy += self.now - began;
         self.order += 1;
         self.drive(self.order, run);
+    }
+
+    /// Returns the age of an instance that begins to work. In every other world its monotonic clock has stood
+    /// still since it worked last, as in a sandbox that Lambda freezes.
+    fn age_of(&mut self, instance: usize) -> Duration {
+        let (age, worked) = &mut self.ages[instance];
+        let monotonic = if self.world.seed.is_multiple_of(2) { *worked } else { self.now };
+        age.at(at(self.now), duration(monotonic))
     }
 
     fn answered(&mut self, coming: Coming) {
@@ -396,6 +407,7 @@ impl<'w> Simulation<'w> {
     fn leave(&mut self, run: &Run<'_>) {
         self.journal.counts.invocations += 1;
         self.journal.counts.busy += self.now - run.began;
+        self.ages[run.instance].1 += self.now - run.began;
         self.free.push(run.instance);
         self.running[usize::from(run.requeue)] -= 1;
         self.busy -= 1;
@@ -410,7 +422,7 @@ impl<'w> Simulation<'w> {
         if run.death.is_some() {
             return self.die(run);
         }
-        let Run { requeue, instance, began, batch, receipts, .. } = run;
+        let Run { requeue, instance, began, age, batch, receipts, .. } = run;
         let now = self.now;
         let reports = batch.into_reports(at(now));
         for (report, receipt) in reports.iter().zip(&receipts) {
@@ -438,6 +450,7 @@ impl<'w> Simulation<'w> {
             requeue,
             instance,
             began,
+            age,
             batch: empty,
             receipts,
             death: None,

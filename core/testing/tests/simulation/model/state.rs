@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use redrive_core::batch::Machine;
+use redrive_core::batch::{Age, Machine};
 
 use super::function::{Coming, Death, Kept, Run};
 use super::journal::{Journal, Message, What};
@@ -46,6 +46,8 @@ pub struct Simulation<'w> {
     /// The machine of each process: as many as may run at once, and some that replace those that die.
     pub(super) machines: &'w [Machine],
     pub(super) kept: Vec<Kept>,
+    /// The age of each process, and the time for which it has worked.
+    pub(super) ages: Vec<(Age, Millis)>,
     /// The next process that replaces one that died.
     pub(super) spare: usize,
     pub(super) runs: BTreeMap<u64, Run<'w>>,
