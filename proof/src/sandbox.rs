@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use sim::{Aws, Call, Caller, Clock, Server, WebAnswer};
 
@@ -97,25 +97,37 @@ impl Sandbox {
     /// Starts a binary with these variables and no others. Its log goes to `log`.
     #[must_use]
     pub fn start(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
-        Self::start_by(Command::new(binary), variables, log)
+        Self::start_by(Command::new(binary), variables, log, Clock::real())
     }
 
     /// Starts a binary whose end will be a panic: killing it makes it panic in whatever it does then.
     #[must_use]
     pub fn start_to_panic(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
-        let mut variables = variables.to_vec();
-        variables.push(("LD_PRELOAD".to_owned(), panic_library().display().to_string()));
         let mut command = Command::new(binary);
         // What a panic says is said often.
         command.stderr(Stdio::null());
-        let mut started = Self::start_by(command, &variables, log);
+        let mut started = Self::start_by(command, &preloaded(variables), log, Clock::real());
         started.process.panics = true;
         started
     }
 
-    fn start_by(mut command: Command, variables: &[(String, String)], log: Stdio) -> Self {
+    /// Starts a binary whose wall clock is ahead of the machine's, by as much as the world lets it.
+    #[must_use]
+    pub fn start_ahead(
+        binary: &Path,
+        variables: &[(String, String)],
+        log: Stdio,
+        clock: &Clock,
+        ahead: &Ahead,
+    ) -> Self {
+        let mut variables = preloaded(variables);
+        variables.push(("PROOF_CLOCK_AHEAD".to_owned(), ahead.0.display().to_string()));
+        Self::start_by(Command::new(binary), &variables, log, clock.clone())
+    }
+
+    fn start_by(mut command: Command, variables: &[(String, String)], log: Stdio, clock: Clock) -> Self {
         let shared = Arc::new(Shared::default());
-        let network = Aws::new(Clock::real(), 0);
+        let network = Aws::new(clock, 0);
         let api = Arc::clone(&shared);
         network.act("sandbox", |it, _| it.web.serve(API, move |call| api.answer(call)));
         let server = network.listen_web(&Caller::new("function"), API).expect("a port of loopback is free");
@@ -149,13 +161,13 @@ impl Sandbox {
     pub fn invoke(&mut self, event: String, time: Duration) -> Ended {
         // The journal of earlier calls is not needed.
         let _ = self.network.take_journal();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let now = u128::try_from(self.network.clock().millis()).unwrap_or_default();
         {
             let mut state = self.shared.lock();
             state.ended = None;
             state.began = None;
             state.invocation = INVOCATIONS.fetch_add(1, Ordering::Relaxed) + 1;
-            state.waiting = Some(Event { body: event, deadline_ms: (now + time).as_millis() });
+            state.waiting = Some(Event { body: event, deadline_ms: now + time.as_millis() });
         }
         self.shared.changed.notify_all();
         match self.wait(time, |state| state.ended.take()) {
@@ -289,13 +301,57 @@ impl Killer {
     }
 }
 
-/// Returns the library that makes a process panic on a signal, compiled when it is first needed.
-fn panic_library() -> &'static Path {
+/// A file that says by how many milliseconds the wall clock of processes is ahead of the machine's. No other clock
+/// of theirs is, as in a sandbox whose monotonic clock stands still while it is frozen.
+#[derive(Debug)]
+pub struct Ahead(PathBuf);
+
+impl Ahead {
+    /// Creates the file, with nothing ahead yet.
+    #[must_use]
+    pub fn new() -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("redrive-clock-{}-{number}", std::process::id());
+        let ahead = Self(std::env::temp_dir().join(name));
+        ahead.set(Duration::ZERO);
+        ahead
+    }
+
+    /// Lets the processes' wall clock be so far ahead.
+    pub fn set(&self, time: Duration) {
+        let millis = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+        std::fs::write(&self.0, millis.to_ne_bytes()).expect("the folder of temporary files takes files");
+    }
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Returns the variables of a process that loads the library of this file.
+fn preloaded(variables: &[(String, String)]) -> Vec<(String, String)> {
+    let mut variables = variables.to_vec();
+    variables.push(("LD_PRELOAD".to_owned(), library().display().to_string()));
+    variables
+}
+
+/// Returns the library that makes a process panic on a signal, and its wall clock be ahead. It is compiled when it
+/// is first needed.
+fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {
-        let library = std::env::current_exe().expect("this program has a path").with_extension("panic.so");
+        let library = std::env::current_exe().expect("this program has a path").with_extension("clocks.so");
         let source = library.with_extension("c");
-        std::fs::write(&source, include_str!("panic.c")).expect("the folder of this program takes files");
+        std::fs::write(&source, include_str!("clocks.c")).expect("the folder of this program takes files");
         let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
         assert!(compiled.is_ok_and(|status| status.success()), "cc does not compile {}", source.display());
         library

@@ -1,7 +1,7 @@
-//! The clock that every service of one [`Aws`](crate::Aws) reads.
+//! The clocks: the one that every service of one [`Aws`](crate::Aws) reads, and those of sandboxes.
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ pub struct Clock(Kind);
 #[derive(Debug, Clone)]
 enum Kind {
     Tokio { base: Millis, start: tokio::time::Instant },
-    Real,
+    Real { ahead: Arc<AtomicI64> },
     Manual(Arc<Manual>),
 }
 
@@ -46,7 +46,7 @@ impl Clock {
     /// Creates a clock that shows the machine's own time.
     #[must_use]
     pub fn real() -> Self {
-        Self(Kind::Real)
+        Self(Kind::Real { ahead: Arc::default() })
     }
 
     /// Creates a clock that stands still until [`Clock::pass`] moves it or [`Clock::run`] lets it go.
@@ -56,11 +56,15 @@ impl Clock {
         Self(Kind::Manual(Arc::new(Manual { now, since: OnceLock::new() })))
     }
 
-    /// Moves a manual clock on. Other clocks cannot be moved and stay as they are.
+    /// Moves a manual clock on, or lets a real one go ahead of the machine's. No monotonic clock sees it. A
+    /// clock that follows tokio's cannot be moved and stays as it is.
     pub fn pass(&self, time: Duration) {
-        if let Kind::Manual(clock) = &self.0 {
-            clock.now.fetch_add(millis(time), Ordering::Relaxed);
-        }
+        let clock = match &self.0 {
+            Kind::Manual(clock) => &clock.now,
+            Kind::Real { ahead } => ahead,
+            Kind::Tokio { .. } => return,
+        };
+        clock.fetch_add(millis(time), Ordering::Relaxed);
     }
 
     /// Moves a manual clock to a time. Other clocks cannot be moved and stay as they are.
@@ -89,9 +93,48 @@ impl Clock {
         match &self.0 {
             Kind::Tokio { base, start } => base + millis(start.elapsed()),
             #[allow(clippy::disallowed_methods, reason = "this is the clock of the simulated services")]
-            Kind::Real => Timestamp::now().as_millisecond(),
+            Kind::Real { ahead } => Timestamp::now().as_millisecond() + ahead.load(Ordering::Relaxed),
             Kind::Manual(clock) => clock.now.load(Ordering::Relaxed) + clock.gone(),
         }
+    }
+}
+
+/// The monotonic clock of one sandbox. It follows tokio's, but stands still while the sandbox is frozen. Clones
+/// are the same clock.
+#[derive(Debug, Clone, Default)]
+pub struct Monotonic(Arc<Mutex<Worked>>);
+
+#[derive(Debug, Default)]
+struct Worked {
+    /// The time that passed before it was frozen last.
+    before: Duration,
+    /// The time since when it runs. `None` while it is frozen.
+    since: Option<tokio::time::Instant>,
+}
+
+impl Monotonic {
+    /// Returns the time that it has seen pass.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        let worked = self.lock();
+        worked.before + worked.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Lets it run. A new clock is frozen.
+    pub fn thaw(&self) {
+        self.lock().since.get_or_insert_with(tokio::time::Instant::now);
+    }
+
+    /// Stops it.
+    pub fn freeze(&self) {
+        let mut worked = self.lock();
+        if let Some(since) = worked.since.take() {
+            worked.before += since.elapsed();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Worked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,4 +152,32 @@ pub(crate) fn duration(millis: Millis) -> Duration {
 pub(crate) fn iso(millis: Millis) -> String {
     let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
     format!("{time:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_monotonic_clock_of_a_sandbox_stands_still_while_it_is_frozen() {
+        let clock = Monotonic::default();
+        let same = clock.clone();
+        let pass = async |seconds| tokio::time::sleep(Duration::from_secs(seconds)).await;
+        pass(5).await;
+        assert_eq!(clock.elapsed(), Duration::ZERO);
+        clock.thaw();
+        pass(2).await;
+        clock.freeze();
+        pass(3_600).await;
+        clock.thaw();
+        pass(1).await;
+        assert_eq!(same.elapsed(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_real_clock_can_be_ahead_of_the_machine() {
+        let (clock, machine) = (Clock::real(), Clock::real());
+        clock.clone().pass(Duration::from_hours(3));
+        assert!((10_800_000..10_810_000).contains(&(clock.millis() - machine.millis())));
+    }
 }

@@ -61,7 +61,7 @@ mod world;
 
 pub use call::{Call, Service};
 pub use caller::Caller;
-pub use clock::{Clock, Millis};
+pub use clock::{Clock, Millis, Monotonic};
 pub use cx::Cx;
 pub use door::Connector;
 pub use error::{BatchAnswer, Error};

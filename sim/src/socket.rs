@@ -32,7 +32,15 @@ pub struct Server {
 
 /// The open connections, by their numbers.
 #[derive(Debug, Clone, Default)]
-struct Open(Arc<Mutex<BTreeMap<usize, TcpStream>>>);
+struct Open(Arc<Mutex<BTreeMap<usize, Line>>>);
+
+/// A connection, as those see it who may end it.
+#[derive(Debug)]
+struct Line {
+    stream: TcpStream,
+    /// `true` if the network has forgotten it: whatever the client sends next is answered with a reset.
+    forgotten: Arc<AtomicBool>,
+}
 
 impl Aws {
     /// Serves every service to a caller on a port of loopback, which is the caller's endpoint URL.
@@ -86,13 +94,14 @@ impl Server {
                 }
                 let Ok(stream) = stream else { continue };
                 accepted.fetch_add(1, Ordering::Relaxed);
+                let forgotten = Arc::new(AtomicBool::default());
                 if let Ok(same) = stream.try_clone() {
-                    open.all().insert(number, same);
+                    open.all().insert(number, Line { stream: same, forgotten: Arc::clone(&forgotten) });
                 }
                 let (connection, open) = (Arc::clone(&connection), open.clone());
                 thread::spawn(move || {
                     // A connection that breaks is up to the client.
-                    connection.accept(stream).unwrap_or_default();
+                    connection.accept(stream, &forgotten).unwrap_or_default();
                     open.all().remove(&number);
                 });
             }
@@ -122,13 +131,21 @@ impl Server {
     pub fn hang_up(&self) {
         for connection in self.open.all().values() {
             // A connection that is closed already is no fault.
-            let _ = connection.shutdown(Shutdown::Both);
+            let _ = connection.stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Forgets every connection, as the network does when both sides were silent for long: the client hears
+    /// nothing of it until it sends something.
+    pub fn forget(&self) {
+        for connection in self.open.all().values() {
+            connection.forgotten.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl Open {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<usize, TcpStream>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<usize, Line>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,16 +168,24 @@ struct Connection {
 }
 
 impl Connection {
-    fn accept(&self, stream: TcpStream) -> io::Result<()> {
+    fn accept(&self, stream: TcpStream, forgotten: &AtomicBool) -> io::Result<()> {
         stream.set_nodelay(true)?;
-        let Some(config) = &self.tls else { return self.serve(stream) };
+        let raw = stream.try_clone()?;
+        // Bytes that nobody reads make the kernel reset the connection when it is closed.
+        let is_alive = || raw.peek(&mut [0]).is_ok() && !forgotten.load(Ordering::Relaxed);
+        let Some(config) = &self.tls else { return self.serve(stream, is_alive) };
         let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
-        self.serve(StreamOwned::new(session, stream))
+        self.serve(StreamOwned::new(session, stream), is_alive)
     }
 
-    fn serve(&self, stream: impl Read + Write) -> io::Result<()> {
+    /// Answers requests until the client is gone, or bytes come and the connection is dead.
+    fn serve(&self, stream: impl Read + Write, is_alive: impl Fn() -> bool) -> io::Result<()> {
         let mut stream = BufReader::with_capacity(1 << 16, stream);
-        while let Some(mut request) = read(&mut stream)? {
+        loop {
+            if stream.buffer().is_empty() && !is_alive() {
+                return Ok(());
+            }
+            let Some(mut request) = read(&mut stream)? else { return Ok(()) };
             if let Some(host) = &self.host {
                 let path = crate::world::path_of(&request.uri);
                 request.uri = format!("http://{host}{path}");
@@ -188,7 +213,6 @@ impl Connection {
                 }
             }
         }
-        Ok(())
     }
 
     /// Sleeps, but only until the server or the caller is gone.

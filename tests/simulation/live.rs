@@ -25,7 +25,7 @@ use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
 use sim::s3::Condition;
 use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::{QueueSettings, Receive, Received, Redrive};
-use sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Record, arn};
+use sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Monotonic, Record, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::delivery::{HttpClient, Reach};
@@ -119,6 +119,7 @@ struct Instance {
     caller: Caller,
     function: Function,
     skew: Millis,
+    monotonic: Monotonic,
 }
 
 impl<'w> Life<'w> {
@@ -389,6 +390,7 @@ impl<'w> Life<'w> {
         let idle = self.idle.borrow_mut().pop();
         let instance = idle.unwrap_or_else(|| self.instance());
         let run = self.begin(&instance, &batch);
+        instance.monotonic.thaw();
         let event: SqsEvent = serde_json::from_str(&batch.event).unwrap();
         let deadline = u64::try_from(batch.deadline + instance.skew).unwrap();
         let answer = {
@@ -401,6 +403,9 @@ impl<'w> Life<'w> {
         };
         let Some(answer) = answer else { return Outcome::Died };
         run.end(answer.batch_item_failures.iter().map(|item| item.item_identifier.clone()).collect());
+        if self.world.mapping.freezes {
+            instance.monotonic.freeze();
+        }
         self.idle.borrow_mut().insert(0, instance);
         Outcome::Answer(serde_json::to_string(&answer).unwrap())
     }
@@ -428,16 +433,16 @@ impl<'w> Life<'w> {
         let caller = Caller::new(&format!("fn-{number}"));
         let clients = own_patience(&Clients::from_config(&sdk_config(&self.aws, &caller), false));
         let skew = world.mapping.skews[number % world.mapping.skews.len()];
+        let monotonic = Monotonic::default();
         let clock = {
-            let clock = self.aws.clock().clone();
-            FunctionClock::from_fn(move || {
-                clock.now().saturating_add(SignedDuration::from_millis(skew)).unwrap()
-            })
+            let (clock, monotonic) = (self.aws.clock().clone(), monotonic.clone());
+            let wall = move || clock.now().saturating_add(SignedDuration::from_millis(skew)).unwrap();
+            FunctionClock::from_fns(wall, move || monotonic.elapsed())
         };
         let function = Function::new(self.settings(), clients, clock, Arc::new(|_| {}));
         let servers = servers(&self.aws, &caller);
         let function = function.map_redrive(|redrive| redrive.with_http(servers));
-        Instance { caller, function, skew }
+        Instance { caller, function, skew, monotonic }
     }
 
     fn settings(&self) -> Settings {

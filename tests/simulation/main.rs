@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 #![allow(unreachable_pub, reason = "one program")]
 
+mod frozen;
 mod hook;
 mod laws;
 mod live;

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sim::lambda::{FunctionSettings, Ran};
 use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
 use sim::sns::{Protocol, Subscription, TopicSettings};
 use sim::sqs::QueueSettings;
-use sim::{Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Service, WebAnswer, arn};
+use sim::{Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Monotonic, Service, WebAnswer, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::function::Function;
@@ -23,7 +23,7 @@ use crate::world::SECOND;
 const DLQ: &str = "dlq";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     Server,
     Function,
     Queue,
@@ -31,31 +31,47 @@ enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum How {
+pub enum How {
     Hangs,
     Refuses,
     Throttles,
+    /// A web server that answers 503 and asks to be left alone for so many seconds.
+    Asks(u64),
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Setup {
-    kind: Kind,
-    fifo: bool,
-    endpoints: usize,
+pub struct Setup {
+    pub kind: Kind,
+    pub fifo: bool,
+    /// The delivery policy. `None` for the built-in one.
+    pub delivery: Option<&'static str>,
+    pub endpoints: usize,
     /// The fault of the first endpoint, and its end.
-    outage: Option<(How, Millis)>,
-    letters: usize,
+    pub outage: Option<(How, Millis)>,
+    pub letters: usize,
     /// The time between their arrivals.
-    apart: Millis,
-    instances: usize,
+    pub apart: Millis,
+    pub instances: usize,
+    /// `true` if the monotonic clock of an instance stands still between its invocations.
+    pub freezes: bool,
     /// The time that an endpoint takes for a request.
-    takes: Duration,
+    pub takes: Duration,
     /// The end of the story.
-    end: Millis,
+    pub end: Millis,
 }
 
 /// The moments at which each endpoint took a letter, from the beginning of the story.
 type Taken = Vec<Vec<Millis>>;
+
+/// What became of the letters.
+#[derive(Debug, Clone, Default)]
+pub struct Told {
+    pub taken: Taken,
+    /// The moments of requests to the first endpoint during its outage.
+    pub in_vain: Vec<Millis>,
+    /// The reasons why letters were archived.
+    pub archived: Vec<String>,
+}
 
 impl Setup {
     fn dlq(self) -> String {
@@ -106,7 +122,7 @@ impl Setup {
         if self.fifo { entry.fifo(&group, &format!("letter-{number}")) } else { entry }
     }
 
-    fn furnish(self, aws: &Aws) {
+    fn furnish(self, aws: &Aws, start: Millis) {
         let queue = QueueSettings { visibility: 360, ..QueueSettings::default() };
         aws.act("world", |it, _| {
             it.s3.create("archive");
@@ -117,7 +133,17 @@ impl Setup {
                 it.sns.create(&self.topic(endpoint), TopicSettings::default());
                 it.sns.subscribe(self.subscription(endpoint));
                 match self.kind {
-                    Kind::Server => it.web.serve(&name, |_| WebAnswer::status(200)),
+                    Kind::Server => {
+                        let clock = aws.clock().clone();
+                        it.web.serve(&name, move |_| match self.outage {
+                            Some((How::Asks(seconds), until))
+                                if endpoint == 0 && clock.millis() - start < until =>
+                            {
+                                WebAnswer::status(503).retry_after(seconds)
+                            }
+                            _ => WebAnswer::status(200),
+                        });
+                    }
                     Kind::Function => {
                         it.lambda.create(&name, FunctionSettings::default(), |_| Ran::ok("null"));
                     }
@@ -129,7 +155,7 @@ impl Setup {
     }
 
     /// Returns the fault of a call, and records the letters that are taken by it.
-    fn fault(self, call: &Call, at: Millis, taken: &Mutex<Taken>) -> Fault {
+    fn fault(self, call: &Call, at: Millis, told: &Mutex<Told>) -> Fault {
         if !call.caller.starts_with("fn-") {
             return Fault::Pass;
         }
@@ -138,14 +164,19 @@ impl Setup {
         let Some(endpoint) = endpoint.filter(|_| sends) else {
             return Fault::Pass.after(Duration::from_millis(10));
         };
-        match self.outage.filter(|(_, until)| endpoint == 0 && at < *until) {
+        let outage = self.outage.filter(|(_, until)| endpoint == 0 && at < *until);
+        if outage.is_some() {
+            told.lock().unwrap().in_vain.push(at);
+        }
+        match outage {
+            Some((How::Asks(_), _)) => Fault::Pass.after(self.takes),
             Some((How::Hangs, _)) => Fault::HangBefore,
             Some((How::Refuses, _)) => Fault::NoConnection,
             Some((How::Throttles, _)) if call.service == Service::Web => Fault::Nonsense(429, String::new()),
             Some((How::Throttles, _)) => Fault::Throttle,
             None => {
                 let letters = std::iter::repeat_n(at, call.entries.len().max(1));
-                taken.lock().unwrap()[endpoint].extend(letters);
+                told.lock().unwrap().taken[endpoint].extend(letters);
                 Fault::Pass.after(self.takes)
             }
         }
@@ -153,18 +184,24 @@ impl Setup {
 
     /// Runs until the end.
     fn live(self) -> Taken {
+        self.tell().taken
+    }
+
+    /// Runs until the end, and tells all.
+    pub fn tell(self) -> Told {
         fastrand::seed(1);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(self.lives())
     }
 
-    async fn lives(self) -> Taken {
+    async fn lives(self) -> Told {
         let aws = Aws::new(Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap()), 1);
         let (start, clock) = (aws.clock().millis(), aws.clock().clone());
-        let taken = Arc::new(Mutex::new(vec![Vec::new(); self.endpoints]));
-        let seen = Arc::clone(&taken);
+        let told = Told { taken: vec![Vec::new(); self.endpoints], ..Told::default() };
+        let told = Arc::new(Mutex::new(told));
+        let seen = Arc::clone(&told);
         aws.set_faults(Faults::new(move |call| self.fault(call, clock.millis() - start, &seen)));
-        self.furnish(&aws);
+        self.furnish(&aws, start);
         let settings =
             MappingSettings { concurrency: self.instances, ..MappingSettings::new(&self.dlq(), "redrive") };
         let mapping = Mapping::new(&aws, settings);
@@ -181,36 +218,54 @@ impl Setup {
         let handler = |batch: Batch| {
             let idle = &idle;
             Box::pin(async move {
-                let instance = idle.borrow_mut().pop().unwrap();
+                let (instance, monotonic) = idle.borrow_mut().pop().unwrap();
+                monotonic.thaw();
                 let event: SqsEvent = serde_json::from_str(&batch.event).unwrap();
                 let deadline = u64::try_from(batch.deadline).unwrap();
                 let answer = instance.handle(event, &batch.request_id, deadline).await.unwrap();
-                idle.borrow_mut().push(instance);
+                if self.freezes {
+                    monotonic.freeze();
+                }
+                idle.borrow_mut().push((instance, monotonic));
                 Outcome::Answer(serde_json::to_string(&answer).unwrap())
             })
         };
         let all = async { tokio::join!(arrive, mapping.run(handler)) };
         let _ = tokio::time::timeout(Duration::from_millis(u64::try_from(self.end).unwrap()), all).await;
-        let taken = taken.lock().unwrap();
-        taken.clone()
+        let mut told = told.lock().unwrap().clone();
+        aws.act("world", |it, _| {
+            let objects = it.s3.objects("archive").into_iter().flatten();
+            for (_, object) in objects.filter(|(key, _)| key.starts_with("letters/")) {
+                for line in String::from_utf8_lossy(&object.bytes).lines() {
+                    let record: Value = serde_json::from_str(line).unwrap();
+                    told.archived.push(record["reason"].as_str().unwrap().to_owned());
+                }
+            }
+        });
+        told
     }
 
-    fn instance(self, aws: &Aws, number: usize) -> Function {
+    fn instance(self, aws: &Aws, number: usize) -> (Function, Monotonic) {
         let caller = Caller::new(&format!("fn-{number}"));
         let clients = own_patience(&Clients::from_config(&sdk_config(aws, &caller), false));
         let target = if self.kind == Kind::Topic { "topic" } else { "origin" };
-        let policy = json!({ "default": { "target": target } }).to_string();
+        let mut policy = json!({ "default": { "target": target } });
+        if let Some(delivery) = self.delivery {
+            policy["default"]["deliveryPolicy"] = serde_json::from_str(delivery).unwrap();
+        }
+        let policy = policy.to_string();
         let settings = Settings::read(|name: &str| match name {
             "REDRIVE_POLICY" => Some(policy.clone()),
             "ARCHIVE" => Some("s3://archive/letters".to_owned()),
             "MAX_CONCURRENCY" => Some(self.instances.to_string()),
             _ => None,
         });
-        let clock = aws.clock().clone();
-        let clock = FunctionClock::from_fn(move || clock.now());
+        let (wall, monotonic) = (aws.clock().clone(), Monotonic::default());
+        let ticks = monotonic.clone();
+        let clock = FunctionClock::from_fns(move || wall.now(), move || ticks.elapsed());
         let function = Function::new(settings.unwrap(), clients, clock, Arc::new(|_| {}));
         let servers = servers(aws, &caller);
-        function.map_redrive(|redrive| redrive.with_http(servers))
+        (function.map_redrive(|redrive| redrive.with_http(servers)), monotonic)
     }
 }
 
@@ -226,11 +281,13 @@ fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
     let setup = Setup {
         kind: Kind::Server,
         fifo: false,
+        delivery: None,
         endpoints: 5,
         outage: Some((How::Hangs, Millis::MAX)),
         letters: 150,
         apart: 0,
         instances: 2,
+        freezes: true,
         takes: Duration::from_millis(50),
         end: 60 * SECOND,
     };
@@ -246,12 +303,14 @@ fn load(kind: Kind, fifo: bool, outage: Option<(How, Millis)>) -> Setup {
     Setup {
         kind,
         fifo,
+        delivery: None,
         endpoints: 10,
         outage,
         letters: 1_500,
         // A batch from a FIFO queue has letters of few groups, which go one after the other.
         apart: if fifo { 500 } else { 70 },
         instances: 1,
+        freezes: true,
         takes: Duration::from_millis(500),
         end: 90 * SECOND,
     }

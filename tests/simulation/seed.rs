@@ -38,6 +38,7 @@ impl World {
             concurrency: *pick(rng, &[1, 2, 5]),
             timeout,
             skews,
+            freezes: !seed.is_multiple_of(3),
             off: if calm || rng.bool() { vec![] } else { vec![span(rng, 6 * HOUR, 12 * HOUR)] },
             is_disabled: Rng::with_seed(seed ^ 0x0ff).bool(),
         };

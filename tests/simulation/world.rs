@@ -95,6 +95,8 @@ pub struct Mapping {
     pub timeout: u64,
     /// The time by which the clock of each instance is ahead. Instances take them in turn.
     pub skews: Vec<Millis>,
+    /// `true` if the monotonic clock of an instance stands still between its invocations.
+    pub freezes: bool,
     /// The spans in which it is off: each batch is then throttled, or nothing is received.
     pub off: Vec<(Millis, Millis)>,
     /// `true` if it receives nothing while it is off.

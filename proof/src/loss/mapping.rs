@@ -1,6 +1,7 @@
 //! The invocations of the function: the batches of the mappings, and the processes that get them.
 
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,19 +28,17 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a process of this name; `variables` returns its settings for the account's URL. Its killer
-    /// makes it panic if `panics` says so.
+    /// Starts a process of this name; `variables` returns its settings for the account's URL, and `begin` starts it
+    /// with them.
     pub(super) fn start(
         aws: &Aws,
         name: &str,
-        binary: &Path,
         log: Option<&Path>,
-        panics: bool,
         variables: impl FnOnce(&str) -> Vec<(String, String)>,
+        begin: impl FnOnce(&[(String, String)], Stdio) -> Sandbox,
     ) -> Self {
         let Door { caller, killer, server: door } = Door::open(aws, name);
-        let begin = if panics { Sandbox::start_to_panic } else { Sandbox::start };
-        let sandbox = begin(binary, &variables(&door.url()), log_to(log));
+        let sandbox = begin(&variables(&door.url()), log_to(log));
         let ends = sandbox.killer();
         let _ = killer.set(ends.clone());
         Self { sandbox, caller, killer: ends, door }
@@ -49,14 +48,8 @@ impl Process {
         let config = &world.config;
         let variables = |url: &str| world.variables(url);
         let log = config.log.as_deref();
-        Self::start(&world.aws, &world.process(), &config.binary, log, config.panics, variables)
-    }
-
-    /// Freezes the process. Meanwhile the servers hang up, which the process cannot see before it is thawed.
-    fn freeze(&self, world: &World) {
-        self.sandbox.freeze();
-        self.door.hang_up();
-        world.web.hang_up();
+        let begin = |variables: &[_], log| world.sandbox(variables, log);
+        Self::start(&world.aws, &world.process(), log, variables, begin)
     }
 }
 
@@ -121,7 +114,7 @@ fn poll(world: &World, mapping: &Mapping) {
             world.complain("a process did not end by its panic".to_owned());
         }
         if fault == Some(Fault::Freeze) && !gone {
-            running.freeze(world);
+            world.freeze(&running.sandbox, &running.door);
             frozen = true;
         }
         if gone {
@@ -130,5 +123,8 @@ fn poll(world: &World, mapping: &Mapping) {
             process = None;
         }
         world.settle(mapping, &batch, run, &ended, fault != Some(Fault::BreakAfter));
+        if frozen {
+            world.sleep();
+        }
     }
 }

@@ -31,6 +31,9 @@ const WAKES_AFTER: Duration = Duration::from_secs(4);
 /// The longest time of an invocation that waits a second for a list or a notice.
 const LONGEST: Duration = Duration::from_millis(2_500);
 
+/// The time by which the wall clock alone goes on at each freeze, in turn.
+const SLEEPS: [Duration; 3] = [Duration::from_hours(3), Duration::from_secs(7), Duration::from_mins(11)];
+
 /// The most violations of a scenario that are printed.
 const MOST_TOLD: usize = 3;
 
@@ -290,6 +293,7 @@ impl Scenario {
             requeue_pollers: if spills { vec![10] } else { Vec::new() },
             notices: self.site == Site::Notice,
             panics: self.fault == Fault::Panic,
+            sleeps: if self.fault == Fault::Freeze { SLEEPS.to_vec() } else { Vec::new() },
             longest: matches!(self.site, Site::Waiting | Site::Notice).then_some(LONGEST),
             log: log.map(Path::to_path_buf),
         };

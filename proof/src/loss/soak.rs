@@ -203,6 +203,7 @@ impl Soak {
             pollers: if fifo { vec![10; 5] } else { vec![10, 100, 100, 1_000] },
             requeue_pollers: if fifo { vec![10; 2] } else { vec![10, 100, 1_000] },
             panics: false,
+            sleeps: Vec::new(),
             notices: false,
             longest: None,
             log: self.log.clone(),

@@ -85,6 +85,22 @@ fn a_connection_takes_several_requests_in_chunks_too() {
 }
 
 #[test]
+fn a_connection_that_is_forgotten_is_reset_when_the_client_speaks() {
+    let aws = aws();
+    let server = aws.listen_web(&Caller::new("fn-1"), "hooks.example.com").unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let mut answer = [0; 1_000];
+    stream.write_all(post("/").as_bytes()).unwrap();
+    assert!(stream.read(&mut answer).unwrap() > 0);
+    server.forget();
+    stream.write_all(post("/").as_bytes()).unwrap();
+    let ended = stream.read(&mut answer).map_err(|error| error.kind());
+    assert_eq!(ended, Err(std::io::ErrorKind::ConnectionReset));
+    assert!(exchange(&server, &post("/")).starts_with("HTTP/1.1 200 "), "a new one works");
+    assert_eq!(aws.calls().len(), 2);
+}
+
+#[test]
 fn an_answer_breaks_off_and_a_caller_that_is_cut_off_hears_nothing() {
     let aws = aws();
     let caller = Caller::new("fn-1");

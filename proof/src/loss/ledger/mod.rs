@@ -25,7 +25,8 @@ mod order;
 mod verdict;
 
 use std::fmt::Write as _;
-use std::time::Instant;
+
+use sim::{Clock, Millis};
 
 pub use facts::{Cause, Effect, End, Ending, Fact, Message, Place, Plan, Response, Run, What, Who};
 pub use verdict::{Verdict, Violation};
@@ -42,7 +43,8 @@ struct Invocation {
 /// The record of all letters.
 #[derive(Debug)]
 pub struct Ledger {
-    began: Instant,
+    clock: Clock,
+    began: Millis,
     order: usize,
     plans: Vec<Plan>,
     facts: Vec<Vec<Fact>>,
@@ -54,8 +56,17 @@ pub struct Ledger {
 
 impl Default for Ledger {
     fn default() -> Self {
+        Self::new(Clock::real())
+    }
+}
+
+impl Ledger {
+    /// Creates an empty ledger, whose times are those of this clock.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
         Self {
-            began: Instant::now(),
+            began: clock.millis(),
+            clock,
             order: 0,
             plans: Vec::new(),
             facts: Vec::new(),
@@ -64,9 +75,7 @@ impl Default for Ledger {
             strangers: Vec::new(),
         }
     }
-}
 
-impl Ledger {
     /// Adds a letter and returns its number.
     pub fn letter(&mut self, plan: Plan) -> Who {
         self.plans.push(plan);
@@ -127,7 +136,7 @@ impl Ledger {
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.clock.millis() - self.began).unwrap_or(0)
     }
 
     /// Returns the history of a letter as text.

@@ -17,6 +17,7 @@ use crate::loss::letters::{self, Letter, named, token};
 use crate::loss::mapping::Process;
 use crate::loss::weighed;
 use crate::loss::world::moving;
+use crate::sandbox::Sandbox;
 
 /// The number of keys on a page of a listing, so small that there are several pages.
 const PAGE: usize = 2;
@@ -303,7 +304,8 @@ impl World {
             let own = own.map(|(name, value)| (name.to_owned(), value));
             self.variables(url).into_iter().chain(own).collect()
         };
-        Process::start(&self.aws, &self.caller(), binary, log, false, variables)
+        let begin = |variables: &[_], log| Sandbox::start(binary, variables, log);
+        Process::start(&self.aws, &self.caller(), log, variables, begin)
     }
 
     /// Returns the name of a new process.

@@ -36,6 +36,9 @@ pub struct Config {
     pub notices: bool,
     /// `true` if a kill ends a process as its own panic would.
     pub panics: bool,
+    /// The time by which the wall clock alone goes on at each freeze of a process, in turn. Without any, freezes are
+    /// short.
+    pub sleeps: Vec<Duration>,
     /// The longest time that an invocation may take.
     pub longest: Option<Duration>,
     /// A file for the function's log.

@@ -7,6 +7,7 @@ mod reading;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use fastrand::Rng;
 use serde_json::json;
 use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
 use sim::s3::Condition;
-use sim::{Aws, Caller, Clock, Payload, arn};
+use sim::{Aws, Caller, Clock, Payload, Server, arn};
 
 use self::account::{MAX_RECEIVES, Network};
 pub(super) use self::account::{moving, put};
@@ -25,7 +26,7 @@ use self::state::{Handed, Invoked, Settled, State};
 use super::faults::{Fault, Plan as Faults, Site};
 use super::ledger::{Ending, Ledger, Plan, Run, Verdict, What};
 use super::letters::{Kind, Letter, policy, token};
-use crate::Ended;
+use crate::{Ahead, Ended, Sandbox};
 
 impl World {
     /// Creates a world without letters.
@@ -36,7 +37,7 @@ impl World {
         let web = account::furnish(&aws, &config, &network);
         let state = State {
             letters: Vec::new(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(aws.clock().clone()),
             numbers: HashMap::new(),
             whose: Vec::new(),
             batches: Vec::new(),
@@ -56,6 +57,8 @@ impl World {
             processes: AtomicUsize::default(),
             state,
             over: AtomicBool::default(),
+            ahead: Ahead::new(),
+            freezes: AtomicUsize::default(),
         })
     }
 
@@ -237,6 +240,41 @@ impl World {
             (Mapping::new(&self.aws, settings), concurrency)
         };
         all.into_iter().map(mapping).collect()
+    }
+
+    /// Starts a process of the function.
+    pub(super) fn sandbox(&self, variables: &[(String, String)], log: Stdio) -> Sandbox {
+        let Config { binary, panics, sleeps, .. } = &self.config;
+        match (panics, sleeps.is_empty()) {
+            (true, _) => Sandbox::start_to_panic(binary, variables, log),
+            (false, true) => Sandbox::start(binary, variables, log),
+            (false, false) => Sandbox::start_ahead(binary, variables, log, self.aws.clock(), &self.ahead),
+        }
+    }
+
+    /// Freezes a process that has nothing to do. The servers hang up meanwhile, or the network forgets its
+    /// connections without a word.
+    pub(super) fn freeze(&self, sandbox: &Sandbox, door: &Server) {
+        sandbox.freeze();
+        let number = self.freezes.fetch_add(1, Ordering::Relaxed);
+        for server in [door, &self.web] {
+            if number.is_multiple_of(2) && !self.config.sleeps.is_empty() {
+                server.forget();
+            } else {
+                server.hang_up();
+            }
+        }
+    }
+
+    /// Lets the wall clock of account and processes go on, while no process works.
+    pub(super) fn sleep(&self) {
+        let sleeps = &self.config.sleeps;
+        let number = self.freezes.load(Ordering::Relaxed).saturating_sub(1);
+        if let Some(time) = sleeps.get(number % sleeps.len().max(1)) {
+            self.aws.clock().pass(*time);
+            let ahead = self.aws.clock().millis() - Clock::real().millis();
+            self.ahead.set(Duration::from_millis(u64::try_from(ahead).unwrap_or_default()));
+        }
     }
 
     /// Records that a process is handed a batch.

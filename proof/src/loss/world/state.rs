@@ -11,6 +11,7 @@ use super::account::Network;
 use super::config::Config;
 use crate::loss::ledger::{Ledger, Message, Run, Who};
 use crate::loss::letters::Letter;
+use crate::sandbox::Ahead;
 
 /// A function with its account and its ledger.
 #[derive(Debug)]
@@ -24,6 +25,9 @@ pub struct World {
     pub(super) processes: AtomicUsize,
     pub(super) state: Mutex<State>,
     pub(super) over: AtomicBool,
+    /// The wall clock of its processes, which is ahead of the machine's like the account's.
+    pub(super) ahead: Ahead,
+    pub(super) freezes: AtomicUsize,
 }
 
 #[derive(Debug)]
