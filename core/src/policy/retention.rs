@@ -18,7 +18,7 @@ pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
 pub const LEAST_RETENTION: u64 = 3600;
 
 /// The time after which [`DEFAULT_RETENTION`] counts for archiving if a retention could not be read.
-pub const UNREAD_PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+pub const UNREAD_PATIENCE: Duration = Duration::from_mins(10);
 
 /// The shortest and the longest time for which a letter is hidden so that something can be asked again soon,
 /// in seconds.
