@@ -124,7 +124,7 @@ fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Moment) -> Vec
         let is_guess =
             case.facts.retention == Retention::Assumed && context.reason == ArchiveReason::Expiring;
         // It is hidden for half of what is left, so that it comes back when its queue is asked again.
-        let soon = || plus(now, 2 * ask_again_after(case.letter.kept_since(), now));
+        let soon = || plus(now.at, 2 * ask_again_after(case.letter.kept_since(), now.at));
         let end = case.end().unwrap_or_else(soon);
         let unarchived = Unarchived::of(context, case.unarchived.as_deref(), now, end);
         hidings.push((index, if first { unarchived.hide } else { 0 }));

@@ -5,7 +5,9 @@
 //! a time that the queue is asked again soon. Only after ten minutes does a guess count, and never for a
 //! letter that somebody holds.
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::decide::{plus, seconds_until};
 
