@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::archive::Archive;
 use crate::batch::{Report, SqsBatchResponse, response};
@@ -136,11 +137,20 @@ impl Function {
         request_id: &str,
         deadline_ms: u64,
     ) -> Result<SqsBatchResponse, BadEvent> {
+        self.carry_out(event, request_id, deadline_ms).instrument(telemetry::invocation(request_id)).await
+    }
+
+    async fn carry_out(
+        &self,
+        event: SqsEvent,
+        request_id: &str,
+        deadline_ms: u64,
+    ) -> Result<SqsBatchResponse, BadEvent> {
         let began = self.clock.now();
-        let bad_event = |problem: &BadEvent| telemetry::bad_event(request_id, &problem.to_string());
+        let bad_event = |problem: &BadEvent| telemetry::bad_event(&problem.to_string());
         let messages = SqsMessage::all_of(event, began).inspect_err(bad_event)?;
         for unread in messages.iter().filter_map(|message| message.unread.as_ref()) {
-            telemetry::bad_event(request_id, &unread.problem);
+            telemetry::bad_event(&unread.problem);
         }
         let invocation = Invocation { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
@@ -148,7 +158,7 @@ impl Function {
         let Handled { reports, orders_unread, list_failed, retention_assumed } = handled;
         let together = telemetry::together();
         for report in &reports {
-            telemetry::letter(report, request_id);
+            telemetry::letter(report);
         }
         // The lines are written before the function waits for SNS.
         drop(together);
@@ -180,11 +190,7 @@ impl Function {
     async fn tell(&self, reports: &[Report], began: Timestamp, invocation: Invocation<'_>) -> Option<u64> {
         let left = invocation.deadline.saturating_duration_since(Instant::now());
         let told = self.notices.as_ref()?.tell(reports, began, self.clock.moment(), left).await;
-        Some(
-            told.inspect_err(|not_sent| telemetry::notice_not_sent(invocation.request_id, not_sent))
-                .is_err()
-                .into(),
-        )
+        Some(told.inspect_err(telemetry::notice_not_sent).is_err().into())
     }
 }
 

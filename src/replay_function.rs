@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::arn::Arn;
 use crate::batch::Mode;
@@ -147,58 +148,61 @@ impl ReplayFunction {
         request_id: &str,
         deadline_ms: u64,
     ) -> Result<Answer, ReplayError> {
+        // Boxed, because futures nested in those of the runtime are too deep for the compiler.
+        let answer = self.carry_out(event, deadline_ms).boxed_local();
+        answer.instrument(telemetry::invocation(request_id)).await
+    }
+
+    async fn carry_out(&self, event: Event, deadline_ms: u64) -> Result<Answer, ReplayError> {
         let left = self.clock.left(deadline_ms);
         let until = Instant::now() + left.saturating_sub(TIME_TO_STOP.min(left / 2));
-        let control = Watch { request_id, until };
-        // Boxed, because futures nested in those of the runtime are too deep for the compiler.
-        let answer = async {
-            match event {
-                Event::Replay(wish) => self.replay(&wish, &control).await,
-                Event::Turn(turn) => self.turn(turn, &control).await,
-                Event::Lane(lane) => Box::pin(self.lane(&lane, &control)).await,
-            }
+        let control = Watch { until };
+        let answer = match event {
+            Event::Replay(wish) => self.replay(&wish, &control).await,
+            Event::Turn(turn) => self.turn(turn, &control).await,
+            Event::Lane(lane) => Box::pin(self.lane(&lane, &control)).await,
         };
-        match answer.boxed_local().await {
+        match answer {
             Err(error @ (ReplayError::Busy(_) | ReplayError::TakenUp(_))) => {
-                telemetry::replay_busy(request_id, &error);
+                telemetry::replay_busy(&error);
                 Ok(Answer::Busy { next: TurnKind::End, status: "busy", because: error.to_string() })
             }
-            answer => answer.inspect_err(|error| telemetry::replay_failed(request_id, error)),
+            answer => answer.inspect_err(telemetry::replay_failed),
         }
     }
 
     /// Runs a whole replay.
-    async fn replay(&self, wish: &RawValue, control: &Watch<'_>) -> Result<Answer, ReplayError> {
+    async fn replay(&self, wish: &RawValue, control: &Watch) -> Result<Answer, ReplayError> {
         let wish = Wish::from_text(wish.get()).map_err(ReplayError::Request)?;
-        let (replay, redriving) = self.replay_by(NAME, control).await?;
+        let (replay, redriving) = self.replay_by(NAME).await?;
         replay.check_requeue().await?;
         let state = replay.run(&wish, &Source::Archive, redriving.policy.as_ref(), control).await?;
-        telemetry::replay(control.request_id, &state);
+        telemetry::replay(&state);
         Ok(Answer::Replay(Box::new(state)))
     }
 
     /// Runs a turn of a state machine.
-    async fn turn(&self, event: TurnEvent, control: &Watch<'_>) -> Result<Answer, ReplayError> {
+    async fn turn(&self, event: TurnEvent, control: &Watch) -> Result<Answer, ReplayError> {
         let turn = match event {
             TurnEvent::First { begin, workers, by } => {
                 let wish = Wish::from_json(begin).map_err(ReplayError::Request)?;
                 let workers = lanes(workers)?;
-                let (replay, redriving) = self.replay_by(&by, control).await?;
+                let (replay, redriving) = self.replay_by(&by).await?;
                 replay.check_requeue().await?;
                 replay.first_turn(&wish, workers, redriving.policy.as_ref(), control).await
             }
             TurnEvent::Next { of, workers } => {
                 let workers = lanes(workers)?;
-                let (replay, redriving) = self.replay_by(NAME, control).await?;
+                let (replay, redriving) = self.replay_by(NAME).await?;
                 replay.next_turn(&of, workers, redriving.policy.as_ref(), control).await
             }
         }?;
-        telemetry::replay(control.request_id, &turn.replay);
+        telemetry::replay(&turn.replay);
         Ok(Answer::Turn(Box::new(turn)))
     }
 
     /// Runs a lane of a round.
-    async fn lane(&self, lane: &Lane, control: &Watch<'_>) -> Result<Answer, ReplayError> {
+    async fn lane(&self, lane: &Lane, control: &Watch) -> Result<Answer, ReplayError> {
         let parts = Parts { workers: LANE_WORKERS, ..self.parts()?.clone() };
         let told = lane.policy.as_deref().map(Policy::parse).transpose();
         let told = told.map_err(|bad| refused(&format!("policy: {bad}")))?;
@@ -206,23 +210,19 @@ impl ReplayFunction {
         let done = Replay::new(parts).lane(lane, told.as_ref().or(own), control).await?;
         let sent = done.as_ref().map(|done| done.units.iter().map(|unit| unit.sent).sum());
         let trouble = done.and_then(|done| done.failed.or(done.trouble));
-        telemetry::replay_lane(control.request_id, lane, sent, trouble.as_deref());
+        telemetry::replay_lane(lane, sent, trouble.as_deref());
         Ok(Answer::Lane { sent, trouble })
     }
 
     /// Returns a replay run by `by`, and what the function does with its letters afterwards.
-    async fn replay_by(
-        &self,
-        by: &str,
-        control: &Watch<'_>,
-    ) -> Result<(Replay, Arc<Redriving>), ReplayError> {
+    async fn replay_by(&self, by: &str) -> Result<(Replay, Arc<Redriving>), ReplayError> {
         let parts = Parts { by: by.to_owned(), ..self.parts()?.clone() };
         let redriving = match &self.redriver {
             Some(redriver) => redriver.ask(&parts.requeue).await?,
             None => Arc::clone(&self.own),
         };
         if let (Some(redriver), None) = (&self.redriver, &redriving.policy) {
-            telemetry::policy_in_file(control.request_id, redriver.function());
+            telemetry::policy_in_file(redriver.function());
         }
         Ok((Replay::new(parts).beside(&redriving), redriving))
     }
@@ -269,13 +269,12 @@ fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, 
 }
 
 /// A control that keeps a replay within the time of its invocation, and logs the letters that it leaves out.
-struct Watch<'a> {
-    request_id: &'a str,
+struct Watch {
     /// The time after which no batch begins.
     until: Instant,
 }
 
-impl Control for Watch<'_> {
+impl Control for Watch {
     fn stop(&self) -> bool {
         Instant::now() >= self.until
     }
@@ -283,10 +282,10 @@ impl Control for Watch<'_> {
     fn progress(&self, _: &State) {}
 
     fn left_out(&self, at: &At, why: &str) {
-        telemetry::left_out_of_replay(self.request_id, at, why);
+        telemetry::left_out_of_replay(at, why);
     }
 
     fn not_watched(&self, queue: &Arn, failure: &Failure) {
-        telemetry::queue_not_watched(self.request_id, queue, failure);
+        telemetry::queue_not_watched(queue, failure);
     }
 }

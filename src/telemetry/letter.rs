@@ -20,7 +20,7 @@ struct Ending {
 }
 
 /// Logs a letter's outcome.
-pub fn letter(report: &Report, request_id: &str) {
+pub fn letter(report: &Report) {
     macro_rules! line {
         ($level:expr) => {{
             let letter = &report.letter;
@@ -32,7 +32,6 @@ pub fn letter(report: &Report, request_id: &str) {
             let message = said(report.outcome.name(), &ending);
             tracing::event!(
                 $level,
-                request_id,
                 outcome = report.outcome.name(),
                 decision = ending.decision,
                 reason = ending.reason,

@@ -1,17 +1,17 @@
-//! The form of log lines.
+//! The form of log lines, as a layer of `tracing-subscriber`.
 //!
 //! A line is made in one piece and written at once: a letter's has thirty fields, and writing it field by field takes
-//! several times as long.
+//! several times as long. Fields of a span are formatted once, when it begins, and copied into each of its lines.
 
 use std::fmt::Debug;
 use std::io::Write;
 
-use jiff::Timestamp;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock::Clock;
 
@@ -33,80 +33,89 @@ const MESSAGE: &str = "message";
 /// Writes a line for each event.
 pub(super) struct Lines<W> {
     pub(super) format: LogFormat,
-    /// The level of our own events.
-    pub(super) level: LevelFilter,
     pub(super) clock: Clock,
     pub(super) writer: W,
 }
 
+/// The fields of a span, as they stand in its lines.
+struct SpanFields(Vec<u8>);
+
 impl<W> Lines<W> {
-    /// Returns the level of events of a crate. Other crates log requests and answers, bodies among them, below WARN:
-    /// their events are logged from WARN on, and only if our own are.
-    fn level_of(&self, target: &str) -> LevelFilter {
-        if target.starts_with("sns_redrive") { self.level } else { self.level.min(LevelFilter::WARN) }
+    /// Returns the line of an event.
+    fn line<S>(&self, event: &Event<'_>, context: &Context<'_, S>) -> Vec<u8>
+    where
+        S: Subscriber + for<'s> LookupSpan<'s>,
+    {
+        let (now, level) = (self.clock.now(), event.metadata().level());
+        let mut line = Vec::with_capacity(ROOM);
+        let _ = match self.format {
+            LogFormat::Json => write!(line, r#"{{"timestamp":"{now:.6}","level":"{level}""#),
+            LogFormat::Text => write!(line, "{now:.6} {level:>5}"),
+        };
+        self.format.put(&mut line, |fields| event.record(fields));
+        for span in context.event_scope(event).into_iter().flatten() {
+            if let Some(SpanFields(fields)) = span.extensions().get() {
+                line.extend_from_slice(fields);
+            }
+        }
+        line.extend_from_slice(match self.format {
+            LogFormat::Json => b"}\n",
+            LogFormat::Text => b"\n",
+        });
+        line
     }
 }
 
-impl<W, T> Subscriber for Lines<W>
+impl<S, W, T> Layer<S> for Lines<W>
 where
+    S: Subscriber + for<'s> LookupSpan<'s>,
     W: Fn() -> T + Send + Sync + 'static,
     T: Write,
 {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= self.level_of(metadata.target())
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut fields = Vec::new();
+        self.format.put(&mut fields, |visitor| attributes.record(visitor));
+        span.extensions_mut().insert(SpanFields(fields));
     }
 
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.level)
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(SpanFields(fields)) = span.extensions_mut().get_mut() {
+            self.format.put(fields, |visitor| values.record(visitor));
+        }
     }
 
-    fn event(&self, event: &Event<'_>) {
-        let (now, level) = (self.clock.now(), *event.metadata().level());
-        let line = match self.format {
-            LogFormat::Json => Json::line(event, level, now),
-            LogFormat::Text => Text::line(event, level, now),
-        };
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         // Nobody is left to tell if the log is closed.
-        let _ = (self.writer)().write_all(&line);
+        let _ = (self.writer)().write_all(&self.line(event, &context));
     }
+}
 
-    // Spans are not logged; an id must not be zero.
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
+impl LogFormat {
+    /// Adds fields to a line.
+    fn put(self, line: &mut Vec<u8>, record: impl FnOnce(&mut dyn Visit)) {
+        match self {
+            Self::Json => record(&mut Json(line)),
+            Self::Text => record(&mut Text(line)),
+        }
     }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 /// A line that is a JSON object.
-struct Json(Vec<u8>);
+struct Json<'l>(&'l mut Vec<u8>);
 
-impl Json {
-    fn line(event: &Event<'_>, level: Level, now: Timestamp) -> Vec<u8> {
-        let mut line = Vec::with_capacity(ROOM);
-        let _ = write!(line, r#"{{"timestamp":"{now:.6}","level":"{level}""#);
-        let mut line = Self(line);
-        event.record(&mut line);
-        line.0.extend_from_slice(b"}\n");
-        line.0
-    }
-
+impl Json<'_> {
     /// Names are identifiers and dots, which need no escape; and nothing that is put here cannot be serialised.
     fn put(&mut self, field: &Field, value: &(impl Serialize + ?Sized)) {
         self.0.extend_from_slice(b",\"");
         self.0.extend_from_slice(field.name().as_bytes());
         self.0.extend_from_slice(b"\":");
-        let _ = serde_json::to_writer(&mut self.0, value);
+        let _ = serde_json::to_writer(&mut *self.0, value);
     }
 }
 
-impl Visit for Json {
+impl Visit for Json<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.put(field, &value);
     }
@@ -128,25 +137,14 @@ impl Visit for Json {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.put(field, &format!("{value:?}"));
+        self.put(field, &format_args!("{value:?}"));
     }
 }
 
 /// A line of text: the message, then the fields by name.
-struct Text(Vec<u8>);
+struct Text<'l>(&'l mut Vec<u8>);
 
-impl Text {
-    fn line(event: &Event<'_>, level: Level, now: Timestamp) -> Vec<u8> {
-        let mut line = Vec::with_capacity(ROOM);
-        let _ = write!(line, "{now:.6} {level:>5}");
-        let mut line = Self(line);
-        event.record(&mut line);
-        line.0.push(b'\n');
-        line.0
-    }
-}
-
-impl Visit for Text {
+impl Visit for Text<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = match field.name() {
             MESSAGE => write!(self.0, " {value:?}"),
@@ -159,16 +157,21 @@ impl Visit for Text {
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use jiff::Timestamp;
     use serde_json::{Value, json};
+    use tracing::level_filters::LevelFilter;
 
+    use super::super::subscriber;
     use super::*;
 
+    /// What was written, each write for itself.
     #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
+    struct Log(Arc<Mutex<Vec<String>>>);
 
     impl Write for Log {
         fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(line)
+            self.0.lock().unwrap().push(String::from_utf8(line.to_vec()).unwrap());
+            Ok(line.len())
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -179,12 +182,13 @@ mod tests {
     fn logged(format: LogFormat, level: LevelFilter, log: impl FnOnce()) -> String {
         let lines = Log::default();
         let writer = lines.clone();
-        tracing::subscriber::with_default(
-            Lines { format, level, clock: Clock::system(), writer: move || writer.clone() },
-            log,
+        tracing::subscriber::with_default(subscriber(format, level, move || writer.clone()), log);
+        let lines = lines.0.lock().unwrap();
+        assert!(
+            lines.iter().all(|line| line.find('\n') == Some(line.len() - 1)),
+            "not line by line: {lines:?}"
         );
-        let lines = lines.0.lock().unwrap().clone();
-        String::from_utf8(lines).unwrap()
+        lines.concat()
     }
 
     fn events() {
@@ -236,6 +240,39 @@ mod tests {
         let lines: Vec<_> = lines.lines().map(|line| line.split_once("Z ").unwrap().1).collect();
         let fields = r#"queue.arn="a \"quoted\"\nname\u{1}ü" detail=displayed count=3 below=-1 share=0.5 ordered=true"#;
         assert_eq!(lines, [format!(" WARN 2 of them {fields}"), " WARN of others".to_owned()]);
+    }
+
+    #[test]
+    fn fields_of_the_spans_around_an_event_reach_its_line() {
+        let in_spans = || {
+            super::super::invocation("req-\"1\"").in_scope(|| {
+                tracing::info!(count = 1, "first");
+                let inner = tracing::error_span!("inner", step = 2, late = tracing::field::Empty);
+                inner.record("late", true);
+                inner.in_scope(|| tracing::error!(target: "hyper", "of others"));
+                tracing::error!(parent: None, "of nobody");
+            });
+            tracing::error!("outside");
+        };
+        let lines = logged(LogFormat::Json, LevelFilter::INFO, in_spans);
+        let fields = |line: &str| {
+            let mut line: Value = serde_json::from_str(line).unwrap();
+            let line = line.as_object_mut().unwrap();
+            line.retain(|name, _| !["timestamp", "level"].contains(&name.as_str()));
+            json!(line)
+        };
+        let expected = [
+            json!({ "message": "first", "count": 1, "request_id": "req-\"1\"" }),
+            json!({ "message": "of others", "step": 2, "late": true, "request_id": "req-\"1\"" }),
+            json!({ "message": "of nobody" }),
+            json!({ "message": "outside" }),
+        ];
+        assert_eq!(lines.lines().map(fields).collect::<Vec<_>>(), expected);
+
+        let lines = logged(LogFormat::Text, LevelFilter::ERROR, in_spans);
+        let lines: Vec<_> = lines.lines().map(|line| line.split_once("Z ").unwrap().1).collect();
+        let first = r#"ERROR of others step=2 late=true request_id="req-\"1\"""#;
+        assert_eq!(lines, [first, "ERROR of nobody", "ERROR outside"]);
     }
 
     #[test]

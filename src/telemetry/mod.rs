@@ -12,7 +12,11 @@ mod output;
 
 use std::io::Write;
 
+use tracing::Span;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
 
 pub use letter::letter;
 pub use lines::LogFormat;
@@ -27,6 +31,9 @@ use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::notices::NotSent;
 use crate::replay::{At, Lane, ReplayError, State, Status};
+
+/// The beginning of our own events' targets.
+const OURS: &str = "sns_redrive";
 
 /// Installs logging for the process, according to Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
 /// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
@@ -46,7 +53,17 @@ pub fn subscriber<T: Write + 'static>(
     level: LevelFilter,
     writer: impl Fn() -> T + Send + Sync + 'static,
 ) -> impl tracing::Subscriber + Send + Sync {
-    lines::Lines { format, level, clock: Clock::system(), writer }
+    // Other crates log requests and answers, bodies among them, below WARN: their events are logged from WARN on, and only
+    // if our own are.
+    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(OURS, level);
+    registry().with(filter).with(lines::Lines { format, clock: Clock::system(), writer })
+}
+
+/// Returns the span of an invocation, whose lines have its request id. It has the highest level, so that it is there
+/// whichever level lines must have.
+#[must_use]
+pub fn invocation(request_id: &str) -> Span {
+    tracing::error_span!("invocation", request_id)
 }
 
 /// Returns the level for one of Lambda's names. It is INFO without a name, and for those below: no line of such a level is
@@ -68,8 +85,8 @@ pub fn bad_settings(faults: &crate::settings::BadSettings) {
 
 /// Logs an event that does not come from an SQS event source mapping. The invocation fails, and nothing is
 /// touched.
-pub fn bad_event(request_id: &str, problem: &str) {
-    tracing::error!(request_id, detail = problem, "bad event");
+pub fn bad_event(problem: &str) {
+    tracing::error!(detail = problem, "bad event");
 }
 
 /// Logs that the system has no certificate to verify servers with.
@@ -171,9 +188,8 @@ pub fn notice(notice: &Notice) {
 }
 
 /// Logs that a notice of archived letters was not sent.
-pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
+pub(crate) fn notice_not_sent(not_sent: &NotSent) {
     tracing::warn!(
-        request_id,
         topic.arn = not_sent.topic.as_str(),
         letters = not_sent.letters,
         error.code = not_sent.failure.code,
@@ -184,7 +200,7 @@ pub(crate) fn notice_not_sent(request_id: &str, not_sent: &NotSent) {
 }
 
 /// Logs how a replay stands when an invocation ends.
-pub(crate) fn replay(request_id: &str, state: &State) {
+pub(crate) fn replay(state: &State) {
     let message = match state.status {
         Status::DryRun => "replay counted: dry run",
         Status::Running => "replay running",
@@ -193,7 +209,6 @@ pub(crate) fn replay(request_id: &str, state: &State) {
         Status::Done => "replay done",
     };
     tracing::info!(
-        request_id,
         replay.id = state.id,
         replay.status = state.status.name(),
         replay.step = state.step,
@@ -206,9 +221,8 @@ pub(crate) fn replay(request_id: &str, state: &State) {
 }
 
 /// Logs that a lane of a replay has ended. `trouble` is the reason why it has not sent all of its letters.
-pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trouble: Option<&str>) {
+pub(crate) fn replay_lane(lane: &Lane, sent: Option<u64>, trouble: Option<&str>) {
     tracing::info!(
-        request_id,
         replay.id = lane.id,
         replay.round = lane.round,
         replay.lane = lane.lane,
@@ -217,7 +231,6 @@ pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trou
     );
     if let Some(detail) = trouble {
         tracing::warn!(
-            request_id,
             replay.id = lane.id,
             replay.round = lane.round,
             replay.lane = lane.lane,
@@ -228,14 +241,13 @@ pub(crate) fn replay_lane(request_id: &str, lane: &Lane, sent: Option<u64>, trou
 }
 
 /// Logs that a replay is busy.
-pub(crate) fn replay_busy(request_id: &str, error: &ReplayError) {
-    tracing::warn!(request_id, detail = %error, "replay is busy");
+pub(crate) fn replay_busy(error: &ReplayError) {
+    tracing::warn!(detail = %error, "replay is busy");
 }
 
 /// Logs that a replay does not know the policy by which its letters are redriven.
-pub(crate) fn policy_in_file(request_id: &str, function: &str) {
+pub(crate) fn policy_in_file(function: &str) {
     tracing::warn!(
-        request_id,
         detail =
             format!("REDRIVE_POLICY_FILE of {function} is a file of its package, which nobody else can read"),
         "policy unknown: the replay also sends letters that may have no target"
@@ -243,14 +255,13 @@ pub(crate) fn policy_in_file(request_id: &str, function: &str) {
 }
 
 /// Logs that a replay cannot continue.
-pub(crate) fn replay_failed(request_id: &str, error: &ReplayError) {
-    tracing::error!(request_id, detail = %error, "replay failed");
+pub(crate) fn replay_failed(error: &ReplayError) {
+    tracing::error!(detail = %error, "replay failed");
 }
 
 /// Logs that letters that wait in a queue do not stop a replay.
-pub(crate) fn queue_not_watched(request_id: &str, queue: &Arn, failure: &Failure) {
+pub(crate) fn queue_not_watched(queue: &Arn, failure: &Failure) {
     tracing::warn!(
-        request_id,
         queue.arn = queue.as_str(),
         error.code = failure.code,
         error.class = failure.class.name(),
@@ -260,12 +271,6 @@ pub(crate) fn queue_not_watched(request_id: &str, queue: &Arn, failure: &Failure
 }
 
 /// Logs that an archived letter cannot be replayed.
-pub(crate) fn left_out_of_replay(request_id: &str, at: &At, why: &str) {
-    tracing::warn!(
-        request_id,
-        archive.key = at.key,
-        archive.line = at.line,
-        detail = why,
-        "letter left out of a replay"
-    );
+pub(crate) fn left_out_of_replay(at: &At, why: &str) {
+    tracing::warn!(archive.key = at.key, archive.line = at.line, detail = why, "letter left out of a replay");
 }

@@ -7,6 +7,8 @@ use redrive_console::widget::{WidgetFunction, account};
 use serde_json::Value;
 use sns_redrive::clock::Clock;
 use sns_redrive::start::start_by;
+use sns_redrive::telemetry;
+use tracing::Instrument;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -16,7 +18,8 @@ async fn main() -> Result<(), Error> {
         let function = Arc::clone(&function);
         async move {
             let (event, context) = event.into_parts();
-            Ok::<_, Error>(function.answer(event, &context.invoked_function_arn).await)
+            let answer = function.answer(event, &context.invoked_function_arn);
+            Ok::<_, Error>(answer.instrument(telemetry::invocation(&context.request_id)).await)
         }
     }))
     .await

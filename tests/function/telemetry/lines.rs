@@ -281,6 +281,7 @@ async fn of_a_queue_that_does_not_tell_its_attributes() {
         [&told["level"], &told["queue.arn"], &told["error.code"], &told["error.class"]],
         [&json!("WARN"), &json!(DLQ), &json!("AccessDenied"), &json!("action_required")]
     );
+    assert!(ran.log.iter().all(|line| line["request_id"] == "req-1"), "{}", ran.text);
     assert_eq!(ran.log.len(), 2);
 }
 
