@@ -1,5 +1,6 @@
 """The log lines of a letter, for the demo's progress lines and its table."""
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -67,8 +68,16 @@ def sort_of(line):
 
 
 def place(line):
-    """`billing` of a queue's or function's ARN, or of a URL."""
-    return re.split("[:/]", line.get("target.arn") or line.get("target.url") or "?")[-1]
+    """`billing` of a queue's or function's ARN, or the host of a web server."""
+    if arn := line.get("target.arn"):
+        return arn.rsplit(":", 1)[-1]
+    return line.get("target.url", "?").split("//")[-1].split("#")[0]
+
+
+def name_of_url(url):
+    """The name of a URL in logs, records and lists."""
+    server, rest = re.fullmatch("([a-z]+://[^/]*)(.*)", url).groups()
+    return f"{server}#{hashlib.sha256(rest.encode()).hexdigest()[:12]}"
 
 
 def result_of(line):

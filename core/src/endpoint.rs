@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use url::{Host, Url};
+use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest, Sha256};
+use url::{Host, Position, Url};
 
 use crate::arn::{Arn, ArnKind};
 
@@ -45,7 +47,22 @@ pub struct Through {
 
 /// The URL of an HTTP/S endpoint that can be posted to.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HttpUrl(Url);
+pub struct HttpUrl {
+    url: Url,
+    name: TargetName,
+}
+
+/// The name of a target in logs, records, lists and pages: an ARN, or scheme, host and a short digest of a URL, such as
+/// `https://a.example#8a5edab28263`.
+///
+/// Webhooks carry their secret in the path, so of a URL nothing else is ever shown. One URL has the same name everywhere,
+/// so that its letters can be counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct TargetName(String);
+
+/// The number of hexadecimal digits of a URL's digest: 48 bits.
+const DIGEST_DIGITS: usize = 12;
 
 /// The reason why a URL cannot be posted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -80,12 +97,23 @@ impl Endpoint {
         }
     }
 
-    /// Returns the endpoint's URL, if it has one, without the query, which may hold a secret.
+    /// Returns the name of the endpoint's URL, if it has one.
     #[must_use]
-    pub fn url(&self) -> Option<String> {
+    pub fn url(&self) -> Option<&TargetName> {
         match self {
-            Self::Http(url) => Some(url.to_string()),
+            Self::Http(url) => Some(&url.name),
             Self::Topic(_) | Self::Queue(_) | Self::Function(_) | Self::Stream(_) => None,
+        }
+    }
+
+    /// Returns the endpoint's name.
+    #[must_use]
+    pub fn name(&self) -> TargetName {
+        match self {
+            Self::Http(url) => url.name.clone(),
+            Self::Topic(arn) | Self::Queue(arn) | Self::Function(arn) | Self::Stream(arn) => {
+                TargetName(arn.as_str().to_owned())
+            }
         }
     }
 
@@ -118,42 +146,95 @@ impl HttpUrl {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BadUrl::MaskedPassword);
         }
-        Ok(Self(url))
+        Ok(Self { name: TargetName::of_url(&url), url })
     }
 
-    /// Returns the whole URL, query included, for the request.
+    /// Returns the whole URL for the request. It must never be shown.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        self.0.as_str()
+        self.url.as_str()
     }
 
     /// Returns the host, which may be an IP address.
     #[must_use]
     pub fn host(&self) -> Option<Host<&str>> {
-        self.0.host()
+        self.url.host()
     }
 
     fn is_under(&self, prefix: &str) -> bool {
         let Ok(prefix) = Url::parse(prefix) else { return false };
-        let same_server = self.0.origin() == prefix.origin();
-        let rest = self.0.path().strip_prefix(prefix.path());
+        let same_server = self.url.origin() == prefix.origin();
+        let rest = self.url.path().strip_prefix(prefix.path());
         let at_boundary =
             rest.is_some_and(|rest| rest.is_empty() || prefix.path().ends_with('/') || rest.starts_with('/'));
         same_server && at_boundary && prefix.query().is_none()
     }
 }
 
-/// Shows the URL without its query.
-impl fmt::Display for HttpUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut url = self.0.clone();
-        url.set_query(None);
-        url.set_fragment(None);
-        url.fmt(f)
+impl TargetName {
+    /// Returns the name of what a text names: an ARN, a URL, or a name that was made of a URL before. Of any other text
+    /// only the digest is left, since nobody knows what is in it.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        if text.parse::<Arn>().is_ok() || is_made(text) {
+            return Self(text.to_owned());
+        }
+        Url::parse(text).map_or_else(|_| Self(format!("#{}", digest([text]))), |url| Self::of_url(&url))
+    }
+
+    fn of_url(url: &Url) -> Self {
+        let rest = [&url[Position::BeforeUsername..Position::BeforeHost], &url[Position::BeforePath..]];
+        Self(format!("{}#{}", server(url), digest(rest)))
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
-/// Shows the URL without its query.
+/// Returns a URL's scheme, host and port.
+fn server(url: &Url) -> String {
+    [&url[..Position::BeforeUsername], &url[Position::BeforeHost..Position::BeforePath]].concat()
+}
+
+fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let hash = parts.into_iter().fold(Sha256::new(), Sha256::chain_update).finalize();
+    let mut digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.truncate(DIGEST_DIGITS);
+    digits
+}
+
+/// Reports whether a text is a name that was made of a URL, or of text that is none.
+fn is_made(text: &str) -> bool {
+    let Some((before, digits)) = text.rsplit_once('#') else { return false };
+    let is_digest = digits.len() == DIGEST_DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    is_digest && (before.is_empty() || Url::parse(before).is_ok_and(|url| server(&url) == before))
+}
+
+impl fmt::Display for TargetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Makes a name of a whole URL that somebody has written.
+impl<'de> Deserialize<'de> for TargetName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self::read(&text))
+    }
+}
+
+/// Shows the URL's name.
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.name, f)
+    }
+}
+
+/// Shows the URL's name.
 impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -201,9 +282,44 @@ mod tests {
         assert_eq!(HttpUrl::parse("someone@a.example").unwrap_err(), BadUrl::NotHttp);
     }
 
+    /// The digest is what `printf %s '/hook?token=secret' | sha256sum` begins with.
     #[test]
-    fn a_query_is_never_shown() {
-        assert_eq!(http("https://a.example/hook?token=secret#x").url().unwrap(), "https://a.example/hook");
-        assert_eq!(format!("{:?}", http("https://a.example/?token=secret")), "Http(https://a.example/)");
+    fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
+        let url = http("https://A.example:8443/hook?token=secret");
+        assert_eq!(url.url().unwrap().as_str(), "https://a.example:8443#cee28d18b8fd");
+        assert_eq!(url.name().to_string(), "https://a.example:8443#cee28d18b8fd");
+        assert_eq!(format!("{url:?}"), "Http(https://a.example:8443#cee28d18b8fd)");
+        let mut names: Vec<_> = ["", "/", "/a", "/a/", "/a?b", "/a#b"]
+            .map(|rest| http(&format!("https://a.example{rest}")).name())
+            .into();
+        assert_eq!(names[0], names[1], "the same URL");
+        names.dedup();
+        assert_eq!(names.len(), 5);
+    }
+
+    #[test]
+    fn a_name_of_a_name_is_that_name_and_no_other_text_is_shown() {
+        for text in
+            ["arn:aws:sqs:eu-central-1:123456789012:a", "https://a.example#8a5edab28263", "#8a5edab28263"]
+        {
+            assert_eq!(TargetName::read(text).as_str(), text);
+        }
+        for text in [
+            "https://user:S3CR3T@a.example/",
+            "https://a.example/S3CR3T#8a5edab28263",
+            "https://a.example/?S3CR3T",
+            "https://a.example/#S3CR3T",
+            "https://S3CR3T@a.example#8a5edab28263",
+            "mailto:S3CR3T@a.example",
+            "S3CR3T@a.example",
+            "a.example/S3CR3T#8a5edab28263",
+            "arn:S3CR3T",
+        ] {
+            let name = TargetName::read(text);
+            assert!(!name.as_str().contains("S3CR3T"), "{text}: {name}");
+            assert_eq!(TargetName::read(name.as_str()), name, "{text}");
+            let read: TargetName = serde_json::from_value(text.into()).unwrap();
+            assert_eq!(read, name, "{text}");
+        }
     }
 }

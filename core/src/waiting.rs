@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use crate::arn::Arn;
+use crate::endpoint::TargetName;
 
 /// The longest time, in seconds, that a letter can be hidden without being listed: it comes back soon enough
 /// by itself.
@@ -39,9 +40,9 @@ pub struct WaitingLetter {
     /// Its subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subscription_arn: Option<String>,
-    /// The target of a retry: an ARN, or a URL without its query.
+    /// The target of a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
+    pub target: Option<TargetName>,
     /// The rule that it falls under.
     pub rule: String,
     /// The code of the failure that it waits after.

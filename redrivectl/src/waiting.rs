@@ -84,7 +84,7 @@ pub(super) async fn run(
 /// Returns the name of the group in which a letter is counted.
 fn name(letter: &WaitingLetter, by: WaitingBy) -> Option<String> {
     match by {
-        WaitingBy::Target => letter.target.clone(),
+        WaitingBy::Target => letter.target.as_ref().map(ToString::to_string),
         WaitingBy::Error => letter.error.clone(),
         WaitingBy::Due => Some(letter.due.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:00").to_string()),
         WaitingBy::Queue => Some(letter.queue_arn.to_string()),

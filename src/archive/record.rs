@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arn::Arn;
 use crate::batch::ArchiveContext;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, TargetName};
 use crate::letter::{Attribute, AttributeValue, Letter, SqsMessage};
 
 /// The version of the format that this software writes.
@@ -57,9 +57,9 @@ pub struct Record {
     /// The ARN of the letter's target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_arn: Option<Arn>,
-    /// The URL of the letter's target without its query, if the target is a web server.
+    /// The name of the letter's target, if it is a web server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target_url: Option<String>,
+    pub target_url: Option<TargetName>,
     /// The last retry that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RecordedRetry>,
@@ -169,7 +169,7 @@ impl Record {
             subscription_arn: letter.subscription().cloned(),
             rule: context.rule.clone(),
             target_arn: context.target.as_ref().and_then(Endpoint::arn).cloned(),
-            target_url: context.target.as_ref().and_then(Endpoint::url),
+            target_url: context.target.as_ref().and_then(Endpoint::url).cloned(),
             retry: context.retry.map(|retry| RecordedRetry {
                 number: retry.number,
                 of: retry.of,
@@ -197,10 +197,10 @@ impl Record {
         self.dead_letter_queue_arn.as_ref().or(self.marked_queue_arn.as_ref()).unwrap_or(&self.queue_arn)
     }
 
-    /// Returns the letter's target: an ARN, or a URL without its query.
+    /// Returns the name of the letter's target.
     #[must_use]
     pub fn target(&self) -> Option<&str> {
-        self.target_arn.as_ref().map(Arn::as_str).or(self.target_url.as_deref())
+        self.target_arn.as_ref().map(Arn::as_str).or(self.target_url.as_ref().map(TargetName::as_str))
     }
 
     /// Returns the record as one line, with its line end.

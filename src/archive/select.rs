@@ -13,6 +13,7 @@ use super::object::Object;
 use super::read::BadRecord;
 use super::record::Record;
 use crate::arn::Arn;
+use crate::endpoint::TargetName;
 use crate::letter::{Letter, Origin};
 use crate::policy::{BadPolicy, Fault, Policy, Unmatchable, read_json};
 
@@ -39,8 +40,8 @@ pub struct Selection {
     pub origins: Vec<String>,
     /// The codes of the letters' last failures.
     pub errors: Vec<String>,
-    /// The letters' targets: ARNs, or URLs, whose query does not count.
-    pub targets: Vec<String>,
+    /// The letters' targets.
+    pub targets: Vec<TargetName>,
     /// The subscriptions for which SNS gave up on the letters, by ARN.
     pub subscriptions: Vec<String>,
     /// A pattern that the letters match.
@@ -113,9 +114,7 @@ impl Selection {
                     && any(&self.subscriptions, record.subscription_arn.as_ref().map_or("", Arn::as_str))))
             && any(&self.errors, record.error.as_ref().map_or("", |error| &error.code))
             && (self.targets.is_empty()
-                || record
-                    .target()
-                    .is_some_and(|target| self.targets.iter().any(|it| without_query(it) == target)))
+                || record.target().is_some_and(|target| self.targets.iter().any(|it| it.as_str() == target)))
             && (self.topics.is_empty()
                 || topic().is_some_and(|topic| self.topics.iter().any(|wanted| named(wanted, topic))));
         match &self.pattern {
@@ -144,8 +143,8 @@ impl Selection {
 
     /// Reports whether the selection has a criterion that no index answers.
     fn asks_beyond_index(&self) -> bool {
-        let lists = [&self.origins, &self.errors, &self.targets, &self.subscriptions];
-        self.pattern.is_some() || lists.iter().any(|list| !list.is_empty())
+        let lists = [&self.origins, &self.errors, &self.subscriptions];
+        self.pattern.is_some() || !self.targets.is_empty() || lists.iter().any(|list| !list.is_empty())
     }
 
     /// Returns how many letters of an index match the reasons and topics, and whether the number is exact.
@@ -220,10 +219,6 @@ const LEAST_RECORD_BYTES: u64 = 512;
 /// Returns the name of a queue or topic that is given by its ARN or name.
 fn name_of(given: &str) -> &str {
     given.rsplit(':').next().unwrap_or(given)
-}
-
-fn without_query(url: &str) -> &str {
-    url.split_once('?').map_or(url, |(before, _)| before)
 }
 
 fn is_name(given: &str) -> bool {
@@ -323,7 +318,7 @@ mod tests {
             (of(|it| (it.topics, it.reasons) = (vec!["orders".into()], vec!["refused".into()])), Holds::None),
             (of(|it| it.origins = vec!["sns".into()]), AtMost(7)),
             (of(|it| it.errors = vec!["AccessDenied".into()]), AtMost(7)),
-            (of(|it| it.targets = vec!["https://example.com".into()]), AtMost(7)),
+            (of(|it| it.targets = vec![TargetName::read("https://example.com")]), AtMost(7)),
             (of(|it| it.subscriptions = vec![arn("orders:a")]), AtMost(7)),
             (of(|it| it.pattern = pattern()), AtMost(7)),
             (of(|it| (it.from, it.to) = (Some(noon_plus(0)), Some(noon_plus(1)))), Exactly(7)),

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::successors::Successors;
 use crate::archive::{Pattern, Selection};
+use crate::endpoint::TargetName;
 use crate::letter::{Letter, Origin, ReplayTarget};
 use crate::policy::{ArchiveReason, read_json};
 
@@ -42,9 +43,9 @@ pub struct Select {
     /// The codes of last failures. A letter needs one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<String>,
-    /// The ARNs or URLs of targets. A letter needs one of them.
+    /// The ARNs, URLs or names of targets. A letter needs one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub targets: Vec<String>,
+    pub targets: Vec<TargetName>,
     /// An `EventBridge` pattern over the letter, as in a rule of the redrive policy.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Value>,

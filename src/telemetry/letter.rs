@@ -5,7 +5,7 @@ use tracing::Level;
 
 use crate::arn::Arn;
 use crate::batch::{NotDone, Outcome, Report};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, TargetName};
 use crate::letter::Claim;
 use crate::policy::{Decision, Deferral, Retry};
 
@@ -45,7 +45,7 @@ pub fn letter(report: &Report) {
                 topic.arn = letter.topic().map(Arn::as_str),
                 subscription.arn = letter.subscription().map(Arn::as_str),
                 target.arn = target.and_then(Endpoint::arn).map(Arn::as_str),
-                target.url = target.and_then(Endpoint::url),
+                target.url = target.and_then(Endpoint::url).map(TargetName::as_str),
                 rule = Some(report.rule.as_str()).filter(|rule| !rule.is_empty()),
                 retry.number = retry.map(|retry| retry.number),
                 retry.of = retry.map(|retry| retry.of),

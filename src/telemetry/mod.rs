@@ -28,6 +28,7 @@ use crate::arn::Arn;
 use crate::batch::{Change, Notice};
 use crate::clients::NoRootCertificates;
 use crate::clock::Clock;
+use crate::endpoint::TargetName;
 use crate::failure::Failure;
 use crate::notices::NotSent;
 use crate::replay::{At, Lane, ReplayError, State, Status};
@@ -158,7 +159,7 @@ pub fn notice(notice: &Notice) {
             "list of waiting letters not written: orders cannot wake the letters of this invocation"
         ),
         Notice::Endpoint { endpoint, change } => {
-            let (arn, url) = (endpoint.arn().map(Arn::as_str), endpoint.url());
+            let (arn, url) = (endpoint.arn().map(Arn::as_str), endpoint.url().map(TargetName::as_str));
             match change {
                 Change::Down { failure, pause } => tracing::warn!(
                     target.arn = arn,

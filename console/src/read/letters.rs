@@ -112,7 +112,7 @@ impl From<WaitingLetter> for WaitingOne {
         let fields = Fields {
             topic: letter.topic_arn,
             subscription: letter.subscription_arn,
-            target: letter.target,
+            target: letter.target.as_ref().map(ToString::to_string),
             error: letter.error,
             rule: Some(letter.rule).filter(|rule| !rule.is_empty()),
             reason: None,

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use redrive_console::Field;
 use serde_json::json;
 use support::{Account, BILLING, Fault, NOW, WORKER, at};
 
-use super::{MINUTE, line, list, page, rows, shown};
+use super::{MINUTE, group, line, list, page, rows, shown};
 
 fn outage() -> Account {
     let cloud = Account::new();
@@ -44,6 +45,24 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
     let (_, parsed, text) = page(&shown(&cloud), "waiting?by=error&target=".to_owned().as_str()).await;
     assert!(text.contains("0 letters wait"), "{text}");
     assert!(rows(&parsed, "Letters that wait").is_empty());
+}
+
+/// The path of a webhook is a secret, also on a list that somebody else wrote.
+#[tokio::test(start_paused = true)]
+async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
+    let cloud = Account::new();
+    list(&cloud, 30, &[line("a", &json!({ "target": "https://user:S3CR3T@example.com/S3CR3T?S3CR3T" }))]);
+    let account = shown(&cloud);
+    let (_, parsed, _) = page(&account, "waiting").await;
+    let found = rows(&parsed, "Letters that wait, by target");
+    let name = found[0][0].as_str();
+    assert!(name.starts_with("https://example.com#") && name.len() == 32, "{name}");
+    // A link to these letters finds them.
+    for address in [group(&[(Field::Target, name)]), "groups?by=target".to_owned()] {
+        let (answer, _, text) = page(&account, &address).await;
+        assert!(text.contains(name) && text.contains('1'), "{text}");
+        assert!(!answer.html.contains("S3CR3T"), "{}", answer.html);
+    }
 }
 
 #[tokio::test(start_paused = true)]

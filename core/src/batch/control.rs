@@ -189,7 +189,6 @@ fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
     let Disposition::Defer(deferral) = &case.disposition else { return None };
     let hide = case.hiding(now).filter(|hide| *hide > LISTED_ABOVE)?;
     let letter = &case.letter;
-    let target = case.target.as_ref();
     Some(WaitingLetter {
         letter_id: letter.id.as_str().to_owned(),
         message_id: letter.sqs.message_id.clone(),
@@ -200,8 +199,7 @@ fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
             .cloned(),
         topic_arn: letter.topic().map(ToString::to_string),
         subscription_arn: letter.subscription().map(ToString::to_string),
-        target: target
-            .and_then(|target| target.arn().map(ToString::to_string).or_else(|| Endpoint::url(target))),
+        target: case.target.as_ref().map(Endpoint::name),
         rule: case.rule.name.clone(),
         error: case.failure.as_ref().map(|failure| failure.code.clone()),
         retry: WaitingRetry {

@@ -6,15 +6,16 @@
 //! pointed its dead letters at this queue.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use serde::Deserialize;
 
 use crate::arn::Arn;
-use crate::endpoint::{Endpoint, HttpUrl};
+use crate::endpoint::{Endpoint, HttpUrl, TargetName};
 use crate::policy::Voucher;
 
 /// The attributes of a subscription in SNS.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// The protocol: `sqs`, `lambda`, `https`, `email` ...
     pub protocol: String,
@@ -146,6 +147,20 @@ impl Subscription {
             pending: text("PendingConfirmation") == "true",
             delivery_policy: attributes.get("EffectiveDeliveryPolicy").cloned(),
         })
+    }
+}
+
+/// Hides the endpoint, which may be a webhook with its secret or a person's address.
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("protocol", &self.protocol)
+            .field("endpoint", &TargetName::read(&self.endpoint))
+            .field("topic", &self.topic)
+            .field("dead_letter_target", &self.dead_letter_target)
+            .field("raw", &self.raw)
+            .field("pending", &self.pending)
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::args;
 use crate::console::{Console, Failed};
 use sns_redrive::archive::{Pattern, Selection};
+use sns_redrive::endpoint::TargetName;
 use sns_redrive::policy::read_json;
 use sns_redrive::replay::Select;
 
@@ -23,7 +24,7 @@ pub(crate) fn select(args: &args::Selection, console: &Console) -> Result<Select
         topics: args.topic.clone(),
         origins: args.origin.clone(),
         errors: args.error.clone(),
-        targets: args.target.clone(),
+        targets: args.target.iter().map(|target| TargetName::read(target)).collect(),
         pattern: args.pattern.as_deref().map(pattern).transpose()?,
     })
 }

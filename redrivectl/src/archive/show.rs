@@ -91,7 +91,7 @@ fn lines(letter: &Archived, with_body: bool) -> Vec<Vec<String>> {
     say("topic", record.topic_arn.as_ref().map(ToString::to_string));
     say("subscription", record.subscription_arn.as_ref().map(ToString::to_string));
     say("rule", Some(record.rule.clone()));
-    say("target", record.target_arn.as_ref().map(ToString::to_string).or_else(|| record.target_url.clone()));
+    say("target", record.target().map(str::to_owned));
     say("last retry", record.retry.map(|retry| format!("{} of {}", retry.number, retry.of)));
     say(
         "error",

@@ -130,7 +130,7 @@ pub(crate) struct Selection {
     /// Letters whose last retry failed with this error code; may be repeated
     #[arg(long, value_name = "CODE")]
     pub(crate) error: Vec<String>,
-    /// Letters for this target, by ARN or URL; may be repeated
+    /// Letters for this target, by ARN, URL or the URL's name; may be repeated
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Vec<String>,
     /// Letters of this dead-letter queue, by ARN or name

@@ -1,6 +1,7 @@
 //! The deployment of a function, as far as it could be read. The checks look at nothing else.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 
@@ -158,7 +159,7 @@ pub(crate) struct Subscriptions {
     pub(crate) foreign: BTreeMap<String, ReadResult<u64>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Subscription {
     pub(crate) arn: String,
     pub(crate) topic: String,
@@ -168,6 +169,13 @@ pub(crate) struct Subscription {
     pub(crate) is_raw: bool,
     /// The filter policy, if it filters by attributes.
     pub(crate) filter: Option<String>,
+}
+
+/// Hides the endpoint, which may be a webhook with its secret or a person's address.
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("arn", &self.arn).finish_non_exhaustive()
+    }
 }
 
 impl Subscription {

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::archive::{BadRecord, RECORD_VERSION, Record, RecordedCause, RecordedError, RecordedRetry};
 use sns_redrive::batch::ArchiveContext;
+use sns_redrive::endpoint::TargetName;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
 
@@ -188,7 +189,8 @@ fn full_record() -> Value {
     let mut record = record(&letter(&post));
     record.detail = Some("in words".to_owned());
     (record.topic_arn, record.subscription_arn) = (Some(arn("orders")), Some(arn("orders:1")));
-    (record.target_arn, record.target_url) = (Some(arn("billing")), Some("https://example.com".to_owned()));
+    (record.target_arn, record.target_url) =
+        (Some(arn("billing")), Some(TargetName::read("https://example.com")));
     record.retry = Some(RecordedRetry { number: 1, of: 2, early: true });
     let (code, message) = ("AccessDenied".to_owned(), Some("no".to_owned()));
     record.error =

@@ -142,21 +142,78 @@ async fn a_message_id_that_is_no_header_value_is_not_sent() {
     assert_eq!(server.seen(), []);
 }
 
+const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
+
+/// Returns everything that the function wrote: log, metrics, objects with their keys, notices.
+fn outputs(ran: &Ran, world: &World) -> String {
+    let objects = world.cloud.objects().into_iter().map(|(key, object)| key + "\n" + &object);
+    let notices = world.cloud.entries("Publish").into_iter().map(|entry| format!("{entry:?}"));
+    [ran.text.clone(), ran.metrics.clone()].into_iter().chain(objects).chain(notices).collect()
+}
+
+/// A webhook's secret is anywhere in its URL.
 #[tokio::test]
-async fn the_query_of_a_url_goes_to_the_server_and_into_no_log_and_no_archive() {
-    for (status, outcome) in [(200, "a delivered"), (404, "a archived permanent")] {
-        let server = Server::answering(status);
-        let url = format!("{}/hook", server.url());
-        let world = world_of(&json!({}), "http", &format!("{url}?token=S3CR3T&x=%20#part"));
-        let ran = world.run([&Post::envelope("a")]).await;
-        assert_eq!(ran.outcomes(), [outcome]);
-        assert_eq!(server.seen()[0].parameters["path"], "/hook?token=S3CR3T&x=%20");
-        assert_eq!(ran.letter("a")["target.url"], url);
-        assert!(!ran.text.contains("S3CR3T"));
-        for record in archived(&world.cloud) {
-            assert_eq!(record["targetUrl"], url);
-            assert!(!record.to_string().contains("S3CR3T"));
+async fn of_a_url_only_scheme_host_and_a_digest_are_in_any_output() {
+    const SECRET: &str = "S3CR3T";
+    let delivery = json!({ "healthyRetryPolicy": {
+        "minDelayTarget": 300, "maxDelayTarget": 300, "numRetries": 9, "numMinDelayRetries": 9 } });
+    let policy = default(&json!({ "deliveryPolicy": delivery })).to_string();
+    let settings = [
+        ("REDRIVE_POLICY", policy.as_str()),
+        ("ALLOW_LOOPBACK_HTTP", "true"),
+        ("CONTROL", "s3://my-bucket/control"),
+        ("NOTICE_TOPIC_ARN", NOTICES),
+    ];
+    for rest in ["/hook/S3CR3T?x=%20", "/hook?token=S3CR3T", "/#S3CR3T", "/S3CR3T/?S3CR3T#S3CR3T"] {
+        let mut names = Vec::new();
+        for (status, outcome) in [(200, "delivered"), (404, "archived permanent"), (503, "deferred failed")] {
+            let server = Server::answering(status);
+            let world = World::new(&settings);
+            let url = format!("{}{rest}", server.url());
+            world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", &url, DLQ);
+            // Several failures in a row make a line about the endpoint.
+            let posts: Vec<_> =
+                (0..5).map(|number| Post::envelope(&number.to_string()).sent(NOW - 300_000)).collect();
+            let ran = world.run(&posts).await;
+            assert_eq!(ran.outcomes()[0], format!("0 {outcome}"));
+            let path = rest.split('#').next().unwrap();
+            assert_eq!(server.seen()[0].parameters["path"], path, "the server gets it");
+            let outputs = outputs(&ran, &world);
+            assert!(!outputs.contains(SECRET), "{outputs}");
+
+            let name = ran.letter("0")["target.url"].as_str().unwrap().to_owned();
+            let (shown, digest) = name.split_once('#').unwrap();
+            assert_eq!((shown, digest.len()), (server.url().as_str(), 12));
+            let others = ran.log.iter().filter_map(|line| line["target.url"].as_str());
+            assert!(others.into_iter().all(|other| other == name), "{}", ran.text);
+            let records = archived(&world.cloud).into_iter().filter(|line| line["archivedAt"].is_string());
+            assert!(records.into_iter().all(|record| record["targetUrl"] == name));
+            if status == 503 {
+                assert!(outputs.contains(&format!(r#""target":"{name}""#)), "not on the list: {outputs}");
+            }
+            names.push(digest.to_owned());
         }
+        names.dedup();
+        assert_eq!(names.len(), 1, "one URL has one digest");
+    }
+    for userinfo in ["S3CR3T@", "user:S3CR3T@", "user:****@"] {
+        let world = World::new(&settings);
+        let url = format!("https://{userinfo}a.example/S3CR3T");
+        world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", &url, DLQ);
+        let ran = world.run([&Post::envelope("a").sent(NOW - 300_000)]).await;
+        assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"]);
+        let outputs = outputs(&ran, &world);
+        assert!(!outputs.contains(SECRET), "{outputs}");
+        let subscription = Subscription {
+            protocol: "https".to_owned(),
+            endpoint: url,
+            topic: TOPIC.to_owned(),
+            dead_letter_target: None,
+            raw: false,
+            pending: false,
+            delivery_policy: None,
+        };
+        assert!(!format!("{subscription:?}").contains(SECRET), "{subscription:?}");
     }
 }
 

@@ -17,6 +17,8 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sns_redrive::batch::Subscription;
+use sns_redrive::endpoint::TargetName;
 use sns_redrive::signature::{Certificate, SignedMessage, verify};
 use support::*;
 

@@ -249,7 +249,7 @@ mod retry_after {
         assert_eq!(line["level"], "WARN");
         assert_eq!(
             [&line["target.url"], &line["error.code"], &line["delay_s"]],
-            [&json!(format!("{}/", server.url())), &json!("Http429"), &json!(300)]
+            [&json!(TargetName::read(&server.url())), &json!("Http429"), &json!(300)]
         );
         assert_eq!(told_of_endpoints(&ran).len(), 1);
         assert_eq!(ran.metrics()["LettersShortCircuited"], 6);

@@ -32,7 +32,9 @@ pub(super) async fn read(
     }
     let mut list = WaitingList::default();
     let now = console.clock.now();
-    let keep = |_, letter: WaitingLetter| (letter.queue_arn.to_string(), letter.target);
+    let keep = |_, letter: WaitingLetter| {
+        (letter.queue_arn.to_string(), letter.target.as_ref().map(ToString::to_string))
+    };
     let read = control.read_waiting(&mut list, now, keep, |_| ()).await;
     let waiting = read.map_err(error).and_then(|()| match list.unread() {
         0 => Ok(()),

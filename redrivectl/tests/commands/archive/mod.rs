@@ -17,6 +17,7 @@ use support::{Account, DLQ, FIFO_DLQ, NOW, Post, SUBSCRIPTION, TOPIC, WORKER, ar
 
 const PLACE: &str = "s3://my-bucket/dead-letters";
 const DAY: i64 = 86_400_000;
+const NAME_OF_URL: &str = "https://example.com#e1e3b078a944";
 
 /// Archives letters of one queue as the function does, in one invocation at that time.
 async fn bury(cloud: &Account, posts: &[Post], reason: ArchiveReason, millis: i64, request_id: &str) {
@@ -186,7 +187,7 @@ async fn every_filter_reaches_the_selection() {
     let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r2.")).unwrap();
     let mut record: Value = serde_json::from_str(&object).unwrap();
     record["error"] = json!({ "code": "500", "class": "transient" });
-    record["targetUrl"] = json!("https://example.com/hook");
+    record["targetUrl"] = json!("https://example.com/S3CR3T");
     cloud.put(&place, &format!("{record}\n"));
     for (args, letters) in [
         (&["--since", "2026-11-01"][..], 3),
@@ -201,7 +202,9 @@ async fn every_filter_reaches_the_selection() {
         (&["--error", "500"], 1),
         (&["--error", "500", "--error", "AccessDenied"], 1),
         (&["--error", "AccessDenied"], 0),
-        (&["--target", "https://example.com/hook?token=x"], 1),
+        (&["--target", "https://example.com/S3CR3T"], 1),
+        (&["--target", NAME_OF_URL], 1),
+        (&["--target", "https://example.com/S3CR3T?token=x"], 0),
         (&["--target", WORKER], 0),
     ] {
         let list = archive(&cloud, &[&["list", "--json"], args].concat()).await.json();
@@ -216,6 +219,22 @@ async fn every_filter_reaches_the_selection() {
     ] {
         let ran = archive(&cloud, &[&["list"], args].concat()).await;
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
+    }
+}
+
+/// The path of a webhook is a secret, also in a record that somebody else wrote.
+#[tokio::test]
+async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
+    let cloud = archived().await;
+    let (place, object) = cloud.objects().into_iter().find(|(key, _)| key.contains("Z-r2.")).unwrap();
+    let mut record: Value = serde_json::from_str(&object).unwrap();
+    record["targetUrl"] = json!("https://example.com/S3CR3T");
+    cloud.put(&place, &format!("{record}\n"));
+    let id = record["letterId"].as_str().unwrap();
+    for args in [&["list", "--by", "target"][..], &["list", "--json", "--by", "target"], &["show", id]] {
+        let ran = archive(&cloud, args).await;
+        assert!(ran.out.contains(NAME_OF_URL), "{args:?}: {}", ran.out);
+        assert!(!ran.out.contains("S3CR3T"), "{args:?}: {}", ran.out);
     }
 }
 
