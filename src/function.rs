@@ -60,11 +60,7 @@ impl Function {
     /// Builds the parts and connects them.
     #[must_use]
     pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
-        let reach = match (settings.http_targets, settings.allow_loopback_http) {
-            (false, _) => Reach::Nowhere,
-            (true, false) => Reach::Public,
-            (true, true) => Reach::Private,
-        };
+        let reach = Reach::of(settings.http_targets, settings.allow_loopback_http);
         let place = settings.archive.to_string();
         let notices = settings.notice_topic.map(|topic| Notices::new(clients.sns.clone(), topic, place));
         let archive = match settings.archive {

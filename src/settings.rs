@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use crate::arn::{Arn, ArnKind};
 pub use crate::batch::Mode;
+use crate::endpoint::TargetName;
 use crate::policy::{Fifo, Policy, Rule, TargetSpec, VISIBILITY_CEILING};
 
 /// The function's settings. `template.yaml` and `docs/reference/settings.md` name the same variables.
@@ -37,13 +38,24 @@ pub struct Settings {
     /// `MAX_CONCURRENCY`.
     pub max_concurrency: u32,
     /// `HTTP_TARGETS`.
-    pub http_targets: bool,
+    pub http_targets: HttpTargets,
     /// `ALLOW_LOOPBACK_HTTP`.
     pub allow_loopback_http: bool,
     /// `IN_FLIGHT_LIMIT`.
     pub in_flight_limit: u64,
     /// `MAX_HIDE_SECONDS`.
     pub max_hide_seconds: u64,
+}
+
+/// The web servers that letters may go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpTargets {
+    /// None.
+    Off,
+    /// Those with public addresses.
+    On,
+    /// Those with private addresses too, as behind endpoints of a VPC.
+    Private,
 }
 
 /// The location of the archive.
@@ -162,7 +174,7 @@ impl Settings {
             function_name: given("AWS_LAMBDA_FUNCTION_NAME"),
             notice_topic: note(&mut faults, notice_topic(&given), None),
             max_concurrency: note(&mut faults, number(&given, "MAX_CONCURRENCY", 1, 1000), 1),
-            http_targets: note(&mut faults, switch(&given, "HTTP_TARGETS"), false),
+            http_targets: note(&mut faults, http_targets(&given), HttpTargets::Off),
             allow_loopback_http: note(&mut faults, allow_loopback_http(&given), false),
             in_flight_limit: note(&mut faults, number(&given, "IN_FLIGHT_LIMIT", 10, 10_000_000), 10),
             max_hide_seconds: note(&mut faults, number(&given, "MAX_HIDE_SECONDS", 1, VISIBILITY_CEILING), 1),
@@ -213,6 +225,12 @@ pub(crate) fn fault(variable: &'static str, problem: impl Into<String>) -> Fault
     vec![SettingFault { variable, problem: problem.into() }]
 }
 
+/// Quotes a value. Of a URL only its name is left, since it may hold a secret, and faults are logged.
+fn quoted(text: &str) -> String {
+    let shown = if text.contains("://") { TargetName::read(text).to_string() } else { text.to_owned() };
+    format!("{shown:?}")
+}
+
 fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, Faults> {
     let (name, json) = match (given("REDRIVE_POLICY"), given("REDRIVE_POLICY_FILE")) {
         (None, None) => return Ok(Policy::built_in()),
@@ -239,9 +257,9 @@ fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults>
     if let Some(place) = text.strip_prefix("s3://") {
         return in_bucket(NAME, place).map(|(bucket, prefix)| ArchiveAt::S3 { bucket, prefix });
     }
-    queue(&text)
-        .map(ArchiveAt::Queue)
-        .ok_or_else(|| fault(NAME, format!("must be s3://bucket/prefix or the ARN of a queue, not {text:?}")))
+    queue(&text).map(ArchiveAt::Queue).ok_or_else(|| {
+        fault(NAME, format!("must be s3://bucket/prefix or the ARN of a queue, not {}", quoted(&text)))
+    })
 }
 
 /// Splits a location into a bucket and a prefix without slashes at its ends.
@@ -278,7 +296,7 @@ fn control(
         return Ok(None);
     }
     let Some(place) = text.strip_prefix("s3://") else {
-        return Err(fault(NAME, format!("must be s3://bucket/prefix or off, not {text:?}")));
+        return Err(fault(NAME, format!("must be s3://bucket/prefix or off, not {}", quoted(&text))));
     };
     let (bucket, prefix) = in_bucket(NAME, place)?;
     let within = |one: &str, other: &str| {
@@ -304,11 +322,21 @@ fn switch(given: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result
     }
 }
 
+fn http_targets(given: &impl Fn(&str) -> Option<String>) -> Result<HttpTargets, Faults> {
+    const NAME: &str = "HTTP_TARGETS";
+    match given(NAME).as_deref() {
+        Some("on") => Ok(HttpTargets::On),
+        Some("off") => Ok(HttpTargets::Off),
+        Some("private") => Ok(HttpTargets::Private),
+        other => Err(fault(NAME, format!("must be on, off or private, not {:?}", other.unwrap_or_default()))),
+    }
+}
+
 fn requeue(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {
     const NAME: &str = "REQUEUE_ARN";
     let Some(text) = given(NAME) else { return Ok(None) };
-    let requeue =
-        queue(&text).ok_or_else(|| fault(NAME, format!("must be the ARN of a queue, not {text:?}")))?;
+    let requeue = queue(&text)
+        .ok_or_else(|| fault(NAME, format!("must be the ARN of a queue, not {}", quoted(&text))))?;
     Ok(Some(requeue))
 }
 
@@ -347,7 +375,7 @@ fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<St
     if is_arn || (text.len() <= 64 && text.chars().all(allowed)) {
         return Ok(Some(text));
     }
-    Err(fault(NAME, format!("must be the name or the ARN of a function, not {text:?}")))
+    Err(fault(NAME, format!("must be the name or the ARN of a function, not {}", quoted(&text))))
 }
 
 fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, Faults> {
@@ -375,7 +403,7 @@ fn notice_topic(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, 
     const NAME: &str = "NOTICE_TOPIC_ARN";
     let Some(text) = given(NAME) else { return Ok(None) };
     let topic = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Topic && !arn.is_fifo());
-    let problem = || fault(NAME, format!("must be the ARN of a standard topic, not {text:?}"));
+    let problem = || fault(NAME, format!("must be the ARN of a standard topic, not {}", quoted(&text)));
     topic.ok_or_else(problem).map(Some)
 }
 

@@ -13,6 +13,8 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 use url::Host;
 
+use crate::settings::HttpTargets;
+
 /// The addresses that posts may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
@@ -20,53 +22,79 @@ pub enum Reach {
     Nowhere,
     /// Public addresses only.
     Public,
-    /// Public, loopback and private addresses (`ALLOW_LOOPBACK_HTTP`), but never link-local ones.
+    /// Public and private addresses (`HTTP_TARGETS` is `private`), as behind endpoints of a VPC.
     Private,
+    /// Loopback too (`ALLOW_LOOPBACK_HTTP`), for tests.
+    Loopback,
 }
 
-/// The error for a name that resolves only to addresses that are not allowed.
+/// The error for a name that resolves only to addresses that are not allowed. It says why, in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{}", Self::DETAIL)]
-pub(super) struct NotAllowed;
+#[error("{0}")]
+pub(super) struct NotAllowed(pub(super) &'static str);
 
-impl NotAllowed {
-    /// The failed check, in words.
-    pub(super) const DETAIL: &str =
-        "the endpoint's address is link-local, loopback or private: it must be public";
-}
-
-impl Reach {
-    /// Returns the failed check in words, for a server that is not allowed.
-    pub(super) fn detail(self) -> &'static str {
-        match self {
-            Self::Nowhere => "HTTP_TARGETS is off: set it to on to deliver to web servers",
-            Self::Public | Self::Private => NotAllowed::DETAIL,
-        }
-    }
-
-    /// Reports whether a request to a host may begin. A name is checked again when it is resolved.
-    pub(super) fn allows_host(self, host: Option<&Host<&str>>) -> bool {
-        match host {
-            Some(Host::Domain(_)) => self != Self::Nowhere,
-            Some(Host::Ipv4(address)) => self.allows((*address).into()),
-            Some(Host::Ipv6(address)) => self.allows((*address).into()),
-            None => false,
-        }
-    }
-
-    fn allows(self, address: IpAddr) -> bool {
-        match (kind(address), self) {
-            (_, Self::Nowhere) | (Kind::Private, Self::Public) | (Kind::Never, _) => false,
-            (Kind::Public, _) | (Kind::Private, Self::Private) => true,
-        }
-    }
-}
-
+/// The kinds of address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Public,
     Private,
+    Loopback,
+    /// Link-local addresses, where instances and containers find their credentials, and what leads to no single server.
     Never,
+}
+
+impl Reach {
+    /// Returns the reach that `HTTP_TARGETS` and `ALLOW_LOOPBACK_HTTP` set.
+    #[must_use]
+    pub fn of(targets: HttpTargets, loopback: bool) -> Self {
+        match (targets, loopback) {
+            (HttpTargets::Off, _) => Self::Nowhere,
+            (_, true) => Self::Loopback,
+            (HttpTargets::On, false) => Self::Public,
+            (HttpTargets::Private, false) => Self::Private,
+        }
+    }
+
+    /// Returns why no request to a host may begin, if none may. A name is checked again when it is resolved.
+    pub(super) fn refusal(self, host: Option<&Host<&str>>) -> Option<&'static str> {
+        let address = match host {
+            Some(Host::Domain(_)) if self != Self::Nowhere => return None,
+            Some(Host::Domain(_)) | None => return Some(self.why_not(Kind::Never)),
+            Some(Host::Ipv4(address)) => IpAddr::V4(*address),
+            Some(Host::Ipv6(address)) => IpAddr::V6(*address),
+        };
+        (!self.allows(address)).then(|| self.why_not(kind(address)))
+    }
+
+    /// Returns the addresses that may be reached.
+    fn choose(self, found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, NotAllowed> {
+        let (allowed, others): (Vec<_>, Vec<_>) = found.partition(|address| self.allows(address.ip()));
+        if !allowed.is_empty() {
+            return Ok(allowed);
+        }
+        let is_private = others.iter().any(|address| kind(address.ip()) == Kind::Private);
+        Err(NotAllowed(self.why_not(if is_private { Kind::Private } else { Kind::Never })))
+    }
+
+    fn allows(self, address: IpAddr) -> bool {
+        match kind(address) {
+            Kind::Public => self != Self::Nowhere,
+            Kind::Private => matches!(self, Self::Private | Self::Loopback),
+            Kind::Loopback => self == Self::Loopback,
+            Kind::Never => false,
+        }
+    }
+
+    /// Returns why an address of this kind is not reached.
+    fn why_not(self, kind: Kind) -> &'static str {
+        match (self, kind) {
+            (Self::Nowhere, _) => "HTTP_TARGETS is off: set it to on to deliver to web servers",
+            (_, Kind::Private) => {
+                "the endpoint's address is private: set HTTP_TARGETS to private if letters may go to private addresses"
+            }
+            _ => "the endpoint's address is loopback, link-local or reserved: no letter may go there",
+        }
+    }
 }
 
 /// Classifies an address by IANA's registries.
@@ -82,7 +110,10 @@ fn kind(address: IpAddr) -> Kind {
 fn kind_v4(address: Ipv4Addr) -> Kind {
     let [a, b, c, _] = address.octets();
     match (a, b, c) {
-        (127 | 10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Kind::Private,
+        (127, ..) => Kind::Loopback,
+        // RFC 1918; and shared address space, which VPCs may use too.
+        // <https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html>
+        (10, ..) | (172, 16..=31, _) | (192, 168, _) | (100, 64..=127, _) => Kind::Private,
         // This network, link-local, protocol assignments, benchmarks, documentation, multicast and
         // reserved.
         (0 | 224..=255, ..)
@@ -96,11 +127,16 @@ fn kind_v4(address: Ipv4Addr) -> Kind {
 }
 
 fn kind_v6(address: Ipv6Addr) -> Kind {
-    let first = address.segments()[0];
+    let [first, second, ..] = address.segments();
     match first {
-        _ if address.is_loopback() || first & 0xfe00 == 0xfc00 => Kind::Private,
+        _ if address.is_loopback() => Kind::Loopback,
+        // AWS's own services for an instance, among them its metadata, which are link-local in all but name.
+        // <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html>
+        0xfd00 if second == 0xec2 => Kind::Never,
+        0xfc00..=0xfdff => Kind::Private,
         // Global unicast, without documentation and the old 6to4 and Teredo tunnels.
-        0x2001 if matches!(address.segments()[1], 0 | 0xdb8) => Kind::Never,
+        0x2001 if matches!(second, 0 | 0xdb8) => Kind::Never,
+        0x3fff if second < 0x1000 => Kind::Never,
         0x2002 => Kind::Never,
         0x2000..=0x3fff => Kind::Public,
         _ => Kind::Never,
@@ -144,11 +180,7 @@ impl Service<Name> for GuardedResolver {
         Box::pin(async move {
             // The port comes from the URL later; zero stands in for it.
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let allowed: Vec<_> = found.filter(|address| reach.allows(address.ip())).collect();
-            if allowed.is_empty() {
-                return Err(std::io::Error::other(NotAllowed));
-            }
-            Ok(allowed.into_iter())
+            Ok(reach.choose(found).map_err(std::io::Error::other)?.into_iter())
         })
     }
 }
@@ -163,16 +195,23 @@ mod tests {
             ("93.184.216.34", Kind::Public),
             ("8.8.8.8", Kind::Public),
             ("2606:4700::6810:84e5", Kind::Public),
-            ("127.0.0.1", Kind::Private),
-            ("127.8.8.8", Kind::Private),
+            ("127.0.0.1", Kind::Loopback),
+            ("127.8.8.8", Kind::Loopback),
             ("10.0.0.1", Kind::Private),
             ("172.16.0.1", Kind::Private),
             ("172.31.255.255", Kind::Private),
             ("172.32.0.1", Kind::Public),
             ("192.168.1.1", Kind::Private),
             ("100.64.0.1", Kind::Private),
-            ("::1", Kind::Private),
-            ("fd00:ec2::254", Kind::Private),
+            ("::1", Kind::Loopback),
+            ("100.127.255.255", Kind::Private),
+            ("100.128.0.1", Kind::Public),
+            ("fd00::1", Kind::Private),
+            ("fc00::1", Kind::Private),
+            ("fd12:3456:789a::1", Kind::Private),
+            ("fd00:ec2::254", Kind::Never),
+            ("fd00:ec2::23", Kind::Never),
+            ("fec0::1", Kind::Never),
             ("169.254.169.254", Kind::Never),
             ("169.254.170.2", Kind::Never),
             ("0.0.0.0", Kind::Never),
@@ -185,7 +224,15 @@ mod tests {
             ("2001:db8::1", Kind::Never),
             ("2002:a9fe:a9fe::1", Kind::Never),
             ("::ffff:169.254.169.254", Kind::Never),
-            ("::ffff:127.0.0.1", Kind::Private),
+            ("3fff::1", Kind::Never),
+            ("::ffff:127.0.0.1", Kind::Loopback),
+            ("::ffff:10.0.0.1", Kind::Private),
+            ("::ffff:0.0.0.0", Kind::Never),
+            ("::127.0.0.1", Kind::Never),
+            ("::ffff:0:10.0.0.1", Kind::Never),
+            ("64:ff9b::127.0.0.1", Kind::Loopback),
+            ("64:ff9b::10.0.0.1", Kind::Private),
+            ("64:ff9b:1::10.0.0.1", Kind::Never),
             ("64:ff9b::a9fe:a9fe", Kind::Never),
             ("64:ff9b::8.8.8.8", Kind::Public),
         ] {
@@ -194,11 +241,39 @@ mod tests {
     }
 
     #[test]
-    fn link_local_addresses_are_never_reached() {
-        let metadata = "169.254.169.254".parse().unwrap();
-        assert!(!Reach::Public.allows(metadata) && !Reach::Private.allows(metadata));
-        let loopback = "127.0.0.1".parse().unwrap();
-        assert!(!Reach::Public.allows(loopback) && Reach::Private.allows(loopback));
+    fn each_reach_has_the_kinds_of_address_that_it_names() {
+        let examples = ["8.8.8.8", "10.0.0.1", "127.0.0.1", "169.254.169.254"];
+        for (targets, loopback, reached) in [
+            (HttpTargets::Off, false, 0),
+            (HttpTargets::Off, true, 0),
+            (HttpTargets::On, false, 1),
+            (HttpTargets::Private, false, 2),
+            (HttpTargets::On, true, 3),
+            (HttpTargets::Private, true, 3),
+        ] {
+            let reach = Reach::of(targets, loopback);
+            let allowed = examples.map(|address| reach.allows(address.parse().unwrap()));
+            assert_eq!(allowed, [0, 1, 2, 3].map(|kind| kind < reached), "{reach:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_leads_to_those_of_its_addresses_that_may_be_reached_or_the_refusal_says_why() {
+        let address = |text: &str| SocketAddr::new(text.parse().unwrap(), 0);
+        let choose = |reach: Reach, found: &[&str]| reach.choose(found.iter().map(|text| address(text)));
+        let mixed = ["127.0.0.1", "10.0.0.1", "8.8.8.8"];
+        assert_eq!(choose(Reach::Public, &mixed), Ok(vec![address("8.8.8.8")]));
+        assert_eq!(choose(Reach::Private, &mixed), Ok(vec![address("10.0.0.1"), address("8.8.8.8")]));
+        for (reach, found, why) in [
+            (Reach::Public, &mixed[..2], "HTTP_TARGETS to private"),
+            (Reach::Public, &mixed[..1], "no letter may go there"),
+            (Reach::Private, &mixed[..1], "no letter may go there"),
+            (Reach::Public, &[], "no letter may go there"),
+            (Reach::Nowhere, &mixed, "HTTP_TARGETS is off"),
+        ] {
+            let refused = choose(reach, found).unwrap_err();
+            assert!(refused.to_string().contains(why), "{reach:?} {found:?}: {refused}");
+        }
     }
 
     #[test]
@@ -207,7 +282,9 @@ mod tests {
             ["http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://[::ffff:7f00:1]/", "http://0/"]
         {
             let url = url::Url::parse(url).unwrap();
-            assert!(!Reach::Public.allows_host(url.host().as_ref()), "{url}");
+            for reach in [Reach::Public, Reach::Private] {
+                assert!(reach.refusal(url.host().as_ref()).is_some(), "{url}");
+            }
         }
     }
 }

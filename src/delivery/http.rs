@@ -162,8 +162,8 @@ impl HttpClient {
     /// follow redirects.
     async fn send(&self, url: &HttpUrl, request: Request<Full<Bytes>>) -> Result<(Response<()>, Body), Sent> {
         // The resolver never sees URLs with an IP address, so they are checked here.
-        if !self.reach.allows_host(url.host().as_ref()) {
-            return Err(Sent::Refused(self.reach.detail()));
+        if let Some(why) = self.reach.refusal(url.host().as_ref()) {
+            return Err(Sent::Refused(why));
         }
         let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let answer = timeout(TIMEOUT, self.exchange(request)).await.map_err(late)??;
@@ -230,8 +230,8 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
 }
 
 fn no_connection(error: &(dyn std::error::Error + 'static)) -> Sent {
-    if chain(error).any(<dyn std::error::Error>::is::<NotAllowed>) {
-        return Sent::Refused(NotAllowed::DETAIL);
+    if let Some(NotAllowed(why)) = chain(error).find_map(|cause| cause.downcast_ref()) {
+        return Sent::Refused(why);
     }
     Sent::Failed(Failure::ours(FailureClass::Transient, "Unreachable"))
 }

@@ -54,6 +54,17 @@ fn orders_are_beside_the_archive_unless_another_place_is_named() {
 }
 
 #[test]
+fn a_url_in_a_wrong_place_is_not_quoted_whole() {
+    for name in ["ARCHIVE", "CONTROL", "REQUEUE_ARN", "NOTICE_TOPIC_ARN", "REDRIVE_FUNCTION"] {
+        for url in ["https://hooks.example.com/S3CR3T?S3CR3T", "https://user:S3CR3T@hooks.example.com/"] {
+            let fault = read(&[(name, url), ("ARCHIVE", "s3://bucket/dead")]).unwrap_err();
+            assert!(fault.contains(name) && fault.contains("https://hooks.example.com#"), "{fault}");
+            assert!(!fault.contains("S3CR3T"), "{fault}");
+        }
+    }
+}
+
+#[test]
 fn an_archive_may_not_be_the_requeue() {
     let arn = "arn:aws:sqs:eu-central-1:123456789012:requeue";
     let faults = read(&[("ARCHIVE", arn), ("REQUEUE_ARN", arn)]).unwrap_err();
@@ -153,7 +164,7 @@ fn all_faults_are_reported_together_with_their_variables() {
          NOTICE_TOPIC_ARN: must be the ARN of a standard topic, \
          not \"arn:aws:sns:eu-central-1:123456789012:notices.fifo\"; \
          MAX_CONCURRENCY: must be a whole number from 1 to 1000, not \"0\"; \
-         HTTP_TARGETS: must be on or off, not \"false\"; \
+         HTTP_TARGETS: must be on, off or private, not \"false\"; \
          ALLOW_LOOPBACK_HTTP: must be true or false, not \"yes\"; \
          IN_FLIGHT_LIMIT: must be a whole number from 10 to 10000000, not \"9\"; \
          MAX_HIDE_SECONDS: must be a whole number from 1 to 41400, not \"43200\""

@@ -1,10 +1,14 @@
 use super::*;
 
 async fn refused_at(url: &str, settings: &[(&str, &str)]) {
+    refused_because(NEVER, url, settings).await;
+}
+
+async fn refused_because(why: &str, url: &str, settings: &[(&str, &str)]) {
     for protocol in ["http", "https"] {
         let world = World::new(settings);
         world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, protocol, url, DLQ);
-        refused(&world, &Post::envelope("a"), NOT_PUBLIC, &ASKED).await;
+        refused(&world, &Post::envelope("a"), why, &ASKED).await;
     }
 }
 
@@ -56,41 +60,55 @@ async fn at_the_metadata_of_the_instance_is_refused_in_every_spelling() {
         "http://0/",
         "http://255.255.255.255/",
         "http://[::]/",
+        "http://[fd00:ec2::254]/latest/",
+        "http://[fd00:ec2::23]/v1/credentials",
+        "http://[fec0::1]/",
+        "http://[ff02::1]/",
+        "http://224.0.0.1/",
     ] {
         refused_at(url, &[]).await;
+        refused_at(url, &[("HTTP_TARGETS", "private")]).await;
         refused_at(url, &[("ALLOW_LOOPBACK_HTTP", "true")]).await;
     }
 }
 
 /// Lambda's runtime API answers on loopback.
 #[tokio::test]
-async fn at_loopback_or_a_private_network_is_refused() {
+async fn at_loopback_is_refused() {
     let server = Server::answering(200);
+    for host in ["127.0.0.1", "127.1", "127.8.8.8", "2130706433", "0x7f000001", "[::1]", "[::ffff:127.0.0.1]"]
+    {
+        let url = format!("{}/2018-06-01/runtime", server.url_of("http", host));
+        refused_at(&url, &[]).await;
+        refused_at(&url, &[("HTTP_TARGETS", "private")]).await;
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn in_a_private_network_is_refused_and_the_refusal_says_how_to_allow_it() {
     for host in [
-        "127.0.0.1",
-        "127.1",
-        "127.8.8.8",
-        "2130706433",
-        "0x7f000001",
-        "[::1]",
-        "[::ffff:127.0.0.1]",
         "10.0.0.1",
         "172.16.0.1",
         "192.168.0.1",
         "100.64.0.1",
-        "[fd00:ec2::254]",
+        "[fd00::1]",
+        "[fc00::1]",
+        "[::ffff:10.0.0.1]",
+        "[64:ff9b::10.0.0.1]",
     ] {
-        refused_at(&format!("{}/2018-06-01/runtime", server.url_of("http", host)), &[]).await;
+        refused_because(PRIVATE, &format!("http://{host}/hook"), &[]).await;
     }
-    assert_eq!(server.connections(), 0);
 }
 
 #[tokio::test]
 async fn by_a_name_that_leads_to_loopback_is_refused_when_the_name_is_resolved() {
     let server = Server::answering(200);
     for host in ["localhost", "LOCALHOST"] {
-        refused_at(&server.url_of("http", host), &[]).await;
-        refused_at(&server.url_of("https", host), &[]).await;
+        for settings in [&[][..], &[("HTTP_TARGETS", "private")]] {
+            refused_at(&server.url_of("http", host), settings).await;
+            refused_at(&server.url_of("https", host), settings).await;
+        }
     }
     assert_eq!(server.connections(), 0);
 }

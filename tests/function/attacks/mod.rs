@@ -37,7 +37,9 @@ const REFUND: &str = "arn:aws:lambda:eu-central-1:123456789012:function:refund";
 const UNKNOWN: &str = "the subscription does not exist";
 const OF_OTHER_TOPIC: &str = "the subscription belongs to another topic";
 const NOT_ALLOWED: &str = "the target is not in the rule's allowTargets: add it there, or set another target";
-const NOT_PUBLIC: &str = "the endpoint's address is link-local, loopback or private: it must be public";
+const NEVER: &str = "the endpoint's address is loopback, link-local or reserved: no letter may go there";
+const PRIVATE: &str =
+    "the endpoint's address is private: set HTTP_TARGETS to private if letters may go to private addresses";
 
 /// The calls for a letter that is refused before SNS is asked about its subscription.
 const UNASKED: [&str; 2] = ["GetQueueAttributes", "PutObject"];

@@ -10,6 +10,7 @@ use crate::text::count;
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::MARK_ATTRIBUTE;
 use sns_redrive::policy::{Action, Policy as RedrivePolicy, Rule, SubscriptionSpec, TargetSpec};
+use sns_redrive::settings::HttpTargets;
 
 /// The protocols by which only SNS can deliver.
 const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];
@@ -149,7 +150,7 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
         );
     }
     let is_web = ["http", "https"].contains(&protocol.as_str());
-    if is_web && setup.function.settings().is_some_and(|settings| !settings.http_targets) {
+    if is_web && setup.function.settings().is_some_and(|settings| settings.http_targets == HttpTargets::Off) {
         let finding = "It delivers to a web server, and HTTP_TARGETS is off: its letters are archived, unless a rule sends \
                        them elsewhere.";
         let fix = "set the stack's parameter HttpTargets to on, or add a rule with a \"target\"";
