@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::control;
 use crate::delivery::{Dispatcher, HttpClient, Reach};
 use crate::endpoint::HttpUrl;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
 use crate::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecords};
 use crate::notices::Notices;
 use crate::redrive::{Handled, Invocation, Parts, Redrive};
@@ -203,6 +203,8 @@ fn certificates(clock: Clock) -> Certificates {
                 http.get(&url, MAX_CERTIFICATE_BYTES).await.map_err(|failure| match failure.class {
                     // It is no fault of the letter if SNS's host does not have the certificate.
                     FailureClass::Permanent => Failure { class: FailureClass::ActionRequired, ..failure },
+                    // Nor does SNS's host take messages.
+                    _ if failure.code == ANSWER_UNREADABLE => unreadable(),
                     _ => failure,
                 })?;
             String::from_utf8(file.to_vec()).map_err(|_| unreadable())

@@ -15,6 +15,9 @@ pub const MESSAGE_GONE: &str = "MessageGone";
 /// has it.
 pub const HANDLE_EXPIRED: &str = "HandleExpired";
 
+/// The code of a request to a web server whose answer did not come, or cannot be read.
+pub const ANSWER_UNREADABLE: &str = "AnswerUnreadable";
+
 /// The meaning of a failure for the letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureClass {
@@ -171,6 +174,10 @@ impl Failure {
             "InvalidAddress" => Some(
                 "the queue's URL does not fit the endpoint that was called: see the queue's region, and the \
                  variables AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_SQS",
+            ),
+            ANSWER_UNREADABLE => Some(
+                "the server may have taken the message, but its answer cannot be read, so it gets the message again: correct \
+                 its answer, or take repeated messages once",
             ),
             "NoRootCertificates" => Some("the system has no root certificates: install them"),
             _ if self.class == FailureClass::ActionRequired && is_kms(code) => {

@@ -17,6 +17,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Builder, Client, Error as ClientError};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
@@ -24,7 +25,7 @@ use crate::batch::Sent;
 use crate::clients::{Connections, chain, has_root_certificates, http_date, pool, with_tls};
 use crate::clock::Clock;
 use crate::endpoint::{HttpUrl, Through};
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
 use crate::letter::Letter;
 
 /// The time that SNS waits for an answer.
@@ -41,6 +42,10 @@ const IDLE: Duration = Duration::from_secs(4);
 /// The greatest number of bytes read of an answer's body. The body is read so that its connection can be used
 /// again.
 const MAX_ANSWER_BYTES: usize = 4 * 1024;
+
+/// The greatest number of an answer's headers: curl's. Together they have at most the 400 KiB of the client's buffer.
+/// <https://curl.se/libcurl/c/libcurl-errors.html#CURLETOOLARGE>
+const MAX_HEADERS: usize = 5_000;
 
 /// The body of an answer, as a stream.
 type Body = UnsyncBoxBody<Bytes, Error>;
@@ -151,7 +156,7 @@ impl HttpClient {
                 verdict(&head)?;
                 let body = timeout(TIMEOUT, Limited::new(body, max_bytes).collect()).await;
                 let body = body.ok().and_then(Result::ok).map(Collected::to_bytes);
-                body.ok_or_else(|| Failure::ours(FailureClass::Transient, "AnswerUnreadable"))
+                body.ok_or_else(|| Failure::ours(FailureClass::Transient, ANSWER_UNREADABLE))
             }
             Err(Sent::Failed(failure)) => Err(failure),
             Err(_) => Err(Failure::ours(FailureClass::ActionRequired, "AddressNotAllowed")),
@@ -176,12 +181,12 @@ impl HttpClient {
         match &self.network {
             Network::Real(pool, clock) => {
                 let pool = self.pool(pool, clock).map_err(Sent::Failed)?;
-                let answer = pool.request(request).await.map_err(|error| no_connection(&error))?;
+                let answer = pool.request(request).await.map_err(|error| failed_request(&error))?;
                 Ok(answer
                     .map(|body| body.map_err(|_| Error::from(ErrorKind::ConnectionAborted)).boxed_unsync()))
             }
             Network::Simulated(network) => {
-                let answer = network(request).await.map_err(|error| no_connection(&error))?;
+                let answer = network(request).await.map_err(|_| unreachable())?;
                 Ok(answer.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()))
             }
         }
@@ -197,8 +202,20 @@ impl HttpClient {
         let mut http = HttpConnector::new_with_resolver(GuardedResolver::new(self.reach));
         http.enforce_http(false);
         http.set_connect_timeout(Some(TIMEOUT));
-        Ok(pool_cell.get_or_init(|| Connections::new(pool(IDLE), with_tls(http), clock.clone())))
+        let mut builder = pool(IDLE);
+        lenient(&mut builder);
+        Ok(pool_cell.get_or_init(|| Connections::new(builder, with_tls(http), clock.clone())))
     }
+}
+
+/// Lets a client accept the answers that browsers and curl accept: the status alone decides about a letter, and a server
+/// whose answer is not accepted gets the message again. HTTP/0.9 is not among them: any text would be a success.
+fn lenient(client: &mut Builder) -> &mut Builder {
+    client
+        .http1_allow_spaces_after_header_name_in_responses(true)
+        .http1_allow_obsolete_multiline_headers_in_responses(true)
+        .http1_ignore_invalid_headers_in_responses(true)
+        .http1_max_headers(MAX_HEADERS)
 }
 
 /// Interprets an answer as SNS does: 5xx and 429 are retried, every other 4xx is permanent. SNS says nothing
@@ -229,10 +246,22 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
     u64::try_from(then.as_second() - now.as_second()).ok()
 }
 
-fn no_connection(error: &(dyn std::error::Error + 'static)) -> Sent {
+/// Interprets the failure of a request. Once there was a connection, the server may have the message, whatever became of
+/// its answer.
+fn failed_request(error: &ClientError) -> Sent {
     if let Some(NotAllowed(why)) = chain(error).find_map(|cause| cause.downcast_ref()) {
         return Sent::Refused(why);
     }
+    if error.is_connect() {
+        return unreachable();
+    }
+    // The causes are in the words of the HTTP client and of the system: nothing in them is from the server.
+    let causes = chain(error).skip(1).map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let message = Some(causes).filter(|causes| !causes.is_empty());
+    Sent::Failed(Failure { message, ..Failure::ours(FailureClass::Transient, ANSWER_UNREADABLE) })
+}
+
+fn unreachable() -> Sent {
     Sent::Failed(Failure::ours(FailureClass::Transient, "Unreachable"))
 }
 
