@@ -20,7 +20,7 @@ use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use sns_redrive::policy::{
     Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Retention, Route, Rule,
-    Unmatchable, Verdict, Voucher, plus, seconds_until,
+    Verdict, Voucher, plus, seconds_until,
 };
 
 pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
@@ -34,7 +34,7 @@ pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) ->
         discovered: args.discovered.clone(),
         ..Facts::default()
     };
-    let cases = cases(&policy, &orders, &letters, &facts, args.requeue.as_ref(), now);
+    let cases = cases(&orders, &letters, &facts, args.requeue.as_ref(), now);
     if as_json {
         let records: Vec<_> = cases.iter().map(Case::to_json).collect();
         writeln!(console.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
@@ -51,7 +51,7 @@ pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) ->
 }
 
 /// A letter as its rule reads it, with the rule.
-type Sorted<'p> = (Letter, Result<&'p Rule, Unmatchable>);
+type Sorted<'p> = (Letter, &'p Rule);
 
 fn read_event<'p>(
     args: &args::Explain,
@@ -94,7 +94,6 @@ struct Case<'a> {
 }
 
 fn cases<'a>(
-    policy: &'a Policy,
     orders: &Orders,
     letters: &'a [Sorted<'a>],
     facts: &Facts,
@@ -109,14 +108,13 @@ fn cases<'a>(
         let ordered = orders.on(letter, now);
         let order = ordered.order().cloned();
         let facts = &Facts { source_max_receives, ordered, ..facts.clone() };
-        let verdict =
-            rule.map_or_else(|_| policy.decide(letter, facts, now), |rule| rule.decide(letter, facts, now));
+        let verdict = rule.decide(letter, facts, now);
         let foresight = foresee(&verdict, letter, requeue);
         let if_it_fails = match &foresight.decision {
             Decision::Deliver(retry) => Some(verdict.after_failure(*retry, FailureClass::Transient, now)),
             Decision::Defer(_) | Decision::Archive(..) => None,
         };
-        let search = facts.discovered.is_none() && rule.is_ok_and(|rule| rule.asks_for_subscription(letter));
+        let search = facts.discovered.is_none() && rule.asks_for_subscription(letter);
         let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
         let behind = group.and_then(|group| groups.insert(group, letter));
         let source_receives_known = facts.source_max_receives.is_some();

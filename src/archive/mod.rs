@@ -25,7 +25,7 @@ pub use read::{BadRecord, Identity};
 pub use record::{
     RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage, RecordedRetry,
 };
-pub use select::{Holds, Pattern, Selection, Undecided};
+pub use select::{Holds, Pattern, Selection};
 pub use store::{Archive, Batch};
 pub use unread::{Unread, WhyUnread};
 pub use walk::{Archived, Found, Tally, Walk};

@@ -15,7 +15,7 @@ use super::record::Record;
 use crate::arn::Arn;
 use crate::endpoint::TargetName;
 use crate::letter::{Letter, Origin};
-use crate::policy::{BadPolicy, Fault, Policy, Unmatchable, read_json};
+use crate::policy::{BadPolicy, Fault, Policy, read_json, rounds_numbers};
 
 /// The criteria for letters of an archive. A missing criterion or an empty list sets no limit.
 #[derive(Debug, Default)]
@@ -52,42 +52,37 @@ pub struct Selection {
 #[derive(Debug)]
 pub struct Pattern(Policy);
 
-/// The reason why it cannot be decided whether a record belongs to a selection.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Undecided {
-    /// The record cannot be used.
-    #[error(transparent)]
-    Bad(#[from] BadRecord),
-    /// The pattern cannot be matched against it.
-    #[error("cannot be matched: {0}")]
-    Unmatchable(#[from] Unmatchable),
-}
-
 impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
     ///
-    /// The faults of the pattern, in words.
+    /// The faults of the pattern, in words, each after the path to it.
     pub fn parse(json: &str) -> Result<Self, Vec<String>> {
         let said = |fault: Fault| match fault.path.is_empty() {
             true => format!("is {fault}"),
             false => fault.to_string(),
         };
-        let pattern = read_json(json).map_err(|faults| faults.into_iter().map(said).collect::<Vec<_>>())?;
+        read_json(json).map_err(|faults| faults.into_iter().map(said).collect::<Vec<_>>())?;
+        // It travels as a value, in requests and ledgers.
+        if rounds_numbers(json) {
+            return Err(vec!["holds a number that would be rounded: write 17 digits at most".to_owned()]);
+        }
         // The matcher is the policy's own, so a pattern means the same here as in a policy.
-        let policy = serde_json::json!({ "rules": [{ "name": "selected", "match": pattern }] });
-        let problems = |bad: BadPolicy| bad.0.into_iter().map(|fault| fault.problem).collect();
-        Policy::parse(&policy.to_string()).map(Self).map_err(problems)
+        let policy = format!(r#"{{"rules":[{{"name":"selected","match":{json}}}]}}"#);
+        let told = |mut fault: Fault| {
+            let path = fault.path.strip_prefix("rules[0].match").unwrap_or(&fault.path);
+            fault.path = path.trim_start_matches('.').to_owned();
+            fault.to_string()
+        };
+        let problems = |bad: BadPolicy| bad.0.into_iter().map(told).collect();
+        Policy::parse(&policy).map(Self).map_err(problems)
     }
 
     /// Reports whether a letter matches.
-    ///
-    /// # Errors
-    ///
-    /// [`Unmatchable`] if matching would take too long.
-    pub fn matches(&self, letter: &Letter) -> Result<bool, Unmatchable> {
-        Ok(self.0.rule_for(letter)?.name != self.0.default_rule().name)
+    #[must_use]
+    pub fn matches(&self, letter: &Letter) -> bool {
+        self.0.rule_for(letter).name != self.0.default_rule().name
     }
 }
 
@@ -96,8 +91,8 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// [`Undecided`] if this cannot be decided.
-    pub fn takes(&self, record: &Record) -> Result<bool, Undecided> {
+    /// [`BadRecord`] if the record cannot be used.
+    pub fn takes(&self, record: &Record) -> Result<bool, BadRecord> {
         let archived = record.archived();
         let any = |wanted: &[String], found: &str| wanted.is_empty() || wanted.iter().any(|it| it == found);
         let named = |wanted: &String, arn: &Arn| wanted == arn.as_str() || wanted == arn.resource();
@@ -118,7 +113,7 @@ impl Selection {
             && (self.topics.is_empty()
                 || topic().is_some_and(|topic| self.topics.iter().any(|wanted| named(wanted, topic))));
         match &self.pattern {
-            Some(pattern) if told_by_record => Ok(pattern.matches(&record.to_letter()?)?),
+            Some(pattern) if told_by_record => Ok(pattern.matches(&record.to_letter()?)),
             _ => Ok(told_by_record),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::select::Undecided;
+use super::read::BadRecord;
 use crate::failure::{Failure, FailureClass};
 
 /// Something that could not be read.
@@ -22,7 +22,7 @@ pub enum WhyUnread {
     /// S3 refused to list or return it.
     Call(Failure),
     /// The line is no usable record, or it cannot be matched.
-    Line(Undecided),
+    Line(BadRecord),
 }
 
 impl WhyUnread {

@@ -17,7 +17,7 @@ use super::listing::Listing;
 use super::object::Object;
 use super::read::BadRecord;
 use super::record::Record;
-use super::select::{Holds, Selection, Undecided};
+use super::select::{Holds, Selection};
 use super::unread::{Unread, WhyUnread};
 use crate::clients::failure_of_call;
 use crate::failure::{Failure, FailureClass};
@@ -236,7 +236,7 @@ impl<'s> Walk<'s> {
 }
 
 /// Returns the record of a line if it belongs to the selection.
-fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Option<Record>, Undecided> {
+fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Option<Record>, BadRecord> {
     let record = Record::from_line(&line?)?;
     Ok(selection.takes(&record)?.then_some(record))
 }

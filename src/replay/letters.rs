@@ -79,11 +79,10 @@ impl Config<'_> {
         // The rule is applied to the letter as it will be in the requeue.
         let before = letter.mark.replace(mark);
         let nowhere = self.policy.is_some_and(|policy| {
-            policy.rule_for(letter).is_ok_and(|rule| {
-                rule.action == Action::Redrive
-                    && !rule.asks_for_subscription(letter)
-                    && matches!(rule.route(letter, None), Route::Nowhere(..))
-            })
+            let rule = policy.rule_for(letter);
+            rule.action == Action::Redrive
+                && !rule.asks_for_subscription(letter)
+                && matches!(rule.route(letter, None), Route::Nowhere(..))
         });
         letter.mark = before;
         nowhere.then_some(NotReplayable::NoTarget)

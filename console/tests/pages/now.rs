@@ -89,7 +89,7 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
 async fn metrics_orders_replays_and_alarms_are_shown() {
     let cloud = Account::new();
     let order = |id: &str, until: &str| {
-        json!({ "id": id, "do": "hold", "match": { "topicArn": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
+        json!({ "id": id, "do": "hold", "match": { "subject": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
             "by": "ada", "why": "the endpoint is down" })
     };
     let mut orders = [
@@ -120,7 +120,7 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
     assert_eq!(queues, [["orders-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
     let orders = rows(&parsed, "1 order in force, 1 to begin later");
     assert_eq!(&*orders[1][3], "2026-11-01 14:00:00 (not yet)");
-    let letters = r#"{"topicArn":["t"]}, arrived before 2026-11-01 11:00:00"#;
+    let letters = r#"{"subject":["t"]}, arrived before 2026-11-01 11:00:00"#;
     assert_eq!(orders[0][..3], ["in-force", "hold", letters], "{orders:?}");
     let replays = rows(&parsed, "The latest");
     assert_eq!(replays.len(), 8, "the newest few");

@@ -15,7 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::{Letter, Origin};
 use crate::policy::{
-    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, MatchingSteps, OrderAction,
+    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, OrderAction,
     Ordered, Policy, Retention, Retry, Route, Rule, Verdict, plus, seconds_until,
 };
 
@@ -87,13 +87,12 @@ impl Disposition {
 }
 
 impl<'p> Case<'p> {
-    /// Creates the case of a letter under its rule. A letter that cannot be matched against the rules is for
-    /// the archive. One for which too few steps are left comes back soon.
-    pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter, left: &mut MatchingSteps) -> Self {
-        let (letter, rule) = policy.sort_within(letter, left);
+    /// Creates the case of a letter under its rule.
+    pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
+        let (letter, rule) = policy.sort(letter);
         let mut case = Self {
             letter: Arc::new(letter),
-            rule: rule.and_then(Result::ok).unwrap_or(policy.default_rule()),
+            rule,
             facts,
             verdict: None,
             disposition: Disposition::Open,
@@ -110,13 +109,6 @@ impl<'p> Case<'p> {
             soon: false,
             undone: None,
         };
-        match rule {
-            Some(Ok(_)) => {}
-            Some(Err(unmatchable)) => {
-                case.archive(ArchiveReason::Unrecognised, Some(unmatchable.to_string()));
-            }
-            None => case.put_off_unmatched(),
-        }
         // Whatever could be read of it may not be what was sent.
         if let Some(unread) = &case.letter.sqs.unread {
             let problem = unread.problem.clone();
@@ -211,26 +203,19 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Reports whether the rule or an order may still decide. A letter that cannot be read, or be matched
-    /// against the rules, is archived, but not while an order holds it.
+    /// Reports whether the rule or an order may still decide. A letter that cannot be read is archived, but
+    /// not while an order holds it.
     pub(super) fn is_undecided(&self) -> bool {
-        let unmatched = matches!(self.disposition, Disposition::Archive(ArchiveReason::Unrecognised));
+        let unread = matches!(self.disposition, Disposition::Archive(ArchiveReason::Unrecognised));
         self.disposition == Disposition::Open
-            || (unmatched && self.verdict.is_none() && self.unarchived.is_none())
+            || (unread && self.verdict.is_none() && self.unarchived.is_none())
     }
 
     /// Returns the decision of its rule and the orders.
     pub(super) fn decide(&mut self, now: Timestamp) -> Decision {
         let verdict = self.rule.decide(&self.letter, &self.facts, now);
-        let decision = match self.disposition {
-            Disposition::Archive(reason) if !verdict.is_kept_back(&self.facts.ordered) => {
-                Decision::Archive(reason, None)
-            }
-            _ => {
-                (self.disposition, self.detail) = (Disposition::Open, None);
-                verdict.decision.clone()
-            }
-        };
+        (self.disposition, self.detail) = (Disposition::Open, None);
+        let decision = verdict.decision.clone();
         self.verdict = Some(verdict);
         decision
     }
@@ -266,13 +251,6 @@ impl<'p> Case<'p> {
     pub(super) fn put_off(&mut self) {
         self.disposition = Disposition::OutOfTime;
         self.soon = true;
-    }
-
-    /// Keeps it from its attempt, because too few steps are left to match it.
-    pub(super) fn put_off_unmatched(&mut self) {
-        self.put_off();
-        self.detail =
-            Some("no time was left to match its lists: other letters of the batch took it".to_owned());
     }
 
     /// Takes over the result of a delivery.

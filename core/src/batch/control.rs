@@ -10,7 +10,7 @@ use super::moment::Moment;
 use super::state::{ActionId, Batch, Chain, Due, Stage};
 use super::time::{CONTROL_TIME, half_of};
 use crate::endpoint::Endpoint;
-use crate::policy::{MatchingSteps, Retry, plus};
+use crate::policy::{Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The part of the control time that is kept for the list when the orders are read beside deliveries.
@@ -138,14 +138,9 @@ impl Batch<'_> {
         if !self.machine.config.orders {
             return;
         }
-        let is_active = self.is_active();
-        let (orders, mut left) = (self.machine.known_orders(), MatchingSteps::default());
+        let orders = self.machine.known_orders();
         for case in self.cases.iter_mut().filter(|case| case.is_undecided()) {
-            match orders.on_within(&case.letter, now, &mut left) {
-                Some(ordered) => case.facts.ordered = ordered,
-                None if is_active => case.put_off_unmatched(),
-                None => {}
-            }
+            case.facts.ordered = orders.on(&case.letter, now);
         }
     }
 

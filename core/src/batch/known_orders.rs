@@ -11,7 +11,7 @@ use super::action::{OrdersRead, no_answer};
 use super::moment::Moment;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{BadOrders, MatchingSteps, Order, OrderAction, Ordered, Orders};
+use crate::policy::{BadOrders, Order, OrderAction, Ordered, Orders};
 
 /// The time after which the orders are read again. A new hold counts after this time at the latest.
 const READ_EVERY: Duration = Duration::from_secs(15);
@@ -106,25 +106,15 @@ impl KnownOrders {
         taken
     }
 
-    /// Returns the known order about a letter that was matched before.
+    /// Returns the known order about a letter.
     pub(super) fn on(&self, letter: &Letter, now: Moment) -> Ordered {
-        self.on_within(letter, now, &mut MatchingSteps::any()).unwrap_or_default()
-    }
-
-    /// Returns the known order about a letter, or `None` if too few steps are left to tell.
-    pub(super) fn on_within(
-        &self,
-        letter: &Letter,
-        now: Moment,
-        left: &mut MatchingSteps,
-    ) -> Option<Ordered> {
         let Some(read) = self.read else {
-            return Some(if self.waits(now.age) { Ordered::Unread } else { Ordered::Nothing });
+            return if self.waits(now.age) { Ordered::Unread } else { Ordered::Nothing };
         };
         let is_fresh = now.age.saturating_sub(read.age) <= PATIENCE;
         let counts = |order: &Order| is_fresh || order.action == OrderAction::Hold;
-        let first = self.orders.first(letter, now.at, left, counts)?;
-        Some(first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into())))
+        let first = self.orders.first(letter, now.at, counts);
+        first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
     }
 
     /// Reports whether letters wait until the orders are read for the first time.

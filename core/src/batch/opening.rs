@@ -14,7 +14,7 @@ use super::{checkup, ending};
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{DeliveryPolicy, Facts, MatchingSteps, Retention, Route};
+use crate::policy::{DeliveryPolicy, Facts, Retention, Route};
 
 /// The number of times that a queue is asked in the first batch that needs its attributes.
 const FIRST_TRIES: u32 = 3;
@@ -78,10 +78,9 @@ impl Batch<'_> {
                 ..default
             }
         };
-        let mut left = MatchingSteps::default();
         let case = |letter: Letter| {
             let (facts, attributes) = (facts(&letter), of(&letter.sqs.queue));
-            let mut case = Case::new(&config.policy, facts, letter, &mut left);
+            let mut case = Case::new(&config.policy, facts, letter);
             case.shows_in = ending::visibility_timeout(&attributes);
             case
         };

@@ -6,7 +6,7 @@ use url::Url;
 use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::fields::{Fault, Faults, Fields};
 use super::json::read_json;
-use super::matcher::Matcher;
+use super::matcher::{Matcher, Seen};
 use super::rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 use super::rules::Policy;
 use super::schedule::Schedule;
@@ -30,13 +30,14 @@ impl Policy {
     pub fn parse(json: &str) -> Result<Self, BadPolicy> {
         let document = read_json(json).map_err(BadPolicy)?;
         let faults = Faults::default();
-        let policy = read(&document, &faults);
+        let policy = read(&document, Seen::read(json).as_ref(), &faults);
         let faults = faults.into_inner();
         if faults.is_empty() { Ok(policy) } else { Err(BadPolicy(faults)) }
     }
 }
 
-fn read(document: &Value, faults: &Faults) -> Policy {
+/// Reads a document. Patterns are read from its text, in which no number is rounded.
+fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Policy {
     let fields = Fields::new(faults, "", document);
     let mut default = Rule::built_in();
     if let Some(given) = fields.object("default") {
@@ -52,8 +53,10 @@ fn read(document: &Value, faults: &Faults) -> Policy {
         match given.value("match") {
             None => given.note("match", "is missing: a rule without a pattern would never apply"),
             Some(pattern) => {
-                if let Err(problem) = matcher.add(index, pattern) {
-                    given.note("match", problem);
+                let exact = text.and_then(|text| text.at(&["rules", &index.to_string(), "match"]));
+                let rounded = exact.is_none().then(|| Seen::from(pattern));
+                if let Some(pattern) = exact.or(rounded.as_ref()) {
+                    matcher.add(index, pattern, faults, &given.path("match"));
                 }
             }
         }

@@ -26,7 +26,7 @@ pub use delivery::{DeliveryPolicy, DeliverySpec};
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
 pub use json::read_json;
-pub use matcher::{MatchingSteps, Unmatchable};
+pub use matcher::rounds_numbers;
 pub use orders::{
     BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,
     RETRY_IN_FORCE, Reach, Touches,

@@ -73,7 +73,7 @@ pub(super) fn refused_by(policy: &str, names: &Names, dead_letters: &Arn, now: T
     let endpoint = Endpoint::Queue(names.queue_arn(&names.broken()).parse().ok()?);
     [RETRY, ARCHIVE].into_iter().find_map(|kind| {
         let letter = policy.read(dead_letter(kind, names, dead_letters, now), None);
-        let rule = policy.rule_for(&letter).ok()?;
+        let rule = policy.rule_for(&letter);
         let goes_back = rule.action == Action::Redrive
             && matches!(rule.target, TargetSpec::Origin | TargetSpec::Subscription);
         let allowed = rule.allow_targets.as_ref().filter(|_| goes_back)?;

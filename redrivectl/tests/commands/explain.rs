@@ -237,7 +237,7 @@ async fn an_order_goes_before_the_rule_and_is_named() {
     assert!(retried.contains("; retry 2 is due 2026-11-01 12:00:"), "{retried}");
     let archived = with("archive", &every).await;
     assert!(archived.starts_with("Record 1 of 1: archived as ordered\n"), "{archived}");
-    let others = with("hold", &json!({ "topicArn": ["another"] })).await;
+    let others = with("hold", &json!({ "topicArn": [{ "suffix": ":another" }] })).await;
     assert!(others.contains("because it came back early") && !others.contains("  order "), "{others}");
 
     let file = order("hold", &every);

@@ -121,16 +121,3 @@ async fn what_active_mode_would_do_is_said_as_far_as_it_can_be_known() {
         }
     }
 }
-
-#[tokio::test]
-async fn a_letter_that_takes_too_long_to_match_is_not_touched_either() {
-    let rule = json!({ "name": "lists", "action": "archive", "match": { "message": { "a": [{ "exists": true }] } } });
-    let policy = json!({ "rules": [rule] }).to_string();
-    let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
-    let message = json!({ "a": vec![1; 3_000] }).to_string();
-    let posts: Vec<_> = (0..5).map(|number| Post::envelope(&number.to_string()).message(&message)).collect();
-    let ran = world.run(&posts).await;
-    assert_eq!(ran.metrics()["LettersObserved"], 3);
-    assert_eq!(ran.letters().iter().filter(|line| line["reason"] == "out_of_time").count(), 2);
-    assert!(world.cloud.hidden().is_empty());
-}

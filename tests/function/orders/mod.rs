@@ -2,7 +2,6 @@
 //! second and no letter.
 
 mod begun;
-mod matching;
 
 use serde_json::{Value, json};
 use support::*;

@@ -1,9 +1,11 @@
 //! The letter as patterns see it.
 
-use serde_json::Value;
+use std::cell::OnceCell;
 
-use super::Matcher;
+use super::pattern::Members;
+use super::seen::{Object, Seen};
 use crate::letter::{Attribute, Attributes, Cause, Letter, MARK_ATTRIBUTE};
+use crate::waiting::WaitingLetter;
 
 /// The fields of the view. A pattern over any other field could never match.
 pub(super) const VIEW: [&str; 10] = [
@@ -19,98 +21,94 @@ pub(super) const VIEW: [&str; 10] = [
     "error",
 ];
 
-/// Stands for the dots in names: `quamina` takes a dot for the beginning of a nested name.
-const DOT: &str = "\u{e000}";
-
-/// A field that every view has and every pattern asks for, the last of all by its name. `quamina` finds a
-/// pattern that asks for several absent fields, or for one behind the last that is there, only if another
-/// follows that is there.
-pub(super) const LAST: &str = "~";
-
-/// A letter as patterns see it.
+/// A letter as patterns see it. A field is read when a pattern asks for it, once.
 #[derive(Debug)]
-pub(in crate::policy) struct View {
-    pub(super) value: Value,
-    pub(super) json: String,
+pub(in crate::policy) struct View<'l> {
+    of: Of<'l>,
+    fields: [OnceCell<Option<Seen<'l>>>; VIEW.len()],
 }
 
-impl View {
-    /// Returns the letter with the fields that these patterns need.
-    pub(in crate::policy) fn of(letter: &Letter, patterns: &[&Matcher]) -> Self {
-        let about = |field: &str| patterns.iter().any(|matcher| matcher.names(field));
-        Self::from(view(letter, about))
+#[derive(Debug)]
+enum Of<'l> {
+    Letter { letter: &'l Letter, message: Option<&'l str> },
+    Line(&'l WaitingLetter),
+}
+
+impl<'l> View<'l> {
+    /// Returns the view of a letter, with its message if a pattern is about that.
+    pub(in crate::policy) fn of(letter: &'l Letter, message: Option<&'l str>) -> Self {
+        Self { of: Of::Letter { letter, message }, fields: Default::default() }
+    }
+
+    /// Returns the view of a waiting letter, with the fields of its line.
+    pub(in crate::policy) fn of_line(line: &'l WaitingLetter) -> Self {
+        Self { of: Of::Line(line), fields: Default::default() }
     }
 }
 
-impl From<Value> for View {
-    fn from(mut value: Value) -> Self {
-        rename(&mut value);
-        if let Some(fields) = value.as_object_mut() {
-            fields.insert(LAST.to_owned(), true.into());
-        }
-        Self { json: value.to_string(), value }
+impl Members for View<'_> {
+    fn member(&self, name: &str) -> Option<&Seen<'_>> {
+        let field = VIEW.iter().position(|field| *field == name)?;
+        let read = || match self.of {
+            Of::Letter { letter, message } => field_of(letter, message, name),
+            Of::Line(line) => field_of_line(line, name),
+        };
+        self.fields.get(field)?.get_or_init(read).as_ref()
     }
 }
 
-/// Takes the dots out of all names.
-pub(super) fn rename(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            if fields.keys().any(|name| name.contains('.')) {
-                let renamed = std::mem::take(fields).into_iter();
-                *fields = renamed.map(|(name, value)| (name.replace('.', DOT), value)).collect();
-            }
-            fields.values_mut().for_each(rename);
-        }
-        Value::Array(values) => values.iter_mut().for_each(rename),
-        _ => {}
+fn field_of_line<'l>(line: &'l WaitingLetter, name: &str) -> Option<Seen<'l>> {
+    match name {
+        "letterId" => Some(text(&line.letter_id)),
+        "queueArn" => Some(text(line.dead_letter_queue_arn.as_ref().unwrap_or(&line.queue_arn).as_str())),
+        "topicArn" => line.topic_arn.as_deref().map(text),
+        "subscriptionArn" => line.subscription_arn.as_deref().map(text),
+        _ => None,
     }
 }
 
-/// Returns the letter as patterns see it, with the fields that they are `about`. Fields that the letter does
-/// not have are absent.
-fn view(letter: &Letter, about: impl Fn(&str) -> bool) -> Value {
+/// Returns a field, if the letter has it.
+fn field_of<'l>(letter: &'l Letter, message: Option<&'l str>, name: &str) -> Option<Seen<'l>> {
     let sns = letter.notification.as_ref();
-    let attributes = sns.map_or(&letter.sqs.attributes, |sns| &sns.attributes);
-    let value = |field: &str| match field {
-        "origin" => Some(letter.origin.name().into()),
-        "letterId" => Some(letter.id.as_str().into()),
-        "queueArn" => Some(letter.dead_letter_queue().as_str().into()),
-        "topicArn" => Some(letter.topic()?.as_str().into()),
-        "subscriptionArn" => Some(letter.subscription()?.as_str().into()),
-        "subject" => Some(sns?.subject.as_deref()?.into()),
-        "messageAttributes" => Some(seen_attributes(attributes)),
-        "message" => {
-            let message = letter.message();
-            Some(serde_json::from_str(&message).unwrap_or_else(|_| message.into()))
-        }
-        "retry" => Some(letter.earlier().into()),
+    match name {
+        "origin" => Some(text(letter.origin.name())),
+        "letterId" => Some(text(letter.id.as_str())),
+        "queueArn" => Some(text(letter.dead_letter_queue().as_str())),
+        "topicArn" => Some(text(letter.topic()?.as_str())),
+        "subscriptionArn" => Some(text(letter.subscription()?.as_str())),
+        "subject" => Some(text(sns?.subject.as_deref()?)),
+        "messageAttributes" => Some(attributes(sns.map_or(&letter.sqs.attributes, |sns| &sns.attributes))),
+        "message" => message.map(|message| Seen::read(message).unwrap_or_else(|| text(message))),
+        "retry" => Some(Seen::Number(letter.earlier().to_string().into())),
         "error" => letter.cause.as_ref().map(error),
         _ => None,
-    };
-    let fields = VIEW.into_iter().filter(|field| about(field));
-    Value::Object(fields.filter_map(|field| Some((field.to_owned(), value(field)?))).collect())
+    }
+}
+
+fn text(text: &str) -> Seen<'_> {
+    Seen::Text(text.into())
 }
 
 /// Returns the attributes without our mark, which comes and goes while the rule of a letter must not change.
-fn seen_attributes(attributes: &Attributes) -> Value {
+fn attributes(attributes: &Attributes) -> Seen<'_> {
     let others = attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
-    Value::Object(others.filter_map(|(name, value)| Some((name.clone(), seen(value)?))).collect())
-}
-
-/// Returns the original error. The parts that it does not have are absent.
-fn error(cause: &Cause) -> Value {
-    let parts = [("code", &cause.code), ("message", &cause.message)];
-    let known = parts.into_iter().filter_map(|(name, part)| Some((name.to_owned(), part.as_deref()?.into())));
-    Value::Object(known.collect())
+    let seen = others.filter_map(|(name, value)| Some((name.as_str().into(), attribute(value)?)));
+    Seen::Object(Object::of(seen.collect()))
 }
 
 /// Returns an attribute's value as SNS filter policies see it. Binary values cannot be matched.
-fn seen(attribute: &Attribute) -> Option<Value> {
-    let text = attribute.text()?;
+fn attribute(attribute: &Attribute) -> Option<Seen<'_>> {
+    let value = attribute.text()?;
     let parsed = match attribute.data_type.as_str() {
-        "Number" | "String.Array" => serde_json::from_str(text).ok(),
+        "Number" | "String.Array" => Seen::read(value),
         _ => None,
     };
-    Some(parsed.unwrap_or_else(|| Value::from(text)))
+    Some(parsed.unwrap_or_else(|| text(value)))
+}
+
+/// Returns the original error. The parts that it does not have are absent.
+fn error(cause: &Cause) -> Seen<'_> {
+    let parts = [("code", &cause.code), ("message", &cause.message)];
+    let known = parts.into_iter().filter_map(|(name, part)| Some((name.into(), text(part.as_deref()?))));
+    Seen::Object(Object::of(known.collect()))
 }

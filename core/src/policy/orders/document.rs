@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Orders};
 use crate::policy::fields::{Fault, Faults, Fields};
 use crate::policy::json::read_json;
-use crate::policy::matcher::{Matcher, Of};
+use crate::policy::matcher::{Matcher, Seen};
 
 /// The longest id, `by` and `why`, in characters.
 const MAX_TEXT: usize = 1_000;
@@ -36,7 +36,8 @@ impl Orders {
             return Err(BadOrders(vec![Fault::new("version", problem)]));
         }
         let faults = Faults::default();
-        let orders = read(&document, &faults);
+        let text = std::str::from_utf8(json).ok().and_then(Seen::read);
+        let orders = read(&document, text.as_ref(), &faults);
         let faults = faults.into_inner();
         if faults.is_empty() { Ok(orders) } else { Err(BadOrders(faults)) }
     }
@@ -61,7 +62,7 @@ fn written(orders: &[Order]) -> String {
     format!("{:#}\n", json!({ "version": ORDERS_VERSION, "orders": orders }))
 }
 
-fn read(document: &Value, faults: &Faults) -> Orders {
+fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Orders {
     let fields = Fields::new(faults, "", document);
     let _ = fields.value("version");
     let (mut orders, mut matchers) = (Vec::<Order>::new(), Vec::new());
@@ -78,10 +79,12 @@ fn read(document: &Value, faults: &Faults) -> Orders {
         if orders.iter().any(|other| other.id == order.id) {
             given.note("id", format!("{:?} is the id of another order", order.id));
         }
-        let mut matcher = Matcher::new(Of::Order);
-        if let Err(problem) = matcher.add(index, &order.pattern) {
-            given.note("match", problem);
+        let (mut matcher, pattern) = (Matcher::default(), Seen::from(&order.pattern));
+        let written = text.and_then(|text| text.at(&["orders", &index.to_string(), "match"]));
+        if written.is_some_and(|written| !written.is_kept_by(&pattern)) {
+            given.note("match", "holds a number that would be rounded: write 17 digits at most");
         }
+        matcher.add(index, &pattern, faults, &given.path("match"));
         given.finish();
         orders.push(order);
         matchers.push(matcher);

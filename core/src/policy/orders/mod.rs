@@ -32,7 +32,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fields::Fault;
-use super::matcher::{Matcher, MatchingSteps, View};
+use super::matcher::{Matcher, View};
 use crate::letter::Letter;
 
 pub use reach::{Reach, Touches};
@@ -192,24 +192,14 @@ impl Orders {
     /// Returns the answer of these orders about a letter, if they were read just now.
     #[must_use]
     pub fn on(&self, letter: &Letter, now: Timestamp) -> Ordered {
-        let first = self.first(letter, now, &mut MatchingSteps::any(), |_| true).flatten();
-        first.map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
+        self.first(letter, now, |_| true).map_or(Ordered::Nothing, |order| Ordered::By(order.clone().into()))
     }
 
-    /// Returns the first order that is in force and matches the letter, of those that `counts` accepts, or
-    /// `None` if too few steps are left to tell. An order to retry no longer applies to a letter that was sent
-    /// on an order since it began: that letter keeps to its schedule.
-    ///
-    /// If a letter's lists are too long for an order's pattern, an order to hold counts as matching and any
-    /// other order does not: when in doubt, nothing is sent and nothing is archived.
+    /// Returns the first order that is in force and matches the letter, of those that `counts` accepts. An order to
+    /// retry no longer applies to a letter that was sent on an order since it began: that letter keeps to its
+    /// schedule.
     #[must_use]
-    pub fn first(
-        &self,
-        letter: &Letter,
-        now: Timestamp,
-        left: &mut MatchingSteps,
-        counts: impl Fn(&Order) -> bool,
-    ) -> Option<Option<&Order>> {
+    pub fn first(&self, letter: &Letter, now: Timestamp, counts: impl Fn(&Order) -> bool) -> Option<&Order> {
         let arrived = letter.first_arrival();
         let applies = |order: &Order| {
             order.is_in_force(now)
@@ -218,20 +208,9 @@ impl Orders {
                 && counts(order)
         };
         let all = self.orders.iter().zip(&self.matchers).filter(|(order, _)| applies(order));
-        let (orders, matchers): (Vec<_>, Vec<_>) = all.unzip();
-        if orders.is_empty() {
-            return Some(None);
-        }
-        let (view, mut left) = (View::of(letter, &matchers), left.of_letter());
-        for (order, matcher) in orders.into_iter().zip(matchers) {
-            let matches = match matcher.matching_within(&view, &mut left)? {
-                Ok(matching) => !matching.is_empty(),
-                Err(_) => order.action == OrderAction::Hold,
-            };
-            if matches {
-                return Some(Some(order));
-            }
-        }
-        Some(None)
+        let all: Vec<_> = all.collect();
+        let message = all.iter().any(|(_, matcher)| matcher.is_about_message()).then(|| letter.message());
+        let view = View::of(letter, message.as_deref());
+        all.into_iter().find(|(_, matcher)| matcher.first_of(&view).is_some()).map(|(order, _)| order)
     }
 }

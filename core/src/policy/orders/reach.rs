@@ -3,10 +3,11 @@
 //! A line of the list names a letter's id, queue, topic and subscription, and the time when it arrived. Only the
 //! function can decide about any other field of a pattern, such as the message, when it receives the letter.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{BadOrders, Order, Orders};
-use crate::policy::matcher::Matcher;
+use crate::policy::fields::Faults;
+use crate::policy::matcher::{Matcher, Seen, View};
 use crate::waiting::WaitingLetter;
 
 /// The fields of a pattern that a line of the list decides.
@@ -43,9 +44,12 @@ impl Reach {
         let fields = order.pattern.as_object().cloned().unwrap_or_default();
         let (decided, rest): (Map<_, _>, Map<_, _>) =
             fields.into_iter().partition(|(name, _)| DECIDED.contains(&name.as_str()));
-        let mut matcher = Matcher::default();
-        // Any part of a checked pattern is a pattern, unless it is empty.
-        let decided = matcher.add(0, &Value::Object(decided)).is_ok().then_some(matcher);
+        let decided = (!decided.is_empty()).then(|| {
+            let mut matcher = Matcher::default();
+            // Any part of a checked pattern is a pattern, unless it is empty.
+            matcher.add(0, &Seen::from(&Value::Object(decided)), &Faults::default(), "match");
+            matcher
+        });
         Ok(Self {
             order: order.clone(),
             decided,
@@ -65,30 +69,19 @@ impl Reach {
         if !self.order.is_about(letter.since) {
             return Touches::No;
         }
-        let matches = self.decided.as_ref().map(|matcher| matcher.matching_view(&view(letter).into()));
-        match matches {
-            Some(Ok(none)) if none.is_empty() => Touches::No,
-            Some(Err(_)) => Touches::Maybe,
+        let view = View::of_line(letter);
+        match &self.decided {
+            Some(matcher) if matcher.first_of(&view).is_none() => Touches::No,
             _ if self.undecided.is_empty() => Touches::Yes,
             _ => Touches::Maybe,
         }
     }
 }
 
-/// Returns the letter as patterns see it, with the fields of its line.
-fn view(letter: &WaitingLetter) -> Value {
-    let queue = letter.dead_letter_queue_arn.as_ref().unwrap_or(&letter.queue_arn);
-    let mut view = json!({ "letterId": letter.letter_id, "queueArn": queue });
-    for (name, arn) in [("topicArn", &letter.topic_arn), ("subscriptionArn", &letter.subscription_arn)] {
-        if let Some(arn) = arn {
-            view[name] = arn.as_str().into();
-        }
-    }
-    view
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::policy::OrderAction;
     use crate::waiting::WaitingRetry;
@@ -145,7 +138,11 @@ mod tests {
             (json!({ "subscriptionArn": [{ "exists": true }] }), Touches::No, ""),
             (json!({ "subscriptionArn": [{ "exists": false }] }), Touches::Yes, ""),
             (json!({ "topicArn": [TOPIC], "subject": ["urgent"] }), Touches::Maybe, "subject"),
-            (json!({ "topicArn": ["another"], "subject": ["urgent"] }), Touches::No, "subject"),
+            (
+                json!({ "topicArn": [{ "suffix": ":another" }], "subject": ["urgent"] }),
+                Touches::No,
+                "subject",
+            ),
             (json!({ "error": { "code": ["503"] } }), Touches::Maybe, "error"),
         ] {
             let reach = Reach::of(&order(pattern.clone())).unwrap();

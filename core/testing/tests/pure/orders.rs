@@ -1,8 +1,7 @@
 //! The document of orders, and the order that a letter falls under.
 
 use jiff::{SignedDuration, Timestamp};
-use redrive_core::policy::{MAX_ORDERS, OrderAction, Ordered, Orders};
-use redrive_testing::record::{envelope, letter, record};
+use redrive_core::policy::{MAX_ORDERS, OrderAction, Orders};
 use serde_json::{Value, json};
 
 fn order(id: &str, action: &str, more: &Value) -> Value {
@@ -86,24 +85,6 @@ fn a_document_of_another_version_is_one_fault() {
 }
 
 #[test]
-fn a_pattern_that_a_letter_is_too_long_for_leaves_the_other_orders_alone() {
-    let list = vec!["x"; 18];
-    let message = json!({ "a": list, "b": list, "c": list, "d": list }).to_string();
-    let letter = letter(&record(&envelope(&message, &json!({}))));
-    let heavy = json!({ "match": { "message": { "a": ["x"], "b": ["x"], "c": ["x"], "d": ["y"] } } });
-    let first = |orders: &[Value]| match parse(orders).unwrap().on(&letter, at(1)) {
-        Ordered::By(order) => order.id,
-        other => format!("{other:?}"),
-    };
-    let plain = order("plain", "retry", &json!({}));
-    for action in ["retry", "archive"] {
-        assert_eq!(first(&[order("heavy", action, &heavy), plain.clone()]), "plain");
-    }
-    assert_eq!(first(&[order("heavy", "hold", &heavy), plain.clone()]), "heavy");
-    assert_eq!(first(&[plain, order("heavy", "hold", &heavy)]), "plain");
-}
-
-#[test]
 fn a_document_of_too_many_orders_is_a_fault() {
     let orders =
         |count: usize| (0..count).map(|n| order(&n.to_string(), "hold", &json!({}))).collect::<Vec<_>>();
@@ -112,18 +93,42 @@ fn a_document_of_too_many_orders_is_a_fault() {
     assert_eq!(fault, "orders: must be at most 100 orders, not 101");
 }
 
+/// A hold that can match nothing would let everything go.
 #[test]
-fn a_pattern_that_takes_long_to_compile_is_a_fault_that_names_its_order() {
-    let texts = |count: usize| json!({ "match": { "subject": (0..count).map(|n| format!("{n}")).collect::<Vec<_>>() } });
-    let kinds = json!(["x", { "prefix": "y" }, { "suffix": "z" }]);
-    let fields = |count: usize| {
-        let message: serde_json::Map<_, _> = (0..count).map(|n| (format!("f{n}"), kinds.clone())).collect();
-        json!({ "match": { "message": message } })
+fn a_pattern_that_can_match_nothing_is_a_fault() {
+    for (pattern, fault) in [
+        (
+            json!({ "topicArn": { "suffix": [":orders"] } }),
+            "orders[0].match.topicArn: holds suffix where a list belongs",
+        ),
+        (
+            json!({ "topicArn": ["orders"] }),
+            "orders[0].match.topicArn: is the ARN of a topic, so \"orders\" can match nothing",
+        ),
+        (
+            json!({ "subscriptionArn": [7] }),
+            "orders[0].match.subscriptionArn: is a text, so 7 can match nothing",
+        ),
+    ] {
+        let told = parse(&[order("a", "hold", &json!({ "match": pattern }))]).unwrap_err();
+        assert!(told.starts_with(fault), "{told}");
+    }
+}
+
+/// The tools write the document anew, and would round the number.
+#[test]
+fn a_number_that_no_document_keeps_is_a_fault() {
+    let written = |number: &str| {
+        let more = json!({ "match": { "message": { "id": [{ "numeric": ["=", 7] }] } } });
+        let document = json!({ "version": 1, "orders": [order("a", "hold", &more)] }).to_string();
+        Orders::parse(document.replace("\"=\",7", &format!("\"=\",{number}")).as_bytes())
     };
-    for (fits, too_large) in [(texts(900), texts(10_000)), (fields(4), fields(5))] {
-        assert!(parse(&[order("a", "hold", &fits)]).is_ok());
-        let fault = parse(&[order("a", "hold", &fits), order("b", "hold", &too_large)]).unwrap_err();
-        assert!(fault.starts_with("orders[1].match: is too large for a pattern: "), "{fault}");
+    for number in ["1234567890123456789", "0.1", "3.018e2", "18446744073709551615"] {
+        assert!(written(number).is_ok(), "{number}");
+    }
+    for number in ["12345678901234567890123", "0.12345678901234567890"] {
+        let told = written(number).unwrap_err().to_string();
+        assert_eq!(told, "orders[0].match: holds a number that would be rounded: write 17 digits at most");
     }
 }
 

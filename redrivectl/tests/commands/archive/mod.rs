@@ -90,7 +90,9 @@ fn a_pattern_is_refused_for_what_a_policy_would_refuse() {
         ("{", "is not JSON"),
         ("{}", "must be an object with at least one field"),
         (r#"{"topic": ["a"]}"#, "has no field \"topic\""),
-        (r#"{"origin": []}"#, "holds an empty list"),
+        (r#"{"origin": []}"#, "origin: holds an empty list"),
+        (r#"{"topicArn": ["orders"]}"#, "topicArn: is the ARN of a topic, so \"orders\" can match nothing"),
+        (r#"{"message": {"id": [12345678901234567890123]}}"#, "holds a number that would be rounded"),
     ] {
         let problems = Pattern::parse(pattern).unwrap_err();
         assert!(problems.len() == 1 && problems[0].starts_with(problem), "{problems:?}");

@@ -32,7 +32,7 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
 async fn a_release_that_woke_not_all_names_the_command_that_does() {
     let cloud = Account::new();
     let mut hold = order("one", "hold", None);
-    hold["match"] = json!({ "topicArn": [TOPIC, "it's another"] });
+    hold["match"] = json!({ "topicArn": [TOPIC, { "suffix": "it's another" }] });
     hold["arrivedBefore"] = "2026-11-01T10:00:00Z".into();
     hold["arrivedAfter"] = "2026-11-01T08:00:00Z".into();
     put_orders(&cloud, &[hold.clone(), order("two", "retry", Some("2026-11-01T13:00:00Z"))]);

@@ -154,23 +154,6 @@ fn a_failed_attempt_on_an_order_leaves_the_next_planned_moment_where_it_was() {
     assert_eq!(short(&put_off), "throttled 20, 1 at 500", "the mark keeps the plan");
 }
 
-/// An order to hold counts for it, so it waits while it is unknown whether there is one.
-#[test]
-fn a_letter_that_cannot_be_matched_is_not_archived_before_the_orders_are_read() {
-    let list = vec!["x"; 40];
-    let message = json!({ "a": list, "b": list, "c": list }).to_string();
-    let letter = letter(&record(&envelope(&message, &json!({}))));
-    let rule = json!({ "name": "lists", "match": { "message": { "a": ["x"], "b": ["x"], "c": ["x"] } } });
-    for (action, expected) in [("redrive", "orders_unread 60, 1 at 0"), ("hold", "hold 41400, 1 at 41400")] {
-        let policy = json!({ "default": { "action": action }, "rules": [rule] });
-        let policy = Policy::parse(&policy.to_string()).unwrap();
-        for (ordered, expected) in [(Ordered::Unread, expected), (Ordered::Nothing, "unrecognised")] {
-            let facts = Facts { retention: Retention::Known(14 * DAY), ordered, ..Facts::default() };
-            assert_eq!(short(&policy.decide(&letter, &facts, at(NOW)).decision), expected, "{action}");
-        }
-    }
-}
-
 /// The margin of four days is an hour.
 #[test]
 fn what_expires_is_archived_whatever_orders_say_but_for_a_retry() {

@@ -4,12 +4,13 @@
 mod contents;
 mod faults_in_documents;
 mod matching;
+mod naive;
 
 use proptest::prelude::*;
 use redrive_core::letter::{Claim, Letter, Origins};
 use redrive_core::policy::{
-    Action, ArchiveReason, Backoff, BadPolicy, Decision, DeliveryPolicy, DeliverySpec, Facts, Fifo, Policy,
-    RecordDelimiter, Rule, Schedule, SubscriptionSpec, TargetSpec,
+    Action, Backoff, BadPolicy, DeliveryPolicy, DeliverySpec, Facts, Fifo, Policy, RecordDelimiter, Rule,
+    Schedule, SubscriptionSpec, TargetSpec,
 };
 use redrive_testing::record::{envelope, letter, record, sample, text_attribute};
 use redrive_testing::{DLQ, NOW, SUBSCRIPTION, TOPIC, at, holds};

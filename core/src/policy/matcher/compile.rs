@@ -1,0 +1,450 @@
+//! Reading a pattern. Every fault of it is told, with its path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::address::Network;
+use super::decimal::Decimal;
+use super::kinds::{Kind, OPERATORS};
+use super::pattern::Pattern;
+use super::seen::{Object, Seen};
+use super::values::{Range, Values, Wanted};
+use super::wildcard::Wildcard;
+use crate::policy::fields::Faults;
+
+/// The largest number of combinations of the alternatives of `$or`.
+const MAX_COMBINATIONS: usize = 1_000;
+
+/// The largest number of fields that a pattern has when each combination is written out.
+const MAX_FIELDS: usize = 100_000;
+
+/// The name of a choice between objects.
+const OR: &str = "$or";
+
+/// What a pattern asks of one place, while it is read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Draft {
+    pub(super) leaf: Option<Leaf>,
+    pub(super) fields: BTreeMap<String, Draft>,
+    /// The alternatives of each `$or`, about the same place.
+    pub(super) choices: Vec<Vec<Draft>>,
+}
+
+/// The list of a field.
+#[derive(Debug, Clone)]
+pub(super) struct Leaf {
+    pub(super) values: Arc<Values>,
+    /// True if the field may be absent.
+    pub(super) absent: bool,
+}
+
+/// Reads a pattern over letters. Its faults are noted, and what it returns with faults is of no use.
+pub(super) fn compile(pattern: &Seen<'_>, faults: &Faults, path: &str) -> Pattern {
+    let reader = Reader { faults };
+    let mut draft = Draft::default();
+    match pattern {
+        Seen::Object(object) if !object.is_empty() => {
+            draft = reader.object(object, Kind::Letter, path, false)
+        }
+        _ => reader.fault(path, "must be an object with at least one field"),
+    }
+    let (combinations, fields) = (draft.combinations(), draft.size());
+    if combinations > MAX_COMBINATIONS || combinations.saturating_mul(fields) > MAX_FIELDS {
+        reader.fault(
+            path,
+            format!("has more than {MAX_COMBINATIONS} combinations of its alternatives of {OR}"),
+        );
+        return Pattern::default();
+    }
+    // Whether an absent field is looked for in all elements of a list depends on the fields beside it.
+    let written_out = draft.has_absent() && draft.has_choice();
+    let draft = if written_out { draft.written_out() } else { draft.settled() };
+    draft.map_or_else(
+        |twice| {
+            reader.fault(
+                &join(path, &twice),
+                "is asked for twice, by a field and by an alternative of $or beside it",
+            );
+            Pattern::default()
+        },
+        Pattern::of,
+    )
+}
+
+/// A reader of a pattern.
+struct Reader<'f> {
+    faults: &'f Faults,
+}
+
+impl Reader<'_> {
+    fn fault(&self, path: &str, problem: impl Into<String>) {
+        self.faults.note(path, problem);
+    }
+
+    fn object(&self, object: &Object<'_>, kind: Kind, path: &str, in_or: bool) -> Draft {
+        let mut draft = Draft::default();
+        if object.is_empty() {
+            self.fault(path, "holds an empty object");
+        }
+        for (name, value) in object.members() {
+            let at = join(path, name);
+            if name == OR {
+                draft.choices.extend(self.alternatives(value, kind, &at));
+            } else if in_or && OPERATORS.contains(&name) {
+                self.fault(&at, format!("is an operator's name, which no field in {OR} may have"));
+            } else {
+                match kind.field(name) {
+                    Ok(kind) => {
+                        draft.fields.insert(name.to_owned(), self.field(value, kind, &at, in_or));
+                    }
+                    Err(problem) => self.fault(path, problem),
+                }
+            }
+        }
+        draft
+    }
+
+    /// Reads the alternatives of `$or`, of which there are two or more.
+    fn alternatives(&self, value: &Seen<'_>, kind: Kind, path: &str) -> Option<Vec<Draft>> {
+        let all = if let Seen::List(all) = value { all.as_slice() } else { &[] };
+        let objects =
+            all.iter().map_while(|one| if let Seen::Object(object) = one { Some(object) } else { None });
+        let objects: Vec<_> = objects.collect();
+        if objects.len() < all.len() || all.len() < 2 {
+            self.fault(path, "must be a list of two objects or more");
+            return None;
+        }
+        let read =
+            |(n, object): (usize, &&Object<'_>)| self.object(object, kind, &format!("{path}[{n}]"), true);
+        Some(objects.iter().enumerate().map(read).collect())
+    }
+
+    fn field(&self, value: &Seen<'_>, kind: Kind, path: &str, in_or: bool) -> Draft {
+        match value {
+            Seen::Object(object) => self.object(object, kind, path, in_or),
+            Seen::List(list) => Draft { leaf: self.leaf(list, kind, path), ..Draft::default() },
+            // A name and longer ones that begin with it and a dot.
+            Seen::Several(all) if all.iter().filter(|one| !matches!(one, Seen::Object(_))).count() < 2 => {
+                let mut whole = Draft::default();
+                for part in all.iter().map(|one| self.field(one, kind, path, in_or)) {
+                    whole.leaf = whole.leaf.or(part.leaf);
+                    whole.fields.extend(part.fields);
+                    whole.choices.extend(part.choices);
+                }
+                whole
+            }
+            Seen::Several(_) => {
+                self.fault(path, "stands there twice");
+                Draft::default()
+            }
+            other => {
+                let told = told(other);
+                self.fault(path, format!("must be a list of values, such as [{told}], not {told}"));
+                Draft::default()
+            }
+        }
+    }
+
+    fn leaf(&self, list: &[Seen<'_>], kind: Kind, path: &str) -> Option<Leaf> {
+        if let Some(problem) = kind.refuses_list() {
+            self.fault(path, problem);
+            return None;
+        }
+        if list.is_empty() {
+            self.fault(path, "holds an empty list");
+        }
+        let entries = list.iter().filter_map(|entry| {
+            let read = entry_of(entry, kind);
+            read.map_err(|problem| self.fault(path, problem)).ok()
+        });
+        let entries: Vec<_> = entries.collect();
+        let absent = entries.contains(&Wanted::Absent);
+        Some(Leaf { values: Values::of(entries, false).into(), absent })
+    }
+}
+
+/// Reads an entry of a field's list.
+fn entry_of(entry: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
+    let checked = |wanted: Wanted| kind.refuses(&wanted, &told(entry)).map_or(Ok(wanted), Err);
+    let operator = match entry {
+        Seen::Object(operator) => operator,
+        Seen::List(_) | Seen::Several(_) => return Err("holds a list in a list".to_owned()),
+        value => return checked(value_of(value)),
+    };
+    let mut members = operator.members();
+    let (Some((name, argument)), None) = (members.next(), members.next()) else {
+        return Err(
+            "holds an object in a list that is not exactly one operator, such as {\"prefix\": \"orders\"}"
+                .to_owned(),
+        );
+    };
+    let bad = |problem: &str| format!("{name} {problem}");
+    let wanted = match (name, argument) {
+        ("exists", Seen::Bool(exists)) => Ok(if *exists { Wanted::Exists } else { Wanted::Absent }),
+        ("exists", other) => Err(format!("must be true or false, not {}", told(other))),
+        ("numeric", Seen::List(terms)) => range_of(terms).map(Wanted::Numeric),
+        ("numeric", other) => {
+            Err(format!("must be a list such as [\">\", 5, \"<=\", 10], not {}", told(other)))
+        }
+        ("anything-but", argument) => return excluded(argument, kind).map_err(|problem| bad(&problem)),
+        ("prefix" | "suffix", Seen::Object(_)) => case_of(name, argument),
+        (name, Seen::Text(text)) => text_operator(name, text),
+        (name, other) if OPERATORS.contains(&name) => Err(format!("must be a text, not {}", told(other))),
+        _ => Err(unknown()),
+    };
+    checked(wanted.map_err(|problem| bad(&problem))?)
+}
+
+fn unknown() -> String {
+    format!("is no operator; operators are {}", OPERATORS.join(", "))
+}
+
+fn value_of(value: &Seen<'_>) -> Wanted {
+    match value {
+        Seen::Bool(is) => Wanted::Bool(*is),
+        Seen::Number(number) => Wanted::Number(Decimal::of(number)),
+        Seen::Text(text) => Wanted::Text(text.to_string()),
+        _ => Wanted::Null,
+    }
+}
+
+/// Reads an operator whose argument is a text.
+fn text_operator(name: &str, text: &str) -> Result<Wanted, String> {
+    let owned = text.to_owned();
+    Ok(match name {
+        "exactly" => Wanted::Text(owned),
+        "prefix" => Wanted::Prefix(owned),
+        "suffix" => Wanted::Suffix(owned),
+        "equals-ignore-case" => Wanted::EqualsIgnoreCase(owned),
+        "wildcard" => Wanted::Wildcard(Wildcard::of(text)?),
+        "cidr" => match Network::of(text) {
+            Some(network) => Wanted::Cidr(network),
+            None => return Err(format!("must be a range such as \"10.0.0.0/24\", not {text:?}")),
+        },
+        _ => return Err(unknown()),
+    })
+}
+
+/// Reads the argument of `prefix` and `suffix` that is an operator.
+fn case_of(name: &str, argument: &Seen<'_>) -> Result<Wanted, String> {
+    let inner = if let Seen::Object(object) = argument { only(object) } else { None };
+    match (name, inner) {
+        ("prefix", Some(("equals-ignore-case", Seen::Text(text)))) => {
+            Ok(Wanted::PrefixOfAnyCase(text.to_string()))
+        }
+        (_, Some(("equals-ignore-case", Seen::Text(text)))) => Ok(Wanted::SuffixOfAnyCase(text.to_string())),
+        _ => Err("must be a text, or {\"equals-ignore-case\": \"text\"}".to_owned()),
+    }
+}
+
+fn only<'o>(object: &'o Object<'_>) -> Option<(&'o str, &'o Seen<'o>)> {
+    let mut members = object.members();
+    members.next().filter(|_| members.next().is_none())
+}
+
+/// Returns the elements of a list, or a value as the only one.
+fn elements<'s, 'a>(value: &'s Seen<'a>) -> &'s [Seen<'a>] {
+    if let Seen::List(all) = value { all } else { std::slice::from_ref(value) }
+}
+
+/// Reads the argument of `anything-but`.
+fn excluded(argument: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
+    let (name, values) = match argument {
+        Seen::Object(operator) => match only(operator) {
+            Some((name @ ("prefix" | "suffix" | "equals-ignore-case" | "wildcard"), inner)) => {
+                (Some(name), elements(inner))
+            }
+            _ => return Err("takes prefix, suffix, equals-ignore-case or wildcard as an operator".to_owned()),
+        },
+        argument => (None, elements(argument)),
+    };
+    let read = |value: &Seen<'_>| -> Result<Wanted, String> {
+        let wanted = match (name, value) {
+            (Some("prefix" | "suffix"), Seen::Text(text)) if text.is_empty() => {
+                return Err("excludes everything: its text is empty".to_owned());
+            }
+            (Some(name), Seen::Text(text)) => {
+                text_operator(name, text).map_err(|problem| format!("{name} {problem}"))?
+            }
+            (None, Seen::Text(_) | Seen::Number(_)) => value_of(value),
+            (Some(name), other) => {
+                return Err(format!("{name} must be a text or a list of texts, not {}", told(other)));
+            }
+            (None, other) => {
+                return Err(format!("must be a text, a number, or a list of either, not {}", told(other)));
+            }
+        };
+        let told = name.map_or_else(|| told(value), |name| format!("{name} {}", told(value)));
+        kind.refuses(&wanted, &told)
+            .map_or(Ok(wanted), |problem| Err(format!("names what the field never is: it {problem}")))
+    };
+    let wanted = values.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let numbers = wanted.iter().filter(|wanted| matches!(wanted, Wanted::Number(_))).count();
+    if wanted.is_empty() || (numbers > 0 && numbers < wanted.len()) {
+        return Err("must be a text, a number, or a list of either, without mixing them".to_owned());
+    }
+    Ok(Wanted::AnythingBut(Values::of(wanted, true)))
+}
+
+/// Reads the argument of `numeric`.
+fn range_of(terms: &[Seen<'_>]) -> Result<Range, String> {
+    let form =
+        "must be one of =, <, <=, >, >= and a number, or > or >= and a number, then < or <= and a number";
+    let mut range = Range::default();
+    for (n, term) in terms.chunks(2).enumerate() {
+        let [Seen::Text(sign), Seen::Number(number)] = term else { return Err(form.to_owned()) };
+        let number = Decimal::of(number);
+        match (n, sign.as_ref()) {
+            (0, "=") if terms.len() == 2 => {
+                range = Range { low: Some((number.clone(), true)), high: Some((number, true)) };
+            }
+            (0, ">" | ">=") => range.low = Some((number, sign == ">=")),
+            (0, "<" | "<=") if terms.len() == 2 => range.high = Some((number, sign == "<=")),
+            (1, "<" | "<=") => range.high = Some((number, sign == "<=")),
+            _ => return Err(form.to_owned()),
+        }
+    }
+    match terms {
+        [] => Err(form.to_owned()),
+        _ if range.is_empty() => {
+            Err("excludes every number: its first one must be below its second".to_owned())
+        }
+        _ => Ok(range),
+    }
+}
+
+/// Returns a value for an error message.
+fn told(value: &Seen<'_>) -> String {
+    match value {
+        Seen::Null => "null".to_owned(),
+        Seen::Bool(is) => is.to_string(),
+        Seen::Number(number) => number.to_string(),
+        Seen::Text(text) => format!("{text:?}"),
+        Seen::List(all) if all.len() <= 4 => {
+            format!("[{}]", all.iter().map(told).collect::<Vec<_>>().join(", "))
+        }
+        Seen::List(_) | Seen::Several(_) => "a list".to_owned(),
+        Seen::Object(object) => match only(object) {
+            Some((name, argument)) if OPERATORS.contains(&name) => format!("{name} {}", told(argument)),
+            _ => "an object".to_owned(),
+        },
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+/// Returns a path in the field of this name.
+fn under(name: &str, path: String) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{name}.{path}") }
+}
+
+impl Draft {
+    /// Reports whether it asks of a field at this place by this name.
+    pub(super) fn names(&self, name: &str) -> bool {
+        self.fields.contains_key(name) || self.choices.iter().flatten().any(|draft| draft.names(name))
+    }
+
+    fn below(&self) -> impl Iterator<Item = &Self> {
+        self.fields.values().chain(self.choices.iter().flatten())
+    }
+
+    fn has_absent(&self) -> bool {
+        self.leaf.as_ref().is_some_and(|leaf| leaf.absent) || self.below().any(Self::has_absent)
+    }
+
+    fn has_choice(&self) -> bool {
+        !self.choices.is_empty() || self.fields.values().any(Self::has_choice)
+    }
+
+    fn size(&self) -> usize {
+        1 + self.below().map(Self::size).sum::<usize>()
+    }
+
+    /// Returns the number of patterns without choices that mean the same together.
+    fn combinations(&self) -> usize {
+        let sum = |choice: &Vec<Self>| choice.iter().map(Self::combinations).fold(0, usize::saturating_add);
+        let fields = self.fields.values().map(Self::combinations);
+        fields.chain(self.choices.iter().map(sum)).fold(1, usize::saturating_mul)
+    }
+
+    /// Returns the same with one choice between all combinations. An error is the path of a field that is asked for
+    /// twice.
+    fn written_out(self) -> Result<Self, String> {
+        Ok(Self { choices: vec![self.alternatives()?], ..Self::default() })
+    }
+
+    /// Returns all combinations.
+    fn alternatives(self) -> Result<Vec<Self>, String> {
+        let mut all = vec![Self { leaf: self.leaf, ..Self::default() }];
+        let mut multiply = |more: Vec<Self>| -> Result<(), String> {
+            let mut product = Vec::new();
+            for one in std::mem::take(&mut all) {
+                let (last, others) = more.split_last().ok_or_else(String::new)?;
+                for other in others {
+                    product.push(one.clone().and(other.clone())?);
+                }
+                product.push(one.and(last.clone())?);
+            }
+            all = product;
+            Ok(())
+        };
+        for (name, draft) in self.fields {
+            let named = |draft| Self { fields: BTreeMap::from([(name.clone(), draft)]), ..Self::default() };
+            let all = draft.alternatives().map_err(|path| under(&name, path))?;
+            multiply(all.into_iter().map(named).collect())?;
+        }
+        for choice in self.choices {
+            let all: Result<Vec<_>, _> = choice.into_iter().map(Self::alternatives).collect();
+            multiply(all?.into_iter().flatten().collect())?;
+        }
+        Ok(all)
+    }
+
+    /// Returns what asks for both, of the same place.
+    fn and(mut self, other: Self) -> Result<Self, String> {
+        if self.leaf.is_some() && other.leaf.is_some() {
+            return Err(String::new());
+        }
+        self.leaf = self.leaf.or(other.leaf);
+        for (name, draft) in other.fields {
+            let both = match self.fields.remove(&name) {
+                Some(known) => known.and(draft).map_err(|path| under(&name, path))?,
+                None => draft,
+            };
+            self.fields.insert(name, both);
+        }
+        self.choices.extend(other.choices);
+        Ok(self)
+    }
+
+    /// Writes combinations out where fields of one list element would otherwise be looked for in different ones: where
+    /// an alternative is about a field that is asked for beside it too.
+    fn settled(self) -> Result<Self, String> {
+        let mut seen: BTreeSet<&str> = self.fields.keys().map(String::as_str).collect();
+        let mut collides = false;
+        for choice in &self.choices {
+            let names: BTreeSet<_> = choice.iter().flat_map(Self::first_names).collect();
+            collides |= names.iter().any(|name| !seen.insert(name));
+        }
+        if collides {
+            return self.written_out();
+        }
+        let fields = self.fields.into_iter().map(|(name, draft)| {
+            let draft = draft.settled().map_err(|path| under(&name, path))?;
+            Ok((name, draft))
+        });
+        let settle = |choice: Vec<Self>| choice.into_iter().map(Self::settled).collect();
+        Ok(Self {
+            leaf: self.leaf,
+            fields: fields.collect::<Result<_, String>>()?,
+            choices: self.choices.into_iter().map(settle).collect::<Result<_, String>>()?,
+        })
+    }
+
+    fn first_names(&self) -> Vec<&str> {
+        let own = self.fields.keys().map(String::as_str);
+        own.chain(self.choices.iter().flatten().flat_map(Self::first_names)).collect()
+    }
+}

@@ -1,0 +1,172 @@
+//! What the fields of a letter can hold, so that a pattern that can match nothing is refused.
+//!
+//! Such a pattern is a mistake, and an expensive one: a hold that matches nothing lets everything go.
+
+use super::decimal::Decimal;
+use super::seen::Seen;
+use super::values::{Range, Wanted};
+use super::view::VIEW;
+use crate::arn::{Arn, ArnKind};
+use crate::letter::{MARK_ATTRIBUTE, Origin};
+
+/// The names of all operators.
+pub(super) const OPERATORS: [&str; 9] = [
+    "prefix",
+    "suffix",
+    "equals-ignore-case",
+    "wildcard",
+    "anything-but",
+    "numeric",
+    "exists",
+    "cidr",
+    "exactly",
+];
+
+/// What a place in a letter can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The fields of the letter.
+    Letter,
+    /// One of [`Origin::NAMES`].
+    Origin,
+    /// The ARN of a topic, subscription or queue.
+    Arn(ArnKind),
+    /// A text that every letter has.
+    Id,
+    Text,
+    /// A number of retries.
+    Count,
+    /// Message attributes, by name.
+    Attributes,
+    /// One message attribute.
+    Attribute,
+    /// The parts of an error.
+    Error,
+    /// Whatever the message holds.
+    Any,
+}
+
+impl Kind {
+    /// Returns what a field can hold. An error says why there is no such field.
+    pub(super) fn field(self, name: &str) -> Result<Self, String> {
+        let is_operator = OPERATORS.contains(&name);
+        match (self, name) {
+            (Self::Letter, "origin") => Ok(Self::Origin),
+            (Self::Letter, "letterId") => Ok(Self::Id),
+            (Self::Letter, "queueArn") => Ok(Self::Arn(ArnKind::Queue)),
+            (Self::Letter, "topicArn") => Ok(Self::Arn(ArnKind::Topic)),
+            (Self::Letter, "subscriptionArn") => Ok(Self::Arn(ArnKind::Subscription)),
+            (Self::Letter, "subject") | (Self::Error, "code" | "message") => Ok(Self::Text),
+            (Self::Letter, "messageAttributes") => Ok(Self::Attributes),
+            (Self::Letter, "retry") => Ok(Self::Count),
+            (Self::Letter, "error") => Ok(Self::Error),
+            (Self::Letter, "message") | (Self::Any, _) => Ok(Self::Any),
+            (Self::Letter, _) => {
+                Err(format!("has no field {name:?}; fields of a letter are {}", VIEW.join(", ")))
+            }
+            (Self::Error, _) => Err(format!("has no field {name:?}; it has code and message")),
+            (Self::Attributes, MARK_ATTRIBUTE) => {
+                Err(format!("has no {name:?}: patterns do not see the mark of this software"))
+            }
+            (Self::Attributes, _) => Ok(Self::Attribute),
+            (Self::Attribute, _) if is_operator => Err(format!(
+                "holds {name} where a list belongs: write [{{\"{name}\": ...}}], or \"name.{name}\" if that is the \
+                 attribute's name"
+            )),
+            (Self::Attribute, _) => Ok(Self::Any),
+            (Self::Origin | Self::Arn(_) | Self::Id | Self::Text | Self::Count, _) if is_operator => {
+                Err(format!("holds {name} where a list belongs: write [{{\"{name}\": ...}}]"))
+            }
+            (Self::Origin | Self::Arn(_) | Self::Id | Self::Text | Self::Count, _) => {
+                Err(format!("has no fields, so {name:?} can match nothing: write a list of values"))
+            }
+        }
+    }
+
+    /// Says why a list cannot stand for it, if that is so.
+    pub(super) fn refuses_list(self) -> Option<&'static str> {
+        match self {
+            Self::Letter => Some("must be an object with at least one field"),
+            Self::Attributes => {
+                Some("holds attributes by name, so a list can match nothing: ask for an attribute")
+            }
+            Self::Error => Some("holds code and message, so a list can match nothing: ask for one of them"),
+            _ => None,
+        }
+    }
+
+    /// Says why an entry of its list can match nothing, if that is so.
+    pub(super) fn refuses(self, wanted: &Wanted, told: &str) -> Option<String> {
+        let never = |why: &str| Some(format!("{why}, so {told} can match nothing"));
+        match (self, wanted) {
+            (Self::Attribute | Self::Any | Self::Letter | Self::Attributes | Self::Error, _) => None,
+            (Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription), Wanted::Absent) => None,
+            (_, Wanted::Absent) => never("is in every letter"),
+            // What it excludes was looked at before.
+            (_, Wanted::Exists | Wanted::AnythingBut(_)) => None,
+            (Self::Count, Wanted::Number(number)) if is_count(number) => None,
+            (Self::Count, Wanted::Numeric(range)) if has_count(range) => None,
+            (Self::Count, _) => never("is a whole number"),
+            (_, Wanted::Null | Wanted::Bool(_) | Wanted::Number(_) | Wanted::Numeric(_)) => {
+                never("is a text")
+            }
+            (Self::Origin, wanted) => {
+                let takes = |name: &&str| wanted.takes(&Seen::Text((*name).into()));
+                let none = format!("is one of {}", Origin::NAMES.join(", "));
+                if Origin::NAMES.iter().any(takes) { None } else { never(&none) }
+            }
+            (Self::Arn(kind), wanted) => arn_refuses(kind, wanted, told),
+            (Self::Id | Self::Text, _) => None,
+        }
+    }
+}
+
+fn is_count(number: &Decimal) -> bool {
+    number.is_whole() && number.floor().is_some_and(|count| u32::try_from(count).is_ok())
+}
+
+/// Reports whether a number of retries is in a range.
+fn has_count(range: &Range) -> bool {
+    let low = range.low.as_ref().and_then(|(low, _)| low.floor()).unwrap_or(0);
+    let counts = [low, low.saturating_add(1)].map(|count| Decimal::of(&count.to_string()));
+    counts.iter().any(|count| is_count(count) && range.contains(count))
+}
+
+fn arn_refuses(kind: ArnKind, wanted: &Wanted, told: &str) -> Option<String> {
+    let (thing, service) = match kind {
+        ArnKind::Queue => ("a queue", "sqs"),
+        ArnKind::Subscription => ("a subscription", "sns"),
+        _ => ("a topic", "sns"),
+    };
+    let never = |hint: &str| Some(format!("is the ARN of {thing}, so {told} can match nothing{hint}"));
+    let is_whole = |text: &str| text.parse::<Arn>().is_ok_and(|arn| arn.kind() == kind);
+    let beginning = |text: &str| if may_begin_arn(text, service) { None } else { never("") };
+    match wanted {
+        Wanted::Text(text) if is_whole(text) => None,
+        Wanted::Text(text) if text.is_empty() || text.contains([':', '*']) => never(""),
+        Wanted::Text(text) => never(&format!(": write {{\"suffix\": \":{text}\"}} for a name")),
+        Wanted::EqualsIgnoreCase(text) if is_whole(&text.to_ascii_lowercase()) => None,
+        Wanted::Prefix(text) => beginning(text),
+        Wanted::PrefixOfAnyCase(text) => beginning(&text.to_ascii_lowercase()),
+        Wanted::Wildcard(wildcard) if wildcard.literal().is_none_or(is_whole) => {
+            beginning(wildcard.beginning())
+        }
+        Wanted::EqualsIgnoreCase(_) | Wanted::Wildcard(_) | Wanted::Cidr(_) => never(""),
+        _ => None,
+    }
+}
+
+/// Reports whether an ARN of a service can begin with a text.
+fn may_begin_arn(text: &str, service: &str) -> bool {
+    let mut parts = text.split(':');
+    let last = text.matches(':').count();
+    let fits = |at: usize, part: Option<&str>, whole: &str| match part {
+        None => true,
+        Some(part) if at == last => whole.starts_with(part),
+        Some(part) => part == whole,
+    };
+    let arn = fits(0, parts.next(), "arn");
+    let partition = parts.next();
+    arn && partition.is_none_or(|partition| "aws".starts_with(partition) || partition.starts_with("aws"))
+        && fits(2, parts.next(), service)
+}

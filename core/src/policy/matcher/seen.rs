@@ -1,0 +1,321 @@
+//! JSON as patterns see it.
+//!
+//! Numbers keep their text, since an `f64` would round an id of twenty digits. `EventBridge` takes a dot in a name for
+//! the beginning of a nested one, in patterns and events alike, so `{"a.b": 1}` and `{"a": {"b": 1}}` are read as the
+//! same.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::decimal::Decimal;
+
+/// The deepest nesting that is read, as in `serde_json`.
+const MAX_DEPTH: usize = 127;
+
+/// A value of a pattern or of a letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::policy) enum Seen<'a> {
+    Null,
+    Bool(bool),
+    /// A number, as it was written.
+    Number(Cow<'a, str>),
+    Text(Cow<'a, str>),
+    List(Vec<Seen<'a>>),
+    Object(Object<'a>),
+    /// The values of several members that have the same path: one object at most, which holds the members of
+    /// all objects, and the others.
+    Several(Vec<Seen<'a>>),
+}
+
+/// The members of an object, sorted by name. No name occurs twice or has a dot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::policy) struct Object<'a>(Vec<Member<'a>>);
+
+type Member<'a> = (Cow<'a, str>, Seen<'a>);
+
+impl<'a> Seen<'a> {
+    /// Reads a JSON text. It returns `None` for any other text, and for one that is nested too deeply.
+    pub(in crate::policy) fn read(json: &'a str) -> Option<Self> {
+        serde_json::from_str::<IgnoredAny>(json).ok()?;
+        Reader { json, at: 0 }.value(MAX_DEPTH)
+    }
+
+    /// Reports whether the numbers in it are those of the same value, in which they may have been rounded.
+    pub(in crate::policy) fn is_kept_by(&self, other: &Seen<'_>) -> bool {
+        match (self, other) {
+            (Self::Number(one), Seen::Number(other)) => Decimal::of(one) == Decimal::of(other),
+            (Self::List(all), Seen::List(others)) | (Self::Several(all), Seen::Several(others)) => {
+                all.iter().zip(others).all(|(one, other)| one.is_kept_by(other))
+            }
+            (Self::Object(all), Seen::Object(others)) => {
+                all.members().zip(others.members()).all(|((_, one), (_, other))| one.is_kept_by(other))
+            }
+            _ => true,
+        }
+    }
+
+    /// Returns the member of a document at a path of names and of positions in lists.
+    pub(in crate::policy) fn at(&self, path: &[&str]) -> Option<&Self> {
+        path.iter().try_fold(self, |seen, step| match seen {
+            Self::Object(object) => object.get(step),
+            Self::List(all) => all.get(step.parse::<usize>().ok()?),
+            _ => None,
+        })
+    }
+}
+
+impl From<&Value> for Seen<'_> {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(is) => Self::Bool(*is),
+            Value::Number(number) => Self::Number(number.to_string().into()),
+            Value::String(text) => Self::Text(text.clone().into()),
+            Value::Array(all) => Self::List(all.iter().map(Self::from).collect()),
+            Value::Object(fields) => {
+                let members = fields.iter().map(|(name, value)| (name.clone().into(), value.into()));
+                Self::Object(Object::of(members.collect()))
+            }
+        }
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Creates an object of members in any order, whose names may have dots.
+    pub(super) fn of(members: Vec<Member<'a>>) -> Self {
+        Self::within(members, MAX_DEPTH)
+    }
+
+    /// Creates an object of members. Below `depth` dots stay in names: no pattern reaches so deep.
+    fn within(mut members: Vec<Member<'a>>, depth: usize) -> Self {
+        let has_dot = |name: &str| depth > 0 && name.contains('.');
+        let has_dots = members.iter().any(|(name, _)| has_dot(name));
+        if has_dots {
+            for (name, value) in &mut members {
+                if has_dot(name)
+                    && let (head, Some(rest)) = split(std::mem::take(name))
+                {
+                    let below = Object(vec![(rest, std::mem::replace(value, Seen::Null))]);
+                    (*name, *value) = (head, Seen::Object(below));
+                }
+            }
+        }
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        if !has_dots && members.is_sorted_by(|(one, _), (next, _)| one < next) {
+            return Self(members);
+        }
+        let mut all: Vec<Member<'a>> = Vec::new();
+        let mut members = members.into_iter().peekable();
+        while let Some((name, value)) = members.next() {
+            let mut values = vec![value];
+            while let Some((_, value)) = members.next_if(|(next, _)| *next == name) {
+                values.push(value);
+            }
+            all.push((name, together(values, depth.saturating_sub(1))));
+        }
+        Self(all)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Seen<'a>> {
+        let found = self.0.binary_search_by(|(other, _)| other.as_ref().cmp(name)).ok()?;
+        self.0.get(found).map(|(_, value)| value)
+    }
+
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &Seen<'a>)> {
+        self.0.iter().map(|(name, value)| (name.as_ref(), value))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Splits a name at its first dot.
+fn split(name: Cow<'_, str>) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
+    match name {
+        Cow::Borrowed(name) => match name.split_once('.') {
+            Some((head, rest)) => (head.into(), Some(rest.into())),
+            None => (name.into(), None),
+        },
+        Cow::Owned(name) => match name.split_once('.') {
+            Some((head, rest)) => (head.to_owned().into(), Some(rest.to_owned().into())),
+            None => (name.into(), None),
+        },
+    }
+}
+
+/// Puts the values of members of the same path together.
+fn together<'a>(values: Vec<Seen<'a>>, depth: usize) -> Seen<'a> {
+    let (mut members, mut others, mut has_object) = (Vec::new(), Vec::new(), false);
+    for value in values {
+        match value {
+            Seen::Object(Object(more)) => {
+                has_object = true;
+                members.extend(more);
+            }
+            other => others.push(other),
+        }
+    }
+    if has_object {
+        others.push(Seen::Object(Object::within(members, depth)));
+    }
+    match (others.pop(), others.is_empty()) {
+        (Some(only), true) => only,
+        (last, _) => Seen::Several(others.into_iter().chain(last).collect()),
+    }
+}
+
+/// A reader of a text that is known to be JSON.
+struct Reader<'a> {
+    json: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the next value, nested `depth` levels at most.
+    fn value(&mut self, depth: usize) -> Option<Seen<'a>> {
+        match self.next()? {
+            b'{' => self.object(depth.checked_sub(1)?),
+            b'[' => self.list(depth.checked_sub(1)?),
+            b'"' => self.text().map(Seen::Text),
+            _ => match self.word()? {
+                "null" => Some(Seen::Null),
+                "true" => Some(Seen::Bool(true)),
+                "false" => Some(Seen::Bool(false)),
+                number => Some(Seen::Number(number.into())),
+            },
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Option<Seen<'a>> {
+        let mut members = Vec::new();
+        self.at += 1;
+        while self.next()? != b'}' {
+            let name = self.text()?;
+            members.push((name, self.value(depth)?));
+        }
+        self.at += 1;
+        Some(Seen::Object(Object::within(members, depth)))
+    }
+
+    fn list(&mut self, depth: usize) -> Option<Seen<'a>> {
+        let mut values = Vec::new();
+        self.at += 1;
+        while self.next()? != b']' {
+            values.push(self.value(depth)?);
+        }
+        self.at += 1;
+        Some(Seen::List(values))
+    }
+
+    /// Returns the next byte that means something. Where commas and colons stand is known already.
+    fn next(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.json.as_bytes().get(self.at)?;
+            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',' | b':') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self) -> Option<&'a str> {
+        let rest = self.json.get(self.at..)?;
+        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        let length = rest.bytes().take_while(is_part).count();
+        self.at += length;
+        rest.get(..length).filter(|word| !word.is_empty())
+    }
+
+    /// Reads a text. A half of a surrogate pair is none.
+    fn text(&mut self) -> Option<Cow<'a, str>> {
+        let rest = self.json.get(self.at..)?;
+        let (mut length, mut is_plain) = (1, true);
+        loop {
+            match rest.as_bytes().get(length)? {
+                b'"' => break,
+                b'\\' => (length, is_plain) = (length + 2, false),
+                _ => length += 1,
+            }
+        }
+        self.at += length + 1;
+        if is_plain {
+            return rest.get(1..length).map(Cow::Borrowed);
+        }
+        serde_json::from_str::<String>(rest.get(..=length)?).ok().map(Cow::Owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use redrive_testing::holds;
+
+    use super::*;
+
+    fn shown(seen: &Seen<'_>) -> String {
+        match seen {
+            Seen::Null => "null".to_owned(),
+            Seen::Bool(is) => is.to_string(),
+            Seen::Number(number) => number.to_string(),
+            Seen::Text(text) => format!("{text:?}"),
+            Seen::List(all) => format!("[{}]", all.iter().map(shown).collect::<Vec<_>>().join(",")),
+            Seen::Several(all) => format!("<{}>", all.iter().map(shown).collect::<Vec<_>>().join(",")),
+            Seen::Object(object) => {
+                let members = object.members().map(|(name, value)| format!("{name}:{}", shown(value)));
+                format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_read_with_its_numbers_as_they_were_written() {
+        for (json, expected) in [
+            (" [ 1.50e+3 , -0, 12345678901234567890123 ] ", "[1.50e+3,-0,12345678901234567890123]"),
+            (r#"{"b":"\u00e9\"\\","a":[null,true,{"c":false}]}"#, r#"{a:[null,true,{c:false}],b:"é\"\\"}"#),
+            (r#"{"":{"":1}}"#, "{:{:1}}"),
+            ("[[],{}]", "[[],{}]"),
+        ] {
+            assert_eq!(Seen::read(json).map(|seen| shown(&seen)).as_deref(), Some(expected), "{json}");
+        }
+    }
+
+    #[test]
+    fn members_of_the_same_path_are_one_member() {
+        for (json, expected) in [
+            (r#"{"a.b":1}"#, "{a:{b:1}}"),
+            (r#"{"a.b":1,"a.c":2,"a":{"d":3}}"#, "{a:{b:1,c:2,d:3}}"),
+            (r#"{"a.b.c":1,"a.b":{"d":2},"a":{"b.e":3}}"#, "{a:{b:{c:1,d:2,e:3}}}"),
+            (r#"{"a":1,"a.b":2}"#, "{a:<1,{b:2}>}"),
+            (r#"{"a":[1],"a":2,"a":{"b":3}}"#, "{a:<[1],2,{b:3}>}"),
+            (r#"{"a..b":1,"a":{"":{"c":2}}}"#, "{a:{:{b:1,c:2}}}"),
+            (r#"{"a\u002eb":1}"#, "{a:{b:1}}"),
+        ] {
+            assert_eq!(Seen::read(json).map(|seen| shown(&seen)).as_deref(), Some(expected), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_json_where_serde_json_says_so() {
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(Seen::read(&deep(127)).is_some() && Seen::read(&deep(128)).is_none());
+        for text in ["", "{", "nul", "[1,]", "1 2", "\"\\ud800\"", "{\"a\":}", "01", "+1", "\u{0}"] {
+            assert_eq!(Seen::read(text), None, "{text:?}");
+        }
+        assert!(Seen::read(&format!("{{\"{}\":1}}", ".".repeat(200_000))).is_some(), "dots are no nesting");
+        let text = prop::collection::vec(
+            prop::sample::select(vec![
+                "{", "}", "[", "]", ",", ":", "\"", "\\", "a.b", "1", "e", "-", "null", " ", "é",
+            ]),
+            0..12,
+        );
+        holds(4_000, &text, |parts| {
+            let text = parts.concat();
+            let is_json = serde_json::from_str::<Value>(&text).is_ok();
+            prop_assert_eq!(Seen::read(&text).is_some(), is_json, "{}", text);
+            Ok(())
+        });
+    }
+}
