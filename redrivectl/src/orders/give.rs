@@ -245,7 +245,10 @@ fn check(order: &Order) -> Result<Reach, Failed> {
         let problem = |fault: &sns_redrive::policy::Fault| match fault.path.strip_prefix("orders[0].") {
             // The order begins now.
             Some("until") => "--until must be in the future".to_owned(),
-            Some(field) => format!("--{field} {}", fault.problem),
+            Some(field) => match field.split_once('.') {
+                Some((option, path)) => format!("--{option} {path}: {}", fault.problem),
+                None => format!("--{field} {}", fault.problem),
+            },
             None => fault.to_string(),
         };
         Failed::Input(bad.0.iter().map(problem).collect())

@@ -5,13 +5,16 @@ use serde_json::{Map, Value, json};
 use crate::args::Picks;
 use crate::console::Failed;
 use sns_redrive::arn::Arn;
-use sns_redrive::policy::{Fault, read_json};
+use sns_redrive::policy::{Fault, read_json, rounds_numbers};
 
 /// Returns the pattern of these options; `None` if they select no letters.
 pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
     let bad = |problem: String| Err(Failed::Input(vec![problem]));
     let mut fields = match picks.pattern.as_deref().map(read_json) {
         None => Map::new(),
+        _ if picks.pattern.as_deref().is_some_and(rounds_numbers) => {
+            return bad("--match holds a number that would be rounded: write 17 digits at most".to_owned());
+        }
         Some(Ok(Value::Object(fields))) => fields,
         Some(Ok(_)) => {
             return bad("--match must be a JSON object, such as {\"topicArn\": [{\"suffix\": \":orders\"}]}"

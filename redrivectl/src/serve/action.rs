@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::fields::Fields;
 use crate::args::Further;
 use crate::text::word;
+use sns_redrive::policy::rounds_numbers;
 
 /// The longest reason, characters; as orders have it.
 const LONGEST_WHY: usize = 1000;
@@ -86,6 +87,9 @@ impl Action {
         for Field { name, .. } in fields(&action.act) {
             let Some(text) = form.take(name) else { continue };
             if *name == "match" {
+                if rounds_numbers(&text) {
+                    return Err(format!("{}: a number has more than 17 digits", MATCH.label));
+                }
                 let pattern: Map<String, Value> = serde_json::from_str(&text)
                     .map_err(|error| format!("{} must be a pattern, a JSON object: {error}", MATCH.label))?;
                 let given = action.act.words();

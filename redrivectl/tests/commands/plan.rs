@@ -259,10 +259,29 @@ fn the_timetable_is_what_the_policy_does_with_a_letter_whose_retries_all_fail() 
 }
 
 #[tokio::test]
+async fn a_pattern_that_can_match_nothing_is_refused() {
+    let of = |pattern: Value| json!({ "rules": [{ "name": "held", "match": pattern, "action": "hold" }] });
+    for (pattern, problem) in [
+        (
+            json!({ "topicArn": { "suffix": [":orders"] } }),
+            "rules[0].match.topicArn: holds suffix where a list belongs",
+        ),
+        (
+            json!({ "topicArn": ["orders"] }),
+            "rules[0].match.topicArn: is the ARN of a topic, so \"orders\" can match nothing",
+        ),
+        (json!({ "queueArn": [7] }), "rules[0].match.queueArn: is a text, so 7 can match nothing"),
+    ] {
+        let ran = plan(&of(pattern), &[]).await;
+        assert!(ran.code == 2 && ran.err.contains(problem), "{} {}", ran.code, ran.err);
+    }
+}
+
+#[tokio::test]
 async fn orders_in_force_are_shown_with_what_they_do_to_the_plan() {
     let order = |id: &str, action: &str, until: &str| {
         json!({
-            "id": id, "do": action, "match": { "topicArn": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
+            "id": id, "do": action, "match": { "subject": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
             "by": "ada", "why": "down",
         })
     };
@@ -275,7 +294,7 @@ async fn orders_in_force_are_shown_with_what_they_do_to_the_plan() {
         text.strip_prefix(&plain),
         Some(
             "\norder held, until 2026-11-01 14:00:00 UTC, 2 h: for letters that match\n  \
-             {\"topicArn\":[\"t\"]} the function makes no attempt; retries planned for that\n  time are due when the order ends\n"
+             {\"subject\":[\"t\"]} the function makes no attempt; retries planned for that\n  time are due when the order ends\n"
         ),
         "{text}"
     );

@@ -115,6 +115,18 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
         (&["hold", "--match", "[]", "--why", "w"], "--match must be a JSON object"),
         (&["hold", "--match", r#"{"topic": ["x"]}"#, "--why", "w"], "--match has no field \"topic\""),
         (
+            &["hold", "--match", r#"{"topicArn": ["orders"]}"#, "--why", "w"],
+            "--match topicArn: is the ARN of a topic, so \"orders\" can match nothing: write {\"suffix\": \":orders\"} for a name",
+        ),
+        (
+            &["hold", "--match", r#"{"topicArn": {"suffix": [":orders"]}}"#, "--why", "w"],
+            "--match topicArn: holds suffix where a list belongs",
+        ),
+        (
+            &["hold", "--match", r#"{"message": {"id": [12345678901234567890123]}}"#, "--why", "w"],
+            "--match holds a number that would be rounded",
+        ),
+        (
             &["hold", "--topic", "a", "--match", r#"{"topicArn": ["x"]}"#, "--why", "w"],
             "--topic and --match both give topicArn",
         ),
