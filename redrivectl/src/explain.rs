@@ -19,8 +19,8 @@ use sns_redrive::batch::{Foresight, foresee};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use sns_redrive::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Retention, Route, Rule,
-    Verdict, Voucher, plus, seconds_until,
+    Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Retention, Route, Rule, Verdict,
+    Voucher, plus, seconds_until,
 };
 
 pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
