@@ -7,6 +7,7 @@ use fastrand::Rng;
 use sim::lambda::Ran;
 use sim::{Call, EntryFault, Fault, Millis, Service, WebAnswer};
 
+use crate::live::token;
 use crate::world::{ARCHIVE, How, SECOND, Source, Target, World, endpoint, weather};
 
 /// A call that had a fault.
@@ -19,6 +20,9 @@ pub struct Disturbance {
 
 /// The number of faults that may leave a copy of a letter, in a world where each copy can leave more.
 const MOST_COPIES: u32 = 10;
+
+/// The number of error codes with which services refuse content.
+pub const FORMS: usize = 4;
 
 /// The hook that decides about faults.
 pub struct Hook {
@@ -179,7 +183,8 @@ impl Hook {
         let mut of = subscribers.filter(|(index, _)| {
             world.target == Target::Topic && call.service == Service::Sns || endpoint(world, *index) == name
         });
-        if let Some(how) = of.next().and_then(|(_, one)| weather(&one.weather, at)) {
+        let one = of.next();
+        if let Some(how) = one.and_then(|(_, one)| weather(&one.weather, at)) {
             // SNS itself takes messages that it cannot deliver.
             let answers_itself = call.service == Service::Web && how == How::Throttled
                 || call.service == Service::Lambda
@@ -189,7 +194,38 @@ impl Hook {
                 return fault(how, call);
             }
         }
+        if let Some(refusal) = one.and_then(|_| self.of_content(call)) {
+            return refusal;
+        }
         if self.chance_of_copy(trouble.lost) { Fault::ResetAfter } else { Fault::Pass }
+    }
+
+    /// Returns the refusal of a request that has a letter with bad content. The codes of SNS and SQS are recorded,
+    /// but for one that nobody knows.
+    fn of_content(&self, call: &Call) -> Option<Fault> {
+        let World { bad, refusal, .. } = &self.world;
+        let is_bad = |text: &str| bad.iter().any(|letter| text.contains(&token(*letter)));
+        let entries: Vec<_> = (0..call.entries.len()).filter(|at| is_bad(&call.entries[*at].body)).collect();
+        if entries.is_empty() && !is_bad(&String::from_utf8_lossy(&call.body)) {
+            return None;
+        }
+        let code = match call.service {
+            Service::Sns => ["InvalidParameter", "ParameterValueInvalid", "ValidationError", "NewRefusal"],
+            Service::Sqs => {
+                ["InvalidParameterValue", "MissingParameter", "InvalidMessageContents", "NewRefusal"]
+            }
+            Service::Firehose => {
+                ["InvalidArgumentException", "ValidationException", "InvalidArgumentException", "NewRefusal"]
+            }
+            Service::Lambda => ["InvalidRequestContentException"; FORMS],
+            _ => [""; FORMS],
+        }[refusal.form];
+        // SNS refuses the whole request, whatever the form.
+        if refusal.whole || entries.is_empty() || call.service == Service::Sns {
+            return Some(Fault::refuse(400, code, "no"));
+        }
+        let fails = EntryFault::sender(code, "no");
+        Some(Fault::Entries(entries.into_iter().map(|at| (at, fails.clone())).collect()))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
@@ -35,8 +35,8 @@ use sns_redrive::settings::Settings;
 
 use crate::hook::{Disturbance, Hook};
 use crate::world::{
-    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Order, Queue, REQUEUE, Source, State, TOPIC,
-    Target, World, endpoint,
+    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Order, Queue, REQUEUE, Source, State, Target,
+    World, endpoint,
 };
 
 /// A story: everything that happened.
@@ -65,6 +65,8 @@ pub struct Run {
     pub to: usize,
     /// The ids that it returned. `None` if it did not finish.
     pub kept: Option<Vec<String>>,
+    /// The number of letters that it counted as stuck, for which somebody is paged.
+    pub stuck: u64,
 }
 
 const CONTROL: &str = "control";
@@ -120,6 +122,8 @@ struct Instance {
     function: Function,
     skew: Millis,
     monotonic: Monotonic,
+    /// The metrics of its last run.
+    metrics: Arc<Mutex<String>>,
 }
 
 impl<'w> Life<'w> {
@@ -145,7 +149,7 @@ impl<'w> Life<'w> {
     /// Creates queues, topic, subscriptions and endpoints.
     fn furnish(&self) {
         let world = self.world;
-        let Queue { retention, visibility, whole_group, duplicates, lag } = world.queue;
+        let Queue { retention, visibility, whole_group, duplicates, lag, old_handles } = world.queue;
         let queue = QueueSettings {
             retention: i64::try_from(retention).unwrap(),
             visibility: i64::try_from(visibility).unwrap(),
@@ -153,6 +157,9 @@ impl<'w> Life<'w> {
             duplicates,
             lag,
             shuffled: (!world.fifo).then_some(world.seed),
+            stale_shows: old_handles.show,
+            stale_hides: old_handles.hide,
+            stale_deletes: old_handles.delete,
             ..QueueSettings::default()
         };
         let other = QueueSettings { retention: 1_209_600, content_based: true, ..QueueSettings::default() };
@@ -161,7 +168,7 @@ impl<'w> Life<'w> {
             it.sqs.create(&world.name(REQUEUE), queue);
             it.sqs.create(&world.name(ARCHIVE), other.clone());
             it.s3.create(ARCHIVE);
-            it.sns.create(&world.name(TOPIC), TopicSettings::default());
+            it.sns.create(&world.topic(), TopicSettings::default());
             it.sqs.create(&world.name("witness"), other.clone());
             let to = |source| (world.source == source).then(|| world.name(DLQ));
             for (index, subscriber) in world.subscribers.iter().enumerate() {
@@ -240,15 +247,13 @@ impl<'w> Life<'w> {
         for (number, plan) in self.world.letters.iter().enumerate() {
             tokio::time::sleep_until(begun + Duration::from_millis(u64::try_from(plan.at).unwrap())).await;
             let mut entry = Entry::new("", text_of(number)).with("tenant", Attribute::string(TENANT));
-            if self.world.fifo {
+            if self.world.fifo || self.world.fifo_topic {
                 entry = entry.fifo(&format!("group-{}", plan.group), &token(number));
             }
             match self.world.source {
                 Source::Topic => {
                     self.aws.act("world", |it, _| self.subscribe(&mut it.sns, false));
-                    self.aws
-                        .act("publisher", |it, cx| it.publish(cx, &self.world.name(TOPIC), &entry))
-                        .unwrap();
+                    self.aws.act("publisher", |it, cx| it.publish(cx, &self.world.topic(), &entry)).unwrap();
                     self.aws.act("world", |it, _| self.subscribe(&mut it.sns, true));
                 }
                 Source::Queue => self.receive_in_vain(&entry),
@@ -355,7 +360,7 @@ impl<'w> Life<'w> {
     /// Subscribes all endpoints, as they are while SNS delivers, or as the function finds them.
     fn subscribe(&self, sns: &mut sim::sns::Sns, found: bool) {
         let world = self.world;
-        let topic = world.name(TOPIC);
+        let topic = world.topic();
         for (index, subscriber) in world.subscribers.iter().enumerate() {
             let name = endpoint(world, index);
             let (protocol, to) = match subscriber.kind {
@@ -402,7 +407,11 @@ impl<'w> Life<'w> {
             }
         };
         let Some(answer) = answer else { return Outcome::Died };
-        run.end(answer.batch_item_failures.iter().map(|item| item.item_identifier.clone()).collect());
+        let metrics = std::mem::take(&mut *instance.metrics.lock().unwrap());
+        let metrics: Value = serde_json::from_str(&metrics).unwrap();
+        let stuck = metrics["LettersStuck"].as_u64().unwrap_or(0);
+        let kept = answer.batch_item_failures.iter().map(|item| item.item_identifier.clone()).collect();
+        run.end(kept, stuck);
         if self.world.mapping.freezes {
             instance.monotonic.freeze();
         }
@@ -421,6 +430,7 @@ impl<'w> Life<'w> {
             from,
             to: from,
             kept: None,
+            stuck: 0,
         });
         let index = self.runs.borrow().len() - 1;
         Running { aws: self.aws.clone(), runs: Rc::clone(&self.runs), index, caller: instance.caller.clone() }
@@ -439,10 +449,15 @@ impl<'w> Life<'w> {
             let wall = move || clock.now().saturating_add(SignedDuration::from_millis(skew)).unwrap();
             FunctionClock::from_fns(wall, move || monotonic.elapsed())
         };
-        let function = Function::new(self.settings(), clients, clock, Arc::new(|_| {}));
+        let metrics = Arc::new(Mutex::new(String::new()));
+        let sink = {
+            let metrics = Arc::clone(&metrics);
+            Arc::new(move |line: &str| line.clone_into(&mut *metrics.lock().unwrap()))
+        };
+        let function = Function::new(self.settings(), clients, clock, sink);
         let servers = servers(&self.aws, &caller);
         let function = function.map_redrive(|redrive| redrive.with_http(servers));
-        Instance { caller, function, skew, monotonic }
+        Instance { caller, function, skew, monotonic, metrics }
     }
 
     fn settings(&self) -> Settings {
@@ -526,8 +541,9 @@ struct Running {
 }
 
 impl Running {
-    fn end(&self, kept: Vec<String>) {
-        self.runs.borrow_mut()[self.index].kept = Some(kept);
+    fn end(&self, kept: Vec<String>, stuck: u64) {
+        let run = &mut self.runs.borrow_mut()[self.index];
+        (run.kept, run.stuck) = (Some(kept), stuck);
     }
 }
 

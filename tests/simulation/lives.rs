@@ -11,7 +11,7 @@ use sim::{Call, Event, Fault, Millis, Payload, Record};
 
 use crate::hook::is_to_archive;
 use crate::live::{Run, Story, TENANT, TOKEN, letter_at, subscription, text_of};
-use crate::world::{ARCHIVE, DLQ, REQUEUE, TOPIC, Target, World, endpoint};
+use crate::world::{ARCHIVE, DLQ, REQUEUE, Target, World, endpoint};
 
 /// Returns the message in an envelope or event of SNS with its attribute, or the text if it is neither, with the
 /// attribute that is beside it in a queue.
@@ -63,6 +63,10 @@ pub enum What {
         seconds: i64,
     },
     Deleted {
+        message: Arc<str>,
+    },
+    /// The function asked to hide it, and another copy of it had been deleted.
+    HiddenInVain {
         message: Arc<str>,
     },
     Duplicated {
@@ -151,6 +155,7 @@ struct Reader<'s> {
     /// The messages that SQS has not moved to the dead-letter queue yet.
     in_source: HashMap<Arc<str>, Key>,
     handles: HashMap<Arc<str>, Arc<str>>,
+    deleted: BTreeSet<Arc<str>>,
 }
 
 impl<'s> Reader<'s> {
@@ -162,6 +167,7 @@ impl<'s> Reader<'s> {
             messages: HashMap::new(),
             in_source: HashMap::new(),
             handles: HashMap::new(),
+            deleted: BTreeSet::new(),
         }
     }
 
@@ -257,7 +263,7 @@ impl<'s> Reader<'s> {
             Event::Published { message, .. } if of_function => {
                 for key in self.letters(message) {
                     let asked = self.world.target == Target::Topic;
-                    let what = if asked { What::Published } else { What::Astray { to: TOPIC.to_owned() } };
+                    let what = if asked { What::Published } else { What::Astray { to: self.world.topic() } };
                     self.note(key, index, at, what);
                 }
             }
@@ -280,7 +286,10 @@ impl<'s> Reader<'s> {
             Event::Hidden { id, seconds, .. } => {
                 self.message(index, at, id, |message| What::Hidden { message, seconds: *seconds });
             }
-            Event::Deleted { id, .. } => self.message(index, at, id, |message| What::Deleted { message }),
+            Event::Deleted { id, .. } => {
+                self.deleted.insert(Arc::clone(id));
+                self.message(index, at, id, |message| What::Deleted { message });
+            }
             Event::Duplicated { id, .. } => {
                 self.message(index, at, id, |message| What::Duplicated { message });
             }
@@ -315,7 +324,15 @@ impl<'s> Reader<'s> {
     /// Records the attempts that a call makes.
     fn called(&mut self, index: usize, at: Millis, by: &str, call: &Call) {
         let Some(run) = self.run_of(by, index) else { return };
-        let topic = self.world.name(TOPIC);
+        if call.operation == "ChangeMessageVisibilityBatch" {
+            let handles = call.entries.iter().filter_map(|entry| entry.handle.as_deref());
+            let ids = handles.filter_map(|handle| self.handles.get(handle));
+            let gone: Vec<_> = ids.filter(|id| self.deleted.contains(*id)).cloned().collect();
+            for id in gone {
+                self.message(index, at, &id, |message| What::HiddenInVain { message });
+            }
+        }
+        let topic = self.world.topic();
         for key in self.keys(call) {
             let is_own = call.target == endpoint(self.world, key.1);
             let sends = ["SendMessageBatch", "PublishBatch", "PutRecordBatch", "Invoke", "POST"];
@@ -420,6 +437,11 @@ impl Life<'_> {
         attempts
     }
 
+    /// Reports whether every target refuses its content.
+    pub fn is_bad(&self) -> bool {
+        self.world.bad.contains(&self.letter)
+    }
+
     /// Reports whether no letter of its FIFO group came before it. Without groups every letter is the first.
     pub fn is_first_of_group(&self) -> bool {
         let letters = &self.world.letters;
@@ -449,6 +471,16 @@ impl Life<'_> {
     /// Returns the first fact after which the letter is safe: its endpoint or the archive has it.
     pub fn end(&self) -> Option<&Fact> {
         self.facts.iter().find(|fact| matches!(fact.what, What::Delivered | What::Archived { .. }))
+    }
+
+    /// Reports whether an operator woke it while a run had it.
+    pub fn is_woken_in_a_run(&self) -> bool {
+        self.facts.iter().any(|fact| match &fact.what {
+            What::Woken { message } => {
+                self.runs_of(message).any(|run| (run.from..run.to).contains(&fact.index))
+            }
+            _ => false,
+        })
     }
 
     /// Returns the messages that carried it.

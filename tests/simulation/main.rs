@@ -95,6 +95,11 @@ fn random_worlds_obey_the_laws() {
         "back in its queue",
         "invoked again",
         "invoked by its record",
+        "refused for its content",
+        "delivered beside one that is refused",
+        "from a FIFO topic to a standard queue",
+        "gone before it was hidden",
+        "woken in the middle of an attempt",
     ];
     let missing = ends.iter().find(|end| !tally.contains_key(**end));
     assert!(worlds < WORLDS || number("SEED").is_some() || missing.is_none(), "no letter is {missing:?}");
@@ -158,6 +163,14 @@ fn reach(worlds: impl Iterator<Item = World>, ends: &[&str]) {
     println!("{tally:#?}");
     let missing = ends.iter().find(|end| !tally.contains_key(**end));
     assert!(missing.is_none() || number("SEED").is_some(), "no letter is {missing:?}");
+}
+
+/// Every kind of target, refusing the whole request and the entry alone, with each code.
+#[test]
+fn bad_letters_obey_the_laws() {
+    let all = 8 * 2 * u64::try_from(hook::FORMS).unwrap();
+    let ends = ["delivered", "permanent", "exhausted", "delivered beside one that is refused"];
+    reach(seeds(all).map(World::bad), &ends);
 }
 
 #[test]

@@ -4,9 +4,10 @@ use fastrand::Rng;
 use sim::Millis;
 use sns_redrive::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
 
+use crate::hook::FORMS;
 use crate::world::{
-    ArchiveKind, Document, HOUR, How, Kind, MINUTE, Mapping, Operator, Order, Outage, Plan, Queue, SECOND,
-    Source, State, Subscriber, Target, Trouble, World, expiry_margin,
+    ArchiveKind, Document, HOUR, How, Kind, MINUTE, Mapping, OldHandles, Operator, Order, Outage, Plan,
+    Queue, Refusal, SECOND, Source, State, Subscriber, Target, Trouble, World, expiry_margin,
 };
 
 impl World {
@@ -49,6 +50,7 @@ impl World {
             whole_group: rng.bool(),
             duplicates: if calm { 0 } else { *pick(rng, &[0, 0, 300, 2_000]) },
             lag: *pick(rng, &[0, MINUTE]),
+            old_handles: old_handles(&mut Rng::with_seed(seed ^ 0x01d)),
         };
         let subscribers = match target {
             Target::Topic => vec![subscriber(rng, fifo, true)],
@@ -79,6 +81,7 @@ impl World {
         let mut world = Self {
             seed,
             fifo,
+            fifo_topic: false,
             source: Source::Topic,
             target,
             jitter: *pick(rng, &[0.0, 0.0, 0.1, 1.0]),
@@ -94,6 +97,8 @@ impl World {
             subscribers,
             discovers: false,
             letters,
+            bad: vec![],
+            refusal: Refusal { whole: false, form: 0 },
             trouble,
             operator: Operator::default(),
             cut_at: None,
@@ -115,6 +120,8 @@ impl World {
         if rng.u8(..8) == 0 {
             world.come_to_the_brink(rng);
         }
+        world.spoil(&mut Rng::with_seed(seed ^ 0x0bad));
+        world.publish_in_order(&mut Rng::with_seed(seed ^ 0xf1f0));
         world
     }
 
@@ -143,6 +150,20 @@ impl World {
             world.operator.writes = vec![(0, Document::Order(order))];
         }
         world
+    }
+
+    /// Spoils the content of some letters.
+    fn spoil(&mut self, rng: &mut Rng) {
+        if rng.u8(..4) == 0 {
+            self.bad = (0..self.letters.len()).filter(|_| rng.u8(..3) == 0).collect();
+            self.refusal = Refusal { whole: rng.bool(), form: rng.usize(..FORMS) };
+        }
+    }
+
+    /// Makes the topic of some worlds FIFO, whose queues are not.
+    fn publish_in_order(&mut self, rng: &mut Rng) {
+        let are_queues = self.subscribers.iter().all(|one| one.kind == Kind::Queue);
+        self.fifo_topic = rng.u8(..4) == 0 && !self.fifo && self.source == Source::Topic && are_queues;
     }
 
     /// Gives some FIFO queues a requeue, which failing heads step aside to or only replays use.
@@ -242,6 +263,42 @@ impl World {
         world.archive_weather.clear();
         world.rate = None;
         world.operator = Operator::default();
+        world.bad.clear();
+        world.fifo_topic = false;
+        world
+    }
+
+    /// Returns a world in which letters with bad content come among others, alone or in one batch. The kinds of
+    /// targets and of refusals take turns with the seeds.
+    pub fn bad(seed: u64) -> Self {
+        let mut world = Self::small(seed);
+        let rng = &mut Rng::with_seed(seed ^ 0x5b0d);
+        let turn = usize::try_from(seed).unwrap();
+        let (fifo, fifo_topic, target, kind) = [
+            (false, false, Target::Origin, Kind::Queue),
+            (true, false, Target::Origin, Kind::Queue),
+            (false, true, Target::Origin, Kind::Queue),
+            (false, false, Target::Topic, Kind::Queue),
+            (false, true, Target::Topic, Kind::Queue),
+            (false, false, Target::Origin, Kind::Stream),
+            (false, false, Target::Origin, Kind::Function),
+            (false, false, Target::Origin, Kind::Server),
+        ][turn % 8];
+        (world.fifo, world.fifo_topic, world.target, world.source) =
+            (fifo, fifo_topic, target, Source::Topic);
+        (world.requeue, world.steps_aside, world.discovers) = (None, false, false);
+        world.subscribers = vec![Subscriber {
+            kind,
+            raw: false,
+            retry_after: None,
+            state: State::Confirmed,
+            weather: vec![],
+        }];
+        world.letters = (0..10).map(|letter| Plan { at: 0, group: letter }).collect();
+        world.bad = (0..10).filter(|_| rng.u8(..3) == 0).collect();
+        world.refusal = Refusal { whole: (turn / 8).is_multiple_of(2), form: turn / 16 % FORMS };
+        (world.mapping.batch, world.mapping.window, world.mapping.timeout) = (10, 0, 60);
+        world.queue.visibility = 360;
         world
     }
 
@@ -341,6 +398,10 @@ impl World {
         world.operator = Operator { writes: vec![(at, order)], ..Operator::default() };
         world
     }
+}
+
+fn old_handles(rng: &mut Rng) -> OldHandles {
+    OldHandles { show: rng.u8(..4) > 0, hide: rng.u8(..4) == 0, delete: rng.u8(..4) == 0 }
 }
 
 fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {

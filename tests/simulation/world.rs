@@ -19,6 +19,8 @@ pub const TOPIC: &str = "orders";
 pub struct World {
     pub seed: u64,
     pub fifo: bool,
+    /// `true` if the topic is FIFO and its queues are not.
+    pub fifo_topic: bool,
     pub source: Source,
     pub target: Target,
     pub schedule: Schedule,
@@ -39,6 +41,9 @@ pub struct World {
     /// `true` if the function searches for the subscription of raw letters.
     pub discovers: bool,
     pub letters: Vec<Plan>,
+    /// The letters whose content every target refuses for good, and how.
+    pub bad: Vec<usize>,
+    pub refusal: Refusal,
     pub trouble: Trouble,
     pub operator: Operator,
     /// The call of the function at which its instance dies, counted from 0, and whether the call has its
@@ -83,6 +88,25 @@ pub struct Queue {
     pub duplicates: u16,
     /// The age of readings.
     pub lag: Millis,
+    pub old_handles: OldHandles,
+}
+
+/// What a standard queue does with an old receipt handle while a later receive hides the message. That it shows
+/// the message was recorded, the rest is anybody's guess.
+#[derive(Debug, Clone, Copy)]
+pub struct OldHandles {
+    pub show: bool,
+    pub hide: bool,
+    pub delete: bool,
+}
+
+/// How a service refuses the content of a message.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusal {
+    /// `true` if it refuses the whole request for it, as SNS does.
+    pub whole: bool,
+    /// The number of the error code.
+    pub form: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -264,7 +288,7 @@ impl World {
         if let [one] = self.subscribers.as_slice()
             && one.raw
         {
-            let named = format!("{}:subscription-0", arn("sns", &self.name("orders")));
+            let named = format!("{}:subscription-0", arn("sns", &self.topic()));
             policy["default"]["subscription"] = if self.discovers { "discover".into() } else { named.into() };
         }
         match self.source {
@@ -325,7 +349,12 @@ impl World {
         Millis::try_from(self.queue.retention).unwrap() * SECOND
     }
 
-    /// Returns the name of a queue or topic, by its kind.
+    /// Returns the name of the topic.
+    pub fn topic(&self) -> String {
+        if self.fifo_topic { format!("{TOPIC}.fifo") } else { self.name(TOPIC) }
+    }
+
+    /// Returns the name of a queue, by its kind.
     pub fn name(&self, name: &str) -> String {
         if self.fifo { format!("{name}.fifo") } else { name.to_owned() }
     }

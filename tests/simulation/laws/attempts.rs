@@ -108,6 +108,7 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
             "refused" if subscriber.state != State::Confirmed => {}
             // The search finds no subscription that confirms it.
             "unrecognised" if subscriber.state != State::Confirmed && world.discovers => {}
+            "permanent" if life.is_bad() => {}
             "permanent" if subscriber.weather.iter().any(|outage| is_permanent(subscriber, outage)) => {}
             reason => return life.broken(&format!("archived as {reason}")),
         }
@@ -193,6 +194,39 @@ pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Jud
         let ordered = on_order.iter().any(|it| it.index == pair[1].index);
         if was_throttled && again < end && !ordered && pair[1].at < again - SLACK - 2 * world.skew() {
             return life.broken(&format!("came again before {}", again - life.story.start));
+        }
+    }
+    Ok(())
+}
+
+/// A letter whose content is refused costs those in its request nothing but time: while their endpoint works, the
+/// first attempt delivers them, and it takes one call more than without.
+pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> Judged {
+    let (world, one) = (life.world, &life.world.subscribers[life.subscriber]);
+    let disturbed = life
+        .count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. } | What::Woken { .. }));
+    if disturbed > 0 || world.hangs() || world.is_operated() || one.state != State::Confirmed {
+        return Ok(());
+    }
+    let attempts = life.attempts();
+    for (place, attempt) in attempts.iter().enumerate() {
+        let is_up = |at: Millis| weather(&one.weather, at - life.story.start).is_none();
+        if !is_up(attempt.at) || !is_up(attempt.last) {
+            continue;
+        }
+        let calls = life.count(|what| matches!(what, What::Called { run } if *run == attempt.run));
+        // The whole request, and the letter alone.
+        let most = if world.bad.is_empty() { 1 } else { 2 };
+        if calls > most {
+            return life.broken(&format!("{calls} calls in one attempt, {most} at most"));
+        }
+        let next = attempts.get(place + 1).map_or(usize::MAX, |next| next.index);
+        let arrived = life.facts.iter().any(|fact| {
+            let is_there = matches!(fact.what, What::Delivered | What::Published);
+            is_there && (attempt.index..next).contains(&fact.index)
+        });
+        if !arrived && !life.is_bad() {
+            return life.broken("was not delivered by an attempt at an endpoint that works");
         }
     }
     Ok(())

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use sns_redrive::policy::OrderAction;
 
 use self::attempts::{
-    a_letter_comes_again_when_its_server_asked_for_it, no_attempt_comes_early_or_is_one_too_many,
-    no_letter_is_given_up_early, undisturbed_letters_get_each_retry_once,
+    a_letter_comes_again_when_its_server_asked_for_it, bad_letters_cost_their_neighbours_nothing_but_time,
+    no_attempt_comes_early_or_is_one_too_many, no_letter_is_given_up_early,
+    undisturbed_letters_get_each_retry_once,
 };
 use self::counts::{Judged, hops, on_order, ordered, owed};
 use self::orders::{
@@ -19,7 +20,8 @@ use self::orders::{
 };
 use self::safety::{
     groups_keep_their_order, no_letter_ends_twice_without_a_cause, nobody_gets_what_he_did_not_ask_for,
-    nothing_is_lost, nothing_is_removed_before_it_is_safe, what_is_seen_near_its_end_leaves,
+    nobody_is_paged_for_nothing, nothing_is_lost, nothing_is_removed_before_it_is_safe,
+    what_is_seen_near_its_end_leaves,
 };
 use crate::live::Story;
 use crate::lives::{Life, What, lives};
@@ -29,7 +31,7 @@ use crate::world::{Source, World};
 pub type Tally = BTreeMap<String, usize>;
 
 /// The laws, in the order in which they are judged.
-const LAWS: [fn(&Life<'_>) -> Judged; 12] = [
+const LAWS: [fn(&Life<'_>) -> Judged; 13] = [
     nobody_gets_what_he_did_not_ask_for,
     nothing_is_removed_before_it_is_safe,
     nothing_is_lost,
@@ -39,6 +41,7 @@ const LAWS: [fn(&Life<'_>) -> Judged; 12] = [
     no_letter_is_given_up_early,
     undisturbed_letters_get_each_retry_once,
     a_letter_comes_again_when_its_server_asked_for_it,
+    bad_letters_cost_their_neighbours_nothing_but_time,
     no_attempt_begins_under_a_hold,
     only_an_order_archives_as_ordered,
     orders_to_retry_take_no_retry_away,
@@ -80,11 +83,17 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
             ("back in its queue", end == "delivered" && world.source == Source::Queue),
             ("invoked again", end == "delivered" && world.source == Source::Function),
             ("invoked by its record", end == "delivered" && world.source == Source::Destination),
+            ("refused for its content", end == "permanent" && life.is_bad()),
+            ("delivered beside one that is refused", end == "delivered" && !world.bad.is_empty()),
+            ("from a FIFO topic to a standard queue", end == "delivered" && world.fifo_topic),
+            ("gone before it was hidden", life.count(|what| matches!(what, What::HiddenInVain { .. })) > 0),
+            ("woken in the middle of an attempt", life.is_woken_in_a_run()),
         ];
         for (mark, _) in marks.iter().filter(|(_, is)| *is) {
             *tally.entry((*mark).to_owned()).or_default() += 1;
         }
     }
     groups_keep_their_order(world, &lives)?;
+    nobody_is_paged_for_nothing(world, story)?;
     Ok(tally)
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use sim::Millis;
+use sim::{Event, Millis};
 
 use super::counts::{Judged, causes};
 use crate::hook::is_to_archive;
+use crate::live::Story;
 use crate::lives::{Disturbed, Fact, Life, What};
 use crate::world::{ARCHIVE, How, REQUEUE, SECOND, State, World};
 
@@ -163,6 +164,25 @@ pub fn groups_keep_their_order(world: &World, lives: &[Life<'_>]) -> Judged {
                     return life.broken(&format!("overtook its head\n{head}"));
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+/// P8: a run counts a letter as stuck, for which somebody is paged, only if one of its calls had a fault, or the
+/// queue dropped the letter meanwhile.
+pub fn nobody_is_paged_for_nothing(world: &World, story: &Story) -> Judged {
+    for run in story.runs.iter().filter(|run| run.stuck > 0 && !world.hangs()) {
+        let is_of_run = |at: Millis| (run.began..=run.ended).contains(&at);
+        let faulty = story.disturbances.iter().any(|it| it.call.caller == run.caller && is_of_run(it.at));
+        let records = &story.journal[run.from..run.to];
+        let dropped = records.iter().any(|record| matches!(record.event, Event::Expired { .. }));
+        if !faulty && !dropped {
+            let began = run.began - story.start;
+            return Err(format!(
+                "{} letters are stuck after the run at {began}, and nothing failed\n",
+                run.stuck
+            ));
         }
     }
     Ok(())
