@@ -61,12 +61,17 @@ impl Batch {
             Some(Value::Array(items)) => items,
             Some(other) => return Err(format!("batchItemFailures is {other}")),
         };
-        let positions: BTreeMap<&str, usize> =
-            self.messages.iter().enumerate().map(|(index, message)| (&*message.id, index)).collect();
-        let position = |item: &Value| {
+        // A batch may have a message twice, and its id stands for both.
+        let mut positions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (index, message) in self.messages.iter().enumerate() {
+            positions.entry(&message.id).or_default().push(index);
+        }
+        let mut kept = BTreeSet::new();
+        for item in items {
             let id = item.get("itemIdentifier").and_then(Value::as_str).unwrap_or_default();
-            positions.get(id).copied().ok_or_else(|| format!("{id:?} is no message of the batch"))
-        };
-        items.iter().map(position).collect()
+            let of = positions.get(id).ok_or_else(|| format!("{id:?} is no message of the batch"))?;
+            kept.extend(of);
+        }
+        Ok(kept)
     }
 }

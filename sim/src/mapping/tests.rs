@@ -85,6 +85,28 @@ fn a_disabled_mapping_receives_nothing_and_does_not_wake_for_what_shows_meanwhil
     assert_eq!(mapping.take().map(|batch| batch.messages.len()), Some(2));
 }
 
+/// Nobody has recorded what Lambda does with a message that a batch has twice. Its id stands for both.
+#[test]
+fn a_message_that_a_batch_has_twice_is_kept_twice() {
+    let aws = aws();
+    aws.act("test", |it, _| {
+        let settings = &mut it.sqs.queue_mut(QUEUE).unwrap().messages.settings;
+        (settings.duplicates, settings.stale_deletes) = (10_000, true);
+    });
+    put(&aws, 1);
+    let settings =
+        MappingSettings { window: Duration::from_secs(1), ..MappingSettings::new(QUEUE, "redrive") };
+    let mapping = Mapping::new(&aws, settings);
+    assert!(mapping.take().is_none(), "the window is open");
+    assert!(mapping.take().is_none());
+    pass(&aws, 1);
+    let batch = mapping.take().unwrap();
+    assert!(batch.messages.len() > 1 && batch.messages.iter().all(|it| it.id == batch.messages[0].id));
+    let kept = serde_json::json!({ "batchItemFailures": [{ "itemIdentifier": *batch.messages[0].id }] });
+    mapping.settle(&batch, &Outcome::Answer(kept.to_string()));
+    assert_eq!(left(&aws, QUEUE), 1);
+}
+
 #[test]
 fn copies_stay_in_separate_batches_when_a_window_collects_them_one_by_one() {
     let aws = aws();
