@@ -1,5 +1,7 @@
 //! The options of `drill`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::connection::Connection;
@@ -16,6 +18,10 @@ pub(crate) struct Drill {
     /// Only remove what earlier drills of this stack have left
     #[arg(long)]
     pub(crate) clean: bool,
+    /// Also ask SQS and S3 what nobody has recorded of them, and write the answers to this file: without names, ids or
+    /// content
+    #[arg(long, value_name = "FILE", conflicts_with = "clean")]
+    pub(crate) record: Option<PathBuf>,
     /// Wait this long after the queue is deleted: SQS may accept messages for it for another minute
     #[arg(long, value_name = "TIME", default_value = "70", value_parser = settle, help_heading = "How fast")]
     pub(crate) settle: u32,

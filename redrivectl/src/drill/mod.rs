@@ -6,6 +6,7 @@
 //! | `plan` | the text shown before the drill, with effects and costs |
 //! | `scene` | the calls for the topic, the queues and the subscriptions |
 //! | `story` | the steps, one after the other |
+//! | `record` | what is asked of AWS besides, and its answers |
 //! | `log` | the function's log |
 //! | `find` | the leftovers of earlier drills |
 //! | `sweep` | the removal of all resources |
@@ -15,6 +16,7 @@ mod find;
 mod log;
 mod names;
 mod plan;
+mod record;
 mod report;
 mod scene;
 mod story;
@@ -37,6 +39,7 @@ use crate::tool::{CarryOut, Tool};
 use find::{Found, find};
 use log::Log;
 use names::{Names, SETTLED, new_id};
+use record::Recorder;
 use report::Report;
 use scene::Scene;
 use sns_redrive::arn::{Arn, ArnKind};
@@ -221,9 +224,13 @@ async fn drill(
     let tool = tool.stopped_by(&stop);
     let log =
         Log { client: stage.logs.clone(), group: stage.log_group.clone(), clock: console.clock.clone() };
+    let recorder = recorder(&scene, stage, console);
     let mut report = Report::new(&mut *console.out, as_json);
     let mut story = Story::new(&scene, &tool, &log, args, stage.has_requeue, &stop);
-    let told = story.tell(&mut report).await;
+    let mut told = story.tell(&mut report).await;
+    if let (Ok(()), Some(file)) = (&told, &args.record) {
+        told = ask_aws(&recorder, file, &mut report).await;
+    }
     let halt = told.err();
     // Failed writes from here on do not prevent the removal: the reader may be gone, as tee is after Ctrl-C.
     let _ = match &halt {
@@ -260,6 +267,24 @@ async fn drill(
         (Err(error), Finished::Whole) => Err(error.into()),
         (_, finished) => Ok(finished),
     }
+}
+
+/// Prepares the questions to AWS.
+fn recorder<'s>(scene: &'s Scene, stage: &Stage, console: &Console) -> Recorder<'s> {
+    let control = place::control(&args::ControlPlace { control: None, archive: None }, console).ok();
+    Recorder { scene, s3: stage.clients.s3.clone(), control, year: record::year(console.clock.now()) }
+}
+
+/// Asks AWS what nobody has recorded, as a step of the drill.
+async fn ask_aws(
+    recorder: &Recorder<'_>,
+    file: &std::path::Path,
+    report: &mut Report<'_>,
+) -> Result<(), Halt> {
+    report.begin("record", "ask SQS and S3 what nobody has recorded of them".to_owned())?;
+    let said = recorder.record(file).await?;
+    report.end(true, &said)?;
+    Ok(())
 }
 
 /// Returns the text on how a drill ended.

@@ -43,7 +43,7 @@ pub(super) fn id_in(stack: &str, name: &str) -> Option<String> {
     let rest = name.strip_prefix(&prefix(stack))?;
     let (id, part) = rest.split_at_checked(DIGITS)?;
     let is_id = id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    (is_id && ["", "-broken", "-healthy"].contains(&part)).then(|| id.to_owned())
+    (is_id && ["", "-broken", "-healthy", "-asked", "-a.fifo"].contains(&part)).then(|| id.to_owned())
 }
 
 /// Returns a new id.
@@ -93,6 +93,16 @@ impl Names {
         format!("{}-healthy", self.topic())
     }
 
+    /// Returns the name of the queue that is asked what nobody has recorded.
+    pub(super) fn asked(&self) -> String {
+        format!("{}-asked", self.topic())
+    }
+
+    /// Returns the name of the FIFO queue that is asked. It is no longer than the others.
+    pub(super) fn asked_in_order(&self) -> String {
+        format!("{}-a.fifo", self.topic())
+    }
+
     pub(super) fn account(&self) -> &str {
         &self.account
     }
@@ -119,7 +129,8 @@ mod tests {
     #[test]
     fn all_names_begin_with_what_the_template_grants() {
         let names = Names::new("orders", &new_id(), &queue()).unwrap();
-        for name in [names.topic(), names.broken(), names.healthy()] {
+        for name in [names.topic(), names.broken(), names.healthy(), names.asked(), names.asked_in_order()] {
+            assert!(name.len() <= names.healthy().len(), "{name}");
             assert!(name.starts_with("orders-drill-"), "{name}");
             assert_eq!(id_in("orders", &name), Some(names.id.clone()));
         }

@@ -56,6 +56,15 @@ pub(super) fn text(
                     NoticeTopicArn a notice of the archived letter is sent".to_owned()),
         ("ends", after),
     ];
+    if let Some(file) = &args.record {
+        let (asked, in_order) = (names.asked(), names.asked_in_order());
+        let records = format!(
+            "asks SQS and S3 what nobody has recorded of them, with messages in the queues {asked} and {in_order}, which it \
+             creates and removes, and writes the answers to {}, without names, ids or content",
+            file.display()
+        );
+        lines.push(("records", records));
+    }
     if let Some(rule) = refused_by {
         let refuses = format!(
             "the allowTargets of the rule {rule} do not permit {broken}: the function archives the letters as refused instead of \

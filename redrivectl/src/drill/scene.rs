@@ -44,6 +44,15 @@ pub(super) fn is_gone<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     ["NonExistentQueue", "QueueDoesNotExist", "NotFound", "NotFoundException"].contains(&code)
 }
 
+/// Returns whether a queue was created. It was not while SQS still deletes the one of this name.
+fn made<T, E: ProvideErrorMetadata>(result: Result<T, SdkError<E>>) -> Result<bool, Failed> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if failure_of_call(&error).code.ends_with("QueueDeletedRecently") => Ok(false),
+        Err(error) => Err(failed("sqs:CreateQueue", &error)),
+    }
+}
+
 /// Returns the text of a drill's message.
 pub(super) fn message(id: &str, kind: &str) -> String {
     json!({ "drill": id, "for": kind }).to_string()
@@ -84,7 +93,17 @@ impl Scene {
         call.send().await.map(|_| ()).map_err(|error| failed("sns:TagResource", &error))
     }
 
-    /// Creates a queue. Returns false while SQS still deletes the one of this name.
+    /// Creates a queue that only this drill sends to. Returns false while SQS still deletes the one of this name.
+    pub(super) async fn make_asked(&self, name: &str) -> Result<bool, Failed> {
+        let make = self.sqs.create_queue().queue_name(name).tags(TAG, &self.stack);
+        let mut make = make.tags(QUEUE_TAG, self.dead_letters.as_str());
+        if name.strip_suffix(".fifo").is_some() {
+            make = make.attributes(QueueAttributeName::FifoQueue, "true");
+        }
+        made(make.send().await)
+    }
+
+    /// Creates a queue for SNS. Returns false while SQS still deletes the one of this name.
     pub(super) async fn make_queue(&self, name: &str) -> Result<bool, Failed> {
         let policy = json!({ "Version": "2012-10-17", "Statement": [{
             "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
@@ -93,11 +112,7 @@ impl Scene {
         }] });
         let make = self.sqs.create_queue().queue_name(name).tags(TAG, &self.stack);
         let make = make.tags(QUEUE_TAG, self.dead_letters.as_str());
-        match make.attributes(QueueAttributeName::Policy, policy.to_string()).send().await {
-            Ok(_) => Ok(true),
-            Err(error) if failure_of_call(&error).code.ends_with("QueueDeletedRecently") => Ok(false),
-            Err(error) => Err(failed("sqs:CreateQueue", &error)),
-        }
+        made(make.attributes(QueueAttributeName::Policy, policy.to_string()).send().await)
     }
 
     /// Subscribes a queue to the topic, with its dead letters in the stack's queue.
@@ -181,7 +196,7 @@ impl Scene {
     }
 
     /// Returns the URL of a queue, if it exists.
-    async fn url(&self, name: &str) -> Result<Option<String>, Failed> {
+    pub(super) async fn url(&self, name: &str) -> Result<Option<String>, Failed> {
         match self.sqs.get_queue_url().queue_name(name).send().await {
             Ok(answer) => Ok(answer.queue_url().map(str::to_owned)),
             Err(error) if is_gone(&error) => Ok(None),

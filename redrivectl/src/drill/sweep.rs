@@ -126,7 +126,8 @@ impl Sweep<'_> {
         let ended = self.scene.unsubscribe().await;
         let some = |number: u64| (number > 0).then(|| count(number, "subscription"));
         swept.note("subscriptions", ended.map(some), report);
-        for queue in [self.scene.names.broken(), self.scene.names.healthy()] {
+        let names = &self.scene.names;
+        for queue in [names.broken(), names.healthy(), names.asked(), names.asked_in_order()] {
             let deleted = self.scene.delete_queue(&queue).await;
             let some = |was_there: bool| was_there.then(|| format!("the queue {queue}"));
             swept.note(&queue, deleted.map(some), report);

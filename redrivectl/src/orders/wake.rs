@@ -1,7 +1,7 @@
 //! Waking: hidden letters become visible again, so that an order reaches them now.
 //!
 //! A standard queue takes an old handle too, and then shows a message that a later receive hides, perhaps in
-//! the middle of an attempt: a second delivery. So each letter is asked once, by its newest line, and is left
+//! the middle of an attempt: a second delivery. So each letter is asked by its newest line, and is left
 //! alone if it is due soon. How many woke is unknown: only a message that is gone is refused. A FIFO queue
 //! refuses an old handle. Receipt handles are never printed.
 

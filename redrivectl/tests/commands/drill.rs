@@ -250,3 +250,37 @@ async fn nothing_is_made_where_a_drill_is_not_permitted() {
     refused(closed, &["--yes"], &statement).await;
     refused(Drill::new(), &[], "give --yes").await;
 }
+
+/// The account is one that answers as AWS did where that is known, so each case says what it does.
+#[tokio::test(start_paused = true)]
+async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
+    let drill = Drill::new();
+    drill.cloud.aws.clock().run();
+    let file = std::env::temp_dir().join(format!("redrivectl-drill-{}.json", std::process::id()));
+    let ran = drill.run(Trouble::None, &["--yes", "--json", "--record", file.to_str().unwrap()]).await;
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let said = ran.json();
+    assert_eq!((&said["ok"], &said["left"]), (&json!(true), &json!([])), "{said}");
+    assert_eq!(drill.left(), Vec::<String>::new());
+    for secret in ["123456789012", "orders", "my-bucket", "eu-central-1", "#", "amazonaws"] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    let cases: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!(cases.len(), 5);
+    let last = |case: usize, step: usize| cases[case]["steps"].as_array().unwrap()[step].clone();
+    let limit = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]";
+    let refused = json!({ "error": "InvalidParameterValue", "status": 400, "says": limit });
+    assert_eq!(last(0, 4)[2], refused);
+    assert_eq!(last(0, 5)[2], json!({ "ok": [], "failed": { "1": "InvalidParameterValue" } }));
+    // An old handle does nothing here: the message comes back after its own time.
+    assert_eq!(
+        last(1, 4),
+        json!(["ChangeMessageVisibility", { "QueueUrl": "$q", "ReceiptHandle": "$h", "VisibilityTimeout": 60 }, {}])
+    );
+    assert_eq!(last(1, 6)[2]["bodies"], json!(["a"]));
+    assert_eq!(last(2, 6)[2]["bodies"], json!(["a"]));
+    assert_eq!(last(3, 4)[2], json!({ "ok": [], "failed": { "1": "ReceiptHandleIsInvalid" } }));
+    assert_eq!(last(3, 5)[2]["says"], "The receipt handle has expired.");
+    assert_eq!(last(4, 1)[2]["error"], "NoSuchKey");
+}

@@ -66,7 +66,8 @@ fn cases_differ_and_name_their_source() {
     let cases: Vec<Case> = FILES.iter().flat_map(|file| read::<Vec<Case>>(file)).collect();
     for (index, it) in cases.iter().enumerate() {
         assert!(cases[..index].iter().all(|other| other.case != it.case), "{} comes twice", it.case);
-        let is_known = ["LocalStack ", "moto "].iter().any(|name| it.source.starts_with(name));
+        let is_known =
+            ["LocalStack ", "moto ", "redrivectl drill"].iter().any(|name| it.source.starts_with(name));
         assert!(is_known && (2022..=2026).contains(&it.year), "{} has no source", it.case);
     }
 }
