@@ -17,7 +17,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Builder, Client, Error as ClientError};
+use hyper_util::client::legacy::{Builder, Error as ClientError};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
