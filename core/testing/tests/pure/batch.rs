@@ -481,7 +481,7 @@ fn with_answers(
                         let failure = failed::<()>().unwrap_err();
                         let unread = queues.iter().filter(|_| retention.is_none());
                         Answer::Queues {
-                            known: queues.iter().map(|queue| (queue.clone(), attributes)).collect(),
+                            known: queues.iter().map(|queue| (queue.clone(), attributes.clone())).collect(),
                             unread: unread.map(|queue| (queue.clone(), failure.clone())).collect(),
                         }
                     }
