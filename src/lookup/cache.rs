@@ -234,9 +234,10 @@ mod tests {
         assert_eq!(world.calls(), 2);
         let insisted = world.at(89).look_up("a", Suffices::Answer, Duration::from_secs(9)).await;
         assert_eq!((insisted, world.calls()), (missed(Some(0), Some("Unreachable")), 3));
-        assert_eq!(world.at(90).get("a").await, missed(Some(0), Some("Unreachable")));
+        assert_eq!(world.at(118).get("a").await, missed(Some(0), None));
+        assert_eq!(world.at(119).get("a").await, missed(Some(0), Some("Unreachable")));
         world.fails = false;
-        assert_eq!(world.at(120).get("a").await, Ok(120));
+        assert_eq!(world.at(149).get("a").await, Ok(149));
     }
 
     #[tokio::test]

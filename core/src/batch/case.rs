@@ -214,8 +214,15 @@ impl<'p> Case<'p> {
     /// Returns the decision of its rule and the orders.
     pub(super) fn decide(&mut self, now: Timestamp) -> Decision {
         let verdict = self.rule.decide(&self.letter, &self.facts, now);
-        (self.disposition, self.detail) = (Disposition::Open, None);
-        let decision = verdict.decision.clone();
+        let decision = match self.disposition {
+            Disposition::Archive(reason) if !verdict.is_kept_back(&self.facts.ordered) => {
+                Decision::Archive(reason, None)
+            }
+            _ => {
+                (self.disposition, self.detail) = (Disposition::Open, None);
+                verdict.decision.clone()
+            }
+        };
         self.verdict = Some(verdict);
         decision
     }

@@ -100,6 +100,13 @@ struct LetterClock {
 }
 
 impl Verdict<'_> {
+    /// Reports whether the letter waits because of these orders, or while they are unknown.
+    #[must_use]
+    pub fn is_kept_back(&self, ordered: &Ordered) -> bool {
+        let by_orders = |why| why == DeferReason::Ordered || *ordered == Ordered::Unread;
+        matches!(&self.decision, Decision::Defer(deferral) if by_orders(deferral.why))
+    }
+
     /// Returns what is to be done once the retry of this verdict has failed.
     #[must_use]
     pub fn after_failure(&self, failed: Retry, class: FailureClass, now: Timestamp) -> Decision {

@@ -294,7 +294,7 @@ async fn orders_in_force_are_shown_with_what_they_do_to_the_plan() {
         text.strip_prefix(&plain),
         Some(
             "\norder held, until 2026-11-01 14:00:00 UTC, 2 h: for letters that match\n  \
-             {\"subject\":[\"t\"]} the function makes no attempt; retries planned for that\n  time are due when the order ends\n"
+             {\"subject\":[\"t\"]} the function makes no attempt; retries planned for that time\n  are due when the order ends\n"
         ),
         "{text}"
     );

@@ -184,8 +184,6 @@ async fn a_rule_sees_the_letter_as_before_it_moved() {
     let mut policy = six_hours();
     policy["rules"] = json!([
         { "name": "again", "match": { "retry": [{ "numeric": [">", 0] }] }, "action": "archive" },
-        { "name": "marked", "match": { "messageAttributes": { "sns-redrive": [{ "exists": true }] } },
-          "action": "archive" },
     ]);
     for post in [Post::envelope("a"), Post::raw("a", "x").attribute("n", "String", "v")] {
         let mut policy = policy.clone();

@@ -129,11 +129,11 @@ async fn a_delivery_policy_that_cannot_be_read_is_told_once_and_its_attempts_tak
         assert_eq!(world.cloud.hidden()["handle-a"], hidden);
     }
     world.cloud.resubscribe(SUBSCRIPTION, "EffectiveDeliveryPolicy", &schedule("3"));
-    world.pass(300);
+    world.pass(301);
     let ran = world.run([&Post::envelope("a").received(4)]).await;
     assert_eq!((told(&ran), &ran.letter("a")["retry.of"]), (0, &json!(3)));
     // What was read is no longer told; what fails then is.
     world.cloud.reply("GetSubscriptionAttributes", denied());
-    world.pass(300);
+    world.pass(301);
     assert_eq!(told(&world.run([&Post::envelope("a").received(5)]).await), 1);
 }
