@@ -413,6 +413,11 @@ fn span(rng: &mut Rng, begin: Millis, length: Millis) -> (Millis, Millis) {
     (from, from + rng.i64(SECOND..length))
 }
 
+/// Adds wakes shortly after others: the letters of the first are being handled then.
+fn woken_again(rng: &mut Rng, wakes: Vec<Millis>) -> Vec<Millis> {
+    wakes.into_iter().flat_map(|at| [at, at + rng.i64(100..4 * SECOND)]).collect()
+}
+
 /// Returns the operator: two of three worlds have one who gives orders.
 fn operator(rng: &mut Rng, letters: usize) -> Operator {
     let horizon = *pick(rng, &[2 * MINUTE, HOUR, 24 * HOUR]);
@@ -427,6 +432,7 @@ fn operator(rng: &mut Rng, letters: usize) -> Operator {
             let order = Order { letter: None, ..order };
             let (from, to) = (at + 20 * SECOND, at + order.lasts.unwrap_or_default() - 5 * SECOND);
             let wakes = (0..rng.usize(..4)).map(|_| rng.i64(from..to)).collect();
+            let wakes = woken_again(rng, wakes);
             Operator { writes: vec![(at, Document::Order(order))], wakes, only_retries: true }
         }
         _ => {
@@ -444,6 +450,7 @@ fn operator(rng: &mut Rng, letters: usize) -> Operator {
                 .collect();
             writes.sort_by_key(|(at, _)| *at);
             let wakes = (0..rng.usize(..3)).map(|_| rng.i64(0..horizon)).collect();
+            let wakes = woken_again(rng, wakes);
             Operator { writes, wakes, only_retries: false }
         }
     }
