@@ -154,7 +154,7 @@ mod tests {
     use crate::failure::FailureClass;
 
     const KEEPING: Keeping =
-        Keeping { max_age: Duration::from_secs(60), pause: Duration::from_secs(30), max_kept: 2 };
+        Keeping { max_age: Duration::from_mins(1), pause: Duration::from_secs(30), max_kept: 2 };
 
     /// A test bench: a cache, a service that answers with the second of the call or fails, and the calls so
     /// far.

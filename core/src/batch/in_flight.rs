@@ -29,10 +29,10 @@ pub const MAX_DELAY: u64 = 900;
 
 /// The time by which SQS's number may be behind.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-attributes.html>
-const LAG: Duration = Duration::from_secs(60);
+const LAG: Duration = Duration::from_mins(1);
 
 /// The time for which a reading is good while letters are hidden.
-const READING_MAX_AGE: Duration = Duration::from_secs(60);
+const READING_MAX_AGE: Duration = Duration::from_mins(1);
 
 /// The time after which a reading may be repeated at the earliest, however many letters were hidden since.
 const READING_MIN_AGE: Duration = Duration::from_secs(10);

@@ -245,7 +245,7 @@ mod tests {
     }
 
     /// The numbers of the page on limits: a raw letter at its first retry, a letter of a topic with the longest
-    /// name at its last, and one in GovCloud with the greatest numbers.
+    /// name at its last, and one in `GovCloud` with the greatest numbers.
     #[test]
     fn a_mark_has_139_to_473_bytes_and_532_at_the_very_most() {
         let id = "d3344452-ca4e-5849-9b44-70f435b0010d";

@@ -232,7 +232,7 @@ impl Case<'_> {
         let hide = self.sqs.change_message_visibility_batch().queue_url(&self.url).entries(entry);
         let (answer, mut then) = answered(hide.send().await)?;
         if let Some(answer) = answer {
-            let taken: Vec<_> = answer.successful().iter().map(|entry| entry.id()).collect();
+            let taken: Vec<_> = answer.successful().iter().map(aws_sdk_sqs::types::ChangeMessageVisibilityBatchResultEntry::id).collect();
             let failed: BTreeMap<_, _> =
                 answer.failed().iter().map(|entry| (entry.id(), entry.code())).collect();
             (then["ok"], then["failed"]) = (json!(taken), json!(failed));

@@ -44,7 +44,7 @@ pub(super) fn compile(pattern: &Seen<'_>, faults: &Faults, path: &str) -> Patter
     let mut draft = Draft::default();
     match pattern {
         Seen::Object(object) if !object.is_empty() => {
-            draft = reader.object(object, Kind::Letter, path, false)
+            draft = reader.object(object, Kind::Letter, path, false);
         }
         _ => reader.fault(path, "must be an object with at least one field"),
     }

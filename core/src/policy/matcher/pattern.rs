@@ -193,15 +193,12 @@ impl Level {
         absent: &mut Vec<(Vec<String>, usize, bool)>,
     ) {
         if let Some(leaf) = &self.leaf {
-            match leaf.absence {
-                Some(flag) => absent.push((path.clone(), flag, leaf.values.is_empty())),
-                None => {
-                    let whole = path.join(".");
-                    for from in 1..path.len() {
-                        let first = there.entry(path[..from].to_vec()).or_insert_with(|| whole.clone());
-                        if whole < *first {
-                            first.clone_from(&whole);
-                        }
+            if let Some(flag) = leaf.absence { absent.push((path.clone(), flag, leaf.values.is_empty())) } else {
+                let whole = path.join(".");
+                for from in 1..path.len() {
+                    let first = there.entry(path[..from].to_vec()).or_insert_with(|| whole.clone());
+                    if whole < *first {
+                        first.clone_from(&whole);
                     }
                 }
             }

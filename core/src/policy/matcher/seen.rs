@@ -147,7 +147,7 @@ fn split(name: Cow<'_, str>) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
 }
 
 /// Puts the values of members of the same path together.
-fn together<'a>(values: Vec<Seen<'a>>, depth: usize) -> Seen<'a> {
+fn together(values: Vec<Seen<'_>>, depth: usize) -> Seen<'_> {
     let (mut members, mut others, mut has_object) = (Vec::new(), Vec::new(), false);
     for value in values {
         match value {

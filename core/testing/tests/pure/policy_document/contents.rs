@@ -195,7 +195,7 @@ fn the_limits_themselves_are_allowed() {
     assert_eq!(rules(&parsed(&named))[1].name, name);
 }
 
-/// What SNS prints of a subscription, and the numbers that CloudFormation writes, can stand in a policy.
+/// What SNS prints of a subscription, and the numbers that `CloudFormation` writes, can stand in a policy.
 #[test]
 fn a_delivery_policy_as_sns_prints_it_is_taken() {
     let healthy =
