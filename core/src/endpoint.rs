@@ -201,9 +201,8 @@ fn server(url: &Url) -> String {
 
 fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let hash = parts.into_iter().fold(Sha256::new(), Sha256::chain_update).finalize();
-    let mut digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    digits.truncate(DIGEST_DIGITS);
-    digits
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16);
+    hash.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(digit).take(DIGEST_DIGITS).collect()
 }
 
 /// Reports whether a text is a name that was made of a URL, or of text that is none.

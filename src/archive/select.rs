@@ -59,7 +59,8 @@ impl Pattern {
     ///
     /// The faults of the pattern, in words, each after the path to it.
     pub fn parse(json: &str) -> Result<Self, Vec<String>> {
-        let said = |fault: Fault| if fault.path.is_empty() { format!("is {fault}") } else { fault.to_string() };
+        let said =
+            |fault: Fault| if fault.path.is_empty() { format!("is {fault}") } else { fault.to_string() };
         read_json(json).map_err(|faults| faults.into_iter().map(said).collect::<Vec<_>>())?;
         // It travels as a value, in requests and ledgers.
         if rounds_numbers(json) {

@@ -102,6 +102,7 @@ pub struct HttpClient {
 }
 
 /// The way to reach servers.
+#[expect(clippy::large_enum_variant, reason = "a function has one")]
 enum Network {
     /// The real network. The client is made when it is first needed: reading the system's certificates takes
     /// longer than a cold start should, and most functions never post.

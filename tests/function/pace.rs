@@ -69,7 +69,10 @@ mod throttle {
             assert_eq!(moments.len(), 4);
             for pair in moments.windows(3) {
                 // The share is two letters a second, so the third comes a second after the first.
-                assert!(pair[2].checked_sub(pair[0]).unwrap() >= Duration::from_millis(999), "{target} {moments:?}");
+                assert!(
+                    pair[2].checked_sub(pair[0]).unwrap() >= Duration::from_millis(999),
+                    "{target} {moments:?}"
+                );
             }
         }
         assert!((1_400..2_500).contains(&took.as_millis()), "{took:?}");

@@ -197,6 +197,7 @@ impl<'s> Reader<'s> {
         self.story.runs.iter().position(is)
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of event")]
     fn read(&mut self, index: usize, record: &Record) {
         let (at, by) = (record.at, &*record.by);
         let of_function = by.strip_prefix("fn-").is_some();

@@ -12,6 +12,7 @@ use crate::world::{
 
 impl World {
     /// Returns the world of a seed.
+    #[expect(clippy::too_many_lines, reason = "one draw for each property of a world")]
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let rng = &mut rng;

@@ -15,8 +15,8 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::{Letter, Origin};
 use crate::policy::{
-    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, OrderAction, Ordered, Policy,
-    Retention, Retry, Route, Rule, Verdict, plus, seconds_until,
+    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, OrderAction, Ordered,
+    Policy, Retention, Retry, Route, Rule, Verdict, plus, seconds_until,
 };
 
 /// The seconds for which a letter is hidden if there was no time to send it. Otherwise it would stay hidden

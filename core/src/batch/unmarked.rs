@@ -222,7 +222,11 @@ fn room(
         return Room::Unmarkable(too_large_with_mark("queue", bytes, mark, limit));
     }
     if queue.dead_letters_to.as_ref().is_some_and(comes_to_us) {
-        let why = if refused { too_large_with_mark("queue", bytes, mark, limit) } else { CannotPack::Unmarkable.to_string() };
+        let why = if refused {
+            too_large_with_mark("queue", bytes, mark, limit)
+        } else {
+            CannotPack::Unmarkable.to_string()
+        };
         return Room::Unmarkable(format!(
             "{why}. It may not go without its mark, because the dead letters of its queue come back here"
         ));

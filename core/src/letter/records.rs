@@ -47,7 +47,7 @@ pub(super) struct StreamBatch {
     #[serde(default, rename = "requestPayload")]
     request_payload: Option<IgnoredAny>,
     #[serde(flatten)]
-    rest: BTreeMap<String, IgnoredAny>,
+    rest: BTreeMap<String, serde_json::Value>,
 }
 
 impl StreamBatch {

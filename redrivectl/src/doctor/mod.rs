@@ -32,7 +32,7 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let setup = read::setup(args, console).await?;
+    let setup = Box::pin(read::setup(args, console)).await?;
     let options = args.connection.of_aws_cli();
     let further = further(&setup, console);
     let findings: Vec<_> = checks::check(&setup).into_iter().map(|it| it.with(&options, &further)).collect();

@@ -175,7 +175,7 @@ impl Case<'_> {
         self.handles.get(name).cloned().unwrap_or_default()
     }
 
-    fn step(&mut self, operation: &str, mut parameters: Value, then: Value) {
+    fn step(&mut self, operation: &str, mut parameters: Value, then: &Value) {
         parameters["QueueUrl"] = "$q".into();
         self.steps.push(json!([operation, parameters, then]));
     }
@@ -188,7 +188,7 @@ impl Case<'_> {
             (parameters["MessageGroupId"], parameters["MessageDeduplicationId"]) = ("g".into(), "d".into());
         }
         let (_, then) = answered(send.send().await)?;
-        self.step("SendMessage", parameters, then);
+        self.step("SendMessage", parameters, &then);
         Ok(())
     }
 
@@ -207,7 +207,7 @@ impl Case<'_> {
         }
         let parameters =
             json!({ "MaxNumberOfMessages": 1, "VisibilityTimeout": seconds, "WaitTimeSeconds": 2 });
-        self.step("ReceiveMessage", parameters, then);
+        self.step("ReceiveMessage", parameters, &then);
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Case<'_> {
             self.sqs.change_message_visibility().queue_url(&self.url).receipt_handle(self.handle(name));
         let (_, then) = answered(hide.visibility_timeout(seconds).send().await)?;
         let parameters = json!({ "ReceiptHandle": format!("${name}"), "VisibilityTimeout": seconds });
-        self.step("ChangeMessageVisibility", parameters, then);
+        self.step("ChangeMessageVisibility", parameters, &then);
         Ok(())
     }
 
@@ -232,20 +232,24 @@ impl Case<'_> {
         let hide = self.sqs.change_message_visibility_batch().queue_url(&self.url).entries(entry);
         let (answer, mut then) = answered(hide.send().await)?;
         if let Some(answer) = answer {
-            let taken: Vec<_> = answer.successful().iter().map(aws_sdk_sqs::types::ChangeMessageVisibilityBatchResultEntry::id).collect();
+            let taken: Vec<_> = answer
+                .successful()
+                .iter()
+                .map(aws_sdk_sqs::types::ChangeMessageVisibilityBatchResultEntry::id)
+                .collect();
             let failed: BTreeMap<_, _> =
                 answer.failed().iter().map(|entry| (entry.id(), entry.code())).collect();
             (then["ok"], then["failed"]) = (json!(taken), json!(failed));
         }
         let entry = json!({ "Id": "1", "ReceiptHandle": format!("${name}"), "VisibilityTimeout": seconds });
-        self.step("ChangeMessageVisibilityBatch", json!({ "Entries": [entry] }), then);
+        self.step("ChangeMessageVisibilityBatch", json!({ "Entries": [entry] }), &then);
         Ok(())
     }
 
     async fn delete(&mut self, name: &str) -> Result<(), Failed> {
         let delete = self.sqs.delete_message().queue_url(&self.url).receipt_handle(self.handle(name));
         let (_, then) = answered(delete.send().await)?;
-        self.step("DeleteMessage", json!({ "ReceiptHandle": format!("${name}") }), then);
+        self.step("DeleteMessage", json!({ "ReceiptHandle": format!("${name}") }), &then);
         Ok(())
     }
 

@@ -21,7 +21,13 @@ pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
                 .to_owned());
         }
         Some(Err(faults)) => {
-            let said = |fault: Fault| if fault.path.is_empty() { format!("--match is {fault}") } else { format!("--match: {fault}") };
+            let said = |fault: Fault| {
+                if fault.path.is_empty() {
+                    format!("--match is {fault}")
+                } else {
+                    format!("--match: {fault}")
+                }
+            };
             return Err(Failed::Input(faults.into_iter().map(said).collect()));
         }
     };

@@ -294,7 +294,11 @@ async fn files_that_are_missing_or_bad_are_bad_input() {
     let event = File::of("event.json", r#"{"Records": [{"body": "S3CR3T"}]}"#);
     let ran = redrivectl(&["explain", event.path()]).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.contains("no record names its queue: Records[0].eventSourceARN is missing"), "{}", ran.err);
+    assert!(
+        ran.err.contains("no record names its queue: Records[0].eventSourceARN is missing"),
+        "{}",
+        ran.err
+    );
     assert!(!ran.err.contains("S3CR3T"));
 }
 

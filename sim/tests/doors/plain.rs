@@ -89,11 +89,11 @@ fn of_s3(operation: &str, parameters: &Value) -> Request {
             ("start-after", "StartAfter"),
         ] {
             if let Some(value) = parameters.get(parameter) {
-                uri += &format!("&{name}={}", encoded(&text(value)));
+                uri.extend(["&", name, "=", &encoded(&text(value))]);
             }
         }
     } else {
-        uri += &format!("/{}", encoded(of("Key")));
+        uri.extend(["/", &encoded(of("Key"))]);
     }
     let conditions = [("if-match", "IfMatch"), ("if-none-match", "IfNoneMatch")];
     let header = |(name, parameter): (&str, &str)| {
@@ -124,13 +124,15 @@ pub(super) fn answer(operation: &str, response: &Response) -> Answer {
     {
         body.insert("ETag".to_owned(), tag.into());
     }
-    let error = (status >= 300).then(|| if let Some(code) = header("x-amzn-query-error") {
-        let code = code.split(';').next().unwrap_or_default().to_owned();
-        (code, body["message"].as_str().unwrap_or_default().to_owned())
-    } else {
-        let error = body.pointer("/ErrorResponse/Error").or(body.get("Error"));
-        let of = |name: &str| error.and_then(|it| it[name].as_str()).map(str::to_owned);
-        (of("Code").unwrap_or_else(|| status.to_string()), of("Message").unwrap_or_default())
+    let error = (status >= 300).then(|| {
+        if let Some(code) = header("x-amzn-query-error") {
+            let code = code.split(';').next().unwrap_or_default().to_owned();
+            (code, body["message"].as_str().unwrap_or_default().to_owned())
+        } else {
+            let error = body.pointer("/ErrorResponse/Error").or(body.get("Error"));
+            let of = |name: &str| error.and_then(|it| it[name].as_str()).map(str::to_owned);
+            (of("Code").unwrap_or_else(|| status.to_string()), of("Message").unwrap_or_default())
+        }
     });
     // Answers of SNS and S3 lie in one or two elements.
     for name in [format!("{operation}Response"), format!("{operation}Result"), "ListBucketResult".to_owned()]

@@ -25,7 +25,8 @@ const MOST: usize = 5;
 #[serde(deny_unknown_fields)]
 struct Case {
     /// What it shows.
-    case: String,
+    #[serde(rename = "case")]
+    name: String,
     /// The public test whose recording has it.
     source: String,
     /// The year in which it was recorded.
@@ -44,14 +45,14 @@ fn the_account_answers_as_aws_did() {
     let deviations: BTreeMap<String, String> = read("deviations");
     let cases: Vec<Case> = FILES.iter().flat_map(|file| read::<Vec<Case>>(file)).collect();
     let mut faults = Vec::new();
-    for Case { case, source, year, steps } in &cases {
+    for Case { name: case, source, year, steps } in &cases {
         match (Play::new().play(steps), deviations.get(case)) {
             (Err(why), None) => faults.push(format!("{case}: {why} ({source}, {year})")),
             (Ok(()), Some(_)) => faults.push(format!("{case}: agrees, but is listed as a deviation")),
             _ => {}
         }
     }
-    let unknown = deviations.keys().filter(|name| cases.iter().all(|it| it.case != **name));
+    let unknown = deviations.keys().filter(|name| cases.iter().all(|it| it.name != **name));
     faults.extend(unknown.map(|name| format!("{name}: is listed as a deviation, and no case")));
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), cases.len(), faults.join("\n"));
     assert!(deviations.len() <= MOST, "{} deviations", deviations.len());
@@ -65,10 +66,10 @@ fn the_account_answers_as_aws_did() {
 fn cases_differ_and_name_their_source() {
     let cases: Vec<Case> = FILES.iter().flat_map(|file| read::<Vec<Case>>(file)).collect();
     for (index, it) in cases.iter().enumerate() {
-        assert!(cases[..index].iter().all(|other| other.case != it.case), "{} comes twice", it.case);
+        assert!(cases[..index].iter().all(|other| other.name != it.name), "{} comes twice", it.name);
         let is_known =
             ["LocalStack ", "moto ", "redrivectl drill"].iter().any(|name| it.source.starts_with(name));
-        assert!(is_known && (2022..=2026).contains(&it.year), "{} has no source", it.case);
+        assert!(is_known && (2022..=2026).contains(&it.year), "{} has no source", it.name);
     }
 }
 

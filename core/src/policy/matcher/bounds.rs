@@ -82,6 +82,7 @@ fn twice_the_letter_or_twice_the_pattern_takes_twice_the_steps() {
     let excluded = |count: usize| json!({ "anything-but": { "wildcard": (0..count).map(|n| format!("*{n}*")).collect::<Vec<_>>() } });
     let alternatives =
         |count: usize| (0..count).map(|n| json!({ "b": [n], "c": [{ "exists": true }] })).collect::<Vec<_>>();
+    #[expect(clippy::type_complexity, reason = "a name, and what makes the letter and the pattern of a size")]
     let cases: [(&str, fn(usize) -> Value, &dyn Fn(usize) -> Value); 4] = [
         ("wildcards", |n| json!({ "a": vec!["abababababababab"; n] }), &|n| json!({ "a": wildcards(n) })),
         (

@@ -336,7 +336,7 @@ fn join(path: &str, name: &str) -> String {
 }
 
 /// Returns a path in the field of this name.
-fn under(name: &str, path: String) -> String {
+fn under(name: &str, path: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{name}.{path}") }
 }
 
@@ -392,7 +392,7 @@ impl Draft {
         };
         for (name, draft) in self.fields {
             let named = |draft| Self { fields: BTreeMap::from([(name.clone(), draft)]), ..Self::default() };
-            let all = draft.alternatives().map_err(|path| under(&name, path))?;
+            let all = draft.alternatives().map_err(|path| under(&name, &path))?;
             multiply(all.into_iter().map(named).collect())?;
         }
         for choice in self.choices {
@@ -410,7 +410,7 @@ impl Draft {
         self.leaf = self.leaf.or(other.leaf);
         for (name, draft) in other.fields {
             let both = match self.fields.remove(&name) {
-                Some(known) => known.and(draft).map_err(|path| under(&name, path))?,
+                Some(known) => known.and(draft).map_err(|path| under(&name, &path))?,
                 None => draft,
             };
             self.fields.insert(name, both);
@@ -432,7 +432,7 @@ impl Draft {
             return self.written_out();
         }
         let fields = self.fields.into_iter().map(|(name, draft)| {
-            let draft = draft.settled().map_err(|path| under(&name, path))?;
+            let draft = draft.settled().map_err(|path| under(&name, &path))?;
             Ok((name, draft))
         });
         let settle = |choice: Vec<Self>| choice.into_iter().map(Self::settled).collect();

@@ -99,11 +99,11 @@ impl Kind {
     pub(super) fn refuses(self, wanted: &Wanted, told: &str) -> Option<String> {
         let never = |why: &str| Some(format!("{why}, so {told} can match nothing"));
         match (self, wanted) {
-            (Self::Attribute | Self::Any | Self::Letter | Self::Attributes | Self::Error, _) => None,
-            (Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription), Wanted::Absent) => None,
+            // What an anything-but excludes was looked at before.
+            (Self::Attribute | Self::Any | Self::Letter | Self::Attributes | Self::Error, _)
+            | (Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription), Wanted::Absent)
+            | (_, Wanted::Exists | Wanted::AnythingBut(_)) => None,
             (_, Wanted::Absent) => never("is in every letter"),
-            // What it excludes was looked at before.
-            (_, Wanted::Exists | Wanted::AnythingBut(_)) => None,
             (Self::Count, Wanted::Number(number)) if is_count(number) => None,
             (Self::Count, Wanted::Numeric(range)) if has_count(range) => None,
             (Self::Count, _) => never("is a whole number"),

@@ -193,7 +193,9 @@ impl Level {
         absent: &mut Vec<(Vec<String>, usize, bool)>,
     ) {
         if let Some(leaf) = &self.leaf {
-            if let Some(flag) = leaf.absence { absent.push((path.clone(), flag, leaf.values.is_empty())) } else {
+            if let Some(flag) = leaf.absence {
+                absent.push((path.clone(), flag, leaf.values.is_empty()));
+            } else {
                 let whole = path.join(".");
                 for from in 1..path.len() {
                     let first = there.entry(path[..from].to_vec()).or_insert_with(|| whole.clone());

@@ -464,7 +464,11 @@ fn with_answers(
 ) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
     let handle = |(seconds, answers): &(i64, &[Option<u64>])| {
         let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
-        let mut now = Now { at: at(NOW + seconds * 1_000), age: Duration::from_secs(seconds.unsigned_abs()), elapsed: Duration::ZERO };
+        let mut now = Now {
+            at: at(NOW + seconds * 1_000),
+            age: Duration::from_secs(seconds.unsigned_abs()),
+            elapsed: Duration::ZERO,
+        };
         let (mut asked, mut notices) = (0, Vec::new());
         loop {
             let actions = batch.poll(now);

@@ -12,9 +12,9 @@ fn deliver(number: u32, phase: Phase) -> Decision {
 }
 
 /// Returns the attempt of this retry that comes so many milliseconds before the next one.
-fn early(decision: Decision, before: i64) -> Decision {
+fn early(decision: &Decision, before: i64) -> Decision {
     let Decision::Deliver(retry) = decision else { panic!("{decision:?}") };
-    Decision::Deliver(Retry { planned: Some(at(NOW + before)), ..retry })
+    Decision::Deliver(Retry { planned: Some(at(NOW + before)), ..*retry })
 }
 
 fn decisions_on(file: &str, facts: &Facts) -> Vec<Decision> {
@@ -72,7 +72,7 @@ fn receives_of_the_source_queue_are_not_receives_of_ours() {
         (Some(2), deliver(2, Phase::PreBackoff)),
         (Some(1_000), deliver(1, Phase::Immediate)),
         // Two more than its second retry takes, which was due a moment ago.
-        (None, early(deliver(2, Phase::PreBackoff), 16_300)),
+        (None, early(&deliver(2, Phase::PreBackoff), 16_300)),
     ] {
         let facts = Facts { source_max_receives, ..Facts::default() };
         let decision = policy.decide(moved, &facts, at(NOW)).decision;
