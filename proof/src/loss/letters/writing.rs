@@ -83,7 +83,7 @@ impl Letter {
     pub fn entry(&self) -> Entry {
         let mut entry = Entry::new("", self.body.as_str());
         if self.fifo {
-            entry = entry.fifo(self.group.as_deref().unwrap_or_default(), &format!("letter {}", self.who));
+            entry = entry.fifo(self.group.as_deref().unwrap_or_default(), &format!("letter-{}", self.who));
         }
         entry.attributes.clone_from(&self.attributes);
         entry.trace.clone_from(&self.trace);
