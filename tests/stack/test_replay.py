@@ -150,9 +150,11 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     assert max(repeats, 1) <= state["counts"]["repeated"] <= 2 * BATCH
 
 
-def steps(err):
-    """The steps that a replay tells of where there is no terminal; whatever else it says is none."""
-    return [line.rpartition(", ")[2] for line in err.splitlines()]
+def steps(err, ended):
+    """The steps that a replay tells of where there is no terminal; its last line says how it ended."""
+    *lines, last = err.splitlines()
+    assert last.endswith(f" letters sent: {ended}"), err
+    return [line.rpartition(", ")[2] for line in lines]
 
 
 def test_ctrl_c_ends_a_replay_in_good_order(world):
@@ -162,7 +164,7 @@ def test_ctrl_c_ends_a_replay_in_good_order(world):
     wait_until(lambda: begun(deployment) >= 1, 60, "the first batch", every=0.02)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
-    assert (running.returncode, steps(err)) == (4, ["step 1 of 1"]), err
+    assert (running.returncode, steps(err, "interrupted")) == (4, ["step 1 of 1"]), err
     [state] = replays(deployment)
     assert "unfinished, in step 1 of 1" in out, out
     assert f"To continue: redrivectl replay --resume {state['id']}" in out, out
@@ -189,7 +191,7 @@ def test_replay_is_listed_shown_and_stopped_from_anywhere(world):
     assert (stopped.returncode, stopped.stderr) == (0, ""), stopped.stderr
     # The letters that go before the next look at what came back take 16 seconds.
     out, err = running.communicate(timeout=8)
-    assert (running.returncode, steps(err)) == (4, ["step 1 of 1"]), err
+    assert (running.returncode, steps(err, "stopped")) == (4, ["step 1 of 1"]), err
     assert "jo stopped it: it is down again" in out, out
     shown = redrivectl(deployment, "replays", "show", state["id"])
     operator = f"arn:aws:iam::{ACCOUNT}:user/{deployment.name}-operator"
