@@ -96,6 +96,24 @@ async fn a_retry_is_made_at_once_and_a_failure_keeps_the_plan() {
     assert_eq!(json!([mark["spent"], mark["early"]]), json!([1, true]));
 }
 
+/// The mark says that it was sent ahead of its time, and SQS when it came back.
+#[tokio::test]
+async fn a_letter_that_came_back_is_attempted_again_for_a_later_order_only() {
+    let world = world(&[]);
+    let mut mark = mark(6, "letter", NOW - 3_600_000);
+    mark["early"] = json!(true);
+    let back = Post::envelope("a").mark(&mark).sent(NOW - 30_000).received(1);
+    let first = order("retry", &json!({}));
+    give(&world, std::slice::from_ref(&first));
+    assert_eq!(world.run([&back]).await.outcomes(), ["a deferred early"]);
+    let second = order("retry", &json!({ "id": "order-2", "at": "2026-11-01T11:59:45Z" }));
+    give(&world, &[first, second]);
+    world.pass(20);
+    let ran = world.run([&back]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    assert_eq!(ran.letter("a")["order.id"], "order-2");
+}
+
 #[tokio::test]
 async fn a_letter_id_picks_that_letter_alone_also_when_it_comes_back() {
     let world = world(&[]);
