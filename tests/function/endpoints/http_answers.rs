@@ -264,7 +264,7 @@ async fn that_do_not_come_are_transient() {
 
 #[tokio::test]
 async fn that_come_after_the_functions_time_are_transient_and_keep_nobody_waiting() {
-    let late = WebAnswer::status(200).after(Duration::from_secs(300));
+    let late = WebAnswer::status(200).after(Duration::from_mins(5));
     for answer in [WebAnswer::fault(Fault::HangAfter), late] {
         let server = Server::scripted(move |_, _| answer.clone());
         let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_secs(2));
@@ -292,7 +292,7 @@ async fn are_waited_for_15_seconds() {
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "http", &stalled.url(), DLQ);
     let began = Instant::now();
     let ran = world.run([&Post::envelope("a"), &Post::envelope("b").subscription(OTHER_SUBSCRIPTION)]).await;
-    let range = Duration::from_millis(14_900)..Duration::from_secs(1_500);
+    let range = Duration::from_millis(14_900)..Duration::from_mins(25);
     assert!(range.contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(told(&ran, "a")[3..], [json!("Timeout"), json!("transient")]);
     // The server's status says that it took the letter, even if its answer does not end.
