@@ -28,7 +28,7 @@ pub enum What {
     Received { receives: u32 },
     /// A retry was made from `at` until `end`. `planned` is the time of the next retry, if an order made this
     /// attempt.
-    Attempt { number: u32, planned: Option<Millis>, end: Millis, delivered: bool },
+    Attempt { number: u32, planned: Option<Millis>, receives: u32, end: Millis, delivered: bool },
     /// An operator has made it visible.
     Woken,
     /// It became visible before its time.

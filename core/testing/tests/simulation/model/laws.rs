@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redrive_core::policy::{ArchiveReason, OrderAction};
 
 use super::journal::{Fact, Idle, Message, What};
-use super::life::{Judged, Life, SLACK, lives};
+use super::life::{Attempt, Judged, Life, SLACK, lives};
 use super::queue::Queue;
 use super::simulation::Story;
 use super::world::World;
@@ -166,7 +166,11 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
             let attempts: Vec<_> = life.attempts().into_iter().filter(|one| one.message == message).collect();
             // Until its source queue tells how many receives are its own, a letter seems to have more.
             let unsure = life.count(|what| *what == What::SourceUnread) > 0;
-            if !unsure && !attempts.is_sorted_by_key(|attempt| attempt.number) {
+            // Of a message that was received again before it was handled, the later receive may be handled first.
+            let is_later = |one: &Attempt, other: &Attempt| {
+                one.receives < other.receives && one.begin <= other.begin && one.number > other.number
+            };
+            if !unsure && attempts.iter().any(|other| attempts.iter().any(|one| is_later(one, other))) {
                 return life.fault("a retry after a later one");
             }
         }

@@ -30,6 +30,8 @@ pub struct Attempt {
     pub message: Message,
     pub number: u32,
     pub planned: Option<Millis>,
+    /// The receive that it belongs to.
+    pub receives: u32,
     pub begin: Millis,
     pub end: Millis,
     pub delivered: bool,
@@ -48,8 +50,9 @@ pub fn lives<'s>(world: &'s World, story: &'s Story) -> Vec<Life<'s>> {
 impl Life<'_> {
     pub fn attempts(&self) -> Vec<Attempt> {
         let attempt = |fact: &&Fact| match fact.what {
-            What::Attempt { number, planned, end, delivered } => {
-                Some(Attempt { message: fact.message, number, planned, begin: fact.at, end, delivered })
+            What::Attempt { number, planned, receives, end, delivered } => {
+                let (message, begin) = (fact.message, fact.at);
+                Some(Attempt { message, number, planned, receives, begin, end, delivered })
             }
             _ => None,
         };

@@ -31,7 +31,7 @@ pub fn orders_keep_the_plan(world: &World, story: &Story) -> Judged {
         for message in life.messages() {
             let facts: Vec<_> = life.about(message).collect();
             for (index, fact) in facts.iter().enumerate() {
-                let What::Attempt { number, planned: Some(planned), end, delivered: false } = fact.what
+                let What::Attempt { number, planned: Some(planned), end, delivered: false, .. } = fact.what
                 else {
                     continue;
                 };
