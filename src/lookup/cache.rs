@@ -275,4 +275,24 @@ mod tests {
         assert_eq!(*world.calls.lock().unwrap(), ["a", "b", "c"]);
         assert_eq!((world.at(5).get("b").await, world.get("a").await), (Ok(1), Ok(5)));
     }
+
+    #[tokio::test]
+    async fn an_answer_is_kept_no_longer_though_the_wall_clock_is_set_back() {
+        let [wall, ticks] = [3_600, 0].map(|second| Arc::new(AtomicI64::new(second)));
+        let (told, told_ticks) = (Arc::clone(&wall), Arc::clone(&ticks));
+        let clock = Clock::from_fns(
+            move || Timestamp::from_second(told.load(Ordering::Relaxed)).unwrap(),
+            move || Duration::from_secs(told_ticks.load(Ordering::Relaxed).unsigned_abs()),
+        );
+        let cache: Cache<&'static str, i64> = Cache::new(KEEPING, clock);
+        let mut answers = Vec::new();
+        for (second, tick) in [(3_600, 0), (0, 59), (1, 60)] {
+            wall.store(second, Ordering::Relaxed);
+            ticks.store(tick, Ordering::Relaxed);
+            let until = Instant::now() + Duration::from_secs(9);
+            let answer = cache.look_up(["a"], Suffices::Kept, until, async |_| Ok(tick)).await;
+            answers.push(answer["a"].clone());
+        }
+        assert_eq!(answers, [Ok(0), Ok(0), Ok(60)]);
+    }
 }

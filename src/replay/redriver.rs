@@ -3,10 +3,10 @@
 //! Its variables can change at any time, so they are read from Lambda and not copied.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::State;
-use jiff::{SignedDuration, Timestamp};
 
 use super::deployed::Deployed;
 use super::error::ReplayError;
@@ -19,7 +19,7 @@ use crate::policy::Policy;
 /// The time for which an answer is valid. Lambda answers 15 calls of this kind per second, for the whole
 /// account.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html#api-requests>
-const MAX_AGE: SignedDuration = SignedDuration::from_mins(1);
+const MAX_AGE: Duration = Duration::from_mins(1);
 
 /// A reader of the configuration of the function that redrives replayed letters.
 #[derive(Debug)]
@@ -28,8 +28,9 @@ pub struct Redriver {
     /// The function's name or ARN.
     function: String,
     clock: Clock,
-    /// The last answer with which the function works on letters, and the end of its validity.
-    kept: Mutex<Option<(Timestamp, Arc<Redriving>)>>,
+    /// The last answer with which the function works on letters, and the age of this instance until which it is
+    /// valid.
+    kept: Mutex<Option<(Duration, Arc<Redriving>)>>,
 }
 
 /// The result of reading the function's configuration: whether it works on letters in the requeue, and by
@@ -65,9 +66,9 @@ impl Redriver {
     /// [`ReplayError`] if Lambda does not return the function's variables, or if no function can work with
     /// them.
     pub async fn ask(&self, requeue: &Arn) -> Result<Arc<Redriving>, ReplayError> {
-        let now = self.clock.now();
+        let age = self.clock.age();
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, redriving)) = kept.filter(|(until, _)| now < *until) {
+        if let Some((_, redriving)) = kept.filter(|(until, _)| age < *until) {
             return Ok(redriving);
         }
         let asked = self.lambda.get_function_configuration().function_name(&self.function);
@@ -77,8 +78,8 @@ impl Redriver {
             asked.send().await.map_err(|error| ReplayError::failed(what(), failure_of_call(&error)))?;
         let redriving = Arc::new(self.read(&answer, requeue)?);
         if redriving.idle.is_none() {
-            let until = now.saturating_add(MAX_AGE).unwrap_or(Timestamp::MAX);
-            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((until, Arc::clone(&redriving)));
+            let kept = Some((age + MAX_AGE, Arc::clone(&redriving)));
+            *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         }
         Ok(redriving)
     }

@@ -18,6 +18,7 @@ fn few(letters: usize, how: How, until: sim::Millis, delivery: Option<&'static s
         apart: SECOND,
         instances: 1,
         freezes: true,
+        set_right: None,
         takes: Duration::from_millis(50),
         end: 5 * 24 * HOUR,
     }
@@ -60,5 +61,14 @@ fn a_server_that_asks_for_five_minutes_is_asked_again_after_five_minutes() {
         println!("{name}: {:?} in vain, {:?} taken", told.in_vain, told.taken[0]);
         assert_eq!((told.taken[0].len(), told.archived.len()), (3, 0), "{name}");
         assert!(told.taken[0].iter().all(|at| (5 * MINUTE..20 * MINUTE).contains(at)), "{name}: {told:?}");
+    }
+}
+
+#[test]
+fn a_wall_clock_that_is_set_back_keeps_no_endpoint_down() {
+    for freezes in [true, false] {
+        let told = Setup { freezes, set_right: Some(MINUTE), ..few(20, How::Hangs, 4 * MINUTE, None) }.tell();
+        assert_eq!((told.taken[0].len(), told.archived.len()), (20, 0), "{freezes}");
+        assert!(told.taken[0].iter().all(|at| *at < 15 * MINUTE), "{freezes}: {told:?}");
     }
 }

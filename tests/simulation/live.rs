@@ -397,7 +397,8 @@ impl<'w> Life<'w> {
         let run = self.begin(&instance, &batch);
         instance.monotonic.thaw();
         let event: SqsEvent = serde_json::from_str(&batch.event).unwrap();
-        let deadline = u64::try_from(batch.deadline + instance.skew).unwrap();
+        let skew = self.world.mapping.skew_at(instance.skew, self.aws.clock().millis() - self.start);
+        let deadline = u64::try_from(batch.deadline + skew).unwrap();
         let answer = {
             let handling = Box::pin(instance.function.handle(event, &batch.request_id, deadline));
             tokio::select! {
@@ -446,7 +447,11 @@ impl<'w> Life<'w> {
         let monotonic = Monotonic::default();
         let clock = {
             let (clock, monotonic) = (self.aws.clock().clone(), monotonic.clone());
-            let wall = move || clock.now().saturating_add(SignedDuration::from_millis(skew)).unwrap();
+            let (mapping, start) = (world.mapping.clone(), self.start);
+            let wall = move || {
+                let skew = mapping.skew_at(skew, clock.millis() - start);
+                clock.now().saturating_add(SignedDuration::from_millis(skew)).unwrap()
+            };
             FunctionClock::from_fns(wall, move || monotonic.elapsed())
         };
         let metrics = Arc::new(Mutex::new(String::new()));

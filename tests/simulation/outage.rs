@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use sim::lambda::{FunctionSettings, Ran};
 use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
@@ -18,7 +19,7 @@ use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
 
 use crate::live::{own_patience, sdk_config, servers};
-use crate::world::SECOND;
+use crate::world::{HOUR, SECOND};
 
 const DLQ: &str = "dlq";
 
@@ -54,6 +55,8 @@ pub struct Setup {
     pub instances: usize,
     /// `true` if the monotonic clock of an instance stands still between its invocations.
     pub freezes: bool,
+    /// The moment before which the wall clock of the instances is an hour ahead.
+    pub set_right: Option<Millis>,
     /// The time that an endpoint takes for a request.
     pub takes: Duration,
     /// The end of the story.
@@ -74,6 +77,11 @@ pub struct Told {
 }
 
 impl Setup {
+    /// Returns by how much the wall clock of the instances is ahead.
+    fn ahead(self, at: Millis) -> Millis {
+        if self.set_right.is_some_and(|until| at < until) { HOUR } else { 0 }
+    }
+
     fn dlq(self) -> String {
         if self.fifo { format!("{DLQ}.fifo") } else { DLQ.to_owned() }
     }
@@ -205,8 +213,9 @@ impl Setup {
         let settings =
             MappingSettings { concurrency: self.instances, ..MappingSettings::new(&self.dlq(), "redrive") };
         let mapping = Mapping::new(&aws, settings);
-        let idle =
-            RefCell::new((0..self.instances).map(|number| self.instance(&aws, number)).collect::<Vec<_>>());
+        let idle = RefCell::new(
+            (0..self.instances).map(|number| self.instance(&aws, number, start)).collect::<Vec<_>>(),
+        );
         let arrive = async {
             for number in 0..self.letters {
                 tokio::time::sleep(Duration::from_millis(u64::try_from(self.apart).unwrap())).await;
@@ -216,12 +225,13 @@ impl Setup {
             std::future::pending::<()>().await;
         };
         let handler = |batch: Batch| {
-            let idle = &idle;
+            let (idle, aws) = (&idle, &aws);
             Box::pin(async move {
                 let (instance, monotonic) = idle.borrow_mut().pop().unwrap();
                 monotonic.thaw();
                 let event: SqsEvent = serde_json::from_str(&batch.event).unwrap();
-                let deadline = u64::try_from(batch.deadline).unwrap();
+                let now = aws.clock().millis() - start;
+                let deadline = u64::try_from(batch.deadline + self.ahead(now)).unwrap();
                 let answer = instance.handle(event, &batch.request_id, deadline).await.unwrap();
                 if self.freezes {
                     monotonic.freeze();
@@ -245,7 +255,7 @@ impl Setup {
         told
     }
 
-    fn instance(self, aws: &Aws, number: usize) -> (Function, Monotonic) {
+    fn instance(self, aws: &Aws, number: usize, start: Millis) -> (Function, Monotonic) {
         let caller = Caller::new(&format!("fn-{number}"));
         let clients = own_patience(&Clients::from_config(&sdk_config(aws, &caller), false));
         let target = if self.kind == Kind::Topic { "topic" } else { "origin" };
@@ -260,9 +270,13 @@ impl Setup {
             "MAX_CONCURRENCY" => Some(self.instances.to_string()),
             _ => None,
         });
-        let (wall, monotonic) = (aws.clock().clone(), Monotonic::default());
+        let (clock, monotonic) = (aws.clock().clone(), Monotonic::default());
         let ticks = monotonic.clone();
-        let clock = FunctionClock::from_fns(move || wall.now(), move || ticks.elapsed());
+        let wall = move || {
+            let ahead = self.ahead(clock.millis() - start);
+            clock.now() + SignedDuration::from_millis(ahead)
+        };
+        let clock = FunctionClock::from_fns(wall, move || ticks.elapsed());
         let function = Function::new(settings.unwrap(), clients, clock, Arc::new(|_| {}));
         let servers = servers(aws, &caller);
         (function.map_redrive(|redrive| redrive.with_http(servers)), monotonic)
@@ -288,6 +302,7 @@ fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
         apart: 0,
         instances: 2,
         freezes: true,
+        set_right: None,
         takes: Duration::from_millis(50),
         end: 60 * SECOND,
     };
@@ -311,6 +326,7 @@ fn load(kind: Kind, fifo: bool, outage: Option<(How, Millis)>) -> Setup {
         apart: if fifo { 500 } else { 70 },
         instances: 1,
         freezes: true,
+        set_right: None,
         takes: Duration::from_millis(500),
         end: 90 * SECOND,
     }

@@ -40,6 +40,8 @@ impl World {
             concurrency: *pick(rng, &[1, 2, 5]),
             timeout,
             skews,
+            set_right: (Rng::with_seed(seed ^ 0xc10c).u8(..3) == 0)
+                .then(|| Rng::with_seed(seed ^ 0xc10d).i64(0..=6 * HOUR)),
             freezes: !seed.is_multiple_of(3),
             off: if calm || rng.bool() { vec![] } else { vec![span(rng, 6 * HOUR, 12 * HOUR)] },
             is_disabled: Rng::with_seed(seed ^ 0x0ff).bool(),

@@ -119,12 +119,21 @@ pub struct Mapping {
     pub timeout: u64,
     /// The time by which the clock of each instance is ahead. Instances take them in turn.
     pub skews: Vec<Millis>,
+    /// The moment from which on no clock is ahead or behind: those that were ahead are set back.
+    pub set_right: Option<Millis>,
     /// `true` if the monotonic clock of an instance stands still between its invocations.
     pub freezes: bool,
     /// The spans in which it is off: each batch is then throttled, or nothing is received.
     pub off: Vec<(Millis, Millis)>,
     /// `true` if it receives nothing while it is off.
     pub is_disabled: bool,
+}
+
+impl Mapping {
+    /// Returns by how much a clock with this skew is ahead at a moment of the story.
+    pub fn skew_at(&self, skew: Millis, at: Millis) -> Millis {
+        if self.set_right.is_some_and(|moment| at >= moment) { 0 } else { skew }
+    }
 }
 
 /// A subscription of the topic that fails at first.

@@ -338,7 +338,10 @@ impl<'p> Case<'p> {
     /// behind the hidden head of their group, and if they were in flight they would block that head.
     pub(super) fn hiding(&self, now: Timestamp) -> Option<u64> {
         match &self.disposition {
-            Disposition::Defer(deferral) => Some(seconds_until(now, plus(self.decided, deferral.hide))),
+            // Not longer than was decided, though the wall clock was set back meanwhile.
+            Disposition::Defer(deferral) => {
+                Some(seconds_until(now, plus(self.decided, deferral.hide)).min(deferral.hide))
+            }
             Disposition::Held => Some(0),
             Disposition::OutOfTime if self.soon => Some(SOON),
             _ => None,

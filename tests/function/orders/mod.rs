@@ -497,3 +497,14 @@ async fn a_letter_that_the_archive_did_not_take_is_attempted_once_its_order_is_t
     assert_eq!(ran.outcomes(), ["a archived ordered"]);
     assert_eq!(archived_by(&world)["order"], "order-2");
 }
+
+#[tokio::test(start_paused = true)]
+async fn orders_are_read_again_though_the_wall_clock_is_set_back() {
+    let world = world(&[]);
+    world.run([&due()]).await;
+    give(&world, &[order("hold", &json!({ "at": "2026-11-01T10:00:00Z" }))]);
+    world.set_now(NOW - 3_600_000);
+    tokio::time::advance(std::time::Duration::from_secs(16)).await;
+    let ran = world.run([&Post::envelope("b").sent(NOW - 7_200_000)]).await;
+    assert_eq!(ran.outcomes(), ["b deferred ordered"]);
+}

@@ -189,3 +189,22 @@ async fn lanes_are_told_the_policy_by_their_turn_and_ask_nobody() {
         assert_eq!((&turn["next"], &turn["replay"]["counts"]), (&json!("end"), &counts));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_counts_for_a_minute_though_the_wall_clock_is_set_back() {
+    let (world, _) = beside(&[]);
+    let back = Arc::new(AtomicI64::new(0));
+    let (told, clock) = (Arc::clone(&back), world.aws.clock().clone());
+    let wall = move || at(clock.now().as_millisecond() - told.load(Ordering::Relaxed));
+    let given = [ACTIVE[0], ACTIVE[1], ("REDRIVE_FUNCTION", REDRIVER)];
+    let variable =
+        |name: &str| given.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
+    let settings = sns_redrive::settings::Settings::read(variable).unwrap();
+    let clients = world.clients(&Caller::new("function"));
+    let replayer = ReplayFunction::new(settings, clients, Clock::from_fn(wall));
+    invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
+    back.store(3_600_000, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
+    assert_eq!(asked(&world), 2);
+}

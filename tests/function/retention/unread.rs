@@ -137,3 +137,19 @@ async fn a_delivery_policy_that_cannot_be_read_is_told_once_and_its_attempts_tak
     world.pass(301);
     assert_eq!(told(&world.run([&Post::envelope("a").received(5)]).await), 1);
 }
+
+/// Each letter that SQS moved has a queue of its own to tell its receives.
+#[tokio::test]
+async fn a_source_queue_that_was_not_read_unsettles_no_letter_of_another() {
+    let world = World::with_policy(&policy(1, 3, &json!({})));
+    let redrive = json!({ "deadLetterTargetArn": DLQ, "maxReceiveCount": 8 }).to_string();
+    world.cloud.queue("orders-billing", &[("RedrivePolicy", &redrive)]);
+    world.cloud.script(|call| match call.operation.as_str() {
+        "GetQueueAttributes" if call.target == "orders-worker" => denied(),
+        "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
+        _ => Fault::Pass,
+    });
+    let moved = |id, from| Post::raw(id, "x").moved_from(from).sent(NOW - DAYS).received(11);
+    let ran = world.run([&moved("m", WORKER), &moved("n", BILLING)]).await;
+    assert_eq!(ran.outcomes(), ["m deferred failed", "n archived exhausted"]);
+}

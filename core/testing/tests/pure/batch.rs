@@ -462,6 +462,16 @@ fn with_answers(
     posts: &[Post],
     batches: &[(i64, &[Option<u64>])],
 ) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
+    with_archive(machine, posts, batches, true)
+}
+
+/// The same beside an archive that takes every letter, or none.
+fn with_archive(
+    machine: &Machine,
+    posts: &[Post],
+    batches: &[(i64, &[Option<u64>])],
+    takes: bool,
+) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
     let handle = |(seconds, answers): &(i64, &[Option<u64>])| {
         let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
         let mut now = Now {
@@ -493,6 +503,9 @@ fn with_answers(
                         let sent = Ok(Sent::Failed(failed::<()>().unwrap_err()));
                         let attempt = Attempt { sent, took: Duration::ZERO, unmarked: false };
                         Answer::Delivered(vec![attempt; deliveries.len()])
+                    }
+                    Action::Archive { letters, .. } if !takes => {
+                        Answer::Archived(letters.iter().map(|_| failed()).collect())
                     }
                     _ => self::answer(&action, &mut || true, &mut HashSet::new()),
                 };
@@ -679,4 +692,47 @@ fn letters_that_come_back_after_a_second_are_archived_within_the_margin_and_not_
         let group = not_begun(["a", "b"].map(|id| in_fifo_group(Post::envelope(id))).into(), left);
         assert_eq!(format!("{group:?}"), format!("[{head}, {held}]"), "{left}");
     }
+}
+
+#[test]
+fn a_letter_that_only_a_guess_has_ended_goes_on_once_its_queue_tells_its_retention() {
+    let machine = with_rule(&json!({ "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 9 } } }));
+    let batches: [(i64, &[Option<u64>]); 3] = [(0, &[None]), (600, &[None]), (660, &[Some(1_209_600)])];
+    let all = with_archive(&machine, &[days_old(5)], &batches, false);
+    assert_eq!(format!("{:?}", all[1].0), "[Failed(Archive)]");
+    assert!(format!("{:?}", all[2].0).starts_with("[Deferred("), "{:?}", all[2].0);
+}
+
+/// What is left of a wait is told by the wall clock.
+#[test]
+fn a_letter_is_hidden_no_longer_than_its_wait_though_the_wall_clock_is_set_back_meanwhile() {
+    let machine = with_rule(&json!({ "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": {
+        "minDelayTarget": 60, "maxDelayTarget": 60, "numRetries": 3 } } }));
+    let mut batch = machine.begin(letters_of(&event(&[old("a")])), DEADLINE);
+    let (mut now, mut hidden) = (now_after(0), Vec::new());
+    loop {
+        let actions = batch.poll(now);
+        if actions.is_empty() {
+            break;
+        }
+        for (id, action) in actions {
+            let answer = match &action {
+                Action::Deliver { deliveries, .. } => {
+                    let sent = Ok(Sent::Failed(failed::<()>().unwrap_err()));
+                    let attempt = Attempt { sent, took: Duration::ZERO, unmarked: false };
+                    Answer::Delivered(vec![attempt; deliveries.len()])
+                }
+                Action::Hide { letters, .. } => {
+                    hidden.extend(letters.iter().map(|(_, seconds)| *seconds));
+                    Answer::Hidden(vec![Ok(()); letters.len()])
+                }
+                _ => self::answer(&action, &mut || true, &mut HashSet::new()),
+            };
+            batch.take(id, answer, now);
+            if matches!(action, Action::Deliver { .. }) {
+                now.at = at(NOW - 3_600_000);
+            }
+        }
+    }
+    assert_eq!(hidden, [60]);
 }
