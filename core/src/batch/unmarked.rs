@@ -21,8 +21,7 @@ use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, MAX_ATTRIBUTES, Mark, Origin};
 use crate::policy::{ArchiveReason, Retry};
 
-/// The largest message of a queue that was made before August 2025, and of a topic by default. No service of
-/// AWS sets a lower limit by itself.
+/// The largest message of a topic by default.
 /// <https://docs.aws.amazon.com/sns/latest/dg/large-message-payloads.html>
 const OLD_LIMIT: usize = 256 * 1024;
 
@@ -177,7 +176,7 @@ impl Batch<'_> {
     }
 }
 
-const UNKNOWN: &str = "the letter has no room for its mark, and the attributes of its queue cannot be read, which tell \
+const UNKNOWN: &str = "the letter may have no room for its mark, and the attributes of its queue cannot be read, which tell \
                        whether it may go without: grant sqs:GetQueueAttributes on the queue";
 
 /// Reports whether a letter goes to its subscription's own queue, and did not come from there by SQS's own
@@ -204,10 +203,8 @@ fn room(
     if to_topic {
         return room_in_topic(bytes, mark);
     }
-    let Some(queue) = queue.filter(|queue| queue.read.is_some()) else {
-        let is_small = refused && bytes + mark <= OLD_LIMIT;
-        return if is_small { Room::Refused(None) } else { Room::Unknown };
-    };
+    // Any limit can be set, so a letter of any size may have no room.
+    let Some(queue) = queue.filter(|queue| queue.read.is_some()) else { return Room::Unknown };
     let limit = queue.max_message_bytes.unwrap_or(MAX_LIMIT);
     if refused && bytes > limit {
         return Room::Refused(Some(format!(

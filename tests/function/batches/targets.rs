@@ -238,3 +238,17 @@ async fn fifo_letters_keep_group_and_get_a_new_deduplication_id_per_retry() {
     assert_eq!(seen.len(), 2);
     assert_eq!(seen.iter().map(|(_, id)| id).collect::<BTreeSet<_>>().len(), 2);
 }
+
+/// Operators can set any limit, and nobody knows this one.
+#[tokio::test]
+async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_read() {
+    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    limited(&world, "orders-worker", 2_048, None);
+    world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
+        ("GetQueueAttributes", "orders-worker") => Fault::refuse(403, "AccessDenied", "no"),
+        _ => Fault::Pass,
+    });
+    let ran = world.run([&Post::raw("large", &"x".repeat(2_000)), &Post::raw("r", "x")]).await;
+    assert_eq!(ran.outcomes(), ["large deferred failed", "r delivered"]);
+    assert_eq!(ran.letter("large")["error.code"], "QueueUnreadable");
+}
