@@ -18,7 +18,7 @@ pub use crate::output::WriteFailure;
 use crate::stack::Stack;
 use crate::text::brief;
 use sns_redrive::clock::Clock;
-use sns_redrive::policy::{Orders, Policy};
+use sns_redrive::policy::{Orders, Policy, after_mark};
 
 /// The difference between this machine's clock and a server's from which on a warning is printed.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
@@ -225,7 +225,9 @@ pub(crate) fn read_file(file: &Path, console: &mut Console) -> Result<String, Fa
     } else {
         std::fs::read_to_string(file)
     };
-    read.map_err(|error| Failed::Input(vec![format!("cannot read {}: {error}", file.display())]))
+    let text =
+        read.map_err(|error| Failed::Input(vec![format!("cannot read {}: {error}", file.display())]))?;
+    Ok(after_mark(&text).to_owned())
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::record::Record;
 use crate::arn::Arn;
 use crate::endpoint::TargetName;
 use crate::letter::{Letter, Origin};
-use crate::policy::{BadPolicy, Fault, Policy, read_json, rounds_numbers};
+use crate::policy::{BadPolicy, Fault, Policy, after_mark, read_json, rounds_numbers};
 
 /// The criteria for letters of an archive. A missing criterion or an empty list sets no limit.
 #[derive(Debug, Default)]
@@ -61,10 +61,11 @@ impl Pattern {
     pub fn parse(json: &str) -> Result<Self, Vec<String>> {
         let said =
             |fault: Fault| if fault.path.is_empty() { format!("is {fault}") } else { fault.to_string() };
+        let json = after_mark(json);
         read_json(json).map_err(|faults| faults.into_iter().map(said).collect::<Vec<_>>())?;
         // It travels as a value, in requests and ledgers.
         if rounds_numbers(json) {
-            return Err(vec!["holds a number that would be rounded: write 17 digits at most".to_owned()]);
+            return Err(vec!["holds a number that would be rounded: write 15 digits at most".to_owned()]);
         }
         // The matcher is the policy's own, so a pattern means the same here as in a policy.
         let policy = format!(r#"{{"rules":[{{"name":"selected","match":{json}}}]}}"#);

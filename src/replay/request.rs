@@ -8,7 +8,7 @@ use super::successors::Successors;
 use crate::archive::{Pattern, Selection};
 use crate::endpoint::TargetName;
 use crate::letter::{Letter, Origin, ReplayTarget};
-use crate::policy::{ArchiveReason, read_json};
+use crate::policy::{ArchiveReason, read_json, rounds_numbers};
 
 /// The default ends of the steps, in per cent of the selection.
 pub const DEFAULT_RAMP: [u32; 4] = [1, 5, 20, 100];
@@ -171,9 +171,13 @@ impl Wish {
     /// # Errors
     ///
     /// The same as those of [`Wish::from_json`], and each key that is there twice.
-    pub fn from_text(json: &str) -> Result<Self, Vec<String>> {
+    pub fn from_text(text: &str) -> Result<Self, Vec<String>> {
         let json =
-            read_json(json).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+            read_json(text).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        // A pattern with a rounded number would select other letters.
+        if rounds_numbers(text) {
+            return Err(vec!["holds a number that would be rounded: write 15 digits at most".to_owned()]);
+        }
         Self::from_json(json)
     }
 

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::fields::{Fault, Faults, Fields};
-use super::json::read_json;
+use super::json::{after_mark, read_json};
 use super::matcher::{Matcher, Seen};
 use super::rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
 use super::rules::Policy;
@@ -28,6 +28,7 @@ impl Policy {
     ///
     /// [`BadPolicy`] with every fault and the path to it.
     pub fn parse(json: &str) -> Result<Self, BadPolicy> {
+        let json = after_mark(json);
         let document = read_json(json).map_err(BadPolicy)?;
         let faults = Faults::default();
         let policy = read(&document, Seen::read(json).as_ref(), &faults);

@@ -16,13 +16,19 @@ use super::fields::Fault;
 /// The mark that some editors write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
+/// Returns a document without the byte order mark that may stand before it.
+#[must_use]
+pub fn after_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
 /// Reads a document.
 ///
 /// # Errors
 ///
 /// One fault if the text is not JSON, else each key that is there twice.
 pub fn read_json(text: &str) -> Result<Value, Vec<Fault>> {
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let text = after_mark(text);
     let value = serde_json::from_str(text).map_err(|error| vec![Fault::new("", problem(text, &error))])?;
     let faults = RefCell::default();
     // A text that could be read once can be read again.

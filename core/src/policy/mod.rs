@@ -25,7 +25,7 @@ pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::{DeliveryPolicy, DeliverySpec};
 pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
-pub use json::read_json;
+pub use json::{after_mark, read_json};
 pub use matcher::rounds_numbers;
 pub use orders::{
     BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,

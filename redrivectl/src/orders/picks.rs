@@ -13,7 +13,7 @@ pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
     let mut fields = match picks.pattern.as_deref().map(read_json) {
         None => Map::new(),
         _ if picks.pattern.as_deref().is_some_and(rounds_numbers) => {
-            return bad("--match holds a number that would be rounded: write 17 digits at most".to_owned());
+            return bad("--match holds a number that would be rounded: write 15 digits at most".to_owned());
         }
         Some(Ok(Value::Object(fields))) => fields,
         Some(Ok(_)) => {

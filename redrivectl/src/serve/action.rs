@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::fields::Fields;
 use crate::args::Further;
 use crate::text::word;
-use sns_redrive::policy::rounds_numbers;
+use sns_redrive::policy::{read_json, rounds_numbers};
 
 /// The longest reason, characters; as orders have it.
 const LONGEST_WHY: usize = 1000;
@@ -88,10 +88,20 @@ impl Action {
             let Some(text) = form.take(name) else { continue };
             if *name == "match" {
                 if rounds_numbers(&text) {
-                    return Err(format!("{}: a number has more than 17 digits", MATCH.label));
+                    return Err(format!(
+                        "{}: holds a number that would be rounded: write 15 digits at most",
+                        MATCH.label
+                    ));
                 }
-                let pattern: Map<String, Value> = serde_json::from_str(&text)
-                    .map_err(|error| format!("{} must be a pattern, a JSON object: {error}", MATCH.label))?;
+                let pattern = match read_json(&text) {
+                    Ok(Value::Object(pattern)) => pattern,
+                    Ok(_) => return Err(format!("{} must be a pattern, a JSON object", MATCH.label)),
+                    Err(faults) => {
+                        let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+                        let told = told.join("; ");
+                        return Err(format!("{} must be a pattern, a JSON object: {told}", MATCH.label));
+                    }
+                };
                 let given = action.act.words();
                 let given = given.iter().filter_map(|word| serde_json::from_str::<Map<_, Value>>(word).ok());
                 let mut names = given.flat_map(|given| given.into_iter().map(|(name, _)| name));

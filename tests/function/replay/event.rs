@@ -333,3 +333,16 @@ async fn a_queue_that_cannot_be_read_has_a_line_of_its_own() {
     assert_eq!([&told["message"], &told["error.code"]], [message, "AccessDenied"]);
     assert!(!lines.iter().any(|line| line["message"] == "letter left out of a replay"), "{lines:?}");
 }
+
+#[test]
+fn a_key_that_is_there_twice_in_a_request_and_a_number_that_would_be_rounded_are_faults() {
+    let read = |request: &str| sns_redrive::replay::Wish::from_text(request).unwrap_err();
+    assert_eq!(
+        read(r#"{"all":true,"select":{"reasons":["expiring"],"reasons":[]}}"#),
+        ["select.reasons: is there twice, and only one can count: remove the other"]
+    );
+    assert_eq!(
+        read(r#"{"select":{"match":{"message":{"id":[12345678901234567890123]}}}}"#),
+        ["holds a number that would be rounded: write 15 digits at most"]
+    );
+}

@@ -13,12 +13,12 @@ impl Network {
     /// Reads a range in the notation of CIDR.
     pub(super) fn of(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
-        let prefix = number(prefix)?;
+        let prefix = number(prefix).filter(|prefix| *prefix <= 128)?;
         if let Ok(address) = address.parse::<Ipv6Addr>() {
             let mapped = address.to_ipv4_mapped().zip(prefix.checked_sub(96));
             let (address, prefix) =
                 mapped.map_or((address.into(), prefix), |(address, prefix)| (address.into(), prefix));
-            return (prefix <= 128).then_some(Self { address, prefix });
+            return Some(Self { address, prefix });
         }
         let address = address_of(address)?;
         (prefix <= 32).then_some(Self { address, prefix })
@@ -37,8 +37,8 @@ impl Network {
     }
 }
 
-/// Reads an address. Zeros before a number of IPv4 mean nothing, and an IPv4 address in IPv6 is the IPv4 address, as
-/// for the Java that `EventBridge` runs on.
+/// Reads an address. Zeros before a number of IPv4 mean nothing. An IPv4 address in IPv6 is the IPv4 address, also where
+/// it is written with dots, which `EventBridge` does not read.
 pub(super) fn address_of(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse::<Ipv6Addr>() {
         return Some(IpAddr::V6(address).to_canonical());
@@ -107,6 +107,7 @@ mod tests {
             "xx.11.xx/8",
             "bad-filter",
             "2001:db8::/129",
+            "::ffff:10.0.0.0/224",
             "xxxx:db8::/64",
             "10.0.0.0/24/1",
             "1.2.3.4.5/8",

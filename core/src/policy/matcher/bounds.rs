@@ -126,3 +126,23 @@ fn the_worst_pattern_takes_no_more_steps_than_it_has_parts_beside_each_value() {
     let most = size(&asked) * size(&message) / 20;
     assert!(!matches && steps <= most, "{steps} of {most}");
 }
+
+/// No list is on the way to the subject, so nothing is written out for it.
+#[test]
+fn alternatives_are_not_written_out_for_a_field_of_the_letter_itself() {
+    let field = |n: usize| format!("f{n}");
+    let choices = (0..5).map(|n| (field(n), json!({ "$or": [{ "a": ["x"] }, { "b": ["x"] }] })));
+    let of_message = json!(choices.collect::<serde_json::Map<_, _>>());
+    let faults = Faults::default();
+    let asked = json!({ "subject": [{ "exists": false }], "message": of_message });
+    let pattern = compile(&Seen::from(&asked), &faults, "");
+    assert_eq!(faults.into_inner(), []);
+    let elements = |last: &Value| {
+        let others = std::iter::repeat_n(json!({ "a": "y", "b": "y" }), 1_000);
+        others.chain(std::iter::once(last.clone())).collect::<Vec<_>>()
+    };
+    let good = |n: usize| (field(n), json!(elements(&json!({ "b": "x" }))));
+    let message = json!((0..4).map(good).collect::<serde_json::Map<_, _>>());
+    let (_, steps) = matched(&pattern, &message);
+    assert!(steps <= 3 * (size(&message) + size(&asked)), "{steps}");
+}

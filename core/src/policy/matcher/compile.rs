@@ -15,8 +15,9 @@ use crate::policy::fields::Faults;
 /// The largest number of combinations of the alternatives of `$or`.
 const MAX_COMBINATIONS: usize = 1_000;
 
-/// The largest number of fields that a pattern has when each combination is written out.
-const MAX_FIELDS: usize = 100_000;
+/// The largest number of fields that a pattern has when each combination is written out, which is also how many of
+/// them can be looked for in each element of a letter's list.
+const MAX_FIELDS: usize = 10_000;
 
 /// The name of a choice between objects.
 const OR: &str = "$or";
@@ -34,8 +35,10 @@ pub(super) struct Draft {
 #[derive(Debug, Clone)]
 pub(super) struct Leaf {
     pub(super) values: Arc<Values>,
-    /// True if the field may be absent.
+    /// True if the field may be absent, where it is looked for in elements of lists.
     pub(super) absent: bool,
+    /// True if the field may be absent from the letter itself. No list is on the way to it.
+    pub(super) may_miss: bool,
 }
 
 /// Reads a pattern over letters. Its faults are noted, and what it returns with faults is of no use.
@@ -48,12 +51,16 @@ pub(super) fn compile(pattern: &Seen<'_>, faults: &Faults, path: &str) -> Patter
         }
         _ => reader.fault(path, "must be an object with at least one field"),
     }
-    let (combinations, fields) = (draft.combinations(), draft.size());
-    if combinations > MAX_COMBINATIONS || combinations.saturating_mul(fields) > MAX_FIELDS {
-        reader.fault(
-            path,
-            format!("has more than {MAX_COMBINATIONS} combinations of its alternatives of {OR}"),
-        );
+    let (combinations, fields) = draft.combinations();
+    let too_many = if combinations > MAX_COMBINATIONS {
+        Some(format!("has more than {MAX_COMBINATIONS} combinations of its alternatives of {OR}"))
+    } else if fields > MAX_FIELDS {
+        Some(format!("has more than {MAX_FIELDS} fields, with its alternatives of {OR} written out"))
+    } else {
+        None
+    };
+    if let Some(problem) = too_many {
+        reader.fault(path, problem);
         return Pattern::default();
     }
     // Whether an absent field is looked for in all elements of a list depends on the fields beside it.
@@ -159,7 +166,9 @@ impl Reader<'_> {
         });
         let entries: Vec<_> = entries.collect();
         let absent = entries.contains(&Wanted::Absent);
-        Some(Leaf { values: Values::of(entries, false).into(), absent })
+        let is_plain = kind.is_plain();
+        let values = Values::of(entries, false).into();
+        Some(Leaf { values, absent: absent && !is_plain, may_miss: absent && is_plain })
     }
 }
 
@@ -358,15 +367,20 @@ impl Draft {
         !self.choices.is_empty() || self.fields.values().any(Self::has_choice)
     }
 
-    fn size(&self) -> usize {
-        1 + self.below().map(Self::size).sum::<usize>()
-    }
-
-    /// Returns the number of patterns without choices that mean the same together.
-    fn combinations(&self) -> usize {
-        let sum = |choice: &Vec<Self>| choice.iter().map(Self::combinations).fold(0, usize::saturating_add);
+    /// Returns the number of patterns without choices that mean the same together, and the number of their fields.
+    fn combinations(&self) -> (usize, usize) {
+        let sum = |choice: &Vec<Self>| {
+            choice.iter().map(Self::combinations).fold((0, 0), |(patterns, fields): (usize, usize), more| {
+                (patterns.saturating_add(more.0), fields.saturating_add(more.1))
+            })
+        };
+        // Each pattern of one stands beside each of the other.
+        let product = |one: (usize, usize), other: (usize, usize)| {
+            let fields = one.1.saturating_mul(other.0).saturating_add(other.1.saturating_mul(one.0));
+            (one.0.saturating_mul(other.0), fields)
+        };
         let fields = self.fields.values().map(Self::combinations);
-        fields.chain(self.choices.iter().map(sum)).fold(1, usize::saturating_mul)
+        fields.chain(self.choices.iter().map(sum)).fold((1, 1), product)
     }
 
     /// Returns the same with one choice between all combinations. An error is the path of a field that is asked for

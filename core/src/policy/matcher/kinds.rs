@@ -33,6 +33,9 @@ pub(super) enum Kind {
     Arn(ArnKind),
     /// A text that every letter has.
     Id,
+    /// The subject, which is a text or absent.
+    Subject,
+    /// A text, or absent, inside something else.
     Text,
     /// A number of retries.
     Count,
@@ -56,7 +59,8 @@ impl Kind {
             (Self::Letter, "queueArn") => Ok(Self::Arn(ArnKind::Queue)),
             (Self::Letter, "topicArn") => Ok(Self::Arn(ArnKind::Topic)),
             (Self::Letter, "subscriptionArn") => Ok(Self::Arn(ArnKind::Subscription)),
-            (Self::Letter, "subject") | (Self::Error, "code" | "message") => Ok(Self::Text),
+            (Self::Letter, "subject") => Ok(Self::Subject),
+            (Self::Error, "code" | "message") => Ok(Self::Text),
             (Self::Letter, "messageAttributes") => Ok(Self::Attributes),
             (Self::Letter, "retry") => Ok(Self::Count),
             (Self::Letter, "error") => Ok(Self::Error),
@@ -74,10 +78,12 @@ impl Kind {
                  attribute's name"
             )),
             (Self::Attribute, _) => Ok(Self::Any),
-            (Self::Origin | Self::Arn(_) | Self::Id | Self::Text | Self::Count, _) if is_operator => {
+            (Self::Origin | Self::Arn(_) | Self::Id | Self::Subject | Self::Text | Self::Count, _)
+                if is_operator =>
+            {
                 Err(format!("holds {name} where a list belongs: write [{{\"{name}\": ...}}]"))
             }
-            (Self::Origin | Self::Arn(_) | Self::Id | Self::Text | Self::Count, _) => {
+            (Self::Origin | Self::Arn(_) | Self::Id | Self::Subject | Self::Text | Self::Count, _) => {
                 Err(format!("has no fields, so {name:?} can match nothing: write a list of values"))
             }
         }
@@ -101,7 +107,10 @@ impl Kind {
         match (self, wanted) {
             // What an anything-but excludes was looked at before.
             (Self::Attribute | Self::Any | Self::Letter | Self::Attributes | Self::Error, _)
-            | (Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription), Wanted::Absent)
+            | (
+                Self::Subject | Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription),
+                Wanted::Absent,
+            )
             | (_, Wanted::Exists | Wanted::AnythingBut(_)) => None,
             (_, Wanted::Absent) => never("is in every letter"),
             (Self::Count, Wanted::Number(number)) if is_count(number) => None,
@@ -116,8 +125,15 @@ impl Kind {
                 if Origin::NAMES.iter().any(takes) { None } else { never(&none) }
             }
             (Self::Arn(kind), wanted) => arn_refuses(kind, wanted, told),
-            (Self::Id | Self::Text, _) => None,
+            (Self::Id | Self::Subject | Self::Text, _) => None,
         }
+    }
+}
+
+impl Kind {
+    /// Reports whether it is of a field of the letter itself that may be absent and is no list.
+    pub(super) fn is_plain(self) -> bool {
+        matches!(self, Self::Subject | Self::Arn(ArnKind::Topic | ArnKind::Subscription))
     }
 }
 
@@ -146,6 +162,14 @@ fn arn_refuses(kind: ArnKind, wanted: &Wanted, told: &str) -> Option<String> {
         Wanted::Text(text) if text.is_empty() || text.contains([':', '*']) => never(""),
         Wanted::Text(text) => never(&format!(": write {{\"suffix\": \":{text}\"}} for a name")),
         Wanted::EqualsIgnoreCase(text) if is_whole(&text.to_ascii_lowercase()) => None,
+        Wanted::Prefix(text)
+        | Wanted::Suffix(text)
+        | Wanted::PrefixOfAnyCase(text)
+        | Wanted::SuffixOfAnyCase(text)
+            if text.contains('*') =>
+        {
+            never(": only {\"wildcard\": \"...\"} takes * for any characters")
+        }
         Wanted::Prefix(text) => beginning(text),
         Wanted::PrefixOfAnyCase(text) => beginning(&text.to_ascii_lowercase()),
         Wanted::Wildcard(wildcard) if wildcard.literal().is_none_or(is_whole) => {

@@ -25,6 +25,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::fields::Faults;
+use super::json::after_mark;
 use crate::letter::Letter;
 use pattern::Pattern;
 
@@ -35,6 +36,7 @@ pub(super) use view::View;
 /// number would match something else.
 #[must_use]
 pub fn rounds_numbers(json: &str) -> bool {
+    let json = after_mark(json);
     let both = Seen::read(json).zip(serde_json::from_str::<Value>(json).ok());
     both.is_some_and(|(written, value)| !written.is_kept_by(&Seen::from(&value)))
 }

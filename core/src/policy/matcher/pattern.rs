@@ -41,6 +41,8 @@ struct Leaf {
     values: Arc<Values>,
     /// The flag that is set while the field is absent, if that fits.
     absence: Option<usize>,
+    /// True if the field may be absent, and no list is on the way to it.
+    may_miss: bool,
 }
 
 /// A field that may be absent.
@@ -94,13 +96,13 @@ impl Level {
     fn of(draft: Draft, flags: &mut usize) -> Self {
         let leaf = draft.leaf.map(|leaf| {
             let absence = leaf.absent.then(|| std::mem::replace(flags, *flags + 1));
-            Leaf { values: leaf.values, absence }
+            Leaf { values: leaf.values, absence, may_miss: leaf.may_miss }
         });
         let fields: Vec<_> =
             draft.fields.into_iter().map(|(name, draft)| (name, Self::of(draft, flags))).collect();
         let of_choice = |choice: Vec<Draft>| choice.into_iter().map(|draft| Self::of(draft, flags)).collect();
         let choices: Vec<Vec<_>> = draft.choices.into_iter().map(of_choice).collect();
-        let may_be_absent = leaf.as_ref().is_none_or(|leaf| leaf.absence.is_some())
+        let may_be_absent = leaf.as_ref().is_none_or(|leaf| leaf.absence.is_some() || leaf.may_miss)
             && choices.is_empty()
             && fields.iter().all(|(_, level)| level.may_be_absent);
         Self { leaf, fields, choices, absences: Vec::new(), may_be_absent }
@@ -153,7 +155,7 @@ impl Level {
     fn is_absent(&self, absent: &[bool]) -> bool {
         steps::count(1);
         self.may_be_absent
-            && self.leaf.as_ref().is_none_or(|leaf| leaf.is_absent(absent))
+            && self.leaf.as_ref().is_none_or(|leaf| leaf.may_miss || leaf.is_absent(absent))
             && self.fields_are_absent(absent)
     }
 

@@ -67,17 +67,28 @@ impl<'a> Seen<'a> {
 }
 
 impl From<&Value> for Seen<'_> {
+    /// What is nested too deeply is null, which is no pattern.
     fn from(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Bool(is) => Self::Bool(*is),
-            Value::Number(number) => Self::Number(number.to_string().into()),
-            Value::String(text) => Self::Text(text.clone().into()),
-            Value::Array(all) => Self::List(all.iter().map(Self::from).collect()),
-            Value::Object(fields) => {
-                let members = fields.iter().map(|(name, value)| (name.clone().into(), value.into()));
-                Self::Object(Object::of(members.collect()))
+        Self::of(value, MAX_DEPTH)
+    }
+}
+
+impl Seen<'_> {
+    fn of(value: &Value, depth: usize) -> Self {
+        match (value, depth.checked_sub(1)) {
+            (Value::Bool(is), _) => Self::Bool(*is),
+            (Value::Number(number), _) => Self::Number(number.to_string().into()),
+            (Value::String(text), _) => Self::Text(text.clone().into()),
+            (Value::Array(all), Some(depth)) => {
+                Self::List(all.iter().map(|value| Self::of(value, depth)).collect())
             }
+            (Value::Object(fields), Some(depth)) => {
+                let members = fields.iter().map(|(name, value)| {
+                    (name.clone().into(), Self::of(value, depth.saturating_sub(dots(name))))
+                });
+                Self::Object(Object::within(members.collect(), depth))
+            }
+            (Value::Null | Value::Array(_) | Value::Object(_), _) => Self::Null,
         }
     }
 }
@@ -132,6 +143,10 @@ impl<'a> Object<'a> {
     }
 }
 
+fn dots(name: &str) -> usize {
+    name.bytes().filter(|byte| *byte == b'.').count()
+}
+
 /// Splits a name at its first dot.
 fn split(name: Cow<'_, str>) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
     match name {
@@ -149,7 +164,8 @@ fn split(name: Cow<'_, str>) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
 /// Puts the values of members of the same path together.
 fn together(values: Vec<Seen<'_>>, depth: usize) -> Seen<'_> {
     let (mut members, mut others, mut has_object) = (Vec::new(), Vec::new(), false);
-    for value in values {
+    let flat = |value| if let Seen::Several(all) = value { all } else { vec![value] };
+    for value in values.into_iter().flat_map(flat) {
         match value {
             Seen::Object(Object(more)) => {
                 has_object = true;
@@ -194,7 +210,9 @@ impl<'a> Reader<'a> {
         self.at += 1;
         while self.next()? != b'}' {
             let name = self.text()?;
-            members.push((name, self.value(depth)?));
+            // Each dot is a level too: the whole is no deeper than any other document.
+            let below = depth.saturating_sub(dots(&name));
+            members.push((name, self.value(below)?));
         }
         self.at += 1;
         Some(Seen::Object(Object::within(members, depth)))
@@ -290,6 +308,7 @@ mod tests {
             (r#"{"a.b.c":1,"a.b":{"d":2},"a":{"b.e":3}}"#, "{a:{b:{c:1,d:2,e:3}}}"),
             (r#"{"a":1,"a.b":2}"#, "{a:<1,{b:2}>}"),
             (r#"{"a":[1],"a":2,"a":{"b":3}}"#, "{a:<[1],2,{b:3}>}"),
+            (r#"{"a":{"b":1,"b.c":2},"a.b.d":3}"#, "{a:{b:<1,{c:2,d:3}>}}"),
             (r#"{"a..b":1,"a":{"":{"c":2}}}"#, "{a:{:{b:1,c:2}}}"),
             (r#"{"a\u002eb":1}"#, "{a:{b:1}}"),
         ] {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Orders};
 use crate::policy::fields::{Fault, Faults, Fields};
-use crate::policy::json::read_json;
+use crate::policy::json::{after_mark, read_json};
 use crate::policy::matcher::{Matcher, Seen};
 
 /// The longest id, `by` and `why`, in characters.
@@ -36,7 +36,7 @@ impl Orders {
             return Err(BadOrders(vec![Fault::new("version", problem)]));
         }
         let faults = Faults::default();
-        let text = std::str::from_utf8(json).ok().and_then(Seen::read);
+        let text = std::str::from_utf8(json).ok().map(after_mark).and_then(Seen::read);
         let orders = read(&document, text.as_ref(), &faults);
         let faults = faults.into_inner();
         if faults.is_empty() { Ok(orders) } else { Err(BadOrders(faults)) }
@@ -82,7 +82,7 @@ fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Orders {
         let (mut matcher, pattern) = (Matcher::default(), Seen::from(&order.pattern));
         let written = text.and_then(|text| text.at(&["orders", &index.to_string(), "match"]));
         if written.is_some_and(|written| !written.is_kept_by(&pattern)) {
-            given.note("match", "holds a number that would be rounded: write 17 digits at most");
+            given.note("match", "holds a number that would be rounded: write 15 digits at most");
         }
         matcher.add(index, &pattern, faults, &given.path("match"));
         given.finish();

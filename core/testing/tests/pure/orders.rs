@@ -118,18 +118,29 @@ fn a_pattern_that_can_match_nothing_is_a_fault() {
 /// The tools write the document anew, and would round the number.
 #[test]
 fn a_number_that_no_document_keeps_is_a_fault() {
-    let written = |number: &str| {
+    let document = |number: &str| {
         let more = json!({ "match": { "message": { "id": [{ "numeric": ["=", 7] }] } } });
         let document = json!({ "version": 1, "orders": [order("a", "hold", &more)] }).to_string();
-        Orders::parse(document.replace("\"=\",7", &format!("\"=\",{number}")).as_bytes())
+        document.replace("\"=\",7", &format!("\"=\",{number}"))
     };
+    let written = |number: &str| Orders::parse(document(number).as_bytes());
     for number in ["1234567890123456789", "0.1", "3.018e2", "18446744073709551615"] {
         assert!(written(number).is_ok(), "{number}");
     }
     for number in ["12345678901234567890123", "0.12345678901234567890"] {
         let told = written(number).unwrap_err().to_string();
-        assert_eq!(told, "orders[0].match: holds a number that would be rounded: write 17 digits at most");
+        assert_eq!(told, "orders[0].match: holds a number that would be rounded: write 15 digits at most");
+        let marked = Orders::parse(["\u{feff}", &document(number)].concat().as_bytes());
+        assert_eq!(marked.unwrap_err().to_string(), told);
     }
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_a_fault() {
+    let document = json!({ "version": 1, "orders": [order("a", "hold", &json!({}))] }).to_string();
+    let document = document.replacen("\"orders\":", "\"orders\":[],\"orders\":", 1);
+    let told = Orders::parse(document.as_bytes()).unwrap_err().to_string();
+    assert_eq!(told, "orders: is there twice, and only one can count: remove the other");
 }
 
 #[test]

@@ -93,10 +93,19 @@ fn a_pattern_is_refused_for_what_a_policy_would_refuse() {
         (r#"{"origin": []}"#, "origin: holds an empty list"),
         (r#"{"topicArn": ["orders"]}"#, "topicArn: is the ARN of a topic, so \"orders\" can match nothing"),
         (r#"{"message": {"id": [12345678901234567890123]}}"#, "holds a number that would be rounded"),
+        (r#"{"origin": ["sns"], "origin": ["raw"]}"#, "origin: is there twice"),
+        (
+            r#"{"topicArn": [{"prefix": "arn:aws:sns:*:orders"}]}"#,
+            "topicArn: is the ARN of a topic, so prefix",
+        ),
+        (r#"{"topicArn": [{"suffix": "*orders"}]}"#, "topicArn: is the ARN of a topic, so suffix"),
     ] {
         let problems = Pattern::parse(pattern).unwrap_err();
         assert!(problems.len() == 1 && problems[0].starts_with(problem), "{problems:?}");
+        let problems = Pattern::parse(&format!("\u{feff}{pattern}")).unwrap_err();
+        assert!(problems.len() == 1 && problems[0].starts_with(problem), "{problems:?}");
     }
+    assert!(Pattern::parse("\u{feff}{\"origin\": [\"sns\"]}").is_ok());
 }
 
 #[tokio::test]
