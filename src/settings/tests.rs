@@ -193,3 +193,13 @@ fn a_policy_file_is_read_and_a_missing_one_is_named() {
     let faults = read(&[("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY_FILE", path)]).unwrap_err();
     assert!(faults.starts_with("bad settings: REDRIVE_POLICY_FILE: cannot read"), "{faults}");
 }
+
+#[test]
+fn a_namespace_of_metrics_is_one_that_cloudwatch_takes() {
+    for (namespace, is_good) in
+        [("my app", true), ("a:b#c/d", true), (":a", false), ("   ", false), ("a,b", false), ("AWS/x", false)]
+    {
+        let read = read(&[("ARCHIVE", "s3://bucket"), ("METRICS_NAMESPACE", namespace)]);
+        assert_eq!(read.is_ok(), is_good, "{namespace:?}");
+    }
+}
