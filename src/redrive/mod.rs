@@ -131,7 +131,7 @@ impl Redrive {
 
     /// Returns the number of messages in flight in a queue, as far as this instance knows.
     #[must_use]
-    pub fn in_flight(&self, queue: &Arn) -> u64 {
+    pub fn in_flight(&self, queue: &Arn) -> Option<u64> {
         self.machine.in_flight(queue)
     }
 

@@ -52,8 +52,8 @@ pub struct Run<'a> {
     pub queue: &'a Arn,
     /// Lambda's name of the function. `None` outside Lambda, where no alarm watches.
     pub function_name: Option<&'a str>,
-    /// The number of letters of that queue in flight, as far as is known.
-    pub in_flight: u64,
+    /// The number of letters of that queue in flight. `None` while the queue has never told it.
+    pub in_flight: Option<u64>,
     /// `true` if the orders could not be read twice in a row, or once for a reason that somebody must mend.
     pub orders_unread: bool,
     /// `true` if the list of waiting letters was not written.
@@ -128,9 +128,9 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         Metric::count("LettersOrdered", count(&|report| report.order.is_some())),
         Metric::count("OrdersUnread", u64::from(orders_unread)).watched(),
         Metric::count("WaitingListFailed", u64::from(list_failed)),
-        Metric::count("LettersInFlight", in_flight),
-        Metric::count("HighestRetry", highest.unwrap_or(0)),
     ]);
+    of_queue.extend(in_flight.map(|letters| Metric::count("LettersInFlight", letters)));
+    of_queue.push(Metric::count("HighestRetry", highest.unwrap_or(0)));
     // A metric that is there costs money, and this one hardly ever tells anything.
     of_queue.extend(retention_assumed.then(|| Metric::count("RetentionAssumed", 1)));
     of_queue.extend(notices_failed.map(|failed| Metric::count("NoticesFailed", failed)));

@@ -39,10 +39,12 @@ impl Machine {
         self.config.policy.read(message, self.config.requeue.as_ref())
     }
 
-    /// Returns the number of letters of a queue in flight, as far as this instance can tell.
+    /// Returns the number of letters of a queue in flight, as far as this instance can tell. `None` while the queue
+    /// has never told it.
     #[must_use]
-    pub fn in_flight(&self, queue: &Arn) -> u64 {
-        self.knowledge().estimate(&self.config, queue).in_flight()
+    pub fn in_flight(&self, queue: &Arn) -> Option<u64> {
+        let estimate = self.knowledge().estimate(&self.config, queue);
+        estimate.read_at().map(|_| estimate.in_flight())
     }
 
     /// Returns the health of endpoints, for the code that sends to them.

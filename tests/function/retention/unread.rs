@@ -39,6 +39,7 @@ async fn fifty_letters_that_are_held_stay_while_their_queue_does_not_tell_its_re
         assert!(world.cloud.hidden().values().all(|seconds| *seconds == 900));
         let metrics = ran.metrics();
         assert_eq!(json!([metrics["RetentionAssumed"], metrics["SecondsToExpiry"]]), json!([assumed, null]));
+        assert_eq!(metrics.get("LettersInFlight"), None);
     }
     assert_eq!(archived(&world.cloud).len(), 0);
 }

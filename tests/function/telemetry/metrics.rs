@@ -251,7 +251,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
     let run = Run {
         queue: &queue,
         function_name: Some("sns-redrive"),
-        in_flight: 0,
+        in_flight: Some(0),
         orders_unread: false,
         list_failed: false,
         retention_assumed: false,

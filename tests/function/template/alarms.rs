@@ -45,7 +45,7 @@ fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let run = Run {
         queue: &queue,
         function_name: None,
-        in_flight: 0,
+        in_flight: Some(0),
         orders_unread: false,
         list_failed: false,
         retention_assumed: false,
