@@ -7,6 +7,17 @@ use base64::engine::general_purpose::STANDARD;
 use md5::{Digest as _, Md5};
 use serde_json::{Map, Value, json};
 
+/// The longest group or deduplication id.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
+/// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
+pub(crate) const MAX_TOKEN: usize = 128;
+
+/// Reports whether SQS and SNS take a text as a group or a deduplication id.
+pub(crate) fn is_token(text: &str) -> bool {
+    let good = |it: char| it.is_ascii_alphanumeric() || it.is_ascii_punctuation();
+    (1..=MAX_TOKEN).contains(&text.len()) && text.chars().all(good)
+}
+
 /// Message attributes by name.
 pub type Attributes = BTreeMap<String, Attribute>;
 

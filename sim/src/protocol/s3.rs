@@ -124,9 +124,14 @@ fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Res
     let token = match call.parameter("continuation-token") {
         None => None,
         Some(token) => Some(
-            URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(
-                || Error::bad("InvalidArgument", "The continuation token provided is incorrect"),
-            )?,
+            URL_SAFE_NO_PAD
+                .decode(token)
+                .ok()
+                .filter(|bytes| !bytes.is_empty())
+                .and_then(|bytes| String::from_utf8(bytes).ok())
+                .ok_or_else(|| {
+                    Error::bad("InvalidArgument", "The continuation token provided is incorrect")
+                })?,
         ),
     };
     let page = services.s3.list_objects(

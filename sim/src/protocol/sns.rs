@@ -14,6 +14,7 @@ use crate::faults::MISSING;
 use crate::message::{Attribute, Attributes, Data, Entry};
 use crate::services::Services;
 use crate::sns::{Published, rules};
+use crate::world::host_of;
 
 const NAMESPACE: &str = "http://sns.amazonaws.com/doc/2010-03-31/";
 
@@ -21,11 +22,13 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     let form = form(&String::from_utf8_lossy(&request.body));
     let field = |name: &str| form.get(name).cloned().unwrap_or_default();
     call.operation = field("Action");
+    let host = host_of(&request.uri);
     let trace = request.header("x-amzn-trace-id").map(str::to_owned);
     match call.operation.as_str() {
         "PublishBatch" => {
-            rules::topic_arn(&field("TopicArn"))?;
-            call.target = topic_of(&field("TopicArn"));
+            let topic = field("TopicArn");
+            rules::topic_arn(&topic, host)?;
+            call.target = topic_of(&topic);
             for number in 1.. {
                 let prefix = format!("PublishBatchRequestEntries.member.{number}.");
                 if !form.contains_key(&format!("{prefix}Id")) {
@@ -35,8 +38,9 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
             }
         }
         "Publish" => {
-            rules::topic_arn(&field("TopicArn"))?;
-            call.target = topic_of(&field("TopicArn"));
+            let topic = form.get("TopicArn").or_else(|| form.get("TargetArn")).cloned().unwrap_or_default();
+            rules::topic_arn(&topic, host)?;
+            call.target = topic_of(&topic);
             call.entries.push(Entry { trace, ..entry(&form, "")? });
         }
         "GetSubscriptionAttributes" => call.target = field("SubscriptionArn"),

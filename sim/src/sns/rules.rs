@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Topic, invalid};
 use crate::error::Error;
-use crate::message::{Attribute, Data, Entry};
+use crate::message::{Attribute, Data, Entry, MAX_TOKEN, is_token};
 
 /// The largest number of entries of a batch request, and the longest id of an entry.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
@@ -46,13 +46,18 @@ pub(super) fn batch(entries: &[Entry]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks a topic's ARN.
-pub(crate) fn topic_arn(arn: &str) -> Result<(), Error> {
-    let elements = arn.split(':').count();
-    if elements >= 6 {
-        return Ok(());
+/// Checks a topic's ARN. The endpoint of a region takes only topics of that region. Recorded.
+pub(crate) fn topic_arn(arn: &str, host: &str) -> Result<(), Error> {
+    let elements: Vec<_> = arn.split(':').collect();
+    if elements.len() < 6 {
+        let count = elements.len();
+        return Err(invalid(&format!("TopicArn Reason: An ARN must have at least 6 elements, not {count}")));
     }
-    Err(invalid(&format!("TopicArn Reason: An ARN must have at least 6 elements, not {elements}")))
+    let region = host.strip_prefix("sns.").and_then(|rest| rest.split('.').next());
+    if region.is_some_and(|region| region != elements[3]) {
+        return Err(invalid("TopicArn"));
+    }
+    Ok(())
 }
 
 /// Checks a message.
@@ -74,6 +79,8 @@ pub(super) fn message(topic: &Topic, entry: &Entry) -> Result<(), Error> {
         }
     }
     entry.attributes.iter().try_for_each(|(name, it)| attribute(name, it))?;
+    token("MessageGroupId", entry.group.as_deref())?;
+    token("MessageDeduplicationId", entry.deduplication.as_deref())?;
     let is_fifo = topic.name.strip_suffix(".fifo").is_some();
     if is_fifo && entry.group.is_none() {
         return Err(invalid("The MessageGroupId parameter is required for FIFO topics"));
@@ -90,6 +97,16 @@ pub(super) fn message(topic: &Topic, entry: &Entry) -> Result<(), Error> {
         return Err(invalid(what));
     }
     Ok(())
+}
+
+/// Checks a group or a deduplication id.
+/// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
+fn token(name: &str, value: Option<&str>) -> Result<(), Error> {
+    if value.is_none_or(is_token) {
+        return Ok(());
+    }
+    let reason = format!("must be 1 to {MAX_TOKEN} alphanumeric and punctuation characters");
+    Err(invalid(&format!("{name} Reason: {reason}")))
 }
 
 /// Checks a message that has a text for each protocol.

@@ -312,3 +312,28 @@ fn a_listing_has_pages_of_a_hundred() {
         assert_eq!(it.sns.get_subscription_attributes("none").unwrap_err().code, "NotFound");
     });
 }
+
+/// SQS would refuse them on delivery, so that the message were lost.
+/// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
+#[test]
+fn groups_and_deduplication_ids_are_128_signs_that_are_letters_digits_or_punctuation() {
+    let aws = aws();
+    let long = |length: usize| "a".repeat(length);
+    for (id, is_good) in [
+        ("a-1:#%".to_owned(), true),
+        (long(128), true),
+        (long(129), false),
+        (String::new(), false),
+        ("a b".to_owned(), false),
+        ("\u{e4}".to_owned(), false),
+    ] {
+        let group = Entry { group: Some(id.clone()), ..order() };
+        let both = Entry { group: Some("g".to_owned()), deduplication: Some(id.clone()), ..order() };
+        for (topic, entry) in [("orders", &group), ("orders.fifo", &both)] {
+            let code = publish(&aws, topic, entry).map_err(|error| error.code);
+            let refused = Err("InvalidParameter".to_owned());
+            assert_eq!(code.is_ok(), is_good, "{topic}: {id:?}");
+            assert!(is_good || code.map(drop) == refused, "{topic}: {id:?}");
+        }
+    }
+}

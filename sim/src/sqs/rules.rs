@@ -6,11 +6,11 @@ use sim_queue::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_VISIBILIT
 
 use super::queue::Queue;
 use crate::error::Error;
-use crate::message::{Data, Entry};
+use crate::message::{Data, Entry, MAX_TOKEN, is_token};
 
-/// The longest group or deduplication id.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
-const MAX_TOKEN: usize = 128;
+/// The longest name of an attribute, and the longest name of its type.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>
+const MAX_NAME: usize = 256;
 
 /// The longest `WaitTimeSeconds`.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
@@ -115,9 +115,8 @@ pub(super) fn fifo(queue: &Queue, entry: &Entry) -> Result<(), Error> {
 /// Checks a group or a deduplication id.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 fn token(name: &str, value: Option<&str>) -> Result<(), Error> {
-    let good = |it: char| it.is_ascii_alphanumeric() || it.is_ascii_punctuation();
     match value {
-        Some(value) if value.is_empty() || value.len() > MAX_TOKEN || !value.chars().all(good) => {
+        Some(value) if !is_token(value) => {
             let reason = format!(
                 "{name} can only include alphanumeric and punctuation characters. 1 to {MAX_TOKEN} in length."
             );
@@ -159,7 +158,8 @@ fn attributes(entry: &Entry) -> Result<(), Error> {
         // Letters of every alphabet are taken. Recorded.
         let good = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
         let reserved = ["aws.", "amazon.", "."].iter().any(|prefix| lower.starts_with(prefix));
-        if name.is_empty() || name.len() > 256 || reserved || !name.chars().all(good) {
+        let dotted = name.ends_with('.');
+        if name.is_empty() || name.len() > MAX_NAME || reserved || dotted || !name.chars().all(good) {
             return Err(invalid(format!("The message attribute name '{name}' is invalid.")));
         }
         let base = attribute.kind.split('.').next().unwrap_or_default();
@@ -167,7 +167,7 @@ fn attributes(entry: &Entry) -> Result<(), Error> {
             Data::Text(_) => matches!(base, "String" | "Number"),
             Data::Bytes(_) => base == "Binary",
         };
-        if !fits {
+        if !fits || attribute.kind.len() > MAX_NAME {
             return Err(invalid(format!(
                 "The type of message (user) attribute '{name}' is invalid. You must use only the following \
                  supported type prefixes: Binary, Number, String."

@@ -87,6 +87,7 @@ fn of_s3(operation: &str, parameters: &Value) -> Request {
             ("delimiter", "Delimiter"),
             ("max-keys", "MaxKeys"),
             ("start-after", "StartAfter"),
+            ("continuation-token", "ContinuationToken"),
         ] {
             if let Some(value) = parameters.get(parameter) {
                 uri.extend(["&", name, "=", &encoded(&text(value))]);
