@@ -6,11 +6,13 @@
 //! | `environment` | region, credentials, endpoints and flags from the SDK's own variables |
 //! | `https` | HTTP and TLS |
 //! | `connections` | connections that are used again, but never after they slept |
+//! | `absent` | objects that do not exist |
 //! | `errors` | the errors of calls, translated into [`failure`](crate::failure)s |
 //! | `deadline` | calls that are cut off at a deadline |
 //! | `lines` | objects with lines of JSON |
 //! | `server_time` | the time of a server, from its answers |
 
+mod absent;
 mod connections;
 mod deadline;
 mod environment;
@@ -20,6 +22,7 @@ mod lines;
 mod sdk;
 mod server_time;
 
+pub use absent::is_absent;
 pub(crate) use connections::{Connections, pool};
 pub(crate) use deadline::{in_time, too_late};
 pub use environment::region;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::arn::Arn;
 use crate::batch::OrdersRead;
-use crate::clients::{failure_of_call, in_time, put_lines};
+use crate::clients::{failure_of_call, in_time, is_absent, put_lines};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::MAX_ORDERS_BYTES;
 use crate::waiting::{WaitingLetter, orders_key, waiting_key};
@@ -60,10 +60,14 @@ impl Control {
 
     async fn get_orders(&self, unless: Option<String>) -> Result<OrdersRead, Failure> {
         let key = orders_key(&self.prefix);
-        let call = self.s3.get_object().bucket(&self.bucket).key(key).set_if_none_match(unless);
+        let call = self.s3.get_object().bucket(&self.bucket).key(&key).set_if_none_match(unless);
         let answer = match call.send().await {
             Ok(answer) => answer,
-            Err(error) => return without_document(&error),
+            Err(error) if is_not_modified(&error) => return Ok(OrdersRead::NotModified),
+            Err(error) => {
+                let is_absent = is_absent(&self.s3, &self.bucket, &key, &error).await;
+                return if is_absent { Ok(OrdersRead::None) } else { Err(unread(&error)) };
+            }
         };
         let length = answer.content_length.and_then(|length| usize::try_from(length).ok());
         if length.is_some_and(|length| length > MAX_ORDERS_BYTES) {
@@ -90,16 +94,14 @@ impl Control {
     }
 }
 
-/// Tells why an answer has no document.
-fn without_document(error: &SdkError<GetObjectError, HttpResponse>) -> Result<OrdersRead, Failure> {
-    if error.raw_response().is_some_and(|raw| raw.status().as_u16() == 304) {
-        return Ok(OrdersRead::NotModified);
-    }
-    if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) {
-        return Ok(OrdersRead::None);
-    }
+fn is_not_modified(error: &SdkError<GetObjectError, HttpResponse>) -> bool {
+    error.raw_response().is_some_and(|raw| raw.status().as_u16() == 304)
+}
+
+/// Returns the failure of a reading, with the permissions that it needs if they may be lacking.
+fn unread(error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
     let failure = failure_of_call(error);
     let forbidden = matches!(failure.code.as_str(), "AccessDenied" | "Http403");
     let message = if forbidden { Some(GRANTS.to_owned()) } else { failure.message };
-    Err(Failure { message, ..failure })
+    Failure { message, ..failure }
 }

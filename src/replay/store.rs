@@ -25,7 +25,7 @@ use tokio::time::sleep;
 use super::error::ReplayError;
 use super::version::{self, Versioned};
 use crate::archive::folder;
-use crate::clients::{ServerTime, failure_of_call};
+use crate::clients::{ServerTime, failure_of_call, is_absent};
 use crate::failure::{Failure, FailureClass};
 
 /// The number of documents read or written at the same time.
@@ -113,8 +113,11 @@ impl Store {
         let call = self.s3.get_object().bucket(&self.bucket).key(format!("{}{key}", self.root));
         let object = match call.customize().interceptor(self.time.clone()).send().await {
             Ok(object) => object,
-            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
-            Err(error) => return Err(failed(failure_of_call(&error))),
+            Err(error) => {
+                let is_absent =
+                    is_absent(&self.s3, &self.bucket, &format!("{}{key}", self.root), &error).await;
+                return if is_absent { Ok(None) } else { Err(failed(failure_of_call(&error))) };
+            }
         };
         let etag = object.e_tag().unwrap_or_default().to_owned();
         let written = object.last_modified().and_then(|at| Timestamp::from_second(at.secs()).ok());

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Control, failed};
 use crate::console::{Console, Failed};
+use sns_redrive::clients::is_absent;
 use sns_redrive::policy::{MAX_ORDERS_BYTES, Order, Orders};
 use sns_redrive::waiting::{ended_order_key, ended_orders_prefix, orders_key};
 
@@ -184,8 +185,10 @@ impl Control {
         let call = self.s3.get_object().bucket(&self.bucket).key(key);
         let answer = match call.customize().interceptor(self.time.clone()).send().await {
             Ok(answer) => answer,
-            Err(error) if error.code() == Some("NoSuchKey") => return Ok(None),
-            Err(error) => return Err(failed(&what, &error)),
+            Err(error) => {
+                let is_absent = is_absent(&self.s3, &self.bucket, key, &error).await;
+                return if is_absent { Ok(None) } else { Err(failed(&what, &error)) };
+            }
         };
         let most = i64::try_from(MAX_ORDERS_BYTES).unwrap_or(i64::MAX);
         if answer.content_length().is_some_and(|length| length > most) {

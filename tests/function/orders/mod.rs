@@ -19,15 +19,24 @@ fn world(settings: &[(&str, &str)]) -> World {
 /// Makes S3 answer this from now on, and keeps subscribers down.
 fn with_s3(world: &World, s3: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
     world.cloud.script(move |call| match call.operation.as_str() {
-        "GetObject" | "PutObject" => s3(call),
+        "GetObject" | "ListObjectsV2" | "PutObject" => s3(call),
         "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
         _ => Fault::Pass,
     });
 }
 
-/// Makes S3 answer reads with this from now on.
+/// Makes S3 answer reads with this from now on, and with the same listings if it forbids reads.
 fn with_get(world: &World, reply: Fault) {
-    with_s3(world, move |call| if call.operation == "GetObject" { reply.clone() } else { Fault::Pass });
+    let forbids = reply == forbidden();
+    with_s3(world, move |call| match call.operation.as_str() {
+        "GetObject" => reply.clone(),
+        "ListObjectsV2" if forbids => reply.clone(),
+        _ => Fault::Pass,
+    });
+}
+
+fn forbidden() -> Fault {
+    Fault::refuse(403, "AccessDenied", "no")
 }
 
 fn order(action: &str, more: &Value) -> Value {
@@ -63,6 +72,43 @@ async fn without_a_document_there_are_no_orders() {
     assert_eq!(world.cloud.calls("GetObject").len(), 1);
     assert_eq!(ran.metrics()["OrdersUnread"], 0);
     assert!(!is_warned(&ran, "orders"));
+}
+
+/// S3 may deny access to an object that does not exist, even to those who may list its key.
+#[tokio::test]
+async fn a_document_that_is_denied_and_not_listed_does_not_exist() {
+    let denied = |call: &Call| if call.operation == "GetObject" { forbidden() } else { Fault::Pass };
+    let none = world(&[]);
+    // Another object, whose key begins alike.
+    none.cloud.put(&format!("{ORDERS}.old"), "{}");
+    with_s3(&none, denied);
+    let ran = none.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    assert_eq!(ran.metrics()["OrdersUnread"], 0);
+    assert!(!is_warned(&ran, "orders"));
+    assert_eq!(none.cloud.summary().iter().filter(|call| call.starts_with("ListObjectsV2")).count(), 1);
+
+    let there = world(&[]);
+    give(&there, &[]);
+    with_s3(&there, denied);
+    let ran = there.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a deferred orders_unread"]);
+    assert!(ran.text.contains("s3:ListBucket"), "{}", ran.text);
+}
+
+/// Reading and listing share one second.
+#[tokio::test(start_paused = true)]
+async fn a_listing_that_never_answers_costs_no_more_than_a_reading() {
+    let world = world(&[]);
+    with_s3(&world, |call| match call.operation.as_str() {
+        "GetObject" => forbidden(),
+        "ListObjectsV2" => Fault::HangBefore,
+        _ => Fault::Pass,
+    });
+    let began = tokio::time::Instant::now();
+    let ran = world.run([&due()]).await;
+    assert!(began.elapsed() <= std::time::Duration::from_millis(1_100), "{:?}", began.elapsed());
+    assert_eq!(ran.outcomes(), ["a deferred orders_unread"]);
 }
 
 #[tokio::test]
@@ -198,7 +244,7 @@ fn bad_replies() -> Vec<(&'static str, Fault)> {
     vec![
         ("ServiceUnavailable", Fault::refuse(503, "ServiceUnavailable", "down")),
         ("SlowDown", Fault::refuse(503, "SlowDown", "slow")),
-        ("AccessDenied", Fault::refuse(403, "AccessDenied", "no")),
+        ("AccessDenied", forbidden()),
         ("NoSuchBucket", Fault::refuse(404, "NoSuchBucket", "no")),
         ("Unreachable", Fault::ResetBefore),
         ("DeadlineExceeded", Fault::HangBefore),
@@ -307,9 +353,9 @@ async fn an_instance_that_never_read_the_orders_hides_for_a_minute_at_a_time_and
 
 #[tokio::test]
 async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
-    let forbidden = world(&[]);
-    with_get(&forbidden, Fault::refuse(403, "AccessDenied", "no"));
-    let ran = forbidden.run([&due()]).await;
+    let closed = world(&[]);
+    with_get(&closed, forbidden());
+    let ran = closed.run([&due()]).await;
     assert!(ran.text.contains("s3:ListBucket"), "{}", ran.text);
     let broken = world(&[]);
     give(&broken, &[order("hodl", &json!({}))]);

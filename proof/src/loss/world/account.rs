@@ -69,7 +69,8 @@ impl Network {
             "ChangeMessageVisibilityBatch" => Site::Hide,
             "PutObject" if call.target.contains("-control/waiting/") => Site::Waiting,
             "PutObject" => Site::Store,
-            "GetObject" if call.target.ends_with("-control/orders.json") => Site::Orders,
+            // A listing follows if access is denied.
+            "GetObject" | "ListObjectsV2" if call.target.ends_with("-control/orders.json") => Site::Orders,
             other => panic!("the function calls {other}"),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use serde_json::{Value, json};
 
-use super::{DOCUMENT, ended, ids, order, put_orders, run, run_in};
+use super::{DOCUMENT, ended, ids, order, orders, put_orders, run, run_in};
 use crate::World;
 use support::{Account, Fault};
 
@@ -77,11 +77,29 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
         assert_eq!(cloud.objects()[DOCUMENT], document);
         assert_eq!(cloud.calls("PutObject").len(), 0);
     }
+    for is_there in [true, false] {
+        let cloud = Account::new();
+        if is_there {
+            put_orders(&cloud, &[]);
+        }
+        cloud.script(move |call| match call.operation.as_str() {
+            "GetObject" => Fault::refuse(403, "AccessDenied", "no"),
+            "ListObjectsV2" if !is_there => Fault::refuse(403, "AccessDenied", "no"),
+            _ => Fault::Pass,
+        });
+        let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
+        assert_eq!((told.code, cloud.calls("PutObject").len()), (1, 0));
+        assert!(told.err.contains("AccessDenied"), "{}", told.err);
+    }
+}
+
+/// S3 may deny access to an object that does not exist, even to those who may list its key.
+#[tokio::test]
+async fn a_document_that_is_denied_and_not_listed_does_not_exist() {
     let cloud = Account::new();
     cloud.reply("GetObject", Fault::refuse(403, "AccessDenied", "no"));
-    let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
-    assert_eq!((told.code, cloud.calls("PutObject").len()), (1, 0));
-    assert!(told.err.contains("AccessDenied"), "{}", told.err);
+    run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await.text();
+    assert_eq!(orders(&cloud).len(), 1);
 }
 
 #[tokio::test]
