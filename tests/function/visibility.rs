@@ -413,6 +413,25 @@ mod over {
         }
     }
 
+    /// The other copy has its own time, and nobody has to mend anything.
+    #[tokio::test]
+    async fn a_letter_that_is_gone_expires_no_more_and_is_no_failure_for_good() {
+        let world = while_sending(|account| {
+            let delete = |it: &mut sim::Services, cx: &mut sim::Cx<'_>| {
+                it.sqs.delete_message(cx, "orders-dlq", "handle-a")
+            };
+            account.aws.act("mapping", delete).unwrap();
+        });
+        let ran = world.run([&due("a")]).await;
+        assert_eq!(ran.outcomes(), ["a failed receive_over"]);
+        let metrics = ran.metrics();
+        assert_eq!(metrics["FailuresPermanent"], 0);
+        assert_eq!(metrics["FailuresTransient"], 1, "that of the attempt counts");
+        assert_eq!(metrics.get("SecondsToExpiry"), None);
+        let stays = World::with_policy(&linear(60, 60, 3)).run([&due("a").sent(NOW)]).await;
+        assert!(stays.metrics()["SecondsToExpiry"].is_u64());
+    }
+
     /// Neither is one that the archive did not take.
     #[tokio::test]
     async fn a_letter_that_is_gone_needs_no_archive() {
