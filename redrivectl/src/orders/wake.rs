@@ -2,13 +2,15 @@
 //!
 //! A standard queue takes an old handle too, and then shows a message that a later receive hides, perhaps in
 //! the middle of an attempt: a second delivery. So each letter is asked by its newest line, and is left
-//! alone if it is due soon. How many woke is unknown: only a message that is gone is refused. A FIFO queue
-//! refuses an old handle. Receipt handles are never printed.
+//! alone if it is due soon. A request whose answer was lost is not repeated either: SQS may have shown its letters.
+//! How many woke is unknown: only a message that is gone is refused. A FIFO queue refuses an old handle. Receipt handles
+//! are never printed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use aws_sdk_sqs::config::retry::RetryConfig;
 use futures_util::stream::{self, LocalBoxStream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -34,11 +36,11 @@ pub(super) const BEGINS: Duration = Duration::from_secs(20);
 /// The number of concurrent requests.
 const REQUESTS: usize = 16;
 
-/// The time for one request, with the SDK's own repetitions.
+/// The time for one request.
 const REQUEST_TIME: Duration = Duration::from_mins(1);
 
-/// The number of tries for a letter after failures that pass: throttling, network errors.
-const PASSES: u32 = 3;
+/// The number of tries for a letter if SQS refuses for now.
+const PASSES: u32 = 5;
 
 /// The wait between two passes.
 const BETWEEN_PASSES: Duration = Duration::from_secs(2);
@@ -54,7 +56,8 @@ const STALE: [&str; 4] =
 /// Wakes the letters of orders.
 pub(super) struct Waker<'a> {
     control: &'a Control,
-    sqs: &'a aws_sdk_sqs::Client,
+    /// A client that makes each request once.
+    sqs: aws_sdk_sqs::Client,
     reaches: Vec<(&'a Reach, Option<Timestamp>)>,
     /// Other orders, by precedence: a letter that one of them holds stays hidden.
     others: Vec<(&'a Order, Reach)>,
@@ -118,9 +121,12 @@ impl<'a> Waker<'a> {
     /// Returns a waker for orders, each with the time since which a line of the list must have been written.
     pub(super) fn new(
         control: &'a Control,
-        sqs: &'a aws_sdk_sqs::Client,
+        sqs: &aws_sdk_sqs::Client,
         reaches: Vec<(&'a Reach, Option<Timestamp>)>,
     ) -> Self {
+        // The SDK repeats requests whose answer was lost.
+        let once = sqs.config().to_builder().retry_config(RetryConfig::disabled()).build();
+        let sqs = aws_sdk_sqs::Client::from_conf(once);
         Self { control, sqs, reaches, others: Vec::new(), list: WaitingList::default() }
     }
 
@@ -202,7 +208,7 @@ impl<'a> Waker<'a> {
         let ends = Ends { stop, clock, end };
         for pass in 1..=PASSES {
             let mut again = Vec::new();
-            let mut answers = asked(self.sqs, &letters, rate, &ends);
+            let mut answers = asked(&self.sqs, &letters, rate, &ends);
             while let Some((batch, answers)) = answers.next().await {
                 match answers {
                     Answers::Stopped(why) => {
@@ -212,7 +218,9 @@ impl<'a> Waker<'a> {
                     Answers::All(answers) => {
                         for (line, answer) in batch.iter().zip(answers) {
                             match answer {
-                                Err(failure) if passes(&failure) && pass < PASSES => again.push(*line),
+                                Err(failure) if is_refused_for_now(&failure) && pass < PASSES => {
+                                    again.push(*line)
+                                }
                                 answer => woken.count(answer),
                             }
                         }
@@ -315,9 +323,9 @@ fn is_due_soon(line: &Line<Kept>, clock: &Clock) -> bool {
     line.due <= clock.now().saturating_add(SignedDuration::from_secs(SOON)).unwrap_or(Timestamp::MAX)
 }
 
-/// Reports whether a failure may pass.
-fn passes(failure: &Failure) -> bool {
-    matches!(failure.class, FailureClass::Transient | FailureClass::Throttling)
+/// Reports whether SQS refused a request for now, so that it has shown nothing.
+fn is_refused_for_now(failure: &Failure) -> bool {
+    failure.class == FailureClass::Throttling || failure.code.ends_with("ServiceUnavailable")
 }
 
 impl Woken {

@@ -147,6 +147,51 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
     assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{told:?}");
 }
 
+/// SQS may have shown the letter, which is in the middle of an attempt by then: a second request would show it again.
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_answer_was_lost_is_not_made_again() {
+    for (lost, code) in [
+        (Fault::ResetAfter, "Unreachable"),
+        (Fault::ResetBefore, "Unreachable"),
+        (Fault::HangAfter, "DeadlineExceeded"),
+        (Fault::Nonsense(200, "{".to_owned()), "Http200"),
+        (Fault::Entries(vec![(0, EntryFault::Missing)]), "NoAnswer"),
+        (Fault::refuse(500, "InternalError", "oh"), "InternalError"),
+    ] {
+        let cloud = Account::new();
+        list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
+        let fault = lost.clone();
+        cloud.script(move |call| {
+            if call.operation == "ChangeMessageVisibilityBatch" { fault.clone() } else { Fault::Pass }
+        });
+        let told = run(&cloud, &[&retry_topic()[..], &["--json"]].concat()).await;
+        let said: Value = serde_json::from_str(&told.out).unwrap();
+        assert_eq!(said["wake"]["failed"], json!({ code: 1 }), "{lost:?}: {said}");
+        assert_eq!(told.code, 1, "{lost:?}");
+        assert_eq!(shown(&cloud), ["handle-S3CR3T-a"], "{lost:?}");
+    }
+}
+
+/// Nothing was shown where SQS says so.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_refused_for_now_is_made_again() {
+    for (status, code) in
+        [(403, "RequestThrottled"), (400, "ThrottlingException"), (503, "ServiceUnavailable")]
+    {
+        let cloud = Account::new();
+        list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
+        let calls = AtomicU32::new(0);
+        cloud.script(move |call| {
+            let is_first = call.operation == "ChangeMessageVisibilityBatch"
+                && calls.fetch_add(1, Ordering::Relaxed) == 0;
+            if is_first { Fault::refuse(status, code, "slower") } else { Fault::Pass }
+        });
+        let told = run(&cloud, &retry_topic()).await.text();
+        assert!(told.contains("\n1 letter asked to wake.\n"), "{code}: {told}");
+        assert_eq!(shown(&cloud).len(), 2, "{code}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() {
     for (args, action) in [(&retry_topic()[..], "retry"), (&["release", "held", "--yes"], "release")] {
