@@ -72,6 +72,12 @@ fn answered<T, E: ProvideErrorMetadata>(
     }
 }
 
+/// Fails if SQS refused what a case needs first.
+fn not_refused(operation: &str, then: &Value) -> Result<(), Failed> {
+    let refused = |code: &str| Err(Failed::Work(format!("SQS refused {operation}: {code}")));
+    then["error"].as_str().map_or(Ok(()), refused)
+}
+
 /// Returns the end of a refusal, without what may be a handle, a name or an id.
 fn words(message: Option<&str>) -> String {
     let message = message.unwrap_or_default();
@@ -119,7 +125,7 @@ impl Recorder<'_> {
         case.receive("i", 5).await?;
         case.hide("h", 60).await?;
         case.wait(6).await;
-        case.receive("j", 30).await?;
+        case.look("j", 30).await?;
         cases.push(case.ends("an old handle with a time above zero", self.year).await?);
 
         let mut case = self.case(Kind::Standard).await?;
@@ -128,7 +134,7 @@ impl Recorder<'_> {
         case.receive("i", 5).await?;
         case.delete("h").await?;
         case.wait(6).await;
-        case.receive("j", 30).await?;
+        case.look("j", 30).await?;
         cases.push(case.ends("a deletion by an old handle", self.year).await?);
 
         let mut case = self.case(Kind::Fifo).await?;
@@ -171,8 +177,9 @@ fn told(case: &str, year: i16, steps: &Value) -> Value {
 }
 
 impl Case<'_> {
-    fn handle(&self, name: &str) -> String {
-        self.handles.get(name).cloned().unwrap_or_default()
+    fn handle(&self, name: &str) -> Result<String, Failed> {
+        let none = || Failed::Work("SQS did not hand out the message: run it again".to_owned());
+        self.handles.get(name).cloned().ok_or_else(none)
     }
 
     fn step(&mut self, operation: &str, mut parameters: Value, then: &Value) {
@@ -188,19 +195,26 @@ impl Case<'_> {
             (parameters["MessageGroupId"], parameters["MessageDeduplicationId"]) = ("g".into(), "d".into());
         }
         let (_, then) = answered(send.send().await)?;
+        not_refused("SendMessage", &then)?;
         self.step("SendMessage", parameters, &then);
         Ok(())
     }
 
-    /// Receives a message for so many seconds, and keeps its handle by this name.
+    /// Receives the message for so many seconds, and keeps its handle by this name. Without it the case would say
+    /// something else.
     async fn receive(&mut self, name: &'static str, seconds: i32) -> Result<(), Failed> {
+        self.look(name, seconds).await?;
+        self.handle(name).map(drop)
+    }
+
+    /// Receives the message, if there is one.
+    async fn look(&mut self, name: &'static str, seconds: i32) -> Result<(), Failed> {
         let receive = self.sqs.receive_message().queue_url(&self.url).max_number_of_messages(1);
         let (answer, mut then) =
             answered(receive.visibility_timeout(seconds).wait_time_seconds(2).send().await)?;
+        not_refused("ReceiveMessage", &then)?;
         let messages = answer.and_then(|answer| answer.messages).unwrap_or_default();
-        if then.get("error").is_none() {
-            then["bodies"] = messages.iter().map(|message| message.body().unwrap_or_default()).collect();
-        }
+        then["bodies"] = messages.iter().map(|message| message.body().unwrap_or_default()).collect();
         if let Some(handle) = messages.first().and_then(|message| message.receipt_handle()) {
             then["keep"] = json!({ name: "Messages.0.ReceiptHandle" });
             self.handles.insert(name, handle.to_owned());
@@ -217,8 +231,8 @@ impl Case<'_> {
     }
 
     async fn hide(&mut self, name: &str, seconds: i32) -> Result<(), Failed> {
-        let hide =
-            self.sqs.change_message_visibility().queue_url(&self.url).receipt_handle(self.handle(name));
+        let hide = self.sqs.change_message_visibility().queue_url(&self.url);
+        let hide = hide.receipt_handle(self.handle(name)?);
         let (_, then) = answered(hide.visibility_timeout(seconds).send().await)?;
         let parameters = json!({ "ReceiptHandle": format!("${name}"), "VisibilityTimeout": seconds });
         self.step("ChangeMessageVisibility", parameters, &then);
@@ -227,7 +241,7 @@ impl Case<'_> {
 
     async fn hide_in_batch(&mut self, name: &str, seconds: i32) -> Result<(), Failed> {
         let entry = ChangeMessageVisibilityBatchRequestEntry::builder().id("1").visibility_timeout(seconds);
-        let entry = entry.receipt_handle(self.handle(name)).build();
+        let entry = entry.receipt_handle(self.handle(name)?).build();
         let entry = entry.map_err(|error| Failed::Work(error.to_string()))?;
         let hide = self.sqs.change_message_visibility_batch().queue_url(&self.url).entries(entry);
         let (answer, mut then) = answered(hide.send().await)?;
@@ -247,7 +261,7 @@ impl Case<'_> {
     }
 
     async fn delete(&mut self, name: &str) -> Result<(), Failed> {
-        let delete = self.sqs.delete_message().queue_url(&self.url).receipt_handle(self.handle(name));
+        let delete = self.sqs.delete_message().queue_url(&self.url).receipt_handle(self.handle(name)?);
         let (_, then) = answered(delete.send().await)?;
         self.step("DeleteMessage", json!({ "ReceiptHandle": format!("${name}") }), &then);
         Ok(())

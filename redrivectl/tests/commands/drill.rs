@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use place::{DRILLS, Drill, SNS, Trouble};
-use support::DLQ;
+use support::{Call, DLQ, Fault};
 
 #[tokio::test(start_paused = true)]
 async fn a_drill_shows_its_steps_and_leaves_nothing() {
@@ -283,4 +283,26 @@ async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
     assert_eq!(last(3, 4)[2], json!({ "ok": [], "failed": { "1": "ReceiptHandleIsInvalid" } }));
     assert_eq!(last(3, 5)[2]["says"], "The receipt handle has expired.");
     assert_eq!(last(4, 1)[2]["error"], "NoSuchKey");
+}
+
+/// A case whose message was never in hand would say something false about AWS.
+#[tokio::test(start_paused = true)]
+async fn a_drill_writes_nothing_down_without_a_message_in_hand() {
+    let empty = || Fault::Nonsense(200, "{}".to_owned());
+    let refused = || Fault::refuse(400, "UnsupportedOperation", "no");
+    for (operation, fault, words) in [
+        ("SendMessage", refused(), "SQS refused SendMessage: UnsupportedOperation"),
+        ("ReceiveMessage", refused(), "SQS refused ReceiveMessage: UnsupportedOperation"),
+        ("ReceiveMessage", empty(), "SQS did not hand out the message"),
+    ] {
+        let drill = Drill::new();
+        drill.cloud.aws.clock().run();
+        let is_meant = move |call: &Call| call.operation == operation && call.target.ends_with("-asked");
+        drill.cloud.script(move |call| if is_meant(call) { fault.clone() } else { Fault::Pass });
+        let file = std::env::temp_dir().join(format!("redrivectl-drill-{}-none.json", std::process::id()));
+        let ran = drill.run(Trouble::None, &["--yes", "--record", file.to_str().unwrap()]).await;
+        assert!(ran.code == 1 && ran.out.contains(words), "{words}: {ran:?}");
+        assert!(!file.exists(), "{words}");
+        assert_eq!(drill.left(), Vec::<String>::new(), "{words}");
+    }
 }
