@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::arn::{Arn, ArnKind};
 pub use crate::batch::Mode;
-use crate::endpoint::TargetName;
+use crate::endpoint::without_urls;
 use crate::policy::{Fifo, Policy, Rule, TargetSpec, VISIBILITY_CEILING};
 
 /// The function's settings. `template.yaml` and `docs/reference/settings.md` name the same variables.
@@ -221,14 +221,9 @@ pub(crate) fn note<T>(faults: &mut Faults, read: Result<T, Faults>, stand_in: T)
     })
 }
 
+/// Creates a fault. Of a URL in it only its name is left: it may hold a secret, and faults are logged.
 pub(crate) fn fault(variable: &'static str, problem: impl Into<String>) -> Faults {
-    vec![SettingFault { variable, problem: problem.into() }]
-}
-
-/// Quotes a value. Of a URL only its name is left, since it may hold a secret, and faults are logged.
-fn quoted(text: &str) -> String {
-    let shown = if text.contains("://") { TargetName::read(text).to_string() } else { text.to_owned() };
-    format!("{shown:?}")
+    vec![SettingFault { variable, problem: without_urls(&problem.into()) }]
 }
 
 fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, Faults> {
@@ -257,9 +252,9 @@ fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults>
     if let Some(place) = text.strip_prefix("s3://") {
         return in_bucket(NAME, place).map(|(bucket, prefix)| ArchiveAt::S3 { bucket, prefix });
     }
-    queue(&text).map(ArchiveAt::Queue).ok_or_else(|| {
-        fault(NAME, format!("must be s3://bucket/prefix or the ARN of a queue, not {}", quoted(&text)))
-    })
+    queue(&text)
+        .map(ArchiveAt::Queue)
+        .ok_or_else(|| fault(NAME, format!("must be s3://bucket/prefix or the ARN of a queue, not {text:?}")))
 }
 
 /// Splits a location into a bucket and a prefix without slashes at its ends.
@@ -296,7 +291,7 @@ fn control(
         return Ok(None);
     }
     let Some(place) = text.strip_prefix("s3://") else {
-        return Err(fault(NAME, format!("must be s3://bucket/prefix or off, not {}", quoted(&text))));
+        return Err(fault(NAME, format!("must be s3://bucket/prefix or off, not {text:?}")));
     };
     let (bucket, prefix) = in_bucket(NAME, place)?;
     let within = |one: &str, other: &str| {
@@ -335,8 +330,8 @@ fn http_targets(given: &impl Fn(&str) -> Option<String>) -> Result<HttpTargets, 
 fn requeue(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {
     const NAME: &str = "REQUEUE_ARN";
     let Some(text) = given(NAME) else { return Ok(None) };
-    let requeue = queue(&text)
-        .ok_or_else(|| fault(NAME, format!("must be the ARN of a queue, not {}", quoted(&text))))?;
+    let requeue =
+        queue(&text).ok_or_else(|| fault(NAME, format!("must be the ARN of a queue, not {text:?}")))?;
     Ok(Some(requeue))
 }
 
@@ -375,7 +370,7 @@ fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<St
     if is_arn || (text.len() <= 64 && text.chars().all(allowed)) {
         return Ok(Some(text));
     }
-    Err(fault(NAME, format!("must be the name or the ARN of a function, not {}", quoted(&text))))
+    Err(fault(NAME, format!("must be the name or the ARN of a function, not {text:?}")))
 }
 
 fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, Faults> {
@@ -403,7 +398,7 @@ fn notice_topic(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, 
     const NAME: &str = "NOTICE_TOPIC_ARN";
     let Some(text) = given(NAME) else { return Ok(None) };
     let topic = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Topic && !arn.is_fifo());
-    let problem = || fault(NAME, format!("must be the ARN of a standard topic, not {}", quoted(&text)));
+    let problem = || fault(NAME, format!("must be the ARN of a standard topic, not {text:?}"));
     topic.ok_or_else(problem).map(Some)
 }
 

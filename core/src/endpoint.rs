@@ -194,6 +194,26 @@ impl TargetName {
     }
 }
 
+/// Returns a text in which only the name of each URL is left, for what may be logged. Locations in S3 stay: they hold
+/// no secret.
+#[must_use]
+pub fn without_urls(text: &str) -> String {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, _)) = rest.split_once("://") {
+        let scheme = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let (kept, url) = rest.split_at(before.len() - scheme.len());
+        let (url, after) = url.split_at(url.find(ends).unwrap_or(url.len()));
+        shown.push_str(kept);
+        match scheme {
+            "s3" => shown.push_str(url),
+            _ => shown.push_str(TargetName::read(url).as_str()),
+        }
+        rest = after;
+    }
+    shown + rest
+}
+
 /// Returns a URL's scheme, host and port.
 fn server(url: &Url) -> String {
     [&url[..Position::BeforeUsername], &url[Position::BeforeHost..Position::BeforePath]].concat()
@@ -319,6 +339,26 @@ mod tests {
             assert_eq!(TargetName::read(name.as_str()), name, "{text}");
             let read: TargetName = serde_json::from_value(text.into()).unwrap();
             assert_eq!(read, name, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_keeps_all_but_the_urls_in_it() {
+        let name = TargetName::read("https://a.example/S3CR3T").to_string();
+        for (text, expected) in [
+            ("", String::new()),
+            ("must be a: b, not \"c\"", "must be a: b, not \"c\"".to_owned()),
+            ("must be s3://bucket/prefix or off", "must be s3://bucket/prefix or off".to_owned()),
+            (
+                "not \"https://a.example/S3CR3T\": x (https://a.example/S3CR3T",
+                format!("not \"{name}\": x ({name}"),
+            ),
+            ("rules[0].https://a.example/S3CR3T", format!("rules[0].{name}")),
+            ("://S3CR3T", TargetName::read("://S3CR3T").to_string()),
+            ("s3://a and https://a.example/S3CR3T ", format!("s3://a and {name} ")),
+        ] {
+            assert_eq!(without_urls(text), expected);
+            assert_eq!(without_urls(&expected), expected, "the same of what is shown");
         }
     }
 }

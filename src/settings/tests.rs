@@ -65,6 +65,47 @@ fn a_url_in_a_wrong_place_is_not_quoted_whole() {
 }
 
 #[test]
+fn no_fault_shows_more_of_a_url_than_its_name() {
+    const URL: &str = "https://hooks.example.com/S3CR3T?S3CR3T";
+    let fault = |name: &str, value: &str| {
+        let fault = read(&[(name, value), ("ARCHIVE", "s3://bucket/dead")]).unwrap_err();
+        assert!(fault.contains(name) && fault.contains("https://hooks.example.com#"), "{fault}");
+        assert!(!fault.contains("S3CR3T"), "{fault}");
+    };
+    for key in ["target", "subscription", "action", "fifo", "deliveryPolicy"] {
+        fault("REDRIVE_POLICY", &format!(r#"{{"default": {{"{key}": "{URL}"}}}}"#));
+    }
+    for policy in [
+        format!(r#"{{"default": {{"{URL}": 1}}}}"#),
+        format!(r#"{{"origins": {{"{URL}": []}}}}"#),
+        format!(
+            r#"{{"default": {{"deliveryPolicy": {{"requestPolicy": {{"headerContentType": "{URL}"}}}}}}}}"#
+        ),
+        format!(r#"{{"rules": [{{"name": "a", "match": {{"topicArn": ["{URL}"]}}}}]}}"#),
+    ] {
+        fault("REDRIVE_POLICY", &policy);
+    }
+    let numbers = ["MAX_CONCURRENCY", "IN_FLIGHT_LIMIT", "MAX_HIDE_SECONDS"];
+    let words = ["WAITING_LIST", "REDRIVE_MODE", "HTTP_TARGETS", "ALLOW_LOOPBACK_HTTP"];
+    for name in [&numbers[..], &words[..], &["REDRIVE_POLICY_FILE", "METRICS_NAMESPACE"]].concat() {
+        fault(name, URL);
+    }
+}
+
+#[test]
+fn web_servers_are_reached_as_the_setting_says() {
+    for (text, expected) in [
+        ("", HttpTargets::On),
+        ("on", HttpTargets::On),
+        ("private", HttpTargets::Private),
+        ("off", HttpTargets::Off),
+    ] {
+        let settings = read(&[("ARCHIVE", "s3://bucket"), ("HTTP_TARGETS", text)]).unwrap();
+        assert_eq!(settings.http_targets, expected, "{text:?}");
+    }
+}
+
+#[test]
 fn an_archive_may_not_be_the_requeue() {
     let arn = "arn:aws:sqs:eu-central-1:123456789012:requeue";
     let faults = read(&[("ARCHIVE", arn), ("REQUEUE_ARN", arn)]).unwrap_err();

@@ -3,6 +3,7 @@
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Configuration;
 use sns_redrive::clock::Clock;
+use sns_redrive::endpoint::without_urls;
 use sns_redrive::settings::{ArchiveAt, BadSettings, SettingFault, Settings};
 
 use crate::account::{Account, Bodies, Clients, Place};
@@ -50,7 +51,7 @@ pub fn account(variable: impl Fn(&str) -> Option<String>, clock: Clock) -> Resul
 }
 
 fn fault(variable: &'static str, problem: String) -> BadSettings {
-    BadSettings(vec![SettingFault { variable, problem }])
+    BadSettings(vec![SettingFault { variable, problem: without_urls(&problem) }])
 }
 
 fn queues(given: &impl Fn(&str) -> Option<String>) -> Result<Vec<Arn>, BadSettings> {

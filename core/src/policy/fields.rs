@@ -10,6 +10,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::endpoint::without_urls;
+
 /// One fault of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -24,9 +26,11 @@ pub struct Fault {
 const MAX_TOLD: usize = 500;
 
 impl Fault {
-    /// Creates a fault. Long texts are cut.
+    /// Creates a fault. Long texts are cut, and of a URL only its name is left: it may hold a secret, and faults are
+    /// logged.
     pub(super) fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { path: cut(path.into()), problem: cut(problem.into()) }
+        let shown = |text: String| cut(without_urls(&text));
+        Self { path: shown(path.into()), problem: shown(problem.into()) }
     }
 }
 
