@@ -86,6 +86,11 @@ impl Disposition {
     }
 }
 
+/// Joins the details that there are.
+fn joined(details: [Option<String>; 2]) -> Option<String> {
+    details.into_iter().flatten().reduce(|one, other| format!("{one}; {other}"))
+}
+
 impl<'p> Case<'p> {
     /// Creates the case of a letter under its rule.
     pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
@@ -314,8 +319,8 @@ impl<'p> Case<'p> {
             _ => None,
         };
         let goes_back = self.target.as_ref().and_then(Endpoint::arn).is_some_and(|arn| Some(arn) == target);
-        let event = || (self.retry.is_some() && goes_back).then(|| AS_ON_THE_BUS.to_owned());
-        self.detail.clone().or_else(event)
+        let event = (self.retry.is_some() && goes_back).then(|| AS_ON_THE_BUS.to_owned());
+        joined([self.detail.clone(), event])
     }
 
     /// Returns the reason why it is archived, if it is.

@@ -34,6 +34,18 @@ async fn says_that_the_event_is_not_what_a_transformer_makes_of_it() {
     assert_eq!(ran.letter("a")["detail"], json!(null));
 }
 
+/// An attempt that failed says both: what to do about the failure, and what it sent.
+#[tokio::test]
+async fn says_so_beside_what_else_there_is_to_say() {
+    let world = built_in();
+    world.cloud.reply("Invoke", Fault::refuse(403, "AccessDeniedException", "not lambda:InvokeFunction"));
+    let ran = world.run([&failed_at(PROJECTOR)]).await;
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    let detail = ran.letter("a")["detail"].as_str().unwrap();
+    assert!(detail.starts_with("the function's role or the target's policy does not allow it; "), "{detail}");
+    assert!(detail.contains("InputTransformer"), "{detail}");
+}
+
 /// The schedule's target is an API, and the body is the request to it.
 #[tokio::test]
 async fn a_letter_of_a_schedule_says_what_it_is() {
