@@ -109,12 +109,14 @@ fn cases<'a>(
         let order = ordered.order().cloned();
         let facts = &Facts { source_max_receives, ordered, ..facts.clone() };
         let verdict = rule.decide(letter, facts, now);
-        let foresight = foresee(&verdict, letter, requeue);
+        let foresight = foresee(&verdict, letter, &facts.ordered, requeue);
         let if_it_fails = match &foresight.decision {
             Decision::Deliver(retry) => Some(verdict.after_failure(*retry, FailureClass::Transient, now)),
             Decision::Defer(_) | Decision::Archive(..) => None,
         };
-        let search = facts.discovered.is_none() && rule.asks_for_subscription(letter);
+        let search = facts.discovered.is_none()
+            && letter.sqs.unread.is_none()
+            && rule.searches_for_subscription(letter, &facts.ordered);
         let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
         let behind = group.and_then(|group| groups.insert(group, letter));
         let source_receives_known = facts.source_max_receives.is_some();
@@ -263,8 +265,8 @@ impl Case<'_> {
                     .to_owned(),
             );
         }
-        if delivers && rule.verify_signature {
-            notes.push("its rule has verifySignature; the signature is not checked here".to_owned());
+        if delivers {
+            notes.extend(self.foresight.unknown().map(str::to_owned));
         }
         if delivers && rule.allow_targets.is_some() && self.foresight.asks_sns {
             notes.push("its rule has allowTargets, which is not checked here".to_owned());

@@ -28,6 +28,9 @@ const SOON: u64 = 1;
 const AS_ON_THE_BUS: &str = "the target got the event as it was on the bus: a rule with an InputTransformer, an InputPath or \
                              an Input sends it another one";
 
+/// The detail of what would be done with a letter behind another of its group.
+const BEHIND: &str = "held unless the letters before it in its group leave the queue";
+
 /// A letter on its way to an outcome. There are thousands of them: what few have is boxed.
 #[derive(Debug)]
 pub(super) struct Case<'p> {
@@ -168,12 +171,8 @@ impl<'p> Case<'p> {
 
     /// Reports whether the letter's subscription must be searched for.
     pub(super) fn needs_discovery(&self) -> bool {
-        let asks = match self.facts.ordered.action() {
-            None => self.rule.asks_for_subscription(&self.letter),
-            Some(OrderAction::Retry) => self.rule.leaves_subscription_open(&self.letter),
-            Some(OrderAction::Hold | OrderAction::Archive) => false,
-        };
-        self.disposition == Disposition::Open && asks
+        self.disposition == Disposition::Open
+            && self.rule.searches_for_subscription(&self.letter, &self.facts.ordered)
     }
 
     /// Returns the route to the subscription whose delivery policy the rule uses, if it does.
@@ -232,16 +231,19 @@ impl<'p> Case<'p> {
         decision
     }
 
-    /// Says what would be done with it, and what of that is not known.
-    pub(super) fn observe(&mut self, decision: Decision, requeue: Option<&Arn>) {
-        let foreseen = self.verdict.as_ref().map(|verdict| foresee(verdict, &self.letter, requeue));
+    /// Says what would be done with it, and what of that is not known. `is_behind` is true if a letter before it in its
+    /// group would hold it.
+    pub(super) fn observe(&mut self, mut decision: Decision, requeue: Option<&Arn>, is_behind: bool) {
         // A letter that was archived at sight has its detail.
-        let Some(foreseen) = foreseen.filter(|_| self.detail.is_none()) else {
-            self.disposition = Disposition::Observed(decision);
-            return;
-        };
-        self.detail = foreseen.detail.clone().or(foreseen.unknown().map(str::to_owned));
-        self.disposition = Disposition::Observed(foreseen.decision);
+        if let Some(verdict) = self.verdict.as_ref().filter(|_| self.detail.is_none()) {
+            let foreseen = foresee(verdict, &self.letter, &self.facts.ordered, requeue);
+            self.detail = foreseen.detail.clone().or(foreseen.unknown().map(str::to_owned));
+            decision = foreseen.decision;
+        }
+        if is_behind && !matches!(decision, Decision::Defer(_)) {
+            self.detail = joined([self.detail.take(), Some(BEHIND.to_owned())]);
+        }
+        self.disposition = Disposition::Observed(decision);
     }
 
     /// Returns the id of the order that it was handled on.

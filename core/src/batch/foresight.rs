@@ -10,7 +10,7 @@ use super::resolve::{Resolution, resolve};
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
 use crate::letter::{Letter, MAX_ATTRIBUTES};
-use crate::policy::{ArchiveReason, Decision, Verdict};
+use crate::policy::{ArchiveReason, Decision, Ordered, Verdict};
 
 /// What becomes of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,17 +44,23 @@ impl Foresight {
     }
 }
 
-/// Says what becomes of a letter under this verdict. `requeue` is the function's own.
+/// Says what becomes of a letter under this verdict and these orders. `requeue` is the function's own.
 #[must_use]
-pub fn foresee(verdict: &Verdict<'_>, letter: &Letter, requeue: Option<&Arn>) -> Foresight {
+pub fn foresee(
+    verdict: &Verdict<'_>,
+    letter: &Letter,
+    ordered: &Ordered,
+    requeue: Option<&Arn>,
+) -> Foresight {
     let archived = |reason, detail| Foresight::of(Decision::Archive(reason, None), Some(detail));
-    match (&verdict.decision, &letter.sqs.unread) {
-        (Decision::Defer(_), _) => Foresight::of(verdict.decision.clone(), None),
-        (_, Some(unread)) => archived(ArchiveReason::Unrecognised, unread.problem.clone()),
-        (Decision::Archive(_, detail), None) => {
-            Foresight::of(verdict.decision.clone(), detail.map(str::to_owned))
-        }
-        (Decision::Deliver(_), None) => match resolve(verdict, letter, requeue, &HashMap::new()) {
+    // A letter that cannot be read is archived, but not while an order holds it.
+    if let Some(unread) = letter.sqs.unread.as_ref().filter(|_| !verdict.is_kept_back(ordered)) {
+        return archived(ArchiveReason::Unrecognised, unread.problem.clone());
+    }
+    match &verdict.decision {
+        Decision::Defer(_) => Foresight::of(verdict.decision.clone(), None),
+        Decision::Archive(_, detail) => Foresight::of(verdict.decision.clone(), detail.map(str::to_owned)),
+        Decision::Deliver(_) => match resolve(verdict, letter, requeue, &HashMap::new()) {
             Resolution::Archive(reason, detail) => archived(reason, detail),
             Resolution::Send(to) if is_full(letter, &to) => {
                 archived(ArchiveReason::Unmarkable, CannotPack::Unmarkable.to_string())

@@ -33,7 +33,8 @@ impl Batch<'_> {
         let requeue = self.machine.config.requeue.as_ref();
         for &index in &self.round {
             let case = &mut self.cases[index];
-            if active && self.order.blocked(index).is_some() {
+            let is_behind = self.order.blocked(index).is_some();
+            if active && is_behind {
                 case.disposition = Disposition::Held;
                 continue;
             }
@@ -48,7 +49,7 @@ impl Batch<'_> {
                 _ => continue,
             };
             match (active, &case.disposition) {
-                (false, _) => case.observe(decision, requeue),
+                (false, _) => case.observe(decision, requeue, is_behind),
                 (true, Disposition::Open) => case.settle(&decision, now),
                 (true, _) => {}
             }

@@ -232,6 +232,16 @@ impl Rule {
         Verdict { rule: self, decision, route, delivery, is_unsure, clock }
     }
 
+    /// Reports whether a letter's subscription is to be discovered, under this rule and these orders.
+    #[must_use]
+    pub fn searches_for_subscription(&self, letter: &Letter, ordered: &Ordered) -> bool {
+        match ordered.action() {
+            None => self.asks_for_subscription(letter),
+            Some(OrderAction::Retry) => self.leaves_subscription_open(letter),
+            Some(OrderAction::Hold | OrderAction::Archive) => false,
+        }
+    }
+
     /// Reports whether the schedule of its letters is that of a policy that could not be read.
     fn delivery_is_unread(&self, facts: &Facts) -> bool {
         facts.delivery_unread && self.delivery == DeliverySpec::FromSubscription

@@ -143,7 +143,7 @@ async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
         (&json!("gold"), &json!({ "kind": "arn", "arn": WORKER }))
     );
     assert_eq!((&record["topicArn"], &record["subscriptionArn"]), (&json!(TOPIC), &json!(SUBSCRIPTION)));
-    assert_eq!(record["notes"], json!(["its rule has verifySignature; the signature is not checked here"]));
+    assert_eq!(record["notes"], json!(["not known before an attempt: whether SNS signed it"]));
     let plain = explain_post(&Post::envelope("a"), &["--json", "--policy", policy.path()]).await.json();
     assert_eq!(plain["records"][0]["rule"], "default");
 }
@@ -284,6 +284,80 @@ async fn a_record_that_cannot_be_read_is_explained_as_the_function_takes_it() {
     let detail = "Records[1].body is missing or has no usable value";
     let expected = json!({ "kind": "archive", "reason": "unrecognised", "detail": detail });
     assert_eq!(explained["records"][1]["decision"], expected);
+}
+
+/// What can be known without asking is decided as in the function.
+#[tokio::test]
+async fn a_letter_that_may_or_can_go_nowhere_is_explained_as_archived() {
+    let raw = Post::raw("a", "{}");
+    let full = (0..10).fold(raw.clone(), |post, n| post.attribute(&format!("a{n}"), "String", "x"));
+    for (rule, post, reason) in [
+        (json!({ "target": DLQ }), &raw, "refused"),
+        (json!({ "target": WORKER, "allowTargets": [TOPIC] }), &raw, "refused"),
+        (json!({ "target": WORKER }), &full, "unmarkable"),
+    ] {
+        let policy = File::of("policy.json", &json!({ "default": rule }).to_string());
+        let explained = explain_post(post, &["--json", "--policy", policy.path()]).await.json();
+        assert_eq!(decisions(&explained), [reason], "{rule}");
+    }
+}
+
+/// The function archives it at once, whatever its rule would wait for. Only an order holds it.
+#[tokio::test]
+async fn a_record_that_cannot_be_read_waits_for_no_rule() {
+    let explained = async |rule: &Value, young: bool, more: &[&str]| {
+        let sent = if young { NOW } else { NOW - 60_000 };
+        let mut event = event([&Post::raw("a", "text").sent(sent)]);
+        event["Records"][0]["body"] = json!([]);
+        let world = World { input: event.to_string().into_bytes(), ..World::default() };
+        let policy = File::of("policy.json", &json!({ "default": rule }).to_string());
+        let args = [&["explain", "-", "--json", "--policy", policy.path()], more].concat();
+        redrivectl_in(world, &args).await.json()
+    };
+    let hold = order("hold", &json!({ "queueArn": [DLQ] }));
+    for rule in [
+        json!({ "action": "hold" }),
+        json!({ "subscription": "discover" }),
+        json!({ "target": WORKER, "deliveryPolicy": "http-default" }),
+    ] {
+        for young in [true, false] {
+            let at_once = explained(&rule, young, &[]).await;
+            assert_eq!(decisions(&at_once), ["unrecognised"], "{rule}");
+            assert_eq!(at_once["records"][0]["notes"], json!([]), "{rule}");
+        }
+        let held = explained(&rule, true, &["--orders", hold.path()]).await;
+        assert_eq!(decisions(&held), ["ordered"], "{rule}");
+    }
+}
+
+/// The function searches only for what it is about to send.
+#[tokio::test]
+async fn a_subscription_is_searched_for_as_orders_say() {
+    let discover = json!({ "subscription": "discover" });
+    let hold = json!({ "subscription": "discover", "action": "hold" });
+    for (rule, action, expected) in [
+        (&discover, "retry", "search"),
+        (&discover, "hold", "defer"),
+        (&discover, "archive", "archive"),
+        (&hold, "retry", "search"),
+        (&hold, "hold", "defer"),
+    ] {
+        let policy = File::of("policy.json", &json!({ "default": rule }).to_string());
+        let orders = order(action, &json!({ "queueArn": [DLQ] }));
+        let args = ["--json", "--policy", policy.path(), "--orders", orders.path()];
+        let explained = explain_post(&Post::raw("m", "plain"), &args).await.json();
+        assert_eq!(explained["records"][0]["decision"]["kind"], expected, "{rule} {action}");
+    }
+}
+
+/// In both forms, so that a script knows it too.
+#[tokio::test]
+async fn what_only_sns_can_tell_is_noted() {
+    let unknown = "not known before an attempt: whether SNS confirms its subscription";
+    let explained = explain_post(&Post::envelope("a"), &["--json"]).await.json();
+    assert_eq!(explained["records"][0]["notes"], json!([unknown]));
+    let text = explain_post(&Post::envelope("a"), &[]).await.text();
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(unknown), "{text}");
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ mod waiting;
 
 use std::io::{Cursor, ErrorKind, Read, Write};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_config::SdkConfig;
@@ -225,8 +225,11 @@ impl Write for Typed {
 pub(crate) struct File(PathBuf);
 
 impl File {
+    /// Tests that run at the same time may give the same name.
     pub(crate) fn of(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("redrivectl-{}-{name}", std::process::id()));
+        static FILES: AtomicUsize = AtomicUsize::new(0);
+        let number = FILES.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("redrivectl-{}-{number}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         Self(path)
     }

@@ -121,3 +121,25 @@ async fn what_active_mode_would_do_is_said_as_far_as_it_can_be_known() {
         }
     }
 }
+
+/// Active mode holds what is behind another letter of its group that stays.
+#[tokio::test]
+async fn a_letter_behind_another_of_its_group_is_said_to_be_held_unless_that_leaves() {
+    let post = |id: &str, group: &str| Post::raw(id, "{}").queue(FIFO_DLQ).group(group);
+    let behind = "held unless the letters before it in its group leave the queue";
+    let old = post("d", "two").sent(NOW - 1_209_000_000);
+    let posts = [post("a", "one"), post("b", "one"), post("c", "two"), old];
+    let policy = default(&json!({ "target": FIFO_WORKER })).to_string();
+    let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
+    let ran = world.run(&posts).await;
+    let told = |id: &str| json!([ran.letter(id)["decision"], ran.letter(id)["detail"]]);
+    assert_eq!(
+        ["a", "b", "c"].map(told),
+        [json!(["deliver", null]), json!(["deliver", behind]), json!(["deliver", null])]
+    );
+    assert_eq!(ran.letter("d")["detail"], behind);
+    let world = World::new(&[("REDRIVE_POLICY", &policy)]);
+    world.cloud.reply("SendMessageBatch", Fault::refuse(500, "InternalFailure", "broken"));
+    let ran = world.run(&posts).await;
+    assert!(ran.letters().iter().any(|line| line["outcome"] == "held"), "{:?}", ran.outcomes());
+}
