@@ -227,11 +227,14 @@ impl Attribute {
     /// Reads an attribute of a record. SQS takes no attribute without type and value, but one that came
     /// without them is no reason to fail a batch.
     pub(super) fn from_record(attribute: SqsRecordAttribute) -> Self {
-        let data_type = attribute.data_type.unwrap_or_else(|| "String".to_owned());
+        let data_type = attribute.data_type.or(attribute.capital_data_type);
+        let data_type = data_type.unwrap_or_else(|| "String".to_owned());
         let value = if is_binary(&data_type) {
-            AttributeValue::Binary(attribute.binary_value.unwrap_or_default())
+            let bytes = attribute.binary_value.or(attribute.capital_binary_value);
+            AttributeValue::Binary(bytes.unwrap_or_default())
         } else {
-            AttributeValue::Text(attribute.string_value.unwrap_or_default())
+            let text = attribute.string_value.or(attribute.capital_string_value);
+            AttributeValue::Text(text.unwrap_or_default())
         };
         Self { data_type, value }
     }

@@ -113,15 +113,22 @@ pub struct SqsRecord {
 #[derive(Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SqsRecordAttribute {
-    /// The value of a text. Some emulators write these fields with a capital.
-    #[serde(alias = "StringValue")]
+    /// The value of a text.
     pub string_value: Option<String>,
     /// The value of bytes, decoded.
-    #[serde(alias = "BinaryValue", default, deserialize_with = "bytes")]
+    #[serde(default, deserialize_with = "bytes")]
     pub binary_value: Option<Vec<u8>>,
     /// The type.
-    #[serde(alias = "DataType")]
     pub data_type: Option<String>,
+    /// The value of a text in the spelling of some emulators, which others write beside the usual one.
+    #[serde(rename = "StringValue")]
+    pub capital_string_value: Option<String>,
+    /// The value of bytes in that spelling, decoded.
+    #[serde(rename = "BinaryValue", default, deserialize_with = "bytes")]
+    pub capital_binary_value: Option<Vec<u8>>,
+    /// The type in that spelling.
+    #[serde(rename = "DataType")]
+    pub capital_data_type: Option<String>,
 }
 
 /// Lambda writes null for some of what is empty.

@@ -75,6 +75,12 @@ fn records_of_other_makers_are_read_or_kept_whole() {
             Read,
         ),
         (
+            "fields in both spellings",
+            attributes_of(&json!({ "a": { "stringValue": "x", "StringValue": "x", "dataType": "String",
+            "DataType": "String" } })),
+            Read,
+        ),
+        (
             "bytes that are no base64",
             attributes_of(&json!({ "a": { "stringValue": "100", "binaryValue": "base64Str",
             "dataType": "Number" } })),
@@ -171,10 +177,17 @@ fn attributes_in_either_spelling_have_their_values() {
         "capital": { "StringValue": "x", "DataType": "String" },
         "bytes": { "BinaryValue": "AAEC", "DataType": "Binary" },
         "usual": { "stringValue": "7", "dataType": "Number" },
+        "both": { "stringValue": "x", "StringValue": "y", "dataType": "String", "DataType": "Number" },
+        "mixed": { "binaryValue": null, "BinaryValue": "AAEC", "dataType": "Binary" },
     }));
-    let bytes = Attribute { data_type: "Binary".into(), value: AttributeValue::Binary(vec![0, 1, 2]) };
-    let expected =
-        attributes([("capital", text("String", "x")), ("bytes", bytes), ("usual", text("Number", "7"))]);
+    let bytes = || Attribute { data_type: "Binary".into(), value: AttributeValue::Binary(vec![0, 1, 2]) };
+    let expected = attributes([
+        ("capital", text("String", "x")),
+        ("bytes", bytes()),
+        ("usual", text("Number", "7")),
+        ("both", text("String", "x")),
+        ("mixed", bytes()),
+    ]);
     assert!(received(&given).attributes == expected);
 }
 
