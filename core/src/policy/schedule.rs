@@ -110,6 +110,16 @@ impl Schedule {
         backoff: Backoff::Exponential,
     };
 
+    /// SNS's policy for Firehose streams that throttle is [`Schedule::CUSTOMER_MANAGED`]. Here its last delay goes on as
+    /// long as [`Schedule::AWS_MANAGED`], which counts the same retries: a stream that was broken before it throttled
+    /// has used up fifty within minutes.
+    pub const THROTTLED_STREAM: Self = Self {
+        retries: Self::AWS_MANAGED.retries,
+        max_delay: Self::AWS_MANAGED.retries - Self::CUSTOMER_MANAGED.retries
+            + Self::CUSTOMER_MANAGED.max_delay,
+        ..Self::CUSTOMER_MANAGED
+    };
+
     /// The schedule of a function that is configured with no policy: 12 retries over about 21.5 hours.
     pub const BUILT_IN: Self = Self {
         min: 60,

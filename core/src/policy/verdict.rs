@@ -170,7 +170,7 @@ impl Verdict<'_> {
         let throttles = failure.class == FailureClass::Throttling || failure.code == STREAM_IS_FULL;
         let to_stream = matches!(target, Some(Endpoint::Stream(_)));
         if throttles && to_stream && self.delivery.schedule == Schedule::AWS_MANAGED {
-            &Schedule::CUSTOMER_MANAGED
+            &Schedule::THROTTLED_STREAM
         } else {
             &self.delivery.schedule
         }

@@ -98,7 +98,10 @@ async fn a_stream_that_throttles_is_retried_by_the_policy_for_customers_under_th
         (json!("aws-managed"), 1, json!([["deferred", 10], ["deferred", 0]])),
         (json!("from-subscription"), 1, json!([["deferred", 10], ["deferred", 0]])),
         (json!("aws-managed"), 49, json!([["deferred", 600], ["deferred", 20]])),
-        (json!("aws-managed"), 50, json!([["archived", null], ["deferred", 20]])),
+        (json!("aws-managed"), 50, json!([["deferred", 600], ["deferred", 20]])),
+        (json!("aws-managed"), 1_000, json!([["deferred", 600], ["deferred", 20]])),
+        (json!("aws-managed"), 100_014, json!([["deferred", 600], ["deferred", 20]])),
+        (json!("aws-managed"), 100_015, json!([["archived", null], ["archived", null]])),
         (own, 50, json!([["deferred", 0], ["deferred", 0]])),
     ] {
         let policy = default(&json!({ "deliveryPolicy": delivery, "jitter": 0 }));
