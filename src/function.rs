@@ -116,7 +116,12 @@ impl Function {
         request_id: &str,
         deadline_ms: u64,
     ) -> Result<SqsBatchResponse, FunctionError> {
-        let records = event.records.ok_or(FunctionError::NoRecords)?;
+        let no_records = || {
+            let error = FunctionError::NoRecords;
+            telemetry::invocation(request_id).in_scope(|| telemetry::bad_event(&error.to_string()));
+            error
+        };
+        let records = event.records.ok_or_else(no_records)?;
         Ok(self.handle(SqsEvent { records }, request_id, deadline_ms).await?)
     }
 

@@ -7,8 +7,6 @@ use redrive_console::widget::{WidgetFunction, account};
 use serde_json::Value;
 use sns_redrive::clock::Clock;
 use sns_redrive::start::start_by;
-use sns_redrive::telemetry;
-use tracing::Instrument;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -18,8 +16,7 @@ async fn main() -> Result<(), Error> {
         let function = Arc::clone(&function);
         async move {
             let (event, context) = event.into_parts();
-            let answer = function.answer(event, &context.invoked_function_arn);
-            Ok::<_, Error>(answer.instrument(telemetry::invocation(&context.request_id)).await)
+            Ok::<_, Error>(function.answer(event, &context.request_id, &context.invoked_function_arn).await)
         }
     }))
     .await

@@ -2,6 +2,8 @@
 
 use futures_util::FutureExt;
 use maud::html;
+use sns_redrive::telemetry;
+use tracing::Instrument;
 
 use super::event::Event;
 use crate::account::Account;
@@ -50,7 +52,11 @@ impl WidgetFunction {
     }
 
     /// Answers one event with the text that the dashboard shows. `endpoint` is the function's own ARN, which links call.
-    pub async fn answer(&self, event: serde_json::Value, endpoint: &str) -> String {
+    pub async fn answer(&self, event: serde_json::Value, request_id: &str, endpoint: &str) -> String {
+        self.text(event, endpoint).instrument(telemetry::invocation(request_id)).await
+    }
+
+    async fn text(&self, event: serde_json::Value, endpoint: &str) -> String {
         let (query, theme) = match Event::read(event) {
             Event::Describe => return DESCRIPTION.to_owned(),
             Event::Show { query, theme } => (query, theme),

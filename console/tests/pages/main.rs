@@ -10,6 +10,7 @@ mod now;
 mod query;
 mod stand_in;
 mod waiting;
+mod widget;
 
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;

@@ -1,3 +1,11 @@
+use std::sync::Arc;
+
+use sns_redrive::clock::Clock;
+use sns_redrive::function::Function;
+use sns_redrive::settings::Settings;
+use sns_redrive::telemetry::{LogFormat, subscriber};
+use tracing::level_filters::LevelFilter;
+
 use super::*;
 
 /// Returns an event of two letters, after this change of the second record.
@@ -239,6 +247,30 @@ async fn an_event_of_two_queues_fails_the_invocation_before_anything_is_done() {
     })
     .await;
     assert_eq!(error, format!("Records[1] is from {REQUEUE}, but the first record is from {DLQ}"));
+}
+
+#[tokio::test]
+async fn an_event_of_another_kind_is_a_line_of_its_request() {
+    let cloud = Account::new();
+    let settings =
+        Settings::read(|name| (name == "ARCHIVE").then(|| "s3://my-bucket/dead-letters".to_owned()));
+    let function = Function::new(settings.unwrap(), cloud.clients(), Clock::system(), Arc::new(|_| {}));
+    let log = Log::default();
+    let writer = log.clone();
+    let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::INFO, move || {
+        writer.clone()
+    }));
+    let event = serde_json::from_value(json!({ "replay": {} })).unwrap();
+    let error = function.answer(event, "req-1", u64::MAX).await.unwrap_err();
+    drop(guard);
+    let mut line: Value = serde_json::from_str(&log.text()).unwrap();
+    line.as_object_mut().unwrap().remove("timestamp");
+    let detail = error.to_string();
+    assert_eq!(
+        line,
+        json!({ "level": "ERROR", "message": "bad event", "detail": detail, "request_id": "req-1" })
+    );
+    assert_eq!(cloud.journal(), []);
 }
 
 #[tokio::test]

@@ -263,6 +263,7 @@ async fn the_message_of_a_replays_line_says_how_it_stands() {
     let told: Vec<_> = lines.iter().filter(|line| line["replay.status"].is_string()).collect();
     let messages: Vec<_> = told.iter().map(|line| line["message"].as_str().unwrap()).collect();
     assert_eq!(messages, ["replay counted: dry run", "replay settling", "replay running", "replay done"]);
+    assert!(lines.iter().all(|line| line["request_id"] == "req-1"), "{}", log.text());
 }
 
 /// If a scheduler meets an operator's replay, nobody is called at night.
