@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sns_redrive::archive::{Archived, Found, Object, Selection, Walk};
 use sns_redrive::clients::failure_of_call;
+use sns_redrive::endpoint::TargetName;
 use sns_redrive::replay::{Replays, Sent, began};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -319,7 +320,8 @@ fn line(fields: &[ResultField], id: &str) -> Option<Line> {
         reason: get("reason"),
         retry: get("retry.number").zip(get("retry.of")),
         due: get("due"),
-        target: get("target.arn").or_else(|| get("target.url")),
+        // The log may hold whole URLs of earlier versions.
+        target: get("target.arn").or_else(|| Some(TargetName::read(&get("target.url")?).as_str().to_owned())),
         error: get("error.code"),
         took: get("attempt_ms"),
         queue: get("queue.arn"),

@@ -3,6 +3,7 @@
 use redrive_console::{Account as Shown, OneLetter, Page, Query};
 use serde_json::{Value, json};
 use sns_redrive::batch::Outcome;
+use sns_redrive::endpoint::TargetName;
 use sns_redrive::policy::ArchiveReason::Exhausted;
 use sns_redrive::policy::{DeferReason, Deferral};
 use support::{Account, NOW, Post, WORKER, at, letter_id};
@@ -94,6 +95,31 @@ async fn a_life_is_put_together_from_archive_and_log() {
     assert!(text.contains("Attempts before 2026-11-01 08:00:00 were not searched. Search 14 days"), "{text}");
     // By the id of its message, too.
     assert!(page(&account, &address("b", None, None)).await.2.contains(&letter_id("b")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_url_in_the_log_only_its_name_is_shown() {
+    let url = "https://hooks.example.com/S3CR3T";
+    let name = TargetName::read(url);
+    for logged in [url, name.as_str()] {
+        let line = [
+            field("@timestamp", "2026-11-01 10:00:00.500"),
+            field("outcome", "delivered"),
+            field("target.url", logged),
+        ];
+        let results = json!({ "status": "Complete", "results": [line] }).to_string().into_bytes();
+        let cloud = Account::new();
+        archive(&cloud, 20, &[end("a", Exhausted)]).await;
+        let (config, _) = before(&cloud, move |asked: &Asked| match &*asked.operation {
+            "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
+            "GetQueryResults" => Some((200, results.clone())),
+            _ => None,
+        });
+        let account = with_log(shown_by(&config));
+        let (answer, _, text) = page(&account, &address(&letter_id("a"), None, None)).await;
+        assert!(text.contains(&format!("to {name}")), "{text}");
+        assert!(!answer.html.contains("S3CR3T"), "{}", answer.html);
+    }
 }
 
 /// A stranger can repeat the id of a letter, and in the requeue the same letter is another message.
