@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
 use crate::arn::Arn;
 use crate::letter::{
-    Attribute, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, SqsRecord, SqsRecordAttribute, Trust,
-    is_binary,
+    Attribute, Letter, LetterId, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, SqsRecord, SqsRecordAttribute,
+    Trust, is_binary,
 };
 
 /// The reason why a line is no usable record.
@@ -188,6 +188,12 @@ impl Identity {
         let mut identity = [0; 16];
         identity.copy_from_slice(&hash[..16]);
         Self(identity)
+    }
+
+    /// Builds the identity of a letter wherever it lies, from its id. It has no queue.
+    #[must_use]
+    pub fn of_letter(id: &LetterId) -> Self {
+        Self::of("", id.as_str())
     }
 }
 

@@ -1,47 +1,40 @@
-//! Divides the units of a stage among workers. This module does no I/O.
+//! Divides the units of a replay among workers. This module does no I/O.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::progress::Units;
-use super::ramp::Stage;
-use super::state::Place;
+use super::state::{Counts, Place};
 use super::unit::Unit;
 
-/// A unit, by its position in the plan, and how much of it the stage allows.
+/// A unit, by its position in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) unit: usize,
-    pub(super) most: Option<u64>,
+    /// `true` if letters of it may have been sent. They go again, even if no others may.
+    pub(super) is_doubtful: bool,
 }
 
 /// The work of one worker, in order: units of one hour of a queue, or of a whole FIFO queue.
 pub(super) type Part = Vec<Task>;
 
-/// Returns the parts of a stage that are still to be done.
-pub(super) fn parts(
-    units: &[Unit],
-    stages: &[Stage],
-    place: &Place,
-    known: &Units,
-    in_order: bool,
-) -> Vec<Part> {
+/// Returns the parts that are still to be done, up to the unit in which `reach` letters end. Fewer may be
+/// left to send in these units than the index knows, so the stage may not be at its end after them.
+pub(super) fn parts(units: &[Unit], place: &Place, known: &Units, reach: u64, in_order: bool) -> Vec<Part> {
     let first = usize::try_from(place.units).unwrap_or(usize::MAX);
-    let is_last = place.stage + 1 >= stages.len();
-    let end = stages.get(place.stage).map_or(u64::MAX, |stage| stage.end);
     let (mut parts, mut before): (Vec<Part>, u64) = (Vec::new(), 0);
     let mut part_of: HashMap<(&str, &str), usize> = HashMap::new();
-    for (number, unit) in units.iter().enumerate() {
-        let starts = before;
-        before += unit.letters;
-        if !is_last && starts >= end {
-            break;
-        }
-        if number < first || known.ahead.contains_key(&(number as u64)) {
+    for (number, unit) in units.iter().enumerate().skip(first) {
+        if known.ahead.contains_key(&(number as u64)) {
             continue;
         }
-        let most = (!is_last && before > end).then_some(end - starts);
-        let task = Task { unit: number, most };
+        let partly = known.partly.get(&(number as u64));
+        let is_doubtful = partly.is_some_and(|counts| counts.in_doubt > 0);
+        if before >= reach && !is_doubtful {
+            continue;
+        }
+        before = before.saturating_add(unit.letters.saturating_sub(partly.map_or(0, Counts::handled)).max(1));
+        let task = Task { unit: number, is_doubtful };
         let hour = if in_order { "" } else { unit.hour.as_str() };
         let part = *part_of.entry((unit.queue.as_str(), hour)).or_insert(parts.len());
         match parts.get_mut(part) {
@@ -70,10 +63,19 @@ pub(super) fn spread(units: Vec<Unit>) -> Vec<Unit> {
 /// Divides parts among lanes with about the same number of letters each. The same parts always give the same
 /// lanes.
 pub(super) fn lanes(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<Vec<Part>> {
+    divide(units, parts, lanes).into_iter().map(|(_, lane)| lane).collect()
+}
+
+/// Returns the number of letters in each of the [`lanes`].
+pub(super) fn letters_of_lanes(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<u64> {
+    divide(units, parts, lanes).into_iter().map(|(letters, _)| letters).collect()
+}
+
+fn divide(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<(u64, Vec<Part>)> {
     let mut divided: Vec<(u64, Vec<Part>)> = vec![(0, Vec::new()); lanes];
     let letters = |part: &Part| -> u64 {
         // Reading an object of a unit takes time even if none of its letters is selected.
-        part.iter().map(|task| task.most.unwrap_or(units[task.unit].letters).max(1)).sum()
+        part.iter().map(|task| units[task.unit].letters.max(1)).sum()
     };
     let mut parts: Vec<_> = parts.into_iter().map(|part| (letters(&part), part)).collect();
     parts.sort_by_key(|(letters, _)| Reverse(*letters));
@@ -83,7 +85,22 @@ pub(super) fn lanes(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<Vec<P
             lane.push(part);
         }
     }
-    divided.into_iter().map(|(_, lane)| lane).collect()
+    divided
+}
+
+/// Divides a number in the proportion of the lanes' letters. The shares add up to it.
+pub(super) fn shares(whole: u64, letters: &[u64]) -> Vec<u64> {
+    let all = letters.iter().sum::<u64>().max(1);
+    let up_to = move |letters: u64| {
+        u64::try_from(u128::from(whole) * u128::from(letters) / u128::from(all)).unwrap_or(whole)
+    };
+    let mut before = 0;
+    let share = |letters: &u64| {
+        let first = up_to(before);
+        before += letters;
+        up_to(before) - first
+    };
+    letters.iter().map(share).collect()
 }
 
 /// Returns a lane's share of a whole. The shares of all lanes add up to the whole.
@@ -97,8 +114,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::cut::Range;
-    use super::super::ramp::stages;
-    use super::super::state::Counts;
     use super::*;
 
     fn unit(queue: &str, hour: &str, number: usize, letters: u64) -> Unit {
@@ -115,30 +130,40 @@ mod tests {
         ]
     }
 
-    fn place(stage: usize, units: u64) -> Place {
-        Place { units, stage, ..Place::default() }
+    fn place(units: u64) -> Place {
+        Place { units, ..Place::default() }
+    }
+
+    fn task(unit: usize) -> Task {
+        Task { unit, is_doubtful: false }
     }
 
     #[test]
-    fn a_part_is_an_hour_of_a_queue_or_a_fifo_queue_and_ends_where_the_stage_does() {
-        let task = |unit, most| Task { unit, most };
-        let steps = stages(&[40, 100], 200);
-        assert_eq!(
-            parts(&units(), &steps, &place(0, 0), &Units::default(), false),
-            [[task(0, None), task(1, Some(20))]]
-        );
-        let rest = parts(&units(), &steps, &place(steps.len() - 1, 1), &Units::default(), false);
-        assert_eq!(rest, [[task(1, None)], [task(2, None)], [task(3, None)]]);
-        let rest = parts(&units(), &steps, &place(steps.len() - 1, 1), &Units::default(), true);
-        assert_eq!(rest, [vec![task(1, None), task(2, None)], vec![task(3, None)]]);
+    fn a_part_is_an_hour_of_a_queue_or_a_fifo_queue_and_goes_as_far_as_the_stage_may_need() {
+        let of = |place: &Place, reach, in_order| parts(&units(), place, &Units::default(), reach, in_order);
+        assert_eq!(of(&place(0), 60, false), [[task(0)]]);
+        assert_eq!(of(&place(0), 61, false), [[task(0), task(1)]]);
+        assert_eq!(of(&place(1), u64::MAX, false), [[task(1)], [task(2)], [task(3)]]);
+        assert_eq!(of(&place(1), u64::MAX, true), [vec![task(1), task(2)], vec![task(3)]]);
+        assert_eq!(of(&place(1), 0, false), [[]; 0]);
+    }
+
+    #[test]
+    fn letters_that_may_have_been_sent_are_always_reached() {
+        let mut known = Units::default();
+        known.partly.insert(0, Counts { sent: 55, ..Counts::default() });
+        known.partly.insert(3, Counts { sent: 1, in_doubt: 2, ..Counts::default() });
+        let doubtful = Task { unit: 3, is_doubtful: true };
+        assert_eq!(parts(&units(), &place(0), &known, 0, false), [[doubtful]]);
+        assert_eq!(parts(&units(), &place(0), &known, 5, false), [[task(0)], [doubtful]]);
+        assert_eq!(parts(&units(), &place(0), &known, 6, false), [vec![task(0), task(1)], vec![doubtful]]);
     }
 
     #[test]
     fn what_is_known_to_be_behind_it_is_no_part() {
         let mut known = Units::default();
         known.ahead.insert(2, Counts::default());
-        let rest = parts(&units(), &stages(&[100], 200), &place(4, 1), &known, false);
-        let task = |unit| Task { unit, most: None };
+        let rest = parts(&units(), &place(1), &known, u64::MAX, false);
         assert_eq!(rest, [[task(1)], [task(3)]]);
     }
 
@@ -149,14 +174,13 @@ mod tests {
         let order: Vec<_> =
             order.iter().map(|(queue, hour, number)| (&queue[..], &hour[9..], *number)).collect();
         assert_eq!(order, [("a", "10", 0), ("a", "11", 0), ("b", "10", 0), ("a", "10", 1)]);
-        let task = |unit, most| Task { unit, most };
-        let some = parts(&spread(units()), &stages(&[85, 100], 200), &place(0, 0), &Units::default(), false);
-        assert_eq!(some, [vec![task(0, None), task(3, Some(10))], vec![task(1, None)], vec![task(2, None)]]);
+        let some = parts(&spread(units()), &place(0), &Units::default(), 170, false);
+        assert_eq!(some, [vec![task(0), task(3)], vec![task(1)], vec![task(2)]]);
     }
 
     #[test]
     fn lanes_are_of_about_the_same_size() {
-        let all = parts(&units(), &stages(&[100], 200), &place(4, 0), &Units::default(), false);
+        let all = parts(&units(), &place(0), &Units::default(), u64::MAX, false);
         let divided = lanes(&units(), all, 2);
         let letters: Vec<u64> = divided
             .iter()
@@ -172,13 +196,16 @@ mod tests {
         ) {
             let units: Vec<_> =
                 letters.iter().enumerate().map(|(at, letters)| unit("a", &format!("{at:011}"), 0, *letters)).collect();
-            let all = parts(&units, &[], &place(0, 0), &Units::default(), false);
+            let all = parts(&units, &place(0), &Units::default(), u64::MAX, false);
             let divided = lanes(&units, all.clone(), count);
             prop_assert_eq!(divided.len(), count);
             let mut found: Vec<_> = divided.into_iter().flatten().collect();
             found.sort_by_key(|part| part[0].unit);
             prop_assert_eq!(found, all);
             prop_assert_eq!((0..count).map(|lane| share(whole, lane, count)).sum::<u64>(), whole);
+            let of_lanes = letters_of_lanes(&units, all, count);
+            let none = u64::from(letters.is_empty()) * whole;
+            prop_assert_eq!(shares(whole, &of_lanes).iter().sum::<u64>() + none, whole);
         }
     }
 }

@@ -18,7 +18,7 @@ use super::ledger::Ledger;
 use super::parts::{Job, Replay, selection, token};
 use super::progress::{Progress, Units};
 use super::ramp::Stage;
-use super::state::{State, Status};
+use super::state::{Counts, State, Status};
 use super::store::{AT_ONCE, Condition, Found};
 use super::unit::Unit;
 use super::worker::{End, Worked};
@@ -37,14 +37,12 @@ pub(super) struct Drive<'r> {
     switch: Switch<'r>,
 }
 
-/// The result of sending a stage.
+/// The result of sending letters of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// All letters that the stage allows were sent.
+    /// The work came to its end: the letters that the stage allows were sent, or those within reach.
     Through,
-    /// The budget of letters before the next judgement was used up.
-    Paused,
-    /// The replay was told to stop.
+    /// It was cut short.
     Interrupted,
 }
 
@@ -147,7 +145,7 @@ impl<'r> Drive<'r> {
                 Next::Wait | Next::End => return Ok(()),
                 Next::Send => match self.send_stage().await? {
                     Sent::Interrupted => return Ok(()),
-                    sent => self.sent(sent).await?,
+                    Sent::Through => self.sent().await?,
                 },
             };
         }
@@ -171,12 +169,25 @@ impl<'r> Drive<'r> {
         Ok(Next::End)
     }
 
-    /// Continues after a stage was sent.
-    pub(super) async fn sent(&self, sent: Sent) -> Result<Next, ReplayError> {
-        let number = self.with(|progress| progress.state.place.stage);
-        let settles = self.stages().get(number).is_some_and(|stage| stage.settles);
+    /// Continues after letters were sent.
+    pub(super) async fn sent(&self) -> Result<Next, ReplayError> {
+        let stages = self.stages();
+        if !self.is_anything_left() {
+            // Nothing is left to hold back.
+            self.with(|progress| {
+                progress.state.place.stage = stages.len();
+                progress.state.step = stages.last().map_or(progress.state.step, |stage| stage.step);
+            });
+            return self.next().await;
+        }
+        let state = self.shown();
+        if state.budget() > 0 {
+            return Ok(Next::Send);
+        }
+        let stage = stages.get(state.place.stage);
+        let settles = stage.is_none_or(|stage| stage.settles || state.counts.begun() < stage.end);
         // Letters that were sent long ago, or not at all, need no time to settle.
-        if sent == Sent::Paused || (settles && self.has_sent()) {
+        if settles && self.has_sent() {
             self.with(|progress| progress.state.settle(self.replay.kept.clock.now()));
             self.save().await?;
             self.job.control.progress(&self.shown());
@@ -190,10 +201,6 @@ impl<'r> Drive<'r> {
         let stages = self.stages();
         let number = self.with(|progress| progress.state.place.stage);
         let Some(stage) = stages.get(number).copied() else { return self.next().await };
-        if self.is_dry_run() {
-            self.with(|progress| progress.state.place.stage += 1);
-            return self.next().await;
-        }
         if !self.judge(stage, &stages).await? {
             return Ok(Next::End);
         }
@@ -215,10 +222,19 @@ impl<'r> Drive<'r> {
         self.with(|progress| progress.counts().sent > progress.state.place.sent_before)
     }
 
-    /// Sends the letters that a stage allows.
+    /// Reports whether any letters may be sent before the next judgement. Those that may have been sent are
+    /// sent again in any case.
+    pub(super) fn may_send(&self) -> bool {
+        let is_in_doubt = |counts: &Counts| counts.in_doubt > 0;
+        self.shown().budget() > 0 || self.with(|progress| progress.units().partly.values().any(is_in_doubt))
+    }
+
+    /// Sends letters that the stage allows.
     async fn send_stage(&self) -> Result<Sent, ReplayError> {
-        let parts = self.parts();
-        let state = self.shown();
+        if !self.may_send() {
+            return Ok(Sent::Through);
+        }
+        let (parts, state) = (self.parts(), self.shown());
         let selection = selection(&state, &self.replay.requeue.arn)?;
         let token = token();
         let budget = AtomicU64::new(state.budget());
@@ -229,32 +245,36 @@ impl<'r> Drive<'r> {
         let note = async |task: Task, worked| self.worked(task, worked).await;
         let work = |part| bench.part(&self.units, part, note);
         let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
-        let (mut failed, mut is_through) = (None, true);
+        let mut failed = None;
         while let Some(worked) = work.next().await {
-            match worked {
-                Ok(part_is_through) => is_through &= part_is_through,
+            if let Err(error) = worked {
                 // The other workers finish their units.
-                Err(error) => {
-                    self.switch.turn_off();
-                    failed.get_or_insert(error);
-                }
+                self.switch.turn_off();
+                failed.get_or_insert(error);
             }
         }
         drop(work);
         match failed {
             Some(error) => Err(error),
             None if self.is_stopped() => Ok(Sent::Interrupted),
-            None if is_through => Ok(Sent::Through),
-            None => Ok(Sent::Paused),
+            None => Ok(Sent::Through),
         }
     }
 
-    /// Returns the parts of the current stage that are still to be done.
+    /// Returns the parts that are within reach of the current stage.
     pub(super) fn parts(&self) -> Vec<Part> {
-        let stages = self.stages();
+        self.parts_up_to(self.shown().reach())
+    }
+
+    /// Reports whether any unit is still to be done.
+    pub(super) fn is_anything_left(&self) -> bool {
+        !self.parts_up_to(u64::MAX).is_empty()
+    }
+
+    fn parts_up_to(&self, reach: u64) -> Vec<Part> {
         self.with(|progress| {
             let in_order = self.replay.keeps_order(&progress.state.request);
-            parts(&self.units, &stages, &progress.state.place, progress.units(), in_order)
+            parts(&self.units, &progress.state.place, progress.units(), reach, in_order)
         })
     }
 
@@ -273,12 +293,12 @@ impl<'r> Drive<'r> {
         if is_time { self.save().await } else { Ok(()) }
     }
 
-    /// Learns the results of the current stage's units from the ledgers. A worker may have died before it
-    /// reported them, or may still be at work. Letters that it may have sent count as sent just now.
+    /// Learns the results of all units from the ledgers. A worker may have died before it reported them, or
+    /// may still be at work. Letters that it may have sent count as sent just now.
     pub(super) async fn learn(&self) -> Result<(), ReplayError> {
         let id = self.with(|progress| progress.state.id.clone());
         let store = &self.replay.kept.store;
-        let units = self.parts().into_iter().flatten().map(|task| task.unit);
+        let units = self.parts_up_to(u64::MAX).into_iter().flatten().map(|task| task.unit);
         let read = |unit: usize| async move {
             Ok::<_, ReplayError>((unit, store.read::<Ledger>(&self.units[unit].key()).await?))
         };

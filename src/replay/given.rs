@@ -30,6 +30,8 @@ pub(super) struct GivenRecords {
     plan: BTreeMap<String, Unit>,
     /// The counts of records that could not be found or read.
     pub(super) counts: Counts,
+    /// `true` if another replay has planned to send letters of the same hours.
+    others: bool,
 }
 
 /// The parts of the archive that were searched so far.
@@ -41,6 +43,8 @@ struct Searched<'r> {
     hours: HashMap<String, Vec<Unit>>,
     /// The letters of a second of a queue, by folder and second.
     seconds: HashMap<String, HashMap<Identity, Unit>>,
+    /// `true` if another replay has planned to send letters of these hours.
+    others: bool,
 }
 
 impl GivenRecords {
@@ -52,7 +56,8 @@ impl GivenRecords {
         keep: bool,
         control: &dyn Control,
     ) -> Result<Self, ReplayError> {
-        let mut searched = Searched { replay, keep, control, hours: HashMap::new(), seconds: HashMap::new() };
+        let (hours, seconds) = (HashMap::new(), HashMap::new());
+        let mut searched = Searched { replay, keep, control, hours, seconds, others: false };
         let mut given = Self::default();
         for (input, line) in records.iter().zip(1..) {
             let at = At { key: String::new(), line: Some(line) };
@@ -78,12 +83,13 @@ impl GivenRecords {
             planned.letters += 1;
             given.units.entry(key).or_default().push((at, record.clone(), *edited));
         }
+        given.others = searched.others;
         Ok(given)
     }
 
     /// Returns the plan of a replay of these records.
     pub(super) fn plan(&self) -> Plan {
-        self.plan.values().cloned().collect::<Vec<_>>().into()
+        Plan { others: self.others, ..self.plan.values().cloned().collect::<Vec<_>>().into() }
     }
 }
 
@@ -125,6 +131,7 @@ impl Searched<'_> {
             let all = Selection::default();
             let planner = Planner::new(self.replay, &all, self.keep, self.control);
             let units = Box::pin(planner.beginning(&hour)).await?;
+            self.others |= planner.has_others();
             self.hours.insert(hour.clone(), units);
         }
         let units = self.hours.get(&hour).map(Vec::as_slice).unwrap_or_default();

@@ -52,7 +52,7 @@ pub struct Lane {
 #[serde(rename_all = "camelCase")]
 pub struct LaneDone {
     version: u8,
-    /// `true` if all letters that the stage allows were sent.
+    /// `true` if all of its units are finished.
     pub is_through: bool,
     /// `true` if the lane sent as many letters as it may before the next judgement.
     pub is_paused: bool,
@@ -127,10 +127,9 @@ impl Replay {
             return Ok(None);
         }
         let units = self.units(&lane.id).await?;
-        let stages = state.stages();
         let known = self.known(&state).await?.unwrap_or_default();
         let in_order = self.keeps_order(&state.request);
-        let parts = parts(&units, &stages, &state.place, &known, in_order);
+        let parts = parts(&units, &state.place, &known, state.reach(), in_order);
         let parts = lanes(&units, parts, lane.lanes).into_iter().nth(lane.lane).unwrap_or_default();
         let (job, done) = (Job { source: &Source::Archive, policy, control }, Mutex::new(LaneDone::new()));
         Box::pin(self.go_through(lane, &state, &units, parts, job, &done)).await?;

@@ -48,6 +48,10 @@ pub(super) struct Entry {
     /// The letters that SQS may have accepted. This replay sends them again, others leave them alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sending: Vec<Identity>,
+    /// The letters that it has begun to send, by [`Identity::of_letter`]: a letter that comes back lies in another
+    /// place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) ids: Vec<Identity>,
     /// The letters that are archived in this unit and in another unit of the hour, and were sent from there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) doubles: Vec<Identity>,
@@ -179,7 +183,7 @@ impl Entry {
     /// Returns the counts of the unit so far, as far as they follow from this entry.
     pub(super) fn counts(&self) -> Counts {
         let (sent, refused) = (self.sent.len() as u64, self.refused.len() as u64);
-        Counts { sent, refused, repeated: self.repeated, ..Counts::default() }
+        Counts { sent, refused, repeated: self.repeated, in_doubt: self.in_doubt(), ..Counts::default() }
     }
 
     /// Returns the number of letters that it may have sent.

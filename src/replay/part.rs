@@ -1,5 +1,7 @@
 //! The work on a part of a stage, unit after unit.
 
+use std::sync::atomic::Ordering;
+
 use super::bench::Bench;
 use super::division::{Part, Task};
 use super::error::ReplayError;
@@ -11,7 +13,7 @@ const TRIES: u32 = 5;
 
 impl Bench<'_> {
     /// Goes through a part. Returns whether all of it is finished. Each unit is read while the one before is
-    /// sent. `note` takes the result of each unit.
+    /// sent, and none if no letters may be sent. `note` takes the result of each unit.
     pub(super) async fn part(
         &self,
         units: &[Unit],
@@ -20,7 +22,7 @@ impl Bench<'_> {
     ) -> Result<bool, ReplayError> {
         let mut tasks = part.into_iter();
         let Some(mut task) = tasks.next() else { return Ok(true) };
-        if self.control.stop() {
+        if self.control.stop() || !self.may_send(task) {
             return Ok(false);
         }
         let mut met = self.met_near(&units[task.unit]).await?;
@@ -31,11 +33,13 @@ impl Bench<'_> {
             let next = tasks.next();
             let ahead = async {
                 match next {
-                    Some(next) if !self.control.stop() => self.read(&units[next.unit]).await,
+                    Some(next) if !self.control.stop() && self.may_send(next) => {
+                        self.read(&units[next.unit]).await
+                    }
                     _ => Ok(None),
                 }
             };
-            let (worked, next_read) = tokio::join!(self.work(unit, unit_read, task.most, &mut met), ahead);
+            let (worked, next_read) = tokio::join!(self.work(unit, unit_read, &mut met), ahead);
             let mut worked = worked?;
             let mut changes = 0;
             while worked.end == End::Changed {
@@ -44,7 +48,7 @@ impl Bench<'_> {
                     return Err(ReplayError::Busy("another replay".to_owned()));
                 }
                 let Some(again) = self.read(unit).await? else { return Ok(false) };
-                worked = self.work(unit, again, task.most, &mut met).await?;
+                worked = self.work(unit, again, &mut met).await?;
             }
             let end = worked.end.clone();
             note(task, worked).await?;
@@ -59,5 +63,10 @@ impl Bench<'_> {
             }
             (task, read) = (next, next_read?);
         }
+    }
+
+    /// Reports whether letters of a unit may be sent before the next judgement.
+    fn may_send(&self, task: Task) -> bool {
+        task.is_doubtful || self.request.dry_run || self.budget.load(Ordering::Relaxed) > 0
     }
 }

@@ -6,6 +6,7 @@
 //! hour.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use jiff::Timestamp;
@@ -37,6 +38,8 @@ pub(super) struct Plan {
     pub(super) queues: BTreeSet<String>,
     pub(super) letters: u64,
     pub(super) exact: bool,
+    /// `true` if another replay has planned to send letters of the same hours.
+    pub(super) others: bool,
 }
 
 impl From<Vec<Unit>> for Plan {
@@ -45,6 +48,7 @@ impl From<Vec<Unit>> for Plan {
             letters: units.iter().map(|unit| unit.letters).sum(),
             exact: units.iter().all(|unit| unit.exact),
             queues: units.iter().map(|unit| unit.queue.clone()).collect(),
+            others: false,
             units,
         }
     }
@@ -59,6 +63,9 @@ pub(super) struct Planner<'r> {
     control: &'r dyn Control,
     /// The permits for listings: each listing takes one.
     turns: Semaphore,
+    /// The hours with selected letters, by the keys of their cuts, and whether another replay had cut them before.
+    /// An hour may be listed twice.
+    cut_before: Mutex<BTreeMap<String, bool>>,
 }
 
 /// A range of keys: from the first up to, but without, the second.
@@ -100,7 +107,8 @@ impl<'r> Planner<'r> {
         keep: bool,
         control: &'r dyn Control,
     ) -> Self {
-        Self { replay, selection, keep, control, turns: Semaphore::new(AT_ONCE) }
+        let (turns, cut_before) = (Semaphore::new(AT_ONCE), Mutex::default());
+        Self { replay, selection, keep, control, turns, cut_before }
     }
 
     /// Makes the plan of the selection. An hour is cut with all its objects, even if only some are selected.
@@ -109,7 +117,13 @@ impl<'r> Planner<'r> {
         let days = days(s3, bucket, prefix, self.selection).await.map_err(ReplayError::unlisted)?;
         let days = stream::iter(days).map(|day| self.day(day)).buffered(AT_ONCE);
         let units: Vec<_> = days.try_collect().await?;
-        Ok(units.into_iter().flatten().collect::<Vec<_>>().into())
+        let plan = Plan::from(units.into_iter().flatten().collect::<Vec<_>>());
+        Ok(Plan { others: self.has_others(), ..plan })
+    }
+
+    /// Reports whether another replay has planned to send letters of the hours that were listed.
+    pub(super) fn has_others(&self) -> bool {
+        self.cut_before.lock().unwrap_or_else(PoisonError::into_inner).values().any(|is_cut| *is_cut)
     }
 
     /// Returns the units of the objects whose keys begin with `keys`: those of an hour, or of a day without
@@ -206,12 +220,17 @@ impl<'r> Planner<'r> {
     /// replay has changed the cut in the meantime.
     async fn end(&self, hour: Open) -> Result<Option<Vec<Unit>>, ReplayError> {
         let Open { queue, hour, etag, cutter, units } = hour;
+        if !units.is_empty() {
+            let mut cut_before = self.cut_before.lock().unwrap_or_else(PoisonError::into_inner);
+            cut_before.entry(Unit::key_of_cuts(&queue, &hour)).or_insert(etag.is_some());
+        }
         if !units.is_empty()
             && self.keep
             && let Some(cuts) = cutter.changed()
         {
             let (key, condition) = (Unit::key_of_cuts(&queue, &hour), Condition::of(etag.as_deref()));
             if self.replay.kept.store.write(&key, cuts, condition).await?.is_none() {
+                self.cut_before.lock().unwrap_or_else(PoisonError::into_inner).insert(key, true);
                 return Ok(None);
             }
         }

@@ -1,9 +1,10 @@
 //! The stages of a replay: its steps, and the slices of its last step. This module does no I/O.
 //!
-//! A selection is sent in steps that end at given per cents of it. After each step but the last the replay
-//! waits, and continues only if not too many letters came back. The last step, four fifths of the selection
-//! by default, is watched too: it is sent in slices, and after each slice the replay checks, without waiting,
-//! what has come back so far.
+//! A selection is sent in steps that end at given per cents of it. What counts are letters that were really
+//! sent: letters that others have sent, or that are left out, end no step. After each step but the last the
+//! replay waits, and continues only if not too many letters came back. The last step, four fifths of the
+//! selection by default, is watched too: it is sent in slices, and after each slice the replay checks, without
+//! waiting, what has come back so far.
 
 /// The least number of letters in a slice. [`LEAST_SHARE`] sets a second minimum: a slice is at least a
 /// twentieth of the selection.
@@ -15,7 +16,7 @@ const LEAST_SHARE: u64 = 20;
 pub(super) struct Stage {
     /// The step, from 1.
     pub(super) step: usize,
-    /// The number of letters of the selection, by the index, that are handled when the stage ends.
+    /// The number of letters that are sent or refused when the stage ends.
     pub(super) end: u64,
     /// `true` if the replay waits after it.
     pub(super) settles: bool,
@@ -49,19 +50,21 @@ pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
     stages
 }
 
-/// Returns how many letters may still be sent before the next judgement. There is a limit only if the index
-/// knows just an upper bound of the selection, because the selected letters may all be close together. `sent`
-/// letters were sent so far, and `judged` at the last judgement.
-pub(super) fn budget(is_exact: bool, judged: u64, sent: u64) -> u64 {
-    if is_exact {
-        return u64::MAX;
-    }
-    judged.saturating_mul(GROWTH).max(LEAST_SLICE).saturating_sub(sent.saturating_sub(judged))
-}
-
-/// The number of letters that may be sent after a judgement, as a multiple of those sent before it, if the
-/// size of the selection is not known exactly.
+/// The number of letters that may be sent after a judgement, as a multiple of those sent before it, if
+/// nobody knows how many there are to send.
 const GROWTH: u64 = 5;
+
+impl Stage {
+    /// Returns how many letters may be sent, over the whole replay, before the next judgement. `judged` is their
+    /// number at the last one. If only an upper bound of the letters to send is known, the per cents of a
+    /// step may be all of them, so it also grows step by step from a few.
+    pub(super) fn limit(self, is_last: bool, is_known: bool, judged: u64) -> u64 {
+        // In the last stage there may be more letters than the index knows.
+        let end = if is_last { self.end.max(judged.saturating_add(LEAST_SLICE)) } else { self.end };
+        let grown = judged.saturating_add(judged.saturating_mul(GROWTH).max(LEAST_SLICE));
+        if is_known { end } else { end.min(grown) }
+    }
+}
 
 /// The results of the letters of a stage, and of those before it in its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,24 +75,27 @@ pub(super) struct StageResult {
     pub(super) refused: u64,
     /// The number of letters that were replayed and archived again.
     pub(super) came_back: u64,
-    /// The number of letters that wait in the requeue and in their dead-letter queues, beyond those that
-    /// waited before and those that were sent too recently to count.
+    /// The number of letters that wait in the requeue, beyond those that waited before and those that were
+    /// sent too recently to count.
     pub(super) waiting: u64,
+    /// The number of letters by which the dead-letter queues grew. One that drains does not make up for
+    /// another that grows.
+    pub(super) fallen: u64,
 }
 
 impl StageResult {
     /// Returns why the replay should stop, or `None` if it may continue: too many letters were refused, came
     /// back or wait. A threshold of 100 per cent never stops it.
     pub(super) fn failed(self, step: usize, threshold: u32) -> Option<String> {
-        let Self { sent, refused, came_back, waiting } = self;
-        let (failing, all) = (refused + came_back + waiting, sent + refused);
+        let Self { sent, refused, came_back, waiting, fallen } = self;
+        let (failing, all) = (refused + came_back + waiting + fallen, sent + refused);
         let threshold = u64::from(threshold);
         // Letters that come back while nothing is sent belong to an earlier step, for which the replay has
         // stopped already.
         (all > 0 && threshold < 100 && failing.saturating_mul(100) > all.saturating_mul(threshold)).then(|| {
             format!(
                 "of {all} letters of step {step}: {refused} refused by SQS, {came_back} back in the archive, \
-                 {waiting} more than before wait in the queues"
+                 {waiting} more than before wait in the requeue, {fallen} more in the dead-letter queues"
             )
         })
     }
@@ -128,12 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_used_up_by_what_goes_and_not_renewed_before_it_was_looked_again() {
-        assert_eq!((budget(true, 0, 7), budget(false, 0, 0), budget(false, 0, 60)), (u64::MAX, 100, 40));
-        assert_eq!(
-            (budget(false, 100, 100), budget(false, 100, 400), budget(false, 100, 700)),
-            (500, 200, 0)
-        );
+    fn a_stage_has_its_letters_and_grows_slowly_where_nobody_knows_how_many_there_are() {
+        let stage = Stage { step: 1, end: 5000, settles: true };
+        assert_eq!((stage.limit(false, true, 0), stage.limit(false, true, 4000)), (5000, 5000));
+        let unknown = |judged| stage.limit(false, false, judged);
+        assert_eq!((unknown(0), unknown(10), unknown(100), unknown(4000)), (100, 110, 600, 5000));
+        // The last stage ends only when nothing is left.
+        assert_eq!((stage.limit(true, true, 100), stage.limit(true, true, 5000)), (5000, 5100));
+        assert_eq!((stage.limit(true, false, 100), stage.limit(true, false, 5000)), (600, 5100));
     }
 
     #[test]
@@ -143,15 +151,16 @@ mod tests {
 
     #[test]
     fn a_stage_fails_where_more_than_the_threshold_was_refused_came_back_or_waits() {
-        let result = StageResult { sent: 20, refused: 0, came_back: 2, waiting: 0 };
+        let result = StageResult { sent: 20, came_back: 2, ..StageResult::default() };
         assert_eq!(result.failed(1, 10), None, "10 per cent may");
         let why = "of 20 letters of step 1: 0 refused by SQS, 2 back in the archive, \
-                   1 more than before wait in the queues";
+                   1 more than before wait in the requeue, 0 more in the dead-letter queues";
         assert_eq!(StageResult { waiting: 1, ..result }.failed(1, 10).as_deref(), Some(why));
         for failing in [
             StageResult { came_back: 3, ..result },
-            StageResult { sent: 17, refused: 3, came_back: 0, waiting: 0 },
-            StageResult { sent: 0, refused: 1, came_back: 0, waiting: 0 },
+            StageResult { fallen: 1, ..result },
+            StageResult { sent: 17, refused: 3, ..StageResult::default() },
+            StageResult { refused: 1, ..StageResult::default() },
         ] {
             assert!(failing.failed(1, 10).is_some(), "{failing:?}");
             assert_eq!(failing.failed(1, 100), None);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::control::Control;
-use super::division::share;
+use super::division::{letters_of_lanes, share, shares};
 use super::drive::{Begun, Drive, Next, Sent};
 use super::error::ReplayError;
 use super::lane::{Lane, LaneDone};
@@ -202,7 +202,7 @@ impl Replay {
         let next = match sent {
             _ if is_stopped => Next::End,
             Some(Sent::Interrupted) => Next::Send,
-            Some(sent) => drive.sent(sent).await?,
+            Some(Sent::Through) => drive.sent().await?,
             None => drive.next().await?,
         };
         Box::pin(self.turn_of(&drive, next, workers)).await
@@ -227,26 +227,24 @@ impl Replay {
                     }
                     drive.judged().await?
                 }
-                Next::Send if drive.parts().is_empty() => drive.sent(Sent::Through).await?,
-                Next::Send => match drive.shown().budget() {
-                    0 => drive.sent(Sent::Paused).await?,
-                    budget => {
-                        let key = self.round(drive, workers, budget).await?;
-                        return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) });
-                    }
-                },
+                Next::Send if !drive.may_send() || !drive.is_anything_left() => drive.sent().await?,
+                Next::Send => {
+                    let key = self.round(drive, workers, drive.shown().budget()).await?;
+                    return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) });
+                }
             };
         }
     }
 
     /// Begins a round that may send `budget` letters. Returns the key of its lanes.
     async fn round(&self, drive: &Drive<'_>, workers: usize, budget: u64) -> Result<String, ReplayError> {
-        let (state, parts) = (drive.shown(), drive.parts().len());
+        let (state, parts) = (drive.shown(), drive.parts());
         let rate = state.request.rate;
         let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         // A lane costs money even while it waits for its share of the rate.
         let paid = if state.request.dry_run { workers } else { small(rate.div_ceil(RATE_OF_A_LANE).into()) };
-        let lanes = workers.min(parts).min(paid).min(small(budget));
+        let lanes = workers.min(parts.len()).min(paid).min(small(budget).max(1));
+        let letters = shares(budget.min(MOST_LETTERS), &letters_of_lanes(&drive.units, parts, lanes));
         let before = state.round.clone().unwrap_or_default();
         let number = state.place.rounds + 1;
         let line = |lane| {
@@ -257,7 +255,7 @@ impl Replay {
                 lane,
                 lanes,
                 rate: u32::try_from(share(rate.into(), lane, lanes)).unwrap_or(u32::MAX),
-                letters: share(budget.min(MOST_LETTERS), lane, lanes),
+                letters: letters.get(lane).copied().unwrap_or_default(),
                 policy: self.policy_of_lanes.clone(),
             };
             serde_json::to_string(&lane).map(|line| line + "\n")
@@ -299,7 +297,7 @@ impl Replay {
             trouble = trouble.or(done.trouble);
             for unit in done.units {
                 has_moved |= unit.sent > 0 || unit.done;
-                let end = if unit.done { End::Done } else { End::Enough };
+                let end = if unit.done { End::Done } else { End::Paused };
                 let worked = Worked { counts: unit.counts, sent: unit.sent, end };
                 drive.with(|progress| progress.note(unit.unit, worked, unit.at));
             }
@@ -325,13 +323,7 @@ impl Replay {
             let lately = progress.lately_by_ten_seconds(now);
             progress.state.round = Some(Round { lanes: 0, idle, lately });
         });
-        Ok(if is_paused {
-            Sent::Paused
-        } else if is_through {
-            Sent::Through
-        } else {
-            Sent::Interrupted
-        })
+        Ok(if is_paused || is_through { Sent::Through } else { Sent::Interrupted })
     }
 
     /// Stores which units are finished, or partly done, ahead of others before them.

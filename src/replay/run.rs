@@ -242,6 +242,7 @@ impl Replay {
         state.counts = given.as_ref().map(|given| given.counts.clone()).unwrap_or_default();
         state.place.counts = state.counts.clone();
         (state.letters, state.exact, state.units) = (plan.letters, plan.exact, plan.units.len() as u64);
+        state.place.others = plan.others && !request.again;
         Ok(Planned { state, plan, given })
     }
 

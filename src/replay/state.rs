@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::error::ReplayError;
-use super::ramp::{Stage, budget, stages};
+use super::ramp::{Stage, stages};
 use super::request::Request;
 use super::version::{self, Versioned};
 use crate::arn::Arn;
@@ -112,11 +112,18 @@ pub struct Place {
     pub sent_before: u64,
     /// The number of letters that were refused before the current step.
     pub refused_before: u64,
-    /// The number of letters in the requeue and in `queues` before the current step.
+    /// The number of letters in the requeue before the current step.
     pub waiting_before: u64,
-    /// The number of letters that had been sent at the last judgement.
+    /// The number of letters in each of `queues` before the current step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues_before: Vec<u64>,
+    /// The number of letters that had been sent or refused at the last judgement.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub judged: u64,
+    /// `true` if another replay has planned to send letters of the same hours, so that fewer than the selected
+    /// ones may be left to send.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub others: bool,
     /// The number of rounds that a state machine has begun.
     #[serde(default, skip_serializing_if = "is_no_round")]
     pub rounds: u32,
@@ -154,9 +161,16 @@ pub struct Counts {
     #[serde(skip_serializing_if = "is_zero")]
     pub refused: u64,
     /// Letters that were sent again, because a crash came before they were recorded or SQS did not say
-    /// whether it has them. Requests that the SDK repeats by itself do not count.
+    /// whether it has them.
     #[serde(skip_serializing_if = "is_zero")]
     pub repeated: u64,
+    /// Letters that SQS may have accepted. The replay sends them again when it continues.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub in_doubt: u64,
+    /// Letters that were deleted from the archive after the replay was planned and before they were sent. At
+    /// most this many, if the index knows only an upper bound.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gone: u64,
     /// Repeated records of letters that are in the archive twice.
     #[serde(skip_serializing_if = "is_zero")]
     pub doubles: u64,
@@ -228,10 +242,22 @@ impl State {
         }
     }
 
-    /// Returns how many letters may still be sent before the next judgement.
+    /// Returns how many letters may still be sent before the next judgement, besides those that may have been
+    /// sent already.
     pub(super) fn budget(&self) -> u64 {
-        let is_exact = self.exact || self.request.dry_run;
-        budget(is_exact, self.place.judged, self.counts.sent)
+        if self.request.dry_run {
+            return u64::MAX;
+        }
+        let stages = self.stages();
+        let Some(stage) = stages.get(self.place.stage) else { return 0 };
+        let (is_last, is_known) = (self.place.stage + 1 == stages.len(), self.exact && !self.place.others);
+        stage.limit(is_last, is_known, self.place.judged).saturating_sub(self.counts.begun())
+    }
+
+    /// Returns up to how many letters of the index the work now reaches. It reaches the further the more
+    /// letters turned out not to be sent.
+    pub(super) fn reach(&self) -> u64 {
+        self.budget().saturating_add(self.counts.passed_over())
     }
 
     pub(super) fn stop(&mut self, because: String) {
@@ -257,12 +283,35 @@ impl Counts {
         self.sent + self.refused
     }
 
+    /// Returns the number of letters that were sent or refused, or may have been sent.
+    pub(super) fn begun(&self) -> u64 {
+        self.handled() + self.in_doubt
+    }
+
+    /// Returns the number of letters that were found not to be sent.
+    fn passed_over(&self) -> u64 {
+        let not_replayable = self.not_replayable.values().sum::<u64>();
+        self.doubles + self.already_replayed + self.unreadable + self.gone + not_replayable
+    }
+
     /// Adds the counts of other letters.
     pub fn add(&mut self, other: &Self) {
-        let Self { sent, refused, repeated, doubles, already_replayed, unreadable, not_replayable } = other;
+        let Self {
+            sent,
+            refused,
+            repeated,
+            in_doubt,
+            gone,
+            doubles,
+            already_replayed,
+            unreadable,
+            not_replayable,
+        } = other;
         self.sent += sent;
         self.refused += refused;
         self.repeated += repeated;
+        self.in_doubt += in_doubt;
+        self.gone += gone;
         self.doubles += doubles;
         self.already_replayed += already_replayed;
         self.unreadable += unreadable;
@@ -278,6 +327,8 @@ impl Counts {
             (&mut rest.sent, other.sent),
             (&mut rest.refused, other.refused),
             (&mut rest.repeated, other.repeated),
+            (&mut rest.in_doubt, other.in_doubt),
+            (&mut rest.gone, other.gone),
             (&mut rest.doubles, other.doubles),
             (&mut rest.already_replayed, other.already_replayed),
             (&mut rest.unreadable, other.unreadable),
@@ -294,6 +345,6 @@ impl Counts {
     /// Reports whether every letter of the selection was sent by some replay.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.refused == 0 && self.unreadable == 0 && self.not_replayable.is_empty()
+        self.refused == 0 && self.gone == 0 && self.unreadable == 0 && self.not_replayable.is_empty()
     }
 }

@@ -62,9 +62,7 @@ struct Sorted {
 pub(super) enum End {
     /// The unit is finished.
     Done,
-    /// The stage allows no more letters.
-    Enough,
-    /// The budget of letters before the next judgement was used up.
+    /// No more letters may be sent before the next judgement.
     Paused,
     /// Another replay has worked on the unit since it was read.
     Changed,
@@ -75,15 +73,9 @@ pub(super) enum End {
 }
 
 impl Bench<'_> {
-    /// Sends the rest of a unit, `most` of its letters in total. `met` has the letters of its hour that were
-    /// met before.
-    pub(super) async fn work(
-        &self,
-        unit: &Unit,
-        read: Read,
-        most: Option<u64>,
-        met: &mut Met,
-    ) -> Result<Worked, ReplayError> {
+    /// Sends the rest of a unit, as far as letters may be sent before the next judgement. `met` has the letters
+    /// of its hour that were met before.
+    pub(super) async fn work(&self, unit: &Unit, read: Read, met: &mut Met) -> Result<Worked, ReplayError> {
         if self.request.dry_run {
             return Ok(Worked { counts: self.count(unit, read, met), sent: 0, end: End::Done });
         }
@@ -96,16 +88,15 @@ impl Bench<'_> {
         let known = ledger.known(self.id, self.request.again, &freed);
         let sorted = self.sort(unit, records, counts, &known, &own, met);
         let Sorted { to_send: mut waiting, mut counts, met: of_unit, doubles } = sorted;
-        let room = most.map_or(usize::MAX, |most| {
-            usize::try_from(most.saturating_sub(own.handled())).unwrap_or(usize::MAX)
-        });
-        let mut end = if waiting.len() > room { End::Enough } else { End::Done };
-        waiting.truncate(room);
+        // Letters that may have been sent use up no budget: they count already. In a group they are first anyway.
+        let mut doubtful: HashSet<_> = own.sending.iter().copied().collect();
+        waiting.make_contiguous().sort_by_key(|replayable| !doubtful.contains(&replayable.identity));
+        let mut end = End::Done;
 
         let is_touched = !waiting.is_empty() || !doubles.is_empty() || own != Entry::default();
         let (mut trouble, mut is_ours) = (0, false);
         while !waiting.is_empty() {
-            let batch = self.next_batch(&mut waiting);
+            let batch = self.next_batch(&mut waiting, &doubtful);
             if batch.is_empty() {
                 end = End::Paused;
                 break;
@@ -114,18 +105,26 @@ impl Bench<'_> {
                 end = End::Interrupted;
                 break;
             }
-            let identities = batch.iter().map(|replayable| replayable.identity).collect();
-            ledger.entry_mut(self.id).begin(identities);
+            let identities: Vec<_> = batch.iter().map(|replayable| replayable.identity).collect();
+            let new = identities.iter().filter(|identity| !doubtful.contains(identity)).count() as u64;
+            let entry = ledger.entry_mut(self.id);
+            entry.ids.extend(batch.iter().map(|replayable| Identity::of_letter(&replayable.letter.id)));
+            entry.ids.sort_unstable();
+            entry.ids.dedup();
+            entry.begin(identities);
             etag = match self.claim(unit, &mut ledger, etag.as_deref()).await? {
                 Some(written) => Some(written),
                 None if is_ours => return Err(ReplayError::TakenUp(self.id.to_owned())),
-                None => return Ok(Worked { counts, sent: 0, end: End::Changed }),
+                None => {
+                    self.budget.fetch_add(new, Ordering::Relaxed);
+                    return Ok(Worked { counts, sent: 0, end: End::Changed });
+                }
             };
             is_ours = true;
             let of = Of { id: self.id, request: self.request };
             let answers = self.replay.requeue.send(batch, of, self.replay.kept.clock.now()).await;
             let handled = ledger.entry_mut(self.id).handled();
-            let failure = self.note(ledger.entry_mut(self.id), answers, &mut waiting);
+            let failure = self.note(ledger.entry_mut(self.id), answers, &mut waiting, &mut doubtful);
             if ledger.entry_mut(self.id).handled() > handled {
                 trouble = 0;
             }
@@ -143,6 +142,7 @@ impl Bench<'_> {
         counts.sent = entry.sent.len() as u64;
         counts.refused = entry.refused.len() as u64;
         counts.repeated = entry.repeated;
+        counts.in_doubt = entry.in_doubt();
         entry.doubles.extend(doubles);
         entry.doubles.sort_unstable();
         entry.doubles.dedup();
@@ -262,30 +262,43 @@ impl Bench<'_> {
         sorted
     }
 
-    fn next_batch(&self, waiting: &mut VecDeque<Replayable>) -> Vec<Replayable> {
+    fn next_batch(
+        &self,
+        waiting: &mut VecDeque<Replayable>,
+        doubtful: &HashSet<Identity>,
+    ) -> Vec<Replayable> {
         let most = if self.replay.requeue.arn.is_fifo() { MAX_FIFO_BATCH } else { MAX_BATCH };
         // A batch has at most the letters of one second, so that the replay can be stopped.
         let most = most.min(self.request.rate.try_into().unwrap_or(usize::MAX)).max(1);
-        let most = most.min(usize::try_from(self.budget.load(Ordering::Relaxed)).unwrap_or(usize::MAX));
         let (mut batch, mut bytes) = (Vec::new(), 0);
+        // No other task runs between the load and the store.
+        let mut budget = self.budget.load(Ordering::Relaxed);
         while batch.len() < most
             && bytes < MAX_BATCH_BYTES
             && let Some(replayable) = waiting.pop_front()
         {
+            if !doubtful.contains(&replayable.identity) {
+                if budget == 0 {
+                    waiting.push_front(replayable);
+                    break;
+                }
+                budget -= 1;
+            }
             bytes += replayable.letter.sqs.body.len();
             batch.push(replayable);
         }
-        // No other task runs between the load and this.
-        self.budget.fetch_sub(batch.len() as u64, Ordering::Relaxed);
+        self.budget.store(budget, Ordering::Relaxed);
         batch
     }
 
     /// Records the results of a batch. Returns the reason why some of it must be sent again, if any must.
+    /// `doubtful` has the letters that may have been sent.
     fn note(
         &self,
         entry: &mut Entry,
         answers: Answers,
         waiting: &mut VecDeque<Replayable>,
+        doubtful: &mut HashSet<Identity>,
     ) -> Option<Failure> {
         let Answers { sent, refused, left, failure } = answers;
         for (replayable, failure) in &refused {
@@ -294,8 +307,18 @@ impl Bench<'_> {
         self.control.sent(sent.len() as u64);
         let sent: Vec<_> = sent.iter().map(|replayable| replayable.identity).collect();
         let refused: Vec<_> = refused.iter().map(|(replayable, _)| replayable.identity).collect();
-        let not_sent = left.iter().filter(|(_, doubtful)| !doubtful);
-        let not_sent: Vec<_> = not_sent.map(|(replayable, _)| replayable.identity).collect();
+        let mut not_sent = Vec::new();
+        for (replayable, is_doubtful) in &left {
+            if *is_doubtful {
+                doubtful.insert(replayable.identity);
+            } else if doubtful.contains(&replayable.identity) {
+                // It is still in doubt from the time before, but this time it was not sent.
+                entry.repeated = entry.repeated.saturating_sub(1);
+            } else {
+                not_sent.push(replayable.identity);
+            }
+        }
+        self.budget.fetch_add(not_sent.len() as u64, Ordering::Relaxed);
         entry.end(&sent, &refused, &not_sent);
         for (replayable, _) in left.into_iter().rev() {
             waiting.push_front(replayable);

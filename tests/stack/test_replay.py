@@ -228,7 +228,7 @@ def test_ramp_stops_by_itself_while_letters_wait_in_the_requeue(world):
     ramp = ["--all", "--ramp", "5,20,100", "--settle", 3]
     code, state = replay(deployment, *ramp)
     assert (code, state["status"], state["counts"]) == (4, "stopped", {"sent": 5})
-    assert "5 more than before wait in the queues" in state["because"], state["because"]
+    assert "5 more than before wait in the requeue" in state["because"], state["because"]
 
     billing.repair()
     arrived = Copies(billing).wait_for(5)

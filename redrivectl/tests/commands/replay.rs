@@ -405,7 +405,7 @@ async fn the_manual_shows_what_is_printed_of_replays() {
     let mut stopped = with(json!({
         "id": "20261102T093105Z-81c0d4", "began": "2026-11-02T09:31:05Z", "cutOff": "2026-11-02T09:31:00Z",
         "letters": 1000, "counts": { "sent": 10 }, "cameBack": 10, "step": 1, "steps": 4, "status": "stopped",
-        "because": "of 10 letters of step 1: 0 refused by SQS, 10 back in the archive, 0 more than before wait in the queues",
+        "because": "of 10 letters of step 1: 0 refused by SQS, 10 back in the archive, 0 more than before wait in the requeue, 0 more in the dead-letter queues",
     }));
     stopped["request"]["why"] = json!("the worker is back");
     keep(stopped);
@@ -425,7 +425,7 @@ Replay 20261102T093105Z-81c0d4: stopped in step 1 of 4.
   selected   1,000 letters, archived before 2026-11-02 09:31:00 UTC
   sent       10 letters
   came back  10 letters, since its last step began
-  because    of 10 letters of step 1: 0 refused by SQS, 10 back in the archive, 0 more than before wait in the queues
+  because    of 10 letters of step 1: 0 refused by SQS, 10 back in the archive, 0 more than before wait in the requeue, 0 more in the dead-letter queues
   begun      2026-11-02 09:31:05 UTC by arn:aws:sts::123456789012:assumed-role/operator/ada
   why        the worker is back
 

@@ -181,7 +181,8 @@ fn a_crash_repeats_no_more_than_a_batch() {
             let id = world.replay().kept().all().await.unwrap()[0].id.clone();
             let done = world.resume(&id).await.unwrap();
             let repeated = usize::try_from(done.counts.repeated).unwrap();
-            assert_eq!((done.status, done.counts.sent, repeated), (Status::Done, 2500, most));
+            assert_eq!((done.status, done.counts.sent), (Status::Done, 2500));
+            assert!(repeated > 0 && repeated <= most, "{repeated}");
             assert!(world.sent().len() <= 2500 + most);
             let all: BTreeSet<_> = world.bodies().into_iter().collect();
             assert_eq!(all.len(), 2500);

@@ -84,7 +84,7 @@ async fn refused_letters_count_as_failed_in_their_step() {
     });
     let stopped = world.run(json!({})).await.unwrap();
     assert_eq!((stopped.status, stopped.counts.sent, stopped.counts.refused), (Status::Stopped, 0, 1));
-    let why = "of 1 letters of step 1: 1 refused by SQS, 0 back in the archive, 0 more than before wait in the queues";
+    let why = "of 1 letters of step 1: 1 refused by SQS, 0 back in the archive, 0 more than before wait in the requeue, 0 more in the dead-letter queues";
     assert_eq!(stopped.because.as_deref(), Some(why));
 }
 

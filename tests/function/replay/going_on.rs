@@ -52,8 +52,9 @@ async fn going_on_reads_no_object_of_units_that_are_behind_it() {
     let world = World::new();
     for hour in 10..20 {
         for part in 0..3 {
-            let name =
-                format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-{part}.jsonl");
+            let name = format!(
+                "{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-{part}.2-n100-r0.jsonl"
+            );
             let ids = (0..100).map(|letter| plain(&format!("{hour}{part}{letter:02}")));
             world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
         }

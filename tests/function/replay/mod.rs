@@ -1,5 +1,6 @@
 //! Tests of replay: archived letters are delivered again, each once, in steps, whatever breaks off.
 
+mod brake;
 mod claims;
 mod crashes;
 mod event;
@@ -276,6 +277,26 @@ impl World {
     fn calls(&self, operation: &str) -> Vec<Arc<Call>> {
         self.aws.calls().into_iter().filter(|call| call.operation == operation).collect()
     }
+}
+
+/// Archives a letter that a replay has sent, as the function does that gives it up after the replay. `stored` is
+/// when S3 stores it, `archived` the time by the function's clock.
+fn archive_again(aws: &Aws, entry: &sim::Entry, stored: i64, archived: i64) {
+    let mut post = Post::raw(&format!("back-{}", entry.body), &entry.body).queue(REQUEUE).sent(stored);
+    for (name, attribute) in &entry.attributes {
+        post = post.attribute(name, &attribute.kind, &attribute.value.text());
+    }
+    archive_replayed(aws, &post, stored, archived);
+}
+
+/// Archives a letter whose mark says that it was replayed.
+fn archive_replayed(aws: &Aws, post: &Post, stored: i64, archived: i64) {
+    let name = at(archived).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
+    let letter = digest(&post.body());
+    let key =
+        format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-{letter}.2-n1-r1.exhausted.none.1.jsonl");
+    let line = record_at(post, archived).to_line().unwrap();
+    aws.act("function", |services, _| services.s3.place(("my-bucket", &key), line.as_bytes(), stored));
 }
 
 /// Returns the answer of a queue without letters, if it would answer.

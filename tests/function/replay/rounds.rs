@@ -55,6 +55,11 @@ impl<'w> Machine<'w> {
         Self { world, workers, rounds, lanes, ends: Vec::new(), time, before }
     }
 
+    /// Creates one that runs while others send letters too.
+    pub(super) fn beside_others(world: &'w World, workers: usize) -> Self {
+        Self { ends: vec![LaneEnd::Works], ..Self::new(world, workers) }
+    }
+
     pub(super) async fn begin(&self, request: Value) -> Result<State, ReplayError> {
         self.before.store(self.world.bodies().len(), Ordering::Relaxed);
         self.run(&Wish::Begin(Box::new(wish(request)))).await
@@ -221,6 +226,32 @@ async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_
     }
 }
 
+/// Letters that others have sent, or that cannot be replayed, end no step.
+#[tokio::test(start_paused = true)]
+async fn a_step_is_one_of_letters_that_are_really_sent() {
+    for are_sent in [true, false] {
+        let world = super::steps::with_new_letters(are_sent).await;
+        let machine = Machine::new(&world, 3);
+        machine.before.store(world.bodies().len(), Ordering::Relaxed);
+        let mut turn = first_turn(&world, 3, json!({ "rate": 10_000 })).await;
+        let mut settled = Vec::new();
+        while turn.next != TurnKind::End {
+            match turn.next {
+                TurnKind::Send => machine.send(&turn).await,
+                _ => tokio::time::sleep(Duration::from_secs(turn.seconds.into())).await,
+            }
+            turn = machine.next(&turn).await.unwrap();
+            machine.check(&turn.replay);
+            if turn.replay.status == Status::Settling {
+                settled.push(turn.replay.counts.sent);
+            }
+        }
+        settled.dedup();
+        assert_eq!((turn.replay.status, turn.replay.counts.sent), (Status::Done, 100), "{:?}", turn.replay);
+        assert_eq!(settled, [4, 20, 80]);
+    }
+}
+
 /// A step that was only partly sent says too little about the next.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
@@ -239,11 +270,7 @@ async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_step_is_judged_before_the_next() {
     let world = hours(4);
-    world.put(
-        &format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T130000Z-b.2-n3-r3.jsonl"),
-        "",
-        START + 30_000,
-    );
+    super::steps::coming_back(&world, &["0", "1", "2"]);
     let machine = Machine::new(&world, 4);
     let state = machine.begin(json!({ "ramp": [5, 100] })).await.unwrap();
     assert_eq!((state.status, state.counts.sent, state.came_back), (Status::Stopped, 20, 3));
@@ -323,6 +350,8 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
     let before =
         world.run(json!({ "select": { "from": "2026-11-01T09:30:00Z" }, "ramp": [100] })).await.unwrap();
     assert_eq!(before.counts.sent, 5000);
+    let some = json!({ "select": { "match": { "message": (0..10).collect::<Vec<_>>() } }, "ramp": [100] });
+    assert_eq!(world.run(some).await.unwrap().counts.sent, 10);
     world.faults(|_| Fault::Pass.after(Duration::from_millis(200)));
     // Each round finishes one unit.
     let machine = Machine { time: Duration::from_millis(2200), ..Machine::new(&world, 1) };
@@ -335,7 +364,7 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
     let counts = &turn.replay.counts;
     assert_eq!(
         (turn.replay.status, counts.sent, counts.already_replayed),
-        (Status::Settling, 100, 5000),
+        (Status::Done, 90, 5010),
         "{turn:?}"
     );
     assert!(machine.rounds.load(Ordering::Relaxed) > 3);

@@ -3,16 +3,13 @@ use sns_redrive::replay::Note;
 use super::*;
 
 /// Makes these letters come back to the archive as soon as they are sent.
-fn coming_back(world: &World, letters: &[&'static str]) {
+pub(super) fn coming_back(world: &World, letters: &[&'static str]) {
     let (aws, letters) = (world.aws.clone(), letters.to_vec());
     world.faults(move |call| {
         if call.operation == "SendMessageBatch" {
-            for letter in letters.iter().filter(|id| call.entries.iter().any(|it| it.body == **id)) {
-                let now = aws.clock().millis() + 1;
-                let name = at(now).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
-                let index = "2-n1-r1.exhausted.none.1";
-                let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-{letter}.{index}.jsonl");
-                aws.act("function", |services, _| services.s3.place(("my-bucket", &key), b"{}", now));
+            let now = aws.clock().millis() + 1;
+            for entry in call.entries.iter().filter(|entry| letters.contains(&&*entry.body)) {
+                archive_again(&aws, entry, now, now);
             }
         }
         Fault::Pass
@@ -39,6 +36,56 @@ async fn the_selection_goes_out_step_by_step_with_time_to_settle_after_each() {
     assert_eq!(world.bodies(), numbers(0..250));
 }
 
+/// Returns an archive in which another replay has sent the first 300 letters, or in which they cannot be
+/// replayed, and 100 new ones.
+pub(super) async fn with_new_letters(are_sent: bool) -> World {
+    let world = World::new();
+    let old = |number: usize| {
+        if are_sent { plain(&number.to_string()) } else { plain(&number.to_string()).queue(FIFO_DLQ) }
+    };
+    for (hour, letters) in [(1, 0..150), (2, 150..300)] {
+        world.put_hour(hour, &letters.map(|number| line(&old(number))).collect::<String>());
+    }
+    if are_sent {
+        assert_eq!(world.run(json!({ "ramp": [100] })).await.unwrap().counts.sent, 300);
+    }
+    world.put_hour(3, &(300..400).map(|number| line(&plain(&number.to_string()))).collect::<String>());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    world
+}
+
+/// Letters that others have sent, or that cannot be replayed, end no step.
+#[tokio::test(start_paused = true)]
+async fn a_step_is_one_of_letters_that_are_really_sent() {
+    for are_sent in [true, false] {
+        let world = with_new_letters(are_sent).await;
+        let operator = Operator::default();
+        let done = world.run_by(&operator, json!({})).await.unwrap();
+        let counts = &done.counts;
+        let passed_over = counts.already_replayed + counts.not_replayable.values().sum::<u64>();
+        assert_eq!((done.status, counts.sent, passed_over), (Status::Done, 100, 300), "{counts:?}");
+        assert_eq!(settled(operator), [4, 20, 80]);
+    }
+}
+
+/// The first per cent may be all that there is to send.
+#[tokio::test(start_paused = true)]
+async fn a_replay_beside_others_begins_with_few_letters_whatever_its_per_cents() {
+    for others in [true, false] {
+        let world = World::new();
+        world.put_hour(1, &(0..600).map(|number| line(&plain(&number.to_string()))).collect::<String>());
+        if others {
+            assert_eq!(world.run(json!({ "ramp": [100] })).await.unwrap().counts.sent, 600);
+        }
+        world.put_hour(2, &(600..1200).map(|number| line(&plain(&number.to_string()))).collect::<String>());
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let operator = Operator::default();
+        let done = world.run_by(&operator, json!({ "ramp": [50, 100] })).await.unwrap();
+        assert_eq!((done.status, world.numbers()), (Status::Done, numbers(0..1200)));
+        assert_eq!(settled(operator), if others { [100] } else { [600] });
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_selection_of_none_and_of_one_are_done_at_once() {
     for letters in [0, 1] {
@@ -60,7 +107,6 @@ async fn a_step_that_sends_nothing_takes_no_time() {
     assert!(world.aws.clock().now().duration_since(began).as_secs() < 2);
 }
 
-/// The keys of newly archived objects tell this, so none is read.
 #[tokio::test(start_paused = true)]
 async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archive() {
     for (back, step, sent, all, came) in [
@@ -74,13 +120,11 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
         let stopped = world.run(json!({ "ramp": [10, 50, 100], "threshold": 10 })).await.unwrap();
         assert_eq!(stopped.counts.sent, sent, "{back:?}");
         let why = format!(
-            "of {all} letters of step {step}: 0 refused by SQS, {came} back in the archive, \
-             0 more than before wait in the queues"
+            "of {all} letters of step {step}: 0 refused by SQS, {came} back in the archive, 0 more than before wait in \
+             the requeue, 0 more in the dead-letter queues"
         );
         let because = (step > 0).then_some(why);
         assert_eq!(stopped.because, because, "{back:?}");
-        let read = world.calls("GetObject").iter().filter(|call| call.target.contains("-r1.")).count();
-        assert_eq!(read, 0);
         if step > 0 {
             assert_eq!(stopped.status, Status::Stopped);
             world.no_faults();
@@ -89,6 +133,48 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
             assert_eq!(world.bodies(), numbers(0..100), "those that came back are for another replay");
         }
     }
+}
+
+/// The function's clock may be behind, so that the key of what it archives names the hour before.
+#[tokio::test(start_paused = true)]
+async fn what_comes_back_counts_if_it_is_archived_by_a_clock_that_is_minutes_behind() {
+    for (behind, came_back) in [(4, 10), (64, 0)] {
+        let world = World::with_letters(100);
+        let aws = world.aws.clone();
+        world.faults(move |call| {
+            let now = aws.clock().millis() + 1;
+            let sent = call.entries.iter().filter(|_| call.operation == "SendMessageBatch");
+            sent.for_each(|entry| archive_again(&aws, entry, now, now - behind * 60_000));
+            Fault::Pass
+        });
+        assert_eq!(at(START).strftime("%M:%S").to_string(), "00:00", "the step begins with an hour");
+        let stopped =
+            world.run(json!({ "ramp": [10, 100], "threshold": 10, "settleSeconds": 30 })).await.unwrap();
+        assert_eq!(stopped.came_back, came_back, "{behind} minutes");
+    }
+}
+
+/// Anybody who may publish to a topic can write a mark.
+#[tokio::test(start_paused = true)]
+async fn marks_that_others_write_stop_no_replay() {
+    let world = World::with_letters(100);
+    let aws = world.aws.clone();
+    world.faults(move |call| {
+        if call.operation == "SendMessageBatch" {
+            let now = aws.clock().millis() + 1;
+            // One names itself, one the letter of another archive, and one is a copy of a letter with another body.
+            for (body, id) in [("x", "x"), ("y", "999"), ("z", "0")] {
+                let mark =
+                    json!({ "v": 2, "spent": 0, "id": id, "first": now, "gen": 1, "msg": digest("0") });
+                let made = json!({ "v": 2, "spent": 0, "id": id, "first": now, "gen": 1 });
+                let mark = if body == "z" { mark } else { made };
+                archive_replayed(&aws, &Post::raw(body, body).sent(now).sqs_mark(&mark), now, now);
+            }
+        }
+        Fault::Pass
+    });
+    let done = world.run(json!({ "ramp": [10, 100], "threshold": 0, "settleSeconds": 30 })).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.came_back), (Status::Done, 100, 0), "{:?}", done.because);
 }
 
 /// An object without an index may hold letters that came back.
@@ -121,24 +207,17 @@ async fn the_ramp_is_one_of_letters_also_where_nobody_knows_how_many_are_selecte
         }
         world.archive("99", &(0..1000).map(|letter| Post::envelope(&letter.to_string())).collect::<Vec<_>>());
         if comes_back {
-            let (aws, calls) = (world.aws.clone(), AtomicUsize::new(0));
+            let aws = world.aws.clone();
             world.faults(move |call| {
-                let nth = calls.fetch_add(1, Ordering::Relaxed);
                 let now = aws.clock().millis() + 1;
-                let name = at(now).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
-                let letters = call.entries.len();
-                let key = format!(
-                    "{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-back{nth}.2-n{letters}-r{letters}.jsonl"
-                );
-                if call.operation == "SendMessageBatch" {
-                    aws.act("function", |services, _| services.s3.place(("my-bucket", &key), b"{}", now));
-                }
+                let sent = call.entries.iter().filter(|_| call.operation == "SendMessageBatch");
+                sent.for_each(|entry| archive_again(&aws, entry, now, now));
                 Fault::Pass
             });
         }
         let ended = world.run(json!({ "select": { "origins": ["sns"] } })).await.unwrap();
         if comes_back {
-            assert_eq!((ended.status, ended.counts.sent), (Status::Stopped, 100));
+            assert_eq!((ended.status, ended.counts.sent), (Status::Stopped, 30));
         } else {
             assert_eq!((ended.status, ended.counts.sent), (Status::Done, 1000));
         }
@@ -178,7 +257,7 @@ async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
     let settling = settling.unwrap();
     assert_eq!((settling.status, settling.counts.sent), (Status::Settling, 10));
     let stopped = world.resume(&settling.id).await.unwrap();
-    let why = "of 10 letters of step 1: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the queues";
+    let why = "of 10 letters of step 1: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the requeue, 0 more in the dead-letter queues";
     assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10));
     assert_eq!(stopped.because.as_deref(), Some(why));
     // After the judgement the operator decides to continue.
@@ -248,8 +327,12 @@ async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden
         });
         let stopped = world.run(json!({})).await.unwrap();
         assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10), "{queue}");
-        let why = "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
-        assert_eq!(stopped.because.as_deref(), Some(why));
+        let (requeue, dlq) = if queue == "orders-requeue" { (2, 0) } else { (0, 2) };
+        let why = format!(
+            "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, {requeue} more than before wait in the \
+             requeue, {dlq} more in the dead-letter queues"
+        );
+        assert_eq!(stopped.because, Some(why));
         let done = world.resume(&stopped.id).await.unwrap();
         assert_eq!(
             (done.status, done.counts.sent),
@@ -257,6 +340,25 @@ async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden
             "what waited before is no fault of the rest"
         );
     }
+}
+
+/// A queue of old letters that the function works off says nothing about those that nobody takes.
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_queue_that_drains_hides_no_requeue_that_nobody_empties() {
+    let world = World { stay: true, ..World::with_letters(1000) };
+    let clock = world.aws.clock().clone();
+    world.faults(move |call| {
+        if call.operation != "GetQueueAttributes" || call.target != "orders-dlq" {
+            return Fault::Pass;
+        }
+        let left = 100_000 - (clock.millis() - START) * 60 / 1000;
+        let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
+        Fault::Nonsense(200, answer.to_string())
+    });
+    let stopped = world.run(json!({})).await.unwrap();
+    assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10), "{:?}", stopped.because);
+    let why = "10 more than before wait in the requeue, 0 more in the dead-letter queues";
+    assert!(stopped.because.unwrap().ends_with(why));
 }
 
 /// The function takes time for the letters, and nobody waits for it. That is no reason to stop, not even
@@ -286,7 +388,7 @@ async fn letters_that_wait_longer_than_steps_settle_stop_the_last_step() {
         let request = json!({ "ramp": [100], "settleSeconds": settle, "rate": 8 });
         let ended = world.run(request).await.unwrap();
         assert_eq!((ended.status, ended.counts.sent), (status, sent), "{settle} s");
-        let why = "of 800 letters of step 1: 0 refused by SQS, 0 back in the archive, 200 more than before wait in the queues";
+        let why = "of 800 letters of step 1: 0 refused by SQS, 0 back in the archive, 200 more than before wait in the requeue, 0 more in the dead-letter queues";
         assert_eq!(ended.because.as_deref(), (status == Status::Stopped).then_some(why), "{settle} s");
     }
 }

@@ -39,7 +39,7 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     let (id, ran) = stopped(&cloud).await;
     assert_eq!(ran.code, 4);
     assert!(ran.out.lines().next().unwrap().ends_with(": stopped in step 1 of 2."), "{}", ran.out);
-    let why = "of 2 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the queues";
+    let why = "of 2 letters of step 1: 0 refused by SQS, 0 back in the archive, 2 more than before wait in the requeue, 0 more in the dead-letter queues";
     assert!(ran.out.contains(&format!("  because   {why}\n")), "{}", ran.out);
     assert_eq!(sent(&cloud).len(), 2);
 

@@ -1,0 +1,184 @@
+//! The law of the brake: no more than the letters of a step are sent before it is judged, whatever others send
+//! or take, and whatever crashes.
+
+use sim::Event;
+
+use super::rounds::Machine;
+use super::*;
+
+/// A letter of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    New,
+    /// Another replay has sent it before.
+    Sent,
+    /// It cannot be replayed.
+    LeftOut,
+    /// Another replay sends it at the same time.
+    Shared,
+}
+
+/// A world of the property.
+#[derive(Debug, Clone)]
+struct Plan {
+    /// The letters of each hour.
+    hours: Vec<Vec<Kind>>,
+    ramp: Vec<u32>,
+    /// The number of lanes of the state machine, or 0 for one process.
+    lanes: usize,
+    /// `true` if the index knows just an upper bound of the selection.
+    is_vague: bool,
+    /// The requests at which the process dies, each time the replay begins or continues.
+    crashes: Vec<(usize, bool)>,
+    /// The letters that leave the dead-letter queue in a second.
+    drains: i64,
+}
+
+/// The seconds for which a step settles.
+const SETTLE: i64 = 5;
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let kind = prop_oneof![3 => Just(Kind::New), 3 => Just(Kind::Sent), 1 => Just(Kind::LeftOut), 1 => Just(Kind::Shared)];
+    let hour = prop_oneof![
+        prop::collection::vec(kind, 1..30),
+        prop::collection::vec(Just(Kind::Sent), 1..30),
+        prop::collection::vec(Just(Kind::New), 1..30),
+    ];
+    let ramp = prop::collection::btree_set(1..100_u32, 0..4);
+    let crashes = prop::collection::vec((0..60_usize, any::<bool>()), 0..3);
+    (prop::collection::vec(hour, 1..8), ramp, 0..4_usize, any::<bool>(), crashes, 0..100_i64).prop_map(
+        |(hours, ramp, lanes, is_vague, crashes, drains)| Plan {
+            hours,
+            ramp: ramp.into_iter().chain([100]).collect(),
+            lanes,
+            is_vague,
+            crashes: if lanes == 0 { crashes } else { Vec::new() },
+            drains,
+        },
+    )
+}
+
+impl Plan {
+    /// Returns the numbers of the letters of a kind. A letter's number is its hour and its place.
+    fn of(&self, kinds: &[Kind]) -> BTreeSet<String> {
+        let of_hour = |(hour, letters): (usize, &Vec<Kind>)| {
+            let of_kind = letters.iter().enumerate().filter(|(_, kind)| kinds.contains(kind));
+            of_kind.map(|(place, _)| (hour * 100 + place).to_string()).collect::<Vec<_>>()
+        };
+        self.hours.iter().enumerate().flat_map(of_hour).collect()
+    }
+
+    fn set_up(&self) -> World {
+        let world = World::new();
+        let clock = world.aws.clock().clone();
+        let drains = self.drains;
+        world.aws.set_faults(Faults::new(move |call| {
+            match (call.operation.as_str(), call.target.as_str()) {
+                ("GetQueueAttributes", "orders-dlq") => {
+                    let left = (10_000 - (clock.millis() - START) * drains / 1000).max(0);
+                    let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
+                    Fault::Nonsense(200, answer.to_string())
+                }
+                ("GetQueueAttributes", _) => of_an_empty_queue(Fault::Pass),
+                _ => Fault::Pass,
+            }
+        }));
+        for (hour, letters) in self.hours.iter().enumerate() {
+            let post = |(place, kind): (usize, &Kind)| {
+                let post = plain(&(hour * 100 + place).to_string());
+                line(&if *kind == Kind::LeftOut { post.queue(FIFO_DLQ) } else { post })
+            };
+            world.put_hour(hour, &letters.iter().enumerate().map(post).collect::<String>());
+        }
+        world
+    }
+
+    fn request(&self) -> Value {
+        let mut request = json!({ "ramp": self.ramp, "settleSeconds": SETTLE, "rate": 100 });
+        request["select"] =
+            if self.is_vague { json!({ "origins": ["raw"] }) } else { json!({ "queue": "orders-dlq" }) };
+        request
+    }
+}
+
+/// Replays letters by other replays' requests.
+async fn replay_others(world: &World, letters: &BTreeSet<String>) {
+    let numbers: Vec<u32> = letters.iter().map(|number| number.parse().unwrap()).collect();
+    if !numbers.is_empty() {
+        let select = json!({ "match": { "message": numbers } });
+        let request = wish(json!({ "ramp": [100], "threshold": 100, "settleSeconds": 0, "select": select }));
+        let other = world.replay_by(&Caller::new("other"));
+        other.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+    }
+}
+
+/// Runs the replay to its end.
+async fn replay(world: &World, plan: &Plan) -> State {
+    if plan.lanes > 0 {
+        return Machine::beside_others(world, plan.lanes).begin(plan.request()).await.unwrap();
+    }
+    let mut id: Option<String> = None;
+    for crash in plan.crashes.iter().copied().chain([(usize::MAX, false)]) {
+        let run = async |replay: Replay| match id.as_deref() {
+            Some(id) => replay.resume(&resume(id), &Source::Archive, None, &Operator::default()).await,
+            None => replay.begin(&wish(plan.request()), &Source::Archive, None, &Operator::default()).await,
+        };
+        if let Some(ended) = world.crash(|_| true, crash.0, crash.1, run).await {
+            return ended.unwrap();
+        }
+        let all = world.replay().kept().all().await.unwrap();
+        id = all.into_iter().find(|state| &*state.by == "crashing").map(|state| state.id);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    unreachable!("the last run is not cut off")
+}
+
+/// Returns what is wrong with the order in which letters were sent and the requeue was looked at.
+fn broken(world: &World, plan: &Plan, letters: u64) -> Option<String> {
+    let ends =
+        plan.ramp[..plan.ramp.len() - 1].iter().map(|percent| (letters * u64::from(*percent)).div_ceil(100));
+    let ends: BTreeSet<u64> = ends.collect();
+    let (mut sent, mut last, mut looked) = (BTreeSet::new(), 0, 0);
+    for record in world.aws.take_journal() {
+        let Event::Called(call) = &record.event else { continue };
+        match (call.operation.as_str(), &*call.caller) {
+            (_, "other") => {}
+            ("GetQueueAttributes", _) if call.target == "orders-requeue" => looked = record.at,
+            ("SendMessageBatch", _) => {
+                let before = sent.len() as u64;
+                sent.extend(call.entries.iter().map(|entry| entry.body.clone()));
+                let now = sent.len() as u64;
+                if let Some(end) = ends.iter().find(|end| before <= **end && now > **end)
+                    && (before < *end || looked < last + SETTLE * 1000)
+                {
+                    return Some(format!("{now} letters are sent, and the step of {end} is not judged"));
+                }
+                last = record.at;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn no_more_letters_than_those_of_a_step_are_sent_before_it_is_judged(plan in plans()) {
+        block_on(async {
+            let world = plan.set_up();
+            replay_others(&world, &plan.of(&[Kind::Sent])).await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let before = world.bodies().len();
+            let _ = world.aws.take_journal();
+            let shared = plan.of(&[Kind::Shared]);
+            let (state, ()) = tokio::join!(replay(&world, &plan), replay_others(&world, &shared));
+            prop_assert_eq!(state.status, Status::Done, "{:?}", state.because);
+            prop_assert_eq!(broken(&world, &plan, state.letters), None);
+            let sent: BTreeSet<_> = world.bodies().split_off(before).into_iter().collect();
+            prop_assert_eq!(sent, plan.of(&[Kind::New, Kind::Shared]));
+            Ok(())
+        })?;
+    }
+}
