@@ -169,6 +169,35 @@ async fn a_claim_that_was_heard_of_late_sends_nothing() {
     }
 }
 
+/// Another has read the claim when it was over, and writes its own after it was written anew. Equal content would
+/// have an equal `ETag`.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_written_anew_is_taken_over_by_nobody() {
+    let world = World::with_letters(40);
+    let (slow_writes, late_writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let is_first = |writes: &AtomicUsize| writes.fetch_add(1, Ordering::Relaxed) == 0;
+    world.faults(move |call| {
+        let is_ledger = call.operation == "PutObject" && call.target.ends_with("000000.json");
+        match &*call.caller {
+            "slow" if is_ledger && is_first(&slow_writes) => Fault::Late(Duration::from_secs(65)),
+            "slow" if call.operation == "SendMessageBatch" => Fault::Pass.after(Duration::from_secs(2)),
+            "late" if is_ledger && is_first(&late_writes) => Fault::Pass.after(Duration::from_millis(3500)),
+            _ => Fault::Pass,
+        }
+    });
+    let request = wish(json!({ "ramp": [100], "rate": 10 }));
+    let (slow, late) = (world.replay_by(&Caller::new("slow")), world.replay_by(&Caller::new("late")));
+    let (operator, other) = (Operator::default(), Operator::default());
+    let resuming = async {
+        tokio::time::sleep(Duration::from_secs(62)).await;
+        let id = world.replay().kept().all().await.unwrap()[0].id.clone();
+        late.resume(&resume(&id), &Source::Archive, None, &other).await.unwrap()
+    };
+    let (_, done) = tokio::join!(slow.begin(&request, &Source::Archive, None, &operator), resuming);
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 40));
+    assert_eq!(world.numbers(), numbers(0..40), "none goes twice");
+}
+
 /// This also holds if only one clock shows the delay: the other kind stops while a machine sleeps.
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_written_anew_until_it_is_fresh() {
