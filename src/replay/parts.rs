@@ -1,5 +1,7 @@
 //! The parts of a replay that all of its modules share.
 
+use aws_sdk_sqs::config::retry::RetryConfig;
+
 use super::control::Control;
 use super::error::ReplayError;
 use super::kept::Replays;
@@ -67,7 +69,11 @@ impl Replay {
     pub fn new(parts: Parts) -> Self {
         let Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers } =
             parts;
-        let dispatcher = Dispatcher::new(&clients, Reach::Public, clock.clone());
+        // Workers send again by themselves, and count what may be there twice. The SDK would not tell of its own
+        // repetitions.
+        let once = clients.sqs.config().to_builder().retry_config(RetryConfig::disabled()).build();
+        let once = Clients { sqs: aws_sdk_sqs::Client::from_conf(once), ..clients.clone() };
+        let dispatcher = Dispatcher::new(&once, Reach::Public, clock.clone());
         let kept = Replays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
         let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
         let prefix = prefix.trim_matches('/').to_owned();

@@ -1,6 +1,7 @@
 //! The reading of a unit: its ledger and its letters.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -38,6 +39,8 @@ pub(super) struct Read {
     /// knows.
     pub(super) records: Option<Records>,
     pub(super) counts: Counts,
+    /// The number of letters by which the index now tells fewer of the unit than when it was planned.
+    pub(super) missing: u64,
 }
 
 impl Bench<'_> {
@@ -45,7 +48,7 @@ impl Bench<'_> {
     pub(super) async fn read(&self, unit: &Unit) -> Result<Option<Read>, ReplayError> {
         let Some((ledger, etag)) = self.ledger(unit).await? else { return Ok(None) };
         let freed = self.freed_of(&ledger).await?;
-        let mut read = Read { ledger, etag, freed, records: None, counts: Counts::default() };
+        let mut read = Read { ledger, etag, freed, records: None, counts: Counts::default(), missing: 0 };
         if read.ledger.entry(self.id).is_some_and(|entry| entry.done.is_some()) {
             return Ok(Some(read));
         }
@@ -57,7 +60,7 @@ impl Bench<'_> {
         let is_first = read.ledger.entry(self.id).is_none();
         let records = match self.given {
             Some(given) => given.get(&unit.key()).cloned().unwrap_or_default(),
-            None => self.records(unit, &mut read.counts, is_first).await?,
+            None => self.records(unit, &mut read, is_first).await?,
         };
         read.records = Some(records);
         Ok(Some(read))
@@ -111,20 +114,20 @@ impl Bench<'_> {
 
     /// Returns the records of a unit that belong to the selection. Unreadable ones are reported only the
     /// first time.
-    async fn records(
-        &self,
-        unit: &Unit,
-        counts: &mut Counts,
-        is_first: bool,
-    ) -> Result<Records, ReplayError> {
+    async fn records(&self, unit: &Unit, read: &mut Read, is_first: bool) -> Result<Records, ReplayError> {
         let (first, before) = unit.keys(&self.replay.prefix);
         let mut listing = self.replay.listing(&first, Some(&before));
-        let mut objects = Vec::new();
+        let (mut objects, mut letters) = (Vec::new(), HashMap::new());
         while let Some(object) = listing.next().await {
             let object = object.map_err(ReplayError::unlisted)?;
-            if unit.holds(&object) && self.selection.holds(&object) != Holds::None {
-                objects.push(object);
+            if !unit.holds(&object) {
+                continue;
             }
+            let (Holds::AtMost(count) | Holds::Exactly(count)) = self.selection.holds(&object) else {
+                continue;
+            };
+            letters.insert(Arc::clone(&object.key), count);
+            objects.push(object);
         }
         let mut walk = self.replay.walk(objects, self.selection);
         let mut records = Vec::new();
@@ -135,10 +138,12 @@ impl Bench<'_> {
                     records.push((at, archived.record, false));
                 }
                 // The object was deleted after it was listed, for example by a lifecycle rule.
-                Walked::Unread(unread) if unread.why.is_gone() => {}
+                Walked::Unread(unread) if unread.why.is_gone() => {
+                    letters.remove(&unread.key);
+                }
                 // It will not be readable in a minute either, and must not hold up the others.
                 Walked::Unread(Unread { key, line, why }) if why.is_lasting() => {
-                    counts.unreadable += 1;
+                    read.counts.unreadable += 1;
                     if is_first {
                         self.control.left_out(&At { key: key.to_string(), line }, &why.to_string());
                     }
@@ -146,6 +151,7 @@ impl Bench<'_> {
                 Walked::Unread(unread) => return Err(ReplayError::unread(unread)),
             }
         }
+        read.missing = unit.letters.saturating_sub(letters.values().sum());
         Ok(records)
     }
 

@@ -19,7 +19,7 @@ use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Tim
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 
-/// The time for one batch, including the SDK's own repetitions. It is shorter than the validity of a claim.
+/// The time for one batch. It is shorter than the validity of a claim.
 pub(super) const SEND_TIME: Duration = Duration::from_secs(15);
 
 /// The tag that marks a requeue, and its value.

@@ -20,7 +20,7 @@ use super::store::Condition;
 use super::unit::Unit;
 use crate::archive::Identity;
 use crate::clients::too_late;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureClass};
 
 /// The greatest number of letters sent between two writes of a ledger. A crash can repeat them.
 const MAX_BATCH: usize = 1000;
@@ -34,8 +34,11 @@ const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// The greatest age of a claim when letters are sent under it, so that they are sent before it expires.
 const FRESH: Duration = Duration::from_secs(20);
 
-/// The number of times in a row that the requeue may accept no letter of a batch.
+/// The number of times in a row that the requeue may accept no letter of a batch, and that a claim is written.
 const TRIES: u32 = 3;
+
+/// The same if the requeue throttles or does not answer. Each pause is a second longer than the one before.
+const PATIENT_TRIES: u32 = 6;
 
 /// The result of the work on a unit.
 #[derive(Debug)]
@@ -79,13 +82,14 @@ impl Bench<'_> {
         if self.request.dry_run {
             return Ok(Worked { counts: self.count(unit, read, met), sent: 0, end: End::Done });
         }
-        let Read { mut ledger, mut etag, freed, records, counts } = read;
+        let Read { mut ledger, mut etag, freed, records, counts, missing } = read;
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let Some(records) = records else {
             self.remember(unit, &ledger, met);
             return Ok(Worked { counts: own.done.unwrap_or_default(), sent: 0, end: End::Done });
         };
         let known = ledger.known(self.id, self.request.again, &freed);
+        let counts = Counts { gone: missing, ..counts };
         let sorted = self.sort(unit, records, counts, &known, &own, met);
         let Sorted { to_send: mut waiting, mut counts, met: of_unit, doubles } = sorted;
         // Letters that may have been sent use up no budget: they count already. In a group they are first anyway.
@@ -130,7 +134,8 @@ impl Bench<'_> {
             }
             let Some(failure) = failure else { continue };
             trouble += 1;
-            if trouble >= TRIES {
+            let may_pass = matches!(failure.class, FailureClass::Throttling | FailureClass::Transient);
+            if trouble >= if may_pass { PATIENT_TRIES } else { TRIES } {
                 let (code, class) = (&failure.code, failure.class.name());
                 end = End::Failed(format!("the requeue does not take letters: {code} ({class})"));
                 break;
@@ -190,8 +195,9 @@ impl Bench<'_> {
 
     /// Counts the letters of a unit that a replay would send.
     pub(super) fn count(&self, unit: &Unit, read: Read, met: &mut Met) -> Counts {
-        let Read { ledger, freed, records, counts, .. } = read;
+        let Read { ledger, freed, records, counts, missing, .. } = read;
         let Some(records) = records else { return counts };
+        let counts = Counts { gone: missing, ..counts };
         let known = ledger.known(self.id, self.request.again, &freed);
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let sorted = self.sort(unit, records, counts, &known, &own, met);
@@ -219,10 +225,12 @@ impl Bench<'_> {
         let config = Config { request: self.request, requeue: &self.replay.requeue.arn, policy: self.policy };
         let is_first = *own == Entry::default();
         let own: HashSet<_> = own.sent.iter().chain(&own.refused).copied().collect();
+        let mut sent_and_gone = own.clone();
         let mut sorted =
             Sorted { to_send: VecDeque::new(), counts, met: HashSet::new(), doubles: Vec::new() };
         for (at, record, edited) in records {
             let identity = record.identity();
+            sent_and_gone.remove(&identity);
             let elsewhere = met.elsewhere(unit.number, &identity);
             if elsewhere.is_some() || !sorted.met.insert(identity) {
                 sorted.counts.doubles += 1;
@@ -259,6 +267,8 @@ impl Bench<'_> {
                 self.control.left_out(&at, &why);
             }
         }
+        // Letters that were deleted after this replay had sent them are no loss.
+        sorted.counts.gone = sorted.counts.gone.saturating_sub(sent_and_gone.len() as u64);
         sorted
     }
 

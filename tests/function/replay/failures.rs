@@ -32,6 +32,74 @@ async fn a_letter_that_may_have_been_taken_is_counted_as_repeated() {
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 5, 1));
 }
 
+/// If the SDK sent again by itself, nobody would know.
+#[tokio::test(start_paused = true)]
+async fn letters_whose_answer_is_lost_are_counted_however_often_they_go() {
+    let world = World::with_letters(60);
+    let calls = AtomicUsize::new(0);
+    world.faults(move |call| {
+        let is_send = call.operation == "SendMessageBatch";
+        let is_lost = is_send && calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+        if is_lost { Fault::ResetAfter } else { Fault::Pass }
+    });
+    let caller = Caller::new("somebody");
+    let clients = world.clients_with(&caller, RetryConfig::standard());
+    let replay = Replay::new(Parts { clients, ..world.parts(&caller) });
+    let request = wish(json!({ "ramp": [100] }));
+    let done = replay.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 60));
+    let sent = world.bodies().len() as u64;
+    assert!(sent > 80, "{sent}");
+    assert_eq!(done.counts.repeated, sent - 60);
+}
+
+/// SQS may throttle for a while.
+#[tokio::test(start_paused = true)]
+async fn a_requeue_that_throttles_for_ten_seconds_stops_nothing() {
+    let world = World::with_letters(5);
+    let clock = world.aws.clock().clone();
+    world.faults(move |call| {
+        let is_early = call.operation == "SendMessageBatch" && clock.millis() < START + 10_000;
+        if is_early { Fault::Throttle } else { Fault::Pass }
+    });
+    let done = world.run(json!({ "ramp": [100] })).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 5, 0));
+}
+
+/// A lifecycle rule, or somebody, deletes objects while the replay is at work.
+#[tokio::test(start_paused = true)]
+async fn letters_that_are_deleted_meanwhile_are_counted_as_gone() {
+    let is_of = |call: &Call, hour: usize| call.target.contains(&format!("T{hour:02}0000Z-a."));
+    // By the hour that is deleted: how many letters are gone. The first step sends 30 of the first hour's 50.
+    for (deleted, is_listed, gone) in
+        [(None, false, 0), (Some(2), false, 50), (Some(2), true, 50), (Some(0), false, 20)]
+    {
+        let world = World { workers: 1, ..World::new() };
+        for hour in 0..3 {
+            let letters = (hour * 50..hour * 50 + 50).map(|number| line(&plain(&number.to_string())));
+            world.put_hour(hour, &letters.collect::<String>());
+        }
+        let aws = world.aws.clone();
+        world.faults(move |call| {
+            let Some(hour) = deleted else { return Fault::Pass };
+            if is_listed && call.operation == "GetObject" && is_of(call, hour) {
+                return Fault::refuse(404, "NoSuchKey", "it was deleted");
+            }
+            if !is_listed && call.operation == "SendMessageBatch" {
+                let day = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-01");
+                let key = format!("{day}/20261001T{hour:02}0000Z-a.2-n50-r0.jsonl");
+                aws.act("lifecycle", |services, _| services.s3.remove(("my-bucket", &key)));
+            }
+            Fault::Pass
+        });
+        let done = world.run(json!({ "ramp": [20, 100], "settleSeconds": 1 })).await.unwrap();
+        let counts = &done.counts;
+        assert_eq!((done.status, counts.sent, counts.gone), (Status::Done, 150 - gone, gone), "{deleted:?}");
+        assert_eq!(counts.is_whole(), gone == 0);
+        assert_eq!(world.bodies().len() as u64, 150 - gone);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_sqs_refuses_does_not_stop_the_others_and_is_left_to_another_replay() {
     let world = World::with_letters(200);

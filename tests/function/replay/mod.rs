@@ -179,13 +179,17 @@ impl World {
     }
 
     fn clients(&self, caller: &Caller) -> Clients {
+        self.clients_with(caller, RetryConfig::disabled())
+    }
+
+    fn clients_with(&self, caller: &Caller, retry: RetryConfig) -> Clients {
         let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
         let config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new(sim::REGION))
             .credentials_provider(SharedCredentialsProvider::new(credentials))
             .http_client(self.aws.connector(caller))
-            .retry_config(RetryConfig::disabled())
+            .retry_config(retry)
             .build();
         Clients::from_config(&config, false)
     }
