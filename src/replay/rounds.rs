@@ -283,17 +283,19 @@ impl Replay {
         let read = |key: String| async move { self.kept.store.read::<LaneDone>(&key).await };
         let mut read = stream::iter(keys).map(read).buffered(AT_ONCE);
         let (mut is_through, mut is_paused, mut has_moved) = (true, false, false);
-        let mut is_one_dead = false;
+        let mut is_in_doubt = false;
         let (mut failed, mut trouble) = (None, None);
         while let Some(done) = read.next().await {
             // Its function has died, or did not finish in time.
             let Some(Found { document: done, .. }) = done? else {
-                (is_through, is_one_dead) = (false, true);
+                (is_through, is_in_doubt) = (false, true);
                 continue;
             };
             is_through &= done.is_through;
             is_paused |= done.is_paused;
             failed = failed.or(done.failed);
+            // Letters of a part that failed may have been sent. Only the ledger says so.
+            is_in_doubt |= done.trouble.is_some();
             trouble = trouble.or(done.trouble);
             for unit in done.units {
                 has_moved |= unit.sent > 0 || unit.done;
@@ -303,7 +305,7 @@ impl Replay {
             }
         }
         drop(read);
-        if is_one_dead {
+        if is_in_doubt {
             let before = drive.shown().counts.sent;
             drive.learn().await?;
             has_moved |= drive.shown().counts.sent > before;
