@@ -112,7 +112,8 @@ pub(crate) struct ReplayPlace {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Selection {
-    /// Letters archived at this time or later: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for 36 hours ago
+    /// Letters archived at this time or later: 2026-11-01T12:00Z, 2026-11-01T12:00+01:00, 2026-11-01 for its midnight in
+    /// UTC, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) since: Option<When>,
     /// Letters archived before this time

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::Timestamp;
 
-use super::values::{rate, retention};
+use super::values::{moment, rate, retention};
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]
     pub(crate) retention: u64,
     /// Arrival of the letter, for clock times: 2026-11-01T12:00:00Z [default: now]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) at: Option<Timestamp>,
     /// Letters a second that arrive and keep failing, to compare with the limit of letters in flight
     #[arg(long, value_name = "LETTERS", value_parser = rate)]
@@ -45,7 +45,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "FILE")]
     pub(crate) orders: Option<PathBuf>,
     /// The current time to assume: 2026-11-01T12:00:00Z [default: now]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) at: Option<Timestamp>,
     /// The queue's message retention: 1209600, 14d, 36h
     #[arg(long, value_name = "TIME", default_value = "14d", value_parser = retention)]

@@ -1,6 +1,6 @@
 //! The syntax of option values.
 
-use jiff::civil::Date;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, Unit};
 
@@ -27,14 +27,30 @@ impl When {
     }
 }
 
+/// A moment, or a time ago.
 pub(super) fn when(text: &str) -> Result<When, String> {
-    let date = || text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok();
-    let at = text.parse::<Timestamp>().ok().or_else(|| Some(date()?.timestamp()));
     let ago = || seconds(text).filter(|_| text.parse::<u64>().is_err()).map(When::Ago);
-    at.map(When::At).or_else(ago).ok_or_else(|| {
-        "must be a time such as 2026-11-01T12:00:00Z or 2026-11-01, or a time ago such as 36h".to_owned()
+    moment(text).map(When::At).or_else(|problem| ago().ok_or(format!("{problem}, or a time ago such as 36h")))
+}
+
+/// A moment: a time with its offset from UTC, or the first moment of a date in UTC.
+pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
+    // The parsers leave out what they do not know: for a date the time behind it, for a time its zone in brackets.
+    let date = || text.parse::<Date>().ok().filter(|_| text.len() == DATE.len());
+    let date = || Some(date()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    let time = || text.parse::<Timestamp>().ok().filter(|_| !text.contains('['));
+    date().or_else(time).ok_or_else(|| {
+        let without_zone = text.parse::<DateTime>().is_ok() && text.len() > DATE.len() && !text.contains('[');
+        let zone = if without_zone { "has no zone: it " } else { "" };
+        format!(
+            "{zone}must be a time with its zone such as 2026-11-01T12:00Z or 2026-11-01T12:00+01:00, a date such as {DATE} for \
+             its midnight in UTC"
+        )
     })
 }
+
+/// A date as it must be written.
+const DATE: &str = "2026-11-01";
 
 /// A retention that SQS allows.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -94,9 +110,39 @@ mod tests {
         assert_eq!(read("2026-10-31T23:00:00+01:00").as_deref(), Some("2026-10-31T22:00:00Z"));
         assert_eq!(read("2026-10-31").as_deref(), Some("2026-10-31T00:00:00Z"));
         assert_eq!(read("36h").as_deref(), Some("2026-10-31T00:00:00Z"));
-        for text in ["36", "yesterday", "2026-13-01", ""] {
+        for text in ["36", "yesterday", "2026-13-01", "", "20261031", "2026-W44-6", "36h ago"] {
             assert_eq!(read(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_is_never_read_without_its_zone() {
+        let noon: Timestamp = "2026-11-26T12:00:00Z".parse().unwrap();
+        let read = |text| when(text).ok().map(|when| when.at(noon).to_string());
+        for (text, moment) in [
+            ("2026-11-26T23:59Z", "2026-11-26T23:59:00Z"),
+            ("2026-11-26 23:59:00z", "2026-11-26T23:59:00Z"),
+            ("2026-11-26T23:59+01:00", "2026-11-26T22:59:00Z"),
+            ("2026-11-26T23:59:30-0530", "2026-11-27T05:29:30Z"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(moment), "{text}");
+        }
+        for text in [
+            "2026-11-26T23:59",
+            "2026-11-26 23:59:00",
+            "2026-11-26T23:59[Europe/Berlin]",
+            "2026-11-26T23:59+01:00[Europe/Berlin]",
+            "2026-11-26[Europe/Berlin]",
+            "2026-11-26T23:59 CET",
+            "2026-11-26Z",
+            "2026-11-26+01:00",
+        ] {
+            assert_eq!((read(text), moment(text).ok()), (None, None), "{text}");
+        }
+        assert!(
+            when("2026-11-26T23:59").unwrap_err().starts_with("has no zone: it must be a time with its zone")
+        );
+        assert_eq!(moment("2026-11-26").unwrap().to_string(), "2026-11-26T00:00:00Z");
     }
 
     #[test]
