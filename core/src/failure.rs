@@ -153,6 +153,13 @@ impl Failure {
         Self::of_service(Some(code), message, Some(status))
     }
 
+    /// Reports whether SQS says that the queue does not exist.
+    #[must_use]
+    pub fn is_of_no_queue(&self) -> bool {
+        let code = self.code.strip_prefix(SQS_PREFIX).unwrap_or(&self.code);
+        matches!(code, "NonExistentQueue" | "QueueDoesNotExist")
+    }
+
     /// Returns advice for the operator, for failures that an operator can correct.
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {

@@ -15,6 +15,10 @@ use crate::waiting::{WaitingLetter, waiting_from, waiting_hour, waiting_root, wr
 /// The number of objects read at the same time.
 const AHEAD: usize = 32;
 
+/// The greatest size of an object that is read, in bytes: 10,000 letters of an invocation, each with a line of 3,000 bytes. A
+/// larger one, which the function does not write, would exhaust the memory of whoever reads it.
+const MAX_OBJECT_BYTES: usize = 32 * 1024 * 1024;
+
 /// The longest time for which letters are hidden.
 const LONGEST: SignedDuration = SignedDuration::from_secs(VISIBILITY_CEILING.cast_signed());
 
@@ -258,10 +262,17 @@ fn listed(object: &aws_sdk_s3::types::Object) -> Option<(String, u64)> {
 
 async fn get(control: &Control, key: String) -> Object {
     match control.s3.get_object().bucket(&control.bucket).key(&key).send().await {
-        Ok(answer) => match answer.body.collect().await {
-            Ok(body) => Object::Read(key, body.to_vec()),
-            Err(_) => Object::Unreadable,
-        },
+        Ok(answer) => {
+            let (mut body, mut bytes) = (answer.body, Vec::new());
+            while let Some(piece) = body.next().await {
+                let Ok(piece) = piece else { return Object::Unreadable };
+                bytes.extend_from_slice(&piece);
+                if bytes.len() > MAX_OBJECT_BYTES {
+                    return Object::Unreadable;
+                }
+            }
+            Object::Read(key, bytes)
+        }
         // The bucket's lifecycle rule has deleted the object.
         Err(error) if error.code() == Some("NoSuchKey") => Object::Gone(key),
         Err(_) => Object::Unreadable,

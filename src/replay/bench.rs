@@ -10,6 +10,7 @@ use super::given::Records;
 use super::parts::{Job, Replay};
 use super::request::Request;
 use super::state::State;
+use super::unit::Unit;
 use crate::archive::Selection;
 use crate::policy::Policy;
 
@@ -20,6 +21,8 @@ pub(super) struct Bench<'r> {
     pub(super) request: &'r Request,
     pub(super) selection: &'r Selection,
     pub(super) policy: Option<&'r Policy>,
+    /// `true` in a dry run that counts by the index where it can.
+    at_most: bool,
     /// The given records of each unit. `None` if the archive is read.
     pub(super) given: Option<&'r HashMap<String, Records>>,
     pub(super) pace: &'r Pace,
@@ -56,6 +59,7 @@ impl<'r> Bench<'r> {
             request: &state.request,
             selection,
             policy: job.policy,
+            at_most: state.at_most,
             given,
             pace: limits.pace,
             budget: limits.budget,
@@ -63,5 +67,12 @@ impl<'r> Bench<'r> {
             token,
             freed: Mutex::default(),
         }
+    }
+
+    /// Reports whether a dry run takes the number of a unit's letters from the index, unless a replay has touched the
+    /// unit. Letters of a queue of the other kind than the requeue cannot go at all, so these are read.
+    pub(super) fn counts_by_index(&self, unit: &Unit) -> bool {
+        let is_same_kind = unit.queue.ends_with(".fifo") == self.replay.requeue.arn.is_fifo();
+        self.at_most && unit.exact && self.given.is_none() && is_same_kind
     }
 }

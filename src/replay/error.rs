@@ -29,6 +29,9 @@ pub enum ReplayError {
     /// An object that it needs cannot be read.
     #[error("{0} is not a valid document of a replay, and was left as it is")]
     Broken(String),
+    /// An object that it needs is larger than this software writes it, in bytes.
+    #[error("{0} is larger than {1} bytes, so this software has not written it, and does not read it")]
+    TooLarge(String, usize),
     /// A call failed.
     #[error("{what} failed: {} ({}){}", .failure.code, .failure.class.name(), .failure.message.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
     Failed {

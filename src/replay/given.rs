@@ -2,7 +2,8 @@
 //!
 //! The ledger of a letter's unit holds everything that replays know of the letter, whether it was found in
 //! the archive or given, perhaps edited. So each record is looked up in the archive, by the second in which
-//! it was archived.
+//! it was archived. There it is also compared: whoever edits a record may change body, subject and attributes, and
+//! nothing that names a queue, a topic, a subscription or a number.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,6 +18,8 @@ use super::plan::{Plan, Planner};
 use super::state::Counts;
 use super::unit::Unit;
 use crate::archive::{Found, Identity, Record, Selection};
+use crate::arn::Arn;
+use crate::letter::{Attribute, Letter, MARK_ATTRIBUTE, Origin, Origins, Trust};
 
 /// Records with their places, and whether each was edited.
 pub(super) type Records = Vec<(At, Record, bool)>;
@@ -41,10 +44,44 @@ struct Searched<'r> {
     control: &'r dyn Control,
     /// The units of an hour of a queue, by folder and hour.
     hours: HashMap<String, Vec<Unit>>,
-    /// The letters of a second of a queue, by folder and second.
-    seconds: HashMap<String, HashMap<Identity, Unit>>,
+    /// The letters of a second of a queue, by folder and second. A crash can archive a letter twice.
+    seconds: HashMap<String, HashMap<Identity, Vec<Archived>>>,
     /// `true` if another replay has planned to send letters of these hours.
     others: bool,
+}
+
+/// A letter as the archive has it.
+struct Archived {
+    unit: Unit,
+    fixed: FixedParts,
+}
+
+/// The parts of a record that an edit must not change.
+#[derive(PartialEq, Eq)]
+struct FixedParts {
+    /// The record without its body, and with no message attribute but our mark.
+    record: Record,
+    origin: Origin,
+    /// The id, the topic and the subscription of the SNS message.
+    sns: Option<(String, Arn, Option<Arn>)>,
+    /// Our mark in the SNS message.
+    mark: Option<Attribute>,
+}
+
+impl FixedParts {
+    /// Reads the fixed parts. Returns `None` of a record that is no letter.
+    fn of(record: &Record) -> Option<Self> {
+        let message = record.to_message().ok()?;
+        // The function may believe each of these, so an edit must change none.
+        let trust = Trust { requeue: Some(&record.queue_arn), origins: &Origins::all() };
+        let letter = Letter::received(message, trust);
+        let mut record = record.clone();
+        record.message.body.clear();
+        record.message.message_attributes.retain(|name, _| name == MARK_ATTRIBUTE);
+        let mark = letter.notification.as_ref().and_then(|sns| sns.attributes.get(MARK_ATTRIBUTE)).cloned();
+        let sns = letter.notification.map(|sns| (sns.message_id, sns.topic, sns.subscription));
+        Some(Self { record, origin: letter.origin, sns, mark })
+    }
 }
 
 impl GivenRecords {
@@ -72,11 +109,13 @@ impl GivenRecords {
             if control.stop() {
                 return Err(ReplayError::NotPlanned);
             }
-            let Some(unit) = searched.unit(record).await? else {
-                let why = NotReplayable::NotArchived;
-                *given.counts.not_replayable.entry(why.name().to_owned()).or_default() += 1;
-                control.left_out(&at, &why.why());
-                continue;
+            let unit = match searched.unit(record).await? {
+                Ok(unit) => unit,
+                Err(why) => {
+                    *given.counts.not_replayable.entry(why.name().to_owned()).or_default() += 1;
+                    control.left_out(&at, &why.why());
+                    continue;
+                }
             };
             let key = unit.key();
             let planned = given.plan.entry(key.clone()).or_insert(Unit { letters: 0, exact: true, ..unit });
@@ -94,9 +133,9 @@ impl GivenRecords {
 }
 
 impl Searched<'_> {
-    /// Returns the unit that holds a record, or `None`. In layout 1 the record may be in the folder of the
-    /// requeue.
-    async fn unit(&mut self, record: &Record) -> Result<Option<Unit>, ReplayError> {
+    /// Returns the unit that holds a record, or why the record cannot be sent. In layout 1 the record may be in the
+    /// folder of the requeue.
+    async fn unit(&mut self, record: &Record) -> Result<Result<Unit, NotReplayable>, ReplayError> {
         let mut queues = vec![record.dead_letter_queue().resource().to_owned()];
         queues.push(record.queue_arn.resource().to_owned());
         queues.dedup();
@@ -107,22 +146,30 @@ impl Searched<'_> {
                 let letters = self.letters(&queue, &second).await?;
                 self.seconds.insert(key.clone(), letters);
             }
-            let unit = self.seconds.get(&key).and_then(|letters| letters.get(&record.identity()));
-            if unit.is_some() {
-                return Ok(unit.cloned());
-            }
+            let Some(archived) = self.seconds.get(&key).and_then(|all| all.get(&record.identity())) else {
+                continue;
+            };
+            // One that is no letter is left out later, with its fault.
+            let fixed = FixedParts::of(record);
+            let is_same = |archived: &&Archived| fixed.as_ref().is_none_or(|fixed| *fixed == archived.fixed);
+            let same = archived.iter().find(is_same);
+            return Ok(same.map(|archived| archived.unit.clone()).ok_or(NotReplayable::Changed));
         }
-        Ok(None)
+        Ok(Err(NotReplayable::NotArchived))
     }
 
     /// Returns the letters that were archived in a second, each with its unit.
-    async fn letters(&mut self, queue: &str, second: &str) -> Result<HashMap<Identity, Unit>, ReplayError> {
+    async fn letters(
+        &mut self,
+        queue: &str,
+        second: &str,
+    ) -> Result<HashMap<Identity, Vec<Archived>>, ReplayError> {
         let mut listing = self.replay.begin_so(&self.replay.keys(queue, second));
         let mut objects = Vec::new();
         while let Some(object) = listing.next().await {
             objects.push(object.map_err(ReplayError::unlisted)?);
         }
-        let mut letters = HashMap::new();
+        let mut letters = HashMap::<_, Vec<_>>::new();
         if objects.is_empty() {
             return Ok(letters);
         }
@@ -144,8 +191,11 @@ impl Searched<'_> {
         while let Some(found) = walk.next().await {
             match found {
                 Found::Letter(archived) => {
-                    if let Some(unit) = by_key.get(&archived.key) {
-                        letters.entry(archived.record.identity()).or_insert_with(|| (*unit).clone());
+                    if let (Some(unit), Some(fixed)) =
+                        (by_key.get(&archived.key), FixedParts::of(&archived.record))
+                    {
+                        let archived_as = Archived { unit: (*unit).clone(), fixed };
+                        letters.entry(archived.record.identity()).or_default().push(archived_as);
                     }
                 }
                 // The unread part may hold a given record.

@@ -3,20 +3,27 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::stream::{self, StreamExt};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::ReplayError;
 use super::letters::Source;
 use super::request::Request;
-use super::state::{Note, State};
+use super::state::{Note, State, Status};
 use super::store::{AT_ONCE, Condition, Found, Store};
 use super::version::Versioned;
 use crate::clock::Clock;
 
 /// The number of tries to write a stop, if somebody else writes one at the same time.
 const TRIES: u32 = 3;
+
+/// The time without a write after which a replay that sends counts as cut off. A function of a state machine works for
+/// 15 minutes at most, and a terminal writes after each thousand letters.
+const RUNNING_PATIENCE: SignedDuration = SignedDuration::from_mins(20);
+
+/// The time after which a step that could be judged counts as cut off. A state machine looks each minute.
+const SETTLING_PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The replays that are stored in one place.
 #[derive(Debug)]
@@ -69,7 +76,7 @@ impl Replays {
     }
 
     /// Returns the ids and states of the stored replays, the latest first. For a replay that this version
-    /// cannot read, the state is [`ReplayError::Newer`] or [`ReplayError::Broken`].
+    /// cannot read, the state is [`ReplayError::Newer`], [`ReplayError::Broken`] or [`ReplayError::TooLarge`].
     ///
     /// # Errors
     ///
@@ -91,8 +98,10 @@ impl Replays {
         let ids = folders.iter().rev().map(|folder| folder.trim_end_matches('/'));
         let ids = ids.filter(|id| *id != "queues").take(most).map(str::to_owned);
         let read = async |id: String| match self.store.read::<State>(&key_of(&id)).await {
-            Ok(found) => Ok(found.map(|found| (id, Ok(found.document)))),
-            Err(error @ (ReplayError::Newer(_) | ReplayError::Broken(_))) => Ok(Some((id, Err(error)))),
+            Ok(found) => Ok(found.map(|found| (id, Ok(self.told(found))))),
+            Err(error @ (ReplayError::Newer(_) | ReplayError::Broken(_) | ReplayError::TooLarge(..))) => {
+                Ok(Some((id, Err(error))))
+            }
             Err(error) => Err(error),
         };
         let all: Vec<_> = stream::iter(ids).map(read).buffered(AT_ONCE).collect().await;
@@ -123,7 +132,22 @@ impl Replays {
     ///
     /// [`ReplayError::Unknown`] if there is no replay with this id.
     pub async fn show(&self, id: &str) -> Result<State, ReplayError> {
-        Ok(self.found(id).await?.document)
+        Ok(self.told(self.found(id).await?))
+    }
+
+    /// Returns a state as it is told, with whether the replay was cut off.
+    fn told(&self, found: Found<State>) -> State {
+        let Found { document: mut state, age, .. } = found;
+        let now = self.store.time().unwrap_or_else(|| self.clock.now());
+        let patience = match state.status {
+            Status::Running => RUNNING_PATIENCE,
+            Status::Settling => SETTLING_PATIENCE,
+            Status::DryRun | Status::Stopped | Status::Done => return state,
+        };
+        let written = now.saturating_sub(age).unwrap_or(now);
+        let last_sign = state.not_before.map_or(written, |judged| judged.max(written));
+        state.abandoned = state.freed.is_none() && now.duration_since(last_sign) > patience;
+        state
     }
 
     /// Makes a replay stop, wherever it runs.

@@ -42,6 +42,8 @@ pub enum NotReplayable {
     NoTarget,
     /// It was given, but is not in the archive.
     NotArchived,
+    /// It was given, and differs from the archive in more than an edit may change.
+    Changed,
 }
 
 impl NotReplayable {
@@ -56,6 +58,7 @@ impl NotReplayable {
             Self::InDoubt(_) => "inDoubt",
             Self::NoTarget => "noTarget",
             Self::NotArchived => "notArchived",
+            Self::Changed => "changed",
         }
     }
 
@@ -80,6 +83,10 @@ impl NotReplayable {
             }
             Self::NotArchived => {
                 "was not found in the archive by its archivedAt, queues and messageId: give records of this archive, with these as they were"
+            }
+            Self::Changed => {
+                "differs from the archive in more than body, subject and attributes, or in what these say of queues, topics, \
+                 subscriptions and retries: edit nothing else; redrivectl archive diff shows the differences"
             }
             Self::NoTarget => "has no target: set the target of its rule, or that of the replay (to)",
         })

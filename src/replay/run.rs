@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::control::Control;
 use super::division::spread;
 use super::drive::{Begun, Drive};
+use super::dry_run::is_bound;
 use super::error::ReplayError;
 use super::given::GivenRecords;
 use super::kept::{digest, key_of};
@@ -130,6 +131,7 @@ impl Replay {
             return Err(ReplayError::Request(vec![format!("replay {id} cannot be resumed: {why}")]));
         }
         self.check_is_worked_on(&state.request)?;
+        self.forget_deleted(&mut state, job.control).await;
         resume.change(&mut state.request);
         state.request.check_pace().map_err(ReplayError::Request)?;
         if digest(job.source) != state.given {
@@ -216,6 +218,8 @@ impl Replay {
             because: None,
             letters: 0,
             exact: false,
+            at_most: false,
+            abandoned: false,
             units: 0,
             counts: Counts::default(),
             came_back: 0,
@@ -241,9 +245,22 @@ impl Replay {
         };
         state.counts = given.as_ref().map(|given| given.counts.clone()).unwrap_or_default();
         state.place.counts = state.counts.clone();
+        state.at_most = is_bound(request, job.source, job.policy, &plan.units);
         (state.letters, state.exact, state.units) = (plan.letters, plan.exact, plan.units.len() as u64);
         state.place.others = plan.others && !request.again;
         Ok(Planned { state, plan, given })
+    }
+
+    /// Leaves out the dead-letter queues that were deleted since the replay began: no letters can wait there.
+    async fn forget_deleted(&self, state: &mut State, control: &dyn Control) {
+        let mut queues = Vec::new();
+        for queue in std::mem::take(&mut state.queues) {
+            match self.requeue.waiting(&queue).await {
+                Err(failure) if failure.is_of_no_queue() => control.not_watched(&queue, &failure),
+                _ => queues.push(queue),
+            }
+        }
+        state.queues = queues;
     }
 
     /// Adds a dead-letter queue to those that are watched, if it can be read.

@@ -43,6 +43,14 @@ pub struct State {
     pub letters: u64,
     /// `true` if this number of records is exact.
     pub exact: bool,
+    /// `true` in a dry run whose number of letters to send is only a bound: nobody has checked that each of them has
+    /// a target.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_most: bool,
+    /// `true` if the replay was cut off: it has not ended, and there was no sign of it for too long. It is told by
+    /// whoever reads the replay, and never stored.
+    #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
+    pub abandoned: bool,
     /// The number of units that hold them.
     pub units: u64,
     /// The counts of its letters so far.

@@ -35,6 +35,13 @@ pub(super) const AT_ONCE: usize = 16;
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The greatest size of a document in bytes. A ledger has at most a thousand letters, each with 40 bytes for each replay
+/// that has sent it.
+const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The greatest size of a list in bytes: a line of 200 bytes for each of half a million units.
+const MAX_LIST_BYTES: usize = 128 * 1024 * 1024;
+
 /// The store below `replays/`.
 #[derive(Debug, Clone)]
 pub(super) struct Store {
@@ -95,7 +102,9 @@ impl Store {
 
     /// Reads a document below `replays/`.
     pub(super) async fn read<T: Versioned>(&self, key: &str) -> Result<Option<Found<T>>, ReplayError> {
-        let Some(Object { text, etag, age }) = self.get(key).await? else { return Ok(None) };
+        let Some(Object { text, etag, age }) = self.get(key, MAX_DOCUMENT_BYTES).await? else {
+            return Ok(None);
+        };
         let key = || format!("s3://{}/{}{key}", self.bucket, self.root);
         match version::read(&text) {
             Ok(document) => Ok(Some(Found { document, etag, age })),
@@ -105,10 +114,12 @@ impl Store {
 
     /// Reads a text below `replays/`.
     pub(super) async fn text(&self, key: &str) -> Result<Option<String>, ReplayError> {
-        Ok(self.get(key).await?.map(|object| object.text))
+        Ok(self.get(key, MAX_LIST_BYTES).await?.map(|object| object.text))
     }
 
-    async fn get(&self, key: &str) -> Result<Option<Object>, ReplayError> {
+    /// Reads an object of at most `most` bytes. A larger one, which this software does not write, would exhaust the memory
+    /// of whoever reads it.
+    async fn get(&self, key: &str, most: usize) -> Result<Option<Object>, ReplayError> {
         let failed = |failure| ReplayError::failed(format!("reading {}{key}", self.root), failure);
         let call = self.s3.get_object().bucket(&self.bucket).key(format!("{}{key}", self.root));
         let object = match call.customize().interceptor(self.time.clone()).send().await {
@@ -123,8 +134,14 @@ impl Store {
         let written = object.last_modified().and_then(|at| Timestamp::from_second(at.secs()).ok());
         let age = self.time().zip(written).map(|(now, written)| now.duration_since(written));
         let broken_off = || failed(Failure::ours(FailureClass::Transient, "BodyBrokenOff"));
-        let bytes = object.body.collect().await.map_err(|_| broken_off())?;
-        let text = String::from_utf8(bytes.to_vec()).map_err(|_| broken_off())?;
+        let (mut body, mut bytes) = (object.body, Vec::new());
+        while let Some(piece) = body.next().await {
+            bytes.extend_from_slice(&piece.map_err(|_| broken_off())?);
+            if bytes.len() > most {
+                return Err(ReplayError::TooLarge(format!("s3://{}/{}{key}", self.bucket, self.root), most));
+            }
+        }
+        let text = String::from_utf8(bytes).map_err(|_| broken_off())?;
         Ok(Some(Object { text, etag, age: age.unwrap_or_default() }))
     }
 
@@ -170,7 +187,7 @@ impl Store {
                 // 412: the condition is not met. 404: there is no object.
                 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
                 Some(404 | 409 | 412) if error.code() != Some("NoSuchBucket") => {
-                    let there = self.get(key).await?;
+                    let there = self.get(key, MAX_LIST_BYTES).await?;
                     return Ok(there.filter(|object| object.text == text).map(|object| object.etag));
                 }
                 _ => {

@@ -208,7 +208,11 @@ fn replay(state: &State, view: &View<'_>) -> Markup {
         Status::Stopped => &[Doing::Resume],
         _ => &[Doing::Stop, Doing::Resume],
     };
-    let status = if state.freed.is_some() { "freed" } else { state.status.name() };
+    let status = match state {
+        _ if state.freed.is_some() => "freed",
+        _ if state.abandoned => "cut off",
+        _ => state.status.name(),
+    };
     let most = if state.exact { "" } else { "at most " };
     html! {
         tr {

@@ -303,3 +303,26 @@ async fn nothing_is_sent_while_a_ledger_cannot_be_read() {
     assert!(world.run(json!({})).await.is_err());
     assert_eq!(world.sent().len(), 3);
 }
+
+/// Whoever may write here would exhaust the memory of all who read replays.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_larger_than_any_of_ours_is_not_read() {
+    let world = World::with_letters(3);
+    let done = world.run(json!({ "ramp": [100] })).await.unwrap();
+    let large = " ".repeat(16 * 1024 * 1024 + 1);
+    let root = format!("{CONTROL}/replays/20260101T000000Z-large0/replay.json");
+    world.put(&root, &large, NOW);
+    let kept = world.replay();
+    let shown = kept.kept().show("20260101T000000Z-large0").await.unwrap_err();
+    assert_eq!(shown, ReplayError::TooLarge(format!("s3://my-bucket/{root}"), 16 * 1024 * 1024));
+    let all = kept.kept().list().await.unwrap();
+    assert_eq!(
+        all.iter().map(|(id, it)| (id.as_str(), it.is_ok())).collect::<Vec<_>>(),
+        [(done.id.as_str(), true), ("20260101T000000Z-large0", false)]
+    );
+    let ledger = world.objects(&format!("{CONTROL}/replays/queues/")).into_iter().map(|(key, _)| key);
+    let ledger = ledger.into_iter().find(|key| !key.ends_with("cuts.json")).unwrap();
+    world.put(&ledger, &large, NOW);
+    let failed = world.run(json!({ "ramp": [100] })).await.unwrap_err();
+    assert_eq!(failed, ReplayError::TooLarge(format!("s3://my-bucket/{ledger}"), 16 * 1024 * 1024));
+}

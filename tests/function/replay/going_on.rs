@@ -181,3 +181,71 @@ async fn what_a_replay_costs_does_not_grow_with_those_before_it() {
     }
     assert_eq!(costs, vec![costs[0]; 6]);
 }
+
+/// What was deleted can get no letters, and must not hold up those that are left.
+#[tokio::test(start_paused = true)]
+async fn a_replay_whose_dead_letter_queue_was_deleted_goes_on() {
+    let world = World::with_letters(600);
+    let operator = Operator { stop_at: Some(100), ..Operator::default() };
+    let paused = world.run_by(&operator, json!({ "rate": 100, "ramp": [20, 100] })).await.unwrap();
+    assert_eq!(paused.queues, [arn(DLQ)]);
+    world.faults(|call| {
+        let is_gone = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
+        let code = "AWS.SimpleQueueService.NonExistentQueue";
+        if is_gone { Fault::refuse(400, code, "The specified queue does not exist.") } else { Fault::Pass }
+    });
+    let watcher = Operator::default();
+    let done = world.replay().resume(&resume(&paused.id), &Source::Archive, None, &watcher).await.unwrap();
+    assert_eq!((done.status, done.counts.sent, done.queues), (Status::Done, 600, Vec::new()));
+    let told = watcher.left_out.into_inner().unwrap();
+    assert!(
+        told[0].starts_with(&format!("{DLQ} cannot be read, so letters that wait there do not stop")),
+        "{told:?}"
+    );
+    // One that is only out of sight may have letters.
+    let world = World::with_letters(600);
+    let paused = world.run_by(&operator_at(100), json!({ "rate": 100, "ramp": [20, 100] })).await.unwrap();
+    world.deny_its_dead_letter_queue();
+    assert!(world.resume(&paused.id).await.is_err());
+}
+
+fn operator_at(letters: u64) -> Operator {
+    Operator { stop_at: Some(letters), ..Operator::default() }
+}
+
+/// Who looks at it later must not wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_was_cut_off_is_told_as_that_after_a_while() {
+    for (status, patience) in [(Status::Running, 20), (Status::Settling, 5)] {
+        let world = World::with_letters(600);
+        let request = json!({ "rate": 100, "ramp": [20, 100], "settleSeconds": 600 });
+        // Its process is killed within a minute, or a step ends with it.
+        let operator =
+            Operator { stop_at: (status == Status::Running).then_some(100), ..Operator::default() };
+        let _ = tokio::time::timeout(Duration::from_mins(1), world.run_by(&operator, request)).await;
+        let paused = world.replay().kept().all().await.unwrap().remove(0);
+        assert_eq!(paused.status, status);
+        let settles = if status == Status::Settling { 9 } else { 0 };
+        let replay = world.replay();
+        let is_told = async || {
+            let (shown, all) = (replay.kept().show(&paused.id).await, replay.kept().all().await);
+            let told = shown.unwrap().abandoned;
+            assert_eq!(all.unwrap()[0].abandoned, told);
+            told
+        };
+        tokio::time::sleep(Duration::from_mins(settles + patience - 1)).await;
+        assert!(!is_told().await, "{status:?}");
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert!(is_told().await, "{status:?}");
+        // It is told by whoever reads it, and nobody believes a document that says so.
+        let root = format!("{CONTROL}/replays/{}/replay.json", paused.id);
+        let (_, text) = world.objects(&root).remove(0);
+        assert!(!text.contains("abandoned"));
+        let mut forged: Value = serde_json::from_str(&text).unwrap();
+        forged["abandoned"] = true.into();
+        world.put(&root, &forged.to_string(), world.aws.clock().now().as_millisecond());
+        assert!(!is_told().await);
+        let done = world.resume(&paused.id).await.unwrap();
+        assert_eq!((done.status, done.counts.sent, done.abandoned), (Status::Done, 600, false));
+    }
+}

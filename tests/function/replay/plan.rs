@@ -123,7 +123,56 @@ async fn a_dry_run_reads_nothing_that_the_index_tells() {
     assert_eq!((counted.status, counted.counts.sent, counted.exact), (Status::DryRun, 500, true));
     assert_eq!(world.calls("PutObject").len(), 0);
     let read = world.calls("GetObject").iter().filter(|call| call.target.contains("date=")).count();
-    assert_eq!(read, 0);
+    assert_eq!((read, counted.at_most), (0, true), "nobody has checked these");
+}
+
+/// A policy names targets for some letters only, so that the number in the index is no promise.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_says_what_goes_then_or_that_it_did_not_check() {
+    let policy = Policy::built_in();
+    for (units, checks) in [(1, true), (51, false)] {
+        let world = World::new();
+        for hour in 0..units {
+            world.put_hour(hour, &line(&plain(&hour.to_string())));
+        }
+        let count = async |request: Value, policy: Option<&Policy>| {
+            let request = wish(request);
+            world.replay().dry_run(&request, &Source::Archive, policy, &Operator::default()).await.unwrap()
+        };
+        let counted = count(json!({ "dryRun": true }), Some(&policy)).await;
+        let letters = units as u64;
+        let sends = if checks { 0 } else { letters };
+        assert_eq!((counted.counts.sent, counted.at_most), (sends, !checks), "{:?}", counted.counts);
+        let counted = count(json!({ "dryRun": true }), None).await;
+        assert_eq!((counted.counts.sent, counted.at_most), (letters, true), "who does not know the policy");
+        let counted = count(json!({ "dryRun": true, "to": WORKER }), None).await;
+        assert_eq!((counted.counts.sent, counted.at_most), (letters, !checks), "the replay names the target");
+        let request = wish(json!({ "ramp": [100] }));
+        let done =
+            world.replay().begin(&request, &Source::Archive, Some(&policy), &Operator::default()).await;
+        let done = done.unwrap();
+        assert_eq!((done.counts.sent, done.counts.not_replayable["noTarget"]), (0, letters));
+        assert!(!done.at_most);
+    }
+}
+
+/// Letters of a FIFO queue cannot go through a standard requeue, whatever the index says.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_checks_the_kind_of_the_requeue_however_many_letters_there_are() {
+    for hours in [1, 60] {
+        let world = World::new();
+        for hour in 0..hours {
+            let (day, of_day) = (1 + hour / 24, hour % 24);
+            let name = format!("202610{day:02}T{of_day:02}0000Z-a.2-n1-r0.jsonl");
+            let key = format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-10-{day:02}/{name}");
+            world.put(&key, &line(&plain(&hour.to_string()).queue(FIFO_DLQ)), NOW);
+        }
+        let request = wish(json!({ "dryRun": true }));
+        let counted =
+            world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+        assert_eq!(counted.counts.sent, 0);
+        assert_eq!(counted.counts.not_replayable, [("otherKind".to_owned(), hours)].into());
+    }
 }
 
 /// A function may run for fifteen minutes. In that time it must plan an archive of years, or a day with
