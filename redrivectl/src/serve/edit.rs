@@ -57,8 +57,8 @@ pub(super) fn edited(record: &str, mask: Mask<'_>, form: &mut Fields) -> Result<
         serde_json::from_str(record).map_err(|_| "the record cannot be read".to_owned())?;
     let message = &mut value["message"];
     if let Some(body) = form.take_whole(BODY) {
-        let Hidden { literals, .. } = hidden(message["body"].as_str().unwrap_or_default(), mask)?;
-        replace(&mut message["body"], &restored(&body, &literals));
+        let hidden = hidden(message["body"].as_str().unwrap_or_default(), mask)?;
+        replace(&mut message["body"], &hidden.restored(&body)?);
     }
     for (name, attribute) in message["messageAttributes"].as_object_mut().into_iter().flatten() {
         if let Some(text) = form.take_whole(&field_of(name)) {
@@ -117,10 +117,47 @@ fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
 
 const AMBIGUOUS: &str = "The body has values that are not shown, in places that a form cannot hide. Edit it in a file: the command is below.";
 
-/// Puts back what was hidden.
-fn restored(body: &str, literals: &[String]) -> String {
-    let numbered = literals.iter().enumerate();
-    numbered.fold(body.to_owned(), |body, (index, literal)| body.replace(&placeholder(index + 1), literal))
+impl Hidden {
+    /// Puts back what was hidden. A placeholder may be taken away, with its field.
+    ///
+    /// # Errors
+    ///
+    /// A placeholder stands twice, or at another place, where nothing would hide the value.
+    fn restored(&self, body: &str) -> Result<String, String> {
+        let (before, after) = (serde_json::from_str(&self.text), serde_json::from_str(body));
+        let (before, after): (Value, Value) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let mut body = body.to_owned();
+        for (number, literal) in (1..).zip(&self.literals) {
+            let placeholder = placeholder(number);
+            let stands = body.matches(&placeholder).count();
+            let text = placeholder.trim_matches('"');
+            let is_moved = || place_of(text, &before) != place_of(text, &after);
+            if stands > 1 || (stands == 1 && is_moved()) {
+                return Err(format!(
+                    "{text} stands for a value that is not shown: leave it at its place, once, or take its field away"
+                ));
+            }
+            body = body.replace(&placeholder, literal);
+        }
+        Ok(body)
+    }
+}
+
+/// Returns the names and numbers that lead to a text in a value; `None` if it is no value there.
+fn place_of(text: &str, value: &Value) -> Option<Vec<String>> {
+    let below = |(step, value): (String, &Value)| {
+        let mut place = place_of(text, value)?;
+        place.insert(0, step);
+        Some(place)
+    };
+    match value {
+        Value::String(it) => (it == text).then(Vec::new),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), value)).find_map(below),
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(at, value)| (at.to_string(), value)).find_map(below)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
 }
 
 /// Parts JSON into its texts, with their quotes, and what stands between them.
@@ -248,6 +285,45 @@ mod tests {
         let after: Value =
             serde_json::from_str(&edited(&before, mask, &mut sent(&[(BODY, &mended)])).unwrap()).unwrap();
         assert_eq!(after["message"]["body"], body.replace("a \\\"b", "c"));
+    }
+
+    /// Copied into a field that the mask does not know, it would be shown.
+    #[test]
+    fn a_placeholder_counts_once_and_at_its_place() {
+        let names = ["token".to_owned()];
+        let mask = Mask::new(&names);
+        let body = r#"{"MessageAttributes": {"token": "S3CR3T"}, "note": "n", "list": [{"UnsubscribeURL": "0THER"}], "deep": {"x": 1}}"#;
+        let before = record(body);
+        let shown = editable(&before, mask).unwrap().body;
+        assert_eq!(shown.matches("(masked ").count(), 2, "{shown}");
+        let edit = |body: &str| edited(&before, mask, &mut sent(&[(BODY, body)]));
+        for hostile in [
+            shown.replace("\"n\"", "\"(masked 1)\""),
+            shown.replace("\"token\": \"(masked 1)\"", "\"note\": \"(masked 1)\""),
+            shown.replace("{\"x\": 1}", "{\"x\": \"(masked 2)\"}"),
+            shown.replace("(masked 1)", "(masked 2)"),
+            shown.replace("\"(masked 1)\"", "\"(masked 1)\", \"token\": \"(masked 1)\""),
+            shown.replace("[{\"UnsubscribeURL\": \"(masked 2)\"}]", "\"(masked 2)\""),
+            "\"(masked 1)\"".to_owned(),
+            "not JSON \"(masked 1)\"".to_owned(),
+        ] {
+            assert_ne!(hostile, shown);
+            let refused = edit(&hostile).unwrap_err();
+            assert!(
+                refused.contains("leave it at its place, once") && !refused.contains("S3CR3T"),
+                "{hostile}"
+            );
+        }
+        for fine in [
+            shown.clone(),
+            shown.replace("\"n\"", "\"m\""),
+            shown.replace("\"token\": \"(masked 1)\"", ""),
+            r#"{"deep": {}, "MessageAttributes": {"token": "(masked 1)"}}"#.to_owned(),
+        ] {
+            let after: Value = serde_json::from_str(&edit(&fine).unwrap()).unwrap();
+            let restored = fine.replace("(masked 1)", "S3CR3T").replace("(masked 2)", "0THER");
+            assert_eq!(after["message"]["body"], restored);
+        }
     }
 
     #[test]
