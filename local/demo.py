@@ -257,7 +257,7 @@ class Story:
         screen.title("4. A replay from the archive")
         self.legacy.repair()
         screen.say("legacy is repaired, but its letter, the return, is in the archive")
-        options = ["replay", "--topic", "returns"]
+        options = ["replay", "--yes", "--topic", "returns"]
         screen.say(screen.style(f"redrivectl {' '.join(options)}", 1))
         self.replayed = redrivectl(self.deployment, *options)
         for line in (self.replayed.stdout + self.replayed.stderr).splitlines():

@@ -238,8 +238,8 @@ impl Act {
         self.lines(stack, false)
     }
 
-    /// Returns the command as a line that changes nothing by itself: a replay that would begin at once only counts. Orders
-    /// ask before they do anything.
+    /// Returns the command as a line that changes nothing by itself: a replay only counts. Orders ask before they do
+    /// anything.
     #[must_use]
     pub fn trial(&self, stack: Option<&str>) -> String {
         self.lines(stack, true)
@@ -276,12 +276,9 @@ impl Act {
         let stack = stack.map(|stack| format!(" --stack {}", word(&harmless(stack)))).unwrap_or_default();
         let trial = if is_trial { " --dry-run" } else { "" };
         match (self.doing, &self.on) {
-            (Doing::Edit, _) => {
+            (_, On::Archived { .. }) => {
                 let file = self.file(&line);
                 format!("{file}\nredrivectl replay --from letter.jsonl{stack} --why 'WHY'{trial}")
-            }
-            (_, On::Archived { .. }) => {
-                format!("{line} | redrivectl replay --from -{stack} --why 'WHY'{trial}")
             }
             (Doing::Replay, _) => format!("{line} --why 'WHY'{trial}"),
             _ => format!("{line} --why 'WHY'"),

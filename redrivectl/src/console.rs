@@ -110,11 +110,21 @@ impl Console {
     ///
     /// The results could not be written: nobody has seen what the question is about.
     pub(crate) fn confirms(&mut self, question: &str) -> Result<bool, Failed> {
+        let answer = self.answer(&format!("{question} [y/N] "))?;
+        Ok(matches!(answer.as_str(), "y" | "yes"))
+    }
+
+    /// Asks, and returns the answer in small letters.
+    ///
+    /// # Errors
+    ///
+    /// The results could not be written: nobody has seen what the question is about.
+    pub(crate) fn answer(&mut self, question: &str) -> Result<String, Failed> {
         if let Err(failed) = self.unwritten.check() {
             let why = format!("{failed}, so nobody has seen what would be done: nothing was done");
             return Err(Failed::Input(vec![why]));
         }
-        write!(self.err, "{question} [y/N] ")?;
+        write!(self.err, "{question}")?;
         self.err.flush()?;
         let mut answer = Vec::new();
         let mut byte = [0];
@@ -122,8 +132,36 @@ impl Console {
         while answer.len() < 100 && self.input.read(&mut byte)? == 1 && byte[0] != b'\n' {
             answer.push(byte[0]);
         }
-        Ok(matches!(answer.trim_ascii().to_ascii_lowercase().as_slice(), b"y" | b"yes"))
+        Ok(String::from_utf8_lossy(answer.trim_ascii()).to_ascii_lowercase())
     }
+
+    /// Checks that somebody can be asked, unless `--yes` is given.
+    ///
+    /// # Errors
+    ///
+    /// Nobody is there, and nothing was done.
+    pub(crate) fn can_confirm(&self, yes: bool) -> Result<(), Failed> {
+        if yes || self.answers {
+            return Ok(());
+        }
+        let why = "there is no terminal for a question: give --yes to continue without one";
+        Err(Failed::Input(vec![why.to_owned()]))
+    }
+
+    /// Asks whether to continue, unless `--yes` is given.
+    ///
+    /// # Errors
+    ///
+    /// The answer is no, or nobody can be asked: nothing was done.
+    pub(crate) fn confirm(&mut self, yes: bool, question: &str) -> Result<(), Failed> {
+        self.can_confirm(yes)?;
+        if yes || self.confirms(question)? { Ok(()) } else { Err(not_confirmed()) }
+    }
+}
+
+/// Returns the end of a command whose question was answered by no.
+pub(crate) fn not_confirmed() -> Failed {
+    Failed::Input(vec!["not confirmed: nothing was done".to_owned()])
 }
 
 /// Returns an error after an interrupt; called just before something is written.

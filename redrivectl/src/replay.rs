@@ -1,5 +1,9 @@
 //! `redrivectl replay`: sends archived letters again.
 
+mod confirm;
+mod selected;
+mod summary;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -19,11 +23,15 @@ use crate::redriver;
 use crate::successors::{self, Letters};
 use crate::text::{count, harmless, table, utc};
 use crate::watch::Watch;
+pub(crate) use selected::selected;
 use sns_redrive::archive::BadRecord;
+use sns_redrive::arn::Arn;
+use sns_redrive::policy::Policy;
 use sns_redrive::replay::{
-    DEFAULT_RAMP, Input, Parts, Replay, ReplayError, Replays, Request, Resume, Select, Source, State, Status,
-    Successors, Wish,
+    DEFAULT_RAMP, Input, Parts, Redriving, Replay, ReplayError, Replays, Request, Select, Source, State,
+    Status, Successors, Wish,
 };
+pub(crate) use summary::{going_on, status, summary, to_send};
 
 /// The default number of units that are worked on at once.
 const WORKERS: u8 = 4;
@@ -40,76 +48,65 @@ pub(super) async fn run(
              --control and --requeue, by which this terminal replays",
         );
     }
-    let asks = console.answers && !args.new && args.resume.is_none();
     // At a question, or while the input is typed, Ctrl-C ends the tool.
-    let stop = if asks || stack.is_none() { None } else { Some((console.interrupts)()?) };
-    let mut asked = None;
+    let stop = if args.asks() || stack.is_none() { None } else { Some((console.interrupts)()?) };
+    let mut confirmed = None;
     if let Some(stack) = stack {
-        let wish = asked.insert(wish_for_machine(args, console).await?);
+        let wish = confirmed.insert(wish_for_machine(args, as_json, console).await?);
         if let Some(execution) = start(&stack, wish, args, stop.as_deref(), console).await? {
             return follow(&execution, args.detach, stop, as_json, console).await;
         }
     }
-    let Place { bucket, prefix } = place::archive(&args.place.archive, console)?;
-    let control = place::replays(&args.place, console)?;
-    let requeue = place::requeue(args.requeue.as_deref(), console)?;
-    let is_asked = asked.is_some();
-    let mut wish = asked.map_or_else(|| wish(args, console), Ok)?;
+    let places = Places::of(args, console)?;
+    let is_confirmed = confirmed.is_some();
+    let mut wish = confirmed.map_or_else(|| wish(args, console), Ok)?;
     let stdin = Some(Path::new("-"));
     if args.policy.as_deref() == stdin && args.from.as_deref() == stdin {
         return bad("--policy and --from are both standard input; give a file for one of them");
+    }
+    if args.asks() && args.from.as_deref() == stdin {
+        return bad(
+            "--from - is standard input, which cannot answer the question as well: give a file, or --yes",
+        );
     }
     let policy = args.policy.as_deref().map(|file| read_policy(Some(file), console)).transpose()?;
     let source = match &args.from {
         Some(file) => Source::Input(records(&read_file(file, console)?)?),
         None => Source::Archive,
     };
+    console.can_confirm(!args.asks())?;
     let aws = Aws::connect(&args.connection, console).await?;
-    let clients = aws.clients();
     if let Wish::Begin(request) = &wish {
-        let archive = &Place { bucket: bucket.clone(), prefix: prefix.clone() };
-        let letters = Letters { archive, requeue: &requeue, source: &source };
-        successors::check(request, Some(letters), &clients, console).await?;
+        let letters = Letters { archive: &places.archive, requeue: &places.requeue, source: &source };
+        successors::check(request, Some(letters), &aws.clients(), console).await?;
     }
     let by = who(args.by.as_deref(), &aws.sts()).await;
-    let clock = console.clock.clone();
-    let workers = args.pace.workers.unwrap_or(WORKERS).into();
-    let parts = Parts {
-        clients,
-        bucket,
-        prefix,
-        control_bucket: control.bucket,
-        control_prefix: control.prefix,
-        requeue,
-        clock,
-        by,
-        workers,
-    };
-    let redriving = match args.requeue {
-        // A requeue that is named here need not belong to the stack's function.
-        None => redriver::ask(&parts.requeue, &parts.clients, console).await?,
-        Some(_) => None,
-    };
-    let mut replay = Replay::new(parts);
-    if let Some(redriving) = &redriving {
-        replay = replay.beside(redriving);
-    }
-    let policy = policy.as_ref().or_else(|| redriving.as_ref()?.policy.as_ref());
+    let terminal = Terminal::of(places, policy, by, args, &aws, console).await?;
+    let Terminal { replay, .. } = &terminal;
     replay.check_requeue().await?;
-    if let Wish::Begin(request) = &wish
-        && !(args.new || is_asked)
-        && let Some(resume) = ask(replay.kept(), request, &source, args, console).await?
-    {
-        wish = Wish::Resume(resume);
+    if !is_confirmed {
+        let kept = Some(replay.kept());
+        wish = match wish {
+            Wish::Begin(request) => {
+                let other = unfinished(replay.kept(), &request, &source, args, console).await?;
+                let counts =
+                    async |console: &mut Console| terminal.count(&request, &source, as_json, console).await;
+                let counted = if args.asks() { Some(counts(console).await?) } else { None };
+                confirm::begin(request, counted.map(Ok), other, args, as_json, console)?
+            }
+            Wish::Resume(resume) => confirm::resume(resume, kept, args, as_json, console).await?,
+        };
     }
     let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
     let watch = Watch::new(console, as_json, stop);
     let ended = tokio::select! {
-        ended = replay.run(&wish, &source, policy, &watch) => ended,
+        ended = replay.run(&wish, &source, terminal.policy(), &watch) => ended,
         never = watch.keep_showing() => match never {},
     };
+    let begun = watch.state();
     let interrupted = watch.end(ended.as_ref().ok());
-    let state = ended.map_err(|error| failed(error, interrupted))?;
+    let state =
+        ended.map_err(|error| failed(error, interrupted, begun.as_ref(), &console.stack.further()))?;
     if as_json {
         let json = serde_json::to_string(&state);
         writeln!(console.out, "{}", json.map_err(|error| Failed::Work(error.to_string()))?)?;
@@ -120,21 +117,142 @@ pub(super) async fn run(
     Ok(finished(&state))
 }
 
-/// Returns the request for the state machine, after a question if a replay of the same letters is unfinished.
-/// A caller who may start the state machine need not have permission to read replays: then there is no
-/// question.
-async fn wish_for_machine(args: &args::Replay, console: &mut Console) -> Result<Wish, Failed> {
+/// The archive, the place of what replays know of it, and the requeue.
+struct Places {
+    archive: Place,
+    control: Place,
+    requeue: Arn,
+}
+
+impl Places {
+    fn of(args: &args::Replay, console: &Console) -> Result<Self, Failed> {
+        Ok(Self {
+            archive: place::archive(&args.place.archive, console)?,
+            control: place::replays(&args.place, console)?,
+            requeue: place::requeue(args.requeue.as_deref(), console)?,
+        })
+    }
+}
+
+/// The replayer of this terminal.
+struct Terminal {
+    replay: Replay,
+    /// The policy of the command line.
+    policy: Option<Policy>,
+    /// The function of the stack, if it could be asked.
+    redriving: Option<Arc<Redriving>>,
+}
+
+impl Terminal {
+    async fn of(
+        places: Places,
+        policy: Option<Policy>,
+        by: String,
+        args: &args::Replay,
+        aws: &Aws,
+        console: &mut Console,
+    ) -> Result<Self, Failed> {
+        let Places { archive, control, requeue } = places;
+        let parts = Parts {
+            clients: aws.clients(),
+            bucket: archive.bucket,
+            prefix: archive.prefix,
+            control_bucket: control.bucket,
+            control_prefix: control.prefix,
+            requeue,
+            clock: console.clock.clone(),
+            by,
+            workers: args.pace.workers.unwrap_or(WORKERS).into(),
+        };
+        let redriving = match args.requeue {
+            // A requeue that is named here need not belong to the stack's function.
+            None => redriver::ask(&parts.requeue, &parts.clients, console).await?,
+            Some(_) => None,
+        };
+        let mut replay = Replay::new(parts);
+        if let Some(redriving) = &redriving {
+            replay = replay.beside(redriving);
+        }
+        Ok(Self { replay, policy, redriving })
+    }
+
+    fn policy(&self) -> Option<&Policy> {
+        self.policy.as_ref().or_else(|| self.redriving.as_ref()?.policy.as_ref())
+    }
+
+    /// Counts the letters that a request would send now. Ctrl-C ends the tool.
+    async fn count(
+        &self,
+        request: &Request,
+        source: &Source,
+        as_json: bool,
+        console: &mut Console,
+    ) -> Result<State, Failed> {
+        let counting = Request { dry_run: true, ..request.clone() };
+        let watch = Watch::new(console, as_json, Arc::default()).without_letters();
+        let counted = tokio::select! {
+            counted = self.replay.dry_run(&counting, source, self.policy(), &watch) => counted,
+            never = watch.keep_showing() => match never {},
+        };
+        watch.end(None);
+        Ok(counted?)
+    }
+}
+
+/// Returns the request for the state machine, after a question. A caller who may start the state machine need not have
+/// permission to read archive and replays: then the question comes without what they have.
+async fn wish_for_machine(args: &args::Replay, as_json: bool, console: &mut Console) -> Result<Wish, Failed> {
     let wish = wish(args, console)?;
-    let Wish::Begin(request) = &wish else { return Ok(wish) };
-    let clients = Aws::connect(&args.connection, console).await?.clients();
-    successors::check(request, None, &clients, console).await?;
-    let place = place::replays(&args.place, console).ok().filter(|_| !args.new);
-    let Some(Place { bucket, prefix }) = place else { return Ok(wish) };
-    let kept = Replays::new(clients.s3, &bucket, &prefix, console.clock.clone(), String::new());
-    match ask(&kept, request, &Source::Archive, args, console).await {
-        Ok(Some(resume)) => Ok(Wish::Resume(resume)),
-        Ok(None) | Err(Failed::Denied(_)) => Ok(wish),
-        Err(failed) => Err(failed),
+    console.can_confirm(!args.asks())?;
+    let aws = Aws::connect(&args.connection, console).await?;
+    let place = place::replays(&args.place, console).ok();
+    let kept = place.map(|Place { bucket, prefix }| {
+        Replays::new(aws.clients().s3, &bucket, &prefix, console.clock.clone(), String::new())
+    });
+    let request = match wish {
+        Wish::Begin(request) => request,
+        Wish::Resume(resume) => return confirm::resume(resume, kept.as_ref(), args, as_json, console).await,
+    };
+    successors::check(&request, None, &aws.clients(), console).await?;
+    let other = match &kept {
+        Some(kept) => unfinished(kept, &request, &Source::Archive, args, console).await,
+        None => Ok(None),
+    };
+    let other = or_unseen(other)?.unwrap_or_default();
+    let counted = if args.asks() {
+        Some(count_for_machine(&request, args, &aws, as_json, console).await)
+    } else {
+        None
+    };
+    let counted = counted.map(|counted| match counted {
+        Err(Failed::Denied(why) | Failed::Work(why)) => Ok(Err(why)),
+        counted => counted.map(Ok),
+    });
+    confirm::begin(request, counted.transpose()?, other, args, as_json, console)
+}
+
+/// Counts the letters that the state machine would send now, as far as the caller may read them.
+async fn count_for_machine(
+    request: &Request,
+    args: &args::Replay,
+    aws: &Aws,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<State, Failed> {
+    let places = match Places::of(args, console) {
+        Err(Failed::Input(problems)) => return Err(Failed::Work(problems.join("; "))),
+        places => places?,
+    };
+    let terminal = Terminal::of(places, None, String::new(), args, aws, console).await?;
+    terminal.replay.check_requeue().await?;
+    terminal.count(request, &Source::Archive, as_json, console).await
+}
+
+/// Returns what was read, or `None` if the caller may not read it.
+fn or_unseen<T>(read: Result<T, Failed>) -> Result<Option<T>, Failed> {
+    match read {
+        Err(Failed::Denied(_)) => Ok(None),
+        read => read.map(Some),
     }
 }
 
@@ -222,52 +340,44 @@ pub(crate) async fn who(by: Option<&str>, sts: &aws_sdk_sts::Client) -> String {
     }
 }
 
-fn resumption(id: &str, args: &args::Replay) -> Resume {
-    let args::Pace { rate, threshold, settle, .. } = &args.pace;
-    let why = args.why.clone();
-    Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle, why }
-}
-
-/// Names an unfinished replay of the same letters, and asks whether to continue it, unless letters are only counted.
-async fn ask(
+/// Names an unfinished replay of the same letters. With `--new` it is not looked for.
+async fn unfinished(
     kept: &Replays,
     request: &Request,
     source: &Source,
     args: &args::Replay,
     console: &mut Console,
-) -> Result<Option<Resume>, Failed> {
+) -> Result<Option<State>, Failed> {
+    if args.new {
+        return Ok(None);
+    }
     let unfinished = kept.unfinished(request, source).await?;
-    let Some(state) = unfinished.first() else { return Ok(None) };
+    let Some(state) = unfinished.into_iter().next() else { return Ok(None) };
     let (id, sent) = (harmless(&state.id), count(state.counts.sent, "letter"));
     writeln!(
         console.err,
         "redrivectl: replay {id} of the same letters is unfinished ({}): begun {} UTC by {}, {sent} sent, \
          of letters archived before {} UTC",
-        state.status.name(),
+        status(&state),
         utc(state.began),
         harmless(&state.by),
         utc(state.cut_off),
     )?;
-    if request.dry_run {
-        return Ok(None);
-    }
-    if !console.answers {
-        let command = console.stack.further().command(&going_on(state));
+    if !args.asks() && !request.dry_run {
+        let command = console.stack.further().command(&going_on(&state));
         writeln!(
             console.err,
             "redrivectl: this command begins a new replay; to continue the other one: {command}"
         )?;
-        return Ok(None);
     }
-    let goes_on = console.confirms("Continue it? (If not, a new replay begins)")?;
-    Ok(goes_on.then(|| resumption(&state.id, args)))
+    Ok(Some(state))
 }
 
 /// Returns the request of the command line.
 fn wish(args: &args::Replay, console: &Console) -> Result<Wish, Failed> {
     let request = request(args, console)?;
     Ok(match &args.resume {
-        Some(id) => Wish::Resume(resumption(id, args)),
+        Some(id) => Wish::Resume(confirm::resumption(id, args)),
         None => Wish::Begin(Box::new(request)),
     })
 }
@@ -322,12 +432,23 @@ fn records(text: &str) -> Result<Vec<Input>, Failed> {
     if records.is_empty() { bad("the file of --from has no records") } else { Ok(records) }
 }
 
-/// Returns the error of a replay, which may have been interrupted.
-fn failed(error: ReplayError, interrupted: bool) -> Failed {
+/// Returns the error of a replay, which may have been interrupted, and which may have begun. Then it can be continued.
+fn failed(error: ReplayError, interrupted: bool, begun: Option<&State>, further: &args::Further) -> Failed {
     if interrupted && error == ReplayError::NotPlanned {
         return Failed::Stopped("interrupted while it read the archive; nothing was sent".to_owned());
     }
-    error.into()
+    let is_elsewhere = matches!(error, ReplayError::TakenUp(_));
+    let more = begun.filter(|_| !is_elsewhere).map(|state| {
+        let id = harmless(&state.id);
+        format!("\nreplay {id} is unfinished; to continue: {}", further.command(&going_on(state)))
+    });
+    let more = more.unwrap_or_default();
+    match Failed::from(error) {
+        Failed::Work(why) => Failed::Work(why + &more),
+        Failed::Denied(why) => Failed::Denied(why + &more),
+        Failed::Busy(why) => Failed::Busy(why + &more),
+        other => other,
+    }
 }
 
 /// Returns how it ended: whether all selected letters are sent, or can be sent.
@@ -337,59 +458,4 @@ fn finished(state: &State) -> Finished {
         Status::DryRun | Status::Done => Finished::LeftOut,
         Status::Running | Status::Settling | Status::Stopped => Finished::Stopped,
     }
-}
-
-/// Returns the command that continues a replay. Records that were given must be given again.
-fn going_on(state: &State) -> String {
-    let from = if state.given.is_some() { " --from FILE" } else { "" };
-    format!("replay --resume {}{from}", harmless(&state.id))
-}
-
-fn step(state: &State) -> String {
-    format!("step {} of {}", state.step, state.steps)
-}
-
-/// Returns a replay as lines of text, with `more` rows.
-pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Further) -> String {
-    let State { id, counts, .. } = state;
-    let ended = match state.status {
-        Status::DryRun => "dry run, nothing was sent".to_owned(),
-        Status::Done => "done".to_owned(),
-        Status::Stopped => format!("stopped in {}", step(state)),
-        Status::Running | Status::Settling => format!("unfinished, in {}", step(state)),
-    };
-    let mut rows = Vec::new();
-    let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
-    let most = if state.exact { "" } else { "at most " };
-    let cut_off = format!("archived before {} UTC", utc(state.cut_off));
-    say("selected", format!("{most}{}, {cut_off}", count(state.letters, "letter")));
-    let sent = if state.status == Status::DryRun { "to send" } else { "sent" };
-    say(sent, count(counts.sent, "letter"));
-    for (what, number, noun, note) in [
-        ("maybe twice", counts.repeated, "letter", ""),
-        ("refused", counts.refused, "letter", ", by SQS"),
-        ("came back", state.came_back, "letter", ", since its last step began"),
-        ("passed over", counts.already_replayed, "letter", ", replayed already"),
-        ("doubles", counts.doubles, "record", ", stored twice after a crash"),
-        ("unreadable", counts.unreadable, "line", ""),
-    ] {
-        if number > 0 {
-            say(what, format!("{}{note}", count(number, noun)));
-        }
-    }
-    for (why, number) in &counts.not_replayable {
-        say("left out", format!("{}: {}", count(*number, "letter"), harmless(why)));
-    }
-    if let Some(because) = &state.because {
-        say("because", harmless(because));
-    }
-    for (what, text) in more {
-        say(what, text.clone());
-    }
-    let next = if state.is_unfinished() {
-        format!("\nTo continue: {}\n", further.command(&going_on(state)))
-    } else {
-        String::new()
-    };
-    format!("Replay {}: {ended}.\n{}{next}", harmless(id), table(&rows, &[]))
 }

@@ -8,7 +8,7 @@ use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::place::{self, Place};
-use crate::replay::{summary, who};
+use crate::replay::{status, summary, who};
 use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::replay::{ReplayError, Replays, State, Status};
 
@@ -21,7 +21,9 @@ pub(super) async fn run(
         None => {
             let replays = kept(&args.place, &args.connection, console).await?;
             let all = replays.list().await?;
-            let is_broken = |(_, state): &&(_, Result<_, _>)| matches!(state, Err(ReplayError::Broken(_)));
+            let is_broken = |(_, state): &&(_, Result<_, _>)| {
+                matches!(state, Err(ReplayError::Broken(_) | ReplayError::TooLarge(..)))
+            };
             let broken = all.iter().filter(is_broken).count();
             if as_json {
                 let (states, unread): (Vec<_>, Vec<_>) = all.iter().partition(|(_, state)| state.is_ok());
@@ -50,8 +52,19 @@ pub(super) async fn run(
             };
             (state, said)
         }
-        Some(args::ReplaysCommand::Free(end)) => {
+        Some(args::ReplaysCommand::Free(args::FreeReplay { end, yes })) => {
+            console.can_confirm(*yes)?;
             let replays = signed(end, console).await?;
+            if !yes {
+                let state = replays.show(&end.one.id).await?;
+                let shown = summary(&state, &who_and_why(&state), &console.stack.further());
+                let to = if as_json { &mut console.err } else { &mut console.out };
+                writeln!(to, "{shown}")?;
+                to.flush()?;
+                let question = "Free it? It cannot be continued then, and the next replay of these letters sends those that it \
+                                may have sent: subscribers can get them twice.";
+                console.confirm(false, question)?;
+            }
             let said = "\nIt has ended. Letters that it may have sent count as not sent: the next replay of these \
                         letters sends them.\n";
             (replays.free(&end.one.id, end.why.as_deref()).await, said)
@@ -118,10 +131,9 @@ fn list(all: &[(String, Result<State, ReplayError>)]) -> String {
 }
 
 fn row(state: &State) -> Vec<String> {
-    let status = if state.freed.is_some() { "freed" } else { state.status.name() };
     vec![
         harmless(&state.id),
-        status.to_owned(),
+        status(state).to_owned(),
         thousands(state.counts.sent),
         thousands(state.letters),
         utc(state.began),

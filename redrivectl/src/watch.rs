@@ -41,6 +41,8 @@ pub(crate) struct Watch<'a> {
     view: Mutex<View>,
     /// True if progress is printed in lines.
     tells: bool,
+    /// True if letters that are left out are named.
+    names_letters: bool,
     /// The step, status and time of the last printed line.
     told: Mutex<Option<(usize, Status, Timestamp)>>,
 }
@@ -70,9 +72,20 @@ impl<'a> Watch<'a> {
         let bar = ProgressBar::with_draw_target(None, target).with_style(style("{wide_msg}"));
         let (clock, err) = (console.clock.clone(), Mutex::new(&mut *console.err as _));
         let tells = console.lines && !as_json;
-        let watch = Self { stop, clock, bar, err, view: Mutex::default(), tells, told: Mutex::default() };
+        let (view, told) = (Mutex::default(), Mutex::default());
+        let watch = Self { stop, clock, bar, err, view, tells, names_letters: true, told };
         watch.show();
         watch
+    }
+
+    /// Returns the same, without a line for each letter that is left out.
+    pub(crate) fn without_letters(self) -> Self {
+        Self { names_letters: false, ..self }
+    }
+
+    /// Returns the state that the replay last told of; `None` before it has begun.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.view().state.clone()
     }
 
     /// Updates the progress until it is dropped.
@@ -177,7 +190,9 @@ impl Control for Watch<'_> {
     }
 
     fn left_out(&self, at: &At, why: &str) {
-        self.say(&format!("{}: {}", harmless(&at.to_string()), harmless(why)));
+        if self.names_letters {
+            self.say(&format!("{}: {}", harmless(&at.to_string()), harmless(why)));
+        }
     }
 }
 

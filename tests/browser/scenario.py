@@ -119,7 +119,7 @@ class Scenario:
     def replay(self):
         """One that is done, of letters whose subscriber is back."""
         done = redrivectl(
-            self.deployment, "replay", "--topic", "stocked", "--ramp", "100", "--rate", 1000,
+            self.deployment, "replay", "--yes", "--topic", "stocked", "--ramp", "100", "--rate", 1000,
             "--why", "warehouse is back", "--json",
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

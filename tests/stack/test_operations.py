@@ -157,7 +157,7 @@ def test_state_machine_replays_in_steps_by_several_functions(world):
 def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(world):
     deployment, billing, operations = with_operations(world, MaxWorkers=2)
     bury(world, deployment, billing, 400)
-    wish = ["replay", "--all", "--rate", "20", "--ramp", "100", "--why", "billing is mended"]
+    wish = ["replay", "--all", "--yes", "--rate", "20", "--ramp", "100", "--why", "billing is mended"]
     started = redrivectl(deployment, *wish, "--stack", deployment.name, "--detach", "--json")
     assert started.returncode == 0, started.stderr
     execution, begun_id = (json.loads(started.stdout)[field] for field in ("executionArn", "id"))
@@ -178,7 +178,7 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
         assert word in shown.stdout, shown.stdout
 
     resumed = redrivectl(
-        deployment, "replay", "--resume", state["id"], "--rate", "10000", "--stack", deployment.name, "--json"
+        deployment, "replay", "--yes", "--resume", state["id"], "--rate", "10000", "--stack", deployment.name, "--json"
     )
     assert resumed.returncode == 0, resumed.stderr
     done = json.loads(resumed.stdout)
@@ -215,10 +215,10 @@ def test_without_a_state_machine_the_terminal_replays(world):
     deployment, billing = deployed(world, QUICK)
     bury(world, deployment, billing, 20)
     configure(deployment, REDRIVE_MODE="observe")
-    ran = redrivectl(deployment, "replay", "--all", "--ramp", "100", "--stack", deployment.name)
+    ran = redrivectl(deployment, "replay", "--all", "--yes", "--ramp", "100", "--stack", deployment.name)
     assert (ran.returncode, "is observe: only dryRun" in ran.stderr) == (2, True), ran
     configure(deployment, REDRIVE_MODE="active")
-    ran = redrivectl(deployment, "replay", "--all", "--ramp", "100", "--stack", deployment.name)
+    ran = redrivectl(deployment, "replay", "--all", "--yes", "--ramp", "100", "--stack", deployment.name)
     assert (ran.returncode, "does not exist, so this terminal replays" in ran.stderr, "20 letters" in ran.stdout) == (
         0,
         True,
@@ -246,7 +246,7 @@ def test_replays_go_by_the_mode_and_the_policy_that_the_other_stack_has_by_then(
     name, wish = deployment.outputs["FunctionArn"], {"all": True, "ramp": [100]}
     ok, said = operations.invoke(replay=wish)
     assert (ok, f"REDRIVE_MODE of {name} is observe: only dryRun" in json.dumps(said)) == (False, True), said
-    refused = redrivectl(deployment, "replay", "--all", "--stack", deployment.name)
+    refused = redrivectl(deployment, "replay", "--all", "--yes", "--stack", deployment.name)
     assert (refused.returncode, "is observe: only dryRun" in refused.stderr) == (2, True), refused.stderr
     assert (kept(deployment), in_requeue(deployment)) == ({}, 0)
     # By the index alone a dry run knows of no target; by the origin it reads the letters.

@@ -56,7 +56,7 @@ def texts(numbers):
 
 def replay(deployment, *args, given=None):
     """A replay that goes fast; its exit code, and how it stands, or what is wrong."""
-    ran = redrivectl(deployment, "replay", "--json", "--rate", 10_000, *args, given=given)
+    ran = redrivectl(deployment, "replay", "--yes", "--json", "--rate", 10_000, *args, given=given)
     return ran.returncode, json.loads(ran.stdout) if ran.stdout else ran.stderr
 
 
@@ -128,13 +128,13 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     # machine letters wait for longer than the minute of a claim, which would stop the replay below a threshold of 100.
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, MANY)
-    running = begin(deployment, "replay", "--all", "--ramp", "100", "--threshold", "100", "--rate", 10_000)
+    running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--threshold", "100", "--rate", 10_000)
     for letters in (500, 2_500):
         wait_until(lambda wanted=letters: begun(deployment) >= wanted, 120, f"{letters} letters", every=0.02)
         killed_in_a_batch(deployment, running)
         [state] = replays(deployment)
         # It waits until the claim of the one that was killed is over.
-        running = begin(deployment, "replay", "--resume", state["id"], "--json", "--rate", 10_000)
+        running = begin(deployment, "replay", "--yes", "--resume", state["id"], "--json", "--rate", 10_000)
     assert begun(deployment) < MANY, "it was killed in the middle"
     out, err = running.communicate(timeout=180)
     state = json.loads(out)
@@ -160,7 +160,7 @@ def steps(err, ended):
 def test_ctrl_c_ends_a_replay_in_good_order(world):
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, 600)
-    running = begin(deployment, "replay", "--all", "--ramp", "100", "--rate", 200)
+    running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--rate", 200)
     wait_until(lambda: begun(deployment) >= 1, 60, "the first batch", every=0.02)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
@@ -181,7 +181,7 @@ def test_ctrl_c_ends_a_replay_in_good_order(world):
 def test_replay_is_listed_shown_and_stopped_from_anywhere(world):
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, 800)
-    running = begin(deployment, "replay", "--all", "--ramp", "100", "--rate", 10, "--why", "billing is mended")
+    running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--rate", 10, "--why", "billing is mended")
     wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
     [state] = replays(deployment)
     listed = redrivectl(deployment, "replays").stdout
@@ -233,7 +233,7 @@ def test_ramp_stops_by_itself_while_letters_wait_in_the_requeue(world):
     billing.repair()
     arrived = Copies(billing).wait_for(5)
     # Without its id another begins, which says so, and leaves alone what was sent.
-    ran = redrivectl(deployment, "replay", "--json", "--rate", 10_000, *ramp, given="")
+    ran = redrivectl(deployment, "replay", "--yes", "--json", "--rate", 10_000, *ramp, given="")
     assert f"to continue the other one: redrivectl replay --resume {state['id']}" in ran.stderr, ran.stderr
     other = json.loads(ran.stdout)
     assert (ran.returncode, other["status"], other["counts"]) == (0, "done", {"sent": 95, "alreadyReplayed": 5})
@@ -291,7 +291,7 @@ def test_whoever_is_not_named_replays_nothing(world):
         PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [everything]}),
     )
 
-    ran = redrivectl(deployment, "replay", "--all", "--ramp", "100", keys=stranger)
+    ran = redrivectl(deployment, "replay", "--all", "--yes", "--ramp", "100", keys=stranger)
 
     assert ran.returncode == 4
     assert "because   the requeue does not take letters: AccessDenied" in ran.stdout, (ran.stdout, ran.stderr)

@@ -161,7 +161,7 @@ fn no_value_adds_a_line_or_an_option_to_a_command() {
     let one = |doing, id: &str| Act { doing, on: On::Archived { id: id.to_owned(), at: None } };
     assert_eq!(
         one(Doing::Replay, "-i\n").trial(Some("s")),
-        "redrivectl archive show --json --stack s -- '-i\u{fffd}' | redrivectl replay --from - --stack s --why 'WHY' --dry-run"
+        "redrivectl archive show --json --stack s -- '-i\u{fffd}' > letter.jsonl\nredrivectl replay --from letter.jsonl --stack s --why 'WHY' --dry-run"
     );
     assert_eq!(one(Doing::Edit, "a\nb").trial(None).lines().count(), 3);
     assert_eq!(one(Doing::Replay, "a\nb").to_file(None).unwrap().lines().count(), 1);

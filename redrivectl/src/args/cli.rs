@@ -15,7 +15,7 @@ use super::help::{
 };
 use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
 use super::plan::{Explain, Plan};
-use super::replay::{Replay, Replays, ReplaysCommand};
+use super::replay::{FreeReplay, Replay, Replays, ReplaysCommand};
 use super::serve::Serve;
 
 /// The version, with the commit where that is known.
@@ -71,6 +71,8 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES_OF_ORDERS, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Archive(Box<Archive>),
     /// Send archived letters again, through the requeue
+    ///
+    /// It shows how many letters it would send, and asks. A script gives --yes.
     #[command(after_help = EXIT_CODES_OF_REPLAY)]
     Replay(Box<Replay>),
     /// Show replays, stop one, or free one
@@ -161,7 +163,9 @@ impl Command {
                 let place = match &args.command {
                     None => &args.place,
                     Some(ReplaysCommand::Show(one)) => &one.place,
-                    Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(end)) => &end.one.place,
+                    Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(FreeReplay { end, .. })) => {
+                        &end.one.place
+                    }
                 };
                 (Some((&place.control, &place.archive.archive)), None)
             }
@@ -194,7 +198,9 @@ impl Command {
             Self::Replays(args) => match &args.command {
                 None => &args.connection,
                 Some(ReplaysCommand::Show(one)) => &one.connection,
-                Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(end)) => &end.one.connection,
+                Some(ReplaysCommand::Stop(end) | ReplaysCommand::Free(FreeReplay { end, .. })) => {
+                    &end.one.connection
+                }
             },
         })
     }

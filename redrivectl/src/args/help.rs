@@ -31,9 +31,9 @@ pub(super) const EXIT_CODES_OF_REPLAY: &str = "\
 To continue a replay that was interrupted, stopped or killed, give --resume with its id, which `replays` shows.
 
 Exit codes:
-  0  all selected letters are sent; in a dry run: all can be sent
+  0  all selected letters are sent; in a dry run: all can be sent, as far as that was checked
   1  the replay failed
-  2  bad usage or bad input: nothing was done
+  2  bad usage or bad input, or not confirmed: nothing was done
   3  done, but letters were left out
   4  the replay stopped or was interrupted: continue it with --resume
   5  another replay works on these letters
@@ -43,7 +43,7 @@ pub(super) const EXIT_CODES_OF_REPLAYS: &str = "\
 Exit codes:
   0  done
   1  the command failed, or the replay does not exist
-  2  bad usage or bad input: nothing was done
+  2  bad usage or bad input, or not confirmed: nothing was done
   5  other processes kept writing to the replay: nothing was done
   6  AWS denied a call: permissions are missing";
 

@@ -24,5 +24,5 @@ pub(crate) use orders::{
     ArchiveOrder, Arrived, ControlPlace, Give, Picks, Release, Retry, ShowOrders, Sign, Waiting, WaitingBy,
 };
 pub(crate) use plan::{Explain, Plan};
-pub(crate) use replay::{EndReplay, Pace, Replay, Replays, ReplaysCommand};
+pub(crate) use replay::{EndReplay, FreeReplay, Pace, Replay, Replays, ReplaysCommand};
 pub(crate) use serve::Serve;

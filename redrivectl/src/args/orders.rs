@@ -4,7 +4,7 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::connection::Connection;
-use super::values::{When, lasts, when};
+use super::values::{When, lasts, moment, when};
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
@@ -32,8 +32,8 @@ pub(crate) struct Give {
     pub(crate) picks: Picks,
     #[command(flatten)]
     pub(crate) arrived: Arrived,
-    /// End the order at this time: 2026-11-01T12:00:00Z
-    #[arg(long, value_name = "TIME", conflicts_with = "lasts", help_heading = "The order")]
+    /// End the order at this time: 2026-11-01T12:00Z, or 2026-11-01T12:00+01:00
+    #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "lasts", help_heading = "The order")]
     pub(crate) until: Option<Timestamp>,
     /// Keep the order in force for this long: 30m, 2h
     #[arg(long = "for", id = "lasts", value_name = "TIME", value_parser = lasts, help_heading = "The order")]
@@ -42,6 +42,9 @@ pub(crate) struct Give {
     // Optional for the one command that has subcommands, too.
     #[arg(long, value_name = "TEXT", required = true, help_heading = "The order")]
     pub(crate) why: Option<String>,
+    /// Also name a topic, queue or subscription that neither SNS, SQS nor the list of waiting letters knows
+    #[arg(long, help_heading = "The order")]
+    pub(crate) anyway: bool,
     #[command(flatten)]
     pub(crate) sign: Sign,
     #[command(flatten)]
@@ -188,7 +191,8 @@ pub(crate) struct Picks {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Arrived {
-    /// Letters that arrived before this time: 2026-11-01T12:00:00Z, 2026-11-01, or 36h for 36 hours ago
+    /// Letters that arrived before this time: 2026-11-01T12:00Z, 2026-11-01T12:00+01:00, 2026-11-01 for its midnight in
+    /// UTC, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) arrived_before: Option<When>,
     /// Letters that arrived at this time or later

@@ -54,9 +54,12 @@ pub(crate) struct Replay {
         ]
     )]
     pub(crate) resume: Option<String>,
-    /// Begin a new replay without asking, even if one of the same letters is unfinished
+    /// Begin a new replay, even if one of the same letters is unfinished
     #[arg(long)]
     pub(crate) new: bool,
+    /// Send without asking: begin a new replay, or with --resume continue that one
+    #[arg(long)]
+    pub(crate) yes: bool,
     /// Start a replay by the state machine of --stack, and exit as soon as it has an id
     #[arg(long)]
     pub(crate) detach: bool,
@@ -73,6 +76,11 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
+    /// Reports whether it asks before letters are sent.
+    pub(crate) fn asks(&self) -> bool {
+        !self.yes && !self.dry_run
+    }
+
     /// Reports whether this terminal must replay: the state machine of a stack has its own archive, policy and workers.
     pub(crate) fn is_for_terminal(&self) -> bool {
         let Self { place, requeue, dry_run, policy, from, by, pace, .. } = self;
@@ -106,7 +114,7 @@ pub(crate) enum ReplaysCommand {
     /// If a replay is cut off, it is unknown whether its last letters were sent, and other replays do not
     /// touch them. After `free` the next replay that selects them sends them: subscribers can get them twice.
     #[command(after_help = EXIT_CODES_OF_REPLAYS)]
-    Free(EndReplay),
+    Free(FreeReplay),
 }
 
 #[derive(Debug, Args)]
@@ -129,6 +137,15 @@ pub(crate) struct EndReplay {
     /// The author of this request [default: who you are, according to AWS]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FreeReplay {
+    #[command(flatten)]
+    pub(crate) end: EndReplay,
+    /// Free it without asking
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

@@ -185,7 +185,7 @@ impl<'a> Story<'a> {
         let pattern =
             json!({ "topicArn": [self.scene.names.topic_arn()], "messageAttributes": { ATTRIBUTE: [kind] } });
         let (pattern, why) = (pattern.to_string(), format!("drill {}", self.scene.names.id));
-        let options = ["--match", &pattern, "--for", IN_FORCE, "--why", &why, "--yes"];
+        let options = ["--match", &pattern, "--for", IN_FORCE, "--why", &why, "--yes", "--anyway"];
         let said = self.command(&[words, &options].concat()).await?;
         let id = said.first().and_then(|said| said["order"]["id"].as_str());
         id.map(str::to_owned).ok_or_else(|| Failed::Work("the order has no id".to_owned()).into())
@@ -194,7 +194,7 @@ impl<'a> Story<'a> {
     /// Replays the archived letter. If it was not sent, no letter is on its way.
     async fn replay(&mut self, topic: &str) -> Result<String, Halt> {
         let (why, queue) = (format!("drill {}", self.scene.names.id), self.scene.dead_letters.resource());
-        let pace = ["--new", "--workers", "1", "--ramp", "100", "--settle", "0"];
+        let pace = ["--new", "--yes", "--workers", "1", "--ramp", "100", "--settle", "0"];
         let which = ["replay", "--topic", topic, "--queue", queue, "--since", LATELY, "--why", &why];
         self.goes_on()?;
         self.on_the_way += 1;

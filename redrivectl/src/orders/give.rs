@@ -9,10 +9,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::known::Unknown;
 use super::picks::{every, pattern};
 use super::preview::Preview;
 use super::wake::{BEGINS, Waker, Woken};
-use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start, write};
+use super::{Connected, Signed, connect, signed, watch_from_the_start, write};
 use crate::args;
 use crate::console::{Console, Failed, Finished, unless_interrupted};
 use crate::control::Change;
@@ -74,7 +75,7 @@ impl Request<'_> {
         // Its end is checked later, when S3 has told the time.
         check(&Order { until: None, ..self.order(pattern.clone(), console) })?;
         let stop = watch_from_the_start(&self.give.sign, console)?;
-        let Connected { control, sqs, sts } =
+        let Connected { control, sqs, sts, aws } =
             connect(&self.give.place, &self.give.connection, console).await?;
         let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
         let others = control.orders(console).await?;
@@ -83,12 +84,20 @@ impl Request<'_> {
         let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
         unless_interrupted(stop.as_ref(), waker.read(console)).await?;
 
+        let touched = waker.touched(console.clock.now());
+        let is_listed = touched.yes + touched.maybe > 0;
+        let unknown = if is_listed || self.give.anyway {
+            Unknown::default()
+        } else {
+            unless_interrupted(stop.as_ref(), async { Ok(Unknown::of(&draft.pattern, &aws).await) }).await?
+        };
         let draft = self.begun(draft, console);
         let preview = Preview {
             order: &draft,
             reach: &reach,
             others: others.all(),
-            touched: waker.touched(console.clock.now()),
+            touched,
+            unknown: &unknown,
             rate: self.rate,
         };
         let asks = !self.give.sign.yes && !self.give.sign.dry_run;
@@ -107,7 +116,14 @@ impl Request<'_> {
             }
             return Ok(Finished::of(waker.unread()));
         }
-        confirm(&self.give.sign, &format!("Give this order to {}?", draft.action.name()), console)?;
+        if self.give.sign.yes && !unknown.missing.is_empty() {
+            let why = format!(
+                "neither SNS, SQS nor the list of waiting letters knows {}: correct the name, or give --anyway",
+                unknown.missing.join(", ")
+            );
+            return Err(Failed::Input(vec![why]));
+        }
+        console.confirm(self.give.sign.yes, &format!("Give this order to {}?", draft.action.name()))?;
 
         let order = self.begun(draft, console);
         // It may have ended during the question.

@@ -5,6 +5,7 @@
 //! order and wakes the letters.
 
 mod give;
+mod known;
 mod picks;
 mod preview;
 mod release;
@@ -33,6 +34,7 @@ struct Connected {
     control: Control,
     sqs: aws_sdk_sqs::Client,
     sts: aws_sdk_sts::Client,
+    aws: Aws,
 }
 
 async fn connect(
@@ -43,7 +45,7 @@ async fn connect(
     let place = place::control(place_args, console)?;
     let aws = Aws::connect(connection, console).await?;
     let clients = aws.clients();
-    Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts: aws.sts() })
+    Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts: aws.sts(), aws })
 }
 
 /// The author of an order.
@@ -86,16 +88,4 @@ async fn write(
     check_interrupt(&stop)?;
     control.change(change).await?;
     Ok(stop)
-}
-
-/// Asks whether to continue, unless `--yes` is given.
-fn confirm(args: &args::Sign, question: &str, console: &mut Console) -> Result<(), Failed> {
-    let refused = |why: &str| Err(Failed::Input(vec![why.to_owned()]));
-    if args.yes {
-        return Ok(());
-    }
-    if !console.answers {
-        return refused("there is no terminal for a question: give --yes to continue without one");
-    }
-    if console.confirms(question)? { Ok(()) } else { refused("not confirmed: nothing was done") }
 }

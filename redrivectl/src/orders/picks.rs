@@ -31,6 +31,15 @@ pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
             return Err(Failed::Input(faults.into_iter().map(said).collect()));
         }
     };
+    let names =
+        [("--topic", &picks.topic), ("--queue", &picks.queue), ("--subscription", &picks.subscription)];
+    for (option, text) in names {
+        if text.as_ref().is_some_and(|text| !is_name(text)) {
+            return bad(format!(
+                "{option} must be an ARN with an account of 12 digits, or a name of letters, digits, hyphens, underscores and .fifo"
+            ));
+        }
+    }
     let shortcuts = [
         ("--topic", "topicArn", picks.topic.as_deref().map(named)),
         ("--queue", "queueArn", picks.queue.as_deref().map(named)),
@@ -51,7 +60,18 @@ pub(super) fn every() -> Value {
     json!({ "queueArn": [{ "exists": true }] })
 }
 
-/// Returns the condition for an ARN, or for any resource with this name.
+/// Returns the condition for an ARN, or for any resource with this name. What has the colons of an ARN is meant as one, and
+/// the check of the order refuses it if it is none of the right service.
 fn named(text: &str) -> Value {
-    if text.parse::<Arn>().is_ok() { json!([text]) } else { json!([{ "suffix": format!(":{text}") }]) }
+    if text.contains(':') { json!([text]) } else { json!([{ "suffix": format!(":{text}") }]) }
+}
+
+/// Reports whether a resource can have this name, or this ARN. What is no ARN at all is refused with the order.
+/// <https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html>
+fn is_name(text: &str) -> bool {
+    if text.contains(':') {
+        let is_account = |account: &str| account.len() == 12 && account.bytes().all(|it| it.is_ascii_digit());
+        return text.parse::<Arn>().map_or(true, |arn| is_account(arn.account()));
+    }
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::known::Unknown;
 use super::wake::{BEGINS, Touched};
 use crate::text::{brief, count, harmless, table, utc};
 use sns_redrive::policy::{Order, OrderAction, Reach, seconds_until};
@@ -13,6 +14,7 @@ pub(super) struct Preview<'a> {
     /// The existing orders.
     pub(super) others: &'a [Order],
     pub(super) touched: Touched,
+    pub(super) unknown: &'a Unknown,
     pub(super) rate: Option<u32>,
 }
 
@@ -47,6 +49,12 @@ impl Preview<'_> {
         if touched.unread > 0 {
             say("not read", format!("{} of the list", count(touched.unread, "part")));
         }
+        for missing in &self.unknown.missing {
+            say("unknown", format!("{missing}: neither SNS, SQS nor the list of waiting letters knows it"));
+        }
+        for unseen in &self.unknown.unseen {
+            say("not checked", format!("whether there is {unseen}"));
+        }
         say("in force", ends(order, now));
         let others = self.others.iter().filter(|other| other.is_in_force(now)).count();
         if others > 0 {
@@ -72,6 +80,11 @@ impl Preview<'_> {
         let touched = self.touched.to_json(self.reach.undecided());
         let mut json =
             json!({ "dryRun": true, "order": self.order, "byChecked": by_checked, "waiting": touched });
+        for (field, list) in [("unknown", &self.unknown.missing), ("notChecked", &self.unknown.unseen)] {
+            if !list.is_empty() {
+                json[field] = json!(list);
+            }
+        }
         if let Some(rate) = self.rate {
             json["wakes"] = waking_json(self.touched.wakes(), rate);
             json["tooShort"] = self.is_too_short(rate, now).into();

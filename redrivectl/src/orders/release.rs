@@ -10,7 +10,7 @@ use super::picks::pattern;
 use super::preview::{signature, waking, waking_json};
 use super::show::row;
 use super::wake::{Waker, Woken};
-use super::{Connected, Signed, confirm, connect, signed, watch_from_the_start, write};
+use super::{Connected, Signed, connect, signed, watch_from_the_start, write};
 use crate::args;
 use crate::console::{Console, Failed, Finished, unless_interrupted};
 use crate::control::{Change, Release};
@@ -24,7 +24,7 @@ pub(crate) async fn run(
 ) -> Result<Finished, Failed> {
     let picked = pattern(&args.picks)?;
     let stop = watch_from_the_start(&args.sign, console)?;
-    let Connected { control, sqs, sts } = connect(&args.place, &args.connection, console).await?;
+    let Connected { control, sqs, sts, .. } = connect(&args.place, &args.connection, console).await?;
     let Signed { by, checked } = signed(&args.sign, &sts).await?;
     let orders = control.orders(console).await?;
     let now = console.clock.now();
@@ -92,7 +92,7 @@ pub(crate) async fn run(
         }
         return Ok(Finished::of(waker.unread()));
     }
-    confirm(&args.sign, "Release?", console)?;
+    console.confirm(args.sign.yes, "Release?")?;
 
     let at = console.clock.now();
     let release = Release { at, by, why: args.why.clone() };

@@ -170,11 +170,10 @@ impl Action {
     /// The words with which the command does not ask: what a page has confirmed.
     pub(super) fn confirmed(&self) -> Vec<String> {
         let mut words = self.words();
-        match self.act.doing {
-            Doing::Hold | Doing::Retry | Doing::Archive | Doing::Release => words.push("--yes".to_owned()),
-            // Without a terminal they do not ask.
-            Doing::Replay | Doing::Edit | Doing::Resume | Doing::Stop => {}
-        }
+        // Its preview has told what nobody knows. A stop does not ask.
+        let is_order = matches!(self.act.doing, Doing::Hold | Doing::Retry | Doing::Archive);
+        words.extend(is_order.then(|| "--anyway".to_owned()));
+        words.extend((self.act.doing != Doing::Stop).then(|| "--yes".to_owned()));
         words
     }
 
@@ -247,6 +246,9 @@ mod tests {
         let confirmed = |form| read(form).unwrap().confirmed().pop().unwrap();
         assert_eq!(confirmed("do=hold&topic=a&why=x"), "--yes");
         assert_eq!(confirmed("do=stop&id=r1&why=x"), "--why=x");
+        for form in ["do=replay&topic=a&why=x", "do=replay&id=m1&why=x", "do=resume&id=r1&why=x"] {
+            assert_eq!(confirmed(form), "--yes", "{form}");
+        }
     }
 
     #[test]

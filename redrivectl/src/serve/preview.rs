@@ -8,6 +8,7 @@ use sns_redrive::replay::{State, Status};
 
 use super::action::Action;
 use crate::console::{Failed, Finished};
+use crate::replay::{selected, status, to_send};
 use crate::text::{brief, count, harmless, thousands, utc};
 use crate::tool::{Line, Printed, Tool};
 
@@ -18,6 +19,8 @@ pub(super) struct Preview {
     pub(super) letters: u64,
     /// True if it touches at most so many.
     is_bound: bool,
+    /// True if nobody has checked whether each of them can go.
+    is_unchecked: bool,
     /// The preview, line by line.
     pub(super) rows: Vec<(&'static str, String)>,
     /// The orders in force: their id, what they do, with which letters, and why.
@@ -33,7 +36,8 @@ pub(super) struct Preview {
 impl Preview {
     /// Returns the number of letters in words.
     pub(super) fn size(&self) -> String {
-        format!("{}{}", most(!self.is_bound), count(self.letters, "letter"))
+        let unchecked = if self.is_unchecked { ", not checked" } else { "" };
+        format!("{}{}{unchecked}", most(!self.is_bound), count(self.letters, "letter"))
     }
 
     /// Says what has changed since another preview of the same action was shown; empty where nothing has.
@@ -126,6 +130,9 @@ async fn order(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
         rows.push(("arrived", format!("{after} UTC or later")));
     }
     rows.extend(touched(waiting));
+    for (what, field) in [("unknown", "unknown"), ("not checked", "notChecked")] {
+        rows.extend(said[field].as_array().into_iter().flatten().map(|it| (what, text(it))));
+    }
     rows.push((
         "not counted",
         "letters that are hidden for less than two minutes, or were not received yet".to_owned(),
@@ -173,7 +180,8 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
             "selected",
             format!("{most}{}, archived before {} UTC", count(state.letters, "letter"), utc(state.cut_off)),
         ),
-        ("to send", count(counts.sent, "letter")),
+        ("which", selected(&state)),
+        ("to send", to_send(&state)),
     ];
     for (what, number) in [
         ("replayed already", counts.already_replayed),
@@ -201,9 +209,19 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         ("Unfinished replays of the same letters", listed(unfinished(&notes))),
         ("Unreadable", thousands(counts.unreadable)),
         ("Left out", listed(left_out)),
+        ("Their targets are", if state.at_most { "not checked" } else { "checked" }.to_owned()),
         noted(&notes),
     ];
-    Ok(Preview { letters: counts.sent, is_bound: false, rows, orders: Vec::new(), difference, notes, facts })
+    Ok(Preview {
+        letters: counts.sent,
+        is_bound: state.at_most,
+        is_unchecked: state.at_most,
+        rows,
+        orders: Vec::new(),
+        difference,
+        notes,
+        facts,
+    })
 }
 
 async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Failed> {
@@ -218,22 +236,32 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
     let left = if is_unfinished { state.letters.saturating_sub(state.counts.sent) } else { 0 };
     let most = most(state.exact);
     let mut rows = vec![
-        ("replay", format!("{}, {}", harmless(&state.id), state.status.name())),
+        ("replay", format!("{}, {}", harmless(&state.id), status(&state))),
+        ("which", selected(&state)),
         ("sent", format!("{} of {most}{}", thousands(state.counts.sent), count(state.letters, "letter"))),
         ("begun", format!("{} UTC by {}", utc(state.began), harmless(&state.by))),
     ];
     let mut facts = vec![("It is", if is_unfinished { "unfinished" } else { "over" }.to_owned())];
     if doing == Doing::Resume {
         // Somebody else may have gone on with it.
-        facts = vec![("It is", format!("{}, {} sent", state.status.name(), thousands(state.counts.sent)))];
-        if is_unfinished && state.status != Status::Stopped {
+        facts = vec![("It is", format!("{}, {} sent", status(&state), thousands(state.counts.sent)))];
+        if is_unfinished && state.status != Status::Stopped && !state.abandoned {
             let says = "this takes it over from whoever may still run it: that process then ends by itself, after its \
                         step at the latest. Letters that it may have sent are sent again";
             rows.push(("takeover", says.to_owned()));
         }
     }
     let is_bound = is_unfinished && !state.exact;
-    Ok(Preview { letters: left, is_bound, rows, orders: Vec::new(), difference: None, notes, facts })
+    Ok(Preview {
+        letters: left,
+        is_bound,
+        is_unchecked: false,
+        rows,
+        orders: Vec::new(),
+        difference: None,
+        notes,
+        facts,
+    })
 }
 
 /// Returns the words before a number of letters that is only a bound.
@@ -288,7 +316,16 @@ async fn difference(record: &str, mask: Mask<'_>, tool: &Tool) -> Result<String,
 impl Preview {
     fn new(letters: u64, rows: Vec<(&'static str, String)>, notes: String, unread: u64) -> Self {
         let facts = vec![("Parts of the list that could not be read", thousands(unread)), noted(&notes)];
-        Self { letters, is_bound: false, rows, orders: Vec::new(), difference: None, notes, facts }
+        Self {
+            letters,
+            is_bound: false,
+            is_unchecked: false,
+            rows,
+            orders: Vec::new(),
+            difference: None,
+            notes,
+            facts,
+        }
     }
 }
 
@@ -392,6 +429,7 @@ mod tests {
         Preview {
             letters,
             is_bound: false,
+            is_unchecked: false,
             rows: Vec::new(),
             orders: Vec::new(),
             difference: None,

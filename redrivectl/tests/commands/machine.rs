@@ -95,7 +95,7 @@ fn failed(error: &str, message: &str) -> Value {
 /// `replay --all --stack orders` and what follows; with how often it was looked.
 async fn replay(world: World, looks: Looks, args: &[&str]) -> (Ran, usize) {
     let (config, looked, _) = stand_in(&archive(), looks);
-    let args = [&["replay", "--all", "--stack", "orders"], args].concat();
+    let args = [&["replay", "--all", "--yes", "--stack", "orders"], args].concat();
     let ran = redrivectl_in(World { config: Some(config), ..world }, &args).await;
     (ran, looked.load(Ordering::Relaxed))
 }
@@ -126,7 +126,7 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
         ran.out,
         format!(
             "Replay {ID}: done.\n  selected   1,000 letters, archived before 2026-11-01 12:00:00 UTC\n  \
-             sent       1,000 letters\n  execution  {ARN}\n"
+             which      the whole archive\n  sent       1,000 letters\n  execution  {ARN}\n"
         )
     );
     let (ran, _) = replay(World::default(), looks(), &["--json"]).await;
@@ -202,7 +202,7 @@ async fn ctrl_c_before_it_is_started_starts_nothing() {
     let (config, looked, input) = stand_in(&archive(), vec![history(&[entered()])]);
     let world = World { interrupted: Arc::clone(&interrupted), config: Some(config), ..World::default() };
     interrupted.store(true, Ordering::Relaxed);
-    let ran = redrivectl_in(world, &["replay", "--all", "--stack", "orders"]).await;
+    let ran = redrivectl_in(world, &["replay", "--all", "--yes", "--stack", "orders"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (4, "redrivectl: interrupted; nothing was written\n"));
     assert_eq!((&*input.lock().unwrap(), looked.load(Ordering::Relaxed)), (&Value::Null, 0));
 }
@@ -249,7 +249,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
             assert!(!exists, "nobody asks for it");
             Some((400, json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string()))
         });
-        let all = ["replay", "--all", "--settle", "0", "--ramp", "100", "--stack", "orders"];
+        let all = ["replay", "--all", "--yes", "--settle", "0", "--ramp", "100", "--stack", "orders"];
         redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
     };
     // Each of these a state machine has of its own, or cannot have.
@@ -292,8 +292,11 @@ async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_wa
     });
     let replay = async |args: &[&str]| {
         let world = World { config: Some(config.clone()), ..World::default() };
-        redrivectl_in(world, &[&["replay", "--all", "--settle", "0", "--stack", "orders"], args].concat())
-            .await
+        redrivectl_in(
+            world,
+            &[&["replay", "--all", "--yes", "--settle", "0", "--stack", "orders"], args].concat(),
+        )
+        .await
     };
     let denied = "(states:StartExecution) failed: AccessDeniedException (action_required)";
     let ran = replay(&[]).await;
@@ -305,7 +308,7 @@ async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_wa
 
 /// The question is the same as for a replay by the terminal.
 #[tokio::test(start_paused = true)]
-async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
+async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
     const OLD: &str = "20261031T120000Z-0d0e0f";
     let cloud = archive();
     let mut other = state("stopped", &json!({ "sent": 10 }));
@@ -313,35 +316,49 @@ async fn whoever_starts_it_is_asked_about_a_replay_that_is_not_at_its_end() {
     other["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
     let key = format!("my-bucket/dead-letters-control/replays/{OLD}/replay.json");
     cloud.put(&key, &other.to_string());
-    // What it says before it follows, and what the state machine is given.
+    // How it ends, and what the state machine is given.
     let replay = async |answer: Option<&str>, args: &[&str]| {
         let looks = vec![history(&[succeeded(), turn("done", &json!({ "sent": 1000 }))])];
         let (config, _, input) = stand_in(&cloud, looks);
         let input_of_world = answer.unwrap_or_default().as_bytes().to_vec();
         let config = Some(config);
         let world = World { config, answers: answer.is_some(), input: input_of_world, ..World::default() };
-        let ran = redrivectl_in(world, &[&["replay", "--all", "--stack", "orders"], args].concat()).await;
-        assert_eq!(ran.code, 0, "{ran:?}");
+        let ran = redrivectl_in(world, &[&["replay", "--stack", "orders"], args].concat()).await;
         let given = input.lock().unwrap()["replay"].clone();
-        (ran.err, given)
+        (ran, given)
     };
-    let question = format!("redrivectl: replay {OLD} of the same letters is unfinished (stopped): ");
-    for (answer, resumes) in [("y\n", true), ("n\n", false)] {
-        let (said, given) = replay(Some(answer), &[]).await;
-        assert!(said.starts_with(&question) && said.contains(" [y/N] "), "{said}");
-        assert_eq!(given["resume"] == OLD, resumes, "{given}");
+    let unfinished = format!("redrivectl: replay {OLD} of the same letters is unfinished (stopped): ");
+    for (answer, resumes) in [("continue\n", Some(true)), ("new\n", Some(false)), ("\n", None), ("y\n", None)]
+    {
+        let (ran, given) = replay(Some(answer), &["--all"]).await;
+        assert!(
+            ran.err.starts_with(&unfinished) && ran.err.contains("; anything else does nothing: "),
+            "{ran:?}"
+        );
+        assert_eq!(ran.code, if resumes.is_some() { 0 } else { 2 }, "{ran:?}");
+        assert_eq!(given.is_object().then(|| given["resume"] == OLD), resumes, "{given}");
+        assert!(ran.out.starts_with("Replay: these letters are sent again.\n  selected  "), "{ran:?}");
     }
-    // A script is told; with --new nobody is, nor who may not read it.
-    let (said, given) = replay(None, &[]).await;
+    // A script says yes, and is told.
+    let (ran, given) = replay(None, &["--all", "--yes"]).await;
     let command = format!("redrivectl replay --resume {OLD} --stack orders");
-    assert!(
-        said.contains(&format!("this command begins a new replay; to continue the other one: {command}\n")),
-        "{said}"
-    );
+    let said = format!("this command begins a new replay; to continue the other one: {command}\n");
+    assert!(ran.code == 0 && ran.err.contains(&said), "{ran:?}");
     assert_eq!(given["all"], true);
-    let (said, _) = replay(Some(""), &["--new"]).await;
-    assert!(!said.contains(OLD), "{said}");
+    let (ran, given) = replay(None, &["--all"]).await;
+    assert!(ran.code == 2 && given.is_null() && ran.err.contains("give --yes"), "{ran:?}");
+    // With --new there is one question.
+    for (answer, code) in [("y\n", 0), ("\n", 2)] {
+        let (ran, given) = replay(Some(answer), &["--all", "--new"]).await;
+        assert!(ran.code == code && !ran.err.contains(OLD), "{ran:?}");
+        assert_eq!(given.is_object(), code == 0);
+        let (ran, given) = replay(Some(answer), &["--resume", OLD]).await;
+        assert!(ran.code == code && ran.err.starts_with("Continue it? [y/N] "), "{ran:?}");
+        assert_eq!(given["resume"] == OLD, code == 0);
+    }
+    // Who may not read archive and replays is asked without what they have.
     cloud.script(|call| if call.operation == "ListObjectsV2" { Fault::Denied } else { Fault::Pass });
-    let (said, given) = replay(Some(""), &[]).await;
-    assert!(!said.contains(OLD) && given["all"] == true, "{said}");
+    let (ran, given) = replay(Some("y\n"), &["--all"]).await;
+    assert!(ran.code == 0 && !ran.err.contains(OLD) && given["all"] == true, "{ran:?}");
+    assert!(ran.out.starts_with("Replay: the letters could not be counted: "), "{ran:?}");
 }

@@ -113,8 +113,10 @@ fn a_replay_that_is_interrupted_says_so_by_its_exit_code_without_a_reader_too() 
     let posts: Vec<_> = (0..4).map(|number| Post::envelope(&number.to_string())).collect();
     replay::put_archive(&cloud, replay::KEY, &posts);
     let server = cloud.listen();
-    let args =
-        [&["replay", "--all", "--ramp", "50,100", "--settle", "1h", "--by", "ada"], &replay::PLACE[..]];
+    let args = [
+        &["replay", "--all", "--yes", "--ramp", "50,100", "--settle", "1h", "--by", "ada"],
+        &replay::PLACE[..],
+    ];
     let mut replay = program(&server.url(), &args.concat());
     let mut replay = replay.stdout(closed()).stderr(Stdio::piped()).spawn().unwrap();
     let began = std::time::Instant::now();

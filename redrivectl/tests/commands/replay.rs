@@ -1,5 +1,6 @@
 //! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/function/replay`.
 
+mod asks;
 mod given;
 mod kept;
 mod not_replayed;
@@ -21,6 +22,8 @@ const INDEXED: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T12
 
 /// Ten letters whose object has no index: their number is known from its size.
 const SELECTED: &str = "  selected  at most 30 letters, archived before 2026-11-01 11:59:55 UTC";
+
+const WHICH: &str = "  which     the whole archive";
 
 /// Without waits between the steps.
 const AT_ONCE: [&str; 4] = ["--settle", "0", "--rate", "10000"];
@@ -71,7 +74,8 @@ async fn replay_in(world: World, cloud: &Account, args: &[&str]) -> Ran {
         .iter()
         .any(|it| args.contains(it));
     let all: &[&str] = if selects { &[] } else { &["--all"] };
-    redrivectl_in(world, &[&["replay"], args, all, &PLACE, &AT_ONCE].concat()).await
+    let yes: &[&str] = if world.answers { &[] } else { &["--yes"] };
+    redrivectl_in(world, &[&["replay"], args, all, yes, &PLACE, &AT_ONCE].concat()).await
 }
 
 /// `replays` and what follows.
@@ -135,7 +139,12 @@ async fn a_dry_run_counts_what_is_sent_then_and_writes_nothing() {
     assert!(lines[0].ends_with(": dry run, nothing was sent."), "{told}");
     assert_eq!(
         lines[1..],
-        [SELECTED, "  to send   10 letters", "  doubles   2 records, stored twice after a crash",]
+        [
+            SELECTED,
+            WHICH,
+            "  to send   at most 10 letters, not checked",
+            "  doubles   2 records, stored twice after a crash",
+        ]
     );
     assert_eq!((cloud.calls("PutObject").len(), cloud.calls("SendMessageBatch").len()), (0, 0));
 
@@ -179,7 +188,7 @@ async fn letters_go_to_the_requeue_as_a_new_generation_and_once() {
     let told = replay(&cloud, &[]).await.text();
     let lines: Vec<_> = told.lines().collect();
     assert!(lines[0].starts_with("Replay ") && lines[0].ends_with(": done."), "{told}");
-    assert_eq!(lines[2..], ["  sent      10 letters"]);
+    assert_eq!(lines[2..], [WHICH, "  sent      10 letters"]);
     let marks = sent(&cloud);
     assert_eq!(marks.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), ids(&ten()));
     for (_, mark) in marks {
@@ -285,7 +294,8 @@ async fn a_mistyped_requeue_is_refused_in_a_dry_run_too() {
     for args in [&["--dry-run"][..], &[]] {
         let cloud = archived(&ten());
         let place = ["--archive", "s3://my-bucket/dead-letters", "--requeue", BILLING];
-        let ran = redrivectl_in(World::on(&cloud), &[&["replay", "--all"], args, &place].concat()).await;
+        let ran =
+            redrivectl_in(World::on(&cloud), &[&["replay", "--all", "--yes"], args, &place].concat()).await;
         assert_eq!(ran.code, 2);
         assert!(ran.err.contains("orders-billing has no tag sns-redrive=requeue"), "{}", ran.err);
         assert_eq!(cloud.calls("SendMessageBatch").len(), 0);
@@ -316,7 +326,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--from", records.path(), "--cut-off", "1h"], "cannot be used with"),
     ] {
         let world = World::on(&cloud);
-        let ran = redrivectl_in(world, &[&["replay"], args, &PLACE[..]].concat()).await;
+        let ran = redrivectl_in(world, &[&["replay", "--yes"], args, &PLACE[..]].concat()).await;
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
         assert!(ran.err.contains(said), "{args:?}: {}", ran.err);
     }
@@ -423,6 +433,7 @@ async fn the_manual_shows_what_is_printed_of_replays() {
     let of_stopped = "\
 Replay 20261102T093105Z-81c0d4: stopped in step 1 of 4.
   selected   1,000 letters, archived before 2026-11-02 09:31:00 UTC
+  which      the whole archive
   sent       10 letters
   came back  10 letters, since its last step began
   because    of 10 letters of step 1: 0 refused by SQS, 10 back in the archive, 0 more than before wait in the requeue, 0 more in the dead-letter queues

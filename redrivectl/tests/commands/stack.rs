@@ -197,7 +197,8 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
             if is_asked { Some(answer.clone()) } else { formation(asked, &WITH_FUNCTION) }
         });
         let world = World { config: Some(config), ..World::default() };
-        let args = [&["replay", "--all", "--stack", "orders", "--by", "jo", "--ramp", "100"], args].concat();
+        let args = [&["replay", "--all", "--yes", "--stack", "orders", "--by", "jo", "--ramp", "100"], args]
+            .concat();
         (redrivectl_in(world, &args).await, cloud.calls("SendMessageBatch").len())
     };
     let observes = settings("observe", "", REQUEUE);
@@ -248,7 +249,7 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
     for (denies_stack, args, code, kind, why) in [
         (true, &["replay", "--all", "--dry-run"][..], 6, "denied", stack),
         (true, &["replays"], 6, "denied", stack),
-        (false, &["replay", "--all"], 6, "denied", account),
+        (false, &["replay", "--all", "--yes"], 6, "denied", account),
         // The others do not tell it apart.
         (true, &["waiting"], 1, "failed", stack),
     ] {

@@ -31,7 +31,7 @@ fn pair(old: &str, new: &str) -> String {
 
 async fn replay(cloud: &Account, args: &[&str]) -> Ran {
     let at_once = ["--settle", "0", "--rate", "10000"];
-    redrivectl_in(World::on(cloud), &[&["replay"], args, &PLACE, &at_once].concat()).await
+    redrivectl_in(World::on(cloud), &[&["replay", "--yes"], args, &PLACE, &at_once].concat()).await
 }
 
 /// Returns the error for an invalid successor, and checks that nothing was done.
@@ -113,7 +113,7 @@ async fn it_is_refused_before_the_state_machine_is_started_too() {
     let cloud = made_again();
     cloud.unsubscribe(SUCCESSOR);
     let pair = pair(SUBSCRIPTION, SUCCESSOR);
-    let args = ["replay", "--subscription", &pair, "--stack", "sns-redrive"];
+    let args = ["replay", "--yes", "--subscription", &pair, "--stack", "sns-redrive"];
     let ran = redrivectl_in(World::on(&cloud), &args).await;
     assert_eq!((ran.code, ran.out.as_str(), cloud.calls("StartExecution")), (2, "", Vec::new()));
     assert_eq!(ran.err, format!("redrivectl: --subscription {SUCCESSOR}: the subscription does not exist\n"));

@@ -44,6 +44,7 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
             call.entries.push(Entry { trace, ..entry(&form, "")? });
         }
         "GetSubscriptionAttributes" => call.target = field("SubscriptionArn"),
+        "GetTopicAttributes" => call.target = field("TopicArn"),
         _ => {}
     }
     if let Some(token) = form.get("NextToken") {
@@ -118,6 +119,11 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
                 format!("<entry>{}{}</entry>", element("key", name), element("value", value))
             };
             format!("<Attributes>{}</Attributes>", attributes.iter().map(entry).collect::<String>())
+        }
+        "GetTopicAttributes" => {
+            services.sns.get_topic_attributes(&call.target)?;
+            let entry = format!("{}{}", element("key", "TopicArn"), element("value", &call.target));
+            format!("<Attributes><entry>{entry}</entry></Attributes>")
         }
         "ListSubscriptions" => {
             let (page, next) = services.sns.list_subscriptions(call.parameter("NextToken"))?;

@@ -150,6 +150,15 @@ impl Sns {
         found.ok_or_else(|| Error::new(404, "NotFound", "Subscription does not exist"))
     }
 
+    /// Carries out `GetTopicAttributes`, as far as it says that the topic exists.
+    /// <https://docs.aws.amazon.com/sns/latest/api/API_GetTopicAttributes.html>
+    pub fn get_topic_attributes(&self, arn: &str) -> Result<(), Error> {
+        rules::topic_arn(arn)?;
+        let name = arn.rsplit(':').next().unwrap_or_default();
+        let is_here = arn == crate::names::arn("sns", name) && self.topics.contains_key(name);
+        if is_here { Ok(()) } else { Err(Error::new(404, "NotFound", "Topic does not exist")) }
+    }
+
     /// Carries out `ListSubscriptions`. Returns a page, and the token of the next one.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptions.html>
     pub fn list_subscriptions(

@@ -24,6 +24,17 @@ const CALLS: [(&str, &str); 14] = [
     ("send_message_batch", "sqs:SendMessage"),
 ];
 
+/// The calls by which `redrivectl` gives orders and wakes letters, and the action that permits each.
+const OPERATOR_CALLS: [(&str, &str); 7] = [
+    ("describe_stacks", "cloudformation:DescribeStacks"),
+    ("get_object", "s3:GetObject"),
+    ("get_queue_attributes", "sqs:GetQueueAttributes"),
+    ("get_subscription_attributes", "sns:GetSubscriptionAttributes"),
+    ("get_topic_attributes", "sns:GetTopicAttributes"),
+    ("list_objects_v2", "s3:ListBucket"),
+    ("put_object", "s3:PutObject"),
+];
+
 /// The statements of the function's role, and what each allows.
 const STATEMENTS: [(&str, &[&str]); 19] = [
     ("WriteLogs", &["logs:CreateLogStream", "logs:PutLogEvents"]),
@@ -224,6 +235,39 @@ fn the_replay_function_may_do_what_its_code_does_and_nothing_else() {
     }
     let by_services = ["logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey"];
     no_more_and_no_less(&made, &by_services, replay_policy());
+}
+
+/// Returns the policy of operators, line by line.
+fn operator_policy() -> Vec<&'static str> {
+    let (_, policy) = TEMPLATE.split_once("\n  OperatorPolicy:\n").unwrap();
+    policy.split("\n\n  #").next().unwrap().lines().collect()
+}
+
+#[test]
+fn an_operator_may_do_what_giving_orders_takes_and_nothing_else() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut made, mut sent) = (BTreeSet::new(), 0);
+    let folders = ["redrivectl/src/orders", "redrivectl/src/control"];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.push(root.join("redrivectl/src/describe.rs"));
+    let mut known = 0;
+    for file in files {
+        let source = std::fs::read_to_string(file).unwrap();
+        sent += source.matches(".send()").count();
+        for (call, action) in OPERATOR_CALLS {
+            let times = source.matches(&format!(".{call}()")).count();
+            known += times;
+            made.extend((times > 0).then_some(action));
+        }
+    }
+    assert_eq!(known, sent, "a call that OPERATOR_CALLS lacks");
+    // It wakes letters with the code that hides them. The key of the bucket is used by S3.
+    let wakes = std::fs::read_to_string(root.join("redrivectl/src/orders/wake.rs")).unwrap();
+    assert!(wakes.contains("use sns_redrive::delivery::{Hiding, hide};"));
+    made.extend(["sqs:ChangeMessageVisibility", "kms:Decrypt", "kms:GenerateDataKey"]);
+    let granted: BTreeSet<_> = grants(operator_policy()).into_values().flatten().collect();
+    assert_eq!(granted, made);
 }
 
 #[test]

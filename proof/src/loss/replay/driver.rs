@@ -212,7 +212,7 @@ impl<'w> Driving<'w> {
     /// Runs the tool.
     fn command(&mut self, id: Option<&str>) {
         self.invocations += 1;
-        let mut arguments = vec!["replay", "--json", "--by", "an operator"];
+        let mut arguments = vec!["replay", "--yes", "--json", "--by", "an operator"];
         if let Some(id) = id {
             arguments.extend(["--resume", id]);
         } else {

@@ -130,6 +130,22 @@ async fn bad_orders_are_bad_input_and_name_the_option() {
             &["hold", "--topic", "a", "--match", r#"{"topicArn": ["x"]}"#, "--why", "w"],
             "--topic and --match both give topicArn",
         ),
+        (
+            &["hold", "--topic", "arn:aws:sqs:eu-central-1:123456789012:orders", "--why", "w"],
+            "--match topicArn: is the ARN of a topic",
+        ),
+        (
+            &["hold", "--topic", "arn:aws:sns:eu-central-1:12345:orders", "--why", "w"],
+            "--topic must be an ARN with an account of 12 digits",
+        ),
+        (&["hold", "--topic", "sns:orders", "--why", "w"], "--match topicArn: is the ARN of a topic"),
+        (&["hold", "--queue", TOPIC, "--why", "w"], "--match queueArn: is the ARN of a queue"),
+        (
+            &["hold", "--subscription", TOPIC, "--why", "w"],
+            "--match subscriptionArn: is the ARN of a subscription",
+        ),
+        (&["hold", "--topic", "or ders", "--why", "w"], "--topic must be an ARN with"),
+        (&["hold", "--queue", "*", "--why", "w"], "--queue must be an ARN with"),
         (&["hold", "--all", "--why", ""], "--why must be a text of 1 to 1000 characters"),
         (&["archive", "--all", "--why", "w", "--future"], "limit it with --for or --until"),
         (&["hold", "--all"], "--why <TEXT>"),
@@ -291,6 +307,78 @@ async fn what_is_confirmed_is_what_is_ordered() {
     let told = run_in(thinking(), &args).await;
     assert_eq!((told.code, cloud.calls("PutObject").len()), (2, 0));
     assert!(told.err.ends_with("redrivectl: --until must be in the future\n"), "{}", told.err);
+}
+
+/// An order for a topic that is written wrongly would be obeyed, and change nothing.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_knows_is_told_and_becomes_an_order_only_with_a_second_word() {
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:ordres-dlq";
+    let elsewhere = "arn:aws:sns:eu-central-1:210987654321:orders";
+    let subscription = format!("{TOPIC}:00000000-0000-4000-8000-000000000000");
+    for (option, text, what) in [
+        ("--topic", "ordres", "topic"),
+        ("--topic", elsewhere, "topic"),
+        ("--queue", "ordres-dlq", "queue"),
+        ("--queue", queue, "queue"),
+        ("--subscription", &*subscription, "subscription"),
+    ] {
+        let cloud = Account::new();
+        let args = ["hold", option, text, "--why", "w"];
+        let told = format!("the {what} {text}");
+        let row =
+            format!("  unknown      {told}: neither SNS, SQS nor the list of waiting letters knows it\n");
+        let ran = run(&cloud, &[&args[..], &["--yes"]].concat()).await;
+        let refused = format!(
+            "redrivectl: neither SNS, SQS nor the list of waiting letters knows {told}: correct the name, or give --anyway\n"
+        );
+        assert_eq!((ran.code, ran.err.as_str()), (2, refused.as_str()));
+        assert!(ran.out.contains(&row), "{}", ran.out);
+        assert_eq!(cloud.calls("PutObject").len(), 0);
+        let dry = run(&cloud, &[&args[..], &["--dry-run", "--json"]].concat()).await.json();
+        assert_eq!(dry["unknown"], json!([told]));
+        // The question is the second word, and so is the option, with which nobody is asked.
+        let world = World { answers: true, input: "y\n".into(), ..World::on(&cloud) };
+        let ran = run_in(world, &args).await;
+        assert!(ran.code == 0 && ran.out.contains(&row), "{ran:?}");
+        cloud.forget();
+        run(&cloud, &[&args[..], &["--yes", "--anyway"]].concat()).await.text();
+        let asked = ["GetTopicAttributes", "GetSubscriptionAttributes", "GetQueueAttributes"];
+        assert!(asked.iter().all(|call| cloud.calls(call).is_empty()));
+        assert_eq!(orders(&cloud).len(), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_sns_or_sqs_or_the_list_knows_needs_no_second_word() {
+    for (option, text) in [
+        ("--topic", TOPIC),
+        ("--topic", "orders"),
+        ("--queue", DLQ),
+        ("--queue", "orders-dlq"),
+        ("--subscription", support::SUBSCRIPTION),
+    ] {
+        let cloud = Account::new();
+        let text = run(&cloud, &["hold", option, text, "--why", "w", "--yes"]).await.text();
+        assert!(!text.contains("unknown") && !text.contains("not checked"), "{text}");
+    }
+    // Letters of a topic of another account wait.
+    let cloud = Account::new();
+    let elsewhere = "arn:aws:sns:eu-central-1:210987654321:orders";
+    list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "topicArn": elsewhere }))]));
+    cloud.forget();
+    let text = run(&cloud, &["hold", "--topic", elsewhere, "--why", "w", "--yes"]).await.text();
+    assert!(!text.contains("unknown") && cloud.calls("GetTopicAttributes").is_empty(), "{text}");
+}
+
+/// Whoever may not ask must be able to hold letters in an outage.
+#[tokio::test]
+async fn what_nobody_may_ask_about_is_told_and_stops_no_order() {
+    let cloud = Account::new();
+    cloud.reply("GetTopicAttributes", Fault::refuse(403, "AuthorizationError", "no"));
+    let text = run(&cloud, &["hold", "--topic", "ordres", "--why", "w", "--yes"]).await.text();
+    let row = "  not checked  whether there is the topic ordres: sns:GetTopicAttributes failed: AuthorizationError\n";
+    assert!(text.contains(row), "{text}");
+    assert_eq!(orders(&cloud).len(), 1);
 }
 
 #[tokio::test]

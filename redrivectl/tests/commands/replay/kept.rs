@@ -71,20 +71,6 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_whether_to_go_on_with_what_is_not_at_its_end() {
-    for (answer, goes_on) in [("y\n", true), ("\n", false)] {
-        let cloud = archived(&ten());
-        let (id, _) = stopped(&cloud).await;
-        let world = World { answers: true, input: answer.as_bytes().to_vec(), ..World::default() };
-        let ran = replay_in(world, &cloud, &["--ramp", "8,100"]).await;
-        assert_eq!(ran.code, 0, "{ran:?}");
-        assert!(ran.err.ends_with("Continue it? (If not, a new replay begins) [y/N] "), "{}", ran.err);
-        assert_eq!(id_of(&ran) == id, goes_on);
-        assert_eq!(sent_ids(&cloud), ids(&ten()), "each letter once");
-    }
-}
-
-#[tokio::test]
 async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     let cloud = archived(&ten());
     assert_eq!(replays(&cloud, &[]).await.text(), "No replays.\n");
@@ -101,7 +87,8 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     assert!(shown.contains("  begun     2026-11-01 12:00:00 UTC by"), "{shown}");
     let stop = replays(&cloud, &["stop", &id, "--why", "enough"]).await.text();
     assert!(stop.ends_with("\nIt had already stopped.\n"), "{stop}");
-    let freed = replays(&cloud, &["free", &id, "--why", "nobody goes on", "--by", "jo"]).await.text();
+    let freed =
+        replays(&cloud, &["free", &id, "--yes", "--why", "nobody goes on", "--by", "jo"]).await.text();
     assert!(freed.contains("  freed     2026-11-01 12:00:00 UTC by jo: nobody goes on\n"), "{freed}");
     let ran = replay(&cloud, &["--resume", &id]).await;
     assert_eq!(ran.code, 2);
@@ -125,7 +112,7 @@ async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
         (&["show", &id], 0),
         (&["stop", &id, "--by", "jo"], 0),
         (&["stop", &id], 1),
-        (&["free", &id], 1),
+        (&["free", &id, "--yes"], 1),
     ] {
         cloud.forget();
         replays(&cloud, args).await.text();
@@ -177,12 +164,12 @@ async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
 async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
     let cloud = archived(&ten());
     let (id, _) = stopped(&cloud).await;
-    for (args, object) in [(["stop", &id], "stop.json"), (["free", &id], "replay.json")] {
+    for (args, object) in [(&["stop", &id][..], "stop.json"), (&["free", &id, "--yes"], "replay.json")] {
         cloud.script(move |call| {
             let writes = call.operation == "PutObject" && call.target.ends_with(object);
             if writes { Fault::refuse(412, "PreconditionFailed", "others") } else { Fault::Pass }
         });
-        assert_eq!(replays(&cloud, &args).await.code, 5, "{args:?}");
+        assert_eq!(replays(&cloud, args).await.code, 5, "{args:?}");
     }
 }
 
@@ -191,7 +178,8 @@ async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
 async fn who_stopped_a_replay_and_why_is_shown() {
     let cloud = archived_at(INDEXED, &ten());
     let args =
-        [&["replay", "--all", "--ramp", "50,100", "--settle", "10m", "--rate", "10000"], &PLACE[..]].concat();
+        [&["replay", "--all", "--yes", "--ramp", "50,100", "--settle", "10m", "--rate", "10000"], &PLACE[..]]
+            .concat();
     let runs = redrivectl_in(World { ticks: true, ..World::on(&cloud) }, &args);
     let stops = async {
         tokio::time::sleep(std::time::Duration::from_secs(30)).await;
@@ -233,7 +221,7 @@ async fn a_replay_of_a_newer_version_is_listed_and_neither_shown_nor_stopped() {
     assert_eq!(rows[1][..2], [id.as_str(), "stopped"]);
     assert_eq!(rows[2].join(" "), format!("{newer} unknown (written by a newer version)"));
     assert!(list.ends_with("\n2 replays.\n"), "{list}");
-    for args in [&["show", newer][..], &["stop", newer], &["free", newer]] {
+    for args in [&["show", newer][..], &["stop", newer], &["free", newer, "--yes"]] {
         let ran = replays(&cloud, args).await;
         let said = format!("redrivectl: s3://{} was written by a newer version", key(newer));
         assert_eq!(ran.code, 1);
@@ -256,4 +244,49 @@ async fn a_replay_of_a_newer_version_is_listed_and_neither_shown_nor_stopped() {
     assert_eq!(listed["replays"].as_array().unwrap().len(), 2);
     let unread = listed["unread"].as_array().unwrap();
     assert_eq!(unread.iter().map(|it| &it["id"]).collect::<Vec<_>>(), [newer, broken]);
+}
+
+/// Whoever reads the error need not look for the replay.
+#[tokio::test]
+async fn a_replay_that_fails_names_its_id_and_the_command_that_goes_on() {
+    for (fault, code) in [(Fault::Unavailable, 1), (Fault::Denied, 6)] {
+        let cloud = archived(&ten());
+        cloud.script(move |call| {
+            let is_ledger = call.operation == "PutObject" && call.target.ends_with("/000000.json");
+            if is_ledger { fault.clone() } else { Fault::Pass }
+        });
+        let ran = replay(&cloud, &[]).await;
+        cloud.script(|_| Fault::Pass);
+        let listed = replays(&cloud, &["--json"]).await.json();
+        let id = listed["replays"][0]["id"].as_str().unwrap();
+        let options = options();
+        let said = format!(
+            "redrivectl: replay {id} is unfinished; to continue: redrivectl replay --resume {id}{options}\n"
+        );
+        assert!(ran.code == code && ran.err.ends_with(&said), "{ran:?}");
+        assert_eq!(replay(&cloud, &["--resume", id]).await.code, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_replay_that_was_cut_off_is_shown_as_that() {
+    let cloud = archived(&ten());
+    let (id, _) = stopped(&cloud).await;
+    let key = format!("my-bucket/dead-letters-control/replays/{id}/replay.json");
+    let mut state: Value = serde_json::from_str(&cloud.objects()[&key]).unwrap();
+    state["status"] = "settling".into();
+    state["notBefore"] = "2026-11-01T10:00:00Z".into();
+    cloud.put_at(&key, &state.to_string(), "2026-11-01T09:59:00.000Z");
+    let listed = replays(&cloud, &[]).await.text();
+    assert!(listed.lines().nth(1).unwrap().contains(&format!("{id}  cut off")), "{listed}");
+    let shown = replays(&cloud, &["show", &id]).await.text();
+    assert!(shown.starts_with(&format!("Replay {id}: cut off in step 1 of 2.\n")), "{shown}");
+    assert!(shown.contains("\nTo continue: redrivectl replay --resume "), "{shown}");
+    assert_eq!(replays(&cloud, &["show", &id, "--json"]).await.json()["abandoned"], true);
+    let world = World { answers: true, input: b"y\n".to_vec(), ..World::default() };
+    let ran = replay_in(world, &cloud, &["--resume", &id]).await;
+    assert!(
+        ran.code == 0 && ran.err.starts_with("Continue it? [y/N] "),
+        "nobody is to be taken over: {ran:?}"
+    );
 }

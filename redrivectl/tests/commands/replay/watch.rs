@@ -24,7 +24,7 @@ fn indexed(count: usize) -> Account {
 async fn watched(cloud: &Account, terminal: &InMemoryTerm, args: &[&str]) -> Ran {
     let world = World { terminal: Some(terminal.clone()), ticks: true, ..World::on(cloud) };
     let pace = ["--rate", "100", "--settle", "60"];
-    redrivectl_in(world, &[&["replay", "--all"], args, &PLACE, &pace].concat()).await
+    redrivectl_in(world, &[&["replay", "--all", "--yes"], args, &PLACE, &pace].concat()).await
 }
 
 /// Returns the content of the terminal after each of these times, in milliseconds.
@@ -111,7 +111,7 @@ async fn after_ctrl_c_it_says_that_it_stops_and_leaves_a_clean_line() {
         let wait = u64::from(slow.load(Ordering::Relaxed));
         Fault::Pass.after(Duration::from_secs(wait))
     });
-    let args = [&["replay", "--all", "--rate", "100", "--ramp", "100"], &PLACE[..]].concat();
+    let args = [&["replay", "--all", "--yes", "--rate", "100", "--ramp", "100"], &PLACE[..]].concat();
     let presses = async {
         tokio::time::sleep(Duration::from_millis(2_100)).await;
         interrupted.store(true, Ordering::Relaxed);
@@ -140,7 +140,7 @@ async fn without_a_terminal_and_with_json_lines_alone_are_written() {
         let cloud = archived(&[]);
         cloud.put_at(&format!("my-bucket/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
         let world = World { terminal: terminal.clone(), ticks: true, ..World::on(&cloud) };
-        let args = [&["replay", "--all", "--ramp", "50,100"], json, &PLACE, &AT_ONCE].concat();
+        let args = [&["replay", "--all", "--yes", "--ramp", "50,100"], json, &PLACE, &AT_ONCE].concat();
         let ran = redrivectl_in(world, &args).await;
         assert_eq!(ran.code, 3, "{ran:?}");
         if terminal.is_none() {
@@ -160,7 +160,8 @@ async fn in_a_log_each_step_has_its_lines() {
     let cloud = archived(&posts(4));
     let world = World { lines: true, ticks: true, ..World::on(&cloud) };
     let args =
-        [&["replay", "--all", "--ramp", "50,100", "--settle", "90", "--rate", "10000"], &PLACE[..]].concat();
+        [&["replay", "--all", "--yes", "--ramp", "50,100", "--settle", "90", "--rate", "10000"], &PLACE[..]]
+            .concat();
     let ran = redrivectl_in(world, &args).await;
     assert_eq!(ran.code, 0, "{ran:?}");
     let lines = [

@@ -22,8 +22,9 @@ async fn a_replay_is_previewed_and_ramped() {
         let (_, asks) = client.begin(&form).await;
         let text = asks.text();
         for says in [
-            "Replay: 10 letters",
-            "to send 10 letters",
+            "Replay: at most 10 letters, not checked",
+            "which the whole archive",
+            "to send at most 10 letters, not checked",
             "steps 50 %, 100 %, 1,000 letters a second",
             "--cut-off=2026",
         ] {
@@ -35,7 +36,7 @@ async fn a_replay_is_previewed_and_ramped() {
         assert!(text.contains("It is done.") && text.contains("sent 10 letters"), "{text}");
         // Nothing of it is left to send.
         let (_, asks) = client.begin(&form).await;
-        assert!(asks.text().contains("Replay: 0 letters"), "{}", asks.text());
+        assert!(asks.text().contains("Replay: at most 0 letters"), "{}", asks.text());
     })
     .await;
     assert_eq!(sent(&cloud).len(), 10);
@@ -112,7 +113,7 @@ async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
         let (_, asks) = client.follow(reply).await;
         let text = asks.text();
         assert!(text.contains("mended") && text.contains("1 letter changed"), "{text}");
-        assert!(text.contains("Edit and replay: 1 letter"), "{text}");
+        assert!(text.contains("Edit and replay: at most 1 letter, not checked"), "{text}");
         let lines: Vec<_> =
             asks.body.split("<code>").last().unwrap().split("</code>").next().unwrap().lines().collect();
         let [show, "$EDITOR letter.jsonl", replay] = lines[..] else { panic!("{lines:?}") };
@@ -150,7 +151,7 @@ async fn one_letter_is_replayed_as_it_is() {
     serving(&cloud, &["--operate"], async |client| {
         let id = support::letter(&Post::envelope("3")).sqs.message_id;
         let (_, asks) = client.begin(&[("do", "replay"), ("id", &id), ("why", "up")]).await;
-        assert!(asks.text().contains("Replay: 1 letter"), "{}", asks.text());
+        assert!(asks.text().contains("Replay: at most 1 letter, not checked"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 1 letter"), "{}", done.text());
         let page = client.get(&format!("letter?id={id}&range=14d")).await.text();
@@ -255,7 +256,7 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
         cloud.forget();
         let at = "2026-10-31T12:00:00Z";
         let (_, asks) = client.begin(&[("do", "replay"), ("id", &id), ("at", at), ("why", "x")]).await;
-        assert!(asks.text().contains("Replay: 1 letter"), "{}", asks.text());
+        assert!(asks.text().contains("Replay: at most 1 letter, not checked"), "{}", asks.text());
         let journal = cloud.journal();
         let read = |key: &str| {
             journal.iter().any(|call| call.operation == "GetObject" && format!("{call:?}").contains(key))

@@ -1,0 +1,117 @@
+//! Whether anybody knows the topics, queues and subscriptions that an order names, so that no typing error becomes an
+//! order that matches nothing.
+
+use aws_sdk_sns::config::{Builder as SnsConfig, Region};
+use aws_sdk_sqs::config::Builder as SqsConfig;
+use aws_sdk_sqs::types::QueueAttributeName;
+use serde_json::Value;
+
+use crate::aws::{self, Aws};
+use crate::text::harmless;
+use sns_redrive::arn::{Arn, ArnKind};
+use sns_redrive::clients::failure_of_call;
+use sns_redrive::failure::Failure;
+
+/// The fields of a pattern that name a resource.
+const FIELDS: [(&str, ArnKind, &str); 3] = [
+    ("topicArn", ArnKind::Topic, "topic"),
+    ("queueArn", ArnKind::Queue, "queue"),
+    ("subscriptionArn", ArnKind::Subscription, "subscription"),
+];
+
+/// The resources of a pattern of which SNS and SQS do not say that they exist.
+#[derive(Debug, Default)]
+pub(super) struct Unknown {
+    /// Those that do not exist.
+    pub(super) missing: Vec<String>,
+    /// Those that nobody could be asked about, each with the reason.
+    pub(super) unseen: Vec<String>,
+}
+
+impl Unknown {
+    /// Asks SNS and SQS about the resources that a pattern names. Those of a field count as known if one of them is.
+    pub(super) async fn of(pattern: &Value, aws: &Aws) -> Self {
+        let mut unknown = Self::default();
+        for (field, kind, what) in FIELDS {
+            let (mut missing, mut unseen, mut is_known) = (Vec::new(), Vec::new(), false);
+            for named in named(&pattern[field]) {
+                let told = format!("the {what} {}", harmless(&named));
+                match exists(&named, kind, aws).await {
+                    Ok(true) => is_known = true,
+                    Ok(false) => missing.push(told),
+                    Err(failure) => unseen.push(format!("{told}: {}", harmless(&failure))),
+                }
+            }
+            if !is_known {
+                unknown.missing.extend(missing);
+                unknown.unseen.extend(unseen);
+            }
+        }
+        unknown
+    }
+}
+
+/// Returns the ARNs and names that a condition asks for. Other conditions name no resource.
+fn named(condition: &Value) -> Vec<String> {
+    let name = |item: &Value| {
+        let suffix = || item["suffix"].as_str()?.strip_prefix(':');
+        item.as_str().or_else(suffix).map(str::to_owned)
+    };
+    condition.as_array().into_iter().flatten().filter_map(name).collect()
+}
+
+/// Reports whether a resource exists. A name is looked for in the caller's account and region.
+///
+/// # Errors
+///
+/// The call that failed, in words.
+async fn exists(named: &str, kind: ArnKind, aws: &Aws) -> Result<bool, String> {
+    let arn = match named.parse() {
+        Ok(arn) => arn,
+        Err(_) => here(named, kind, aws).await?,
+    };
+    let (call, answer) = match kind {
+        ArnKind::Topic => ("sns:GetTopicAttributes", topic(&arn, aws).await),
+        ArnKind::Subscription => ("sns:GetSubscriptionAttributes", subscription(&arn, aws).await),
+        _ => ("sqs:GetQueueAttributes", queue(&arn, aws).await),
+    };
+    match answer {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.is_of_no_queue() || is_not_found(&failure) => Ok(false),
+        Err(failure) => Err(format!("{call} failed: {}", failure.code)),
+    }
+}
+
+fn is_not_found(failure: &Failure) -> bool {
+    matches!(failure.code.as_str(), "NotFound" | "NotFoundException")
+}
+
+/// Returns the ARN of a name in the caller's account.
+async fn here(name: &str, kind: ArnKind, aws: &Aws) -> Result<Arn, String> {
+    let caller = aws::caller(&aws.sts()).await;
+    let caller = caller.map_err(|failure| format!("sts:GetCallerIdentity failed: {}", failure.code))?;
+    let mut parts = caller.split(':').skip(1);
+    let (partition, account) = (parts.next().unwrap_or_default(), parts.nth(2).unwrap_or_default());
+    let service = if kind == ArnKind::Queue { "sqs" } else { "sns" };
+    let arn = format!("arn:{partition}:{service}:{}:{account}:{name}", aws.region());
+    arn.parse().map_err(|_| "the caller's account is unknown".to_owned())
+}
+
+async fn topic(arn: &Arn, aws: &Aws) -> Result<(), Failure> {
+    let there = SnsConfig::new().region(Region::new(arn.region().to_owned()));
+    let asked = aws.clients().sns.get_topic_attributes().topic_arn(arn.as_str()).customize();
+    asked.config_override(there).send().await.map_err(|error| failure_of_call(&error)).map(drop)
+}
+
+async fn subscription(arn: &Arn, aws: &Aws) -> Result<(), Failure> {
+    let there = SnsConfig::new().region(Region::new(arn.region().to_owned()));
+    let asked = aws.clients().sns.get_subscription_attributes().subscription_arn(arn.as_str()).customize();
+    asked.config_override(there).send().await.map_err(|error| failure_of_call(&error)).map(drop)
+}
+
+async fn queue(arn: &Arn, aws: &Aws) -> Result<(), Failure> {
+    let there = SqsConfig::new().region(Region::new(arn.region().to_owned()));
+    let asked = aws.clients().sqs.get_queue_attributes().queue_url(arn.queue_url());
+    let asked = asked.attribute_names(QueueAttributeName::QueueArn).customize();
+    asked.config_override(there).send().await.map_err(|error| failure_of_call(&error)).map(drop)
+}

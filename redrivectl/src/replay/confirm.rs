@@ -1,0 +1,110 @@
+//! The question before a replay sends letters.
+
+use std::io::Write;
+
+use super::summary::{preview, status, summary};
+use crate::args;
+use crate::console::{Console, Failed, not_confirmed};
+use crate::text::harmless;
+use sns_redrive::replay::{Replays, Request, Resume, State, Status, Wish};
+
+/// Returns the request to continue a replay with the options of the command line.
+pub(super) fn resumption(id: &str, args: &args::Replay) -> Resume {
+    let args::Pace { rate, threshold, settle, .. } = &args.pace;
+    let why = args.why.clone();
+    Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle, why }
+}
+
+/// Shows what a new replay would send, and asks. If another of the same letters is unfinished, the answer names one of
+/// three ways. `counted` is what a dry run found, or why there was none; `None` asks nothing.
+///
+/// # Errors
+///
+/// The answer is neither of the two that do something.
+pub(super) fn begin(
+    request: Box<Request>,
+    counted: Option<Result<State, String>>,
+    other: Option<State>,
+    args: &args::Replay,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Wish, Failed> {
+    let Some(counted) = counted else { return Ok(Wish::Begin(request)) };
+    let mut request = request;
+    match counted {
+        Ok(state) => {
+            show(&preview(&state), as_json, console)?;
+            // Letters that are archived from now on were not shown.
+            if state.given.is_none() {
+                request.cut_off = Some(state.cut_off);
+            }
+        }
+        Err(why) => {
+            let why = format!("Replay: the letters could not be counted: {}\n", harmless(&why));
+            show(&why, as_json, console)?;
+        }
+    }
+    let Some(other) = other else {
+        let is_sure = console.confirms("Send these letters?")?;
+        return if is_sure { Ok(Wish::Begin(request)) } else { Err(not_confirmed()) };
+    };
+    let id = harmless(&other.id);
+    let takes_over = if may_run(&other) { ", which is taken over from whoever may still run it" } else { "" };
+    let question = format!(
+        "Type continue to go on with replay {id} ({}){takes_over}; new to begin a new replay; anything else does nothing: ",
+        status(&other)
+    );
+    match console.answer(&question)?.as_str() {
+        "continue" => Ok(Wish::Resume(resumption(&other.id, args))),
+        "new" => Ok(Wish::Begin(request)),
+        _ => Err(not_confirmed()),
+    }
+}
+
+/// Shows the replay that is to be continued, as far as it can be read, and asks.
+///
+/// # Errors
+///
+/// The answer is no, or the replay cannot be read for another reason than missing permissions.
+pub(super) async fn resume(
+    resume: Resume,
+    kept: Option<&Replays>,
+    args: &args::Replay,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Wish, Failed> {
+    if !args.asks() {
+        return Ok(Wish::Resume(resume));
+    }
+    let shown = match kept {
+        Some(kept) => kept.show(&resume.id).await.map(Some),
+        None => Ok(None),
+    };
+    let question = match shown.map_err(Failed::from) {
+        // The replay itself says why it cannot be continued.
+        Ok(Some(state)) if !state.is_unfinished() => return Ok(Wish::Resume(resume)),
+        Ok(Some(state)) => {
+            show(&summary(&state, &[], &console.stack.further()), as_json, console)?;
+            if may_run(&state) {
+                "It may still run: it is taken over from whoever runs it, and letters under way may be sent twice. Take it over?"
+            } else {
+                "Continue it?"
+            }
+        }
+        Ok(None) | Err(Failed::Denied(_)) => "The replay cannot be read here. Continue it?",
+        Err(failed) => return Err(failed),
+    };
+    if console.confirms(question)? { Ok(Wish::Resume(resume)) } else { Err(not_confirmed()) }
+}
+
+/// Reports whether a process may work on a replay.
+fn may_run(state: &State) -> bool {
+    matches!(state.status, Status::Running | Status::Settling) && !state.abandoned
+}
+
+/// Shows what the question is about. Results in JSON are for a script, so the text goes beside them.
+fn show(text: &str, as_json: bool, console: &mut Console) -> Result<(), Failed> {
+    let to = if as_json { &mut console.err } else { &mut console.out };
+    write!(to, "{text}")?;
+    Ok(to.flush()?)
+}

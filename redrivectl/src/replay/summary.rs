@@ -1,0 +1,102 @@
+//! A replay as lines of text.
+
+use super::selected::selected;
+use crate::args;
+use crate::text::{count, harmless, table, thousands, utc};
+use sns_redrive::replay::{State, Status};
+
+/// Returns the command that continues a replay. Records that were given must be given again.
+pub(crate) fn going_on(state: &State) -> String {
+    let from = if state.given.is_some() { " --from FILE" } else { "" };
+    format!("replay --resume {}{from}", harmless(&state.id))
+}
+
+fn step(state: &State) -> String {
+    format!("step {} of {}", state.step, state.steps)
+}
+
+/// Returns the status of a replay in a word or two.
+pub(crate) fn status(state: &State) -> &'static str {
+    if state.freed.is_some() {
+        "freed"
+    } else if state.abandoned {
+        "cut off"
+    } else {
+        state.status.name()
+    }
+}
+
+/// Returns the number of letters that a dry run has found to send.
+pub(crate) fn to_send(state: &State) -> String {
+    let letters = count(state.counts.sent, "letter");
+    if state.at_most { format!("at most {letters}, not checked") } else { letters }
+}
+
+/// Returns a replay as lines of text, with `more` rows.
+pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Further) -> String {
+    let ended = match state.status {
+        Status::DryRun => "dry run, nothing was sent".to_owned(),
+        Status::Done => "done".to_owned(),
+        Status::Stopped => format!("stopped in {}", step(state)),
+        Status::Running | Status::Settling if state.abandoned => format!("cut off in {}", step(state)),
+        Status::Running | Status::Settling => format!("unfinished, in {}", step(state)),
+    };
+    let next = if state.is_unfinished() {
+        format!("\nTo continue: {}\n", further.command(&going_on(state)))
+    } else {
+        String::new()
+    };
+    format!("Replay {}: {ended}.\n{}{next}", harmless(&state.id), rows(state, more))
+}
+
+/// Returns what a replay would do, before it begins.
+pub(super) fn preview(state: &State) -> String {
+    let steps: Vec<_> = state.request.ramp.iter().map(u32::to_string).collect();
+    let pace = format!(
+        "{} % of the letters, {} a second; stops if more than {} % of a step fail",
+        steps.join(", "),
+        thousands(state.request.rate.into()),
+        state.request.threshold
+    );
+    format!("Replay: these letters are sent again.\n{}", rows(state, &[("steps", pace)]))
+}
+
+fn rows(state: &State, more: &[(&str, String)]) -> String {
+    let counts = &state.counts;
+    let mut rows = Vec::new();
+    let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
+    let most = if state.exact { "" } else { "at most " };
+    let cut_off = format!("archived before {} UTC", utc(state.cut_off));
+    say("selected", format!("{most}{}, {cut_off}", count(state.letters, "letter")));
+    say("which", selected(state));
+    if let Some(to) = &state.request.to {
+        say("to", harmless(&String::from(to.clone())));
+    }
+    if state.status == Status::DryRun {
+        say("to send", to_send(state));
+    } else {
+        say("sent", count(counts.sent, "letter"));
+    }
+    for (what, number, noun, note) in [
+        ("maybe twice", counts.repeated, "letter", ""),
+        ("refused", counts.refused, "letter", ", by SQS"),
+        ("came back", state.came_back, "letter", ", since its last step began"),
+        ("passed over", counts.already_replayed, "letter", ", replayed already"),
+        ("doubles", counts.doubles, "record", ", stored twice after a crash"),
+        ("unreadable", counts.unreadable, "line", ""),
+    ] {
+        if number > 0 {
+            say(what, format!("{}{note}", count(number, noun)));
+        }
+    }
+    for (why, number) in &counts.not_replayable {
+        say("left out", format!("{}: {}", count(*number, "letter"), harmless(why)));
+    }
+    if let Some(because) = &state.because {
+        say("because", harmless(because));
+    }
+    for (what, text) in more {
+        say(what, text.clone());
+    }
+    table(&rows, &[])
+}
