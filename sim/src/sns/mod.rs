@@ -153,7 +153,7 @@ impl Sns {
     /// Carries out `GetTopicAttributes`, as far as it says that the topic exists.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_GetTopicAttributes.html>
     pub fn get_topic_attributes(&self, arn: &str) -> Result<(), Error> {
-        rules::topic_arn(arn)?;
+        rules::topic_arn(arn, "")?;
         let name = arn.rsplit(':').next().unwrap_or_default();
         let is_here = arn == crate::names::arn("sns", name) && self.topics.contains_key(name);
         if is_here { Ok(()) } else { Err(Error::new(404, "NotFound", "Topic does not exist")) }
