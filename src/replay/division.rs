@@ -201,7 +201,7 @@ mod tests {
             prop_assert_eq!(divided.len(), count);
             let mut found: Vec<_> = divided.into_iter().flatten().collect();
             found.sort_by_key(|part| part[0].unit);
-            prop_assert_eq!(found, all);
+            prop_assert_eq!(&found, &all);
             prop_assert_eq!((0..count).map(|lane| share(whole, lane, count)).sum::<u64>(), whole);
             let of_lanes = letters_of_lanes(&units, all, count);
             let none = u64::from(letters.is_empty()) * whole;
