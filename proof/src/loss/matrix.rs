@@ -346,7 +346,15 @@ impl Scenario {
             Site::Subscription if self.fifo => vec![(Kind::Queue, 12), (Kind::Topic, 8), (Kind::Raw, 8)],
             Site::Subscription => vec![(Kind::Queue, 8), (Kind::Web, 8), (Kind::Stream, 8), (Kind::Raw, 8)],
             Site::Subscriptions => vec![(Kind::Discovered, 24)],
-            Site::Send => vec![(Kind::Queue, 16), (Kind::Raw, 6), (Kind::Moved, 6)],
+            Site::Send => {
+                vec![
+                    (Kind::Queue, 16),
+                    (Kind::Raw, 6),
+                    (Kind::Moved, 6),
+                    (Kind::Picky, 1),
+                    (Kind::Neighbour, 5),
+                ]
+            }
             Site::Publish => vec![(Kind::Topic, 24)],
             Site::Invoke => vec![(Kind::Function, 16), (Kind::Destination, 6)],
             Site::InvokeAndWait => vec![(Kind::Plain, 20)],

@@ -88,6 +88,7 @@ fn kinds(fifo: bool) -> Vec<(Kind, usize)> {
         (Kind::Stranger, 2),
         (Kind::Buried, 3),
         (Kind::Picky, 1),
+        (Kind::Neighbour, 6),
     ];
     if fifo {
         all.push((Kind::Aside, 25));

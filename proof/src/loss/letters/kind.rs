@@ -40,6 +40,8 @@ pub enum Kind {
     Broken,
     /// An envelope whose queue refuses it for good.
     Picky,
+    /// An envelope for the queue that refuses others for good.
+    Neighbour,
     /// An envelope of a FIFO group whose heads make way when they fail.
     Aside,
 }
@@ -81,7 +83,7 @@ fn subscription_id(kind: Kind) -> String {
     let digit = match kind {
         Kind::Queue | Kind::Topic | Kind::Buried | Kind::Aside | Kind::Moved => 1,
         Kind::Broken => 2,
-        Kind::Picky => 3,
+        Kind::Picky | Kind::Neighbour => 3,
         Kind::Raw | Kind::Discovered => 4,
         Kind::Function | Kind::Destination => 5,
         Kind::Web => 6,
@@ -112,6 +114,12 @@ pub fn policy(fifo: bool, schedule: &Value) -> Value {
     json!({ "default": { "target": "origin", "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } },
         "origins": { "*": ["lambda-destination", "eventbridge"] },
         "rules": rules })
+}
+
+/// Reports whether this is the body of a letter that its queue refuses for good.
+#[must_use]
+pub fn is_refused(body: &str) -> bool {
+    body.contains(&format!("\"{}\"", Kind::Picky.way()))
 }
 
 impl Kind {
@@ -147,6 +155,7 @@ impl Kind {
             Self::Buried => "archived by rule",
             Self::Broken => "broken queue",
             Self::Picky => "picky queue",
+            Self::Neighbour => "beside bad letters",
             Self::Aside => "stepping aside",
         }
     }
@@ -161,6 +170,7 @@ impl Kind {
             Self::Function => "function",
             Self::Plain => "plain",
             Self::Aside => "aside",
+            Self::Picky => "picky",
             _ => "origin",
         }
     }
@@ -173,7 +183,7 @@ impl Kind {
             Self::Raw | Self::Discovered => queue("orders-raw"),
             Self::Moved => queue("orders-billing"),
             Self::Broken => queue("orders-broken"),
-            Self::Picky => queue("orders-picky"),
+            Self::Picky | Self::Neighbour => queue("orders-picky"),
             Self::Topic => Some(("PublishBatch", named("orders", fifo))),
             Self::Function | Self::Destination => Some(("Invoke", "orders-notifier".to_owned())),
             Self::Plain => Some(("Invoke", "orders-projector".to_owned())),

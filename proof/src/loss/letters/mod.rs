@@ -4,7 +4,7 @@ mod arrival;
 mod kind;
 mod writing;
 
-pub use kind::{Kind, policy, subscription, subscriptions};
+pub use kind::{Kind, is_refused, policy, subscription, subscriptions};
 use sim::Attributes;
 
 use super::ledger::Who;

@@ -12,7 +12,7 @@ use super::config::Config;
 use crate::Killer;
 use crate::loss::faults::{Fault, Plan, Site};
 use crate::loss::ledger::Who;
-use crate::loss::letters::{Kind, Letter, named, subscriptions, token};
+use crate::loss::letters::{Kind, Letter, is_refused, named, subscriptions, token};
 
 /// The receives after which SQS moves a message from a consumer's queue.
 pub(super) const MAX_RECEIVES: usize = 3;
@@ -85,10 +85,18 @@ impl Network {
         };
         let fault = self.plan().next(site);
         let is = |name: &str| site == Site::Send && call.target == named(name, self.fifo);
+        let entries = call.entries.len();
+        let each = |fault: EntryFault| {
+            sim::Fault::Entries((0..entries).map(|index| (index, fault.clone())).collect())
+        };
         let refuses = if is("orders-broken") {
-            Some(EntryFault::service("InternalError", "Please try again."))
-        } else if is("orders-picky") {
-            Some(EntryFault::sender("InvalidMessageContents", "Invalid characters."))
+            Some(each(EntryFault::service("InternalError", "Please try again.")))
+        } else if is("orders-picky") && call.entries.iter().any(|entry| is_refused(&entry.body)) {
+            // One bad entry costs its whole request.
+            Some(match entries {
+                1 => each(EntryFault::sender("InvalidMessageContents", "Invalid characters.")),
+                _ => sim::Fault::refuse(400, "InvalidParameterValue", "Invalid characters."),
+            })
         } else {
             None
         };
@@ -100,16 +108,14 @@ impl Network {
             other => other,
         };
         match (fault, refuses) {
-            (None | Some(Fault::Partial | Fault::PartialSender), Some(refuses)) => {
-                sim::Fault::Entries((0..call.entries.len()).map(|index| (index, refuses.clone())).collect())
-            }
+            (None | Some(Fault::Partial | Fault::PartialSender), Some(refuses)) => refuses,
             (None, None) => sim::Fault::Pass,
             (Some(fault @ (Fault::KillBefore | Fault::KillAfter | Fault::Panic)), _)
                 if site == Site::Post =>
             {
                 self.kill_by_post(call, fault)
             }
-            (Some(fault), _) => fault.course(site, call.entries.len()),
+            (Some(fault), _) => fault.course(site, entries),
         }
     }
 
