@@ -205,9 +205,10 @@ pub fn without_urls(text: &str) -> String {
         let (kept, url) = rest.split_at(before.len() - scheme.len());
         let (url, after) = url.split_at(url.find(ends).unwrap_or(url.len()));
         shown.push_str(kept);
-        match scheme {
-            "s3" => shown.push_str(url),
-            _ => shown.push_str(TargetName::read(url).as_str()),
+        if scheme == "s3" {
+            shown.push_str(url);
+        } else {
+            shown.push_str(TargetName::read(url).as_str());
         }
         rest = after;
     }

@@ -50,8 +50,9 @@ pub fn account(variable: impl Fn(&str) -> Option<String>, clock: Clock) -> Resul
     })
 }
 
-fn fault(variable: &'static str, problem: String) -> BadSettings {
-    BadSettings(vec![SettingFault { variable, problem: without_urls(&problem) }])
+/// Creates a fault. Of a URL in it only its name is left, since faults are logged.
+fn fault(variable: &'static str, problem: &str) -> BadSettings {
+    BadSettings(vec![SettingFault { variable, problem: without_urls(problem) }])
 }
 
 fn queues(given: &impl Fn(&str) -> Option<String>) -> Result<Vec<Arn>, BadSettings> {
@@ -81,7 +82,7 @@ fn queues(given: &impl Fn(&str) -> Option<String>) -> Result<Vec<Arn>, BadSettin
             None => faults.push(format!("{name:?} must be the name or the ARN of an SQS queue")),
         }
     }
-    if faults.is_empty() { Ok(queues) } else { Err(fault(NAME, faults.join("; "))) }
+    if faults.is_empty() { Ok(queues) } else { Err(fault(NAME, &faults.join("; "))) }
 }
 
 fn stack(given: &impl Fn(&str) -> Option<String>) -> Result<Option<String>, BadSettings> {
@@ -91,7 +92,7 @@ fn stack(given: &impl Fn(&str) -> Option<String>) -> Result<Option<String>, BadS
     if stack.len() <= LONGEST_STACK && stack.chars().all(allowed) {
         return Ok(Some(stack));
     }
-    Err(fault(NAME, format!("must be the name of a stack, not {stack:?}")))
+    Err(fault(NAME, &format!("must be the name of a stack, not {stack:?}")))
 }
 
 #[cfg(test)]
@@ -155,6 +156,15 @@ mod tests {
         ]);
         let variables: Vec<_> = bad.unwrap_err().0.iter().map(|fault| fault.variable).collect();
         assert_eq!(variables, ["ARCHIVE", "AWS_USE_FIPS_ENDPOINT", "QUEUES", "STACK"]);
+    }
+
+    #[test]
+    fn no_fault_shows_more_of_a_url_than_its_name() {
+        let url = "https://hooks.example.com/S3CR3T";
+        for name in ["QUEUES", "STACK"] {
+            let fault = read(&[(name, url)]).unwrap_err().to_string();
+            assert!(fault.contains("https://hooks.example.com#") && !fault.contains("S3CR3T"), "{fault}");
+        }
     }
 
     #[test]
