@@ -5,6 +5,7 @@
 //! | `sdk` | the clients, made once per process |
 //! | `environment` | region, credentials, endpoints and flags from the SDK's own variables |
 //! | `https` | HTTP and TLS |
+//! | `bounded` | connections on which no answer is endless |
 //! | `connections` | connections that are used again, but never after they slept |
 //! | `absent` | objects that do not exist |
 //! | `errors` | the errors of calls, translated into [`failure`](crate::failure)s |
@@ -13,6 +14,7 @@
 //! | `server_time` | the time of a server, from its answers |
 
 mod absent;
+mod bounded;
 mod connections;
 mod deadline;
 mod environment;
@@ -23,6 +25,7 @@ mod sdk;
 mod server_time;
 
 pub use absent::is_absent;
+pub(crate) use bounded::Bounded;
 pub(crate) use connections::{Connections, pool};
 pub(crate) use deadline::{in_time, too_late};
 pub use environment::region;

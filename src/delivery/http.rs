@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::guard::{GuardedResolver, NotAllowed, Reach};
 use crate::batch::Sent;
-use crate::clients::{Connections, chain, has_root_certificates, http_date, pool, with_tls};
+use crate::clients::{Bounded, Connections, chain, has_root_certificates, http_date, pool, with_tls};
 use crate::clock::Clock;
 use crate::endpoint::{HttpUrl, Through};
 use crate::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
@@ -110,7 +110,7 @@ enum Network {
     Simulated(Arc<SimulatedNetwork>),
 }
 
-type Pool = Connections<HttpsConnector<HttpConnector<GuardedResolver>>, Full<Bytes>>;
+type Pool = Connections<Bounded<HttpsConnector<HttpConnector<GuardedResolver>>>, Full<Bytes>>;
 
 /// A network for tests. It answers requests, or fails as connections do.
 pub type SimulatedNetwork =
@@ -205,7 +205,7 @@ impl HttpClient {
         http.set_connect_timeout(Some(TIMEOUT));
         let mut builder = pool(IDLE);
         lenient(&mut builder);
-        Ok(pool_cell.get_or_init(|| Connections::new(builder, with_tls(http), clock.clone())))
+        Ok(pool_cell.get_or_init(|| Connections::new(builder, Bounded(with_tls(http)), clock.clone())))
     }
 }
 

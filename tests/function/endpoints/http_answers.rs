@@ -3,6 +3,9 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::FutureExt;
+use sns_redrive::delivery::{HttpClient, Reach};
+
 use super::*;
 
 /// A server that answers every post with these bytes, and then closes the connection.
@@ -142,41 +145,81 @@ async fn that_cannot_be_read_say_that_the_server_may_have_the_message() {
     }
 }
 
-/// The time of the request bounds them, and their connection ends with it.
-#[tokio::test]
-async fn without_a_status_that_counts_or_without_end_keep_nobody_waiting() {
-    for flood in [&b"HTTP/1.1 102 Processing\r\n\r\n"[..], b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\n"] {
+/// A server that answers a post with this, again and again, after this pause.
+struct Flood {
+    server: RawServer,
+    ended: Arc<AtomicUsize>,
+}
+
+impl Flood {
+    fn of(first: &'static [u8], again: &'static [u8], pause: Duration) -> Self {
         let ended = Arc::<AtomicUsize>::default();
         let ends = Arc::clone(&ended);
         let server = RawServer::serving(move |stream| {
-            while stream.write_all(flood).is_ok() {
-                std::thread::sleep(Duration::from_millis(1));
+            stream.write_all(first)?;
+            while stream.write_all(again).is_ok() {
+                std::thread::sleep(pause);
             }
             ends.fetch_add(1, Ordering::Relaxed);
             Ok(())
         });
-        let world = world_of(&json!({}), "http", &server.url).with_time(Duration::from_secs(2));
+        Self { server, ended }
+    }
+
+    /// Asserts that its answer to one letter counts as this failure, and that its connection is closed then.
+    async fn fails_as(&self, code: &str, time: Duration) {
+        let world = world_of(&json!({}), "http", &self.server.url).with_time(time);
         let ran =
             tokio::time::timeout(Duration::from_mins(3), world.run([&Post::envelope("a")])).await.unwrap();
         assert_eq!(ran.outcomes(), ["a deferred failed"]);
-        assert_eq!(told(&ran, "a")[3..], [json!("DeadlineExceeded"), json!("transient")]);
+        assert_eq!(told(&ran, "a")[3..], [json!(code), json!("transient")]);
         for _ in 0..3_000 {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            if ended.load(Ordering::Relaxed) == 1 {
+            if self.ended.load(Ordering::Relaxed) == 1 {
                 break;
             }
         }
-        assert_eq!((server.posts(), ended.load(Ordering::Relaxed)), (1, 1));
+        assert_eq!((self.server.posts(), self.ended.load(Ordering::Relaxed)), (1, 1));
     }
-    let server = RawServer::serving(|stream| {
-        stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
-        loop {
-            stream.write_all(b"X: y\r\n")?;
+}
+
+const PROCESSING: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n";
+
+#[tokio::test]
+async fn without_end_are_given_up() {
+    let time = Duration::from_secs(30);
+    for (first, again) in [
+        (&b""[..], PROCESSING),
+        (b"", b"HTTP/1.1 100 Continue\r\nX: y\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+    ] {
+        Flood::of(first, again, Duration::ZERO).fails_as("AnswerUnreadable", time).await;
+    }
+}
+
+/// The time of the request bounds them.
+#[tokio::test]
+async fn that_never_have_a_status_that_counts_keep_nobody_waiting() {
+    let slow = Flood::of(b"", PROCESSING, Duration::from_millis(5));
+    slow.fails_as("DeadlineExceeded", Duration::from_secs(15)).await;
+}
+
+/// The function reads no more of them than it needs.
+#[tokio::test]
+async fn with_a_long_head_or_a_longer_body_count_by_their_status() {
+    let long = format!("X: {}\r\n", "y".repeat(1_000)).repeat(390);
+    let early = "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n".repeat(1_000);
+    for before in [long, String::new()] {
+        let answer = format!("{early}HTTP/1.1 200 OK\r\n{before}Content-Length: 2000000\r\n\r\n");
+        let server = RawServer::answering(answer + &"z".repeat(2_000_000));
+        let world = world_of(&json!({}), "http", &server.url);
+        for id in ["a", "b"] {
+            let ran = world.run([&Post::envelope(id)]).await;
+            assert_eq!(ran.outcomes(), [format!("{id} delivered")], "{}", ran.text);
         }
-    });
-    let world = world_of(&json!({}), "http", &server.url);
-    let ran = tokio::time::timeout(Duration::from_mins(3), world.run([&Post::envelope("a")])).await.unwrap();
-    assert_eq!(told(&ran, "a")[3..], [json!("AnswerUnreadable"), json!("transient")]);
+        assert_eq!(server.posts(), 2);
+    }
 }
 
 #[tokio::test]
@@ -262,18 +305,18 @@ async fn that_do_not_come_are_transient() {
     assert_eq!(server.seen().len(), 1, "who knows what the server did: it is not asked again");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn that_come_after_the_functions_time_are_transient_and_keep_nobody_waiting() {
-    let late = WebAnswer::status(200).after(Duration::from_mins(5));
-    for answer in [WebAnswer::fault(Fault::HangAfter), late] {
-        let server = Server::scripted(move |_, _| answer.clone());
-        let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_secs(2));
-        let began = Instant::now();
-        let ran = world.run([&Post::envelope("a")]).await;
-        assert!(began.elapsed() < Duration::from_secs(200));
-        assert_eq!(ran.outcomes(), ["a deferred failed"]);
-        assert_eq!(told(&ran, "a")[3..], [json!("DeadlineExceeded"), json!("transient")]);
-    }
+    const TIME: Duration = Duration::from_secs(2);
+    let silent = |_| futures_util::future::pending().boxed();
+    let world = world_of(&json!({}), "http", "https://hooks.example.com/").with_time(TIME);
+    let http = HttpClient::simulated(Reach::Public, Arc::new(silent));
+    let world = world.map_redrive(|it| it.with_http(http));
+    let began = tokio::time::Instant::now();
+    let ran = world.run([&Post::envelope("a")]).await;
+    assert!(began.elapsed() < TIME, "{:?}", began.elapsed());
+    assert_eq!(ran.outcomes(), ["a deferred failed"]);
+    assert_eq!(told(&ran, "a")[3..], [json!("DeadlineExceeded"), json!("transient")]);
 }
 
 #[tokio::test]
@@ -323,7 +366,7 @@ async fn count_by_their_status_though_there_is_no_time_for_their_bodies() {
         fault: Fault::Stall(1),
         ..WebAnswer::status(200)
     });
-    let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_secs(2));
+    let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_secs(15));
     assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
 }
 
@@ -345,7 +388,8 @@ async fn on_a_connection_that_was_closed_meanwhile_come_over_a_new_one() {
     for id in ["a", "b", "c"] {
         assert_eq!(world.run([&Post::envelope(id)]).await.outcomes(), [format!("{id} delivered")]);
         server.hang_up();
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        // While nothing else is to do, the runtime looks at its connections.
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!((server.seen().len(), server.connections()), (3, 3));
 }
