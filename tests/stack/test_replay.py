@@ -97,7 +97,11 @@ def killed_in_a_batch(deployment, running):
     def is_frozen():
         assert running.poll() is None, "the replay ended"
         running.send_signal(signal.SIGSTOP)
-        time.sleep(0.2)  # What it had already asked for takes effect.
+        # What it had already asked for takes effect.
+        before, after = None, kept(deployment)
+        while before != after:
+            time.sleep(0.2)
+            before, after = after, kept(deployment)
         if noted(deployment, "sending"):
             return True
         running.send_signal(signal.SIGCONT)
@@ -160,10 +164,10 @@ def steps(err, ended):
 def test_ctrl_c_ends_a_replay_in_good_order(world):
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, 600)
-    running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--rate", 200)
+    running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--rate", 10)
     wait_until(lambda: begun(deployment) >= 1, 60, "the first batch", every=0.02)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=180)
     assert (running.returncode, steps(err, "interrupted")) == (4, ["step 1 of 1"]), err
     [state] = replays(deployment)
     assert "unfinished, in step 1 of 1" in out, out
@@ -189,10 +193,11 @@ def test_replay_is_listed_shown_and_stopped_from_anywhere(world):
 
     stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
     assert (stopped.returncode, stopped.stderr) == (0, ""), stopped.stderr
-    # The letters that go before the next look at what came back take 16 seconds.
-    out, err = running.communicate(timeout=8)
+    out, err = running.communicate(timeout=180)
     assert (running.returncode, steps(err, "stopped")) == (4, ["step 1 of 1"]), err
     assert "jo stopped it: it is down again" in out, out
+    [state] = replays(deployment)
+    assert state["counts"]["sent"] < 800, "it was stopped, not done"
     shown = redrivectl(deployment, "replays", "show", state["id"])
     operator = f"arn:aws:iam::{ACCOUNT}:user/{deployment.name}-operator"
     assert all(word in shown.stdout for word in ("stopped in step 1 of 1", "billing is mended", operator)), shown.stdout
@@ -315,6 +320,6 @@ def test_letter_is_edited_by_a_pipe_and_goes_in_the_place_of_the_original(world)
     assert arrived.bodies == [record["message"]["body"]]
     code, state = replay(deployment, "--all")
     assert (code, state["counts"]) == (0, {"alreadyReplayed": 1})
-    time.sleep(2)
+    wait_until(lambda: in_requeue(deployment) == 0, 30, "the requeue to be empty")
     arrived.take()
     assert arrived.texts() == ["remedy"], "never both"

@@ -3,6 +3,7 @@
 import json
 import time
 
+from test_replay import in_requeue
 from world import attempts, outcome, policy
 
 from local.sns import dead_letter, envelope
@@ -16,7 +17,7 @@ def test_letters_beyond_the_in_flight_limit_wait_in_the_requeue_and_lose_no_retr
     topic = world.topic()
     # From 15 letters in flight on they move.
     deployment = world.deploy(
-        policy(retries=4, delay=4, immediate=1), topic, queues=["billing"], settings={"IN_FLIGHT_LIMIT": "20"}
+        policy(retries=20, delay=4, immediate=1), topic, queues=["billing"], settings={"IN_FLIGHT_LIMIT": "20"}
     )
     billing = world.subscribe("billing", topic, deployment.queue_arn)
     billing.unplug()
@@ -27,8 +28,12 @@ def test_letters_beyond_the_in_flight_limit_wait_in_the_requeue_and_lose_no_retr
     def moved():
         return [line for line in deployment.outcomes() if line["outcome"] == "requeued"]
 
+    def retried_there():
+        there = [line for line in deployment.outcomes() if line["queue.arn"] == deployment.outputs["RequeueArn"]]
+        return [line for line in there if line.get("retry.number", 0) >= 2]
+
     wait_until(moved, 20, "letters to move to the requeue")
-    time.sleep(4)
+    wait_until(retried_there, 30, "a retry in the requeue")
     billing.repair()
     received = []
 
@@ -37,7 +42,8 @@ def test_letters_beyond_the_in_flight_limit_wait_in_the_requeue_and_lose_no_retr
         return len(received) >= LETTERS
 
     wait_until(complete, 30, "every letter at its subscriber")
-    time.sleep(2)
+    deployment.wait_until_empty()
+    wait_until(lambda: in_requeue(deployment) == 0, 30, "the requeue to be empty")
     complete()
     assert sorted(received) == sorted(bodies), "each letter once"
 

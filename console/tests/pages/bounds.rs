@@ -112,10 +112,10 @@ async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
     let cloud = Account::new();
     fill(&cloud, 10, 3);
     cloud.reply("ListObjectsV2", support::Fault::Pass.after(std::time::Duration::from_mins(1)));
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     let (answer, _, text) = page(&shown(&cloud), "groups?by=error").await;
     let took = began.elapsed();
-    assert!(took < std::time::Duration::from_secs(2), "{took:?}");
+    assert!(took <= std::time::Duration::from_millis(2_100), "{took:?}");
     assert!(text.contains("the listing of the archive: not read in time"), "{text}");
     let list = "a part of the list of waiting letters: not read in time";
     assert_eq!(answer.unread, ["the listing of the archive: not read in time", list]);

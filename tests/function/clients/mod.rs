@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
+use aws_config::timeout::{TimeoutConfig, TimeoutConfigBuilder};
+use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use aws_sdk_sqs::error::SdkError;
 use serde_json::json;
 use sns_redrive::archive::{Archive, Batch};
@@ -180,6 +181,15 @@ async fn without_an_endpoint_of_ones_own_it_is_that_of_the_region() {
     }
 }
 
+/// Returns a configuration of calls that are made once, without any limit on their time near these limits.
+fn once(limits: TimeoutConfigBuilder) -> aws_sdk_sqs::config::Builder {
+    let limits = limits.operation_attempt_timeout(Duration::from_mins(10)).build();
+    aws_sdk_sqs::config::Builder::new()
+        .timeout_config(limits)
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+        .retry_config(RetryConfig::disabled())
+}
+
 /// A server that takes the connection and then says nothing of TLS costs three seconds, not the ten of a
 /// whole try.
 #[tokio::test]
@@ -188,12 +198,10 @@ async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
     let endpoint = format!("https://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || listener.incoming().collect::<Vec<_>>());
     let clients = clients(&[("AWS_ENDPOINT_URL", &endpoint)]);
-    let once = aws_sdk_sqs::config::Builder::new().retry_config(RetryConfig::disabled());
     let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url());
-    let asked = asked.customize().config_override(once).send();
-    let failed = tokio::time::timeout(Duration::from_millis(4_800), asked)
-        .await
-        .expect("an end before any other limit");
+    let asked = asked.customize().config_override(once(TimeoutConfig::builder())).send();
+    let failed =
+        tokio::time::timeout(Duration::from_mins(5), asked).await.expect("an end before any other limit");
     assert_eq!(failure_of_call(&failed.unwrap_err()).class, FailureClass::Transient);
 }
 
@@ -205,16 +213,14 @@ async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
         _ => WebAnswer::fault(Fault::HangAfter),
     });
     let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
-    let ask = async || {
-        let limit = TimeoutConfig::builder().read_timeout(Duration::from_secs(1)).build();
-        let once =
-            aws_sdk_sqs::config::Builder::new().timeout_config(limit).retry_config(RetryConfig::disabled());
+    let ask = async |limit: Duration| {
+        let limit = TimeoutConfig::builder().read_timeout(limit);
         let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url());
-        let asked = asked.customize().config_override(once).send();
-        tokio::time::timeout(Duration::from_secs(5), asked).await.expect("an end before any other limit")
+        let asked = asked.customize().config_override(once(limit)).send();
+        tokio::time::timeout(Duration::from_mins(5), asked).await.expect("an end before any other limit")
     };
-    ask().await.unwrap();
-    let failed = ask().await.unwrap_err();
+    ask(Duration::from_mins(2)).await.unwrap();
+    let failed = ask(Duration::from_secs(1)).await.unwrap_err();
     assert!(matches!(&failed, SdkError::DispatchFailure(why) if why.is_timeout()), "{failed:?}");
     assert_eq!((failure_of_call(&failed).class, server.seen().len()), (FailureClass::Transient, 2));
 }

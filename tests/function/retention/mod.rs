@@ -7,9 +7,12 @@ mod an_archive_that_does_not_take_a_letter;
 mod unread;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::{Value, json};
+use sns_redrive::delivery::{HttpClient, Reach};
 use support::*;
 
 const WEEKS: &str = "1209600";
@@ -139,12 +142,18 @@ async fn what_is_held_and_has_time_left_stays() {
 
 /// Runs a batch at a slow web server: four letters are begun, and there is no time for the others.
 async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (World, Ran) {
-    let server = Server::scripted(|_, _| WebAnswer::status(200).after(Duration::from_millis(900)));
-    let policy = policy(30, 100, &json!({})).to_string();
-    let world = World::new(&[("REDRIVE_POLICY", &policy), ("ALLOW_LOOPBACK_HTTP", "true")]);
+    let slow = |_| {
+        let answer = async {
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            Ok(http::Response::new(bytes::Bytes::new()))
+        };
+        answer.boxed()
+    };
+    let http = HttpClient::simulated(Reach::Public, Arc::new(slow));
+    let world = World::with_policy(&policy(30, 100, &json!({}))).map_redrive(|it| it.with_http(http));
     let world = world.with_time(Duration::from_secs(2));
     world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", retention), ("VisibilityTimeout", timeout)]);
-    world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", &server.url(), DLQ);
+    world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", "https://hooks.example.com/", DLQ);
     let posts = (0..100).map(|number| Post::envelope(&format!("l{number}")).sent(NOW - age * 1000));
     let ran = world.run(&posts.collect::<Vec<_>>()).await;
     let begun = ran.letters().into_iter().filter(|line| !line["retry.number"].is_null()).count();
@@ -152,7 +161,7 @@ async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (World, R
     (world, ran)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_that_were_not_begun_are_archived_within_the_margin_and_not_before() {
     let (world, ran) = at_a_slow_server(WEEKS, "30", 1_209_600 - 3_500).await;
     assert!(
@@ -171,7 +180,7 @@ async fn letters_that_were_not_begun_are_archived_within_the_margin_and_not_befo
 
 /// A queue with a short retention can have a visibility timeout longer than the margin. A letter without time
 /// left does not wait for it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn letters_that_were_not_begun_come_back_in_time() {
     for (age, outcome) in [(1_640, "l99 failed out_of_time"), (1_726, "l99 archived expiring")] {
         let (world, ran) = at_a_slow_server("1800", "100", age).await;
