@@ -330,7 +330,7 @@ fn groups_and_deduplication_ids_are_128_signs_that_are_letters_digits_or_punctua
         let group = Entry { group: Some(id.clone()), ..order() };
         let both = Entry { group: Some("g".to_owned()), deduplication: Some(id.clone()), ..order() };
         for (topic, entry) in [("orders", &group), ("orders.fifo", &both)] {
-            let code = publish(&aws, topic, entry).map_err(|error| error.code.to_string());
+            let code = publish(&aws, topic, entry).map_err(|error| error.code.into_owned());
             let refused = Err("InvalidParameter".to_owned());
             assert_eq!(code.is_ok(), is_good, "{topic}: {id:?}");
             assert!(is_good || code.map(drop) == refused, "{topic}: {id:?}");
