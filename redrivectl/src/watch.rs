@@ -308,7 +308,7 @@ fn seconds_until(then: Timestamp, now: Timestamp) -> u64 {
 /// Returns the number of letters that the replay does not send and that somebody should check.
 fn left_out(state: &State) -> u64 {
     let counts = &state.counts;
-    counts.refused + counts.unreadable + counts.not_replayable.values().sum::<u64>()
+    counts.refused + counts.gone + counts.unreadable + counts.not_replayable.values().sum::<u64>()
 }
 
 /// Returns the number of letters that were sent before, and of records that are stored twice.

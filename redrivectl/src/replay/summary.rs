@@ -83,6 +83,7 @@ fn rows(state: &State, more: &[(&str, String)]) -> String {
         ("came back", state.came_back, "letter", ", since its last step began"),
         ("passed over", counts.already_replayed, "letter", ", replayed already"),
         ("doubles", counts.doubles, "record", ", stored twice after a crash"),
+        ("gone", counts.gone, "letter", ", deleted from the archive before they were sent"),
         ("unreadable", counts.unreadable, "line", ""),
     ] {
         if number > 0 {

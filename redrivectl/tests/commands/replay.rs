@@ -228,6 +228,20 @@ async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_go
     assert_eq!(sent_ids(&cloud), ids(&[Post::envelope("a")]));
 }
 
+/// A lifecycle rule has deleted the object after it was listed.
+#[tokio::test]
+async fn letters_that_are_gone_are_told_and_are_no_success() {
+    let cloud = archived_at(INDEXED, &ten());
+    cloud.script(|call| {
+        let is_letters = call.operation == "GetObject" && call.target.ends_with(INDEXED);
+        if is_letters { Fault::refuse(404, "NoSuchKey", "it was deleted") } else { Fault::Pass }
+    });
+    let ran = replay(&cloud, &[]).await;
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let told = "10 letters, deleted from the archive before they were sent\n";
+    assert!(ran.out.contains("  gone") && ran.out.contains(told), "{}", ran.out);
+}
+
 #[tokio::test]
 async fn a_letter_without_a_target_by_the_policy_is_left_out_unless_it_is_given_one() {
     let cloud = archived(&[Post::raw("r", "names nobody")]);
