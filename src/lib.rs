@@ -55,6 +55,7 @@
 //! | [`letter`] | the messages in the queue: origins, SNS messages, the mark |
 //! | [`endpoint`] | the targets of retries |
 //! | [`arn`], [`failure`] | ARNs, parsed once; the meaning of a failure for a letter |
+//! | [`shell`] | others' texts in commands that operators copy |
 //!
 //! `main.rs` only runs [`function::Function`], and `bin/replay.rs` only runs
 //! [`replay_function::ReplayFunction`]. Start reading at [`redrive::Redrive::handle`], then at
@@ -76,4 +77,4 @@ pub mod signature;
 pub mod start;
 pub mod telemetry;
 
-pub use redrive_core::{archive_notice, arn, batch, endpoint, failure, letter, policy, waiting};
+pub use redrive_core::{archive_notice, arn, batch, endpoint, failure, letter, policy, shell, waiting};

@@ -5,7 +5,7 @@ use serde_json::{Map, json};
 use url::form_urlencoded;
 
 use crate::query::{BadQuery, Field, Filter, Left, address};
-use crate::text::{harmless, word};
+use crate::text::command_line;
 
 /// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -251,13 +251,13 @@ impl Act {
         Self { doing: Doing::Replay, on: On::Archived { id: id.to_owned(), at: None } }.line(stack)
     }
 
-    /// The first command. Each word is made harmless by itself: a line break in a value must not look like one more command.
+    /// The first command.
     fn line(&self, stack: Option<&str>) -> String {
         let mut words = self.words();
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         words.splice(end..end, stack.into_iter().flat_map(|stack| ["--stack".to_owned(), stack.to_owned()]));
-        let words: Vec<_> = words.iter().map(|text| word(&harmless(text))).collect();
-        format!("redrivectl {}", words.join(" "))
+        words.insert(0, "redrivectl".to_owned());
+        command_line(words)
     }
 
     /// Returns the commands, one a line, that put the letter into the file `letter.jsonl`; none for other actions.
@@ -273,7 +273,7 @@ impl Act {
 
     fn lines(&self, stack: Option<&str>, is_trial: bool) -> String {
         let line = self.line(stack);
-        let stack = stack.map(|stack| format!(" --stack {}", word(&harmless(stack)))).unwrap_or_default();
+        let stack = stack.map(|stack| format!(" {}", command_line(["--stack", stack]))).unwrap_or_default();
         let trial = if is_trial { " --dry-run" } else { "" };
         match (self.doing, &self.on) {
             (_, On::Archived { .. }) => {
@@ -342,4 +342,63 @@ fn options(of: &Filter, named: &[Field]) -> Vec<String> {
         options.extend(["--match".to_owned(), serde_json::Value::Object(pattern).to_string()]);
     }
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use proptest::collection::vec;
+    use proptest::test_runner::TestRunner;
+    use redrive_testing::shell::{Token, hostile, tokens};
+
+    use super::*;
+    use crate::text::harmless;
+
+    #[test]
+    fn a_shell_reads_in_the_command_of_each_action_the_words_that_were_meant() {
+        let read = Cell::new(0);
+        let law = |texts: Vec<String>| {
+            let [one, two, three, stack] = [0, 1, 2, 3].map(|at| texts[at].as_str());
+            for (pairs, obeyed) in [
+                (vec![("do", "hold"), ("topic", one), ("queue", two), ("subscription", three)], ""),
+                (vec![("do", "retry"), ("id", one)], ""),
+                (vec![("do", "replay"), ("topic", one), ("target", two), ("error", three)], ""),
+                (vec![("do", "replay"), ("reason", one), ("subscription", two)], ""),
+                (vec![("do", "replay"), ("id", one), ("at", "2026-11-01T12:00:00Z")], "|"),
+                (vec![("do", "edit"), ("id", one)], ">\n$\n"),
+                (vec![("do", "release"), ("order", one)], ""),
+                (vec![("do", "stop"), ("id", one)], ""),
+                (vec![("do", "resume"), ("id", one)], ""),
+            ] {
+                let pairs: Vec<_> = pairs.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
+                let query = address("act", &pairs);
+                // Some texts name nothing.
+                let Ok(act) = Act::from_address(query.split_once('?').unwrap().1) else { continue };
+                for line in [act.command(Some(stack)), act.trial(Some(stack))] {
+                    let all = tokens(&line).unwrap_or_else(|_| panic!("{line}"));
+                    let operators = all.iter().filter_map(|token| match token {
+                        Token::Obeyed(c) => Some(*c),
+                        Token::Word(_) => None,
+                    });
+                    assert_eq!(operators.collect::<String>(), obeyed, "{line}");
+                    let words = all.into_iter().map_while(|token| match token {
+                        Token::Word(word) => Some(word),
+                        Token::Obeyed(_) => None,
+                    });
+                    let words: Vec<_> = words.collect();
+                    let meant = act.words().iter().map(|word| harmless(word)).collect::<Vec<_>>();
+                    let named = ["--stack".to_owned(), harmless(stack)];
+                    let at = words.windows(2).rposition(|pair| pair == named.as_slice());
+                    let mut rest = words[1..].to_vec();
+                    rest.drain(at.unwrap() - 1..=at.unwrap());
+                    assert_eq!(rest[..meant.len()], meant, "{line}");
+                    read.set(read.get() + 1);
+                }
+            }
+            Ok(())
+        };
+        TestRunner::default().run(&vec(hostile(), 4), law).unwrap();
+        assert!(read.get() > 1000, "{}", read.get());
+    }
 }

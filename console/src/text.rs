@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+pub use sns_redrive::shell::{command_line, harmless, word};
 
 /// Seconds as `0:05:41`, from a day on `1 d 02:05:41`.
 #[must_use]
@@ -66,56 +67,10 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}", thousands(number))
 }
 
-/// A text that somebody else wrote, without what a terminal would obey: a letter's id or a topic in a
-/// forged letter must not move the operator's cursor.
-#[must_use]
-pub fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || is_format(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// Returns a text as one word of a shell's command line.
-#[must_use]
-pub fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// Returns a text as one word of a shell's command line, with quotes only where it needs them.
-#[must_use]
-pub fn word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { quoted(text) }
-}
-
 /// Returns a text as a literal of a query of `CloudWatch` Logs Insights.
 #[must_use]
 pub fn literal(text: &str) -> String {
     format!("\"{}\"", harmless(text).replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-/// Characters that turn the direction of what follows, or that cannot be seen: `Default_Ignorable_Code_Point` and `Bidi_Control`,
-/// <https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt>, further the ends of lines and paragraphs and what
-/// brackets annotations.
-fn is_format(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{34f}'
-            | '\u{61c}'
-            | '\u{115f}'..='\u{1160}'
-            | '\u{17b4}'..='\u{17b5}'
-            | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}'
-            | '\u{feff}'
-            | '\u{ffa0}'
-            | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}'
-    )
 }
 
 #[cfg(test)]
@@ -145,29 +100,5 @@ mod tests {
             "0 letters; 1 letter; 1,000 letters"
         );
         assert_eq!([count(2, "retry"), count(2, "replay")], ["2 retries", "2 replays"]);
-    }
-
-    #[test]
-    fn what_strangers_wrote_cannot_command_the_terminal() {
-        assert_eq!(harmless("a\x1b[2Jb\u{202e}c\nd"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d");
-        for hidden in [
-            '\u{ad}',
-            '\u{61c}',
-            '\u{1160}',
-            '\u{180e}',
-            '\u{200b}',
-            '\u{2029}',
-            '\u{2066}',
-            '\u{206a}',
-            '\u{3164}',
-            '\u{fe0f}',
-            '\u{feff}',
-            '\u{ffa0}',
-            '\u{fff9}',
-            '\u{e0041}',
-        ] {
-            assert_eq!(harmless(&format!("a{hidden}b")), "a\u{fffd}b", "{hidden:?}");
-        }
-        assert_eq!(harmless("ä € 😀 한 ✓ \u{fffd}"), "ä € 😀 한 ✓ \u{fffd}");
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::arn::Arn;
 use crate::batch::{Outcome, Report};
+use crate::shell::command_line;
 
 /// The shortest time between two notices of an instance, whether SNS accepted the first or not.
 const PAUSE: Duration = Duration::from_mins(1);
@@ -247,7 +248,7 @@ impl ArchiveNotice {
         let since = seconds(self.since);
         archive
             .starts_with("s3://")
-            .then(|| format!("redrivectl archive show --archive {archive} --since {since}"))
+            .then(|| command_line(["redrivectl", "archive", "show", "--archive", archive, "--since", &since]))
     }
 }
 
@@ -262,8 +263,12 @@ fn seconds(time: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::test_runner::TestRunner;
+    use redrive_testing::shell::{Token, hostile, tokens};
+
     use super::*;
     use crate::policy::ArchiveReason;
+    use crate::shell::harmless;
 
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
     const ARCHIVE: &str = "s3://my-bucket/dead-letters";
@@ -353,6 +358,19 @@ mod tests {
         assert_eq!(one.subject(), "sns-redrive archived 1 letter: exhausted");
         let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-archive";
         assert!(one.text(queue).ends_with(&format!("The archive is {queue}.\n")), "{}", one.text(queue));
+    }
+
+    #[test]
+    fn a_shell_reads_in_the_command_the_archive_that_was_meant() {
+        let law = |prefix: String| {
+            let archive = format!("s3://{prefix}");
+            let command = notice(&[(unknown(), 1)]).command(&archive).unwrap();
+            let meant = ["redrivectl", "archive", "show", "--archive", &archive, "--since"];
+            let meant = meant.iter().chain(&["2026-11-01T12:00:00Z"]).map(|word| Token::Word(harmless(word)));
+            assert_eq!(tokens(&command), Ok(meant.collect()), "{command}");
+            Ok(())
+        };
+        TestRunner::default().run(&hostile(), law).unwrap();
     }
 
     #[test]

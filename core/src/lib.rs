@@ -17,6 +17,7 @@
 //! | [`endpoint`] | where a retry can go |
 //! | [`arn`] | ARNs, parsed once |
 //! | [`failure`] | what a failure means for a letter |
+//! | [`shell`] | others' texts in commands that operators copy |
 
 pub mod archive_notice;
 pub mod arn;
@@ -25,4 +26,5 @@ pub mod endpoint;
 pub mod failure;
 pub mod letter;
 pub mod policy;
+pub mod shell;
 pub mod waiting;

@@ -15,6 +15,7 @@ use aws_sdk_s3::config::Region;
 
 use crate::args;
 use crate::console::{Console, Failed};
+use crate::text::command_line;
 use sns_redrive::clients::{self, Clients, https};
 use sns_redrive::failure::{Failure, FailureClass};
 
@@ -111,7 +112,7 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
     let providers = ProviderConfig::without_region().with_http_client(http.clone());
     let region = region(args, console, &providers).await?;
     let mut loader = aws_config::defaults(BehaviorVersion::latest())
-        .http_client(http)
+        .http_client(http.clone())
         .region(region.clone())
         .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
         .timeout_config(timeouts);
@@ -126,13 +127,17 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
         loader = loader.endpoint_url(url);
     }
     let mut config = loader.load().await;
+    // The providers of credentials ask servers that most machines lack, such as that of EC2.
+    config = config.into_builder().http_client(console.silent.among(http)).build();
     if let Some(provider) = config.credentials_provider() {
         let first = provider.provide_credentials().await.map_err(|error| {
-            let of = args.profile.as_ref().map(|profile| format!(" of profile {profile}")).unwrap_or_default();
-            let option = args.profile.as_ref().map(|profile| format!(" --profile {profile}")).unwrap_or_default();
+            let of =
+                profile(args, console).map(|profile| format!(" of profile {profile}")).unwrap_or_default();
+            let option: Vec<_> = args.profile.iter().flat_map(|profile| ["--profile", profile]).collect();
+            let [sign_in, log_in] = [["aws", "sso", "login"].as_slice(), &["aws", "login"]]
+                .map(|command| command_line([command, &option].concat()));
             Failed::Work(format!(
-                "no credentials{of}: {}\nif your session has expired, sign in again: aws sso login{option}, or aws \
-                 login{option}",
+                "no credentials{of}: {}\nif your session has expired, sign in again: {sign_in}, or {log_in}",
                 causes(&error)
             ))
         })?;
@@ -175,9 +180,22 @@ async fn region(
         None => of_profile.build().region().await,
         named => named,
     };
-    let none = "no region is set: give --region, set AWS_REGION, or use a profile with a region";
     let filled = region.filter(|region| !region.as_ref().trim().is_empty());
-    filled.ok_or_else(|| Failed::Work(none.to_owned()))
+    filled.ok_or_else(|| {
+        let by = "give --region, set AWS_REGION, or use a profile with a region";
+        Failed::Work(match profile(args, console) {
+            Some(name) => format!(
+                "the profile {name} has no region, or your AWS configuration has no such profile: {by}"
+            ),
+            None => format!("no region is set: {by}"),
+        })
+    })
+}
+
+/// Returns the name of the profile that the command line or the environment names.
+fn profile(args: &args::Connection, console: &Console) -> Option<String> {
+    let of_variable = || (console.variable)("AWS_PROFILE").filter(|name| !name.is_empty());
+    args.profile.clone().or_else(of_variable)
 }
 
 /// Returns the text of an error with its causes.

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 
 pub(crate) use crate::failed::Failed;
 pub use crate::output::WriteFailure;
+use crate::silence::SilentServers;
 use crate::stack::Stack;
 use crate::text::brief;
 use sns_redrive::clock::Clock;
@@ -56,6 +57,8 @@ pub struct Console {
     pub config: Option<SdkConfig>,
     /// The stack that the command line names; it is read before the command runs.
     pub stack: Stack,
+    /// The servers that do not answer.
+    pub silent: SilentServers,
     /// Begins to watch for Ctrl-C, which sets the flag. Only work that can stop cleanly calls it.
     pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
 }
@@ -77,6 +80,7 @@ impl Console {
             answers: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             config: None,
             stack: Stack::default(),
+            silent: SilentServers::default(),
             interrupts: Box::new(interrupts_of_process),
         }
     }
@@ -226,6 +230,8 @@ pub(crate) enum Finished {
     LeftOut,
     /// It was stopped, and can be continued.
     Stopped,
+    /// Something could not be seen, so that nobody knows whether all is well.
+    Unseen,
 }
 
 impl Finished {

@@ -87,7 +87,7 @@ async fn look_until(
         if let Some(state) = standing.replay {
             if known.is_none() && !as_json && !until_begun {
                 let id = harmless(&state.id);
-                let stop = further.command(&format!("replays stop {id}"));
+                let stop = further.command(&["replays", "stop", &state.id]);
                 watch.say(&format!("the state machine runs the replay {id}; to stop it: {stop}"));
             }
             watch.progress(&state);
@@ -115,7 +115,7 @@ async fn look_until(
 fn ended(end: End, known: Option<State>, execution: &str, further: &Further) -> Result<State, Failed> {
     let next = match &known {
         Some(state) => {
-            format!("\nto continue: {}", further.command(&format!("replay --resume {}", state.id)))
+            format!("\nto continue: {}", further.command(&["replay", "--resume", &state.id]))
         }
         None => String::new(),
     };
@@ -138,8 +138,8 @@ fn ended(end: End, known: Option<State>, execution: &str, further: &Further) -> 
 
 /// Adds to an error that the replay itself goes on.
 fn goes_on(failed: Failed, known: Option<&State>, further: &Further) -> Failed {
-    let id = known.map_or("ID".to_owned(), |state| state.id.clone());
-    let [show, stop] = ["show", "stop"].map(|what| further.command(&format!("replays {what} {id}")));
+    let id = known.map_or("ID", |state| state.id.as_str());
+    let [show, stop] = ["show", "stop"].map(|what| further.command(&["replays", what, id]));
     let more = format!("\nthe replay goes on; to see its state: {show}\nto stop it: {stop}");
     match failed {
         Failed::Stopped(why) => Failed::Stopped(why + &more),

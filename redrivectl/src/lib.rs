@@ -32,6 +32,7 @@ mod replay;
 mod replays;
 mod screen;
 mod serve;
+mod silence;
 mod stack;
 mod successors;
 mod text;
@@ -47,11 +48,12 @@ use futures_util::future::LocalBoxFuture;
 
 pub use console::{Console, WriteFailure};
 use console::{Failed, Finished};
-use output::{Problems, Results};
+use output::{Json, Problems, Results};
+pub use silence::SilentServers;
 pub use stack::Stack;
 
 /// Executes a command line, and returns the exit code: 0 done, 1 something failed, 2 bad usage or input, 3
-/// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call.
+/// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call, or something could not be seen.
 pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console) -> u8 {
     let cli = match args::Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -62,7 +64,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
             return code;
         }
     };
-    console.guard(cli.command.goes_on());
+    console.guard(cli.command.goes_on(), cli.json);
     if let Some(connection) = cli.command.connection() {
         console.stack = Box::pin(describe::stack(connection, cli.command.further(), &console)).await;
     }
@@ -82,6 +84,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
         Ok(Finished::Partly) => 1,
         Ok(Finished::LeftOut) => 3,
         Ok(Finished::Stopped) => 4,
+        Ok(Finished::Unseen) => 6,
         // The reader stopped reading, as `head` does.
         Err(Failed::Output(_)) if cli.command.only_shows() && console.unwritten.is_closed() => 0,
         Err(failed) => {
@@ -92,7 +95,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
                 Failed::Input(_) => (2, "input"),
                 Failed::Stopped(_) => (4, "stopped"),
                 Failed::Busy(_) => (5, "busy"),
-                Failed::Denied(_) if cli.command.is_of_replays() => (6, "denied"),
+                Failed::Denied(_) if cli.command.tells_denials() => (6, "denied"),
                 Failed::Work(_) | Failed::Denied(_) | Failed::Output(_) => (1, "failed"),
             };
             if cli.json {
@@ -107,12 +110,17 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
 
 impl Console {
     /// Lets the streams note their errors. With `goes_on` the command ends only when its work is done.
-    fn guard(&mut self, goes_on: bool) {
+    fn guard(&mut self, goes_on: bool, as_json: bool) {
         let nowhere = || Box::new(std::io::sink());
         let to = std::mem::replace(&mut self.out, nowhere());
         self.out = Box::new(Results { to, unwritten: self.unwritten.clone(), goes_on });
-        let problems = std::mem::replace(&mut self.err, nowhere());
-        self.err = Box::new(Problems(problems));
+        if as_json {
+            let to = std::mem::replace(&mut self.out, nowhere());
+            self.out = Box::new(Json { to, cut: Vec::new() });
+        }
+        let problems = Problems::to(std::mem::replace(&mut self.err, nowhere()));
+        self.silent.tell_on(problems.clone());
+        self.err = Box::new(problems);
     }
 }
 

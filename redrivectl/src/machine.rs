@@ -84,7 +84,8 @@ pub(crate) async fn start(
 }
 
 fn failed(what: &str, failure: &Failure) -> Failed {
-    let why = format!("{what} failed: {} ({})", failure.code, failure.class.name());
+    let said = failure.message.as_ref().map_or(String::new(), |said| format!(": {said}"));
+    let why = format!("{what} failed: {} ({}){said}", failure.code, failure.class.name());
     if failure.is_denied() { Failed::Denied(why) } else { Failed::Work(why) }
 }
 

@@ -316,8 +316,8 @@ fn print_state(
                 console.out,
                 "Replay {id}: the state machine runs it.\n{}\nTo see its state: {}\nTo stop it: {}",
                 table(&[vec!["  execution".to_owned(), harmless(execution)]], &[]),
-                further.command(&format!("replays show {id}")),
-                further.command(&format!("replays stop {id}")),
+                further.command(&["replays", "show", &state.id]),
+                further.command(&["replays", "stop", &state.id]),
             )?;
         } else {
             write!(console.out, "{}", summary(state, &[("execution", harmless(execution))], &further))?;

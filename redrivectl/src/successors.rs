@@ -12,6 +12,7 @@ use sns_redrive::archive::{Found, Selection, Walk};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::{Check, Refusal, Sent, Subscription};
 use sns_redrive::clients::Clients;
+use sns_redrive::failure::Failure;
 use sns_redrive::lookup::Subscriptions;
 use sns_redrive::replay::{Request, Source};
 
@@ -53,7 +54,9 @@ pub(crate) async fn check(
             Some(Ok(None)) => Some(Refusal::Unknown.detail().to_owned()),
             unknown => {
                 let why = match unknown {
-                    Some(Err(Sent::Failed(failure))) => failure.code.clone(),
+                    Some(Err(Sent::Failed(Failure { code, message, .. }))) => {
+                        message.as_ref().map_or_else(|| code.clone(), |said| format!("{code}: {said}"))
+                    }
                     _ => "out of time".to_owned(),
                 };
                 let why = harmless(&why);

@@ -1,6 +1,6 @@
 //! Tables and wrapped lines. Times, numbers and untrusted text are written as in the console.
 
-pub(super) use redrive_console::text::{brief, clock, count, harmless, quoted, thousands, utc, word};
+pub(super) use redrive_console::text::{brief, clock, command_line, count, harmless, thousands, utc};
 
 /// Returns a progress bar: `[#####...............]`.
 pub(super) fn bar(done: u64, all: u64) -> String {

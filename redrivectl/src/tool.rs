@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::args::{self, Cli};
 use crate::console::{Console, Failed, Finished, WriteFailure};
+use crate::silence::SilentServers;
 use crate::stack::Stack;
 use crate::text::count;
 use sns_redrive::clock::Clock;
@@ -31,6 +32,7 @@ pub(crate) struct Tool {
     variable: fn(&str) -> Option<String>,
     config: Option<SdkConfig>,
     stack: Stack,
+    silent: SilentServers,
     /// Becomes true at an interrupt.
     stop: Arc<AtomicBool>,
 }
@@ -82,6 +84,7 @@ impl Tool {
             variable: console.variable,
             config: console.config.clone(),
             stack: console.stack.clone(),
+            silent: console.silent.clone(),
             stop: Arc::default(),
         }
     }
@@ -103,7 +106,7 @@ impl Tool {
             Finished::Stopped if self.stop.load(Ordering::Relaxed) => {
                 Err(Failed::Stopped("interrupted".to_owned()))
             }
-            Finished::Stopped | Finished::Partly | Finished::LeftOut => {
+            Finished::Stopped | Finished::Partly | Finished::LeftOut | Finished::Unseen => {
                 let because = said.iter().find_map(|said| said["because"].as_str()).unwrap_or(err.trim());
                 Err(Failed::Work(format!("redrivectl {} finished only in part: {because}", words[0])))
             }
@@ -145,6 +148,7 @@ impl Tool {
             answers: false,
             config: self.config.clone(),
             stack: self.stack.clone(),
+            silent: self.silent.clone(),
             interrupts: Box::new(move || Ok(Arc::clone(&stop))),
         }
     }

@@ -102,6 +102,11 @@ fn is_not_modified(error: &SdkError<GetObjectError, HttpResponse>) -> bool {
 fn unread(error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
     let failure = failure_of_call(error);
     let forbidden = matches!(failure.code.as_str(), "AccessDenied" | "Http403");
-    let message = if forbidden { Some(GRANTS.to_owned()) } else { failure.message };
+    // AWS's sentence names the action, and the boundary, the policy or the key that refused it.
+    let message = match failure.message {
+        said if !forbidden => said,
+        None => Some(GRANTS.to_owned()),
+        Some(said) => Some(format!("{said}; {GRANTS}")),
+    };
     Failure { message, ..failure }
 }

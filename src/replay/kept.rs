@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::error::ReplayError;
 use super::letters::Source;
 use super::request::Request;
-use super::state::{Note, State, Status};
+use super::state::{Note, State, Status, is_id};
 use super::store::{AT_ONCE, Condition, Found, Store};
 use super::version::Versioned;
 use crate::clock::Clock;
@@ -97,7 +97,7 @@ impl Replays {
         let folders = self.store.list("", Some("/")).await?;
         let ids = folders.iter().rev().map(|folder| folder.trim_end_matches('/'));
         let ids = ids.filter(|id| *id != "queues").take(most).map(str::to_owned);
-        let read = async |id: String| match self.store.read::<State>(&key_of(&id)).await {
+        let read = async |id: String| match self.read(&id).await {
             Ok(found) => Ok(found.map(|found| (id, Ok(self.told(found))))),
             Err(error @ (ReplayError::Newer(_) | ReplayError::Broken(_) | ReplayError::TooLarge(..))) => {
                 Ok(Some((id, Err(error))))
@@ -204,13 +204,26 @@ impl Replays {
     }
 
     pub(super) async fn found(&self, id: &str) -> Result<Found<State>, ReplayError> {
-        let is_id = !id.is_empty()
-            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
         let unknown = || ReplayError::Unknown(id.to_owned());
-        if !is_id {
+        if !is_id(id) {
             return Err(unknown());
         }
-        self.store.read::<State>(&key_of(id)).await?.ok_or_else(unknown)
+        self.read(id).await?.ok_or_else(unknown)
+    }
+
+    /// Reads the state in the folder of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Broken`] also if the document has another id than its folder: its author wants a command that names
+    /// it to do something else.
+    pub(super) async fn read(&self, folder: &str) -> Result<Option<Found<State>>, ReplayError> {
+        let found = self.store.read::<State>(&key_of(folder)).await?;
+        if found.as_ref().is_some_and(|found| found.document.id != folder || !is_id(folder)) {
+            let key = self.store.key(&key_of(folder));
+            return Err(ReplayError::Broken(format!("s3://{}/{key}", self.store.bucket())));
+        }
+        Ok(found)
     }
 
     /// Returns the present by S3's clock.

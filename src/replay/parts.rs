@@ -16,6 +16,7 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::delivery::{Dispatcher, Reach};
 use crate::policy::Policy;
+use crate::shell::command_line;
 
 /// The parts of a replay.
 #[derive(Debug, Clone)]
@@ -120,11 +121,11 @@ impl Replay {
         if self.requeue.is_tagged().await.map_err(failed)? {
             return Ok(());
         }
-        let (tag, url) = (TAG, self.requeue.arn.queue_url());
+        let (tag, url) = (format!("{}={}", TAG.0, TAG.1), self.requeue.arn.queue_url());
+        let command = command_line(["aws", "sqs", "tag-queue", "--queue-url", &url, "--tags", &tag]);
         Err(ReplayError::Request(vec![format!(
-            "{} has no tag {}={}, so it may not be the function's requeue. If it is, tag it: \
-             aws sqs tag-queue --queue-url {url} --tags {}={}",
-            self.requeue.arn, tag.0, tag.1, tag.0, tag.1
+            "{} has no tag {tag}, so it may not be the function's requeue. If it is, tag it: {command}",
+            self.requeue.arn
         )]))
     }
 

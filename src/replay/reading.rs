@@ -12,11 +12,10 @@ use super::bench::Bench;
 use super::control::NAP;
 use super::error::ReplayError;
 use super::given::Records;
-use super::kept::key_of;
 use super::ledger::Ledger;
 use super::letter::At;
 use super::met::Met;
-use super::state::{Counts, State};
+use super::state::Counts;
 use super::store::{AT_ONCE, Found};
 use super::unit::Unit;
 use crate::archive::{Found as Walked, Holds, Unread};
@@ -99,7 +98,7 @@ impl Bench<'_> {
             let is_freed = if let Some(is_freed) = known.get(other) {
                 *is_freed
             } else {
-                let state = self.replay.kept.store.read::<State>(&key_of(other)).await?;
+                let state = self.replay.kept.read(other).await?;
                 let is_freed = state.is_some_and(|state| state.document.freed.is_some());
                 known.insert(other.to_owned(), is_freed);
                 is_freed

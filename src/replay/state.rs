@@ -193,6 +193,12 @@ pub struct Counts {
     pub not_replayable: BTreeMap<String, u64>,
 }
 
+/// Reports whether a text has the form of an id. One that begins with a dash would be an option in a command.
+pub(super) fn is_id(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    !text.is_empty() && !text.starts_with('-') && text.bytes().all(is_part)
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 fn is_no_round(number: &u32) -> bool {
     *number == 0
@@ -230,9 +236,15 @@ impl State {
     ///
     /// # Errors
     ///
-    /// [`ReplayError::Newer`] if a newer version wrote it, [`ReplayError::Broken`] if it is no state.
+    /// [`ReplayError::Newer`] if a newer version wrote it, [`ReplayError::Broken`] if it is no state, or if its id has not
+    /// the form of one.
     pub fn from_json(json: &serde_json::Value, whose: &str) -> Result<Self, ReplayError> {
-        version::read(&json.to_string()).map_err(|unusable| unusable.of(whose.to_owned()))
+        let state = version::read(&json.to_string()).map_err(|unusable| unusable.of(whose.to_owned()));
+        state.and_then(
+            |state: Self| {
+                if is_id(&state.id) { Ok(state) } else { Err(ReplayError::Broken(whose.to_owned())) }
+            },
+        )
     }
 
     /// Reports whether the replay may still have letters to send.

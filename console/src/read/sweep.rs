@@ -177,11 +177,15 @@ fn root(archive: &Place) -> String {
     if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") }
 }
 
-/// Returns the folders of the queues.
+/// Returns the folders of the queues, which may be more than a page of them.
 async fn folders(s3: &aws_sdk_s3::Client, bucket: &str, root: &str) -> Result<Vec<String>, Failure> {
-    let answer = s3.list_objects_v2().bucket(bucket).prefix(root).delimiter("/").send().await;
-    let answer = answer.map_err(|error| failure_of_call(&error))?;
-    Ok(answer.common_prefixes().iter().filter_map(|it| it.prefix().map(str::to_owned)).collect())
+    let mut pages = s3.list_objects_v2().bucket(bucket).prefix(root).delimiter("/").into_paginator().send();
+    let mut folders = Vec::new();
+    while let Some(page) = pages.next().await {
+        let page = page.map_err(|error| failure_of_call(&error))?;
+        folders.extend(page.common_prefixes().iter().filter_map(|it| it.prefix().map(str::to_owned)));
+    }
+    Ok(folders)
 }
 
 /// Returns what the key of an object is at least, whose letters were archived then or later.

@@ -36,7 +36,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
                 }
                 div { dt { "first archived (UTC)" } dd { (first) } }
                 div { dt { "last archived (UTC)" } dd { (last) } }
-                div { dt { "over time" } dd { (spark(&group.archived.parts, part_of(&group.span))) } }
+                div { dt { "over time" } dd { (spark(&group.archived.parts, part_of(&group.span), 0)) } }
             }
             @if group.waiting > 0 { (until_due(view)) }
             (how_counted(&group.counted))

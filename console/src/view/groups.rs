@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::parts::{View, column, filter_text, letters, moment, number, seen, spark, table, value};
+use super::parts::{View, column, filter_text, letters, moment, number, scale, seen, spark, table, value};
 use crate::query::{Field, Filter, Page};
 use crate::read::{Counted, Groups, part_of};
 use crate::text::{count, harmless, thousands};
@@ -57,6 +57,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                     (column("since (UTC)"))
                 },
                 &html! {
+                    @let full = scale(rows.iter().map(|row| row.archived.parts.as_slice()));
                     @for row in rows {
                         @let (first, last) = seen(&row.archived);
                         tr {
@@ -68,7 +69,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                             td class="number" { (thousands(row.archived.letters)) }
                             td { (first) }
                             td { (last) }
-                            td { (spark(&row.archived.parts, part_of(span))) }
+                            td { (spark(&row.archived.parts, part_of(span), full)) }
                             td class="number" {
                                 @if *by == Field::Reason { "-" } @else { (thousands(row.waiting)) }
                             }

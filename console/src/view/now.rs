@@ -5,7 +5,7 @@ use sns_redrive::policy::Order;
 use sns_redrive::replay::{State, Status};
 
 use super::link::action;
-use super::parts::{View, column, moment, number, section, spark, table};
+use super::parts::{View, column, moment, number, scale, section, spark, table};
 use crate::act::{Act, Doing, On};
 use crate::door::{Doctor, Door, Local};
 use crate::query::{Field, Filter, Page};
@@ -74,7 +74,8 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
                         (column("expires in, of those received"))
                     },
                     &html! {
-                        @for queue in &now.queues { (row(queue, view)) }
+                        @let full = scale(now.queues.iter().flat_map(series).map(|it| it.parts.as_slice()));
+                        @for queue in &now.queues { (row(queue, full, view)) }
                     },
                 ))
             }
@@ -86,12 +87,18 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
     )
 }
 
-fn row(queue: &QueueNow, view: &View<'_>) -> Markup {
+/// Returns the series of a queue that a row shows as bars.
+fn series(queue: &QueueNow) -> [&Series; 5] {
+    [&queue.arriving, &queue.delivered, &queue.archived, &queue.waiting, &queue.visible]
+}
+
+/// Returns the row of a queue, with bars of which `full` letters fill one.
+fn row(queue: &QueueNow, full: u64, view: &View<'_>) -> Markup {
     let page = Page::Groups { by: Field::Error, of: Filter::default().with(Field::Queue, &*queue.name) };
-    let sum = |series: &Series| html! { (thousands(series.sum())) (spark(&series.parts, series.part)) };
+    let sum = |series: &Series| html! { (thousands(series.sum())) (spark(&series.parts, series.part, full)) };
     let last = |series: &Series| {
         html! {
-            (series.last.map_or_else(|| "-".to_owned(), thousands)) (spark(&series.parts, series.part))
+            (series.last.map_or_else(|| "-".to_owned(), thousands)) (spark(&series.parts, series.part, full))
         }
     };
     let time = |seconds: Option<u64>| seconds.map_or_else(|| "-".to_owned(), brief);

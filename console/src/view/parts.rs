@@ -95,16 +95,23 @@ pub(super) fn letters(number: u64, more: bool) -> String {
     if more { format!("{} or more", thousands(number)) } else { thousands(number) }
 }
 
-/// Returns counts over time as small bars. The numbers stand beside it in the table; its label says the rest.
-pub(super) fn spark(parts: &[u64], part: SignedDuration) -> Markup {
-    let most = parts.iter().copied().max().unwrap_or_default();
+/// Returns the count that fills a bar of a table: the highest of all its counts. Bars of one table can only be compared if
+/// they share it.
+pub(super) fn scale<'p>(counts: impl IntoIterator<Item = &'p [u64]>) -> u64 {
+    counts.into_iter().flatten().copied().max().unwrap_or_default()
+}
+
+/// Returns counts over time as small bars, of which `full` fills one. The numbers stand beside it in the table; its label
+/// says the rest.
+pub(super) fn spark(parts: &[u64], part: SignedDuration, full: u64) -> Markup {
+    let most = scale([parts]);
     let label = format!("at most {} in {}", thousands(most), brief(part.unsigned_abs().as_secs()));
     let width = parts.len() * 4;
     html! {
         svg class="spark" role="img" aria-label=(label) viewBox=(format!("0 0 {width} 20")) width=(width) height="20" {
             line x1="0" y1="19.5" x2=(width) y2="19.5" stroke="currentColor" stroke-opacity="0.4" {}
             @for (place, count) in parts.iter().enumerate().filter(|(_, count)| **count > 0) {
-                @let height = (count * 17).div_ceil(most.max(1)).max(1);
+                @let height = (count * 17).div_ceil(full.max(most).max(1)).max(1);
                 rect x=(place * 4) y=(19 - height) width="3" height=(height) fill="currentColor" {}
             }
         }

@@ -164,3 +164,20 @@ async fn topics_beyond_a_number_are_counted_together() {
     let (_, parsed, _) = page(&shown(&cloud), "groups?by=reason").await;
     assert_eq!(rows(&parsed, "Letters by reason")[0][..2], ["exhausted", "4,200"]);
 }
+
+/// One listing names a thousand queues at most, here ten.
+#[tokio::test(start_paused = true)]
+async fn letters_of_queues_beyond_the_first_page_of_folders_are_counted() {
+    let cloud = Account::new();
+    cloud.pages_of(10);
+    cloud.aws.act("test", |it, cx| {
+        for number in 0..25 {
+            let key = format!("20261101T110000.000Z-{number}.2-n2-r0.exhausted.HBaK2wDS.2");
+            let key = format!("{PREFIX}/queue=dlq-{number}/date=2026-11-01/{key}.jsonl");
+            it.s3.place((BUCKET, &key), b"", cx.now);
+        }
+    });
+    let (_, parsed, text) = page(&shown(&cloud), "groups?by=queue").await;
+    assert!(text.contains("50 archived in this time"), "{text}");
+    assert_eq!(rows(&parsed, "Letters by queue").len(), 25);
+}

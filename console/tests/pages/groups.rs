@@ -57,6 +57,17 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     );
 }
 
+/// Three letters and two, each in one part of the time: bars of one table can be compared.
+#[tokio::test(start_paused = true)]
+async fn bars_of_one_table_share_one_scale() {
+    let (answer, _, _) = page(&shown(&outage().await), "groups?by=topic").await;
+    let bars = answer.html.split("<rect ").skip(1);
+    let heights: Vec<u64> = bars
+        .map(|bar| bar.split_once("height=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap())
+        .collect();
+    assert_eq!(heights, [17, 12]);
+}
+
 /// Keys tell only the name of a topic. A stranger's letter may name a topic of his own account that has it too.
 #[tokio::test(start_paused = true)]
 async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {

@@ -13,6 +13,7 @@
 mod post;
 pub mod record;
 mod schedule;
+pub mod shell;
 
 pub use post::{Post, event, sample, sample_names, samples};
 pub use schedule::schedules;

@@ -116,8 +116,8 @@ pub(crate) enum Command {
 
 impl Command {
     /// Reports whether the command has an exit code of its own for calls that AWS denies.
-    pub(crate) fn is_of_replays(&self) -> bool {
-        matches!(self, Self::Replay(_) | Self::Replays(_))
+    pub(crate) fn tells_denials(&self) -> bool {
+        matches!(self, Self::Doctor(_) | Self::Replay(_) | Self::Replays(_))
     }
 
     /// Reports whether the command only shows something, line by line: once nobody reads it there is nothing left to do.

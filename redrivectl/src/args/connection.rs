@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::text::{harmless, word};
+use crate::text::command_line;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "AWS")]
@@ -63,14 +63,66 @@ impl Further {
     }
 
     /// Returns a command of this tool that calls AWS, as a line that can be pasted.
-    pub(crate) fn command(&self, words: &str) -> String {
-        let requeue = if words.starts_with("replay ") { self.requeue.as_str() } else { "" };
-        harmless(&format!("redrivectl {words}{}{requeue}", self.options))
+    pub(crate) fn command<W: AsRef<str>>(&self, words: &[W]) -> String {
+        let is_replay = words.first().is_some_and(|word| word.as_ref() == "replay");
+        let requeue = if is_replay { self.requeue.as_str() } else { "" };
+        let words = ["redrivectl"].into_iter().chain(words.iter().map(AsRef::as_ref));
+        format!("{}{}{requeue}", command_line(words), self.options)
+    }
+
+    /// Returns the options for all commands, each after a space.
+    pub(crate) fn options(&self) -> &str {
+        &self.options
     }
 }
 
 /// The options that were given, with a space before each.
 fn options<const N: usize>(all: [(&str, &Option<String>); N]) -> String {
     let given = all.into_iter().filter_map(|(option, value)| Some((option, value.as_ref()?)));
-    given.fold(String::new(), |options, (option, value)| format!("{options} {option} {}", word(value)))
+    given.fold(String::new(), |options, (option, value)| {
+        format!("{options} {}", command_line([option, value]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::test_runner::TestRunner;
+    use redrive_testing::shell::{Token, hostile, tokens};
+
+    use super::*;
+    use crate::text::harmless;
+
+    #[test]
+    fn a_shell_reads_in_each_further_command_the_words_that_were_meant() {
+        let law = |texts: Vec<String>| {
+            let [stack, endpoint, profile, region, control, archive, requeue, found, id] =
+                <[String; 9]>::try_from(texts).unwrap();
+            let connection = Connection {
+                stack: Some(stack.clone()),
+                endpoint_url: Some(endpoint.clone()),
+                profile: Some(profile.clone()),
+                region: Some(region.clone()),
+            };
+            let further = Further::new(&connection, Some(&control), Some(&archive), Some(&requeue));
+            let further = further.at(found.clone());
+            let command = further.command(&["replay", "--resume", &id]);
+            let words = ["redrivectl", "replay", "--resume", &id].into_iter().map(str::to_owned);
+            let options = [
+                ("--stack", stack),
+                ("--control", control),
+                ("--archive", archive),
+                ("--endpoint-url", endpoint),
+                ("--profile", profile),
+                ("--region", region),
+                ("--control", found),
+                ("--requeue", requeue),
+            ];
+            let meant = words.chain(options.into_iter().flat_map(|(option, text)| [option.to_owned(), text]));
+            let meant: Vec<_> = meant.map(|word| Token::Word(harmless(&word))).collect();
+            assert_eq!(tokens(&command), Ok(meant), "{command}");
+            Ok(())
+        };
+        TestRunner::default().run(&vec(hostile(), 9), law).unwrap();
+    }
 }

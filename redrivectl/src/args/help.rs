@@ -9,9 +9,10 @@ Exit codes:
 
 pub(super) const EXIT_CODES_OF_DOCTOR: &str = "\
 Exit codes:
-  0  no errors found; there may be warnings, and things that it cannot tell
+  0  no errors found; there may be warnings, and things that no call shows
   1  errors found, or the function could not be read
-  2  bad usage or bad input: nothing was done";
+  2  bad usage or bad input: nothing was done
+  6  no errors found, but something could not be seen: AWS denied a call, or a call failed";
 
 pub(super) const EXIT_CODES_OF_DRILL: &str = "\
 Exit codes:

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::setup::ReadResult;
+use super::setup::{ReadError, ReadResult};
 use crate::args::Further;
-use crate::text::{harmless, wrapped};
+use crate::text::{command_line, harmless, wrapped};
 
 /// The columns that a finding may fill.
 const WIDTH: usize = 110;
@@ -52,17 +52,20 @@ pub(crate) struct Finding {
     /// The command that fixes it, or other advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
+    /// The call that failed, if the answer is unknown for that reason.
+    #[serde(skip)]
+    pub(crate) unseen: Option<ReadError>,
 }
 
 impl Finding {
     /// Adds the connection's options to the command of the finding, if that is one of the AWS CLI or of this tool.
     pub(super) fn with(mut self, options: &str, further: &Further) -> Self {
-        self.fix = self.fix.map(|fix| match fix.strip_prefix("redrivectl ") {
+        self.fix = self.fix.map(|fix| match fix.split_once(' ') {
             // It makes no calls, and has no such options.
-            Some(words) if words.starts_with("plan ") => fix,
-            Some(words) => further.command(words),
-            None if fix.starts_with("aws ") => fix + options,
-            None => fix,
+            Some(("redrivectl", words)) if words.starts_with("plan ") => fix,
+            Some(("redrivectl", _)) => fix + further.options(),
+            Some(("aws", _)) => fix + options,
+            _ => fix,
         });
         self
     }
@@ -73,7 +76,7 @@ impl Finding {
 pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds a finding; an empty `fix` is none.
+    /// Adds a finding; an empty `fix` is none. One that is a command was made by [`aws`] or [`command_line`].
     pub(super) fn add(
         &mut self,
         severity: Severity,
@@ -83,7 +86,30 @@ impl Findings {
         fix: impl Into<String>,
     ) {
         let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
-        self.0.push(Finding { severity, check, about: about.to_owned(), says: says.into(), fix });
+        self.0.push(Finding {
+            severity,
+            check,
+            about: about.to_owned(),
+            says: says.into(),
+            fix,
+            unseen: None,
+        });
+    }
+
+    /// Adds a finding whose answer is unknown, because a call failed.
+    pub(super) fn add_unseen(
+        &mut self,
+        check: &'static str,
+        about: &str,
+        says: impl Into<String>,
+        error: &ReadError,
+    ) {
+        self.add(Severity::CannotTell, check, about, says, error.fix());
+        self.0
+            .iter_mut()
+            .last()
+            .into_iter()
+            .for_each(|it| it.unseen = Some(error.clone()).filter(ReadError::is_made));
     }
 
     /// Returns the value that was read. If the read failed, adds a finding that `what` is unknown, with the
@@ -99,8 +125,8 @@ impl Findings {
             Ok(read) => return Some(read),
             Err(error) => error,
         };
-        let finding = format!("Cannot tell {what}: {} failed ({}).", error.call, error.why);
-        self.add(Severity::CannotTell, check, about, finding, error.fix());
+        let finding = format!("Cannot tell {what}: {} failed ({}).", error.call, error.reason());
+        self.add_unseen(check, about, finding, error);
         None
     }
 
@@ -109,6 +135,11 @@ impl Findings {
         self.0.sort_by_key(|finding| finding.severity);
         self.0
     }
+}
+
+/// Returns a command of the AWS CLI, as a line that can be pasted.
+pub(super) fn aws<W: AsRef<str>>(words: &[W]) -> String {
+    command_line(["aws"].into_iter().chain(words.iter().map(AsRef::as_ref)))
 }
 
 /// Returns a finding as lines of text.

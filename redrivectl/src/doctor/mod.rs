@@ -17,6 +17,7 @@ mod setup;
 pub(crate) use access::{Access, Policy, Sender};
 pub(crate) use read::feeding as queues;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use serde_json::json;
@@ -25,7 +26,7 @@ use crate::args;
 use crate::console::{Console, Failed, Finished};
 use crate::text::count;
 use finding::{Finding, Severity, text};
-use setup::Setup;
+use setup::{ReadError, Setup};
 
 pub(super) async fn run(
     args: &args::Doctor,
@@ -36,16 +37,21 @@ pub(super) async fn run(
     let options = args.connection.of_aws_cli();
     let further = further(&setup, console);
     let findings: Vec<_> = checks::check(&setup).into_iter().map(|it| it.with(&options, &further)).collect();
+    let unseen: Vec<_> = findings.iter().filter_map(|it| Some((it, it.unseen.as_ref()?))).collect();
     let subscriptions = setup.subscriptions.as_ref().map_or(0, |it| it.all.len()) as u64;
     if as_json {
         let answer = json!({
             "function": setup.function.name,
             "queues": setup.queues.iter().map(|queue| queue.arn.as_str()).collect::<Vec<_>>(),
             "subscriptions": subscriptions,
+            "unseen": unseen.iter().map(|(finding, error)| {
+                json!({ "check": finding.check, "about": finding.about, "call": error.call, "denied": error.is_denied() })
+            }).collect::<Vec<_>>(),
             "findings": findings,
         });
         writeln!(console.out, "{answer}")?;
     } else {
+        write!(console.out, "{}", blind(&unseen))?;
         for finding in &findings {
             writeln!(console.out, "{}", text(finding))?;
         }
@@ -58,7 +64,27 @@ pub(super) async fn run(
             sum(&findings)
         )?;
     }
-    Ok(Finished::of(number(&findings, Severity::Error)))
+    Ok(match number(&findings, Severity::Error) {
+        0 if !unseen.is_empty() => Finished::Unseen,
+        errors => Finished::of(errors),
+    })
+}
+
+/// Says what could not be seen, and which permissions are missing for it. It comes first: the findings below are not all
+/// that there are.
+fn blind(unseen: &[(&Finding, &ReadError)]) -> String {
+    if unseen.is_empty() {
+        return String::new();
+    }
+    let names = |all: BTreeSet<&str>| all.into_iter().collect::<Vec<_>>().join(", ");
+    let checks = names(unseen.iter().map(|(finding, _)| finding.check).collect());
+    let calls = |denied: bool| -> String {
+        names(unseen.iter().filter(|(_, it)| it.is_denied() == denied).map(|(_, it)| it.call).collect())
+    };
+    let (denied, failed) = (calls(true), calls(false));
+    let grants = if denied.is_empty() { denied } else { format!(" Missing permissions: {denied}.") };
+    let failed = if failed.is_empty() { failed } else { format!(" Calls that failed: {failed}.") };
+    format!("Could not see: {checks}.{grants}{failed}\n\n")
 }
 
 /// Returns the options for further commands. Without a stack the control prefix comes from the function's settings.

@@ -20,12 +20,33 @@ pub(crate) struct ReadError {
     pub(crate) call: &'static str,
     /// The code of its error.
     pub(crate) why: String,
+    /// AWS's own sentence, if there is one. It names the action, and the boundary, the key or the policy that refused it.
+    pub(crate) said: Option<String>,
 }
 
 impl ReadError {
+    pub(crate) fn new(call: &'static str, why: impl Into<String>) -> Self {
+        Self { call, why: why.into(), said: None }
+    }
+
+    /// Returns the error of a call to AWS.
+    pub(crate) fn of(call: &'static str, failure: Failure) -> Self {
+        Self { call, why: failure.code, said: failure.message }
+    }
+
     /// Reports whether a permission is missing.
     pub(crate) fn is_denied(&self) -> bool {
         Failure::of_service(Some(&self.why), None, None).is_denied()
+    }
+
+    /// Reports whether the call was made. This tool reads no policies of keys, and tests no writes without a place for them.
+    pub(crate) fn is_made(&self) -> bool {
+        !["kms:GetKeyPolicy", "--write-test"].contains(&self.call)
+    }
+
+    /// Returns the code with AWS's sentence.
+    pub(crate) fn reason(&self) -> String {
+        self.said.as_ref().map_or_else(|| self.why.clone(), |said| format!("{}: {said}", self.why))
     }
 
     /// Returns the advice to grant the missing permission, or nothing for other errors.
@@ -153,6 +174,8 @@ pub(crate) struct Subscriptions {
     pub(crate) all: Vec<Subscription>,
     /// The number of subscriptions that could not be read, by the code of the error.
     pub(crate) unread: BTreeMap<String, u64>,
+    /// AWS's sentence about the first of them, by the code.
+    pub(crate) said: BTreeMap<String, String>,
     /// The number of unconfirmed subscriptions.
     pub(crate) pending: u64,
     /// The number of subscriptions of other accounts, by topic.

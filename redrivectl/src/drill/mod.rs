@@ -214,7 +214,7 @@ async fn drill(
     let refused_by =
         |policy: &String| plan::refused_by(policy, &scene.names, &stage.dead_letters, console.clock.now());
     let refused_by = stage.policy.as_ref().and_then(refused_by);
-    let clean = console.stack.further().command("drill --clean");
+    let clean = console.stack.further().command(&["drill", "--clean"]);
     let plan =
         plan::text(&scene.names, &stage.stack, &clean, queue, stage.has_requeue, refused_by.as_deref(), args);
     ask(&plan, "Begin?", args, as_json, console)?;

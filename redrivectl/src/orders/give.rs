@@ -213,7 +213,7 @@ impl Request<'_> {
             OrderAction::Hold => "end the hold and wake its letters",
             OrderAction::Retry | OrderAction::Archive => "take the order back before it ends",
         };
-        let command = console.stack.further().command(&format!("release {}", order.id));
+        let command = console.stack.further().command(&["release", &order.id]);
         Ok(writeln!(console.out, "To {to}: {command}")?)
     }
 }

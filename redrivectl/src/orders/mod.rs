@@ -25,6 +25,7 @@ use crate::aws::{self, Aws};
 use crate::console::{Console, Failed, check_interrupt};
 use crate::control::{Change, Control};
 use crate::place;
+use sns_redrive::failure::Failure;
 
 /// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
 const SOON: i64 = 60;
@@ -61,12 +62,14 @@ async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, 
         return Ok(Signed { by: by.clone(), checked: false });
     }
     let by = aws::caller(sts).await;
-    let failed = |why: &str| {
+    let failed = |failure: Failure| {
+        let said = failure.message.map_or(String::new(), |said| format!(": {said}"));
+        let why = format!("{}{said}", failure.code);
         Failed::Work(format!(
             "cannot ask AWS who you are (sts:GetCallerIdentity failed: {why}); give --by NAME"
         ))
     };
-    let by = by.map_err(|failure| failed(&failure.code))?;
+    let by = by.map_err(failed)?;
     Ok(Signed { by, checked: true })
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use jiff::Timestamp;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -14,7 +13,7 @@ use super::{Connected, Signed, connect, signed, watch_from_the_start, write};
 use crate::args;
 use crate::console::{Console, Failed, Finished, unless_interrupted};
 use crate::control::{Change, Release};
-use crate::text::{count, harmless, quoted, table};
+use crate::text::{count, harmless, table};
 use sns_redrive::policy::{Order, OrderAction, Reach};
 
 pub(crate) async fn run(
@@ -148,11 +147,12 @@ fn say_how_to_wake_the_rest<'o>(
 }
 
 /// Returns the command that wakes the letters of a hold that is gone.
-fn retry_of(hold: &Order, why: &str) -> String {
+fn retry_of(hold: &Order, why: &str) -> Vec<String> {
+    let arrived = [("--arrived-before", hold.arrived_before), ("--arrived-after", hold.arrived_after)];
     let arrived =
-        |option, when: Option<Timestamp>| when.map_or(String::new(), |when| format!(" {option} {when}"));
-    let pattern = quoted(&hold.pattern.to_string());
-    let before = arrived("--arrived-before", hold.arrived_before);
-    let after = arrived("--arrived-after", hold.arrived_after);
-    format!("retry --match {pattern}{before}{after} --why {}", quoted(why))
+        arrived.into_iter().filter_map(|(option, when)| Some([option.to_owned(), when?.to_string()]));
+    let mut words = vec!["retry".to_owned(), "--match".to_owned(), hold.pattern.to_string()];
+    words.extend(arrived.flatten());
+    words.push(format!("--why={why}"));
+    words
 }

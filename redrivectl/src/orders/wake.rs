@@ -97,6 +97,9 @@ pub(super) struct Woken {
     pub(super) stale: u64,
     /// Letters that failed, by error code.
     pub(super) failed: BTreeMap<String, u64>,
+    /// AWS's own sentence about the first of them, by error code.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) said: BTreeMap<String, String>,
     /// Letters that were not asked.
     pub(super) left: u64,
     /// The error if letters hidden since the preview could not be listed.
@@ -338,6 +341,10 @@ impl Woken {
                     self.stale += 1;
                 } else {
                     *self.failed.entry(code.to_owned()).or_default() += 1;
+                    // Other messages can hold a handle.
+                    if let Some(said) = failure.message.as_ref().filter(|_| failure.is_denied()) {
+                        self.said.entry(code.to_owned()).or_insert_with(|| said.clone());
+                    }
                 }
             }
         }
@@ -356,8 +363,10 @@ impl Woken {
         if self.stale > 0 {
             parts.push(format!("{} already received again or gone", thousands(self.stale)));
         }
-        let failed =
-            |(code, letters): (&String, &u64)| format!("{} failed: {}", thousands(*letters), harmless(code));
+        let failed = |(code, letters): (&String, &u64)| {
+            let said = self.said.get(code).map_or(String::new(), |said| format!(": {}", harmless(said)));
+            format!("{} failed: {}{said}", thousands(*letters), harmless(code))
+        };
         parts.extend(self.failed.iter().map(failed));
         let left = thousands(self.left);
         parts.extend(self.stopped.map(|why| match why {

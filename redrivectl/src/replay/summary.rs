@@ -6,9 +6,9 @@ use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::replay::{State, Status};
 
 /// Returns the command that continues a replay. Records that were given must be given again.
-pub(crate) fn going_on(state: &State) -> String {
-    let from = if state.given.is_some() { " --from FILE" } else { "" };
-    format!("replay --resume {}{from}", harmless(&state.id))
+pub(crate) fn going_on(state: &State) -> Vec<&str> {
+    let from = state.given.iter().flat_map(|_| ["--from", "FILE"]);
+    ["replay", "--resume", &state.id].into_iter().chain(from).collect()
 }
 
 fn step(state: &State) -> String {

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use crate::args::Further;
-use crate::text::word;
 use sns_redrive::policy::{read_json, rounds_numbers};
 
 /// The longest reason, characters; as orders have it.
@@ -179,9 +178,11 @@ impl Action {
 
     /// Its command as a line that can be pasted.
     pub(super) fn command(&self, further: &Further) -> String {
-        let line: Vec<_> = self.words().iter().map(|text| word(text)).collect();
-        let line = further.command(&line.join(" "));
-        if self.is_of_record() { line.replacen("--from=-", "--from letter.jsonl", 1) } else { line }
+        let mut words = self.words();
+        if self.is_of_record() {
+            words.splice(1..2, ["--from", "letter.jsonl"].map(str::to_owned));
+        }
+        further.command(&words)
     }
 }
 

@@ -97,7 +97,7 @@ async fn checks(session: Rc<Session>, id: u64) {
             job.ends(false, "It stopped. To go on, begin a new replay on the letter's page.");
         }
         Ok(Finished::Stopped) => job.ends(false, "It stopped, and can go on."),
-        Ok(Finished::Partly) => {
+        Ok(Finished::Partly | Finished::Unseen) => {
             job.ends(
                 false,
                 "Something failed, was interrupted or could not be read. What was done is below.",

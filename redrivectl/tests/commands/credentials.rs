@@ -195,3 +195,39 @@ fn an_expired_session_says_how_to_sign_in() {
     assert!(err.contains("expired"), "{err}");
     assert!(err.contains("aws sso login --profile ops"), "{err}");
 }
+
+#[test]
+fn a_profile_that_does_not_exist_is_named() {
+    let config = File::of("other-config", "[profile ops]\nregion = eu-central-1\n");
+    let file = ("AWS_CONFIG_FILE", config.path());
+    for (option, variables) in [
+        (&["--profile", "nope"][..], vec![file]),
+        (&["--profile", "nope"], vec![file, REGION]),
+        (&[], vec![file, ("AWS_PROFILE", "nope")]),
+    ] {
+        for args in
+            [&["archive", "list", "--archive", "s3://my-bucket"][..], &["doctor", "--stack", "orders"]]
+        {
+            let ran = program(&[args, option].concat(), &variables);
+            let err = String::from_utf8(ran.stderr).unwrap();
+            assert!(ran.status.code() == Some(1) && err.contains("profile nope"), "{err}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_takes_no_connection_is_named() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", closed.local_addr().unwrap());
+    drop(closed);
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "AKID"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        REGION,
+        ("AWS_MAX_ATTEMPTS", "1"),
+    ];
+    let ran = program(&["archive", "list", "--archive", "s3://my-bucket", "--endpoint-url", &url], &keys);
+    let err = String::from_utf8(ran.stderr).unwrap();
+    assert!(err.starts_with(&format!("redrivectl: {url} does not answer (")), "{err}");
+    assert_ne!(ran.status.code(), Some(0), "{err}");
+}

@@ -74,6 +74,35 @@ async fn scripts_read_the_same_as_json() {
     assert_eq!((&grant["severity"], &grant["about"]), (&json!("error"), &json!(NOTIFIER)));
 }
 
+/// A denial as AWS words it: it names the one policy to change.
+const SENTENCE: &str = "User: arn:aws:iam::123456789012:user/jo is not authorized to perform: ACTION because no \
+                        permissions boundary allows the ACTION action";
+
+#[tokio::test]
+async fn a_function_that_may_not_be_read_is_told_in_the_words_of_aws() {
+    let config = stand_in::before(&Account::new(), |_| {
+        let said = SENTENCE.replace("ACTION", "lambda:GetFunctionConfiguration");
+        Some((403, json!({ "__type": "AccessDeniedException", "Message": said }).to_string()))
+    });
+    let world = World { config: Some(config), ..World::default() };
+    let ran = redrivectl_in(world, &["doctor", "--function", "orders"]).await;
+    let why = SENTENCE.replace("ACTION", "lambda:GetFunctionConfiguration");
+    assert!(ran.code == 6 && ran.err.contains(&format!("(AccessDeniedException: {why})")), "{ran:?}");
+}
+
+/// An error that is certain goes before what nobody knows.
+#[tokio::test]
+async fn errors_have_the_exit_code_of_errors_also_where_something_could_not_be_seen() {
+    let (cloud, mut deployment) = ill();
+    deployment.otherwise = |asked| {
+        let denied = asked.uri.ends_with("/concurrency");
+        denied.then(|| (403, json!({ "__type": "AccessDeniedException" }).to_string()))
+    };
+    let ran = doctor(&cloud, deployment, &["--function", "orders"]).await;
+    let first = "Could not see: function-concurrency. Missing permissions: lambda:GetFunctionConcurrency.\n";
+    assert!(ran.code == 1 && ran.out.starts_with(first), "{ran:?}");
+}
+
 #[tokio::test]
 async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_never_that_all_is_fine() {
     let cloud = account();
@@ -83,7 +112,8 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
         if is_function {
             return deployment.answer(asked);
         }
-        let denied = "<Code>AccessDenied</Code><Message>no</Message>";
+        let said = SENTENCE.replace("ACTION", "sns:ListSubscriptions");
+        let denied = format!("<Code>AccessDenied</Code><Message>{said}</Message>");
         let is_json = asked.is_of("lambda") || asked.is_of("sqs");
         let body = match is_json {
             true => json!({ "__type": "AccessDeniedException", "Code": "AccessDeniedException" }).to_string(),
@@ -92,8 +122,10 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
         };
         Some((403, body))
     });
-    let world = World { config: Some(config), ..World::default() };
-    let ran = redrivectl_in(world, &["doctor", "--function", "orders", "--json", "--write-test"]).await;
+    let world = || World { config: Some(config.clone()), ..World::default() };
+    let args = ["doctor", "--function", "orders", "--write-test"];
+    let ran = redrivectl_in(world(), &[&args[..], &["--json"]].concat()).await;
+    assert_eq!(ran.code, 6, "nobody knows whether all is well: {ran:?}");
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
     let findings = answer["findings"].as_array().unwrap();
     let told: Vec<_> =
@@ -119,6 +151,16 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
         "sqs:GetQueueAttributes",
     ];
     assert_eq!(permissions, BTreeSet::from(expected.map(str::to_owned)));
+    let unseen = answer["unseen"].as_array().unwrap();
+    assert!(unseen.iter().all(|it| it["denied"] == true), "{unseen:#?}");
+    // Who reads it is told so first, with the same permissions.
+    let ran = redrivectl_in(world(), &args).await;
+    let (first, _) = ran.out.split_once('\n').unwrap();
+    let (checks, missing) = first.split_once(". Missing permissions: ").unwrap();
+    assert!(checks.starts_with("Could not see: ") && checks.contains(", mappings, "), "{first}");
+    assert_eq!((ran.code, missing), (6, format!("{}.", expected.join(", ")).as_str()));
+    let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&SENTENCE.replace("ACTION", "sns:ListSubscriptions")), "{text}");
     let manual = manual();
     let chapter = manual.split("### Permissions of the doctor").nth(1).unwrap().split("\n##").next().unwrap();
     for permission in permissions {

@@ -298,7 +298,7 @@ async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_wa
         )
         .await
     };
-    let denied = "(states:StartExecution) failed: AccessDeniedException (action_required)";
+    let denied = "(states:StartExecution) failed: AccessDeniedException (action_required): no";
     let ran = replay(&[]).await;
     let said = format!("orders-replay {denied}. To replay from this terminal, add --workers 4\n");
     assert!(ran.code == 6 && ran.err.ends_with(&said), "{ran:?}");

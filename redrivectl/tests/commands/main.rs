@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use indicatif::{InMemoryTerm, ProgressDrawTarget, TermLike};
-use redrivectl::{Console, Stack, WriteFailure, run};
+use redrivectl::{Console, SilentServers, Stack, WriteFailure, run};
 use serde_json::Value;
 use sns_redrive::clock::Clock;
 use support::Account;
@@ -139,6 +139,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         answers: world.answers,
         config: world.config,
         stack: Stack::default(),
+        silent: SilentServers::default(),
         interrupts: Box::new(move || {
             watches.store(true, Ordering::Relaxed);
             Ok(Arc::clone(&world.interrupted))

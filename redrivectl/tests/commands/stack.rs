@@ -245,7 +245,8 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
         (ran.code, error["kind"].as_str().unwrap().to_owned(), error["error"].as_str().unwrap().to_owned())
     };
     let stack = "cannot read the stack orders: cloudformation:DescribeStacks failed (AccessDenied): no";
-    let account = "asking AWS for the account (sts:GetCallerIdentity) failed: AccessDenied (action_required)";
+    let account = "asking AWS for the account (sts:GetCallerIdentity) failed: AccessDenied (action_required): User is not \
+                   authorized to perform this action.";
     for (denies_stack, args, code, kind, why) in [
         (true, &["replay", "--all", "--dry-run"][..], 6, "denied", stack),
         (true, &["replays"], 6, "denied", stack),

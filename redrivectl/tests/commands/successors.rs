@@ -148,8 +148,8 @@ async fn where_sns_does_not_answer_that_is_said_and_the_function_checks() {
     cloud.reply("GetSubscriptionAttributes", Fault::refuse(403, "AuthorizationError", "not authorized"));
     let ran = replay(&cloud, &["--subscription", &pair(SUBSCRIPTION, SUCCESSOR)]).await;
     let said = format!(
-        "redrivectl: cannot check whether {SUCCESSOR} takes the letters of {SUBSCRIPTION} (AuthorizationError); \
-         the function checks this with each retry\n"
+        "redrivectl: cannot check whether {SUCCESSOR} takes the letters of {SUBSCRIPTION} (AuthorizationError: not \
+         authorized); the function checks this with each retry\n"
     );
     assert_eq!((ran.code, ran.err), (0, said));
     assert_eq!(sent_ids(&cloud), ids(&its()));

@@ -1,6 +1,6 @@
 //! The buckets of the archive and of the control prefix.
 
-use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{Bucket, Effect, LifecycleRule, Setup};
 use sns_redrive::settings::ArchiveAt;
 
@@ -51,18 +51,14 @@ fn settings(bucket: &Bucket, holds: &str, findings: &mut Findings) {
     let what = "whether it has a default encryption";
     if let Some(None) = findings.known("archive-encryption", name, what, &bucket.encryption) {
         let finding = format!("It has no default encryption. {holds}");
-        let fix = format!(
-            "aws s3api put-bucket-encryption --bucket {name} --server-side-encryption-configuration \
-             '{{\"Rules\": [{{\"ApplyServerSideEncryptionByDefault\": {{\"SSEAlgorithm\": \"AES256\"}}}}]}}'"
-        );
+        let rules = r#"{"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}"#;
+        let fix = s3api(bucket, "put-bucket-encryption", &["--server-side-encryption-configuration", rules]);
         findings.add(Severity::Warning, "archive-encryption", name, finding, fix);
     }
     let what = "whether deleted objects can be restored";
     if let Some(false) = findings.known("archive-versions", name, what, &bucket.is_versioned) {
         let finding = "It keeps no versions: deleted objects cannot be restored.";
-        let fix = format!(
-            "aws s3api put-bucket-versioning --bucket {name} --versioning-configuration Status=Enabled"
-        );
+        let fix = s3api(bucket, "put-bucket-versioning", &["--versioning-configuration", "Status=Enabled"]);
         findings.add(Severity::Note, "archive-versions", name, finding, fix);
     }
     if let Some(false) =
@@ -72,16 +68,20 @@ fn settings(bucket: &Bucket, holds: &str, findings: &mut Findings) {
             "It does not block public access itself. {holds} This tool cannot see whether the account blocks public \
              access for all its buckets."
         );
-        let fix = format!(
-            "aws s3api put-public-access-block --bucket {name} --public-access-block-configuration \
-             BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
-        );
+        let blocks =
+            "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true";
+        let fix = s3api(bucket, "put-public-access-block", &["--public-access-block-configuration", blocks]);
         findings.add(Severity::CannotTell, "archive-public", name, finding, fix);
     }
 }
 
 fn see(bucket: &Bucket) -> String {
-    format!("aws s3api get-bucket-lifecycle-configuration --bucket {}", bucket.name)
+    s3api(bucket, "get-bucket-lifecycle-configuration", &[])
+}
+
+/// Returns the command of an operation on a bucket.
+fn s3api(bucket: &Bucket, operation: &str, options: &[&str]) -> String {
+    aws(&[&["s3api", operation, "--bucket", &bucket.name], options].concat())
 }
 
 /// Checks the lifecycle rules for archived letters.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use semver::Version;
 
-use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{Function, Setup};
 use sns_redrive::batch::Mode;
 
@@ -14,14 +14,16 @@ const SMALL: u64 = 256;
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     let function = &setup.function;
     let name = function.name.as_str();
-    let update =
-        |change: &str| format!("aws lambda update-function-configuration --function-name {name} {change}");
+    let call = |operation: &str, change: &[&str]| {
+        aws(&[&["lambda", operation, "--function-name", name], change].concat())
+    };
+    let update = |change: &[&str]| call("update-function-configuration", change);
     if function.state != "Active" || function.last_update == "Failed" {
         let finding = format!(
             "Its state is {}, and the status of its last update {}: it may not run.",
             function.state, function.last_update
         );
-        let fix = format!("aws lambda get-function-configuration --function-name {name}");
+        let fix = call("get-function-configuration", &[]);
         findings.add(Severity::Warning, "function-state", name, finding, fix);
     }
     if function.memory < SMALL {
@@ -35,14 +37,14 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             "function-memory",
             name,
             finding,
-            update(&format!("--memory-size {SMALL}")),
+            update(&["--memory-size", &SMALL.to_string()]),
         );
     }
     if let Some(level) = &function.level_without_metrics {
         let finding = format!(
             "Its log level is {level}: Lambda drops the log lines that carry the metrics, so alarms get no data."
         );
-        let fix = update("--logging-config LogFormat=JSON,ApplicationLogLevel=INFO");
+        let fix = update(&["--logging-config", "LogFormat=JSON,ApplicationLogLevel=INFO"]);
         findings.add(Severity::Warning, "function-log-level", name, finding, fix);
     }
     if let Some(recursion) = findings.known(
@@ -54,8 +56,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     {
         let finding = "Lambda may stop it as a recursive loop: after about 16 passes it does not get a letter that is \
                        republished to its topic or comes back through a queue. The function counts passes itself.";
-        let fix =
-            format!("aws lambda put-function-recursion-config --function-name {name} --recursive-loop Allow");
+        let fix = call("put-function-recursion-config", &["--recursive-loop", "Allow"]);
         findings.add(Severity::Error, "function-recursion", name, finding, fix);
     }
     if let Some(Some(why)) =
@@ -81,7 +82,7 @@ fn reserved(function: &Function, findings: &mut Findings) {
     let Some(Some(reserved)) = findings.known("function-concurrency", name, what, &function.reserved) else {
         return;
     };
-    let fix = format!("aws lambda delete-function-concurrency --function-name {name}");
+    let fix = aws(&["lambda", "delete-function-concurrency", "--function-name", name]);
     if *reserved == 0 {
         let finding = "Its reserved concurrency is 0: it never runs, and letters wait until they expire.";
         return findings.add(Severity::Error, "function-concurrency", name, finding, fix);

@@ -66,9 +66,10 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
             let finding = format!(
                 "The function's role has {action}, {for_what}, but the policy of the resource could not be read: {} \
                  failed ({}).",
-                error.call, error.why
+                error.call,
+                error.reason()
             );
-            findings.add(Severity::CannotTell, CHECK, resource, finding, error.fix());
+            findings.add_unseen(CHECK, resource, finding, error);
         }
         (Decision::Allowed, Some(Ok(own))) if own.may_deny(role) => {
             let finding = format!(

@@ -1,6 +1,6 @@
 //! The event source mappings, which bring letters from the queues to the function.
 
-use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{Mapping, Queue, Setup};
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
@@ -17,11 +17,13 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
                 "mapping-missing",
                 queue.arn.resource(),
                 "No event source mapping connects this queue with the function: its letters wait until they expire.",
-                format!(
-                    "aws lambda create-event-source-mapping --function-name {name} --event-source-arn {} \
-                     --function-response-types ReportBatchItemFailures --scaling-config MaximumConcurrency=2",
-                    queue.arn
-                ),
+                aws(&[
+                    &["lambda", "create-event-source-mapping", "--function-name", name],
+                    &["--event-source-arn", queue.arn.as_str()][..],
+                    &["--function-response-types", "ReportBatchItemFailures"],
+                    &["--scaling-config", "MaximumConcurrency=2"],
+                ]
+                .concat()),
             ),
         }
     }
@@ -33,8 +35,9 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 
 fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings) {
     let about = format!("the mapping of {}", queue.arn.resource());
-    let update =
-        |change: &str| format!("aws lambda update-event-source-mapping --uuid {} {change}", mapping.uuid);
+    let update = |change: &[&str]| {
+        aws(&[&["lambda", "update-event-source-mapping", "--uuid", &mapping.uuid], change].concat())
+    };
     let filters =
         findings.known("mapping-filters", &about, "whether it has filters", &mapping.filters).copied();
     let mut add = |severity, check, finding: String, fix: String| {
@@ -43,7 +46,7 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
     if !mapping.is_partial {
         let finding = "It lacks ReportBatchItemFailures: Lambda deletes the whole batch whatever the function answers, with \
                        letters that wait for a retry.";
-        let fix = update("--function-response-types ReportBatchItemFailures");
+        let fix = update(&["--function-response-types", "ReportBatchItemFailures"]);
         add(Severity::Error, "mapping-partial-answers", finding.to_owned(), fix);
     }
     if filters.is_some_and(|filters| filters > 0) {
@@ -52,14 +55,14 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
             Severity::Error,
             "mapping-filters",
             finding.to_owned(),
-            update("--filter-criteria '{\"Filters\": []}'"),
+            update(&["--filter-criteria", "{\"Filters\": []}"]),
         );
     }
     match mapping.state.as_str() {
         "Enabled" => {}
         "Disabled" | "Disabling" => {
             let finding = "It is disabled: letters wait until they expire.";
-            add(Severity::Error, "mapping-state", finding.to_owned(), update("--enabled"));
+            add(Severity::Error, "mapping-state", finding.to_owned(), update(&["--enabled"]));
         }
         state => {
             let finding = format!("Its state is {state}: check again in a minute.");
@@ -75,19 +78,19 @@ fn concurrency(
     setup: &Setup,
     mapping: &Mapping,
     add: &mut impl FnMut(Severity, &'static str, String, String),
-    update: &impl Fn(&str) -> String,
+    update: &impl Fn(&[&str]) -> String,
 ) {
     if mapping.is_provisioned {
         let finding = "It is in provisioned mode, which excludes MaximumConcurrency: the function cannot keep the \
                        rates of the policy, because it does not know how many invocations share them.";
-        let fix = update("--provisioned-poller-config '{}' --scaling-config MaximumConcurrency=2");
+        let fix = update(&["--provisioned-poller-config", "{}", "--scaling-config", "MaximumConcurrency=2"]);
         return add(Severity::Warning, "mapping-provisioned", finding.to_owned(), fix);
     }
     let configured = setup.function.settings().map(|settings| i64::from(settings.max_concurrency));
     let Some(most) = mapping.concurrency else {
         let finding = "It has no MaximumConcurrency: an outage starts as many invocations as the account allows, and the \
                        function cannot keep the rates of the policy.";
-        let fix = update("--scaling-config MaximumConcurrency=2");
+        let fix = update(&["--scaling-config", "MaximumConcurrency=2"]);
         return add(Severity::Warning, "mapping-concurrency", finding.to_owned(), fix);
     };
     if let Some(configured) = configured.filter(|configured| *configured != i64::from(most)) {
@@ -95,7 +98,7 @@ fn concurrency(
             "Its MaximumConcurrency is {most}, but the function's MAX_CONCURRENCY is {configured}: the function divides the \
              rates of the policy by the wrong number."
         );
-        let fix = update(&format!("--scaling-config MaximumConcurrency={configured}"));
+        let fix = update(&["--scaling-config", &format!("MaximumConcurrency={configured}")]);
         add(
             Severity::Warning,
             "mapping-concurrency",

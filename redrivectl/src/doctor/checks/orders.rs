@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{HiddenLetter, Setup};
-use crate::text::{brief, count, utc, word};
+use crate::text::{brief, command_line, count, utc};
 use sns_redrive::policy::OrderAction;
 
 /// The age from which an order may be forgotten, and the remaining time from which letters expire soon.
@@ -41,13 +41,11 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             );
             let severity = if is_old { Severity::Warning } else { Severity::Note };
             let about = format!("the order {}", order.id);
-            findings.add(
-                severity,
-                "order-forgotten",
-                &about,
-                finding,
-                format!("redrivectl release {}", word(&order.id)),
-            );
+            // An id that somebody wrote by hand may look like an option.
+            let is_option = order.id.starts_with('-');
+            let words =
+                if is_option { &["redrivectl", "orders"][..] } else { &["redrivectl", "release", &order.id] };
+            findings.add(severity, "order-forgotten", &about, finding, command_line(words));
         }
     }
     let Some(waiting) = &setup.waiting else { return without_list(setup, findings) };
@@ -83,7 +81,7 @@ fn unlisted(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
                 if others == 1 { "expires" } else { "expire" },
             );
             let url = queue.arn.queue_url();
-            let fix = format!("aws sqs get-queue-attributes --queue-url {url} --attribute-names All");
+            let fix = aws(&["sqs", "get-queue-attributes", "--queue-url", &url, "--attribute-names", "All"]);
             findings.add(Severity::CannotTell, "letters-expire", queue.arn.resource(), finding, fix);
         }
     }
@@ -129,7 +127,7 @@ fn expiring(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
             if letters == 1 { "expires" } else { "expire" },
             utc(first)
         );
-        let fix = format!("redrivectl waiting --queue {queue}");
+        let fix = command_line(["redrivectl", "waiting", "--queue", queue]);
         findings.add(Severity::Warning, "letters-expire", queue, finding, fix);
     }
 }

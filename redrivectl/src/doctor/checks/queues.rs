@@ -2,7 +2,7 @@
 
 use super::LONGEST_RETENTION;
 use crate::doctor::access::{Access, Policy, Sender};
-use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{Queue, Setup};
 use crate::text::{brief, count};
 use sns_redrive::arn::Arn;
@@ -28,8 +28,7 @@ pub(super) fn moves_on(queue: &Queue, check: &'static str, findings: &mut Findin
     if queue.attribute("RedrivePolicy").is_some() {
         let finding = "It has a RedrivePolicy of its own: SQS moves letters away that were received often, and \
                        waiting letters are. Nobody retries those.";
-        let url = queue.arn.queue_url();
-        let fix = format!("aws sqs set-queue-attributes --queue-url {url} --attributes RedrivePolicy=");
+        let fix = set_attributes(queue, "RedrivePolicy=");
         findings.add(Severity::Error, check, queue.arn.resource(), finding, fix);
     }
 }
@@ -79,7 +78,7 @@ fn undrained(setup: &Setup, findings: &mut Findings) {
         let letters = match &queue.attributes {
             Ok(_) => format!("About {} in it wait until they expire", count(queue.letters(), "letter")),
             Err(error) => {
-                format!("An unknown number of letters in it ({}) wait until they expire", error.why)
+                format!("An unknown number of letters in it ({}) wait until they expire", error.reason())
             }
         };
         let finding = format!(
@@ -95,10 +94,13 @@ fn undrained(setup: &Setup, findings: &mut Findings) {
 
 /// Returns the command that sets an attribute of a queue.
 pub(super) fn set(queue: &Queue, attribute: &str, value: u64) -> String {
-    format!(
-        "aws sqs set-queue-attributes --queue-url {} --attributes {attribute}={value}",
-        queue.arn.queue_url()
-    )
+    set_attributes(queue, &format!("{attribute}={value}"))
+}
+
+/// Returns the command that sets attributes of a queue.
+pub(super) fn set_attributes(queue: &Queue, attributes: &str) -> String {
+    let url = queue.arn.queue_url();
+    aws(&["sqs", "set-queue-attributes", "--queue-url", &url, "--attributes", attributes])
 }
 
 /// Checks the visibility timeout and the retention, of the requeue too.
@@ -143,7 +145,7 @@ pub(super) fn times(setup: &Setup, queue: &Queue, findings: &mut Findings) {
 }
 
 fn key(queue: &Queue, findings: &mut Findings) {
-    let (name, url) = (queue.arn.resource(), queue.arn.queue_url());
+    let name = queue.arn.resource();
     match queue.attribute("KmsMasterKeyId") {
         None => {}
         Some(key) if key.ends_with("alias/aws/sqs") => findings.add(
@@ -152,9 +154,7 @@ fn key(queue: &Queue, findings: &mut Findings) {
             name,
             "It is encrypted with the AWS-managed key of SQS, whose policy cannot be changed: SNS cannot write to the queue, \
              and messages on which SNS gives up are lost.",
-            format!(
-                "aws sqs set-queue-attributes --queue-url {url} --attributes KmsMasterKeyId=,SqsManagedSseEnabled=true"
-            ),
+            set_attributes(queue, "KmsMasterKeyId=,SqsManagedSseEnabled=true"),
         ),
         Some(key) => findings.add(
             Severity::CannotTell,
@@ -165,7 +165,7 @@ fn key(queue: &Queue, findings: &mut Findings) {
                  sns.amazonaws.com use it (kms:GenerateDataKey, kms:Decrypt); if not, messages on which SNS gives up \
                  are lost."
             ),
-            format!("aws kms get-key-policy --key-id {key}"),
+            aws(&["kms", "get-key-policy", "--key-id", key]),
         ),
     }
 }
@@ -178,10 +178,8 @@ fn let_in(setup: &Setup, queue: &Queue, findings: &mut Findings) {
     let policy = Policy::of(queue.attribute("Policy").unwrap_or_default());
     let name = queue.arn.resource();
     for topic in topics {
-        let look = format!(
-            "aws sqs get-queue-attributes --queue-url {} --attribute-names Policy",
-            queue.arn.queue_url()
-        );
+        let url = queue.arn.queue_url();
+        let look = aws(&["sqs", "get-queue-attributes", "--queue-url", &url, "--attribute-names", "Policy"]);
         match lets_sns_in(&policy, topic, queue) {
             Access::Yes => {}
             Access::No => findings.add(

@@ -1,8 +1,8 @@
 //! The requeue, which holds letters that are put back and whose marks are believed.
 
-use super::queues::{moves_on, times};
+use super::queues::{moves_on, set_attributes, times};
 use crate::doctor::access::Policy;
-use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{Queue, Setup};
 
 pub(super) fn check(setup: &Setup, findings: &mut Findings) {
@@ -37,17 +37,14 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     {
         let finding =
             "It lacks the tag sns-redrive=requeue: replays send letters only to a queue with this tag.";
-        let fix = format!("aws sqs tag-queue --queue-url {url} --tags sns-redrive=requeue");
+        let fix = aws(&["sqs", "tag-queue", "--queue-url", &url, "--tags", "sns-redrive=requeue"]);
         findings.add(Severity::Warning, "requeue-tag", name, finding, fix);
     }
     let allow = queue.attribute("RedriveAllowPolicy").unwrap_or_default();
     if !allow.contains("denyAll") {
         let finding = "Any queue of the account may name it as its dead-letter queue. SQS then moves messages here without a \
                        permission, and their marks would be believed.";
-        let fix = format!(
-            "aws sqs set-queue-attributes --queue-url {url} --attributes \
-             '{{\"RedriveAllowPolicy\": \"{{\\\"redrivePermission\\\": \\\"denyAll\\\"}}\"}}'"
-        );
+        let fix = set_attributes(queue, r#"{"RedriveAllowPolicy": "{\"redrivePermission\": \"denyAll\"}"}"#);
         findings.add(Severity::Warning, "requeue-moves", name, finding, fix);
     }
     senders(setup, queue, findings);

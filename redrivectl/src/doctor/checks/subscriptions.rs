@@ -1,10 +1,10 @@
 //! The subscriptions that name a dead-letter queue of the function, and those of the same topics that name none.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::queues::lets_sns_in;
 use crate::doctor::access::{Access, Policy};
-use crate::doctor::finding::{Findings, Severity};
+use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{Queue, ReadError, Setup, Subscription, Subscriptions};
 use crate::text::count;
 use sns_redrive::arn::Arn;
@@ -175,7 +175,7 @@ fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut
             "Its filter policy uses the attribute {MARK_ATTRIBUTE}, the mark of retries: a retry through the topic \
              may not reach it."
         );
-        let fix = format!("aws sns get-subscription-attributes --subscription-arn {arn}");
+        let fix = aws(&["sns", "get-subscription-attributes", "--subscription-arn", arn]);
         findings.add(Severity::Warning, "subscription-filter", arn, finding, fix);
     }
 }
@@ -192,7 +192,7 @@ fn into_own(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Finding
     for Subscription { arn, endpoint, .. } in &subscriptions.all {
         if setup.queues.iter().chain(&setup.requeue).any(|own| own.arn.as_str() == endpoint) {
             let finding = "It delivers into a queue of the function, which treats every message as a letter.";
-            let fix = format!("aws sns unsubscribe --subscription-arn {arn}");
+            let fix = aws(&["sns", "unsubscribe", "--subscription-arn", arn]);
             findings.add(Severity::Error, "subscription-endpoint", arn, finding, fix);
         }
     }
@@ -223,10 +223,12 @@ fn of_requeue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findi
 
 /// Returns the command that names a queue for the dead letters of a subscription.
 fn set_dead_letters(subscription: &str, queue: &str) -> String {
-    format!(
-        "aws sns set-subscription-attributes --subscription-arn {subscription} --attribute-name RedrivePolicy \
-         --attribute-value '{{\"deadLetterTargetArn\":\"{queue}\"}}'"
-    )
+    let policy = json!({ "deadLetterTargetArn": queue }).to_string();
+    aws(&[
+        &["sns", "set-subscription-attributes", "--subscription-arn", subscription][..],
+        &["--attribute-name", "RedrivePolicy", "--attribute-value", &policy],
+    ]
+    .concat())
 }
 
 /// Checks for subscriptions of the same topics that name no dead-letter queue at all.
@@ -246,14 +248,16 @@ fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Fi
 fn unknown(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
     let name = setup.function.name.as_str();
     for (why, number) in &subscriptions.unread {
-        let error = ReadError { call: "sns:GetSubscriptionAttributes", why: why.clone() };
+        let said = subscriptions.said.get(why).cloned();
+        let error = ReadError { said, ..ReadError::new("sns:GetSubscriptionAttributes", why) };
         let finding = format!(
-            "Cannot tell which queue {} of this account {}: {} failed ({why}).",
+            "Cannot tell which queue {} of this account {}: {} failed ({}).",
             count(*number, "subscription"),
             if *number == 1 { "names" } else { "name" },
-            error.call
+            error.call,
+            error.reason()
         );
-        findings.add(Severity::CannotTell, "subscriptions", name, finding, error.fix());
+        findings.add_unseen("subscriptions", name, finding, &error);
     }
     if subscriptions.pending > 0 {
         let finding = format!(

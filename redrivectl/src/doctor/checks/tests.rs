@@ -3,17 +3,23 @@
 mod archive;
 mod subscriptions;
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use proptest::collection::vec;
+use proptest::test_runner::{Config, TestRunner};
+use redrive_testing::shell::{Token, hostile, tokens};
 use serde_json::json;
 
 use super::check;
+use crate::args::Further;
 use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
 use crate::doctor::setup::{
     Bucket, Decision, Effect, Encryption, Function, Grant, HiddenLetter, LifecycleRule, Mapping, Queue,
     ReadError, ReadResult, Release, Setup, Subscription, Subscriptions,
 };
+use crate::text::harmless;
 use sns_redrive::policy::{Order, Orders};
 use sns_redrive::settings::{BadSettings, Settings};
 
@@ -204,7 +210,7 @@ fn grant(decision: Decision, own_policy: Option<ReadResult<Option<String>>>) -> 
 }
 
 fn denied<T>(call: &'static str) -> ReadResult<T> {
-    Err(ReadError { call, why: "AccessDeniedException".to_owned() })
+    Err(ReadError::new(call, "AccessDeniedException"))
 }
 
 /// Returns the findings for the healthy deployment after a change.
@@ -242,6 +248,69 @@ fn in_bucket(setup: &mut Setup, change: impl Fn(&mut Bucket)) {
 #[test]
 fn a_healthy_deployment_has_no_finding() {
     assert_eq!(check(&healthy()), []);
+}
+
+/// Names, ids and keys are answers of AWS and documents that others write.
+#[test]
+fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
+    let commands = RefCell::new(BTreeSet::new());
+    let law = |texts: Vec<String>| {
+        let mut setup = healthy();
+        let [function, uuid, key, bucket, arn, id] = <[String; 6]>::try_from(texts.clone()).unwrap();
+        setup.function = Function {
+            name: function,
+            state: "Inactive".to_owned(),
+            memory: 128,
+            level_without_metrics: Some("WARN".to_owned()),
+            recursion: Ok("Terminate".to_owned()),
+            reserved: Ok(Some(0)),
+            ..setup.function
+        };
+        let ill = Mapping {
+            uuid,
+            state: "Disabled".to_owned(),
+            is_partial: false,
+            filters: Ok(1),
+            concurrency: None,
+            ..mapping(DLQ)
+        };
+        setup.mappings = Ok(vec![ill]);
+        set(&mut setup.queues[0], "KmsMasterKeyId", key);
+        set(&mut setup.queues[0], "RedrivePolicy", "{}");
+        set(&mut setup.queues[0], "VisibilityTimeout", "1");
+        in_bucket(&mut setup, |it| {
+            it.name.clone_from(&bucket);
+            (it.encryption, it.is_versioned, it.is_private) = (Ok(None), Ok(false), Ok(false));
+        });
+        let filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
+        all(&mut setup)[0] = Subscription { endpoint: DLQ.to_owned(), filter, ..subscription(&arn) };
+        let forgotten = Order { id, ..order(48, None) };
+        setup.orders = Some(Ok(vec![forgotten]));
+        let (options, further) = (" --profile p", Further::default());
+        for finding in check(&setup).into_iter().map(|it| it.with(options, &further)) {
+            let Some(fix) =
+                finding.fix.filter(|fix| ["aws ", "redrivectl "].iter().any(|it| fix.starts_with(it)))
+            else {
+                continue;
+            };
+            let read = tokens(&fix).unwrap_or_else(|_| panic!("{fix}"));
+            let words = read.iter().map(|token| match token {
+                Token::Word(word) => word.as_str(),
+                Token::Obeyed(c) => panic!("a shell obeys {c}: {fix}"),
+            });
+            let words: Vec<_> = words.collect();
+            let meant = texts.iter().map(|text| harmless(text)).any(|text| words.contains(&text.as_str()));
+            let names =
+                ["function-recursion", "mapping-state", "queue-key", "archive-public", "order-forgotten"];
+            let names_it = names.contains(&finding.check) && fix != "redrivectl orders";
+            assert!(meant || !names_it, "{fix}");
+            commands.borrow_mut().insert(finding.check);
+        }
+        Ok(())
+    };
+    TestRunner::new(Config { cases: 64, ..Config::default() }).run(&vec(hostile(), 6), law).unwrap();
+    let commands = commands.into_inner();
+    assert!(commands.len() > 12, "{commands:?}");
 }
 
 #[test]

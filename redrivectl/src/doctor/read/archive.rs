@@ -37,7 +37,7 @@ pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bu
 pub(super) async fn test(s3: &Client, control: Option<&Bucket>, console: &mut Console) -> ReadResult<bool> {
     match control {
         Some(control) => writes(s3, &control.name, &control.prefix, console).await,
-        None => Err(ReadError { call: "--write-test", why: "no control prefix is known".to_owned() }),
+        None => Err(ReadError::new("--write-test", "no control prefix is known")),
     }
 }
 
@@ -137,7 +137,7 @@ async fn writes(s3: &Client, bucket: &str, prefix: &str, console: &mut Console) 
     put().await.map_err(|error| read_error("s3:PutObject", &error))?;
     let again = put().await;
     if let Err(error) = s3.delete_object().bucket(bucket).key(&key).send().await {
-        let why = read_error("s3:DeleteObject", &error).why;
+        let why = read_error("s3:DeleteObject", &error).reason();
         // The result of the test matters more.
         let _ = writeln!(
             console.err,

@@ -1,6 +1,5 @@
 //! The function, its mappings and the template of its stack.
 
-use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
 use aws_sdk_lambda::types::{
     EventSourceMappingConfiguration, FilterCriteria, FunctionResponseType, ScalingConfig,
 };
@@ -18,10 +17,12 @@ pub(super) const CODE_PREFIX: &str = "CodePrefix";
 /// Reads the function and its ARN.
 pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<(Function, String), Failed> {
     let read = lambda.get_function_configuration().function_name(name).send().await.map_err(|error| {
-        let code = failure_of_call(&error).code;
-        Failed::Work(format!(
-            "cannot read the function {name}: lambda:GetFunctionConfiguration failed ({code})"
-        ))
+        let failure = failure_of_call(&error);
+        let is_denied = failure.is_denied();
+        let reason = ReadError::of("lambda:GetFunctionConfiguration", failure).reason();
+        let why =
+            format!("cannot read the function {name}: lambda:GetFunctionConfiguration failed ({reason})");
+        if is_denied { Failed::Denied(why) } else { Failed::Work(why) }
     })?;
     let recursion = lambda.get_function_recursion_config().function_name(name).send().await;
     let recursion = recursion
@@ -33,7 +34,7 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
         .map_err(|error| read_error("lambda:GetFunctionConcurrency", &error));
     let (settings, has_policy_file) = match Deployed::read(&read) {
         Ok(deployed) => (Ok(deployed.settings), deployed.has_policy_file),
-        Err(failure) => (Err(ReadError { call: "kms:Decrypt", why: failure.code }), false),
+        Err(failure) => (Err(ReadError::of("kms:Decrypt", failure)), false),
     };
     let function = Function {
         name: read.function_name().unwrap_or(name).to_owned(),
@@ -88,7 +89,8 @@ async fn filters(
     let read = read.map_err(|error| read_error("lambda:GetEventSourceMapping", &error))?;
     match read.filter_criteria_error() {
         Some(error) => {
-            Err(ReadError { call: "kms:Decrypt", why: error.error_code().unwrap_or("unknown").to_owned() })
+            let said = error.message().map(str::to_owned);
+            Err(ReadError { said, ..ReadError::new("kms:Decrypt", error.error_code().unwrap_or("unknown")) })
         }
         None => Ok(number(read.filter_criteria())),
     }
@@ -102,11 +104,8 @@ pub(super) async fn release(
     stack: &str,
     code_prefix: Option<String>,
 ) -> ReadResult<Release> {
-    let read =
-        formation.get_template_summary().stack_name(stack).send().await.map_err(|error| ReadError {
-            call: "cloudformation:GetTemplateSummary",
-            why: error.code().map_or_else(|| failure_of_call(&error).code, str::to_owned),
-        })?;
+    let read = formation.get_template_summary().stack_name(stack).send().await;
+    let read = read.map_err(|error| read_error("cloudformation:GetTemplateSummary", &error))?;
     let metadata: Value = serde_json::from_str(read.metadata().unwrap_or_default()).unwrap_or_default();
     let version = &metadata["AWS::ServerlessRepo::Application"]["SemanticVersion"];
     let declared = read.parameters().iter().find(|it| it.parameter_key() == Some(CODE_PREFIX));

@@ -54,10 +54,7 @@ pub(super) async fn read(
             let decision = match &decisions {
                 Ok(decisions) => {
                     decisions.iter().find(|(name, _)| name == action).map(|(_, it)| it.clone()).ok_or_else(
-                        || ReadError {
-                            call: "iam:SimulatePrincipalPolicy",
-                            why: "it gave no answer for this action".to_owned(),
-                        },
+                        || ReadError::new("iam:SimulatePrincipalPolicy", "it gave no answer for this action"),
                     )
                 }
                 Err(error) => Err(error.clone()),

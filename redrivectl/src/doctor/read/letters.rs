@@ -25,7 +25,7 @@ pub(super) async fn read(
     };
     let place = Place { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
     let control = Control::new(s3.clone(), place);
-    let error = |failed: Failed| ReadError { call: "s3:GetObject", why: failed.to_string() };
+    let error = |failed: Failed| ReadError::new("s3:GetObject", failed.to_string());
     let orders = control.orders(console).await.map(|orders| orders.all().to_vec()).map_err(error);
     if !settings.waiting_list {
         return (Some(orders), None);
@@ -38,10 +38,9 @@ pub(super) async fn read(
     let read = control.read_waiting(&mut list, now, keep, |_| ()).await;
     let waiting = read.map_err(error).and_then(|()| match list.unread() {
         0 => Ok(()),
-        unread => Err(ReadError {
-            call: "s3:GetObject",
-            why: format!("{unread} parts of the list could not be read"),
-        }),
+        unread => {
+            Err(ReadError::new("s3:GetObject", format!("{unread} parts of the list could not be read")))
+        }
     });
     let waiting = waiting.map(|()| {
         let lines = list.due_after(now);

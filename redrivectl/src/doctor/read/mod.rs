@@ -135,8 +135,7 @@ struct Outputs {
 fn other_than(function: &str, console: &Console) -> ReadResult<Option<String>> {
     let Some(stack) = console.stack.name() else { return Ok(None) };
     let of = console.stack.output(FUNCTION_NAME);
-    let of =
-        of.map_err(|failed| ReadError { call: "cloudformation:DescribeStacks", why: failed.to_string() })?;
+    let of = of.map_err(|failed| ReadError::new("cloudformation:DescribeStacks", failed.to_string()))?;
     Ok(match of {
         Some(of) if of == function => None,
         Some(of) => Some(format!("The stack {stack} belongs to the function {of}")),
@@ -169,7 +168,7 @@ fn queues_of<'a>(
 
 /// Returns the error of a call that failed.
 fn read_error<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) -> ReadError {
-    ReadError { call, why: failure_of_call(error).code }
+    ReadError::of(call, failure_of_call(error))
 }
 
 #[cfg(test)]

@@ -78,10 +78,7 @@ pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<Need> {
         resource,
         actions: &["kms:GenerateDataKey", "kms:Decrypt"],
         for_what,
-        own_policy: Some(Err(ReadError {
-            call: "kms:GetKeyPolicy",
-            why: "this tool does not read policies of keys".to_owned(),
-        })),
+        own_policy: Some(Err(ReadError::new("kms:GetKeyPolicy", "this tool does not read policies of keys"))),
         settled: is_alias.then(|| {
             Decision::Unclear("the resource names its key by an alias, which only KMS resolves".to_owned())
         }),
@@ -212,7 +209,7 @@ mod tests {
     fn the_key_of_a_bucket_is_needed_once() {
         let function: Arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders".parse().unwrap();
         let bucket = |name: &str, algorithm: &str| {
-            let unknown = || ReadError { call: "s3:GetBucket", why: "AccessDenied".to_owned() };
+            let unknown = || ReadError::new("s3:GetBucket", "AccessDenied");
             let encryption = Encryption { algorithm: algorithm.to_owned(), key: Some("1234".to_owned()) };
             Bucket {
                 name: name.to_owned(),

@@ -50,7 +50,12 @@ pub(super) async fn read(
             Ok(subscription) => all.push(subscription),
             // It was deleted meanwhile.
             Err(error) if error.why.contains("NotFound") => {}
-            Err(error) => *found.unread.entry(error.why).or_default() += 1,
+            Err(error) => {
+                *found.unread.entry(error.why.clone()).or_default() += 1;
+                if let Some(said) = error.said {
+                    found.said.entry(error.why).or_insert(said);
+                }
+            }
         }
     }
     drop(screen);

@@ -367,3 +367,16 @@ async fn the_line_of_progress_is_gone_before_a_letter_is_shown() {
     let lines = screen.matches("records read").count();
     assert_eq!((lines, screen.matches("records read\r\x1b[K").count()), (3, 3));
 }
+
+/// A record is JSON on the operator's terminal, and its message is a stranger's.
+#[tokio::test]
+async fn a_letter_that_is_shown_as_json_moves_no_cursor_and_keeps_its_values() {
+    let cloud = Account::new();
+    let message = "\u{202e}lla eteled\u{2069} \u{9b}2J\u{7f}\u{200b}\u{e0041}";
+    bury(&cloud, &[Post::raw("evil", message)], ArchiveReason::Unrecognised, NOW, "r1").await;
+    let args = ["archive", "show", "--archive", PLACE, "--json"];
+    let ran = redrivectl_in(World::on(&cloud), &args).await;
+    assert!(!ran.out.trim_end().chars().any(sns_redrive::shell::is_obeyed), "{:?}", ran.out);
+    let shown: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(shown["message"]["body"].as_str(), Some(message), "{}", ran.out);
+}

@@ -143,7 +143,10 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
     let told = run(&cloud, &[&retry_topic()[..], &["--json"]].concat()).await;
     assert_eq!(told.code, 1);
     let json: Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!(json["wake"], json!({ "asked": 2, "stale": 2, "failed": { "AccessDenied": 1 }, "left": 0 }));
+    assert_eq!(
+        json["wake"],
+        json!({ "asked": 2, "stale": 2, "failed": { "AccessDenied": 1 }, "said": { "AccessDenied": "not you" }, "left": 0 })
+    );
     assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 2);
     assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{told:?}");
 }

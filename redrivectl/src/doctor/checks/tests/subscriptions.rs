@@ -154,7 +154,7 @@ fn who_was_not_denied_is_told_of_no_permission() {
         ("1403 of the list could not be read", false),
     ] {
         let mut setup = healthy();
-        let error = ReadError { call: "sns:ListSubscriptionsByTopic", why: why.to_owned() };
+        let error = ReadError::new("sns:ListSubscriptionsByTopic", why);
         let subscriptions = setup.subscriptions.as_mut().unwrap();
         subscriptions.unread.insert(why.to_owned(), 1);
         subscriptions.foreign.insert(TOPIC.to_owned(), Err(error));
