@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
 use redrive_console::read::{
-    Alarm, ArchivedLetter, Common, Count, Counted, Fields, Group, Groups, Letter, Line, Log, Now, OneGroup,
-    QueueNow, Replayed, Said, Span, Value, Waiting, WaitingGroup, WaitingOne,
+    Alarm, ArchivedLetter, Common, Count, Counted, Fields, Group, Groups, Left, Letter, Line, Log, Now,
+    OneGroup, QueueNow, Replayed, Said, Span, Value, Waiting, WaitingGroup, WaitingOne,
 };
 use redrive_console::view::{self, Frame, View};
 use redrive_console::{
@@ -93,6 +93,7 @@ fn archived(text: &str) -> ArchivedLetter {
         archived: now(),
         arrived: Some(span().from),
         retry: Some((3, 12)),
+        replayed: Some(false),
     }
 }
 
@@ -104,6 +105,7 @@ fn waiting(text: &str) -> WaitingOne {
         since: span().from,
         due: now() + SignedDuration::from_hours(1),
         retry: (4, 12),
+        held_by: Some(text.to_owned()),
     }
 }
 
@@ -111,6 +113,10 @@ fn count() -> Count {
     let mut count = Count::default();
     count.add(7, now() - SignedDuration::from_hours(1), &span());
     count
+}
+
+fn left() -> Left {
+    Left { asked: 3, left: 2 }
 }
 
 fn counted() -> Counted {
@@ -161,9 +167,10 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
         of: of.without(Field::Error),
         span: span(),
         counted: counted(),
+        left: left(),
         rows: values()
             .into_iter()
-            .map(|value| Group { value, archived: count(), waiting: 2, since: Some(now()) })
+            .map(|value| Group { value, archived: count(), left: left(), waiting: 2, since: Some(now()) })
             .collect(),
         further: 3,
         waiting: 2,
@@ -175,6 +182,7 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
         span: span(),
         counted: counted(),
         archived: count(),
+        left: left(),
         waiting: 2,
         more_waiting: true,
         since: Some(now()),
@@ -196,6 +204,7 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
         due,
         rows: rows.collect(),
         further: 1,
+        held: vec![(text.to_owned(), 1)],
         next: vec![waiting(text)],
     };
     let one = OneLetter { id: text.to_owned(), key: Some(text.to_owned()), log_query: Some(text.to_owned()) };

@@ -48,6 +48,9 @@ pub struct WaitingLetter {
     /// The code of the failure that it waits after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What holds it, if it waits for no retry: `order <id>`, `rule <name>`, or `orders` that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
     /// The retry that comes next.
     pub retry: WaitingRetry,
     /// The time when the letter first arrived.

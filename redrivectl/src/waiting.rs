@@ -1,8 +1,12 @@
 //! `redrivectl waiting`: counts hidden letters, and shows until when they wait.
+//!
+//! The list of waiting letters is a bound: a letter that was delivered since stays on it until it was due. The number of a
+//! whole queue is that of SQS, which is about right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
+use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -14,6 +18,8 @@ use crate::control::Control;
 use crate::orders::reach;
 use crate::place;
 use crate::text::{count, harmless, table, thousands, utc};
+use sns_redrive::arn::Arn;
+use sns_redrive::clients::failure_of_call;
 use sns_redrive::control::WaitingList;
 use sns_redrive::policy::Touches;
 use sns_redrive::waiting::WaitingLetter;
@@ -32,18 +38,23 @@ pub(super) async fn run(
 ) -> Result<Finished, Failed> {
     let reach = reach(&args.picks, &args.arrived, console)?;
     let place = place::control(&args.place, console)?;
-    let s3 = Aws::connect(&args.connection, console).await?.clients().s3;
+    let clients = Aws::connect(&args.connection, console).await?.clients();
     let now = console.clock.now();
     let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| {
         let touches = reach.as_ref().map_or(Touches::Yes, |reach| reach.touches(&letter));
-        (touches > Touches::No).then(|| name(&letter, args.by))
+        let held = letter.held_by.clone();
+        let queue = letter.queue_arn.clone();
+        (touches > Touches::No).then(|| (name(&letter, args.by), held, queue))
     };
-    Control::new(s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
+    Control::new(clients.s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
 
     let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
+    let (mut held, mut queues) = (BTreeMap::<&str, u64>::new(), BTreeSet::new());
     for line in list.due_after(now) {
-        let Some(name) = &line.kept else { continue };
+        let Some((name, by, queue)) = &line.kept else { continue };
+        held.extend(by.as_deref().map(|by| (by, held.get(by).copied().unwrap_or_default() + 1)));
+        queues.insert(queue);
         let new = || Group { letters: 0, first: line.due, last: line.due };
         let group = groups.entry(name.clone()).or_insert_with(new);
         group.letters += 1;
@@ -51,6 +62,10 @@ pub(super) async fn run(
     }
     let letters: u64 = groups.values().map(|group| group.letters).sum();
     let what = args.by.name();
+    let mut totals = Vec::new();
+    for queue in queues {
+        totals.push((queue, total(&clients.sqs, queue).await));
+    }
     if as_json {
         let groups = groups.iter().map(|(name, group)| {
             json!({ what: name, "letters": group.letters, "firstDue": group.first, "lastDue": group.last })
@@ -59,7 +74,13 @@ pub(super) async fn run(
         writeln!(
             console.out,
             "{}",
-            json!({ "groups": groups, "letters": letters, "unread": list.unread() })
+            json!({
+                "groups": groups, "letters": letters, "atMost": true, "held": held, "unread": list.unread(),
+                "queues": totals.iter().map(|(queue, total)| {
+                    json!({ "queue": queue, "hidden": total.as_ref().ok().map(|it| it.hidden),
+                            "visible": total.as_ref().ok().map(|it| it.visible) })
+                }).collect::<Vec<_>>(),
+            })
         )?;
         return Ok(Finished::of(list.unread()));
     }
@@ -77,8 +98,48 @@ pub(super) async fn run(
         unread => format!("; {} could not be read", thousands(unread)),
     };
     let listed = count(letters, "letter");
-    writeln!(console.out, "{listed} on the list, hidden for more than two minutes{unread}.")?;
+    let wait = if letters == 1 { "waits" } else { "wait" };
+    writeln!(
+        console.out,
+        "At most {listed} {wait}, by the list of those hidden for more than two minutes{unread}."
+    )?;
+    if !held.is_empty() {
+        let by = held.iter().map(|(by, letters)| format!("{} by {}", thousands(*letters), harmless(by)));
+        writeln!(console.out, "Held, at most: {}.", by.collect::<Vec<_>>().join(", "))?;
+    }
+    for (queue, total) in &totals {
+        let says = match total {
+            Ok(Total { hidden, visible }) => {
+                format!("about {} hidden, {} visible", count(*hidden, "letter"), thousands(*visible))
+            }
+            Err(why) => format!("not known: {}", harmless(why)),
+        };
+        writeln!(console.out, "SQS, for all of {}: {says}.", queue.resource())?;
+    }
     Ok(Finished::of(list.unread()))
+}
+
+/// The letters of a queue by SQS, which are about so many.
+struct Total {
+    hidden: u64,
+    visible: u64,
+}
+
+/// Asks SQS for the letters of a queue; says in words why it does not tell.
+async fn total(sqs: &aws_sdk_sqs::Client, queue: &Arn) -> Result<Total, String> {
+    let [hidden, visible] = [
+        QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+        QueueAttributeName::ApproximateNumberOfMessages,
+    ];
+    let call = sqs.get_queue_attributes().queue_url(queue.queue_url());
+    let call = call.attribute_names(hidden.clone()).attribute_names(visible.clone());
+    let answer = call.send().await.map_err(|error| {
+        let failure = failure_of_call(&error);
+        let said = failure.message.map_or(String::new(), |said| format!(": {said}"));
+        format!("sqs:GetQueueAttributes failed ({}{said})", failure.code)
+    })?;
+    let number = |name| answer.attributes().and_then(|all| all.get(name)?.parse().ok()).unwrap_or_default();
+    Ok(Total { hidden: number(&hidden), visible: number(&visible) })
 }
 
 /// Returns the name of the group in which a letter is counted.
@@ -91,5 +152,6 @@ fn name(letter: &WaitingLetter, by: WaitingBy) -> Option<String> {
         WaitingBy::Topic => letter.topic_arn.clone(),
         WaitingBy::Subscription => letter.subscription_arn.clone(),
         WaitingBy::Rule => Some(letter.rule.clone()),
+        WaitingBy::Held => letter.held_by.clone(),
     }
 }

@@ -58,12 +58,21 @@ impl Sent {
     ///
     /// [`ReplayError`].
     pub async fn by(&mut self, letter: &Archived) -> Result<Option<&str>, ReplayError> {
-        if letter.key != self.key {
-            let object = Object::new(Arc::clone(&letter.key), 0, None);
+        self.of(&letter.key, letter.record.identity()).await
+    }
+
+    /// Returns the id of the latest replay that has sent a letter, which lies in the object with this key.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`].
+    pub async fn of(&mut self, key: &Arc<str>, letter: Identity) -> Result<Option<&str>, ReplayError> {
+        if *key != self.key {
+            let object = Object::new(Arc::clone(key), 0, None);
             self.look(object.queue(), &object.hour()).await?;
             self.key = object.key;
         }
-        Ok(self.letters.get(&letter.record.identity()).map(|replay| &**replay))
+        Ok(self.letters.get(&letter).map(|replay| &**replay))
     }
 
     async fn look(&mut self, queue: &str, hour: &str) -> Result<(), ReplayError> {

@@ -46,7 +46,7 @@ def test_hold_is_given_with_the_keyboard_after_a_preview(tab, operated, scenario
     assert "12 letters on the list of waiting letters" in page.locator("main").inner_text()
     assert orders(scenario) == ["returns"]
     with page.expect_navigation():
-        press(page, "Hold: 12 letters")
+        press(page, "Hold: at most 12 letters")
     assert "done" in page.locator("h1").inner_text()
     assert orders(scenario) == ["parcels", "returns"]
     # The page that asked has been answered: another press of its button does nothing.

@@ -148,7 +148,8 @@ def test_policies_have_the_path_that_is_given():
 
 def test_an_operator_may_wake_letters_of_these_queues_and_nothing_else():
     statements = made()["WakePolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert [(s["Action"], s["Resource"]) for s in statements] == [("sqs:ChangeMessageVisibility", ARNS)]
+    actions = ["sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"]
+    assert [(s["Action"], s["Resource"]) for s in statements] == [(actions, ARNS)]
 
 
 def test_alarms_of_further_queues_are_those_of_the_first():

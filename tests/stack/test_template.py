@@ -355,6 +355,7 @@ def calls_of(world, deployment, keys):
             f"wake {name}": lambda url=url: sqs.change_message_visibility(
                 QueueUrl=url, ReceiptHandle="none", VisibilityTimeout=0
             ),
+            f"count {name}": lambda url=url: sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"]),
             f"send {name}": lambda url=url: sqs.send_message(QueueUrl=url, MessageBody="forged"),
             f"receive {name}": lambda url=url: sqs.receive_message(QueueUrl=url),
             f"delete from {name}": lambda url=url: sqs.delete_message(QueueUrl=url, ReceiptHandle="none"),
@@ -387,6 +388,8 @@ def test_operator_may_give_orders_and_wake_letters_and_nothing_else(world):
         "list replays",
         "wake dead-letter queue",
         "wake requeue",
+        "count dead-letter queue",
+        "count requeue",
     }
 
 

@@ -2,13 +2,15 @@
 //! list of waiting letters.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use sns_redrive::archive::{Found, Selection, Walk};
+use sns_redrive::archive::{Found, Identity, Selection, Walk};
 use sns_redrive::batch::OrdersRead;
 use sns_redrive::control::{Control, WaitingList};
 use sns_redrive::failure::Failure;
 use sns_redrive::policy::Orders;
+use sns_redrive::replay::{ReplayError, Replays, Sent};
 use sns_redrive::waiting::WaitingLetter;
 use tokio::time::{Instant, timeout_at};
 
@@ -37,7 +39,10 @@ const LISTS: u32 = 96;
 const LIST_BYTES: u64 = 12 * 1024 * 1024;
 
 /// Requests that collecting takes at most. Beside the above: a listing of queues for both, and 16 pages of the list.
-pub(crate) const REQUESTS: u32 = PAGES + 1 + OBJECTS + LIST_REQUESTS;
+pub(crate) const REQUESTS: u32 = PAGES + 1 + OBJECTS + LEDGERS + LIST_REQUESTS;
+
+/// Requests for the ledgers of replays.
+const LEDGERS: u32 = 64;
 
 /// Requests that the list of waiting letters takes at most.
 pub(crate) const LIST_REQUESTS: u32 = LISTS + 17;
@@ -123,9 +128,18 @@ pub(crate) async fn collect(
         unread,
     };
     if let Some(archive) = &account.archive {
-        let is_in_time = timeout_at(times.end, collected.read(archive, account, clients, of, span)).await;
-        if is_in_time.is_err() {
+        let mut read = Vec::new();
+        let reads = collected.read(archive, account, clients, of, span, &mut read);
+        if timeout_at(times.end, reads).await.is_err() {
             collected.unread.push(too_late("some objects of the archive"));
+        }
+        let asks = collected.ask_for_replays(account, clients, read);
+        match timeout_at(times.end, asks).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                collected.unread.push(format!("whether replays have sent all that was read: {error}"))
+            }
+            Err(_) => collected.unread.push(too_late("whether replays have sent all that was read")),
         }
     }
     let newest = |letter: &ArchivedLetter| std::cmp::Reverse(letter.archived);
@@ -160,6 +174,7 @@ impl Collected {
         clients: &Clients,
         of: &Filter,
         span: &Span,
+        ids: &mut Vec<(Arc<str>, Identity, usize)>,
     ) {
         let selection = Selection::default();
         let (objects, left_out) = self.index.to_read(OBJECTS as usize, BYTES);
@@ -181,6 +196,7 @@ impl Collected {
                         if self.said.len() < EXAMPLES {
                             self.said.push(Said::of(&found.record, &account.bodies));
                         }
+                        ids.push((Arc::clone(&found.key), found.record.identity(), self.archived.len()));
                         self.archived.push(letter);
                     }
                 }
@@ -192,6 +208,27 @@ impl Collected {
             }
         }
         self.unread.extend(passed_over(failed, left_out));
+    }
+}
+
+impl Collected {
+    /// Finds out which of the letters that were read a replay has sent: their objects' keys, their ids, and their places.
+    async fn ask_for_replays(
+        &mut self,
+        account: &Account,
+        clients: &Clients,
+        mut letters: Vec<(Arc<str>, Identity, usize)>,
+    ) -> Result<(), ReplayError> {
+        let Some(Place { bucket, prefix }) = &account.control else { return Ok(()) };
+        let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
+        let mut sent = Sent::new(replays);
+        // Those of one hour of a queue have the same ledgers.
+        letters.sort();
+        for (key, letter, place) in letters {
+            let is_sent = sent.of(&key, letter).await?.is_some();
+            self.archived.get_mut(place).into_iter().for_each(|letter| letter.replayed = Some(is_sent));
+        }
+        Ok(())
     }
 }
 

@@ -8,9 +8,9 @@ use sns_redrive::arn::Arn;
 
 use super::collect::{Collected, EXAMPLES};
 use super::index::{KNOWN, Topic};
-use super::letters::{ArchivedLetter, WaitingOne};
+use super::letters::{ArchivedLetter, Fields, WaitingOne};
 use super::said::Said;
-use super::tally::{Count, ROWS, Span, largest};
+use super::tally::{Count, Left, ROWS, Span, largest};
 use crate::query::{Field, Filter};
 
 /// Values of a field that a group's page shows.
@@ -27,6 +27,8 @@ pub struct Groups {
     pub span: Span,
     /// The way in which the archived letters were counted.
     pub counted: Counted,
+    /// The letters that were read, and those that no replay has sent yet.
+    pub left: Left,
     /// The groups, the largest first.
     pub rows: Vec<Group>,
     /// Groups that are not shown.
@@ -65,6 +67,8 @@ pub struct Group {
     pub value: Value,
     /// Archived letters.
     pub archived: Count,
+    /// Those of them that were read, and those that no replay has sent yet.
+    pub left: Left,
     /// Letters that wait, after a failure or a rule's word.
     pub waiting: u64,
     /// When the first of these arrived.
@@ -108,6 +112,8 @@ pub struct OneGroup {
     pub counted: Counted,
     /// Archived letters; those among the letters that were read, where the keys do not know the filter's fields.
     pub archived: Count,
+    /// Those of them that were read, and those that no replay has sent yet.
+    pub left: Left,
     /// Letters that wait.
     pub waiting: u64,
     /// True if more may wait.
@@ -165,7 +171,7 @@ impl Groups {
     /// Puts letters into groups.
     pub(crate) fn of(collected: &Collected, by: Field, of: &Filter, span: Span) -> Self {
         let is_sample = !(KNOWN.contains(&by) && is_told(of));
-        let mut groups: BTreeMap<Value, (Count, u64, Option<Timestamp>)> = BTreeMap::new();
+        let mut groups: BTreeMap<Value, (Count, u64, Option<Timestamp>, Left)> = BTreeMap::new();
         if is_sample {
             for letter in &collected.archived {
                 let group = groups.entry(Value::of(letter.fields.get(by))).or_default();
@@ -187,17 +193,31 @@ impl Groups {
                 groups.entry(value).or_default().0.join(count);
             }
         }
+        let value_of = |fields: &Fields| {
+            let value = fields.get(by);
+            let name = value.filter(|_| by == Field::Topic && !is_sample).map(name_of);
+            Value::of(name.as_deref().or(value))
+        };
+        for letter in &collected.archived {
+            // Keys that tell less have counted it elsewhere.
+            if let Some(group) = groups.get_mut(&value_of(&letter.fields)) {
+                group.3.add(letter.replayed);
+            }
+        }
         // A letter that waits has no reason yet.
         for letter in collected.waiting.iter().filter(|_| by != Field::Reason) {
-            let value = letter.fields.get(by);
-            let name = value.filter(|_| by == Field::Topic && !is_sample).map(name_of);
-            let group = groups.entry(Value::of(name.as_deref().or(value))).or_default();
+            let group = groups.entry(value_of(&letter.fields)).or_default();
             group.1 += 1;
             group.2 = Some(group.2.map_or(letter.since, |since| since.min(letter.since)));
         }
         let groups = groups.into_iter();
-        let groups =
-            groups.map(|(value, (archived, waiting, since))| Group { value, archived, waiting, since });
+        let groups = groups.map(|(value, (archived, waiting, since, left))| Group {
+            value,
+            archived,
+            left,
+            waiting,
+            since,
+        });
         let mut counted = Counted::of(collected, of, is_sample);
         let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
         if by == Field::Queue && !is_narrow {
@@ -210,6 +230,7 @@ impl Groups {
             of: of.clone(),
             span,
             counted,
+            left: left(collected),
             rows,
             further,
             waiting: collected.waiting.len() as u64,
@@ -240,6 +261,7 @@ impl OneGroup {
             span,
             counted: Counted::of(collected, of, is_sample),
             archived,
+            left: left(collected),
             waiting: collected.waiting.len() as u64,
             more_waiting: collected.more_waiting,
             since: collected.waiting.iter().map(|letter| letter.since).min(),
@@ -250,6 +272,13 @@ impl OneGroup {
             next_waiting: collected.waiting.iter().take(EXAMPLES).cloned().collect(),
         }
     }
+}
+
+/// Counts the letters that were read, and those that no replay has sent yet.
+fn left(collected: &Collected) -> Left {
+    let mut left = Left::default();
+    collected.archived.iter().for_each(|letter| left.add(letter.replayed));
+    left
 }
 
 /// The rule of a filter, else that of most letters.

@@ -23,6 +23,8 @@ pub struct ArchivedLetter {
     pub arrived: Option<Timestamp>,
     /// The last retry that was made, and how many the schedule has.
     pub retry: Option<(u32, u32)>,
+    /// True if a replay has sent it; none where that is not known.
+    pub replayed: Option<bool>,
 }
 
 /// A letter that waits hidden.
@@ -40,6 +42,8 @@ pub struct WaitingOne {
     pub due: Timestamp,
     /// The retry that comes next, and how many the schedule has.
     pub retry: (u32, u32),
+    /// What holds it, if anything does.
+    pub held_by: Option<String>,
 }
 
 /// The values of a letter's fields; none where it has none.
@@ -102,6 +106,7 @@ impl From<&Archived> for ArchivedLetter {
             archived: record.archived(),
             arrived: arrived(record),
             retry: record.retry.map(|retry| (retry.number, retry.of)),
+            replayed: None,
         }
     }
 }
@@ -125,6 +130,7 @@ impl From<WaitingLetter> for WaitingOne {
             since: letter.since,
             due: letter.due,
             retry: (letter.retry.number, letter.retry.of),
+            held_by: letter.held_by,
         }
     }
 }

@@ -38,6 +38,6 @@ pub use now::{Alarm, Now, QueueNow, Series, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
 pub use said::{Mask, Said};
-pub use tally::{Count, PARTS, Span};
+pub use tally::{Count, Left, PARTS, Span};
 pub(crate) use times::Times;
 pub use waiting::{Waiting, WaitingGroup};

@@ -78,8 +78,9 @@ struct Page {
 impl Sweep<'_> {
     /// Hands out every object of the time range, in no order.
     pub(crate) async fn run(self, mut each: impl FnMut(Object)) -> Result<Swept, Failure> {
-        let mut left = self.pages;
-        let mut parts: BinaryHeap<Part> = self.parts().await?.into();
+        let (parts, mut left) = self.parts().await?;
+        let is_cut = left == 0;
+        let mut parts: BinaryHeap<Part> = parts.into();
         let mut pages = FuturesUnordered::new();
         loop {
             while left > 0
@@ -95,22 +96,37 @@ impl Sweep<'_> {
             objects.into_iter().filter(|object| self.is_in_range(object)).for_each(&mut each);
             parts.extend(rest.map(|rest| rest.divided(last)).unwrap_or_default());
         }
-        Ok(if parts.is_empty() { Swept::Whole } else { Swept::Cut })
+        Ok(if parts.is_empty() && !is_cut { Swept::Whole } else { Swept::Cut })
     }
 
-    /// The whole time range, of each queue.
-    async fn parts(&self) -> Result<Vec<Part>, Failure> {
+    /// The whole time range, of each queue, and how many pages may still be asked for.
+    async fn parts(&self) -> Result<(Vec<Part>, u32), Failure> {
         let root = root(self.archive);
-        let folders = match self.queue {
-            Some(queue) => vec![format!("{root}{queue}/")],
-            None => folders(self.s3, &self.archive.bucket, &root).await?,
+        let (folders, left) = match self.queue {
+            Some(queue) => (vec![format!("{root}{queue}/")], self.pages),
+            None => self.folders(&root).await?,
         };
         let (from, to) = self.range;
         let part = |folder: String| {
             let (after, before) = (key_at(&folder, from), key_at(&folder, to));
             Part { folder: folder.into(), after, before, from, to }
         };
-        Ok(folders.into_iter().map(part).collect())
+        Ok((folders.into_iter().map(part).collect(), left))
+    }
+
+    /// Returns the folders of the queues, and how many pages may still be asked for: the first page of them is free.
+    async fn folders(&self, root: &str) -> Result<(Vec<String>, u32), Failure> {
+        let list = self.s3.list_objects_v2().bucket(&self.archive.bucket).prefix(root).delimiter("/");
+        let (mut pages, mut left) = (list.into_paginator().send(), self.pages + 1);
+        let mut folders = Vec::new();
+        while left > 0
+            && let Some(page) = pages.next().await
+        {
+            let page = page.map_err(|error| failure_of_call(&error))?;
+            folders.extend(page.common_prefixes().iter().filter_map(|it| it.prefix().map(str::to_owned)));
+            left -= 1;
+        }
+        Ok((folders, left))
     }
 
     fn is_in_range(&self, object: &Object) -> bool {
@@ -175,17 +191,6 @@ impl Part {
 fn root(archive: &Place) -> String {
     let prefix = archive.prefix.trim_matches('/');
     if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") }
-}
-
-/// Returns the folders of the queues, which may be more than a page of them.
-async fn folders(s3: &aws_sdk_s3::Client, bucket: &str, root: &str) -> Result<Vec<String>, Failure> {
-    let mut pages = s3.list_objects_v2().bucket(bucket).prefix(root).delimiter("/").into_paginator().send();
-    let mut folders = Vec::new();
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(|error| failure_of_call(&error))?;
-        folders.extend(page.common_prefixes().iter().filter_map(|it| it.prefix().map(str::to_owned)));
-    }
-    Ok(folders)
 }
 
 /// Returns what the key of an object is at least, whose letters were archived then or later.

@@ -28,6 +28,23 @@ pub struct Count {
     pub parts: [u64; PARTS],
 }
 
+/// Letters of which it was asked whether a replay has sent them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Left {
+    /// The number of letters.
+    pub asked: u64,
+    /// The number of them that no replay has sent yet.
+    pub left: u64,
+}
+
+impl Left {
+    /// Adds a letter.
+    pub fn add(&mut self, replayed: Option<bool>) {
+        self.asked += u64::from(replayed.is_some());
+        self.left += u64::from(replayed == Some(false));
+    }
+}
+
 /// Returns the largest groups, so many at most, and how many there are beside them.
 pub(super) fn largest<T>(
     groups: impl Iterator<Item = T>,

@@ -32,6 +32,8 @@ pub struct Waiting {
     pub rows: Vec<WaitingGroup>,
     /// Groups that are not shown.
     pub further: u64,
+    /// What holds some of them, and how many.
+    pub held: Vec<(String, u64)>,
     /// The next of them.
     pub next: Vec<WaitingOne>,
 }
@@ -65,8 +67,23 @@ impl Waiting {
             group.due = (group.due.0.min(letter.due), group.due.1.max(letter.due));
         }
         let (rows, further) = largest(groups.into_values(), ROWS, |group| group.letters);
+        let mut held: BTreeMap<String, u64> = BTreeMap::new();
+        for by in letters.iter().filter_map(|letter| letter.held_by.clone()) {
+            *held.entry(by).or_default() += 1;
+        }
         let count = letters.len() as u64;
         let next = letters.into_iter().take(EXAMPLES).collect();
-        Self { by, of: of.clone(), letters: count, more, span, due, rows, further, next }
+        Self {
+            by,
+            of: of.clone(),
+            letters: count,
+            more,
+            span,
+            due,
+            rows,
+            further,
+            held: held.into_iter().collect(),
+            next,
+        }
     }
 }

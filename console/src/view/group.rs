@@ -7,7 +7,8 @@ use super::acts::{actions as acts, commands_only};
 use super::groups::{filter, how_counted, until_due};
 use super::log_query;
 use super::parts::{
-    View, column, distance, filter_text, letters, moment, section, seen, spark, table, value,
+    View, at_most, column, distance, filter_text, letters, moment, not_replayed, section, seen, spark, table,
+    value,
 };
 use crate::act::{Act, Doing, On};
 use crate::query::{OneLetter, Page, Range};
@@ -30,7 +31,8 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
             dl class="facts" {
                 @let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
                 div { dt { "archived" } dd { (letters(group.archived.letters, more)) } }
-                div { dt { "waiting" } dd { (letters(group.waiting, group.more_waiting)) } }
+                div { dt { "not replayed yet" } dd { (not_replayed(group.left, if more { u64::MAX } else { group.archived.letters })) } }
+                div { dt { "waiting" } dd { (at_most(group.waiting, group.more_waiting)) } }
                 @if let Some(since) = group.since {
                     div { dt { "waiting since (UTC)" } dd { (moment(since)) } }
                 }
@@ -45,7 +47,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
         (section("fields", "What they have in common", &html! {
             p class="note" {
                 "Counted among " (count(group.counted.matching, "archived letter")) " of this group that were read, the newest, and "
-                (count(group.waiting, "waiting letter")) "."
+    "at most " (count(group.waiting, "waiting letter")) "."
             }
             div class="columns" {
                 @for (field, values) in &group.fields {
@@ -54,7 +56,7 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
                         thead { tr {
                             th scope="col" { (field.name()) }
                             th scope="col" class="number" { "archived" }
-                            th scope="col" class="number" { "waiting" }
+                            th scope="col" class="number" { "waiting, at most" }
                         } }
                         tbody { @for Common { value: it, archived, waiting } in values {
                             tr {
@@ -247,7 +249,10 @@ pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
                             }
                             td { (moment(letter.due)) }
                             td { (distance(letter.due, view.now)) }
-                            td { (letter.retry.0) " of " (letter.retry.1) }
+                            td class="value" {
+                                @if let Some(by) = &letter.held_by { "held by " (harmless(by)) }
+                                @else { (letter.retry.0) " of " (letter.retry.1) }
+                            }
                             td { (brief(view.now.duration_since(letter.since).unsigned_abs().as_secs())) }
                             td class="value" { (value(&error)) }
                         }

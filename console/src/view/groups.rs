@@ -2,7 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::parts::{View, column, filter_text, letters, moment, number, scale, seen, spark, table, value};
+use super::parts::{
+    View, at_most, column, filter_text, letters, moment, not_replayed, number, scale, seen, spark, table,
+    value,
+};
 use crate::query::{Field, Filter, Page};
 use crate::read::{Counted, Groups, part_of};
 use crate::text::{count, harmless, thousands};
@@ -10,13 +13,20 @@ use crate::text::{count, harmless, thousands};
 /// Renders letters in groups.
 #[must_use]
 pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
-    let Groups { by, of, span, counted, rows, further, waiting, more_waiting } = groups;
+    let Groups { by, of, span, counted, left, rows, further, waiting, more_waiting } = groups;
     let page = |by| Page::Groups { by, of: of.clone() };
     // Counts, times and charts are all of the same letters.
     let archived = if counted.is_sample {
         ["archived, of those read", "first of those (UTC)", "last of those (UTC)", "those over time"]
     } else {
         ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"]
+    };
+    let all = match counted.is_narrower {
+        // Letters that were not read may be among them.
+        true if counted.more_than_read() => u64::MAX,
+        true => counted.matching,
+        false if counted.more => u64::MAX,
+        false => counted.letters,
     };
     html! {
         (view.ranges())
@@ -28,8 +38,8 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
             } @else {
                 strong { (letters(counted.letters, counted.more)) }
             }
-            " archived in this time; "
-            strong { (letters(*waiting, *more_waiting)) } " wait for a retry."
+            " archived in this time, " strong { (not_replayed(*left, all)) } " not replayed yet; "
+            strong { (at_most(*waiting, *more_waiting)) } " wait for a retry."
         }
         (missing(view))
         @if *waiting > 0 { (until_due(view)) }
@@ -50,10 +60,11 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                 &html! {
                     (column(by.name()))
                     (number(archived[0]))
+                    (number("not replayed yet"))
                     (column(archived[1]))
                     (column(archived[2]))
                     (column(archived[3]))
-                    (number("waiting"))
+                    (number("waiting, at most"))
                     (column("since (UTC)"))
                 },
                 &html! {
@@ -67,6 +78,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                                 } @else { (value(&row.value)) }
                             }
                             td class="number" { (thousands(row.archived.letters)) }
+                            td class="number" { (not_replayed(row.left, row.archived.letters)) }
                             td { (first) }
                             td { (last) }
                             td { (spark(&row.archived.parts, part_of(span), full)) }

@@ -68,8 +68,8 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
                         (column("arriving"))
                         (column("delivered"))
                         (column("archived"))
-                        (column("waiting hidden"))
-                        (column("not seen yet"))
+                        (column("waiting hidden, about"))
+                        (column("not seen yet, about"))
                         (column("oldest, received twice at most"))
                         (column("expires in, of those received"))
                     },

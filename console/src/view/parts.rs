@@ -7,7 +7,7 @@ use super::link::link;
 use crate::account::Account;
 use crate::door::Door;
 use crate::query::{Field, Page, Query, Range};
-use crate::read::{Count, GROUPS, Value};
+use crate::read::{Count, GROUPS, Left, Value};
 use crate::text::{brief, harmless, thousands, utc};
 
 /// The context of every part of a page.
@@ -93,6 +93,20 @@ pub(super) fn number(name: &str) -> Markup {
 /// Returns a number of letters, with a word where there may be more.
 pub(super) fn letters(number: u64, more: bool) -> String {
     if more { format!("{} or more", thousands(number)) } else { thousands(number) }
+}
+
+/// Returns a number of letters of the list of waiting letters. A letter that was delivered stays there until it was due.
+pub(super) fn at_most(number: u64, more: bool) -> String {
+    if more { format!("{} or more", thousands(number)) } else { format!("at most {}", thousands(number)) }
+}
+
+/// Returns how many archived letters no replay has sent yet, of all of them.
+pub(super) fn not_replayed(left: Left, all: u64) -> String {
+    match left {
+        Left { asked: 0, .. } => "-".to_owned(),
+        Left { asked, left } if asked >= all => thousands(left),
+        Left { asked, left } => format!("{} of {} read", thousands(left), thousands(asked)),
+    }
 }
 
 /// Returns the count that fills a bar of a table: the highest of all its counts. Bars of one table can only be compared if

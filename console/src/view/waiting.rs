@@ -5,11 +5,11 @@ use maud::{Markup, html};
 use super::acts::{actions, commands_only};
 use super::group::waiting as letters_one_by_one;
 use super::groups::{filter, missing, until_due};
-use super::parts::{View, column, filter_text, letters, moment, number, section, table, value};
+use super::parts::{View, at_most, column, filter_text, moment, number, section, table, value};
 use crate::act::{Act, Doing, On};
 use crate::query::{Field, Page};
 use crate::read::{PARTS, Waiting, part_of};
-use crate::text::{brief, count, thousands};
+use crate::text::{brief, count, harmless, thousands};
 
 /// The fields by which letters that wait are counted: they have no reason yet.
 const FIELDS: [Field; 6] =
@@ -18,7 +18,7 @@ const FIELDS: [Field; 6] =
 /// Renders the letters that wait.
 #[must_use]
 pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
-    let Waiting { by, of, letters: all, more, rows, further, next, .. } = waiting;
+    let Waiting { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
     let page = |by| Page::Waiting { by, of: of.clone() };
     let on = || On::Letters { of: of.clone(), since: None, until: None };
     let acts = [Doing::Retry, Doing::Hold, Doing::Archive].map(|doing| Act { doing, on: on() });
@@ -26,8 +26,18 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
         (view.fields(*by, &FIELDS, page))
         (filter(of, view, |of| Page::Waiting { by: *by, of }))
         p class="facts" {
-            strong { (letters(*all, *more)) } " " @if *all == 1 && !*more { "letter waits" } @else { "letters wait" }
-            " on the list, hidden for more than two minutes. No message is received for this page."
+            strong { (at_most(*all, *more)) } " " @if *all == 1 && !*more { "letter waits" } @else { "letters wait" }
+            ", by the list of those hidden for more than two minutes. No message is received for this page."
+        }
+        @if !held.is_empty() {
+            p class="facts" {
+                "Held, at most: "
+                @for (place, (by, letters)) in held.iter().enumerate() {
+                    @if place > 0 { ", " }
+                    strong { (thousands(*letters)) } " by " (harmless(by))
+                }
+                "."
+            }
         }
         @if view.account.control.is_none() { (missing(view)) }
         @if *all > 0 {
@@ -36,7 +46,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
             (table(
                 "Groups",
                 &html! { "Letters that wait, by " (by.name()) },
-                &html! { (column(by.name())) (number("letters")) (column("first due (UTC)")) (column("last due (UTC)")) },
+                &html! { (column(by.name())) (number("letters, at most")) (column("first due (UTC)")) (column("last due (UTC)")) },
                 &html! {
                     @for row in rows { tr {
                         th scope="row" class="value" {

@@ -27,7 +27,7 @@ fn outage() -> Account {
 async fn letters_are_counted_by_field_and_by_when_they_are_due() {
     let cloud = outage();
     let (answer, parsed, text) = page(&shown(&cloud), "waiting").await;
-    assert!(text.contains("3 letters wait on the list"), "{text}");
+    assert!(text.contains("at most 3 letters wait, by the list"), "{text}");
     let expected = [
         vec![WORKER, "2", "2026-11-01 13:00:00", "2026-11-01 17:00:00"],
         vec![BILLING, "1", "2026-11-01 13:00:00", "2026-11-01 13:00:00"],
@@ -43,8 +43,19 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
     assert!(cloud.journal().iter().all(|call| call.operation != "ReceiveMessage"));
     assert_eq!(answer.requests as usize, cloud.journal().len());
     let (_, parsed, text) = page(&shown(&cloud), "waiting?by=error&target=".to_owned().as_str()).await;
-    assert!(text.contains("0 letters wait"), "{text}");
+    assert!(text.contains("at most 0 letters wait"), "{text}");
     assert!(rows(&parsed, "Letters that wait").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_letters_is_said() {
+    let cloud = Account::new();
+    let held = json!({ "heldBy": "order o1" });
+    list(&cloud, 30, &[line("a", &held), line("b", &held), line("c", &json!({}))]);
+    let (_, parsed, text) = page(&shown(&cloud), "waiting").await;
+    assert!(text.contains("Held, at most: 2 by order o1."), "{text}");
+    let next = rows(&parsed, "The next of them");
+    assert_eq!(next.iter().filter(|row| row[3] == "held by order o1").count(), 2, "{next:?}");
 }
 
 /// The path of a webhook is a secret, also on a list that somebody else wrote.

@@ -10,7 +10,7 @@ use super::moment::Moment;
 use super::state::{ActionId, Batch, Chain, Due, Stage};
 use super::time::{CONTROL_TIME, half_of};
 use crate::endpoint::Endpoint;
-use crate::policy::{Retry, plus};
+use crate::policy::{DeferReason, Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
 /// The part of the control time that is kept for the list when the orders are read beside deliveries.
@@ -197,6 +197,7 @@ fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
         target: case.target.as_ref().map(Endpoint::name),
         rule: case.rule.name.clone(),
         error: case.failure.as_ref().map(|failure| failure.code.clone()),
+        held_by: held_by(case, deferral.why),
         retry: WaitingRetry {
             number: deferral.retry,
             of: case.verdict.as_ref().map_or(0, |verdict| verdict.delivery.schedule.retries),
@@ -204,4 +205,18 @@ fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
         since: letter.first_arrival(),
         due: deferral.due.max(plus(now, hide)),
     })
+}
+
+/// Returns what holds a letter.
+fn held_by(case: &Case<'_>, why: DeferReason) -> Option<String> {
+    match why {
+        DeferReason::Ordered => case.facts.ordered.order().map(|order| format!("order {}", order.id)),
+        DeferReason::Hold => Some(format!("rule {}", case.rule.name)),
+        DeferReason::OrdersUnread => Some("orders".to_owned()),
+        DeferReason::Failed
+        | DeferReason::Early
+        | DeferReason::Hop
+        | DeferReason::Throttled
+        | DeferReason::EndpointDown => None,
+    }
 }

@@ -139,6 +139,8 @@ pub(crate) enum WaitingBy {
     Subscription,
     /// The rule that matches them
     Rule,
+    /// The order or the rule that holds them
+    Held,
 }
 
 impl WaitingBy {
@@ -151,6 +153,7 @@ impl WaitingBy {
             Self::Topic => "topic",
             Self::Subscription => "subscription",
             Self::Rule => "rule",
+            Self::Held => "held",
         }
     }
 }

@@ -30,7 +30,7 @@ impl Preview<'_> {
         if let Some(after) = order.arrived_after {
             say("arrived", format!("{} UTC or later", utc(after)));
         }
-        say("affects", format!("{} on the list of waiting letters", count(touched.yes, "letter")));
+        say("affects", format!("at most {} on the list of waiting letters", count(touched.yes, "letter")));
         if touched.maybe > 0 {
             let fields = self.reach.undecided().join(", ");
             say(
@@ -153,7 +153,7 @@ impl Touched {
     pub(super) fn to_json(self, undecided: &[String]) -> Value {
         json!({
             "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "stillHeld": self.held,
-            "unread": self.unread,
+            "unread": self.unread, "atMost": true,
         })
     }
 }

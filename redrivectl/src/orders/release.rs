@@ -68,7 +68,7 @@ pub(crate) async fn run(
             0 => String::new(),
             held => format!("Stays hidden: {}, which another order still holds.\n", count(held, "letter")),
         };
-        let note = format!("\nHeld: {held} on the list of waiting letters. Wakes {wakes}.\n{others}");
+        let note = format!("\nHeld: at most {held} on the list of waiting letters. Wakes {wakes}.\n{others}");
         let note = if reaches.is_empty() { String::new() } else { note };
         format!("Release:\n{}{note}By: {}\n", table(&rows, &[]), signature(&by, checked))
     };

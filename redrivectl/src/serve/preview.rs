@@ -2,9 +2,13 @@
 
 use jiff::Timestamp;
 use redrive_console::read::Mask;
-use redrive_console::{Act, Doing, On};
-use serde_json::Value;
+use redrive_console::{Act, Doing, Field, On};
+use serde_json::{Value, json};
+use sns_redrive::archive::Record;
+use sns_redrive::arn::Arn;
+use sns_redrive::policy::{Order, OrderAction, Orders, Reach, Touches};
 use sns_redrive::replay::{State, Status};
+use sns_redrive::waiting::{WaitingLetter, WaitingRetry};
 
 use super::action::Action;
 use crate::console::{Failed, Finished};
@@ -27,6 +31,8 @@ pub(super) struct Preview {
     pub(super) orders: Vec<[String; 4]>,
     /// The difference that was edited.
     pub(super) difference: Option<String>,
+    /// What keeps the letters from their attempt when they are sent, in words.
+    pub(super) held: Option<String>,
     /// Further messages of the commands.
     pub(super) notes: String,
     /// The other facts that the confirmation is about.
@@ -71,7 +77,7 @@ pub(super) async fn look(
     now: Timestamp,
     tool: &Tool,
 ) -> Result<Preview, Failed> {
-    let orders = orders(now, tool).await?;
+    let (orders, in_force) = orders(now, tool).await?;
     let mut preview = match (action.act.doing, &action.act.on) {
         (Doing::Stop | Doing::Resume, On::Replay(id)) => replay_there(id, action.act.doing, tool).await?,
         (Doing::Release, _) => release(action, tool).await?,
@@ -80,12 +86,105 @@ pub(super) async fn look(
     };
     preview.facts.push(("Orders in force", listed(orders.iter().map(|[id, ..]| id.clone()))));
     preview.orders = orders;
+    if matches!(action.act.doing, Doing::Replay | Doing::Edit | Doing::Resume)
+        && !preview.is_idle(action.act.doing)
+    {
+        preview.held = held_by(action, &in_force, now);
+        preview
+            .rows
+            .extend(preview.held.clone().map(|held| ("held", format!("{held}, as soon as they are sent"))));
+    }
     Ok(preview)
 }
 
+/// Says by which order letters are held that a replay sends; none if no order holds them. The first order that is about a
+/// letter counts.
+fn held_by(action: &Action, orders: &[Order], now: Timestamp) -> Option<String> {
+    let mut maybe = Vec::new();
+    for order in orders.iter().filter(|order| order.is_in_force(now)) {
+        let is_hold = order.action == OrderAction::Hold;
+        match touches(action, order) {
+            Touches::No => {}
+            Touches::Yes if is_hold && maybe.is_empty() => {
+                return Some(format!("held by the order {} ({})", harmless(&order.id), harmless(&order.why)));
+            }
+            Touches::Yes if is_hold => maybe.push(order),
+            Touches::Yes => break,
+            Touches::Maybe => maybe.extend(is_hold.then_some(order)),
+        }
+    }
+    let ids: Vec<_> = maybe.into_iter().map(|order| harmless(&order.id)).collect();
+    (!ids.is_empty()).then(|| format!("may be held by the order {}", ids.join(" or ")))
+}
+
+/// Reports whether an order is about the letters of an action, as far as the action names them.
+fn touches(action: &Action, order: &Order) -> Touches {
+    let whenever = Order { arrived_before: None, arrived_after: None, ..order.clone() };
+    let touches = |pattern: &Value, line: &WaitingLetter| {
+        let part = Order { pattern: pattern.clone(), ..whenever.clone() };
+        Reach::of(&part).map_or(Touches::Maybe, |reach| reach.touches(line))
+    };
+    let record = action.record.as_ref().and_then(|record| Record::from_line(record.trim()).ok());
+    let all = match (record, &action.act.on) {
+        (Some(record), _) => touches(&order.pattern, &line_of(&record)),
+        // Of a group only what its filter names is known.
+        (None, On::Letters { of, .. }) => {
+            let every = json!([{ "exists": true }]);
+            let of_field = |(field, condition): (&String, &Value)| {
+                let value = match field.as_str() {
+                    "topicArn" => of.get(Field::Topic),
+                    "subscriptionArn" => of.get(Field::Subscription),
+                    "queueArn" if *condition == every => return Touches::Yes,
+                    _ => None,
+                };
+                let line = value.and_then(|value| Some(line_with(field, value.parse().ok()?)));
+                line.map_or(Touches::Maybe, |line| touches(&json!({ field: condition }), &line))
+            };
+            let fields = order.pattern.as_object().into_iter().flatten().map(of_field);
+            fields.min().unwrap_or(Touches::Maybe)
+        }
+        (None, _) => Touches::Maybe,
+    };
+    // When a letter arrived first, its record does not tell.
+    let is_bound = order.arrived_before.is_some() || order.arrived_after.is_some();
+    if is_bound { all.min(Touches::Maybe) } else { all }
+}
+
+/// Returns an archived letter as a line of the list of waiting letters, for comparison with an order.
+fn line_of(record: &Record) -> WaitingLetter {
+    WaitingLetter {
+        letter_id: record.letter_id.clone(),
+        message_id: record.message.message_id.clone(),
+        subscription_arn: record.subscription_arn.as_ref().map(ToString::to_string),
+        topic_arn: record.topic_arn.as_ref().map(ToString::to_string),
+        ..line_with("queueArn", record.dead_letter_queue().clone())
+    }
+}
+
+/// Returns the line of a letter of which only this field is known.
+fn line_with(field: &str, value: Arn) -> WaitingLetter {
+    let text = |name: &str| (field == name).then(|| value.to_string());
+    WaitingLetter {
+        letter_id: String::new(),
+        message_id: String::new(),
+        receipt_handle: String::new(),
+        dead_letter_queue_arn: None,
+        topic_arn: text("topicArn"),
+        subscription_arn: text("subscriptionArn"),
+        target: None,
+        rule: String::new(),
+        error: None,
+        held_by: None,
+        retry: WaitingRetry { number: 0, of: 0 },
+        since: Timestamp::MIN,
+        due: Timestamp::MAX,
+        queue_arn: value,
+    }
+}
+
 /// The orders that have not ended.
-async fn orders(now: Timestamp, tool: &Tool) -> Result<Vec<[String; 4]>, Failed> {
-    let (said, _) = json(tool, &["orders".to_owned()], "").await?;
+async fn orders(now: Timestamp, tool: &Tool) -> Result<(Vec<[String; 4]>, Vec<Order>), Failed> {
+    let (said, _) = answer(tool, &["orders".to_owned()], "").await?;
     let row = |it: &Value| {
         let begins = it["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).filter(|at| *at > now);
         let from = begins.map_or(String::new(), |at| format!(", from {} UTC", utc(at)));
@@ -96,11 +195,15 @@ async fn orders(now: Timestamp, tool: &Tool) -> Result<Vec<[String; 4]>, Failed>
         let letters = format!("{}{before}{after}", text(&it["match"]));
         [text(&it["id"]), format!("{}{from}", text(&it["do"])), letters, text(&it["why"])]
     };
-    Ok(said["orders"].as_array().into_iter().flatten().map(row).collect())
+    let rows = said["orders"].as_array().into_iter().flatten().map(row).collect();
+    let document = json!({ "version": 1, "orders": said["orders"] });
+    let orders =
+        Orders::parse(document.to_string().as_bytes()).map_err(|bad| Failed::Work(bad.to_string()))?;
+    Ok((rows, orders.all().to_vec()))
 }
 
 /// Has a command say in JSON what it would do. Parts that it could not read are part of the answer.
-async fn json(tool: &Tool, words: &[String], input: &str) -> Result<(Value, String), Failed> {
+async fn answer(tool: &Tool, words: &[String], input: &str) -> Result<(Value, String), Failed> {
     let words: Vec<_> = words.iter().map(String::as_str).chain(["--json"]).collect();
     let (out, err) = (Printed::default(), Printed::bounded());
     tool.print(Line { words: &words, input, out: out.clone(), err: err.clone() }).await?;
@@ -112,7 +215,7 @@ async fn json(tool: &Tool, words: &[String], input: &str) -> Result<(Value, Stri
 
 async fn dry_run(action: &Action, tool: &Tool) -> Result<(Value, String), Failed> {
     let words = [action.words(), vec!["--dry-run".to_owned()]].concat();
-    json(tool, &words, action.record.as_deref().unwrap_or_default()).await
+    answer(tool, &words, action.record.as_deref().unwrap_or_default()).await
 }
 
 async fn order(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
@@ -225,7 +328,7 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
 }
 
 async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Failed> {
-    let (said, notes) = json(tool, &["replays".to_owned(), "show".to_owned(), id.to_owned()], "").await?;
+    let (said, notes) = answer(tool, &["replays".to_owned(), "show".to_owned(), id.to_owned()], "").await?;
     let state = State::from_json(&said, "the replay")?;
     if doing == Doing::Resume && state.given.is_some() {
         let why = "this replay was given its letters, and a page cannot give them again: begin a new replay on the letter's \
@@ -316,16 +419,24 @@ async fn difference(record: &str, mask: Mask<'_>, tool: &Tool) -> Result<String,
 impl Preview {
     fn new(letters: u64, rows: Vec<(&'static str, String)>, notes: String, unread: u64) -> Self {
         let facts = vec![("Parts of the list that could not be read", thousands(unread)), noted(&notes)];
+        // A letter that was delivered since is on the list until it was due.
         Self {
             letters,
-            is_bound: false,
+            is_bound: true,
             is_unchecked: false,
             rows,
             orders: Vec::new(),
             difference: None,
+            held: None,
             notes,
             facts,
         }
+    }
+
+    /// Reports whether it would do nothing: a replay without letters sends none, but an order is also for letters that
+    /// are not on the list.
+    pub(super) fn is_idle(&self, doing: Doing) -> bool {
+        self.letters == 0 && matches!(doing, Doing::Replay | Doing::Edit | Doing::Resume)
     }
 }
 
@@ -360,7 +471,7 @@ fn unread(waiting: &Value) -> u64 {
 fn touched(waiting: &Value) -> Vec<(&'static str, String)> {
     let mut rows = vec![(
         "affects",
-        format!("{} on the list of waiting letters", count(number(&waiting["touched"]), "letter")),
+        format!("at most {} on the list of waiting letters", count(number(&waiting["touched"]), "letter")),
     )];
     if number(&waiting["maybe"]) > 0 {
         let fields: Vec<_> = waiting["undecided"].as_array().into_iter().flatten().map(text).collect();
@@ -433,6 +544,7 @@ mod tests {
             rows: Vec::new(),
             orders: Vec::new(),
             difference: None,
+            held: None,
             notes: String::new(),
             facts,
         }
@@ -441,7 +553,7 @@ mod tests {
     #[test]
     fn an_id_that_several_letters_have_names_none_of_them() {
         let record = |queue: &str, id: &str, end: u8| {
-            serde_json::json!({ "queueArn": queue, "message": { "messageId": id }, "line": end }).to_string()
+            json!({ "queueArn": queue, "message": { "messageId": id }, "line": end }).to_string()
         };
         let (first, last) = (record("q", "m", 1), record("q", "m", 2));
         assert_eq!(one(&format!("{first}\n{last}\n")).unwrap(), last, "archived twice");

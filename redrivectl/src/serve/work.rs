@@ -90,7 +90,12 @@ async fn checks(session: Rc<Session>, id: u64) {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let input = action.record.as_deref().unwrap_or_default();
     let ended = tool.print(Line { words: &words, input, out, err }).await;
+    let held = preview.ok().and_then(|preview| preview.held);
     session.job(id, |job| match ended {
+        // No attempt was made, and none is while the order is in force.
+        Ok(Finished::Whole) if held.is_some() => {
+            job.ends(true, format!("Sent, {}.", held.as_deref().unwrap_or_default()));
+        }
         Ok(Finished::Whole) => job.ends(true, "It is done."),
         Ok(Finished::LeftOut) => job.ends(false, "It is done, but letters were left out."),
         Ok(Finished::Stopped) if job.action.is_of_record() => {

@@ -18,7 +18,8 @@ pub(super) const PLACE: [&str; 4] = ["--archive", "s3://my-bucket/dead-letters",
 pub(super) const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
 
 /// The same with an index of ten letters.
-const INDEXED: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n10-r0.jsonl";
+pub(super) const INDEXED: &str =
+    "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n10-r0.jsonl";
 
 /// Ten letters whose object has no index: their number is known from its size.
 const SELECTED: &str = "  selected  at most 30 letters, archived before 2026-11-01 11:59:55 UTC";
@@ -33,7 +34,7 @@ pub(super) fn archived(posts: &[Post]) -> Account {
     archived_at(KEY, posts)
 }
 
-fn archived_at(key: &str, posts: &[Post]) -> Account {
+pub(super) fn archived_at(key: &str, posts: &[Post]) -> Account {
     let cloud = Account::new();
     put_archive(&cloud, key, posts);
     cloud

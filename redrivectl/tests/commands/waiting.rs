@@ -61,13 +61,16 @@ fn outage() -> Account {
 #[tokio::test]
 async fn letters_are_counted_by_what_is_asked_for() {
     let cloud = outage();
+    let text = waiting(&cloud, &["--by", "error"]).await.text();
+    let (list, total) = text.split_once("SQS, for all of ").unwrap();
+    assert!(total.starts_with("orders-dlq: about "), "{total}");
     assert_eq!(
-        waiting(&cloud, &["--by", "error"]).await.text(),
+        list,
         "error             letters  first due (UTC)      last due (UTC)\n\
          503                     2  2026-11-01 17:30:00  2026-11-01 19:00:00\n\
          NonExistentQueue        1  2026-11-01 16:00:00  2026-11-01 16:00:00\n\
          \n\
-         3 letters on the list, hidden for more than two minutes.\n"
+         At most 3 letters wait, by the list of those hidden for more than two minutes.\n"
     );
     for (by, groups) in [
         (
@@ -119,9 +122,42 @@ async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
     let ran = waiting(&cloud, &[]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     assert!(
-        ran.out.ends_with("1 letter on the list, hidden for more than two minutes; 2 could not be read.\n"),
+        ran.out.contains(
+            "At most 1 letter waits, by the list of those hidden for more than two minutes; 2 could not be read.\n"
+        ),
         "{}",
         ran.out
+    );
+}
+
+/// Two letters that a hold had hidden were released and delivered: the list has them until they were due.
+#[tokio::test]
+async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
+    let cloud = Account::new();
+    let held = |id: &str| letter(id, &json!({ "heldBy": "order o1" }));
+    let lines_of =
+        [held("a"), held("b"), letter("c", &json!({ "heldBy": "rule audit" })), letter("d", &json!({}))];
+    list(&cloud, "2026-11-01T10:00:00Z", &lines(&lines_of));
+    let sqs = cloud.clients().sqs;
+    let url = DLQ.parse::<sns_redrive::arn::Arn>().unwrap().queue_url();
+    for id in ["a", "b"] {
+        let delete = sqs.delete_message().queue_url(&url).receipt_handle(format!("handle-S3CR3T-{id}"));
+        delete.send().await.unwrap();
+    }
+    let text = waiting(&cloud, &["--by", "held"]).await.text();
+    assert!(text.contains("At most 4 letters wait, by the list"), "{text}");
+    assert!(text.contains("Held, at most: 2 by order o1, 1 by rule audit.\n"), "{text}");
+    assert!(text.contains("SQS, for all of orders-dlq: about 2 letters hidden, 0 visible.\n"), "{text}");
+    let json = waiting(&cloud, &["--by", "held", "--json"]).await.json();
+    assert_eq!(json["held"], json!({ "order o1": 2, "rule audit": 1 }));
+    assert_eq!(json["queues"], json!([{ "queue": DLQ, "hidden": 2, "visible": 0 }]));
+    assert_eq!((&json["letters"], &json["atMost"]), (&json!(4), &json!(true)));
+    let denied = outage();
+    denied.reply("GetQueueAttributes", support::Fault::Denied);
+    let text = waiting(&denied, &[]).await.text();
+    assert!(
+        text.contains("SQS, for all of orders-dlq: not known: sqs:GetQueueAttributes failed (Access"),
+        "{text}"
     );
 }
 

@@ -401,6 +401,25 @@ async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
 }
 
 #[tokio::test]
+async fn what_holds_a_letter_is_on_the_list() {
+    let listed = |world: &World| -> Value {
+        let objects = world.cloud.objects();
+        let (_, object) = objects.iter().find(|(key, _)| key.contains("/waiting/")).unwrap();
+        serde_json::from_str(object.lines().next().unwrap()).unwrap()
+    };
+    let by_order = world(&[]);
+    give(&by_order, &[order("hold", &json!({ "id": "o1" }))]);
+    by_order.run([&due()]).await;
+    assert_eq!(listed(&by_order)["heldBy"], "order o1");
+    let by_rule = world(&[("REDRIVE_POLICY", r#"{"default":{"action":"hold"}}"#)]);
+    by_rule.run([&due()]).await;
+    assert_eq!(listed(&by_rule)["heldBy"], "rule default");
+    let nothing = world(&[]);
+    nothing.run([&Post::envelope("long").mark(&mark(6, "long", NOW))]).await;
+    assert_eq!(listed(&nothing).get("heldBy"), None);
+}
+
+#[tokio::test]
 async fn a_list_that_is_off_or_has_no_lines_is_not_written() {
     let long = Post::envelope("long").mark(&mark(6, "long", NOW));
     let off = world(&[("WAITING_LIST", "off")]);

@@ -320,3 +320,24 @@ fn every_statement_says_which_call_needs_it() {
     }
     assert_eq!(seen, STATEMENTS.len() + REPLAY_STATEMENTS.len());
 }
+
+/// Letters wait in both queues: an order to retry that wakes only one of them leaves the others hidden for hours.
+#[test]
+fn operators_may_wake_and_count_the_letters_of_every_queue() {
+    let (_, policy) = TEMPLATE.split_once("\n  OperatorPolicy:\n").unwrap();
+    let (_, statement) = policy.split_once("- Sid: WakeLetters\n").unwrap();
+    let statement = statement.split("- Sid: ").next().unwrap();
+    let (_, further) = QUEUES.split_once("\n  WakePolicy:\n").unwrap();
+    let (_, of_others) = further.split_once("- Sid: WakeLetters\n").unwrap();
+    for of in [statement, of_others.split("\n\n").next().unwrap()] {
+        let actions = of.lines().find_map(|line| line.trim().strip_prefix("Action: "));
+        assert_eq!(actions, Some("[sqs:ChangeMessageVisibility, sqs:GetQueueAttributes]"));
+        assert!(of.contains("Effect: Allow"));
+    }
+    for queue in
+        ["!GetAtt DeadLetterQueue.Arn", "!Ref ExistingDeadLetterQueueArn", "!GetAtt RequeueQueue.Arn"]
+    {
+        assert!(statement.contains(queue), "{queue}");
+    }
+    assert!(of_others.contains("Resource: !Ref DeadLetterQueueArns"));
+}

@@ -116,6 +116,7 @@ mod tests {
             target: None,
             rule: "default".to_owned(),
             error: Some("503".to_owned()),
+            held_by: None,
             retry: WaitingRetry { number: 3, of: 12 },
             since: "2026-11-01T10:00:00Z".parse().unwrap(),
             due: "2026-11-01T16:00:00Z".parse().unwrap(),

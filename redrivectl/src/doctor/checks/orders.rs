@@ -121,7 +121,7 @@ fn expiring(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
     }
     for ((queue, target), (letters, first)) in soon {
         let finding = format!(
-            "{} for {target} {} within a day, the first at {} UTC. The function archives them before that. Retry them now, \
+            "At most {} for {target} {} within a day, the first at {} UTC. The function archives them before that. Retry them now, \
              or replay them later.",
             count(letters, "letter"),
             if letters == 1 { "expires" } else { "expire" },

@@ -141,14 +141,19 @@ fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
         }
         (beyond(&job.action.act))
         (shown(preview))
-        form method="post" action="job" {
-            input type="hidden" name="id" value=(id);
-            input type="hidden" name="do" value="confirm";
-            input type="hidden" name="nonce" value=(nonce.text());
-            p { button type="submit" class="confirm" { (title) ": " (preview.size()) } }
-            p class="hint" {
-                "Can be confirmed once, until " (utc(*until)) " UTC. It is looked once more before anything is done; if something \
-                 has changed, you are asked again."
+        @if preview.is_idle(job.action.act.doing) {
+            p class="none" { "There is no letter to send." }
+            (stop(id, "Leave it"))
+        } @else {
+            form method="post" action="job" {
+                input type="hidden" name="id" value=(id);
+                input type="hidden" name="do" value="confirm";
+                input type="hidden" name="nonce" value=(nonce.text());
+                p { button type="submit" class="confirm" { (title) ": " (preview.size()) } }
+                p class="hint" {
+                    "Can be confirmed once, until " (utc(*until)) " UTC. It is looked once more before anything is done; if \
+                     something has changed, you are asked again."
+                }
             }
         }
     }

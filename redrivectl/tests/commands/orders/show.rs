@@ -83,7 +83,7 @@ Release:
 20261101T110500Z-7f3a51c2  hold  {\"topicArn\":[{\"suffix\":\":orders\"}]}  until 2026-11-01 13:05:00 UTC, 1.1 h  \
 arn:aws:sts::123456789012:assumed-role/operator/ada  the database is restored
 
-Held: 2,315 letters on the list of waiting letters. Wakes hidden letters, beginning 20 s after the order, 500 a second; takes about 25 s.
+Held: at most 2,315 letters on the list of waiting letters. Wakes hidden letters, beginning 20 s after the order, 500 a second; takes about 25 s.
 By: arn:aws:sts::123456789012:assumed-role/operator/ada (confirmed by AWS)
 
 Released 1 order; the function obeys within 15 seconds.

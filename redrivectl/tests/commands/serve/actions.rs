@@ -47,8 +47,8 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
         let (_, asks) = client.begin(&HOLD).await;
         let text = asks.text();
         for says in [
-            "Hold: 2 letters",
-            "affects 2 letters on the list of waiting letters",
+            "Hold: at most 2 letters",
+            "affects at most 2 letters on the list of waiting letters",
             "in force for 2 h, from the confirmation on",
             "Orders that have not ended None.",
             "why down",
@@ -92,9 +92,11 @@ async fn one_waiting_letter_is_previewed_by_the_list_and_woken_alone() {
         assert!(form.text().contains("letter letter-1"), "{}", form.text());
         assert!(!form.body.contains("name=\"match\""), "one letter is no group: {}", form.body);
         let (_, asks) = client.begin(&[("do", "retry"), ("id", "letter-1"), ("why", "mended")]).await;
-        for says in
-            ["Retry now: 1 letter", "affects 1 letter on the list", r#"match {"letterId":["letter-1"]}"#]
-        {
+        for says in [
+            "Retry now: at most 1 letter",
+            "affects at most 1 letter on the list",
+            r#"match {"letterId":["letter-1"]}"#,
+        ] {
             assert!(asks.text().contains(says), "{says}: {}", asks.text());
         }
         let (_, done) = client.confirm(&asks).await;
@@ -197,7 +199,7 @@ async fn letters_that_come_meanwhile_are_a_change_if_they_are_many() {
             waits(&cloud, "2026-11-01T11:30:00Z", more.clone());
             let (_, page) = client.confirm(&asks).await;
             assert_eq!(page.text().contains("It is done."), is_done, "{more:?}: {}", page.text());
-            let says = "It affects 22 letters now; it was 20.";
+            let says = "It affects at most 22 letters now; it was 20.";
             assert_eq!(page.text().contains(says), !is_done, "{}", page.text());
         })
         .await;
@@ -389,7 +391,7 @@ async fn a_hold_is_released() {
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "up again")]).await;
         let text = asks.text();
-        assert!(text.contains("releases h1") && text.contains("Release: 2 letters"), "{text}");
+        assert!(text.contains("releases h1") && text.contains("Release: at most 2 letters"), "{text}");
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("Released 1 order"), "{}", done.text());
         // Somebody was faster.

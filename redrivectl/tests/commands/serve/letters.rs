@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::serving;
 use crate::machine::state;
-use crate::replay::{archived, sent};
+use crate::orders::{order, put_orders};
+use crate::replay::{INDEXED, archived, archived_at, sent};
 use sns_redrive::replay::Request;
 use support::{Account, CALLER, Post};
 
@@ -15,7 +16,8 @@ fn ten() -> Account {
 
 #[tokio::test(start_paused = true)]
 async fn a_replay_is_previewed_and_ramped() {
-    let cloud = ten();
+    let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
+    let cloud = archived_at(INDEXED, &posts);
     serving(&cloud, &["--operate"], async |client| {
         let form =
             [("do", "replay"), ("why", "up again"), ("ramp", "50,100"), ("settle", "1"), ("rate", "1000")];
@@ -34,12 +36,52 @@ async fn a_replay_is_previewed_and_ramped() {
         let (_, done) = client.confirm(&asks).await;
         let text = done.text();
         assert!(text.contains("It is done.") && text.contains("sent 10 letters"), "{text}");
-        // Nothing of it is left to send.
+        // Nothing of it is left to send, and no button says otherwise.
         let (_, asks) = client.begin(&form).await;
-        assert!(asks.text().contains("Replay: at most 0 letters"), "{}", asks.text());
+        assert!(asks.text().contains("There is no letter to send."), "{}", asks.text());
+        assert!(asks.hidden("nonce").is_none() && !asks.text().contains("Replay: 0"), "{}", asks.text());
+        // They are in the archive for as long as before, and the pages say that they are done.
+        let groups = client.get("groups?by=queue&range=3d").await.text();
+        assert!(groups.contains("10 archived in this time, 0 not replayed yet;"), "{groups}");
+        let group = client.get("group?queue=orders-dlq&range=3d").await.text();
+        assert!(group.contains("archived 10 not replayed yet 0 "), "{group}");
     })
     .await;
     assert_eq!(sent(&cloud).len(), 10);
+}
+
+/// Letters that a hold keeps are sent, and get no attempt: that is not done.
+#[tokio::test(start_paused = true)]
+async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() {
+    let topic = json!({ "topicArn": [support::TOPIC] });
+    for (pattern, address, held) in [
+        (json!({ "queueArn": [{ "exists": true }] }), &[][..], "held by the order one (down)"),
+        (topic.clone(), &[("topic", support::TOPIC)], "held by the order one (down)"),
+        (topic, &[], "may be held by the order one"),
+        (
+            json!({ "topicArn": ["arn:aws:sns:eu-central-1:123456789012:bills"] }),
+            &[("topic", support::TOPIC)],
+            "",
+        ),
+    ] {
+        let cloud = ten();
+        let mut hold = order("one", "hold", None);
+        hold["match"] = pattern.clone();
+        hold["why"] = "down".into();
+        put_orders(&cloud, &[hold]);
+        serving(&cloud, &["--operate"], async |client| {
+            let form =
+                [&[("do", "replay"), ("why", "up"), ("ramp", "100"), ("settle", "1")], address].concat();
+            let (_, asks) = client.begin(&form).await;
+            let text = asks.text();
+            assert_eq!(text.contains("as soon as they are sent"), !held.is_empty(), "{text}");
+            assert!(text.contains(held), "{pattern}: {text}");
+            let (_, done) = client.confirm(&asks).await;
+            let says = if held.is_empty() { "It is done.".to_owned() } else { format!("Sent, {held}.") };
+            assert!(done.text().contains(&says), "{pattern}: {}", done.text());
+        })
+        .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
