@@ -5,6 +5,7 @@ async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
     let world = World::new();
     let post = Post::envelope("a")
         .attribute("note", "Binary", "AAH/")
+        .attribute("photo", "Binary.png", "AAH/")
         .system("AWSTraceHeader", "Root=1-2-3")
         .group("tenant-1")
         .sqs_mark(&json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 0 }));
@@ -19,8 +20,12 @@ async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
     assert_eq!(mark, expected);
     assert!(first.as_i64().unwrap() >= START, "it arrives anew: {first}");
     assert_eq!(sent.body, post.body());
-    let note = Attribute { kind: "Binary".to_owned(), value: Data::Bytes(vec![0, 1, 255]) };
-    assert_eq!((sent.attributes.len(), &sent.attributes["note"]), (2, &note));
+    // A type may have a name of the sender's behind it: <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
+    for (name, kind) in [("note", "Binary"), ("photo", "Binary.png")] {
+        let bytes = Attribute { kind: kind.to_owned(), value: Data::Bytes(vec![0, 1, 255]) };
+        assert_eq!(sent.attributes[name], bytes);
+    }
+    assert_eq!(sent.attributes.len(), 3);
     assert_eq!(sent.group.as_deref(), Some("tenant-1"));
     assert_eq!(sent.trace.as_deref(), Some("Root=1-2-3"));
 }
