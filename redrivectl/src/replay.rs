@@ -52,7 +52,7 @@ pub(super) async fn run(
     let stop = if args.asks() || stack.is_none() { None } else { Some((console.interrupts)()?) };
     let mut confirmed = None;
     if let Some(stack) = stack {
-        let wish = confirmed.insert(wish_for_machine(args, as_json, console).await?);
+        let wish = confirmed.insert(Box::pin(wish_for_machine(args, as_json, console)).await?);
         if let Some(execution) = start(&stack, wish, args, stop.as_deref(), console).await? {
             return follow(&execution, args.detach, stop, as_json, console).await;
         }

@@ -72,7 +72,7 @@ impl<'r> Bench<'r> {
     /// Reports whether a dry run takes the number of a unit's letters from the index, unless a replay has touched the
     /// unit. Letters of a queue of the other kind than the requeue cannot go at all, so these are read.
     pub(super) fn counts_by_index(&self, unit: &Unit) -> bool {
-        let is_same_kind = unit.queue.ends_with(".fifo") == self.replay.requeue.arn.is_fifo();
+        let is_same_kind = unit.queue.strip_suffix(".fifo").is_some() == self.replay.requeue.arn.is_fifo();
         self.at_most && unit.exact && self.given.is_none() && is_same_kind
     }
 }

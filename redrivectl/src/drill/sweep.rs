@@ -170,7 +170,8 @@ impl Sweep<'_> {
     async fn archive_rest(&self, awaited: Awaited) -> Result<(), Failed> {
         let (topic, broken) = (self.scene.names.topic_arn(), self.scene.names.broken());
         let why = format!("drill {} ends", self.scene.names.id);
-        let words = ["archive", "--topic", &topic, "--future", "--for", "30m", "--why", &why, "--yes"];
+        let words =
+            ["archive", "--topic", &topic, "--future", "--for", "30m", "--why", &why, "--yes", "--anyway"];
         self.tool.run(&words).await?;
         let (never, mut came) = (AtomicBool::new(false), 0);
         let end = Instant::now() + Duration::from_secs(WAITS);

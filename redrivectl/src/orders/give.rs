@@ -28,7 +28,7 @@ pub(crate) async fn hold(
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let request = Request { action: OrderAction::Hold, give: args, future: true, rate: None };
-    request.run(as_json, console).await
+    Box::pin(request.run(as_json, console)).await
 }
 
 pub(crate) async fn retry(
@@ -38,7 +38,7 @@ pub(crate) async fn retry(
 ) -> Result<Finished, Failed> {
     let rate = Some(args.pace.rate);
     let request = Request { action: OrderAction::Retry, give: &args.give, future: true, rate };
-    request.run(as_json, console).await
+    Box::pin(request.run(as_json, console)).await
 }
 
 pub(crate) async fn archive(
@@ -53,7 +53,7 @@ pub(crate) async fn archive(
     }
     let rate = Some(args.pace.rate);
     let request = Request { action: OrderAction::Archive, give: &args.give, future: args.future, rate };
-    request.run(as_json, console).await
+    Box::pin(request.run(as_json, console)).await
 }
 
 /// The request for an order.
