@@ -222,7 +222,7 @@ impl<'a> Waker<'a> {
                         for (line, answer) in batch.iter().zip(answers) {
                             match answer {
                                 Err(failure) if is_refused_for_now(&failure) && pass < PASSES => {
-                                    again.push(*line)
+                                    again.push(*line);
                                 }
                                 answer => woken.count(answer),
                             }
