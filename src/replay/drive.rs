@@ -92,6 +92,8 @@ impl<'r> Drive<'r> {
             state.go_on();
         }
         let drive = Self::new(replay, begun);
+        // Whoever reads of a failure from here on is told which replay it is.
+        drive.job.control.progress(&drive.shown());
         drive.save().await?;
         if !is_new {
             drive.learn().await?;
@@ -303,9 +305,17 @@ impl<'r> Drive<'r> {
             Ok::<_, ReplayError>((unit, store.read::<Ledger>(&self.units[unit].key()).await?))
         };
         let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
-        let (mut learned, mut in_doubt) = (Units::new(), 0);
+        let (mut learned, mut in_doubt, mut unread) = (Units::new(), 0, None);
         while let Some(ledger) = read.next().await {
-            let (unit, Some(Found { document: ledger, .. })) = ledger? else { continue };
+            // One that cannot be read keeps nobody from what the others say.
+            let (unit, ledger) = match ledger {
+                Ok((unit, Some(Found { document, .. }))) => (unit, document),
+                Ok((_, None)) => continue,
+                Err(error) => {
+                    unread.get_or_insert(error);
+                    continue;
+                }
+            };
             let Some(entry) = ledger.entry(&id) else { continue };
             in_doubt += entry.in_doubt();
             match &entry.done {
@@ -316,7 +326,7 @@ impl<'r> Drive<'r> {
         drop(read);
         let now = self.replay.kept.clock.now();
         self.with(|progress| progress.learn(learned, in_doubt, now));
-        Ok(())
+        unread.map_or(Ok(()), Err)
     }
 
     /// Checks repeatedly whether somebody has stopped it, until a check fails. Returns that error.
@@ -324,6 +334,11 @@ impl<'r> Drive<'r> {
         loop {
             sleep(LOOK).await;
             if let Err(error) = self.look().await {
+                return error;
+            }
+            if self.with(Progress::is_silent)
+                && let Err(error) = self.save().await
+            {
                 return error;
             }
         }

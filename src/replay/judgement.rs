@@ -56,8 +56,9 @@ impl Drive<'_> {
             let place = progress.state.place.clone();
             let grown = queues.iter().zip(&place.queues_before);
             let settle = Duration::from_secs(progress.state.request.settle_seconds.into()).max(LEAST_SETTLE);
-            // Letters that were sent just now may still wait.
-            let lately = if stage.settles { 0 } else { progress.lately(settle, now) };
+            // Letters that were sent just now may still wait, unless the replay has waited for them.
+            let has_settled = stage.settles || progress.state.not_before.is_some();
+            let lately = if has_settled { 0 } else { progress.lately(settle, now) };
             let result = StageResult {
                 sent: counts.sent.saturating_sub(place.sent_before),
                 refused: counts.refused.saturating_sub(place.refused_before),
@@ -83,7 +84,7 @@ impl Drive<'_> {
         let next = self.with(|progress| {
             let counts = progress.counts();
             progress.state.go_on();
-            progress.state.place.judged = counts.handled();
+            progress.state.place.judged = counts.begun();
             let next = next.filter(|_| counts.begun() >= stage.end)?;
             progress.state.place.stage += 1;
             progress.state.step = next.step;

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 const TRIES: u32 = 3;
 
 /// The time without a write after which a replay that sends counts as cut off. A function of a state machine works for
-/// 15 minutes at most, and a terminal writes after each thousand letters.
+/// 15 minutes at most, and a terminal writes every minute.
 const RUNNING_PATIENCE: SignedDuration = SignedDuration::from_mins(20);
 
 /// The time after which a step that could be judged counts as cut off. A state machine looks each minute.

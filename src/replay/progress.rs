@@ -13,6 +13,10 @@ use super::worker::{End, Worked};
 /// The time between two writes of the state.
 const SAVE: Duration = Duration::from_secs(2);
 
+/// The time after which the state is written though no unit was finished: whoever looks sees that the replay lives, and
+/// whoever was replaced sees that.
+const SILENCE: Duration = Duration::from_mins(1);
+
 /// The longest time for which a step settles.
 const LONGEST_SETTLE: Duration = Duration::from_hours(1);
 
@@ -138,6 +142,15 @@ impl Progress {
             self.saved = Instant::now();
         }
         is_time
+    }
+
+    /// Reports whether nothing was written for a minute, though the replay lives. If so, it counts as written.
+    pub(super) fn is_silent(&mut self) -> bool {
+        let is_silent = self.saved.elapsed() >= SILENCE;
+        if is_silent {
+            self.saved = Instant::now();
+        }
+        is_silent
     }
 
     /// Returns the number of letters sent within a time until now.

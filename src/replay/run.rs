@@ -253,14 +253,18 @@ impl Replay {
 
     /// Leaves out the dead-letter queues that were deleted since the replay began: no letters can wait there.
     async fn forget_deleted(&self, state: &mut State, control: &dyn Control) {
-        let mut queues = Vec::new();
-        for queue in std::mem::take(&mut state.queues) {
+        // Each queue keeps the number that it had when the step began.
+        let before = std::mem::take(&mut state.place.queues_before);
+        let before = before.into_iter().map(Some).chain(std::iter::repeat(None));
+        for (queue, number) in std::mem::take(&mut state.queues).into_iter().zip(before) {
             match self.requeue.waiting(&queue).await {
                 Err(failure) if failure.is_of_no_queue() => control.not_watched(&queue, &failure),
-                _ => queues.push(queue),
+                _ => {
+                    state.queues.push(queue);
+                    state.place.queues_before.extend(number);
+                }
             }
         }
-        state.queues = queues;
     }
 
     /// Adds a dead-letter queue to those that are watched, if it can be read.

@@ -125,7 +125,7 @@ pub struct Place {
     /// The number of letters in each of `queues` before the current step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues_before: Vec<u64>,
-    /// The number of letters that had been sent or refused at the last judgement.
+    /// The number of letters that had been sent or refused at the last judgement, or may have been sent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub judged: u64,
     /// `true` if another replay has planned to send letters of the same hours, so that fewer than the selected
@@ -270,7 +270,10 @@ impl State {
         }
         let stages = self.stages();
         let Some(stage) = stages.get(self.place.stage) else { return 0 };
-        let (is_last, is_known) = (self.place.stage + 1 == stages.len(), self.exact && !self.place.others);
+        let is_last = self.place.stage + 1 == stages.len();
+        // Where most letters are passed over, the index says little of how many can be sent.
+        let mostly_sent = self.counts.passed_over() <= self.counts.begun();
+        let is_known = self.exact && !self.place.others && mostly_sent;
         stage.limit(is_last, is_known, self.place.judged).saturating_sub(self.counts.begun())
     }
 

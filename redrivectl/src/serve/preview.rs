@@ -322,6 +322,7 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         rows,
         orders: Vec::new(),
         difference,
+        held: None,
         notes,
         facts,
     })
@@ -362,6 +363,7 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
         rows,
         orders: Vec::new(),
         difference: None,
+        held: None,
         notes,
         facts,
     })

@@ -353,8 +353,7 @@ async fn an_instance_that_never_read_the_orders_hides_for_a_minute_at_a_time_and
 
 #[tokio::test]
 async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
-    const SAID: &str =
-        "User: function is not authorized to perform: s3:GetObject because no service control policy allows it";
+    const SAID: &str = "User: function is not authorized to perform: s3:GetObject because no service control policy allows it";
     let closed = world(&[]);
     with_s3(&closed, |call| match call.operation.as_str() {
         "GetObject" | "ListObjectsV2" => Fault::refuse(403, "AccessDenied", SAID),

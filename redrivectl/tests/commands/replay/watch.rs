@@ -157,7 +157,7 @@ async fn without_a_terminal_and_with_json_lines_alone_are_written() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_log_each_step_has_its_lines() {
-    let cloud = archived(&posts(4));
+    let cloud = archived_at(INDEXED, &posts(10));
     let world = World { lines: true, ticks: true, ..World::on(&cloud) };
     let args =
         [&["replay", "--all", "--yes", "--ramp", "50,100", "--settle", "90", "--rate", "10000"], &PLACE[..]]
@@ -165,11 +165,11 @@ async fn in_a_log_each_step_has_its_lines() {
     let ran = redrivectl_in(world, &args).await;
     assert_eq!(ran.code, 0, "{ran:?}");
     let lines = [
-        "0 of at most 10 letters, 0:01:30 left, step 1 of 2",
-        "4 of at most 10 letters, step 1 of 2 judged in 0:01:30, 0:01:30 left",
-        "4 of at most 10 letters, step 1 of 2 judged in 0:00:30, 0:00:30 left",
-        "4 of at most 10 letters, 0:00:00 left, step 2 of 2",
-        "4 of at most 10 letters sent: done",
+        "0 of 10 letters, 0:01:30 left, step 1 of 2",
+        "5 of 10 letters, step 1 of 2 judged in 0:01:30, 0:01:30 left",
+        "5 of 10 letters, step 1 of 2 judged in 0:00:30, 0:00:30 left",
+        "5 of 10 letters, 0:00:00 left, step 2 of 2",
+        "10 of 10 letters sent: done",
     ];
     assert_eq!(ran.err.lines().collect::<Vec<_>>(), lines.map(|line| format!("redrivectl: {line}")));
 }
