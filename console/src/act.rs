@@ -365,7 +365,7 @@ mod tests {
                 (vec![("do", "retry"), ("id", one)], ""),
                 (vec![("do", "replay"), ("topic", one), ("target", two), ("error", three)], ""),
                 (vec![("do", "replay"), ("reason", one), ("subscription", two)], ""),
-                (vec![("do", "replay"), ("id", one), ("at", "2026-11-01T12:00:00Z")], "|"),
+                (vec![("do", "replay"), ("id", one), ("at", "2026-11-01T12:00:00Z")], ">\n"),
                 (vec![("do", "edit"), ("id", one)], ">\n$\n"),
                 (vec![("do", "release"), ("order", one)], ""),
                 (vec![("do", "stop"), ("id", one)], ""),

@@ -303,7 +303,7 @@ async fn a_replay_whose_id_is_not_its_folder_is_refused_and_its_id_never_printed
     let text = forged.to_string();
     cloud.put(&key(&id), &text);
     let said = format!("redrivectl: s3://{} is not a valid document of a replay", key(&id));
-    for args in [&["show", &id][..], &["stop", &id], &["free", &id]] {
+    for args in [&["show", &id][..], &["stop", &id], &["free", &id, "--yes"]] {
         let ran = replays(&cloud, args).await;
         assert!(ran.code == 1 && ran.err.starts_with(&said), "{ran:?}");
         assert!(!format!("{ran:?}").contains("curl"), "{ran:?}");
