@@ -1,7 +1,7 @@
 //! Tests that the record of a replay finds what it must find, with stories that contain deliberate faults.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use proof::loss::replay::{Books, Objects, SELECTED, Verdict};
+use proof::loss::replay::{Books, Objects, SELECTED, Verdict, identity};
 use serde_json::json;
 
 const REPLAYS: &str = "my-bucket/dead-letters-control/replays";
@@ -108,17 +108,47 @@ fn a_duplicate_needs_a_cause_in_the_sending_before_it() {
 }
 
 #[test]
-fn a_duplicate_is_counted_unless_the_sdk_made_it() {
-    let again_in = |run: usize| {
+fn every_duplicate_is_counted_also_within_an_invocation() {
+    for run in [1, 2] {
         let mut story = Story::without(&[3]);
         story.sent(3, 1, false);
         story.sent(3, run, true);
         story.recorded(3, "sent", 0);
-        story.violations()
+        assert_eq!(story.violations(), ["1 letters are sent again, and 0 are counted"]);
+    }
+}
+
+#[test]
+fn letters_that_are_deleted_unsent_are_told_to_be_gone() {
+    let (queue, message) = (sim::arn("sqs", "q"), "m");
+    let mut story = Story::without(&[3]);
+    let ids =
+        (0..=SELECTED).map(|who| (if who == 3 { identity("q", message) } else { id(who) }, who)).collect();
+    story.books = Books::new(ids, SELECTED);
+    for who in (0..SELECTED).filter(|who| *who != 3) {
+        story.bucket.remove(&ledger(who));
+        story.sent(who, 1, true);
+        story.recorded(who, "sent", 0);
+    }
+    story.books.deleted(&json!({ "queueArn": queue, "message": { "messageId": message } }).to_string());
+    let tells = |story: &mut Story, gone: u64| {
+        let counts = json!({ "sent": SELECTED - 1, "gone": gone });
+        let state = json!({ "id": "r", "status": "done", "counts": counts });
+        story.bucket.insert(format!("{REPLAYS}/r/replay.json"), state.to_string());
     };
-    let none: [&str; 0] = [];
-    assert_eq!(again_in(1), none);
-    assert_eq!(again_in(2), ["1 letters are sent again, and 0 are counted"]);
+    tells(&mut story, 0);
+    assert_eq!(story.violations(), ["1 letters were deleted unsent, and 0 are told to be gone"]);
+    tells(&mut story, 1);
+    let verdict = story.judge();
+    assert_eq!((verdict.arrived, verdict.lost, verdict.gone), (SELECTED - 1, 0, 1));
+    assert_eq!(verdict.violations, [""; 0]);
+}
+
+#[test]
+fn a_letter_that_is_said_to_come_back_is_found() {
+    let mut story = Story::without(&[]);
+    story.books.kept("{}", &json!({ "id": "r", "cameBack": 2 }).to_string(), 0);
+    assert_eq!(story.violations(), ["no letter is given up, and 2 are said to come back"]);
 }
 
 #[test]
@@ -172,7 +202,8 @@ fn wrong_in_ramp(second: Option<usize>, behind: usize, looked: i64, kept: i64) -
     let state = |stage: usize, sent: usize| {
         let request = json!({ "ramp": [20, 100], "settleSeconds": 3 });
         let (counts, place) = (json!({ "sent": sent }), json!({ "stage": stage }));
-        json!({ "id": "r", "status": "done", "request": request, "letters": SELECTED, "counts": counts, "place": place })
+        let status = if stage == 2 { "done" } else { "running" };
+        json!({ "id": "r", "status": status, "request": request, "letters": SELECTED, "counts": counts, "place": place })
             .to_string()
     };
     let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
@@ -204,7 +235,7 @@ fn no_letter_goes_before_the_step_before_it_is_sent_has_settled_and_was_judged()
         ["letter 6 is number 7, and the step under way has 6"],
         "the ramp is switched off"
     );
-    assert_eq!(wrong_in_ramp(None, 5, 13, 13), ["a step of 6 letters is over, and 5 are behind the replay"]);
+    assert_eq!(wrong_in_ramp(None, 5, 13, 13), ["a step of 6 letters is over, and 5 were sent"]);
     assert_eq!(wrong_in_ramp(None, 6, 12, 12), ["a step is over before it has settled"]);
     assert_eq!(wrong_in_ramp(None, 6, 12, 13), ["a step is over, and nobody looked what waits"]);
 }
@@ -220,8 +251,10 @@ fn a_letter_that_overtakes_another_of_its_group_is_found_and_a_repetition_is_non
             story.sent(*who, 1, false);
         }
         for who in &left_out {
-            story.recorded(*who, "sent", 0);
+            let times = order.iter().filter(|it| *it == who).count() as u64;
+            story.recorded(*who, "sent", times - 1);
         }
+        story.tells("done", SELECTED, (order.len() - left_out.len()) as u64);
         story.violations()
     };
     let none: [&str; 0] = [];

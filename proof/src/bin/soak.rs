@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proof::loss::matrix::{self, Run};
+use proof::loss::replay::brake::brakes;
 use proof::loss::replay::soak::Soak as ReplaySoak;
 use proof::loss::replay::{self, Archive};
 use proof::loss::soak::Soak;
@@ -110,10 +111,12 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
     let (binary, log) = (arguments.function.as_path(), arguments.log.as_deref());
     let mut scenarios = replay::scenarios();
     scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
+    let mut brakes = brakes();
+    brakes.retain(|brake| brake.name().contains(&arguments.only));
     let letters = (arguments.letters / REPLAYED_SHARE).min(MOST_REPLAYED);
     let mut soaks = replay::soak::soaks(letters, arguments.seed);
     soaks.retain(|soak| soak.name().contains(&arguments.only));
-    let (runs, soaked) = std::thread::scope(|scope| {
+    let (runs, soaked, braked) = std::thread::scope(|scope| {
         let soaked = scope.spawn(|| {
             let fill = |fifo: bool| {
                 let is_needed = soaks.iter().any(|soak| soak.is_fifo() == fifo);
@@ -124,16 +127,22 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
                 |it: &ReplaySoak| Some(it.run(archives[usize::from(it.is_fifo())].as_ref()?, binary, log));
             matrix::run_all(&soaks, soaks.len(), live, |run| run.iter().for_each(|run| println!("{run}")))
         });
-        let archive = (!scenarios.is_empty()).then(|| Archive::fill(binary, log));
+        let archive = (!scenarios.is_empty() || !brakes.is_empty()).then(|| Archive::fill(binary, log));
+        let braked: Vec<_> = brakes
+            .iter()
+            .filter_map(|brake| Some(brake.run(archive.as_ref()?, binary, log)))
+            .inspect(|braked| println!("{braked}"))
+            .collect();
         let live = |it: &replay::Scenario| Some(it.run(archive.as_ref()?, binary, log));
         let tell = |run: &Option<_>| run.iter().for_each(|run| println!("{run}"));
         let runs = matrix::run_all(&scenarios, arguments.at_once, live, tell);
         // A panic ends the process.
-        (runs, soaked.join().unwrap_or_default())
+        (runs, soaked.join().unwrap_or_default(), braked)
     });
     let runs: Vec<_> = runs.into_iter().flatten().collect();
     let soaked: Vec<_> = soaked.into_iter().flatten().collect();
     let bad = runs.iter().filter(|run| !run.is_good()).count();
+    let bad_brakes = braked.iter().filter(|braked| !braked.is_good()).count();
     let bad_soaks = soaked.iter().filter(|soaked| !soaked.is_good()).count();
     let text = format!(
         "\n### Replay\n\n{} scenarios of {} letters, {bad} with a broken promise; {:.0} s. A cell has the duplicates by one \
@@ -146,7 +155,7 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
         arguments.seed,
         replay::soak::table(&soaked),
     );
-    (text, bad + bad_soaks == 0 && runs.len() + soaked.len() > 0)
+    (text, bad + bad_soaks + bad_brakes == 0 && runs.len() + soaked.len() + braked.len() > 0)
 }
 
 fn run_soak(arguments: &Arguments) -> (String, bool) {

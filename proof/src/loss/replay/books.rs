@@ -11,8 +11,8 @@ use sim::{Millis, arn};
 use super::ramp::Ramp;
 use crate::loss::ledger::{Run as Invocation, Who};
 
-/// The queue that was replayed before.
-pub(super) const BEFORE: &str = "returns-dlq";
+/// The queue that was replayed before. It is the first in a plan, so the first step would be one of its letters.
+pub(super) const BEFORE: &str = "backorders-dlq";
 
 /// A bucket's objects by key.
 pub type Objects = BTreeMap<String, String>;
@@ -28,6 +28,8 @@ pub struct Books {
     groups: BTreeMap<Who, String>,
     last: BTreeMap<String, Who>,
     arrivals: Vec<Arrival>,
+    /// The letters that were deleted from the archive.
+    deleted: BTreeSet<Who>,
     /// The invocations that were killed.
     killed: BTreeSet<Invocation>,
     /// The invocations that could not write a ledger.
@@ -52,6 +54,8 @@ pub struct Verdict {
     pub arrived: usize,
     /// The selected letters that are not.
     pub lost: usize,
+    /// The selected letters that were deleted before they were sent.
+    pub gone: usize,
     /// The arrivals after a letter's first, each of which needs a cause.
     pub duplicates: usize,
     /// The broken promises.
@@ -104,9 +108,23 @@ impl Books {
 
     /// Records that the state of a replay was written in the place of the previous state.
     pub fn kept(&mut self, before: &str, after: &str, at: Millis) {
-        let read = |text| serde_json::from_str(text).unwrap_or_default();
-        if let Some(wrong) = self.ramp.kept(&read(before), &read(after), at) {
+        let read = |text| serde_json::from_str::<Value>(text).unwrap_or_default();
+        let after = read(after);
+        if number(&after["cameBack"]) > 0 {
+            self.broken(format!("no letter is given up, and {} are said to come back", after["cameBack"]));
+        }
+        if let Some(wrong) = self.ramp.kept(&read(before), &after, at) {
             self.broken(wrong);
+        }
+    }
+
+    /// Records that an object of the archive was deleted, by its text.
+    pub fn deleted(&mut self, object: &str) {
+        for record in object.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let queue = text(&record["queueArn"]);
+            let name = queue.rsplit(':').next().unwrap_or_default();
+            self.deleted.extend(self.ids.get(&identity(name, &text(&record["message"]["messageId"]))));
         }
     }
 
@@ -133,6 +151,10 @@ impl Books {
         let mut to_count = 0;
         for who in 0..self.selected {
             let arrivals: Vec<_> = self.arrivals.iter().filter(|it| it.who == who).collect();
+            if arrivals.is_empty() && self.deleted.contains(&who) {
+                verdict.gone += 1;
+                continue;
+            }
             if arrivals.is_empty() {
                 verdict.lost += 1;
                 verdict.violations.push(format!("letter {who} is lost"));
@@ -143,13 +165,13 @@ impl Books {
             for two in arrivals.windows(2) {
                 let Arrival { run, heard, .. } = two[0];
                 verdict.duplicates += 1;
-                // The function does not know the repetitions that the SDK makes by itself.
-                to_count += u64::from(two[1].run != *run);
+                to_count += 1;
                 if *heard && !self.killed.contains(run) && !self.unwritten.contains(run) {
                     verdict.violations.push(format!("letter {who} is sent again without a cause"));
                 }
             }
-            if !recorded.contains(&who) {
+            // What was deleted while it was in doubt stays so.
+            if !recorded.contains(&who) && !self.deleted.contains(&who) {
                 verdict.violations.push(format!("no ledger says that letter {who} was sent"));
             }
         }
@@ -159,7 +181,8 @@ impl Books {
                 verdict.violations.push(format!("{key} is still claimed"));
             }
             for entry in entries(&ledger) {
-                if !letters(entry, "sending").is_empty() {
+                let is_deleted = |id: &String| self.ids.get(id).is_some_and(|who| self.deleted.contains(who));
+                if !letters(entry, "sending").iter().all(is_deleted) {
                     verdict.violations.push(format!("{key} has letters in doubt"));
                 }
                 let replay = entry["replay"].as_str().unwrap_or_default();
@@ -171,8 +194,11 @@ impl Books {
         if counted < to_count {
             verdict.violations.push(format!("{to_count} letters are sent again, and {counted} are counted"));
         }
+        let (mut gone, mut refused) = (0, 0);
         for (key, text) in objects.iter().filter(|(key, _)| key.ends_with("/replay.json")) {
             let state: Value = serde_json::from_str(text).unwrap_or_default();
+            gone += number(&state["counts"]["gone"]);
+            refused += number(&state["counts"]["refused"]);
             if state["status"] != "done" {
                 verdict.violations.push(format!("{key} ends as {}", state["status"]));
             }
@@ -185,7 +211,20 @@ impl Books {
                 }
             }
         }
+        // One that was refused before is told as that.
+        if gone + refused < verdict.gone as u64 || (gone > 0 && self.deleted.is_empty()) {
+            let deleted = verdict.gone;
+            verdict
+                .violations
+                .push(format!("{deleted} letters were deleted unsent, and {gone} are told to be gone"));
+        }
         verdict
+    }
+
+    /// Returns the number of letters that came, and the stored state of the latest replay.
+    pub(super) fn came(&self, objects: &Objects) -> (usize, Value) {
+        let came: BTreeSet<_> = self.arrivals.iter().map(|arrival| arrival.who).collect();
+        (came.len(), latest(objects).unwrap_or_default())
     }
 
     /// Returns the letters that ledgers call sent.
@@ -198,7 +237,8 @@ impl Books {
 }
 
 /// Returns the identity of a letter in ledgers: a digest of its queue's ARN and its message's id.
-pub(super) fn identity(queue: &str, message: &str) -> String {
+#[must_use]
+pub fn identity(queue: &str, message: &str) -> String {
     let hash =
         Sha256::new().chain_update(arn("sqs", queue)).chain_update([0]).chain_update(message).finalize();
     URL_SAFE_NO_PAD.encode(&hash[..16])

@@ -131,7 +131,7 @@ impl<'w> Driving<'w> {
     }
 
     /// Begins a replay, or continues one, and returns once it stops running.
-    fn go(&mut self, id: Option<&str>) {
+    pub(super) fn go(&mut self, id: Option<&str>) {
         let wish = id.map_or_else(|| self.wish.event.clone(), |id| json!({ "resume": id }));
         match self.driver {
             Driver::Invocation => {
@@ -295,5 +295,5 @@ fn is_whole(state: &Value) -> bool {
     let counts = &state["counts"];
     let none = |count: &Value| count.as_u64().unwrap_or_default() == 0;
     let all_replayable = counts["notReplayable"].as_object().is_none_or(|all| all.values().all(none));
-    all_replayable && none(&counts["unreadable"]) && none(&counts["refused"])
+    all_replayable && none(&counts["unreadable"]) && none(&counts["refused"]) && none(&counts["gone"])
 }

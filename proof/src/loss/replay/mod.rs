@@ -7,7 +7,9 @@
 //! machine calls them, and the operator's tool.
 
 mod books;
+pub mod brake;
 mod driver;
+mod others;
 mod ramp;
 pub mod soak;
 mod tool;
@@ -22,8 +24,8 @@ use fastrand::Rng;
 use serde_json::json;
 use sim::mapping::{Mapping, MappingSettings, Outcome};
 
-use self::books::{BEFORE, identity};
-pub use self::books::{Books, Objects, Verdict};
+use self::books::BEFORE;
+pub use self::books::{Books, Objects, Verdict, identity};
 pub use self::driver::Driver;
 use self::driver::{Driving, TIMEOUT, Wish, replayer};
 use self::world::{Ground, Injection, Plan, Site, World};
@@ -52,11 +54,14 @@ const LETTERS: [(Kind, &str, usize); 6] = [
     (Kind::Moved, "orders-dlq", 6),
     (Kind::Topic, "orders-dlq", 6),
     (Kind::Raw, "orders-dlq", 6),
-    (Kind::Queue, BEFORE, 4),
+    (Kind::Queue, BEFORE, 12),
 ];
 
 /// The origins that are selected.
 const ORIGINS: [&str; 2] = ["sns", "sqs"];
+
+/// The per cent of a step's letters that may fail. SQS refuses whole steps in some scenarios.
+const THRESHOLD: u32 = 99;
 
 /// The number of letters that are to be sent.
 pub const SELECTED: usize = 30;
@@ -92,10 +97,11 @@ pub struct Run {
 /// check whether it is stopped. The rate is enough for several lanes.
 fn wish(queue: Option<&str>) -> Wish {
     let event = json!({ "select": { "queue": queue, "origins": ORIGINS }, "rate": 10_000, "ramp": [20, 100],
-        "threshold": 100, "settleSeconds": 3 });
+        "threshold": THRESHOLD, "settleSeconds": 3 });
     let [one, other] = ORIGINS;
-    let arguments =
-        format!("--origin {one} --origin {other} --rate 10000 --ramp 20,100 --threshold 100 --settle 3");
+    let arguments = format!(
+        "--origin {one} --origin {other} --rate 10000 --ramp 20,100 --threshold {THRESHOLD} --settle 3"
+    );
     Wish { event, arguments }
 }
 
@@ -294,7 +300,7 @@ impl Run {
 /// Writes a line about the scenario, and everything that is wrong with it.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { arrived, lost, duplicates, violations } = &self.verdict;
+        let Verdict { arrived, lost, duplicates, violations, .. } = &self.verdict;
         let state = if self.is_good() { "ok" } else { "FAILED" };
         write!(
             f,

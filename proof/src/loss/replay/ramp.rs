@@ -46,16 +46,12 @@ impl Ramp {
         {
             return None;
         }
-        // The last step has no letters to hold back.
-        let end = end(before)?;
-        let counts = &after["counts"];
-        let count = |what: &str| counts[what].as_u64().unwrap_or_default();
-        let left_out = counts["notReplayable"].as_object().into_iter().flatten();
-        let behind = ["sent", "refused", "alreadyReplayed", "doubles"].into_iter().map(count).sum::<u64>()
-            + left_out.filter_map(|(_, count)| count.as_u64()).sum::<u64>();
-        // An object that cannot be read counts as one letter.
-        if behind < end && count("unreadable") == 0 {
-            return Some(format!("a step of {end} letters is over, and {behind} are behind the replay"));
+        // The last step has no letters to hold back, nor has any if nothing is left.
+        let end = end(before).filter(|_| after["status"] != "done")?;
+        let count = |what: &str| after["counts"][what].as_u64().unwrap_or_default();
+        let sent = ["sent", "refused", "inDoubt"].into_iter().map(count).sum::<u64>();
+        if sent < end {
+            return Some(format!("a step of {end} letters is over, and {sent} were sent"));
         }
         let last = *self.last.get(after["id"].as_str().unwrap_or_default())?;
         let settled = last + after["request"]["settleSeconds"].as_i64().unwrap_or_default() * 1000 - SLACK;

@@ -33,6 +33,9 @@ const ONCE_IN: usize = 20;
 /// The number of invocations and commands with faults; later ones have none.
 const TROUBLED: usize = 40;
 
+/// The start of the replay before which letters are deleted from the archive. It has been planned then.
+const DELETED_BEFORE: usize = 2;
+
 /// The longest time with faults. A call that hangs takes ten seconds.
 const TROUBLED_TIME: Duration = Duration::from_secs(45);
 
@@ -96,7 +99,7 @@ pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Ar
         }
         all.push((Letter::write(who, kind, group, fifo, &mut rng), queue(who)));
     }
-    let ground = Ground { clock: own_clock(), fifo, queues, page: (letters / 20).max(2) };
+    let ground = Ground { clock: own_clock(), fifo, takes: true, queues, page: (letters / 20).max(2) };
     let (world, all, ids) = archived(&ground, &all, binary, log);
     let books = Books::new(ids, letters).in_order(groups);
     let objects = world.state().objects.clone();
@@ -128,9 +131,14 @@ impl Soak {
         let patience = PATIENCE_PER_LETTER * u32::try_from(self.letters).unwrap_or_default();
         let (until, wish) = (began + TROUBLED_TIME + PATIENCE + patience, self.wish());
         let mut driving = Driving::new(Driver::Invocation, &world, &wish, until, binary, log);
+        let mut starts = 0;
         let done = driving.go_to_the_end(|driving| {
             if driving.invocations >= TROUBLED || began.elapsed() > TROUBLED_TIME {
                 world.clear_up();
+            }
+            starts += 1;
+            if starts == DELETED_BEFORE {
+                world.delete_letters();
             }
             driving.driver = self.driver.unwrap_or_else(|| Driver::ALL[rng.usize(..Driver::ALL.len())]);
         });
@@ -156,8 +164,8 @@ impl Soak {
         let topic = named("orders", self.fifo);
         let rate = (self.letters * 3).max(600);
         let event = json!({ "select": { "topics": [topic] }, "rate": rate, "ramp": [10, 40, 100],
-            "threshold": 100, "settleSeconds": 1 });
-        let arguments = format!("--topic {topic} --rate {rate} --ramp 10,40,100 --threshold 100 --settle 1");
+            "threshold": 90, "settleSeconds": 1 });
+        let arguments = format!("--topic {topic} --rate {rate} --ramp 10,40,100 --threshold 90 --settle 1");
         Wish { event, arguments }
     }
 
@@ -229,11 +237,11 @@ pub fn table(all: &[Soaked]) -> String {
 /// Writes a line about the soak, and everything that is wrong with it, with the seed that repeats it.
 impl fmt::Display for Soaked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { arrived, lost, duplicates, violations } = &self.verdict;
+        let Verdict { arrived, lost, gone, duplicates, violations } = &self.verdict;
         let state = if self.is_good() { "ok" } else { "FAILED" };
         write!(
             f,
-            "{:>6.1} s  {:<66} {state:<6} faults {:>2}, invocations {:>2}: arrived {arrived}, lost {lost}; \
+            "{:>6.1} s  {:<66} {state:<6} faults {:>2}, invocations {:>2}: arrived {arrived}, lost {lost}, gone {gone}; \
              duplicates {duplicates}",
             self.took.as_secs_f64(),
             self.soak.name(),

@@ -10,7 +10,8 @@ use sim::lambda::{FunctionSettings, Ran};
 use sim::sqs::QueueSettings;
 use sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
 
-use super::books::{Books, Objects};
+use super::books::{BEFORE, Books, Objects, latest};
+use super::others::Others;
 use crate::loss::faults::{self, Fault};
 use crate::loss::ledger::Run as Invocation;
 use crate::loss::letters::{self, Letter, named, token};
@@ -85,6 +86,8 @@ pub(super) struct World {
 pub(super) struct Ground {
     pub(super) clock: Clock,
     pub(super) fifo: bool,
+    /// `true` if a function takes the letters of the requeue. The dead-letter queues drain in any case.
+    pub(super) takes: bool,
     /// The dead-letter queues.
     pub(super) queues: Vec<String>,
     /// The number of keys on a page of a listing.
@@ -266,14 +269,25 @@ impl World {
             it.lambda.create(REDRIVER, redriver, |_| Ran::ok("null"));
         });
         let plan = Arc::new(Mutex::new(plan));
-        let asked = Arc::clone(&plan);
+        let (asked, others, takes) = (Arc::clone(&plan), Others::new(&aws, &objects), ground.takes);
         aws.set_faults(Faults::new(move |call| {
             if call.caller.strip_prefix("fn-").is_none() {
                 return sim::Fault::Pass;
             }
             let site = site(call);
             let fault = lock(&asked).next(site);
-            fault.map_or(sim::Fault::Pass, |fault| fault.course(site.words(), call.entries.len()))
+            match fault {
+                Some(fault) => fault.course(site.words(), call.entries.len()),
+                None if site == Site::Waiting && (takes || !is_requeue(&call.target)) => {
+                    others.take(&call.target)
+                }
+                None => {
+                    if site == Site::Send {
+                        others.lie();
+                    }
+                    sim::Fault::Pass
+                }
+            }
         }));
         let is_full = !objects.is_empty();
         let state = State { objects, is_full, runs: HashMap::new(), processes: 0, books };
@@ -344,6 +358,18 @@ impl World {
         lock(&self.plan).calls.values().sum()
     }
 
+    /// Deletes the last object of the archive, if a replay is under way.
+    pub(super) fn delete_letters(&self) {
+        let mut state = self.state();
+        if latest(&state.objects).is_none_or(|kept| kept["status"] == "done") {
+            return;
+        }
+        let last = state.objects.keys().rfind(|key| key.starts_with(LETTERS)).cloned();
+        let Some((key, text)) = last.and_then(|key| state.objects.remove_entry(&key)) else { return };
+        state.books.deleted(&text);
+        self.aws.act("world", |it, _| it.s3.remove(key.split_once('/').unwrap_or_default()));
+    }
+
     /// Returns the settings of every process, for the account's URL.
     pub(super) fn variables(&self, url: &str) -> Vec<(String, String)> {
         variables(url, self.fifo)
@@ -366,7 +392,9 @@ impl World {
                     self.sent(state, call, run, fault, &records[index - effects..=index]);
                 }
                 "GetQueueAttributes"
-                    if is_requeue(&call.target) && *fault == sim::Fault::Pass && *status == Some(200) =>
+                    if is_requeue(&call.target)
+                        && matches!(fault, sim::Fault::Pass | sim::Fault::Nonsense(200, _))
+                        && *status == Some(200) =>
                 {
                     state.books.looked(record.at);
                 }
@@ -406,8 +434,8 @@ impl Drop for World {
 impl Ground {
     /// Returns a standard account with the real clock, with the queues of the matrix.
     pub(super) fn of_matrix() -> Self {
-        let queues = ["invoices-dlq", "orders-dlq", "returns-dlq"].map(str::to_owned).into();
-        Self { clock: Clock::real(), fifo: false, queues, page: PAGE }
+        let queues = [BEFORE, "invoices-dlq", "orders-dlq"].map(str::to_owned).into();
+        Self { clock: Clock::real(), fifo: false, takes: true, queues, page: PAGE }
     }
 }
 
