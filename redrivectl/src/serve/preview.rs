@@ -258,7 +258,9 @@ async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
     let mut rows = vec![("releases", harmless(action.id()))];
     rows.extend(touched(waiting));
     rows.extend(wakes(&said));
-    Ok(Preview::new(letters(waiting), rows, notes, unread(waiting)))
+    let stay = number(&waiting["stillHeld"]);
+    let held = (stay > 0).then(|| format!("at most {} held by another order", count(stay, "letter")));
+    Ok(Preview { held, ..Preview::new(letters(waiting), rows, notes, unread(waiting)) })
 }
 
 async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Preview, Failed> {

@@ -93,10 +93,14 @@ async fn checks(session: Rc<Session>, id: u64) {
     let held = preview.ok().and_then(|preview| preview.held);
     session.job(id, |job| match ended {
         // No attempt was made, and none is while the order is in force.
-        Ok(Finished::Whole) if held.is_some() => {
-            job.ends(true, format!("Sent, {}.", held.as_deref().unwrap_or_default()));
-        }
-        Ok(Finished::Whole) => job.ends(true, "It is done."),
+        Ok(Finished::Whole) => job.ends(
+            true,
+            match (held, job.action.act.doing) {
+                (None, _) => "It is done.".to_owned(),
+                (Some(held), Doing::Release) => format!("Released; {held}."),
+                (Some(held), _) => format!("Sent, {held}."),
+            },
+        ),
         Ok(Finished::LeftOut) => job.ends(false, "It is done, but letters were left out."),
         Ok(Finished::Stopped) if job.action.is_of_record() => {
             job.ends(false, "It stopped. To go on, begin a new replay on the letter's page.");

@@ -405,6 +405,21 @@ async fn a_hold_is_released() {
     assert_eq!(ended["ended"]["why"], "up again");
 }
 
+/// Another hold holds them too.
+#[tokio::test(start_paused = true)]
+async fn letters_that_stay_held_after_a_release_are_said_to_be() {
+    let cloud = two();
+    put_orders(&cloud, &[order("other", "hold", None), order("h1", "hold", None)]);
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "up again")]).await;
+        assert!(asks.text().contains("2 letters, which another hold still holds"), "{}", asks.text());
+        let (_, done) = client.confirm(&asks).await;
+        let says = "Released; at most 2 letters held by another order.";
+        assert!(done.text().contains(says) && !done.text().contains("It is done."), "{}", done.text());
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_strangers_wrote_forges_nothing() {
     let cloud = two();
