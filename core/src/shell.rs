@@ -140,7 +140,8 @@ mod tests {
     fn by(shell: &str, lines: &[(String, Vec<String>)]) -> Option<Vec<String>> {
         let child = Command::new(shell).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.ok()?;
-        let script: String = lines.iter().map(|(line, _)| format!("printf '%s\\0' {line}\n")).collect();
+        let script: Vec<_> = lines.iter().map(|(line, _)| format!("printf '%s\\0' {line}\n")).collect();
+        let script = script.concat();
         let mut stdin = child.stdin.take().unwrap();
         let writes = std::thread::spawn(move || stdin.write_all(script.as_bytes()).unwrap());
         let output = child.wait_with_output().unwrap();

@@ -103,9 +103,12 @@ impl Write for Json {
         for c in text.chars() {
             // Below that JSON has no such characters but between values.
             if c >= '\u{7f}' && is_obeyed(c) {
-                c.encode_utf16(&mut [0; 2])
+                let units = c
+                    .encode_utf16(&mut [0; 2])
                     .iter()
-                    .for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+                    .map(|unit| format!("\\u{unit:04x}"))
+                    .collect::<Vec<_>>();
+                escaped.push_str(&units.concat());
             } else {
                 escaped.push(c);
             }

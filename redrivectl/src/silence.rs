@@ -82,12 +82,11 @@ impl HttpConnector for ListeningConnector {
         let server = server(request.uri()).to_owned();
         let (mut answer, silent) = (self.inner.call(request), self.silent.clone());
         HttpConnectorFuture::new(async move {
-            let answer = match timeout(PATIENCE, &mut answer).await {
-                Ok(answer) => answer,
-                Err(_) => {
-                    silent.name(&server, "no answer until now");
-                    answer.await
-                }
+            let answer = if let Ok(answer) = timeout(PATIENCE, &mut answer).await {
+                answer
+            } else {
+                silent.name(&server, "no answer until now");
+                answer.await
             };
             if let Err(error) = &answer {
                 silent.name(&server, &cause(error));

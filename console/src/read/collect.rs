@@ -137,7 +137,7 @@ pub(crate) async fn collect(
         match timeout_at(times.end, asks).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                collected.unread.push(format!("whether replays have sent all that was read: {error}"))
+                collected.unread.push(format!("whether replays have sent all that was read: {error}"));
             }
             Err(_) => collected.unread.push(too_late("whether replays have sent all that was read")),
         }
