@@ -249,3 +249,91 @@ async fn a_replay_that_was_cut_off_is_told_as_that_after_a_while() {
         assert_eq!((done.status, done.counts.sent, done.abandoned), (Status::Done, 600, false));
     }
 }
+
+/// Letters that may have been sent, and are gone, must not use up every step to come.
+#[tokio::test(start_paused = true)]
+async fn letters_in_doubt_that_were_deleted_hold_up_nothing() {
+    let world = World { workers: 1, ..World::new() };
+    let lines = |ids: std::ops::Range<usize>| ids.map(|id| line(&plain(&id.to_string()))).collect::<String>();
+    // Hours of another replay: how many letters are left to send is unknown.
+    world.put_hour(5, &lines(900..901));
+    world.run(json!({ "ramp": [100] })).await.unwrap();
+    world.put_hour(0, &lines(0..150));
+    world.put_hour(5, &lines(901..1200));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let run = async |replay: Replay| {
+        let wish = wish(json!({ "rate": 100, "ramp": [50, 100] }));
+        replay.begin(&wish, &Source::Archive, None, &Operator::default()).await
+    };
+    assert!(world.crash(|call| call.operation == "SendMessageBatch", 0, true, run).await.is_none());
+    let all = world.replay().kept().all().await.unwrap();
+    let id = all.into_iter().find(|state| state.is_unfinished()).unwrap().id;
+    let objects = world.objects(ARCHIVE);
+    let (key, _) = objects.iter().find(|(key, _)| key.contains("T000000")).unwrap();
+    world.remove(key);
+    let calls = AtomicUsize::new(0);
+    world.faults(move |_| {
+        assert!(calls.fetch_add(1, Ordering::Relaxed) < 5_000, "it goes on for ever");
+        Fault::Pass
+    });
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let done = world.resume(&id).await.unwrap();
+    assert_eq!(done.status, Status::Done);
+}
+
+/// Each queue keeps its own number from before the step.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_was_deleted_leaves_the_numbers_of_the_others_to_them() {
+    let world = World::with_letters(600);
+    let one = record_at(&plain("b"), START - 3_600_000);
+    let key = format!("{ARCHIVE}/queue=orders-billing/date=2026-10-01/20261001T000000Z-b.jsonl");
+    world.put(&key, &format!("{}\n", serde_json::to_string(&one).unwrap()), START - 3_600_000);
+    let numbers = |is_later: bool| {
+        move |call: &Call| match (call.operation.as_str(), call.target.as_str(), is_later) {
+            ("GetQueueAttributes", "orders-billing", false) => Fault::Nonsense(200, waiting(1_000)),
+            ("GetQueueAttributes", "orders-billing", true) => Fault::refuse(
+                400,
+                "AWS.SimpleQueueService.NonExistentQueue",
+                "The specified queue does not exist.",
+            ),
+            ("GetQueueAttributes", "orders-dlq", true) => Fault::Nonsense(200, waiting(900)),
+            _ => Fault::Pass,
+        }
+    };
+    world.faults(numbers(false));
+    let paused = world.run_by(&operator_at(100), json!({ "rate": 100, "ramp": [20, 100] })).await.unwrap();
+    assert_eq!(paused.queues.len(), 2);
+    world.faults(numbers(true));
+    let stopped = world.resume(&paused.id).await.unwrap();
+    assert_eq!(stopped.status, Status::Stopped, "{stopped:?}");
+    let because = stopped.because.unwrap();
+    assert!(because.contains("900 more"), "{because}");
+}
+
+/// SQS's answer about the number of messages of a queue.
+fn waiting(messages: usize) -> String {
+    json!({ "Attributes": { "ApproximateNumberOfMessages": messages.to_string(),
+        "ApproximateNumberOfMessagesDelayed": "0", "ApproximateNumberOfMessagesNotVisible": "0" } })
+    .to_string()
+}
+
+/// It finishes no unit for 20 minutes, and must not be taken for dead.
+#[tokio::test(start_paused = true)]
+async fn a_replay_that_is_slow_is_not_cut_off() {
+    let world = World { workers: 4, ..World::new() };
+    for hour in 0..4 {
+        let letters = (0..1_000).map(|number| line(&plain(&format!("{hour}-{number}"))));
+        world.put_hour(hour, &letters.collect::<String>());
+    }
+    let operator = Operator::default();
+    let run = world.run_by(&operator, json!({ "rate": 3, "ramp": [100] }));
+    let look = async {
+        tokio::time::sleep(Duration::from_mins(21)).await;
+        world.replay().kept().all().await.unwrap().remove(0)
+    };
+    let state = tokio::select! {
+        state = look => state,
+        _ = run => panic!("it is through"),
+    };
+    assert!(!state.abandoned, "{state:?}");
+}

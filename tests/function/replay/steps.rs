@@ -515,3 +515,18 @@ async fn no_more_letters_a_second_than_the_rate_for_all_workers_together() {
         assert_eq!(pauses, if workers == 1 { 5 } else { 1 });
     }
 }
+
+/// Where most letters cannot go, the per cents of a step would be all that can.
+#[tokio::test(start_paused = true)]
+async fn a_step_is_not_all_that_can_go_where_most_letters_are_left_out() {
+    let world = World::new();
+    for hour in 0..6 {
+        let old = (0..900).map(|number| line(&plain(&format!("{hour}-{number}")).queue(FIFO_DLQ)));
+        world.put_hour(hour, &old.collect::<String>());
+    }
+    world.put_hour(7, &(0..600).map(|number| line(&plain(&number.to_string()))).collect::<String>());
+    let operator = Operator::default();
+    let done = world.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 600));
+    assert_eq!(settled(operator).first(), Some(&100));
+}

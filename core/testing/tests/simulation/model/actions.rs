@@ -159,7 +159,7 @@ impl Simulation<'_> {
                 let attempt = What::Attempt {
                     number: delivery.retry.number,
                     planned: delivery.retry.planned.map(since_begin),
-                    receives: receipt.letter.sqs.receive_count,
+                    receives: delivery.letter.sqs.receive_count,
                     end,
                     delivered: !fails,
                 };

@@ -90,8 +90,8 @@ impl Life<'_> {
     /// Returns the earliest time for a retry. A letter that steps aside becomes visible at once, since FIFO
     /// queues delay no single letter. One that was moved so often that the last second of its wait is left
     /// becomes visible a second early. If its next retry is due within the second of slack, the retry is made
-    /// then, and the next point counts from there. The same happens each time that a letter was not begun in
-    /// time: it comes back after a second.
+    /// then, and the next point counts from there. The same happens each time that a letter comes back early: by
+    /// itself, by an operator, or after a second because it was not begun in time.
     pub fn earliest(&self, number: u32) -> Millis {
         let moves = i64::try_from(self.moves()).unwrap();
         let early = if self.world.fifo {
@@ -99,7 +99,9 @@ impl Life<'_> {
         } else {
             let waits = self.plan().spent + 1..=number;
             let leave_a_second = waits.filter(|k| self.leaves_a_second(*k)).count();
-            let came_back = self.facts.iter().filter(|fact| fact.what == What::Idle(Idle::OutOfTime)).count();
+            let is_back =
+                |what: &What| matches!(what, What::Idle(Idle::OutOfTime) | What::CameBack | What::Woken);
+            let came_back = self.facts.iter().filter(|fact| is_back(&fact.what)).count();
             moves.min(i64::try_from(leave_a_second + came_back).unwrap())
         };
         self.point(number) - SLACK * (1 + early)
