@@ -6,6 +6,7 @@ use aws_sdk_sqs::config::Builder as SqsConfig;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
+use super::picks::every;
 use crate::aws::{self, Aws};
 use crate::text::harmless;
 use sns_redrive::arn::{Arn, ArnKind};
@@ -49,6 +50,21 @@ impl Unknown {
         }
         unknown
     }
+}
+
+/// Returns which letters a pattern means, in words; `None` if it has conditions that are no names.
+pub(super) fn in_words(pattern: &Value) -> Option<String> {
+    if *pattern == every() {
+        return Some("every letter".to_owned());
+    }
+    let part = |(name, condition): (&String, &Value)| {
+        let (_, _, what) = FIELDS.iter().find(|(field, ..)| field == name)?;
+        let named = named(condition);
+        let is_whole = condition.as_array().is_some_and(|items| items.len() == named.len());
+        is_whole.then(|| format!("{what} {}", harmless(&named.join(" or "))))
+    };
+    let parts: Option<Vec<_>> = pattern.as_object()?.iter().map(part).collect();
+    Some(parts?.join(", "))
 }
 
 /// Returns the ARNs and names that a condition asks for. Other conditions name no resource.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::known::Unknown;
+use super::known::{Unknown, in_words};
 use super::wake::{BEGINS, Touched};
 use crate::text::{brief, count, harmless, table, utc};
 use sns_redrive::policy::{Order, OrderAction, Reach, seconds_until};
@@ -23,6 +23,9 @@ impl Preview<'_> {
         let Self { order, touched, .. } = self;
         let mut rows = Vec::new();
         let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
+        if let Some(which) = in_words(&order.pattern) {
+            say("which", which);
+        }
         say("match", harmless(&order.pattern.to_string()));
         if let Some(before) = order.arrived_before {
             say("arrived", format!("before {} UTC", utc(before)));

@@ -313,6 +313,20 @@ async fn what_is_confirmed_is_what_is_ordered() {
     assert!(told.err.ends_with("redrivectl: --until must be in the future\n"), "{}", told.err);
 }
 
+#[tokio::test]
+async fn what_an_order_selects_is_told_in_words_where_it_has_names() {
+    let cloud = Account::new();
+    let which = async |args: &[&str]| {
+        let told = run(&cloud, &[&["hold", "--why", "w", "--dry-run"], args].concat()).await.text();
+        told.lines().find_map(|line| line.strip_prefix("  which        ").map(str::to_owned))
+    };
+    assert_eq!(which(&["--all"]).await.as_deref(), Some("every letter"));
+    let both = format!("queue orders-dlq, topic {TOPIC}");
+    assert_eq!(which(&["--topic", TOPIC, "--queue", "orders-dlq"]).await, Some(both));
+    let pattern = r#"{"topicArn": [{"suffix": ":orders"}], "retry": [1]}"#;
+    assert_eq!(which(&["--match", pattern]).await, None, "the pattern alone says it");
+}
+
 /// An order for a topic that is written wrongly would be obeyed, and change nothing.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_knows_is_told_and_becomes_an_order_only_with_a_second_word() {
