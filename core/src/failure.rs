@@ -153,6 +153,13 @@ impl Failure {
         Self::of_service(Some(code), message, Some(status))
     }
 
+    /// Returns the code, and AWS's own sentence, which names the action, and the boundary, the policy or the key that
+    /// refused it.
+    #[must_use]
+    pub fn told(&self) -> String {
+        self.message.as_ref().map_or_else(|| self.code.clone(), |said| format!("{}: {said}", self.code))
+    }
+
     /// Reports whether SQS says that the queue does not exist.
     #[must_use]
     pub fn is_of_no_queue(&self) -> bool {

@@ -114,7 +114,7 @@ pub(super) async fn run(
             }
             Err(why) => format!("not known: {}", harmless(why)),
         };
-        writeln!(console.out, "SQS, for all of {}: {says}.", queue.resource())?;
+        writeln!(console.out, "SQS, for all of {}: {says}.", harmless(queue.resource()))?;
     }
     Ok(Finished::of(list.unread()))
 }

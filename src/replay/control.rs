@@ -31,7 +31,7 @@ pub trait Control: Sync {
     /// Takes a queue that could not be read: letters that wait there do not stop the replay.
     fn not_watched(&self, queue: &Arn, failure: &Failure) {
         let why = "cannot be read, so letters that wait there do not stop the replay";
-        self.left_out(&At { key: queue.to_string(), line: None }, &format!("{why}: {}", failure.code));
+        self.left_out(&At { key: queue.to_string(), line: None }, &format!("{why}: {}", failure.told()));
     }
 }
 

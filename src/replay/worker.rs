@@ -136,8 +136,8 @@ impl Bench<'_> {
             trouble += 1;
             let may_pass = matches!(failure.class, FailureClass::Throttling | FailureClass::Transient);
             if trouble >= if may_pass { PATIENT_TRIES } else { TRIES } {
-                let (code, class) = (&failure.code, failure.class.name());
-                end = End::Failed(format!("the requeue does not take letters: {code} ({class})"));
+                let (told, class) = (failure.told(), failure.class.name());
+                end = End::Failed(format!("the requeue does not take letters: {told} ({class})"));
                 break;
             }
             sleep(Duration::from_secs(u64::from(trouble))).await;

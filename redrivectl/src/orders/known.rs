@@ -30,22 +30,17 @@ pub(super) struct Unknown {
 }
 
 impl Unknown {
-    /// Asks SNS and SQS about the resources that a pattern names. Those of a field count as known if one of them is.
+    /// Asks SNS and SQS about the resources that a pattern names. One typing error beside a good name is one too.
     pub(super) async fn of(pattern: &Value, aws: &Aws) -> Self {
         let mut unknown = Self::default();
         for (field, kind, what) in FIELDS {
-            let (mut missing, mut unseen, mut is_known) = (Vec::new(), Vec::new(), false);
-            for named in named(&pattern[field]) {
+            for named in anywhere(pattern, field) {
                 let told = format!("the {what} {}", harmless(&named));
                 match exists(&named, kind, aws).await {
-                    Ok(true) => is_known = true,
-                    Ok(false) => missing.push(told),
-                    Err(failure) => unseen.push(format!("{told}: {}", harmless(&failure))),
+                    Ok(true) => {}
+                    Ok(false) => unknown.missing.push(told),
+                    Err(failure) => unknown.unseen.push(format!("{told}: {}", harmless(&failure))),
                 }
-            }
-            if !is_known {
-                unknown.missing.extend(missing);
-                unknown.unseen.extend(unseen);
             }
         }
         unknown
@@ -71,9 +66,16 @@ pub(super) fn in_words(pattern: &Value) -> Option<String> {
 fn named(condition: &Value) -> Vec<String> {
     let name = |item: &Value| {
         let suffix = || item["suffix"].as_str()?.strip_prefix(':');
-        item.as_str().or_else(suffix).map(str::to_owned)
+        item.as_str().or_else(|| item["exactly"].as_str()).or_else(suffix).map(str::to_owned)
     };
     condition.as_array().into_iter().flatten().filter_map(name).collect()
+}
+
+/// Returns the ARNs and names that a pattern asks for in a field, in its alternatives too.
+fn anywhere(pattern: &Value, field: &str) -> Vec<String> {
+    let alternatives = pattern["$or"].as_array().into_iter().flatten();
+    let below = alternatives.flat_map(|one| anywhere(one, field));
+    named(&pattern[field]).into_iter().chain(below).collect()
 }
 
 /// Reports whether a resource exists. A name is looked for in the caller's account and region.
@@ -94,7 +96,7 @@ async fn exists(named: &str, kind: ArnKind, aws: &Aws) -> Result<bool, String> {
     match answer {
         Ok(()) => Ok(true),
         Err(failure) if failure.is_of_no_queue() || is_not_found(&failure) => Ok(false),
-        Err(failure) => Err(format!("{call} failed: {}", failure.code)),
+        Err(failure) => Err(format!("{call} failed: {}", failure.told())),
     }
 }
 
@@ -105,7 +107,7 @@ fn is_not_found(failure: &Failure) -> bool {
 /// Returns the ARN of a name in the caller's account.
 async fn here(name: &str, kind: ArnKind, aws: &Aws) -> Result<Arn, String> {
     let caller = aws::caller(&aws.sts()).await;
-    let caller = caller.map_err(|failure| format!("sts:GetCallerIdentity failed: {}", failure.code))?;
+    let caller = caller.map_err(|failure| format!("sts:GetCallerIdentity failed: {}", failure.told()))?;
     let mut parts = caller.split(':').skip(1);
     let (partition, account) = (parts.next().unwrap_or_default(), parts.nth(2).unwrap_or_default());
     let service = if kind == ArnKind::Queue { "sqs" } else { "sns" };

@@ -63,8 +63,7 @@ async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, 
     }
     let by = aws::caller(sts).await;
     let failed = |failure: Failure| {
-        let said = failure.message.map_or(String::new(), |said| format!(": {said}"));
-        let why = format!("{}{said}", failure.code);
+        let why = failure.told();
         Failed::Work(format!(
             "cannot ask AWS who you are (sts:GetCallerIdentity failed: {why}); give --by NAME"
         ))

@@ -146,6 +146,7 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
         "s3:GetEncryptionConfiguration",
         "s3:GetLifecycleConfiguration",
         "s3:GetObject",
+        "s3:ListBucket",
         "s3:PutObject",
         "sns:ListSubscriptions",
         "sqs:GetQueueAttributes",

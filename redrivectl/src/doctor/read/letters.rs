@@ -36,7 +36,9 @@ pub(super) async fn read(
         (letter.queue_arn.to_string(), letter.target.as_ref().map(ToString::to_string))
     };
     let read = control.read_waiting(&mut list, now, keep, |_| ()).await;
-    let waiting = read.map_err(error).and_then(|()| match list.unread() {
+    // Only its listing can fail as a whole.
+    let unlisted = |failed: Failed| ReadError::new("s3:ListBucket", failed.to_string());
+    let waiting = read.map_err(unlisted).and_then(|()| match list.unread() {
         0 => Ok(()),
         unread => {
             Err(ReadError::new("s3:GetObject", format!("{unread} parts of the list could not be read")))

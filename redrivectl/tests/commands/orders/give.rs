@@ -394,7 +394,7 @@ async fn what_nobody_may_ask_about_is_told_and_stops_no_order() {
     let cloud = Account::new();
     cloud.reply("GetTopicAttributes", Fault::refuse(403, "AuthorizationError", "no"));
     let text = run(&cloud, &["hold", "--topic", "ordres", "--why", "w", "--yes"]).await.text();
-    let row = "  not checked  whether there is the topic ordres: sns:GetTopicAttributes failed: AuthorizationError\n";
+    let row = "  not checked  whether there is the topic ordres: sns:GetTopicAttributes failed: AuthorizationError: no\n";
     assert!(text.contains(row), "{text}");
     assert_eq!(orders(&cloud).len(), 1);
 }
@@ -441,4 +441,19 @@ async fn a_dry_run_for_a_script_says_what_is_woken() {
     assert_eq!((&long["wakes"], &long["tooShort"]), (&wakes, &json!(false)), "{long}");
     let hold = told(&["hold", "--for", "1s"]).await;
     assert_eq!((hold.get("wakes"), hold.get("tooShort")), (None, None), "{hold}");
+}
+
+/// One good name, an operator or an alternative hides no typing error.
+#[tokio::test]
+async fn a_typing_error_is_told_wherever_it_stands_in_a_pattern() {
+    for pattern in [
+        json!({ "topicArn": [{ "exactly": "arn:aws:sns:eu-central-1:123456789012:ordres" }] }),
+        json!({ "topicArn": [TOPIC, "arn:aws:sns:eu-central-1:123456789012:ordres"] }),
+        json!({ "$or": [{ "topicArn": [{ "suffix": ":ordres" }] }, { "topicArn": [TOPIC] }] }),
+    ] {
+        let cloud = Account::new();
+        let ran = run(&cloud, &["hold", "--match", &pattern.to_string(), "--why", "w", "--yes"]).await;
+        assert_eq!((ran.code, cloud.calls("PutObject").len()), (2, 0), "{pattern}: {ran:?}");
+        assert!(ran.err.contains("ordres: correct the name, or give --anyway"), "{ran:?}");
+    }
 }
