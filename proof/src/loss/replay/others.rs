@@ -26,7 +26,7 @@ pub(super) struct Others {
 
 impl Others {
     pub(super) fn new(aws: &Aws, objects: &Objects) -> Self {
-        let raw = objects.iter().filter(|(key, _)| key.ends_with(".jsonl")).find_map(|(key, text)| {
+        let raw = objects.iter().find_map(|(key, text)| {
             let mut records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             Some((key.clone(), records.find(|record| record["origin"] == "raw")?))
         });
