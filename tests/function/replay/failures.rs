@@ -162,7 +162,7 @@ async fn a_requeue_that_takes_nothing_stops_the_replay_after_three_tries() {
     world.faults(|call| if call.operation == "SendMessageBatch" { Fault::Denied } else { Fault::Pass });
     let stopped = world.run(json!({})).await.unwrap();
     assert_eq!((stopped.status, stopped.counts.sent, stopped.counts.repeated), (Status::Stopped, 0, 0));
-    let why = "the requeue does not take letters: AccessDenied (action_required)";
+    let why = "the requeue does not take letters: AccessDenied: User is not authorized to perform this action. (action_required)";
     assert_eq!(stopped.because.as_deref(), Some(why));
     assert_eq!(world.calls("SendMessageBatch").len(), 3);
     world.no_faults();

@@ -453,7 +453,10 @@ async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
     let told = operator.left_out.lock().unwrap().clone();
     assert_eq!(
         told,
-        [format!("{DLQ} cannot be read, so letters that wait there do not stop the replay: AccessDenied")]
+        [format!(
+            "{DLQ} cannot be read, so letters that wait there do not stop the replay: AccessDenied: User is not \
+             authorized to perform this action."
+        )]
     );
 }
 
