@@ -267,7 +267,7 @@ async fn letters_in_doubt_that_were_deleted_hold_up_nothing() {
     };
     assert!(world.crash(|call| call.operation == "SendMessageBatch", 0, true, run).await.is_none());
     let all = world.replay().kept().all().await.unwrap();
-    let id = all.into_iter().find(|state| state.is_unfinished()).unwrap().id;
+    let id = all.into_iter().find(State::is_unfinished).unwrap().id;
     let objects = world.objects(ARCHIVE);
     let (key, _) = objects.iter().find(|(key, _)| key.contains("T000000")).unwrap();
     world.remove(key);
