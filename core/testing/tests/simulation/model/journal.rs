@@ -18,6 +18,8 @@ pub struct Fact {
     pub message: Message,
     pub at: Millis,
     pub what: What,
+    /// The number of the invocation that it belongs to. Two can have the same message.
+    pub run: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -102,6 +104,8 @@ pub struct Journal {
     pub counts: Counts,
     pub counts_only: bool,
     pub last_delivery: Millis,
+    /// The number of the invocation that acts; 0 if none does.
+    pub run: u64,
 }
 
 impl Journal {
@@ -124,7 +128,7 @@ impl Journal {
             _ => {}
         }
         if !self.counts_only {
-            self.facts.push(Fact { who, message, at, what });
+            self.facts.push(Fact { who, message, at, what, run: self.run });
         }
     }
 }

@@ -157,22 +157,28 @@ impl Life<'_> {
     /// Returns the time since which its instance had asked for the retention, if the queue had not told it when
     /// the decision was made that led to this fact, the one with this number.
     pub fn was_unread(&self, message: Message, index: usize) -> Option<Millis> {
-        let facts = self.facts[..index].iter().rev().filter(|fact| fact.message == message);
-        // Another invocation may have the same message after it was woken.
-        let mut decided =
-            facts.take_while(|fact| !matches!(fact.what, What::Received { .. } | What::Waits { .. }));
-        decided.find_map(|fact| match fact.what {
+        self.decided(message, index).find_map(|fact| match fact.what {
             What::RetentionUnread { asked } => Some(Some(asked)),
             What::RetentionRead => Some(None),
             _ => None,
         })?
     }
 
+    /// Returns the facts about a message that the invocation of the fact with this number knew by then, the last one
+    /// first.
+    fn decided(&self, message: Message, index: usize) -> impl Iterator<Item = &Fact> {
+        let run = self.facts[index].run;
+        self.facts[..index]
+            .iter()
+            .rev()
+            .copied()
+            .filter(move |fact| fact.message == message && fact.run == run)
+    }
+
     /// Reports whether the queue that SQS moved it from had not told its `maxReceiveCount` when the decision
     /// was made that led to this fact.
     pub fn source_was_unread(&self, message: Message, index: usize) -> bool {
-        let facts = self.facts[..index].iter().rev().filter(|fact| fact.message == message);
-        let mut decided = facts.take_while(|fact| !matches!(fact.what, What::Received { .. }));
+        let mut decided = self.decided(message, index);
         let last = decided.find(|fact| matches!(fact.what, What::SourceUnread | What::SourceRead));
         last.is_some_and(|fact| fact.what == What::SourceUnread)
     }

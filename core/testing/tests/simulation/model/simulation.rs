@@ -111,7 +111,7 @@ impl<'w> Simulation<'w> {
             if self.world.until.is_some_and(|until| now > until) {
                 break;
             }
-            self.now = now;
+            (self.now, self.journal.run) = (now, 0);
             let Some(event) = self.events.remove(&order) else { continue };
             match event {
                 Event::Arrive(who) => self.arrive(who),
@@ -357,6 +357,7 @@ impl<'w> Simulation<'w> {
 
     /// Carries out the machine's actions until it waits, ends or dies.
     fn drive(&mut self, number: u64, mut run: Run<'w>) {
+        self.journal.run = number;
         loop {
             let asked = run.batch.poll(run.now(self.now));
             if asked.is_empty() {
