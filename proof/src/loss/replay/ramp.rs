@@ -41,13 +41,14 @@ impl Ramp {
 
     /// Judges a new state of a replay when it is written; returns what is wrong with it.
     pub(super) fn kept(&self, before: &Value, after: &Value, at: Millis) -> Option<String> {
-        if before["id"] != after["id"]
-            || before["place"]["stage"].as_u64() >= after["place"]["stage"].as_u64()
-        {
+        let stage = |state: &Value| state["place"]["stage"].as_u64().unwrap_or_default();
+        if before["id"] != after["id"] || stage(before) >= stage(after) {
             return None;
         }
-        // The last step has no letters to hold back, nor has any if nothing is left.
-        let end = end(before).filter(|_| after["status"] != "done")?;
+        // The last step has no letters to hold back, nor has any if nothing is left. Then all stages end at once, though
+        // a fault may keep the replay from being done.
+        let is_through = after["status"] == "done" || stage(after) > stage(before) + 1;
+        let end = end(before).filter(|_| !is_through)?;
         let count = |what: &str| after["counts"][what].as_u64().unwrap_or_default();
         let sent = ["sent", "refused", "inDoubt"].into_iter().map(count).sum::<u64>();
         if sent < end {
