@@ -99,8 +99,11 @@ impl Bench<'_> {
 
         let is_touched = !waiting.is_empty() || !doubles.is_empty() || own != Entry::default();
         let (mut trouble, mut is_ours) = (0, false);
+        // Letters that were not taken keep their part of the budget until the ledger says so: whoever continues after
+        // a crash takes them for letters that may have been sent.
+        let mut reserved = HashSet::new();
         while !waiting.is_empty() {
-            let batch = self.next_batch(&mut waiting, &doubtful);
+            let batch = self.next_batch(&mut waiting, &doubtful, &mut reserved);
             if batch.is_empty() {
                 end = End::Paused;
                 break;
@@ -128,7 +131,8 @@ impl Bench<'_> {
             let of = Of { id: self.id, request: self.request };
             let answers = self.replay.requeue.send(batch, of, self.replay.kept.clock.now()).await;
             let handled = ledger.entry_mut(self.id).handled();
-            let failure = self.note(ledger.entry_mut(self.id), answers, &mut waiting, &mut doubtful);
+            let entry = ledger.entry_mut(self.id);
+            let failure = self.note(entry, answers, &mut waiting, &mut doubtful, &mut reserved);
             if ledger.entry_mut(self.id).handled() > handled {
                 trouble = 0;
             }
@@ -163,6 +167,7 @@ impl Bench<'_> {
                 };
             }
         }
+        self.budget.fetch_add(reserved.len() as u64, Ordering::Relaxed);
         met.add(unit.number, false, of_unit);
         self.remember(unit, &ledger, met);
         let sent = counts.sent.saturating_sub(own.sent.len() as u64);
@@ -276,6 +281,7 @@ impl Bench<'_> {
         &self,
         waiting: &mut VecDeque<Replayable>,
         doubtful: &HashSet<Identity>,
+        reserved: &mut HashSet<Identity>,
     ) -> Vec<Replayable> {
         let most = if self.replay.requeue.arn.is_fifo() { MAX_FIFO_BATCH } else { MAX_BATCH };
         // A batch has at most the letters of one second, so that the replay can be stopped.
@@ -287,7 +293,7 @@ impl Bench<'_> {
             && bytes < MAX_BATCH_BYTES
             && let Some(replayable) = waiting.pop_front()
         {
-            if !doubtful.contains(&replayable.identity) {
+            if !doubtful.contains(&replayable.identity) && !reserved.remove(&replayable.identity) {
                 if budget == 0 {
                     waiting.push_front(replayable);
                     break;
@@ -302,13 +308,14 @@ impl Bench<'_> {
     }
 
     /// Records the results of a batch. Returns the reason why some of it must be sent again, if any must.
-    /// `doubtful` has the letters that may have been sent.
+    /// `doubtful` has the letters that may have been sent, `reserved` those that were not taken.
     fn note(
         &self,
         entry: &mut Entry,
         answers: Answers,
         waiting: &mut VecDeque<Replayable>,
         doubtful: &mut HashSet<Identity>,
+        reserved: &mut HashSet<Identity>,
     ) -> Option<Failure> {
         let Answers { sent, refused, left, failure } = answers;
         for (replayable, failure) in &refused {
@@ -328,8 +335,8 @@ impl Bench<'_> {
                 not_sent.push(replayable.identity);
             }
         }
-        self.budget.fetch_add(not_sent.len() as u64, Ordering::Relaxed);
         entry.end(&sent, &refused, &not_sent);
+        reserved.extend(not_sent);
         for (replayable, _) in left.into_iter().rev() {
             waiting.push_front(replayable);
         }
