@@ -28,11 +28,17 @@ pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     } else {
         0
     };
+    // An instance whose clock is behind that of the one that hid a letter takes its planned moment for an early return,
+    // and makes an attempt without a number.
+    let skews = &world.mapping.skews;
+    let apart = skews.iter().max().zip(skews.iter().min()).map_or(0, |(most, least)| most - least);
+    let by_clocks = if apart > SLACK { retries } else { 0 };
     let most = retries * if world.forks() { 1 + causes } else { 1 }
         + causes
         + life.disturbed(&by)
         + repeated(life)
         + ahead
+        + by_clocks
         + first_twice(life)
         + brought_along(life)
         + others
