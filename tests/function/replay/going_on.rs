@@ -321,12 +321,12 @@ fn waiting(messages: usize) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_replay_that_is_slow_is_not_cut_off() {
     let world = World { workers: 4, ..World::new() };
-    for hour in 0..4 {
+    for hour in 0..8 {
         let letters = (0..1_000).map(|number| line(&plain(&format!("{hour}-{number}"))));
         world.put_hour(hour, &letters.collect::<String>());
     }
     let operator = Operator::default();
-    let run = world.run_by(&operator, json!({ "rate": 3, "ramp": [100] }));
+    let run = world.run_by(&operator, json!({ "rate": 1, "ramp": [100] }));
     let look = async {
         tokio::time::sleep(Duration::from_mins(21)).await;
         world.replay().kept().all().await.unwrap().remove(0)
