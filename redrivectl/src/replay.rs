@@ -1,6 +1,7 @@
 //! `redrivectl replay`: sends archived letters again.
 
 mod confirm;
+mod held;
 mod selected;
 mod summary;
 
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::archive::{Shown, read_shown, select};
 use crate::args;
@@ -23,6 +24,8 @@ use crate::redriver;
 use crate::successors::{self, Letters};
 use crate::text::{count, harmless, table, utc};
 use crate::watch::Watch;
+pub(crate) use held::Held;
+use held::Holds;
 pub(crate) use selected::selected;
 use sns_redrive::archive::BadRecord;
 use sns_redrive::arn::Arn;
@@ -52,9 +55,10 @@ pub(super) async fn run(
     let stop = if args.asks() || stack.is_none() { None } else { Some((console.interrupts)()?) };
     let mut confirmed = None;
     if let Some(stack) = stack {
-        let wish = confirmed.insert(Box::pin(wish_for_machine(args, as_json, console)).await?);
+        let (wish, holds) = Box::pin(wish_for_machine(args, as_json, console)).await?;
+        let wish = confirmed.insert(wish);
         if let Some(execution) = start(&stack, wish, args, stop.as_deref(), console).await? {
-            return follow(&execution, args.detach, stop, as_json, console).await;
+            return follow(&execution, holds.as_ref(), args.detach, stop, as_json, console).await;
         }
     }
     let places = Places::of(args, console)?;
@@ -82,7 +86,7 @@ pub(super) async fn run(
     }
     let by = who(args.by.as_deref(), &aws.sts()).await;
     let terminal = Terminal::of(places, policy, by, args, &aws, console).await?;
-    let Terminal { replay, .. } = &terminal;
+    let Terminal { replay, holds, .. } = &terminal;
     replay.check_requeue().await?;
     if !is_confirmed {
         let kept = Some(replay.kept());
@@ -91,10 +95,17 @@ pub(super) async fn run(
                 let other = unfinished(replay.kept(), &request, &source, args, console).await?;
                 let counts =
                     async |console: &mut Console| terminal.count(&request, &source, as_json, console).await;
-                let counted = if args.asks() { Some(counts(console).await?) } else { None };
-                confirm::begin(request, counted.map(Ok), other, args, as_json, console)?
+                let (counted, held) = if args.asks() {
+                    (Some(Ok(counts(console).await?)), holds.of(&request, &source, console).await?)
+                } else {
+                    (None, None)
+                };
+                confirm::begin(request, counted, held.as_ref(), other, args, as_json, console)?
             }
-            Wish::Resume(resume) => confirm::resume(resume, kept, args, as_json, console).await?,
+            Wish::Resume(resume) => {
+                let seen = kept.map(|kept| (kept, Some((holds, &source))));
+                confirm::resume(resume, seen, args, as_json, console).await?
+            }
         };
     }
     let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
@@ -107,14 +118,24 @@ pub(super) async fn run(
     let interrupted = watch.end(ended.as_ref().ok());
     let state =
         ended.map_err(|error| failed(error, interrupted, begun.as_ref(), &console.stack.further()))?;
+    let held = if state.counts.sent > 0 { holds.of(&state.request, &source, console).await? } else { None };
     if as_json {
-        let json = serde_json::to_string(&state);
-        writeln!(console.out, "{}", json.map_err(|error| Failed::Work(error.to_string()))?)?;
+        writeln!(console.out, "{}", with_held(&state, held.as_ref()))?;
     } else {
         let further = console.stack.further();
-        write!(console.out, "{}", summary(&state, &[], &further))?;
+        let held = held.map(|held| ("held", held.of_state(&state)));
+        write!(console.out, "{}", summary(&state, held.as_slice(), &further))?;
     }
     Ok(finished(&state))
+}
+
+/// Returns a replay as JSON, with what holds its letters.
+fn with_held(state: &State, held: Option<&Held>) -> Value {
+    let mut json = json!(state);
+    if let Some(held) = held {
+        json["held"] = held.to_json();
+    }
+    json
 }
 
 /// The archive, the place of what replays know of it, and the requeue.
@@ -141,6 +162,7 @@ struct Terminal {
     policy: Option<Policy>,
     /// The function of the stack, if it could be asked.
     redriving: Option<Arc<Redriving>>,
+    holds: Holds,
 }
 
 impl Terminal {
@@ -153,6 +175,7 @@ impl Terminal {
         console: &mut Console,
     ) -> Result<Self, Failed> {
         let Places { archive, control, requeue } = places;
+        let holds = Holds::at(&control, aws);
         let parts = Parts {
             clients: aws.clients(),
             bucket: archive.bucket,
@@ -173,7 +196,7 @@ impl Terminal {
         if let Some(redriving) = &redriving {
             replay = replay.beside(redriving);
         }
-        Ok(Self { replay, policy, redriving })
+        Ok(Self { replay, policy, redriving, holds })
     }
 
     fn policy(&self) -> Option<&Policy> {
@@ -201,17 +224,28 @@ impl Terminal {
 
 /// Returns the request for the state machine, after a question. A caller who may start the state machine need not have
 /// permission to read archive and replays: then the question comes without what they have.
-async fn wish_for_machine(args: &args::Replay, as_json: bool, console: &mut Console) -> Result<Wish, Failed> {
+async fn wish_for_machine(
+    args: &args::Replay,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<(Wish, Option<Holds>), Failed> {
     let wish = wish(args, console)?;
     console.can_confirm(!args.asks())?;
     let aws = Aws::connect(&args.connection, console).await?;
     let place = place::replays(&args.place, console).ok();
-    let kept = place.map(|Place { bucket, prefix }| {
-        Replays::new(aws.clients().s3, &bucket, &prefix, console.clock.clone(), String::new())
+    let kept = place.as_ref().map(|Place { bucket, prefix }| {
+        Replays::new(aws.clients().s3, bucket, prefix, console.clock.clone(), String::new())
     });
+    let holds = place.as_ref().map(|place| Holds::at(place, &aws));
     let request = match wish {
         Wish::Begin(request) => request,
-        Wish::Resume(resume) => return confirm::resume(resume, kept.as_ref(), args, as_json, console).await,
+        Wish::Resume(resume) => {
+            let holds = holds.map(|holds| (holds, Source::Archive));
+            let seen =
+                kept.as_ref().map(|kept| (kept, holds.as_ref().map(|(holds, source)| (holds, source))));
+            let wish = confirm::resume(resume, seen, args, as_json, console).await?;
+            return Ok((wish, holds.map(|(holds, _)| holds)));
+        }
     };
     successors::check(&request, None, &aws.clients(), console).await?;
     let other = match &kept {
@@ -228,7 +262,12 @@ async fn wish_for_machine(args: &args::Replay, as_json: bool, console: &mut Cons
         Err(Failed::Denied(why) | Failed::Work(why)) => Ok(Err(why)),
         counted => counted.map(Ok),
     });
-    confirm::begin(request, counted.transpose()?, other, args, as_json, console)
+    let counted = counted.transpose()?;
+    let held = match &holds {
+        Some(holds) if counted.is_some() => holds.of(&request, &Source::Archive, console).await?,
+        _ => None,
+    };
+    Ok((confirm::begin(request, counted, held.as_ref(), other, args, as_json, console)?, holds))
 }
 
 /// Counts the letters that the state machine would send now, as far as the caller may read them.
@@ -280,6 +319,7 @@ async fn start(
 /// Follows the replay of a state machine, and prints its final state.
 async fn follow(
     execution: &Execution,
+    holds: Option<&Holds>,
     detach: bool,
     stop: Option<Arc<AtomicBool>>,
     as_json: bool,
@@ -291,12 +331,19 @@ async fn follow(
     } else {
         Some(follow::to_its_end(execution, as_json, &stop, console).await?)
     };
-    print_state(state.as_ref(), &execution.arn, detach, as_json, console)
+    let held = match (holds, &state) {
+        (Some(holds), Some(state)) if !detach && state.counts.sent > 0 => {
+            holds.of(&state.request, &Source::Archive, console).await?
+        }
+        _ => None,
+    };
+    print_state(state.as_ref(), held.as_ref(), &execution.arn, detach, as_json, console)
 }
 
 /// Prints the state of a replay by a state machine; with `detach` it goes on.
 fn print_state(
     state: Option<&State>,
+    held: Option<&Held>,
     execution: &str,
     detach: bool,
     as_json: bool,
@@ -306,7 +353,7 @@ fn print_state(
         let id = state.map(|state| &state.id);
         writeln!(console.out, "{}", json!({ "executionArn": execution, "id": id }))?;
     } else if as_json {
-        let mut state = json!(state);
+        let mut state = state.map_or(Value::Null, |state| with_held(state, held));
         state["executionArn"] = execution.into();
         writeln!(console.out, "{state}")?;
     } else if let Some(state) = state {
@@ -320,7 +367,9 @@ fn print_state(
                 further.command(&["replays", "stop", &state.id]),
             )?;
         } else {
-            write!(console.out, "{}", summary(state, &[("execution", harmless(execution))], &further))?;
+            let held = held.map(|held| ("held", held.of_state(state)));
+            let more: Vec<_> = held.into_iter().chain([("execution", harmless(execution))]).collect();
+            write!(console.out, "{}", summary(state, &more, &further))?;
         }
     } else {
         writeln!(console.out, "The state machine runs the replay: {}", harmless(execution))?;

@@ -175,8 +175,8 @@ pub struct Counts {
     /// Letters that SQS may have accepted. The replay sends them again when it continues.
     #[serde(skip_serializing_if = "is_zero")]
     pub in_doubt: u64,
-    /// Letters that were deleted from the archive after the replay was planned and before they were sent. At
-    /// most this many, if the index knows only an upper bound.
+    /// Letters that were deleted from the archive after the replay was planned and before it sent them. At most this
+    /// many, if the index knows only an upper bound, or if another replay has sent some of them meanwhile.
     #[serde(skip_serializing_if = "is_zero")]
     pub gone: u64,
     /// Repeated records of letters that are in the archive twice.

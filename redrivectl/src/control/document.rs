@@ -83,6 +83,12 @@ impl Control {
         Ok(orders)
     }
 
+    /// Reads the orders, and the time by S3's clock. The clock of this machine goes on as it did.
+    pub(crate) async fn orders_and_time(&self) -> Result<(Orders, Option<Timestamp>), Failed> {
+        let orders = self.read().await?.orders;
+        Ok((orders, self.time.get()))
+    }
+
     /// Changes the document, and removes orders that ended some time ago.
     pub(crate) async fn change(&self, change: &Change<'_>) -> Result<(), Failed> {
         for attempt in 0..TRIES {

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use super::held::{Held, Holds};
 use super::summary::{preview, status, summary};
 use crate::args;
 use crate::console::{Console, Failed, not_confirmed};
 use crate::text::harmless;
-use sns_redrive::replay::{Replays, Request, Resume, State, Status, Wish};
+use sns_redrive::replay::{Replays, Request, Resume, Source, State, Status, Wish};
 
 /// Returns the request to continue a replay with the options of the command line.
 pub(super) fn resumption(id: &str, args: &args::Replay) -> Resume {
@@ -24,6 +25,7 @@ pub(super) fn resumption(id: &str, args: &args::Replay) -> Resume {
 pub(super) fn begin(
     request: Box<Request>,
     counted: Option<Result<State, String>>,
+    held: Option<&Held>,
     other: Option<State>,
     args: &args::Replay,
     as_json: bool,
@@ -33,7 +35,7 @@ pub(super) fn begin(
     let mut request = request;
     match counted {
         Ok(state) => {
-            show(&preview(&state), as_json, console)?;
+            show(&preview(&state, held), as_json, console)?;
             // Letters that are archived from now on were not shown.
             if state.given.is_none() {
                 request.cut_off = Some(state.cut_off);
@@ -68,7 +70,7 @@ pub(super) fn begin(
 /// The answer is no, or the replay cannot be read for another reason than missing permissions.
 pub(super) async fn resume(
     resume: Resume,
-    kept: Option<&Replays>,
+    seen: Option<(&Replays, Option<(&Holds, &Source)>)>,
     args: &args::Replay,
     as_json: bool,
     console: &mut Console,
@@ -76,15 +78,20 @@ pub(super) async fn resume(
     if !args.asks() {
         return Ok(Wish::Resume(resume));
     }
-    let shown = match kept {
-        Some(kept) => kept.show(&resume.id).await.map(Some),
+    let shown = match seen {
+        Some((kept, _)) => kept.show(&resume.id).await.map(Some),
         None => Ok(None),
     };
     let question = match shown.map_err(Failed::from) {
         // The replay itself says why it cannot be continued.
         Ok(Some(state)) if !state.is_unfinished() => return Ok(Wish::Resume(resume)),
         Ok(Some(state)) => {
-            show(&summary(&state, &[], &console.stack.further()), as_json, console)?;
+            let held = match seen {
+                Some((_, Some((holds, source)))) => holds.of(&state.request, source, console).await?,
+                _ => None,
+            };
+            let held = held.map(|held| ("held", held.before()));
+            show(&summary(&state, held.as_slice(), &console.stack.further()), as_json, console)?;
             if may_run(&state) {
                 "It may still run: it is taken over from whoever runs it, and letters under way may be sent twice. Take it over?"
             } else {

@@ -1,5 +1,6 @@
 //! A replay as lines of text.
 
+use super::held::Held;
 use super::selected::selected;
 use crate::args;
 use crate::text::{count, harmless, table, thousands, utc};
@@ -50,7 +51,7 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Fu
 }
 
 /// Returns what a replay would do, before it begins.
-pub(super) fn preview(state: &State) -> String {
+pub(super) fn preview(state: &State, held: Option<&Held>) -> String {
     let steps: Vec<_> = state.request.ramp.iter().map(u32::to_string).collect();
     let pace = format!(
         "{} % of the letters, {} a second; stops if more than {} % of a step fail",
@@ -58,7 +59,9 @@ pub(super) fn preview(state: &State) -> String {
         thousands(state.request.rate.into()),
         state.request.threshold
     );
-    format!("Replay: these letters are sent again.\n{}", rows(state, &[("steps", pace)]))
+    let held = held.map(|held| ("held", held.before()));
+    let more: Vec<_> = [("steps", pace)].into_iter().chain(held).collect();
+    format!("Replay: these letters are sent again.\n{}", rows(state, &more))
 }
 
 fn rows(state: &State, more: &[(&str, String)]) -> String {

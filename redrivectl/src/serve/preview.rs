@@ -2,17 +2,15 @@
 
 use jiff::Timestamp;
 use redrive_console::read::Mask;
-use redrive_console::{Act, Doing, Field, On};
+use redrive_console::{Act, Doing, On};
 use serde_json::{Value, json};
 use sns_redrive::archive::Record;
-use sns_redrive::arn::Arn;
-use sns_redrive::policy::{Order, OrderAction, Orders, Reach, Touches};
+use sns_redrive::policy::{Order, Orders};
 use sns_redrive::replay::{State, Status};
-use sns_redrive::waiting::{WaitingLetter, WaitingRetry};
 
 use super::action::Action;
 use crate::console::{Failed, Finished};
-use crate::replay::{selected, status, to_send};
+use crate::replay::{Held, selected, status, to_send};
 use crate::text::{brief, count, harmless, thousands, utc};
 use crate::tool::{Line, Printed, Tool};
 
@@ -79,107 +77,16 @@ pub(super) async fn look(
 ) -> Result<Preview, Failed> {
     let (orders, in_force) = orders(now, tool).await?;
     let mut preview = match (action.act.doing, &action.act.on) {
-        (Doing::Stop | Doing::Resume, On::Replay(id)) => replay_there(id, action.act.doing, tool).await?,
+        (Doing::Stop | Doing::Resume, On::Replay(id)) => {
+            replay_there(id, action.act.doing, &in_force, now, tool).await?
+        }
         (Doing::Release, _) => release(action, tool).await?,
-        (Doing::Replay | Doing::Edit, _) => replay(action, mask, tool).await?,
+        (Doing::Replay | Doing::Edit, _) => replay(action, &in_force, now, mask, tool).await?,
         _ => order(action, tool).await?,
     };
     preview.facts.push(("Orders in force", listed(orders.iter().map(|[id, ..]| id.clone()))));
     preview.orders = orders;
-    if matches!(action.act.doing, Doing::Replay | Doing::Edit | Doing::Resume)
-        && !preview.is_idle(action.act.doing)
-    {
-        preview.held = held_by(action, &in_force, now);
-        preview
-            .rows
-            .extend(preview.held.clone().map(|held| ("held", format!("{held}, as soon as they are sent"))));
-    }
     Ok(preview)
-}
-
-/// Says by which order letters are held that a replay sends; none if no order holds them. The first order that is about a
-/// letter counts.
-fn held_by(action: &Action, orders: &[Order], now: Timestamp) -> Option<String> {
-    let mut maybe = Vec::new();
-    for order in orders.iter().filter(|order| order.is_in_force(now)) {
-        let is_hold = order.action == OrderAction::Hold;
-        match touches(action, order) {
-            Touches::No => {}
-            Touches::Yes if is_hold && maybe.is_empty() => {
-                return Some(format!("held by the order {} ({})", harmless(&order.id), harmless(&order.why)));
-            }
-            Touches::Yes if is_hold => maybe.push(order),
-            Touches::Yes => break,
-            Touches::Maybe => maybe.extend(is_hold.then_some(order)),
-        }
-    }
-    let ids: Vec<_> = maybe.into_iter().map(|order| harmless(&order.id)).collect();
-    (!ids.is_empty()).then(|| format!("may be held by the order {}", ids.join(" or ")))
-}
-
-/// Reports whether an order is about the letters of an action, as far as the action names them.
-fn touches(action: &Action, order: &Order) -> Touches {
-    let whenever = Order { arrived_before: None, arrived_after: None, ..order.clone() };
-    let touches = |pattern: &Value, line: &WaitingLetter| {
-        let part = Order { pattern: pattern.clone(), ..whenever.clone() };
-        Reach::of(&part).map_or(Touches::Maybe, |reach| reach.touches(line))
-    };
-    let record = action.record.as_ref().and_then(|record| Record::from_line(record.trim()).ok());
-    let all = match (record, &action.act.on) {
-        (Some(record), _) => touches(&order.pattern, &line_of(&record)),
-        // Of a group only what its filter names is known.
-        (None, On::Letters { of, .. }) => {
-            let every = json!([{ "exists": true }]);
-            let of_field = |(field, condition): (&String, &Value)| {
-                let value = match field.as_str() {
-                    "topicArn" => of.get(Field::Topic),
-                    "subscriptionArn" => of.get(Field::Subscription),
-                    "queueArn" if *condition == every => return Touches::Yes,
-                    _ => None,
-                };
-                let line = value.and_then(|value| Some(line_with(field, value.parse().ok()?)));
-                line.map_or(Touches::Maybe, |line| touches(&json!({ field: condition }), &line))
-            };
-            let fields = order.pattern.as_object().into_iter().flatten().map(of_field);
-            fields.min().unwrap_or(Touches::Maybe)
-        }
-        (None, _) => Touches::Maybe,
-    };
-    // When a letter arrived first, its record does not tell.
-    let is_bound = order.arrived_before.is_some() || order.arrived_after.is_some();
-    if is_bound { all.min(Touches::Maybe) } else { all }
-}
-
-/// Returns an archived letter as a line of the list of waiting letters, for comparison with an order.
-fn line_of(record: &Record) -> WaitingLetter {
-    WaitingLetter {
-        letter_id: record.letter_id.clone(),
-        message_id: record.message.message_id.clone(),
-        subscription_arn: record.subscription_arn.as_ref().map(ToString::to_string),
-        topic_arn: record.topic_arn.as_ref().map(ToString::to_string),
-        ..line_with("queueArn", record.dead_letter_queue().clone())
-    }
-}
-
-/// Returns the line of a letter of which only this field is known.
-fn line_with(field: &str, value: Arn) -> WaitingLetter {
-    let text = |name: &str| (field == name).then(|| value.to_string());
-    WaitingLetter {
-        letter_id: String::new(),
-        message_id: String::new(),
-        receipt_handle: String::new(),
-        dead_letter_queue_arn: None,
-        topic_arn: text("topicArn"),
-        subscription_arn: text("subscriptionArn"),
-        target: None,
-        rule: String::new(),
-        error: None,
-        held_by: None,
-        retry: WaitingRetry { number: 0, of: 0 },
-        since: Timestamp::MIN,
-        due: Timestamp::MAX,
-        queue_arn: value,
-    }
 }
 
 /// The orders that have not ended.
@@ -263,7 +170,13 @@ async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
     Ok(Preview { held, ..Preview::new(letters(waiting), rows, notes, unread(waiting)) })
 }
 
-async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Preview, Failed> {
+async fn replay(
+    action: &mut Action,
+    orders: &[Order],
+    now: Timestamp,
+    mask: Mask<'_>,
+    tool: &Tool,
+) -> Result<Preview, Failed> {
     if action.record.is_none()
         && let On::Archived { .. } = &action.act.on
     {
@@ -317,6 +230,9 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         ("Their targets are", if state.at_most { "not checked" } else { "checked" }.to_owned()),
         noted(&notes),
     ];
+    let record = action.record.as_ref().and_then(|record| Record::from_line(record.trim()).ok());
+    let held = held_by(counts.sent, &state, record.as_ref(), orders, now);
+    rows.extend(held.as_ref().map(|held| ("held", held.before())));
     Ok(Preview {
         letters: counts.sent,
         is_bound: state.at_most,
@@ -324,13 +240,33 @@ async fn replay(action: &mut Action, mask: Mask<'_>, tool: &Tool) -> Result<Prev
         rows,
         orders: Vec::new(),
         difference,
-        held: None,
+        held: held.map(|held| held.text()),
         notes,
         facts,
     })
 }
 
-async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Failed> {
+/// Returns what holds the letters that a replay has yet to send, if it has any.
+fn held_by(
+    letters: u64,
+    state: &State,
+    record: Option<&Record>,
+    orders: &[Order],
+    now: Timestamp,
+) -> Option<Held> {
+    if letters == 0 {
+        return None;
+    }
+    Held::of(&state.request, record.map(std::slice::from_ref), orders, now)
+}
+
+async fn replay_there(
+    id: &str,
+    doing: Doing,
+    orders: &[Order],
+    now: Timestamp,
+    tool: &Tool,
+) -> Result<Preview, Failed> {
     let (said, notes) = answer(tool, &["replays".to_owned(), "show".to_owned(), id.to_owned()], "").await?;
     let state = State::from_json(&said, "the replay")?;
     if doing == Doing::Resume && state.given.is_some() {
@@ -357,6 +293,8 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
             rows.push(("takeover", says.to_owned()));
         }
     }
+    let held = if doing == Doing::Resume { held_by(left, &state, None, orders, now) } else { None };
+    rows.extend(held.as_ref().map(|held| ("held", held.before())));
     let is_bound = is_unfinished && !state.exact;
     Ok(Preview {
         letters: left,
@@ -365,7 +303,7 @@ async fn replay_there(id: &str, doing: Doing, tool: &Tool) -> Result<Preview, Fa
         rows,
         orders: Vec::new(),
         difference: None,
-        held: None,
+        held: held.map(|held| held.text()),
         notes,
         facts,
     })

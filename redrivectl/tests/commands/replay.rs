@@ -71,7 +71,7 @@ fn options() -> String {
 /// Replays the whole archive, where nothing is selected.
 async fn replay_in(world: World, cloud: &Account, args: &[&str]) -> Ran {
     let world = World { config: World::on(cloud).config, ..world };
-    let selects = ["--resume", "--from", "--since", "--match", "--queue", "--not-replayed"]
+    let selects = ["--resume", "--from", "--since", "--match", "--queue", "--topic", "--not-replayed"]
         .iter()
         .any(|it| args.contains(it));
     let all: &[&str] = if selects { &[] } else { &["--all"] };

@@ -393,6 +393,20 @@ async fn letters_that_wait_longer_than_steps_settle_stop_the_last_step() {
     }
 }
 
+/// Where nobody knows how many letters are left, the last step pauses to be judged. Who has waited forgives nothing.
+#[tokio::test(start_paused = true)]
+async fn a_pause_of_the_last_step_is_judged_by_all_that_wait() {
+    let world = World { stay: true, ..World::new() };
+    world.no_faults();
+    world.put_hour(1, &(0..600).map(|number| line(&plain(&number.to_string()))).collect::<String>());
+    assert_eq!(world.run(json!({ "ramp": [100], "threshold": 100 })).await.unwrap().counts.sent, 600);
+    world.put_hour(2, &(600..1200).map(|number| line(&plain(&number.to_string()))).collect::<String>());
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let stopped = world.run(json!({ "ramp": [100], "settleSeconds": 10 })).await.unwrap();
+    assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 100), "{:?}", stopped.because);
+    assert!(stopped.because.unwrap().contains(" 100 more than before wait in the requeue"));
+}
+
 /// Whoever continues a replay has seen what came back, and may know better than whoever began it.
 #[tokio::test(start_paused = true)]
 async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {

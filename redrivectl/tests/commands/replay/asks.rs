@@ -1,6 +1,7 @@
 //! The questions before a replay sends letters, and before one is freed.
 
 use super::*;
+use crate::orders::{order, put_orders};
 
 /// A person who types this.
 fn types(answer: &str) -> World {
@@ -205,4 +206,88 @@ async fn what_is_selected_is_told_in_words() {
         assert_eq!((ran.code, ran.out.as_str()), (2, ""));
         assert!(ran.err.contains("has no zone: it must be a time with its zone"), "{}", ran.err);
     }
+}
+
+/// Letters that a hold keeps are sent and get no attempt, which a person and a script have to know.
+#[tokio::test]
+async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() {
+    let topic = json!({ "topicArn": [support::TOPIC] });
+    let every = json!({ "queueArn": [{ "exists": true }] });
+    for (pattern, args, held) in [
+        (&every, &[][..], "held by the order one (down)"),
+        (&topic, &["--topic", support::TOPIC], "held by the order one (down)"),
+        (&topic, &["--topic", "orders"], "may be held by the order one"),
+        (
+            &topic,
+            &["--match", r#"{"topicArn":["arn:aws:sns:eu-central-1:123456789012:orders"]}"#],
+            "held by the order one (down)",
+        ),
+        (&topic, &["--topic", "arn:aws:sns:eu-central-1:123456789012:bills"], ""),
+        (&topic, &[], "may be held by the order one"),
+    ] {
+        let cloud = archived(&ten());
+        let mut hold = order("one", "hold", None);
+        (hold["match"], hold["why"]) = (pattern.clone(), "down".into());
+        put_orders(&cloud, &[hold]);
+        let is_sure = !held.starts_with("may");
+        let told = |json: &Value| {
+            let it = (!held.is_empty()).then(|| json!({ "by": ["one"], "atMost": !is_sure }));
+            assert_eq!(json.get("held"), it.as_ref(), "{pattern} {args:?}");
+        };
+        let says = |text: &str, words: &str| {
+            let row = text.lines().find(|line| line.trim_start().starts_with("held "));
+            assert_eq!(
+                row.map(|row| row.trim_start()[4..].trim()),
+                (!held.is_empty()).then_some(words),
+                "{text}"
+            );
+        };
+        let before = format!("{held}, as soon as they are sent");
+        let counted = replay_in(World::default(), &cloud, &[args, &["--dry-run"]].concat()).await;
+        says(&counted.out, &before);
+        let counted = replay_in(World::default(), &cloud, &[args, &["--dry-run", "--json"]].concat()).await;
+        told(&serde_json::from_str(&counted.out).unwrap());
+        let asked = replay_in(types("n\n"), &cloud, args).await;
+        says(&asked.out, &before);
+        if held.is_empty() {
+            continue;
+        }
+        let done = replay_in(World::default(), &cloud, args).await;
+        says(&done.out, held);
+        assert_eq!((done.code, sent_ids(&cloud)), (0, ids(&ten())));
+        let done = replay_in(World::default(), &cloud, &[args, &["--json", "--again"]].concat()).await;
+        told(&serde_json::from_str(&done.out).unwrap());
+    }
+}
+
+/// A stopped replay that goes on says it as well, and records that were given are known to the letter.
+#[tokio::test]
+async fn a_replay_that_goes_on_and_given_records_are_said_to_be_held() {
+    let cloud = archived(&ten());
+    let (id, _) = stopped(&cloud).await;
+    let mut hold = order("one", "hold", None);
+    hold["match"] = json!({ "queueArn": [{ "exists": true }] });
+    put_orders(&cloud, &[hold.clone()]);
+    let asked = replay_in(types("n\n"), &cloud, &["--resume", &id]).await;
+    assert!(asked.out.contains("held by the order one ("), "{}", asked.out);
+
+    let cloud = archived(&ten());
+    let given = File::of("given.jsonl", &(line(&ten()[0]) + "\n"));
+    for (letter, held) in [(&ids(&ten())[0], true), (&ids(&ten())[1], false)] {
+        hold["match"] = json!({ "letterId": [letter] });
+        put_orders(&cloud, &[hold.clone()]);
+        let ran = replay(&cloud, &["--from", given.path(), "--dry-run", "--again"]).await;
+        assert_eq!(ran.out.contains("held by the order one ("), held, "{letter}: {ran:?}");
+        assert!(!ran.out.contains("may be held"), "{}", ran.out);
+    }
+}
+
+/// A role that may replay and not read the orders is told that nobody knows.
+#[tokio::test]
+async fn orders_that_cannot_be_read_are_said_to_be_unknown() {
+    let cloud = archived(&ten());
+    cloud.script(|call| if call.target.ends_with("/orders.json") { Fault::Denied } else { Fault::Pass });
+    let ran = replay(&cloud, &["--dry-run"]).await;
+    assert!(ran.err.contains("redrivectl: whether an order holds these letters is unknown: "), "{}", ran.err);
+    assert_eq!(ran.code, 0, "{ran:?}");
 }
