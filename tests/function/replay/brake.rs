@@ -1,7 +1,9 @@
 //! The law of the brake: no more than the letters of a step are sent before it is judged, whatever others send
 //! or take, and whatever crashes.
 
-use sim::Event;
+use std::sync::atomic::AtomicU64;
+
+use sim::{EntryFault, Event};
 
 use super::rounds::Machine;
 use super::*;
@@ -32,6 +34,8 @@ struct Plan {
     crashes: Vec<(usize, bool)>,
     /// The letters that leave the dead-letter queue in a second.
     drains: i64,
+    /// The requeue takes only the first letter of every second, third or fourth call.
+    fails_of: Option<u64>,
 }
 
 /// The seconds for which a step settles.
@@ -46,16 +50,17 @@ fn plans() -> impl Strategy<Value = Plan> {
     ];
     let ramp = prop::collection::btree_set(1..100_u32, 0..4);
     let crashes = prop::collection::vec((0..60_usize, any::<bool>()), 0..3);
-    (prop::collection::vec(hour, 1..8), ramp, 0..4_usize, any::<bool>(), crashes, 0..100_i64).prop_map(
-        |(hours, ramp, lanes, is_vague, crashes, drains)| Plan {
+    let fails_of = prop::option::of(2..5_u64);
+    (prop::collection::vec(hour, 1..8), ramp, 0..4_usize, any::<bool>(), crashes, 0..100_i64, fails_of)
+        .prop_map(|(hours, ramp, lanes, is_vague, crashes, drains, fails_of)| Plan {
             hours,
             ramp: ramp.into_iter().chain([100]).collect(),
             lanes,
             is_vague,
             crashes: if lanes == 0 { crashes } else { Vec::new() },
             drains,
-        },
-    )
+            fails_of,
+        })
 }
 
 impl Plan {
@@ -69,20 +74,29 @@ impl Plan {
     }
 
     fn set_up(&self) -> World {
-        let world = World::new();
+        let mut world = World::new();
         let clock = world.aws.clock().clone();
-        let drains = self.drains;
-        world.aws.set_faults(Faults::new(move |call| {
-            match (call.operation.as_str(), call.target.as_str()) {
-                ("GetQueueAttributes", "orders-dlq") => {
-                    let left = (10_000 - (clock.millis() - START) * drains / 1000).max(0);
-                    let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
-                    Fault::Nonsense(200, answer.to_string())
-                }
-                ("GetQueueAttributes", _) => of_an_empty_queue(Fault::Pass),
-                _ => Fault::Pass,
+        let (drains, fails_of, sends) = (self.drains, self.fails_of, AtomicU64::new(0));
+        world.usual = Arc::new(move |call| match (call.operation.as_str(), call.target.as_str()) {
+            ("GetQueueAttributes", "orders-dlq") => {
+                let left = (10_000 - (clock.millis() - START) * drains / 1000).max(0);
+                let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
+                Fault::Nonsense(200, answer.to_string())
             }
-        }));
+            ("SendMessageBatch", _) => {
+                let number = sends.fetch_add(1, Ordering::Relaxed);
+                let fails = fails_of.is_some_and(|of| number.is_multiple_of(of)) && call.entries.len() > 1;
+                let failed =
+                    || EntryFault::Failed { code: "InternalError".into(), message: "".into(), sender: false };
+                if fails {
+                    Fault::Entries((1..call.entries.len()).map(|at| (at, failed())).collect())
+                } else {
+                    Fault::Pass
+                }
+            }
+            _ => Fault::Pass,
+        });
+        world.no_faults();
         for (hour, letters) in self.hours.iter().enumerate() {
             let post = |(place, kind): (usize, &Kind)| {
                 let post = plain(&(hour * 100 + place).to_string());
@@ -127,7 +141,12 @@ async fn replay(world: &World, plan: &Plan) -> State {
             return ended.unwrap();
         }
         let all = world.replay().kept().all().await.unwrap();
-        id = all.into_iter().find(|state| &*state.by == "crashing").map(|state| state.id);
+        let begun = all.into_iter().find(|state| &*state.by == "crashing");
+        // It may have been cut off right after its last word.
+        if let Some(done) = begun.clone().filter(|state| state.status == Status::Done) {
+            return done;
+        }
+        id = begun.map(|state| state.id);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     unreachable!("the last run is not cut off")

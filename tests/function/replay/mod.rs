@@ -64,6 +64,8 @@ struct World {
     /// `true` if letters stay in the requeue. Otherwise queues say that they are empty, as if the function
     /// had received all letters.
     stay: bool,
+    /// The fault of each call that [`faults`](Self::faults) lets pass.
+    usual: Arc<dyn Fn(&Call) -> Fault + Send + Sync>,
 }
 
 /// The observer of a replay.
@@ -107,7 +109,14 @@ impl World {
                 services.sqs.create(name, QueueSettings::default());
             }
         });
-        let world = Self { aws, requeue: REQUEUE, skew: 0, workers: 3, stay: false };
+        let world = Self {
+            aws,
+            requeue: REQUEUE,
+            skew: 0,
+            workers: 3,
+            stay: false,
+            usual: Arc::new(|_| Fault::Pass),
+        };
         world.no_faults();
         world
     }
@@ -160,9 +169,12 @@ impl World {
     }
 
     fn faults(&self, faults: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
-        let stay = self.stay;
+        let (stay, usual) = (self.stay, Arc::clone(&self.usual));
         self.aws.set_faults(Faults::new(move |call| {
-            let fault = faults(call);
+            let fault = match faults(call) {
+                Fault::Pass => usual(call),
+                fault => fault,
+            };
             if stay || call.operation != "GetQueueAttributes" { fault } else { of_an_empty_queue(fault) }
         }));
     }
