@@ -104,7 +104,11 @@ fn a_message_that_a_batch_has_twice_is_kept_twice() {
     assert!(batch.messages.len() > 1 && batch.messages.iter().all(|it| it.id == batch.messages[0].id));
     let kept = serde_json::json!({ "batchItemFailures": [{ "itemIdentifier": *batch.messages[0].id }] });
     mapping.settle(&batch, &Outcome::Answer(kept.to_string()));
-    assert_eq!(left(&aws, QUEUE), 1);
+    let ended = aws.take_journal().into_iter().find_map(|record| match record.event {
+        Event::BatchEnded { kept, .. } => Some(kept.len()),
+        _ => None,
+    });
+    assert_eq!((ended, left(&aws, QUEUE)), (Some(batch.messages.len()), 1));
 }
 
 #[test]
