@@ -181,3 +181,14 @@ async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
         "{first:?}"
     );
 }
+
+/// The function writes no such object, and whoever may write to the control prefix must not exhaust a reader's memory.
+#[tokio::test]
+async fn an_object_of_the_list_that_is_too_large_is_not_read() {
+    let cloud = outage();
+    let spaces = " ".repeat(32 * 1024 * 1024);
+    list(&cloud, "2026-11-01T11:30:00Z", &(lines(&[letter("d", &json!({}))]) + &spaces));
+    let ran = waiting(&cloud, &["--json"]).await;
+    let told: Value = serde_json::from_str(ran.out.lines().next().unwrap()).unwrap();
+    assert_eq!((ran.code, &told["unread"], &told["letters"]), (1, &json!(1), &json!(3)), "{}", ran.err);
+}
