@@ -241,7 +241,10 @@ fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, Faults> {
         }
     };
     Policy::parse(&json)
-        .map_err(|bad| bad.0.iter().flat_map(|problem| fault(name, problem.to_string())).collect())
+        // Its faults name URLs already: a name that is named again is another one.
+        .map_err(|bad| {
+            bad.0.iter().map(|it| SettingFault { variable: name, problem: it.to_string() }).collect()
+        })
 }
 
 fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults> {

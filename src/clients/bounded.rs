@@ -38,6 +38,14 @@ impl<S> BoundedStream<S> {
     fn around(inner: S) -> TokioIo<Self> {
         TokioIo::new(Self { inner: TokioIo::new(inner), received: 0, in_turn: 0 })
     }
+
+    /// Takes over that a part of a request was written. While a server takes nothing, what it answers goes on counting.
+    fn wrote(&mut self, bytes: usize) -> Poll<io::Result<usize>> {
+        if bytes > 0 {
+            self.received = 0;
+        }
+        Poll::Ready(Ok(bytes))
+    }
 }
 
 impl<C: Service<Uri>> Service<Uri> for Bounded<C> {
@@ -99,9 +107,8 @@ where
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        // Another request begins.
-        self.received = 0;
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        let written = ready!(Pin::new(&mut self.inner).poll_write(context, bytes))?;
+        self.wrote(written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -117,8 +124,8 @@ where
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.received = 0;
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+        let written = ready!(Pin::new(&mut self.inner).poll_write_vectored(context, slices))?;
+        self.wrote(written)
     }
 
     fn is_write_vectored(&self) -> bool {

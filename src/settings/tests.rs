@@ -85,6 +85,11 @@ fn no_fault_shows_more_of_a_url_than_its_name() {
     ] {
         fault("REDRIVE_POLICY", &policy);
     }
+    // One URL has one name, so that it can be looked for.
+    let policy = format!(r#"{{"default": {{"{URL}": 1}}}}"#);
+    let told = read(&[("REDRIVE_POLICY", &policy), ("ARCHIVE", "s3://bucket/dead")]).unwrap_err();
+    let name = crate::endpoint::without_urls(URL);
+    assert!(told.contains(&format!("default.{name}: ")), "{told} does not have {name}");
     let numbers = ["MAX_CONCURRENCY", "IN_FLIGHT_LIMIT", "MAX_HIDE_SECONDS"];
     let words = ["WAITING_LIST", "REDRIVE_MODE", "HTTP_TARGETS", "ALLOW_LOOPBACK_HTTP"];
     for name in [&numbers[..], &words[..], &["REDRIVE_POLICY_FILE", "METRICS_NAMESPACE"]].concat() {

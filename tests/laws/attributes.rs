@@ -172,6 +172,7 @@ fn mark(bytes: &mut Bytes<'_>) -> Mark {
             source: flag(2).then(|| arn(QUEUE)),
             due: flag(3).then(|| time(bytes)),
             earlier: if flag(4) { bytes.number() } else { 0 },
+            back: flag(6).then(|| time(bytes)),
             to: flag(5).then(|| match (flag(6), flag(7)) {
                 (true, _) => ReplayTarget::Topic,
                 (false, true) => ReplayTarget::Subscription(arn(SUBSCRIPTION)),

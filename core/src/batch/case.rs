@@ -28,6 +28,9 @@ const SOON: u64 = 1;
 const AS_ON_THE_BUS: &str = "the target got the event as it was on the bus: a rule with an InputTransformer, an InputPath or \
                              an Input sends it another one";
 
+/// The detail of a letter whose subscription is not known yet.
+pub(super) const SEARCH_FAILED: &str = "the search for the letter's subscription failed or took too long";
+
 /// The detail of what would be done with a letter behind another of its group.
 const BEHIND: &str = "held unless the letters before it in its group leave the queue";
 
@@ -117,12 +120,18 @@ impl<'p> Case<'p> {
             soon: false,
             undone: None,
         };
-        // Whatever could be read of it may not be what was sent.
-        if let Some(unread) = &case.letter.sqs.unread {
-            let problem = unread.problem.clone();
-            case.archive(ArchiveReason::Unrecognised, Some(problem));
-        }
+        case.open();
         case
+    }
+
+    /// Leaves it to its rule and the orders. Of a letter that cannot be read they decide only whether it is held:
+    /// whatever could be read of it may not be what was sent.
+    pub(super) fn open(&mut self) {
+        self.disposition = Disposition::Open;
+        if let Some(unread) = &self.letter.sqs.unread {
+            let problem = unread.problem.clone();
+            self.archive(ArchiveReason::Unrecognised, Some(problem));
+        }
     }
 
     /// Reports whether an order asks for its attempt.
@@ -240,7 +249,10 @@ impl<'p> Case<'p> {
             self.detail = foreseen.detail.clone().or(foreseen.unknown().map(str::to_owned));
             decision = foreseen.decision;
         }
-        if is_behind && !matches!(decision, Decision::Defer(_)) {
+        if self.searched && self.failure.is_some() {
+            self.detail = Some(format!("not known: {SEARCH_FAILED}"));
+        }
+        if is_behind {
             self.detail = joined([self.detail.take(), Some(BEHIND.to_owned())]);
         }
         self.disposition = Disposition::Observed(decision);

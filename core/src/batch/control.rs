@@ -115,13 +115,15 @@ impl Batch<'_> {
     fn decide_anew(&mut self, index: usize, now: Moment) -> Option<Retry> {
         let case = &mut self.cases[index];
         case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
-        case.disposition = Disposition::Open;
+        case.open();
         if case.needs_discovery() && !case.searched {
             case.put_off();
             return None;
         }
         let decision = case.decide(now.at);
-        case.settle(&decision, now.at);
+        if case.disposition == Disposition::Open {
+            case.settle(&decision, now.at);
+        }
         if let Disposition::Due(retry) = case.disposition { Some(retry) } else { None }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, Sent, Suffices, no_answer, whole};
-use super::case::{Case, Disposition};
+use super::case::{Case, Disposition, SEARCH_FAILED};
 use super::knowledge::Knowledge;
 use super::order::Order;
 use super::resolve::{refusal_at_sight, subscriptions};
@@ -162,9 +162,7 @@ impl Batch<'_> {
                     case.failure = Some(failure);
                     if active {
                         case.disposition = Disposition::OutOfTime;
-                        case.detail = Some(
-                            "the search for the letter's subscription failed or took too long".to_owned(),
-                        );
+                        case.detail = Some(SEARCH_FAILED.to_owned());
                     }
                 }
             }

@@ -29,6 +29,11 @@ const OLD_LIMIT: usize = 256 * 1024;
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const MAX_LIMIT: usize = 1024 * 1024;
 
+/// Permanent failures to which the mark has nothing: the text has characters that a queue does not take, or the request
+/// is of another kind.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html#API_SendMessage_Errors>
+const NOT_OF_MARK: [&str; 2] = ["InvalidMessageContents", "UnsupportedOperation"];
+
 /// Letters of a round for which it is open whether they go without their mark.
 #[derive(Debug, Default)]
 pub(super) struct Unmarking {
@@ -84,7 +89,8 @@ impl Batch<'_> {
     /// Reports whether an answer may be due to the mark: a queue or a topic refuses the letter for good.
     pub(super) fn is_refused_with_mark(&self, index: usize, sent: &Sent) -> bool {
         let to = self.cases[index].target.as_ref();
-        matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent)
+        let is_of_mark = |code: &str| !NOT_OF_MARK.contains(&code);
+        matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent && is_of_mark(&failure.code))
             && matches!(to, Some(Endpoint::Queue(_) | Endpoint::Topic(_)))
     }
 
@@ -149,7 +155,12 @@ impl Batch<'_> {
                 }
                 Room::Unknown => {
                     let failure = Failure::ours(FailureClass::ActionRequired, "QueueUnreadable");
-                    self.failed(index, retry, failure, Some(UNKNOWN.to_owned()), now);
+                    let refused = refusal
+                        .as_ref()
+                        .map(|(refusal, _)| format!("; it was refused with {}", refusal.code));
+                    let detail = format!("{UNKNOWN}{}", refused.unwrap_or_default());
+                    self.failed(index, retry, failure, Some(detail), now);
+                    self.cases[index].took = refusal.map(|(_, took)| took);
                 }
             }
         }

@@ -54,6 +54,8 @@ pub struct Requeued {
     /// The number of retries before its present stay. The mark's `spent` includes them once the letter is
     /// moved.
     pub earlier: u32,
+    /// The time when it came back from an attempt without a number, if it did before it was first moved.
+    pub back: Option<Timestamp>,
     /// The target of its retries, whatever its rule says, as chosen when it was replayed.
     pub to: Option<ReplayTarget>,
     /// True if it was edited before it was replayed.
@@ -129,6 +131,8 @@ struct Wire {
     #[serde(default, skip_serializing_if = "is_zero")]
     earlier: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    back: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<ReplayTarget>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     edited: bool,
@@ -163,6 +167,7 @@ impl Mark {
                 source: wire.source,
                 due: wire.due.map(Timestamp::from_millisecond).transpose().ok()?,
                 earlier: wire.earlier,
+                back: wire.back.map(Timestamp::from_millisecond).transpose().ok()?,
                 to: wire.to,
                 edited: wire.edited,
             },
@@ -205,6 +210,7 @@ impl Mark {
             source: self.requeued.source.clone(),
             due: self.requeued.due.map(Timestamp::as_millisecond),
             earlier: self.requeued.earlier,
+            back: self.requeued.back.map(Timestamp::as_millisecond),
             to: self.requeued.to.clone(),
             edited: self.requeued.edited,
         };
@@ -272,6 +278,7 @@ mod tests {
             source: "arn:aws:sqs:eu-central-1:123456789012:orders-worker".parse().ok(),
             due: Timestamp::from_millisecond(1_700_000_900_000).ok(),
             earlier: 2,
+            back: Timestamp::from_millisecond(1_700_000_000_500).ok(),
             to: Some(ReplayTarget::Topic),
             edited: true,
         };

@@ -150,7 +150,8 @@ impl Letter {
         };
         let dlq = Some(self.dead_letter_queue().clone());
         let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
-        let requeued = Requeued { dlq, source, due, earlier: self.earlier(), ..known };
+        let back = self.came_back_early();
+        let requeued = Requeued { dlq, source, due, earlier: self.earlier(), back, ..known };
         // Moving is not a pass, because it leads to no target.
         let early = self.mark.as_ref().is_some_and(|mark| mark.early);
         Mark { passes: self.passes, early, requeued, ..self.mark(spent) }
@@ -168,7 +169,7 @@ impl Letter {
             // A replay to one subscription publishes nothing, so a copy stays a copy.
             Some(ReplayTarget::Subscription(_)) | None => mark.published,
         };
-        let requeued = Requeued { to, edited, earlier: 0, ..mark.requeued };
+        let requeued = Requeued { to, edited, earlier: 0, back: None, ..mark.requeued };
         let generation = mark.generation.saturating_add(1);
         Mark { first: now, generation, passes: 0, published, early: false, requeued, ..mark }
     }
@@ -246,6 +247,14 @@ impl Letter {
     pub fn dead_letter_queue(&self) -> &Arn {
         let marked = self.mark.as_ref().and_then(|mark| mark.requeued.dlq.as_ref());
         marked.unwrap_or(&self.sqs.queue)
+    }
+
+    /// Returns the time when it came back from an attempt without a number, if that was its last. Each move of a message
+    /// makes SQS's own time a later one.
+    #[must_use]
+    pub fn came_back_early(&self) -> Option<Timestamp> {
+        let mark = self.mark.as_ref().filter(|mark| mark.early)?;
+        Some(mark.requeued.back.unwrap_or(self.sqs.sent))
     }
 
     /// Returns the time when its life in the queue began, from which the retention counts. Moving a letter to

@@ -211,7 +211,13 @@ impl Rule {
             Route::To(arn) if arn.kind() == ArnKind::Function && !letter.is_event() => {
                 Decision::Archive(ArchiveReason::Unrecognised, Some(NOT_JSON))
             }
-            _ if self.delivery_is_unread(facts) => attempt_without_schedule(schedule, letter, &clock, now),
+            _ if self.delivery_is_unread(facts) => match stands {
+                // Its mark says when its retry is due, whatever the schedule is.
+                Step::Early { until } if planned_by_mark(letter).is_some() => {
+                    clock.defer(now, until, next, DeferReason::Early)
+                }
+                _ => attempt_without_schedule(schedule, letter, &clock, now),
+            },
             _ => retry_or_wait(schedule, stands, next, &clock, now),
         };
         let by_rule = || match self.action {
@@ -330,6 +336,11 @@ fn retry(schedule: &Schedule, number: u32, in_phase_of: u32, planned: Option<Tim
     Retry { number, of: schedule.retries, phase, planned }
 }
 
+/// Returns the time for which its mark says that a letter in the requeue is planned.
+fn planned_by_mark(letter: &Letter) -> Option<Timestamp> {
+    letter.mark.as_ref().and_then(|mark| mark.requeued.due)
+}
+
 fn where_it_stands(
     schedule: &Schedule,
     letter: &Letter,
@@ -344,7 +355,7 @@ fn where_it_stands(
         first_received: letter.sqs.first_received,
         count: letter.sqs.receive_count.saturating_sub(brought_along).max(1),
         spent: letter.spent(),
-        due: letter.mark.as_ref().and_then(|mark| mark.requeued.due),
+        due: planned_by_mark(letter),
         ceiling: clock.ceiling,
     };
     step(&receive, schedule.retries, |k| schedule.wait(k, &clock.jitter).unwrap_or(0))

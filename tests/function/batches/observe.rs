@@ -138,8 +138,28 @@ async fn a_letter_behind_another_of_its_group_is_said_to_be_held_unless_that_lea
         [json!(["deliver", null]), json!(["deliver", behind]), json!(["deliver", null])]
     );
     assert_eq!(ran.letter("d")["detail"], behind);
+    let slow =
+        json!({ "healthyRetryPolicy": { "minDelayTarget": 100, "maxDelayTarget": 100, "numRetries": 3 } });
+    let slow = default(&json!({ "target": FIFO_WORKER, "deliveryPolicy": slow })).to_string();
+    let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &slow)]);
+    let ran = world.run([&post("a", "one"), &post("b", "one")]).await;
+    let told = |id: &str| json!([ran.letter(id)["decision"], ran.letter(id)["detail"]]);
+    assert_eq!(["a", "b"].map(told), [json!(["defer", null]), json!(["defer", behind])]);
     let world = World::new(&[("REDRIVE_POLICY", &policy)]);
     world.cloud.reply("SendMessageBatch", Fault::refuse(500, "InternalFailure", "broken"));
     let ran = world.run(&posts).await;
     assert!(ran.letters().iter().any(|line| line["outcome"] == "held"), "{:?}", ran.outcomes());
+}
+
+/// Whether a subscription is found is not known where the search fails.
+#[tokio::test]
+async fn a_search_that_fails_is_said_to_be_unknown() {
+    let policy = default(&json!({ "subscription": "discover" })).to_string();
+    let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
+    world.cloud.reply("ListSubscriptions", Fault::refuse(403, "AuthorizationError", "no"));
+    let ran = world.run([&Post::raw("a", "plain")]).await;
+    let says = "not known: the search for the letter's subscription failed or took too long";
+    assert_eq!([&ran.letter("a")["outcome"], &ran.letter("a")["detail"]], ["observed", says]);
+    let called: BTreeSet<_> = world.cloud.journal().into_iter().map(|call| call.operation).collect();
+    assert_eq!(called, ["GetQueueAttributes", "ListSubscriptions"].map(str::to_owned).into());
 }

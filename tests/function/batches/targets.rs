@@ -251,4 +251,24 @@ async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_r
     let ran = world.run([&Post::raw("large", &"x".repeat(2_000)), &Post::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["large deferred failed", "r delivered"]);
     assert_eq!(ran.letter("large")["error.code"], "QueueUnreadable");
+    let detail = ran.letter("large")["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("; it was refused with InvalidParameterValue"), "{detail}");
+    assert!(ran.letter("large")["attempt_ms"].is_number(), "an attempt was made");
+
+    // What has nothing to do with the size is what it is, whatever can be read.
+    world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
+        ("GetQueueAttributes", "orders-worker") => Fault::refuse(403, "AccessDenied", "no"),
+        ("SendMessageBatch", "orders-worker") => Fault::Entries(vec![(
+            0,
+            sim::EntryFault::Failed {
+                code: "InvalidMessageContents".into(),
+                message: "Invalid characters".into(),
+                sender: true,
+            },
+        )]),
+        _ => Fault::Pass,
+    });
+    let ran = world.run([&Post::raw("c", "x")]).await;
+    assert_eq!(ran.outcomes(), ["c archived permanent"]);
+    assert_eq!(ran.letter("c")["error.code"], "InvalidMessageContents");
 }

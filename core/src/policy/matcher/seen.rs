@@ -114,10 +114,13 @@ impl<'a> Object<'a> {
             }
         }
         members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        // A text of one megabyte can have as many objects, and room for further members would be most of them.
         if !has_dots && members.is_sorted_by(|(one, _), (next, _)| one < next) {
+            members.shrink_to_fit();
             return Self(members);
         }
-        let mut all: Vec<Member<'a>> = Vec::new();
+        let names = members.chunk_by(|(one, _), (next, _)| one == next).count();
+        let mut all: Vec<Member<'a>> = Vec::with_capacity(names);
         let mut members = members.into_iter().peekable();
         while let Some((name, value)) = members.next() {
             let mut values = vec![value];
@@ -285,6 +288,28 @@ mod tests {
                 let members = object.members().map(|(name, value)| format!("{name}:{}", shown(value)));
                 format!("{{{}}}", members.collect::<Vec<_>>().join(","))
             }
+        }
+    }
+
+    /// A letter of the greatest size must fit into the function's memory, whatever its names look like.
+    #[test]
+    fn objects_have_no_room_for_more_members_than_they_have() {
+        fn is_tight(seen: &Seen<'_>) -> bool {
+            match seen {
+                Seen::Object(Object(members)) => {
+                    members.capacity() == members.len() && members.iter().all(|(_, value)| is_tight(value))
+                }
+                Seen::List(all) | Seen::Several(all) => all.iter().all(is_tight),
+                _ => true,
+            }
+        }
+        let dots = ".".repeat(120);
+        for json in [
+            format!(r#"{{"1{dots}":1,"2{dots}":1,"3{dots}":1}}"#),
+            format!(r#"{{"a{dots}":1,"a{dots}b":{{"c":1}},"a":{{"":{{"x":1}}}}}}"#),
+            r#"[{"a":1},{"b":{"c":{}}},{"c":1,"b":2,"a":3}]"#.to_owned(),
+        ] {
+            assert!(is_tight(&Seen::read(&json).unwrap()), "{json}");
         }
     }
 

@@ -148,8 +148,7 @@ impl Order {
     /// Reports whether a letter was sent by an order to retry and came back since this order began. Without
     /// this check it would be sent again and again without a pause.
     fn is_carried_out(&self, letter: &Letter) -> bool {
-        let came_back = letter.mark.as_ref().is_some_and(|mark| mark.early) && letter.sqs.sent >= self.at;
-        self.action == OrderAction::Retry && came_back
+        self.action == OrderAction::Retry && letter.came_back_early().is_some_and(|back| back >= self.at)
     }
 }
 

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use redrive_core::arn::Arn;
 use redrive_core::failure::FailureClass;
-use redrive_core::letter::{Letter, Origins};
+use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
 use redrive_core::policy::{
     ArchiveReason, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Ordered,
     Phase, Policy, Receive, Retention, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher,

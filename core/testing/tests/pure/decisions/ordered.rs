@@ -196,3 +196,32 @@ fn what_the_requeue_is_told_is_the_plan_and_not_the_end_of_a_hold() {
         assert_eq!(deferral.wait(at(NOW)), VISIBILITY_CEILING);
     }
 }
+
+/// Each move into the requeue makes a new message of it, which is younger than the order.
+#[test]
+fn a_letter_hears_a_second_order_though_it_was_moved_since() {
+    let mut came_back = marked(1, None);
+    let mark = came_back.mark.as_mut().unwrap();
+    (mark.early, mark.requeued.due) = (true, Some(at(NOW + 21_600_000)));
+    let moved = |letter: &Letter, sent: i64| {
+        let mark = letter.mark_for_requeue(1, Some(at(NOW + 21_600_000)));
+        let mut moved = letter.clone();
+        (moved.mark, moved.sqs.sent) =
+            (Mark::find(&[(MARK_ATTRIBUTE.to_owned(), mark.to_attribute())].into()), at(sent));
+        moved
+    };
+    let once = moved(&came_back, NOW + 900_000);
+    let twice = moved(&once, NOW + 1_800_000);
+    let retry = |id: &str, when: &str| {
+        json!({ "id": id, "do": "retry", "match": { "origin": [{ "exists": true }] },
+        "at": when, "until": "2026-11-01T20:00:00Z", "by": "ada", "why": "w" })
+    };
+    let document = json!({ "version": 1, "orders": [
+        retry("first", "2026-11-01T11:00:00Z"), retry("second", "2026-11-01T12:05:00Z") ] });
+    let orders = Orders::parse(document.to_string().as_bytes()).unwrap();
+    for letter in [&came_back, &once, &twice] {
+        let now = at(NOW + 3_600_000);
+        let heard = orders.on(letter, now).order().map(|order| order.id.clone());
+        assert_eq!(heard.as_deref(), Some("second"), "{:?}", letter.sqs.sent);
+    }
+}

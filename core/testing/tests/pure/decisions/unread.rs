@@ -158,6 +158,18 @@ fn attempts_take_no_number_while_the_delivery_policy_was_not_read() {
     }
 }
 
+/// The mark of a letter in the requeue says when its retry is due, whatever the schedule is.
+#[test]
+fn a_retry_that_is_planned_stays_planned_while_the_delivery_policy_cannot_be_read() {
+    let policy = under(&json!({ "deliveryPolicy": "from-subscription" }));
+    let facts = Facts { delivery_unread: true, ..Facts::default() };
+    let due = |due: i64| policy.decide(&marked(5, Some(NOW + due)), &facts, at(NOW)).decision;
+    let planned = Deferral { hide: 21_600, due: at(NOW + 21_600_000), retry: 6, why: DeferReason::Early };
+    assert_eq!(due(21_600_000), Decision::Defer(planned));
+    let Decision::Deliver(retry) = due(0) else { panic!("its time has come") };
+    assert_eq!((retry.number, retry.planned), (5, Some(at(NOW + 60_000))));
+}
+
 /// Fifty receives that the schedule does not need, as when hiding is denied: each can be an attempt, none has
 /// a number but those of the schedule, and none moves the plan.
 #[test]

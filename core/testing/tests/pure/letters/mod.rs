@@ -129,6 +129,7 @@ fn in_the_requeue() -> (Letter, Mark) {
             source: Some(arn(WORKER)),
             due: Some(at(NOW + 1)),
             earlier: 2,
+            back: Some(at(NOW - 1)),
             to: Some(ReplayTarget::Topic),
             edited: true,
         },

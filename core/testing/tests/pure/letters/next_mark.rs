@@ -67,7 +67,7 @@ fn a_copy_that_goes_to_one_subscription_stays_a_copy() {
 fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
     let (letter, mark) = in_the_requeue();
     let to = Some(ReplayTarget::Arn(arn(WORKER)));
-    let requeued = Requeued { due: None, earlier: 0, to: to.clone(), ..mark.requeued.clone() };
+    let requeued = Requeued { due: None, earlier: 0, back: None, to: to.clone(), ..mark.requeued.clone() };
     let replayed = Mark {
         spent: 0,
         first: at(NOW),
