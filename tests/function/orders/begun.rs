@@ -141,3 +141,23 @@ async fn an_order_to_archive_that_is_taken_back_while_the_batch_goes_on_archives
         "nobody is paged"
     );
 }
+
+/// What could be read of it decides whether an order holds it, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_read_stays_one_when_its_hold_is_taken_back() {
+    let world = world(&[]).with_time(Duration::from_mins(2));
+    give(&world, &[order("hold", &json!({ "match": { "subscriptionArn": [SUBSCRIPTION] } }))]);
+    let _calls = slow_functions(&world, |_| Fault::Pass);
+    let taken_back = async {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        give(&world, &[]);
+    };
+    let batch: Vec<_> = crowd().into_iter().chain([due()]).collect();
+    let mut event = support::event(&batch);
+    let last = event["Records"].as_array_mut().unwrap().last_mut().unwrap();
+    last["messageAttributes"]["bad"] = json!({ "dataType": "Binary", "binaryValue": "?" });
+    let (ran, ()) = tokio::join!(world.run_event(&event), taken_back);
+    assert_eq!(outcomes(&ran, "archived", "unrecognised"), 1, "{}", ran.text);
+    let detail = ran.letter("a")["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("Records[480]"), "{detail}");
+}
