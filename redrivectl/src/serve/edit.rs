@@ -97,7 +97,7 @@ fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
     let secrets = mask.secrets(&value);
     let (mut text, mut literals, mut all) = (String::new(), Vec::new(), 0);
     for part in parts(body) {
-        let said = part.starts_with('"').then(|| serde_json::from_str::<String>(part).ok()).flatten();
+        let said = says(part);
         all += usize::from(said.is_some());
         if said.is_some_and(|said| secrets.contains(&said)) {
             literals.push(part.to_owned());
@@ -131,8 +131,12 @@ impl Hidden {
             let placeholder = placeholder(number);
             let stands = body.matches(&placeholder).count();
             let text = placeholder.trim_matches('"');
+            // One that is escaped would lead to another place than that of the text that is replaced.
+            let texts: Vec<_> =
+                parts(&body).into_iter().filter(|part| says(part).as_deref() == Some(text)).collect();
+            let is_other = stands != texts.len() || texts.iter().any(|part| *part != placeholder);
             let is_moved = || place_of(text, &before) != place_of(text, &after);
-            if stands > 1 || (stands == 1 && is_moved()) {
+            if stands > 1 || is_other || (stands == 1 && is_moved()) {
                 return Err(format!(
                     "{text} stands for a value that is not shown: leave it at its place, once, or take its field away"
                 ));
@@ -175,6 +179,11 @@ fn parts(json: &str) -> Vec<&str> {
     }
     parts.push(&json[from..]);
     parts
+}
+
+/// Returns what a part of JSON says, if it is a text.
+fn says(part: &str) -> Option<String> {
+    part.starts_with('"').then(|| serde_json::from_str(part).ok()).flatten()
 }
 
 /// Counts the texts of a value, its names among them.
@@ -304,6 +313,9 @@ mod tests {
             shown.replace("(masked 1)", "(masked 2)"),
             shown.replace("\"(masked 1)\"", "\"(masked 1)\", \"token\": \"(masked 1)\""),
             shown.replace("[{\"UnsubscribeURL\": \"(masked 2)\"}]", "\"(masked 2)\""),
+            r#"{"MessageAttributes": {"token": "\u0028masked 1)"}, "note": "(masked 1)"}"#.to_owned(),
+            r#"{"MessageAttributes": {"token": "\u0028masked 1)"}, "note": "a \"(masked 1)"}"#.to_owned(),
+            r#"{"MessageAttributes": {"token": "\u0028masked 1)"}, "note": {"(masked 1)": 1}}"#.to_owned(),
             "\"(masked 1)\"".to_owned(),
             "not JSON \"(masked 1)\"".to_owned(),
         ] {
