@@ -71,23 +71,23 @@ impl Held {
         orders: &[Order],
         now: Timestamp,
     ) -> Option<Self> {
-        let mut maybe = Vec::new();
+        let (mut holds, mut is_sure) = (Vec::new(), true);
         for order in orders.iter().filter(|order| order.is_in_force(now)) {
             let is_hold = order.action == OrderAction::Hold;
             match touches(request, given, order) {
                 Touches::No => {}
-                Touches::Yes if is_hold && maybe.is_empty() => {
-                    return Some(Self { holds: vec![order.clone()], is_sure: true });
-                }
                 Touches::Yes => {
-                    maybe.extend(is_hold.then_some(order));
+                    holds.extend(is_hold.then(|| order.clone()));
                     break;
                 }
-                Touches::Maybe => maybe.extend(is_hold.then_some(order)),
+                // Some letters may obey this order, and no later one.
+                Touches::Maybe => {
+                    is_sure = false;
+                    holds.extend(is_hold.then(|| order.clone()));
+                }
             }
         }
-        let holds: Vec<_> = maybe.into_iter().cloned().collect();
-        (!holds.is_empty()).then_some(Self { holds, is_sure: false })
+        (!holds.is_empty()).then_some(Self { holds, is_sure })
     }
 
     /// Returns it in words: held by what.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::orders::{order, put_orders};
+use support::SUBSCRIPTION;
 
 /// A person who types this.
 fn types(answer: &str) -> World {
@@ -257,6 +258,32 @@ async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() 
         assert_eq!((done.code, sent_ids(&cloud)), (0, ids(&ten())));
         let done = replay_in(World::default(), &cloud, &[args, &["--json", "--again"]].concat()).await;
         told(&serde_json::from_str(&done.out).unwrap());
+    }
+}
+
+/// The first order that is about a letter counts, whatever it does.
+#[tokio::test]
+async fn a_hold_after_an_order_that_may_be_about_some_of_the_letters_may_hold_them() {
+    let some = json!({ "subscriptionArn": [SUBSCRIPTION] });
+    let every = json!({ "queueArn": [{ "exists": true }] });
+    for (first, second, says) in [
+        (("retry", &some), ("hold", &every), "may be held by the order two"),
+        (("archive", &some), ("hold", &every), "may be held by the order two"),
+        (("hold", &some), ("hold", &every), "may be held by the order one or two"),
+        (("hold", &every), ("retry", &some), "held by the order one (down)"),
+        (("retry", &every), ("hold", &every), ""),
+    ] {
+        let cloud = archived(&ten());
+        let given = |id: &str, (does, pattern): (&str, &Value)| {
+            let mut order = order(id, does, Some("2026-11-01T23:00:00Z"));
+            (order["match"], order["why"]) = (pattern.clone(), "down".into());
+            order
+        };
+        put_orders(&cloud, &[given("one", first), given("two", second)]);
+        let counted = replay(&cloud, &["--dry-run"]).await.text();
+        let held = counted.lines().find_map(|line| line.trim_start().strip_prefix("held "));
+        let expected = if says.is_empty() { None } else { Some(format!("{says}, as soon as they are sent")) };
+        assert_eq!(held.map(str::trim), expected.as_deref(), "{first:?} {second:?}: {counted}");
     }
 }
 
