@@ -253,6 +253,12 @@ impl State {
         self.freed.is_none() && !matches!(self.status, Status::DryRun | Status::Done)
     }
 
+    /// Returns up to how many letters were not sent or passed over yet. Those in doubt are among them.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.letters.saturating_sub(self.counts.handled() + self.counts.passed_over())
+    }
+
     /// Returns its stages. A dry run needs no steps.
     pub(super) fn stages(&self) -> Vec<Stage> {
         match self.letters {
@@ -368,6 +374,7 @@ impl Counts {
     /// Reports whether every letter of the selection was sent by some replay.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.refused == 0 && self.gone == 0 && self.unreadable == 0 && self.not_replayable.is_empty()
+        let is_settled = self.refused == 0 && self.gone == 0 && self.in_doubt == 0;
+        is_settled && self.unreadable == 0 && self.not_replayable.is_empty()
     }
 }

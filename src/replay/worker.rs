@@ -229,8 +229,10 @@ impl Bench<'_> {
     ) -> Sorted {
         let config = Config { request: self.request, requeue: &self.replay.requeue.arn, policy: self.policy };
         let is_first = *own == Entry::default();
+        // Letters in doubt may have been sent: they are counted apart.
+        let mut sent_and_gone: HashSet<_> =
+            own.sent.iter().chain(&own.refused).chain(&own.sending).copied().collect();
         let own: HashSet<_> = own.sent.iter().chain(&own.refused).copied().collect();
-        let mut sent_and_gone = own.clone();
         let mut sorted =
             Sorted { to_send: VecDeque::new(), counts, met: HashSet::new(), doubles: Vec::new() };
         for (at, record, edited) in records {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::held::{Held, Holds};
-use super::summary::{preview, status, summary};
+use super::summary::{preview, status, summary, uncounted};
 use crate::args;
 use crate::console::{Console, Failed, not_confirmed};
 use crate::text::harmless;
@@ -42,8 +42,7 @@ pub(super) fn begin(
             }
         }
         Err(why) => {
-            let why = format!("Replay: the letters could not be counted: {}\n", harmless(&why));
-            show(&why, as_json, console)?;
+            show(&uncounted(&request, &why, held), as_json, console)?;
         }
     }
     let Some(other) = other else {

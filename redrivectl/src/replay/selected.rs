@@ -1,19 +1,24 @@
 //! The selection of a replay in words.
 
 use crate::text::{harmless, utc};
-use sns_redrive::replay::State;
+use sns_redrive::replay::{Request, State};
 
 /// Returns which letters a replay selects, in words.
 pub(crate) fn selected(state: &State) -> String {
-    let select = &state.request.select;
+    which(&state.request, state.given.is_some())
+}
+
+/// Returns which letters a request selects, in words.
+pub(super) fn which(request: &Request, is_given: bool) -> String {
+    let select = &request.select;
     let mut parts = Vec::new();
-    if state.given.is_some() {
+    if is_given {
         parts.push("the records that were given".to_owned());
     }
     let any_of = |texts: &[String]| texts.iter().map(|text| harmless(text)).collect::<Vec<_>>().join(" or ");
     let targets: Vec<_> = select.targets.iter().map(|target| target.as_str().to_owned()).collect();
     let subscriptions: Vec<_> =
-        state.request.subscriptions.pairs().map(|(old, _)| old.as_str().to_owned()).collect();
+        request.subscriptions.pairs().map(|(old, _)| old.as_str().to_owned()).collect();
     let queue: Vec<_> = select.queue.iter().cloned().collect();
     for (what, values) in [
         ("topic", &select.topics),
@@ -34,6 +39,6 @@ pub(crate) fn selected(state: &State) -> String {
     if parts.is_empty() {
         parts.push("the whole archive".to_owned());
     }
-    let again = if state.request.again { "; also those that were replayed already" } else { "" };
+    let again = if request.again { "; also those that were replayed already" } else { "" };
     format!("{}{again}", parts.join("; "))
 }

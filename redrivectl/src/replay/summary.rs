@@ -1,10 +1,10 @@
 //! A replay as lines of text.
 
 use super::held::Held;
-use super::selected::selected;
+use super::selected::{selected, which};
 use crate::args;
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::replay::{State, Status};
+use sns_redrive::replay::{Request, State, Status};
 
 /// Returns the command that continues a replay. Records that were given must be given again.
 pub(crate) fn going_on(state: &State) -> Vec<&str> {
@@ -52,16 +52,31 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Fu
 
 /// Returns what a replay would do, before it begins.
 pub(super) fn preview(state: &State, held: Option<&Held>) -> String {
-    let steps: Vec<_> = state.request.ramp.iter().map(u32::to_string).collect();
+    let more = ahead(&state.request, held);
+    format!("Replay: these letters are sent again.\n{}", rows(state, &more))
+}
+
+/// Returns what a replay would do, of which nobody could count the letters.
+pub(super) fn uncounted(request: &Request, why: &str, held: Option<&Held>) -> String {
+    let to = request.to.as_ref().map(|to| ("to", harmless(&String::from(to.clone()))));
+    let cut_off = request.cut_off.map(|at| ("cut-off", format!("archived before {} UTC", utc(at))));
+    let rows = [("which", which(request, false))].into_iter().chain(cut_off).chain(to);
+    let rows = rows.chain(ahead(request, held));
+    let rows: Vec<_> = rows.map(|(what, text)| vec![format!("  {what}"), text]).collect();
+    format!("Replay: the letters could not be counted: {}\n{}", harmless(why), table(&rows, &[]))
+}
+
+/// Returns the pace of a replay, and what will hold its letters.
+fn ahead(request: &Request, held: Option<&Held>) -> Vec<(&'static str, String)> {
+    let steps: Vec<_> = request.ramp.iter().map(u32::to_string).collect();
     let pace = format!(
         "{} % of the letters, {} a second; stops if more than {} % of a step fail",
         steps.join(", "),
-        thousands(state.request.rate.into()),
-        state.request.threshold
+        thousands(request.rate.into()),
+        request.threshold
     );
     let held = held.map(|held| ("held", held.before()));
-    let more: Vec<_> = [("steps", pace)].into_iter().chain(held).collect();
-    format!("Replay: these letters are sent again.\n{}", rows(state, &more))
+    [("steps", pace)].into_iter().chain(held).collect()
 }
 
 fn rows(state: &State, more: &[(&str, String)]) -> String {
@@ -80,17 +95,22 @@ fn rows(state: &State, more: &[(&str, String)]) -> String {
     } else {
         say("sent", count(counts.sent, "letter"));
     }
-    for (what, number, noun, note) in [
-        ("maybe twice", counts.repeated, "letter", ""),
-        ("refused", counts.refused, "letter", ", by SQS"),
-        ("came back", state.came_back, "letter", ", since its last step began"),
-        ("passed over", counts.already_replayed, "letter", ", replayed already"),
-        ("doubles", counts.doubles, "record", ", stored twice after a crash"),
-        ("gone", counts.gone, "letter", ", deleted from the archive before they were sent"),
-        ("unreadable", counts.unreadable, "line", ""),
+    let in_doubt =
+        if state.is_unfinished() { ", may have been sent, go again" } else { ", may have been sent" };
+    // Where another replay has planned to send letters of the same hours, it may have sent some that are gone.
+    let most_gone = if state.place.others { "at most " } else { most };
+    for (what, most, number, noun, note) in [
+        ("maybe twice", "", counts.repeated, "letter", ""),
+        ("in doubt", "", counts.in_doubt, "letter", in_doubt),
+        ("refused", "", counts.refused, "letter", ", by SQS"),
+        ("came back", "", state.came_back, "letter", ", since its last step began"),
+        ("passed over", "", counts.already_replayed, "letter", ", replayed already"),
+        ("doubles", "", counts.doubles, "record", ", stored twice after a crash"),
+        ("gone", most_gone, counts.gone, "letter", ", deleted from the archive before they were sent"),
+        ("unreadable", "", counts.unreadable, "line", ""),
     ] {
         if number > 0 {
-            say(what, format!("{}{note}", count(number, noun)));
+            say(what, format!("{most}{}{note}", count(number, noun)));
         }
     }
     for (why, number) in &counts.not_replayable {

@@ -7,11 +7,12 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use serde_json::{Value, json};
 
+use super::orders::{order, put_orders};
 use super::stack::{OUTPUTS, archive, formation};
 use super::{Ran, World, redrivectl, redrivectl_in};
 use sns_redrive::replay::Request;
 use support::stand_in;
-use support::{Account, Fault};
+use support::{Account, BILLING, Fault};
 
 const ID: &str = "20261101T120000Z-0a1b2c";
 const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:orders-replay:e1";
@@ -360,5 +361,17 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
     cloud.script(|call| if call.operation == "ListObjectsV2" { Fault::Denied } else { Fault::Pass });
     let (ran, given) = replay(Some("y\n"), &["--all"]).await;
     assert!(ran.code == 0 && !ran.err.contains(OLD) && given["all"] == true, "{ran:?}");
-    assert!(ran.out.starts_with("Replay: the letters could not be counted: "), "{ran:?}");
+    let (first, rest) = ran.out.split_once('\n').unwrap();
+    assert!(first.starts_with("Replay: the letters could not be counted: "), "{ran:?}");
+    let steps = "1, 5, 20, 100 % of the letters, 100 a second; stops if more than 10 % of a step fail\n";
+    assert!(rest.starts_with(&format!("  which  the whole archive\n  steps  {steps}")), "{ran:?}");
+    // An order that holds the letters can be read.
+    let mut hold = order("one", "hold", None);
+    hold["match"] = json!({ "queueArn": [{ "exists": true }] });
+    put_orders(&cloud, &[hold]);
+    let (ran, _) = replay(Some("n\n"), &["--topic", "orders", "--to", BILLING]).await;
+    for says in ["topic orders\n", &format!("to     {BILLING}\n"), "held by the order one (down), as soon as"]
+    {
+        assert!(ran.out.contains(says), "{says}: {ran:?}");
+    }
 }

@@ -334,3 +334,43 @@ async fn a_replay_that_fails_before_its_first_letter_names_its_id_too() {
         "{ran:?}"
     );
 }
+
+/// A letter in doubt is neither sent nor left.
+#[tokio::test]
+async fn letters_in_doubt_and_bounds_are_said() {
+    let cloud = archived(&ten());
+    let id = "20261031T120000Z-0d0e0f";
+    let shown = async |status: &str, exact: bool, others: bool| {
+        let mut it = crate::machine::state(status, &json!({ "sent": 3, "inDoubt": 2, "gone": 1 }));
+        (it["id"], it["exact"], it["place"]["others"]) = (id.into(), exact.into(), others.into());
+        cloud.put(&format!("my-bucket/dead-letters-control/replays/{id}/replay.json"), &it.to_string());
+        replays(&cloud, &["show", id]).await.text()
+    };
+    let gone = "1 letter, deleted from the archive before they were sent\n";
+    for (status, exact, others, says) in [
+        (
+            "stopped",
+            true,
+            false,
+            [
+                format!("  gone      {gone}"),
+                "  in doubt  2 letters, may have been sent, go again\n".to_owned(),
+            ],
+        ),
+        (
+            "stopped",
+            false,
+            false,
+            [format!("  gone      at most {gone}"), "  in doubt  2 letters, ".to_owned()],
+        ),
+        (
+            "done",
+            true,
+            true,
+            [format!("  gone      at most {gone}"), "  in doubt  2 letters, may have been sent\n".to_owned()],
+        ),
+    ] {
+        let text = shown(status, exact, others).await;
+        assert!(says.iter().all(|it| text.contains(it)), "{says:?}: {text}");
+    }
+}
