@@ -250,8 +250,8 @@ fn progress(state: &State) -> Markup {
         Status::Done => (100, "complete".to_owned()),
         _ if !state.exact => return html! { "-" },
         _ => {
-            let sent = state.counts.sent.min(state.letters);
-            let share = (sent * 100).checked_div(state.letters).unwrap_or(100);
+            let handled = state.letters - state.left();
+            let share = (handled * 100).checked_div(state.letters).unwrap_or(100);
             (share, format!("{share} %"))
         }
     };

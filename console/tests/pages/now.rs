@@ -260,13 +260,17 @@ async fn a_replay_is_measured_only_against_a_number_that_is_exact() {
     let exact = json!({ "exact": true, "letters": 40 });
     let done = json!({ "status": "done" });
     let less = json!({ "status": "done", "exact": true, "letters": 40 });
-    let (found, text) = replays(&[json!({}), exact, done, less]).await;
+    // Letters that it will not send are behind it too.
+    let passed_over =
+        json!({ "exact": true, "letters": 40, "counts": { "sent": 10, "refused": 2, "alreadyReplayed": 8 } });
+    let (found, text) = replays(&[json!({}), exact, done, less, passed_over]).await;
     let cells: Vec<_> = found.iter().map(|row| [&*row[1], &*row[2], &*row[3], &*row[4]]).collect();
     let expected = [
         ["running", "-", "10", "at most 250"],
         ["running", "25 %", "10", "40"],
         ["done", "complete", "10", "at most 250"],
         ["done", "complete", "10", "40"],
+        ["running", "50 %", "10", "40"],
     ];
     assert_eq!(cells, expected);
     assert!(!text.contains(" 4 %"), "{text}");

@@ -275,7 +275,7 @@ async fn replay_there(
         return Err(Failed::Work(why.to_owned()));
     }
     let is_unfinished = state.is_unfinished();
-    let left = if is_unfinished { state.letters.saturating_sub(state.counts.sent) } else { 0 };
+    let left = if is_unfinished { state.left() } else { 0 };
     let most = most(state.exact);
     let mut rows = vec![
         ("replay", format!("{}, {}", harmless(&state.id), status(&state))),
@@ -295,10 +295,10 @@ async fn replay_there(
     }
     let held = if doing == Doing::Resume { held_by(left, &state, None, orders, now) } else { None };
     rows.extend(held.as_ref().map(|held| ("held", held.before())));
-    let is_bound = is_unfinished && !state.exact;
     Ok(Preview {
         letters: left,
-        is_bound,
+        // Those that are left may have been sent by another replay, or cannot be sent.
+        is_bound: left > 0,
         is_unchecked: false,
         rows,
         orders: Vec::new(),

@@ -101,11 +101,20 @@ async fn checks(session: Rc<Session>, id: u64) {
                 (Some(held), _) => format!("Sent, {held}."),
             },
         ),
-        Ok(Finished::LeftOut) => job.ends(false, "It is done, but letters were left out."),
+        Ok(Finished::LeftOut) => job.ends(
+            false,
+            held.map_or_else(
+                || "It is done, but letters were left out.".to_owned(),
+                |held| format!("Sent, {held}; letters were left out."),
+            ),
+        ),
         Ok(Finished::Stopped) if job.action.is_of_record() => {
             job.ends(false, "It stopped. To go on, begin a new replay on the letter's page.");
         }
-        Ok(Finished::Stopped) => job.ends(false, "It stopped, and can go on."),
+        Ok(Finished::Stopped) => {
+            let held = held.map_or_else(String::new, |held| format!(" Letters that it sent: {held}."));
+            job.ends(false, format!("It stopped, and can go on.{held}"));
+        }
         Ok(Finished::Partly | Finished::Unseen) => {
             job.ends(
                 false,

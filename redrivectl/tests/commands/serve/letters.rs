@@ -7,7 +7,7 @@ use crate::machine::state;
 use crate::orders::{order, put_orders};
 use crate::replay::{INDEXED, archived, archived_at, sent};
 use sns_redrive::replay::Request;
-use support::{Account, CALLER, Post};
+use support::{Account, CALLER, FIFO_DLQ, Post};
 
 fn ten() -> Account {
     let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
@@ -82,6 +82,23 @@ async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() 
         })
         .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_that_an_order_holds_are_said_to_be_held_also_where_others_were_left_out() {
+    let cloud = archived(&[Post::envelope("1"), Post::envelope("f").queue(FIFO_DLQ)]);
+    let mut hold = order("one", "hold", None);
+    hold["match"] = json!({ "queueArn": [{ "exists": true }] });
+    put_orders(&cloud, &[hold]);
+    serving(&cloud, &["--operate"], async |client| {
+        let (_, asks) =
+            client.begin(&[("do", "replay"), ("why", "up"), ("ramp", "100"), ("settle", "1")]).await;
+        let (_, done) = client.confirm(&asks).await;
+        let says = "Sent, held by the order one (down); letters were left out.";
+        assert!(done.text().contains(says), "{}", done.text());
+    })
+    .await;
+    assert_eq!(sent(&cloud).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -328,6 +345,37 @@ async fn a_replay_that_was_given_its_letters_cannot_be_resumed_from_a_page() {
         assert_eq!(page.hidden("nonce"), None);
         let (_, asks) = client.begin(&[("do", "stop"), ("id", id), ("why", "x")]).await;
         assert!(asks.hidden("nonce").is_some(), "{}", asks.text());
+    })
+    .await;
+}
+
+/// Letters that were passed over, refused or are gone are behind it.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_replay_is_what_it_has_not_seen_yet() {
+    let cloud = ten();
+    let id = "20261031T120000Z-0d0e0f";
+    serving(&cloud, &["--operate"], async |client| {
+        for (counts, left) in [
+            (json!({ "sent": 1, "alreadyReplayed": 5 }), Some(4)),
+            (
+                json!({ "sent": 1, "refused": 1, "gone": 1, "doubles": 1, "unreadable": 1, "inDoubt": 1,
+                     "notReplayable": { "noTarget": 2 } }),
+                Some(3),
+            ),
+            (json!({ "sent": 1, "alreadyReplayed": 9 }), None),
+        ] {
+            put_replay(&cloud, id, "stopped", &json!({ "letters": 10, "counts": counts }));
+            let (_, asks) = client.begin(&[("do", "resume"), ("id", id), ("why", "up")]).await;
+            let (_, stops) = client.begin(&[("do", "stop"), ("id", id), ("why", "x")]).await;
+            let (asks, stops) = (asks.text(), stops.text());
+            let Some(left) = left else {
+                assert!(asks.contains("There is no letter to send."), "{asks}");
+                assert!(stops.contains("Stop: 0 letters"), "{stops}");
+                continue;
+            };
+            assert!(asks.contains(&format!("Resume: at most {left} letters")), "{asks}");
+            assert!(stops.contains(&format!("Stop: at most {left} letters")), "{stops}");
+        }
     })
     .await;
 }
