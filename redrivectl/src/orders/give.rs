@@ -85,11 +85,11 @@ impl Request<'_> {
         unless_interrupted(stop.as_ref(), waker.read(console)).await?;
 
         let touched = waker.touched(console.clock.now());
-        let is_listed = touched.yes + touched.maybe > 0;
-        let unknown = if is_listed || self.give.anyway {
+        let unknown = if self.give.anyway {
             Unknown::default()
         } else {
-            unless_interrupted(stop.as_ref(), async { Ok(Unknown::of(&draft.pattern, &aws).await) }).await?
+            let asked = Box::pin(Unknown::of(&draft.pattern, waker.listed(), &aws));
+            unless_interrupted(stop.as_ref(), async { Ok(asked.await) }).await?
         };
         let draft = self.begun(draft, console);
         let preview = Preview {

@@ -1,6 +1,8 @@
 //! Whether anybody knows the topics, queues and subscriptions that an order names, so that no typing error becomes an
 //! order that matches nothing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use aws_sdk_sns::config::{Builder as SnsConfig, Region};
 use aws_sdk_sqs::config::Builder as SqsConfig;
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -12,6 +14,7 @@ use crate::text::harmless;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::Failure;
+use sns_redrive::waiting::WaitingLetter;
 
 /// The fields of a pattern that name a resource.
 const FIELDS: [(&str, ArnKind, &str); 3] = [
@@ -19,6 +22,33 @@ const FIELDS: [(&str, ArnKind, &str); 3] = [
     ("queueArn", ArnKind::Queue, "queue"),
     ("subscriptionArn", ArnKind::Subscription, "subscription"),
 ];
+
+/// The resources that lines of the list of waiting letters name, by the field of a pattern.
+#[derive(Debug, Default)]
+pub(super) struct Listed(BTreeMap<&'static str, BTreeSet<String>>);
+
+impl Listed {
+    pub(super) fn add(&mut self, letter: &WaitingLetter) {
+        let queues = [Some(&letter.queue_arn), letter.dead_letter_queue_arn.as_ref()];
+        let queues = queues.into_iter().flatten().map(|arn| ("queueArn", arn.as_str()));
+        let others = [("topicArn", &letter.topic_arn), ("subscriptionArn", &letter.subscription_arn)];
+        let others = others.into_iter().filter_map(|(field, arn)| Some((field, arn.as_deref()?)));
+        for (field, arn) in queues.chain(others) {
+            let known = self.0.entry(field).or_default();
+            if !known.contains(arn) {
+                known.insert(arn.to_owned());
+            }
+        }
+    }
+
+    /// Reports whether a line has an ARN, or one that ends with a name.
+    fn has(&self, field: &str, named: &str) -> bool {
+        let is_it = |arn: &String| {
+            arn == named || arn.strip_suffix(named).is_some_and(|before| before.ends_with(':'))
+        };
+        self.0.get(field).is_some_and(|known| known.iter().any(is_it))
+    }
+}
 
 /// The resources of a pattern of which SNS and SQS do not say that they exist.
 #[derive(Debug, Default)]
@@ -30,11 +60,12 @@ pub(super) struct Unknown {
 }
 
 impl Unknown {
-    /// Asks SNS and SQS about the resources that a pattern names. One typing error beside a good name is one too.
-    pub(super) async fn of(pattern: &Value, aws: &Aws) -> Self {
+    /// Asks SNS and SQS about the resources that a pattern names and no line of the list has. One typing error beside a
+    /// good name is one too.
+    pub(super) async fn of(pattern: &Value, listed: &Listed, aws: &Aws) -> Self {
         let mut unknown = Self::default();
         for (field, kind, what) in FIELDS {
-            for named in anywhere(pattern, field) {
+            for named in anywhere(pattern, field).into_iter().filter(|named| !listed.has(field, named)) {
                 let told = format!("the {what} {}", harmless(&named));
                 match exists(&named, kind, aws).await {
                     Ok(true) => {}

@@ -6,6 +6,7 @@
 //! How many woke is unknown: only a message that is gone is refused. A FIFO queue refuses an old handle. Receipt handles
 //! are never printed.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::SOON;
+use super::known::Listed;
 use crate::console::{Console, Failed};
 use crate::control::Control;
 use crate::screen::Screen;
@@ -62,6 +64,7 @@ pub(super) struct Waker<'a> {
     /// Other orders, by precedence: a letter that one of them holds stays hidden.
     others: Vec<(&'a Order, Reach)>,
     list: WaitingList<Kept>,
+    listed: RefCell<Listed>,
 }
 
 /// The part of a line that is kept.
@@ -130,7 +133,14 @@ impl<'a> Waker<'a> {
         // The SDK repeats requests whose answer was lost.
         let once = sqs.config().to_builder().retry_config(RetryConfig::disabled()).build();
         let sqs = aws_sdk_sqs::Client::from_conf(once);
-        Self { control, sqs, reaches, others: Vec::new(), list: WaitingList::default() }
+        Self {
+            control,
+            sqs,
+            reaches,
+            others: Vec::new(),
+            list: WaitingList::default(),
+            listed: RefCell::default(),
+        }
     }
 
     /// Leaves letters hidden that one of these orders holds.
@@ -141,8 +151,9 @@ impl<'a> Waker<'a> {
     /// Reads what was added to the list since the last read.
     pub(super) async fn read(&mut self, console: &mut Console) -> Result<(), Failed> {
         let now = console.clock.now();
-        let (reaches, others) = (&self.reaches, &self.others);
+        let (reaches, others, listed) = (&self.reaches, &self.others, &self.listed);
         let keep = |written: Timestamp, letter: WaitingLetter| {
+            listed.borrow_mut().add(&letter);
             let after = |from: &Option<Timestamp>| from.is_none_or(|from| written >= from);
             let orders = reaches.iter().filter(|(_, from)| after(from));
             let touches = orders.map(|(reach, _)| reach.touches(&letter)).max().unwrap_or(Touches::No);
@@ -163,6 +174,11 @@ impl<'a> Waker<'a> {
     /// Lines and objects of the list that could not be read.
     pub(super) fn unread(&self) -> u64 {
         self.list.unread()
+    }
+
+    /// Returns what the lines that were read name, whether or not an order matches them.
+    pub(super) fn listed(&mut self) -> &Listed {
+        self.listed.get_mut()
     }
 
     pub(super) fn touched(&self, now: Timestamp) -> Touched {

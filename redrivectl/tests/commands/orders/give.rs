@@ -451,9 +451,15 @@ async fn a_typing_error_is_told_wherever_it_stands_in_a_pattern() {
         json!({ "topicArn": [TOPIC, "arn:aws:sns:eu-central-1:123456789012:ordres"] }),
         json!({ "$or": [{ "topicArn": [{ "suffix": ":ordres" }] }, { "topicArn": [TOPIC] }] }),
     ] {
-        let cloud = Account::new();
-        let ran = run(&cloud, &["hold", "--match", &pattern.to_string(), "--why", "w", "--yes"]).await;
-        assert_eq!((ran.code, cloud.calls("PutObject").len()), (2, 0), "{pattern}: {ran:?}");
-        assert!(ran.err.contains("ordres: correct the name, or give --anyway"), "{ran:?}");
+        for is_listed in [false, true] {
+            let cloud = Account::new();
+            if is_listed {
+                let waits = letter("a", &json!({ "topicArn": TOPIC }));
+                list(&cloud, "2026-11-01T11:00:00Z", &lines(&[waits]));
+            }
+            let ran = run(&cloud, &["hold", "--match", &pattern.to_string(), "--why", "w", "--yes"]).await;
+            assert_eq!((ran.code, cloud.calls("PutObject").len()), (2, 0), "{pattern}: {ran:?}");
+            assert!(ran.err.contains("ordres: correct the name, or give --anyway"), "{ran:?}");
+        }
     }
 }
