@@ -75,7 +75,7 @@ pub(super) async fn run(
             console.out,
             "{}",
             json!({
-                "groups": groups, "letters": letters, "atMost": true, "held": held, "unread": list.unread(),
+                "groups": groups, "letters": letters, "atMost": list.unread() == 0, "held": held, "unread": list.unread(),
                 "queues": totals.iter().map(|(queue, total)| {
                     json!({ "queue": queue, "hidden": total.as_ref().ok().map(|it| it.hidden),
                             "visible": total.as_ref().ok().map(|it| it.visible) })
@@ -93,19 +93,25 @@ pub(super) async fn run(
         }));
         writeln!(console.out, "{}", table(&rows, &[1]))?;
     }
-    let unread = match list.unread() {
-        0 => String::new(),
-        unread => format!("; {} could not be read", thousands(unread)),
-    };
     let listed = count(letters, "letter");
     let wait = if letters == 1 { "waits" } else { "wait" };
-    writeln!(
-        console.out,
-        "At most {listed} {wait}, by the list of those hidden for more than two minutes{unread}."
-    )?;
+    match list.unread() {
+        0 => writeln!(
+            console.out,
+            "At most {listed} {wait}, by the list of those hidden for more than two minutes."
+        )?,
+        // A part of the list is no bound.
+        unread => writeln!(
+            console.out,
+            "{listed} listed, of a list that was read in part: {} could not be read. It has letters hidden for more than two \
+             minutes.",
+            thousands(unread)
+        )?,
+    }
     if !held.is_empty() {
         let by = held.iter().map(|(by, letters)| format!("{} by {}", thousands(*letters), harmless(by)));
-        writeln!(console.out, "Held, at most: {}.", by.collect::<Vec<_>>().join(", "))?;
+        let most = if list.unread() == 0 { "at most" } else { "of those listed" };
+        writeln!(console.out, "Held, {most}: {}.", by.collect::<Vec<_>>().join(", "))?;
     }
     for (queue, total) in &totals {
         let says = match total {

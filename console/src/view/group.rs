@@ -47,7 +47,8 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
         (section("fields", "What they have in common", &html! {
             p class="note" {
                 "Counted among " (count(group.counted.matching, "archived letter")) " of this group that were read, the newest, and "
-    "at most " (count(group.waiting, "waiting letter")) "."
+                @if group.more_waiting { (count(group.waiting, "waiting letter")) " that were listed." }
+                @else { "at most " (count(group.waiting, "waiting letter")) "." }
             }
             div class="columns" {
                 @for (field, values) in &group.fields {
@@ -56,7 +57,9 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
                         thead { tr {
                             th scope="col" { (field.name()) }
                             th scope="col" class="number" { "archived" }
-                            th scope="col" class="number" { "waiting, at most" }
+                            th scope="col" class="number" {
+                                @if group.more_waiting { "waiting, listed" } @else { "waiting, at most" }
+                            }
                         } }
                         tbody { @for Common { value: it, archived, waiting } in values {
                             tr {

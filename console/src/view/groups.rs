@@ -39,7 +39,8 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                 strong { (letters(counted.letters, counted.more)) }
             }
             " archived in this time, " strong { (not_replayed(*left, all)) } " not replayed yet; "
-            strong { (at_most(*waiting, *more_waiting)) } " wait for a retry."
+            @if *more_waiting { "waiting: " (at_most(*waiting, true)) "." }
+            @else { strong { (at_most(*waiting, false)) } " wait for a retry." }
         }
         (missing(view))
         @if *waiting > 0 { (until_due(view)) }
@@ -64,7 +65,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                     (column(archived[1]))
                     (column(archived[2]))
                     (column(archived[3]))
-                    (number("waiting, at most"))
+                    (number(if *more_waiting { "waiting, listed" } else { "waiting, at most" }))
                     (column("since (UTC)"))
                 },
                 &html! {

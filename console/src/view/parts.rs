@@ -95,9 +95,14 @@ pub(super) fn letters(number: u64, more: bool) -> String {
     if more { format!("{} or more", thousands(number)) } else { thousands(number) }
 }
 
-/// Returns a number of letters of the list of waiting letters. A letter that was delivered stays there until it was due.
-pub(super) fn at_most(number: u64, more: bool) -> String {
-    if more { format!("{} or more", thousands(number)) } else { format!("at most {}", thousands(number)) }
+/// Returns a number of letters of the list of waiting letters. A letter that was delivered stays there until it was due, so
+/// the whole list is an upper bound, and a part of it is no bound.
+pub(super) fn at_most(number: u64, is_part: bool) -> String {
+    if is_part {
+        format!("{} listed, of a list that was read in part", thousands(number))
+    } else {
+        format!("at most {}", thousands(number))
+    }
 }
 
 /// Returns how many archived letters no replay has sent yet, of all of them.

@@ -26,12 +26,15 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
         (view.fields(*by, &FIELDS, page))
         (filter(of, view, |of| Page::Waiting { by: *by, of }))
         p class="facts" {
-            strong { (at_most(*all, *more)) } " " @if *all == 1 && !*more { "letter waits" } @else { "letters wait" }
-            ", by the list of those hidden for more than two minutes. No message is received for this page."
+            @if *more { (at_most(*all, true)) ": that of letters" } @else {
+                strong { (at_most(*all, false)) } @if *all == 1 { " letter waits" } @else { " letters wait" }
+                ", by the list of those"
+            }
+            " hidden for more than two minutes. No message is received for this page."
         }
         @if !held.is_empty() {
             p class="facts" {
-                "Held, at most: "
+                @if *more { "Held, of those listed: " } @else { "Held, at most: " }
                 @for (place, (by, letters)) in held.iter().enumerate() {
                     @if place > 0 { ", " }
                     strong { (thousands(*letters)) } " by " (harmless(by))
@@ -46,7 +49,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
             (table(
                 "Groups",
                 &html! { "Letters that wait, by " (by.name()) },
-                &html! { (column(by.name())) (number("letters, at most")) (column("first due (UTC)")) (column("last due (UTC)")) },
+                &html! { (column(by.name())) (number(if *more { "letters listed" } else { "letters, at most" })) (column("first due (UTC)")) (column("last due (UTC)")) },
                 &html! {
                     @for row in rows { tr {
                         th scope="row" class="value" {

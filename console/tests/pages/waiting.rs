@@ -84,13 +84,23 @@ async fn a_long_list_is_cut_at_its_newest_end() {
         list(&cloud, minute, &[line(&id, &json!({ "error": if minute < 96 { "new" } else { "old" } }))]);
     }
     let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
-    assert!(text.contains("96 or more letters wait"), "{text}");
+    assert!(text.contains("96 listed, of a list that was read in part: that of letters hidden"), "{text}");
+    assert!(!text.contains("letters, at most"), "{text}");
     assert!(
         text.contains("older entries of the list of waiting letters, which is longer than a page reads"),
         "{text}"
     );
     assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new".to_owned(), "96".to_owned()]);
     assert!(answer.requests <= answer.limit);
+    // No other page takes a part of a list for a bound.
+    for (address, says) in [
+        ("groups?by=error".to_owned(), "waiting: 96 listed, of a list that was read in part."),
+        (group(&[(Field::Error, "new")]), "and 96 waiting letters that were listed."),
+    ] {
+        let (_, _, text) = page(&shown(&cloud), &address).await;
+        assert!(text.contains(says) && text.contains("waiting, listed"), "{text}");
+        assert!(!text.contains("at most 96") && !text.contains("waiting, at most"), "{text}");
+    }
 }
 
 /// The names of 24,000 objects take 24 pages of a listing, each after a tenth of a second: more than a page of ours may last.
@@ -116,7 +126,7 @@ async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
         cloud.script(|_| Fault::Pass.after(Duration::from_millis(100)));
         let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
         assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new", "96"], "{apart}: {text}");
-        assert!(text.contains("96 or more letters wait"), "{text}");
+        assert!(text.contains("96 listed, of a list that was read in part"), "{text}");
         assert!(answer.requests <= answer.limit, "{}", answer.requests);
     }
 }

@@ -116,18 +116,26 @@ async fn only_the_letters_that_are_asked_for_are_counted() {
 #[tokio::test]
 async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
     let cloud = Account::new();
-    let odd = format!("{}{{}}\nnonsense\n\n", lines(&[letter("a", &json!({ "newField": 1 }))]));
+    let odd = format!(
+        "{}{{}}\nnonsense\n\n",
+        lines(&[letter("a", &json!({ "newField": 1, "heldBy": "order o1" }))])
+    );
     list(&cloud, "2026-11-01T10:00:00Z", &odd);
     cloud.put("my-bucket/dead-letters-control/waiting/queue=orders-dlq/hour=2026-11-01T11/notes.txt", "x");
     let ran = waiting(&cloud, &[]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     assert!(
         ran.out.contains(
-            "At most 1 letter waits, by the list of those hidden for more than two minutes; 2 could not be read.\n"
+            "1 letter listed, of a list that was read in part: 2 could not be read. It has letters hidden for more than two \
+             minutes.\nHeld, of those listed: 1 by order o1.\n"
         ),
         "{}",
         ran.out
     );
+    assert!(!ran.out.to_lowercase().contains("at most"), "{}", ran.out);
+    let ran = waiting(&cloud, &["--json"]).await;
+    let json: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&json["letters"], &json["atMost"], &json["unread"]), (&json!(1), &json!(false), &json!(2)));
 }
 
 /// Two letters that a hold had hidden were released and delivered: the list has them until they were due.
