@@ -35,12 +35,14 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
             findings.add(Severity::Error, CHECK, resource, finding, fix);
         }
         // Only in the same account can the resource's own policy allow it by itself.
-        (Decision::NotAllowed, Some(Err(_))) if !grant.is_foreign => {
+        (Decision::NotAllowed, Some(Err(error))) if !grant.is_foreign => {
             let finding = format!(
                 "No policy of the function's role allows {action}, {for_what}, and the policy of the resource could \
-                 not be read."
+                 not be read: {} failed ({}).",
+                error.call,
+                error.reason()
             );
-            findings.add(Severity::CannotTell, CHECK, resource, finding, fix);
+            findings.add_unseen(CHECK, resource, finding, error);
         }
         (Decision::NotAllowed, Some(Ok(own))) if !grant.is_foreign && own.may_allow() => {
             let finding = format!(
