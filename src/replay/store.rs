@@ -141,7 +141,8 @@ impl Store {
                 return Err(ReplayError::TooLarge(format!("s3://{}/{}{key}", self.bucket, self.root), most));
             }
         }
-        let text = String::from_utf8(bytes).map_err(|_| broken_off())?;
+        let broken = |_| ReplayError::Broken(format!("s3://{}/{}{key}", self.bucket, self.root));
+        let text = String::from_utf8(bytes).map_err(broken)?;
         Ok(Some(Object { text, etag, age: age.unwrap_or_default() }))
     }
 

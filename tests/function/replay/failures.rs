@@ -326,3 +326,21 @@ async fn an_object_that_is_larger_than_any_of_ours_is_not_read() {
     let failed = world.run(json!({ "ramp": [100] })).await.unwrap_err();
     assert_eq!(failed, ReplayError::TooLarge(format!("s3://my-bucket/{ledger}"), 16 * 1024 * 1024));
 }
+
+/// Whoever may write here would stop everybody's replays.
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_no_text_is_broken_and_stops_no_other_replay() {
+    let world = World::with_letters(3);
+    let root = format!("{CONTROL}/replays/20260101T000000Z-broken/replay.json");
+    world.aws.act("stranger", |services, _| services.s3.place(("my-bucket", &root), b"\xff", NOW));
+    let kept = world.replay();
+    let shown = kept.kept().show("20260101T000000Z-broken").await.unwrap_err();
+    assert_eq!(shown, ReplayError::Broken(format!("s3://my-bucket/{root}")));
+    let all = kept.kept().list().await.unwrap();
+    assert_eq!(
+        all.iter().map(|(id, it)| (id.as_str(), it.is_ok())).collect::<Vec<_>>(),
+        [("20260101T000000Z-broken", false)]
+    );
+    let done = world.run(json!({ "ramp": [100] })).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (Status::Done, 3));
+}
