@@ -87,6 +87,7 @@ pub(super) async fn run(
     let by = who(args.by.as_deref(), &aws.sts()).await;
     let terminal = Terminal::of(places, policy, by, args, &aws, console).await?;
     let Terminal { replay, holds, .. } = &terminal;
+    terminal.check_is_worked_on(args.dry_run, console)?;
     replay.check_requeue().await?;
     if !is_confirmed {
         let kept = Some(replay.kept());
@@ -203,6 +204,19 @@ impl Terminal {
         self.policy.as_ref().or_else(|| self.redriving.as_ref()?.policy.as_ref())
     }
 
+    /// Refuses to send letters on which no function would work, before anybody is asked. A dry run says so.
+    fn check_is_worked_on(&self, is_dry_run: bool, console: &mut Console) -> Result<(), Failed> {
+        let Some(why) = self.redriving.as_ref().and_then(|it| it.idle.as_deref()) else { return Ok(()) };
+        if !is_dry_run {
+            return bad(&format!("{why}: only dryRun is possible"));
+        }
+        let why = harmless(why);
+        Ok(writeln!(
+            console.err,
+            "redrivectl: {why}: no replay is possible, and it would take none of these letters"
+        )?)
+    }
+
     /// Counts the letters that a request would send now. Ctrl-C ends the tool.
     async fn count(
         &self,
@@ -283,6 +297,7 @@ async fn count_for_machine(
         places => places?,
     };
     let terminal = Terminal::of(places, None, String::new(), args, aws, console).await?;
+    terminal.check_is_worked_on(false, console)?;
     terminal.replay.check_requeue().await?;
     terminal.count(request, &Source::Archive, as_json, console).await
 }

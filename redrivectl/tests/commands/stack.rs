@@ -190,23 +190,33 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
         });
         (200, json!({ "Environment": { "Variables": variables } }).to_string())
     };
-    let replay = async |answer: (u16, String), args: &[&str]| {
+    let replay_in = async |world: World, answer: (u16, String), args: &[&str]| {
         let cloud = archive();
         let config = stand_in::before(&cloud, move |asked| {
             let is_asked = asked.is_of("lambda") && asked.uri.ends_with("/configuration");
             if is_asked { Some(answer.clone()) } else { formation(asked, &WITH_FUNCTION) }
         });
-        let world = World { config: Some(config), ..World::default() };
-        let args = [&["replay", "--all", "--yes", "--stack", "orders", "--by", "jo", "--ramp", "100"], args]
-            .concat();
+        let world = World { config: Some(config), ..world };
+        let args = [&["replay", "--all", "--stack", "orders", "--by", "jo", "--ramp", "100"], args].concat();
         (redrivectl_in(world, &args).await, cloud.calls("SendMessageBatch").len())
+    };
+    let replay = async |answer: (u16, String), args: &[&str]| {
+        replay_in(World::default(), answer, &[&["--yes"], args].concat()).await
     };
     let observes = settings("observe", "", REQUEUE);
     let (ran, sent) = replay(observes.clone(), &[]).await;
     let said = format!("redrivectl: REDRIVE_MODE of {FUNCTION} is observe: only dryRun is possible\n");
-    assert_eq!((ran.code, ran.err, sent), (2, said, 0));
-    // What is only counted needs nobody, and of another requeue the function says nothing.
-    assert_eq!(replay(observes.clone(), &["--dry-run"]).await.0.code, 0);
+    assert_eq!((ran.code, &ran.err, sent), (2, &said, 0));
+    // Nobody is asked about a replay that is not possible.
+    let asked = World { answers: true, input: b"y\n".to_vec(), ..World::default() };
+    let (ran, _) = replay_in(asked, observes.clone(), &[]).await;
+    assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", said));
+    // What is only counted needs nobody, but it is said, and of another requeue the function says nothing.
+    let (ran, _) = replay(observes.clone(), &["--dry-run"]).await;
+    let said = format!(
+        "redrivectl: REDRIVE_MODE of {FUNCTION} is observe: no replay is possible, and it would take none of these letters\n"
+    );
+    assert_eq!((ran.code, ran.err), (0, said));
     assert_eq!(replay(observes, &["--requeue", REQUEUE]).await.0.code, 0);
     let (ran, _) = replay(settings("active", "", "arn:aws:sqs:eu-central-1:123456789012:another"), &[]).await;
     assert_eq!(ran.code, 2);
