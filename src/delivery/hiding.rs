@@ -23,8 +23,9 @@ const GONE: &str = "Message does not exist or is not available";
 /// The text in SQS's answer to an old receipt handle. Only a FIFO queue gives it.
 const EXPIRED: &str = "receipt handle has expired";
 
-/// The codes of SQS for the same in a batch, where the text may differ.
-const EXPIRED_CODES: [&str; 2] = ["ReceiptHandleIsInvalid", "MessageNotInflight"];
+/// The codes of SQS for the same in a batch, where the text may differ. They count on a standard queue too, since
+/// nobody recorded what it says there of a message that is gone.
+const OVER_CODES: [&str; 2] = ["ReceiptHandleIsInvalid", "MessageNotInflight"];
 
 /// A message to hide, and for how long.
 #[derive(Clone, Copy)]
@@ -95,14 +96,14 @@ async fn hide_few(
     answer.successful().iter().for_each(|entry| put(entry.id(), Ok(())));
     for entry in answer.failed() {
         let failure = Failure::of_entry(entry.code(), entry.message(), entry.sender_fault());
-        put(entry.id(), Err(told_apart(failure, entry.message(), queue)));
+        put(entry.id(), Err(told_apart(failure, entry.message())));
     }
     answers
 }
 
 /// Gives failures a code of their own whose code at SQS, `InvalidParameterValue`, has many meanings. Their text
 /// tells them apart, which must not be logged.
-fn told_apart(failure: Failure, text: Option<&str>, queue: &Arn) -> Failure {
+fn told_apart(failure: Failure, text: Option<&str>) -> Failure {
     let says = |words| text.is_some_and(|text| text.contains(words));
     let code = failure.code.rsplit('.').next().unwrap_or_default();
     let ours = |code| Failure::ours(FailureClass::Permanent, code);
@@ -110,7 +111,7 @@ fn told_apart(failure: Failure, text: Option<&str>, queue: &Arn) -> Failure {
         ours("BeyondTheLimit")
     } else if says(GONE) {
         ours(MESSAGE_GONE)
-    } else if says(EXPIRED) || (queue.is_fifo() && EXPIRED_CODES.contains(&code)) {
+    } else if says(EXPIRED) || OVER_CODES.contains(&code) {
         ours(HANDLE_EXPIRED)
     } else {
         failure

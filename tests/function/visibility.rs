@@ -100,7 +100,7 @@ mod calls {
         let cloud = in_flight(5);
         let quoting = "The input receipt handle is not a valid receipt handle.";
         let fates = vec![
-            (0, EntryFault::sender("ReceiptHandleIsInvalid", quoting)),
+            (0, EntryFault::sender("NewRefusal", quoting)),
             (2, EntryFault::service("InternalError", "oh")),
             (3, EntryFault::Missing),
         ];
@@ -113,7 +113,7 @@ mod calls {
         assert_eq!(
             answers,
             [
-                failure(FailureClass::ActionRequired, "ReceiptHandleIsInvalid"),
+                failure(FailureClass::ActionRequired, "NewRefusal"),
                 Ok(()),
                 failure(FailureClass::Transient, "InternalError"),
                 failure(FailureClass::Transient, "NoAnswer"),
@@ -316,7 +316,7 @@ mod failures {
     #[tokio::test]
     async fn one_letter_that_could_not_be_hidden_is_none_of_the_others() {
         let world = World::with_policy(&linear(60, 60, 3));
-        let disposition = EntryFault::sender("ReceiptHandleIsInvalid", "it is");
+        let disposition = EntryFault::sender("AccessDenied", "no");
         world.cloud.script(move |call| Fault::except(call, "handle-b", disposition.clone()));
         let ran = world.run([&Post::envelope("a"), &Post::envelope("b"), &Post::envelope("c")]).await;
         assert_eq!(ran.outcomes(), ["a deferred early", "b failed hide", "c deferred early"]);
@@ -389,10 +389,10 @@ mod over {
         assert!(!ran.text.contains("handle-a"), "{}", ran.text);
     }
 
-    /// A FIFO queue refuses a handle whose message has shown again. SQS's code in batch answers is not
-    /// recorded, so code and text are each enough.
+    /// A FIFO queue refuses a handle whose message has shown again, a standard queue one whose message is gone. SQS's
+    /// codes in batch answers are not recorded, so code and text are each enough.
     #[tokio::test]
-    async fn a_letter_of_a_group_that_has_come_back_already_is_not_stuck() {
+    async fn a_letter_whose_handle_is_refused_is_not_stuck() {
         let expired =
             "Value S3CR3T for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.";
         for (code, text) in [
@@ -400,16 +400,19 @@ mod over {
             ("AWS.SimpleQueueService.MessageNotInflight", "other words"),
             ("InvalidParameterValue", expired),
         ] {
-            let world = World::with_policy(&linear(60, 60, 3));
-            world.cloud.reply(
-                "ChangeMessageVisibilityBatch",
-                Fault::Entries(vec![(0, EntryFault::sender(code, text))]),
-            );
-            let post = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
-            let ran = world.run([&post.queue(FIFO_DLQ).group("g").sent(NOW - 30_000)]).await;
-            let line = json!(["INFO", "failed", "receive_over", "HandleExpired", null]);
-            assert_eq!(told(&ran, "a"), json!([line, [1, null, 0]]), "{code}");
-            assert!(!ran.text.contains("S3CR3T"), "{}", ran.text);
+            let of_group = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+            let of_group = of_group.queue(FIFO_DLQ).group("g");
+            for (queue, post) in [("FIFO", of_group), ("standard", Post::envelope("a"))] {
+                let world = World::with_policy(&linear(60, 60, 3));
+                world.cloud.reply(
+                    "ChangeMessageVisibilityBatch",
+                    Fault::Entries(vec![(0, EntryFault::sender(code, text))]),
+                );
+                let ran = world.run([&post.sent(NOW - 30_000)]).await;
+                let line = json!(["INFO", "failed", "receive_over", "HandleExpired", null]);
+                assert_eq!(told(&ran, "a"), json!([line, [1, null, 0]]), "{queue}: {code}");
+                assert!(!ran.text.contains("S3CR3T"), "{}", ran.text);
+            }
         }
     }
 

@@ -137,6 +137,14 @@ impl Recorder<'_> {
         case.look("j", 30).await?;
         cases.push(case.ends("a deletion by an old handle", self.year).await?);
 
+        let mut case = self.case(Kind::Standard).await?;
+        case.send().await?;
+        case.receive("h", 30).await?;
+        case.delete("h").await?;
+        case.hide("h", 60).await?;
+        case.hide_in_batch("h", 60).await?;
+        cases.push(case.ends("hiding a deleted message, alone and in a batch", self.year).await?);
+
         let mut case = self.case(Kind::Fifo).await?;
         case.send().await?;
         case.receive("h", 1).await?;
@@ -253,7 +261,9 @@ impl Case<'_> {
                 .collect();
             let failed: BTreeMap<_, _> =
                 answer.failed().iter().map(|entry| (entry.id(), entry.code())).collect();
-            (then["ok"], then["failed"]) = (json!(taken), json!(failed));
+            let says: BTreeMap<_, _> =
+                answer.failed().iter().map(|entry| (entry.id(), words(entry.message()))).collect();
+            (then["ok"], then["failed"], then["says"]) = (json!(taken), json!(failed), json!(says));
         }
         let entry = json!({ "Id": "1", "ReceiptHandle": format!("${name}"), "VisibilityTimeout": seconds });
         self.step("ChangeMessageVisibilityBatch", json!({ "Entries": [entry] }), &then);

@@ -267,12 +267,13 @@ async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
     let cases: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
-    assert_eq!(cases.len(), 5);
+    assert_eq!(cases.len(), 6);
     let last = |case: usize, step: usize| cases[case]["steps"].as_array().unwrap()[step].clone();
     let limit = "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]";
     let refused = json!({ "error": "InvalidParameterValue", "status": 400, "says": limit });
     assert_eq!(last(0, 4)[2], refused);
-    assert_eq!(last(0, 5)[2], json!({ "ok": [], "failed": { "1": "InvalidParameterValue" } }));
+    let failed = |code: &str, says: &str| json!({ "ok": [], "failed": { "1": code }, "says": { "1": says } });
+    assert_eq!(last(0, 5)[2], failed("InvalidParameterValue", limit));
     // An old handle does nothing here: the message comes back after its own time.
     assert_eq!(
         last(1, 4),
@@ -280,9 +281,12 @@ async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
     );
     assert_eq!(last(1, 6)[2]["bodies"], json!(["a"]));
     assert_eq!(last(2, 6)[2]["bodies"], json!(["a"]));
-    assert_eq!(last(3, 4)[2], json!({ "ok": [], "failed": { "1": "ReceiptHandleIsInvalid" } }));
-    assert_eq!(last(3, 5)[2]["says"], "The receipt handle has expired.");
-    assert_eq!(last(4, 1)[2]["error"], "NoSuchKey");
+    let gone = "Message does not exist or is not available for visibility timeout change.";
+    assert_eq!(last(3, 4)[2]["says"], gone);
+    assert_eq!(last(3, 5)[2], failed("InvalidParameterValue", gone));
+    assert_eq!(last(4, 4)[2]["failed"]["1"], "ReceiptHandleIsInvalid");
+    assert_eq!(last(4, 5)[2]["says"], "The receipt handle has expired.");
+    assert_eq!(last(5, 1)[2]["error"], "NoSuchKey");
 }
 
 /// A case whose message was never in hand would say something false about AWS.

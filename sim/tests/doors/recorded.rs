@@ -139,6 +139,15 @@ impl Play {
                 Some(body) => Answer { status: 200, body, error: None },
                 None if operation == "Mapping" => self.run_mapping(&step[1]),
                 None => {
+    let hide = |says: &str| {
+        let receive = receive(json!({ "keep": { "h": "Messages.0.ReceiptHandle" } }));
+        let delete = json!(["DeleteMessage", { "QueueUrl": "$q", "ReceiptHandle": "$h" }, {}]);
+        let entry = json!({ "Id": "1", "ReceiptHandle": "$h", "VisibilityTimeout": 60 });
+        let then = json!({ "failed": { "1": "InvalidParameterValue" }, "says": { "1": says } });
+        let hide = json!(["ChangeMessageVisibilityBatch", { "QueueUrl": "$q", "Entries": [entry] }, then]);
+        Play::new().play(&[queue.clone(), send.clone(), receive, delete, hide]).is_ok()
+    };
+    assert_eq!(["Message does not exist", "other words"].map(hide), [true, false]);
                     let response = self.aws.answer(&self.caller, &request(operation, &parameters));
                     answer(operation, &response)
                 }
@@ -348,3 +357,9 @@ fn at(body: &Value, path: &str) -> Option<Value> {
     }
     (!value.is_null()).then_some(value)
 }
+    for (id, says) in then["says"].as_object().into_iter().flatten() {
+        let message = list("Failed").find(|it| text(&it["Id"]) == *id).map(|it| text(&it["Message"]));
+        if !message.as_ref().is_some_and(|message| message.contains(&text(says))) {
+            return Err(format!("{id} failed with {message:?}, which does not say: {says}"));
+        }
+    }
