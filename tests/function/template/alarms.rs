@@ -33,6 +33,20 @@ fn the_runbook_has_a_section_for_every_alarm_and_for_no_other() {
     }
 }
 
+/// Letters in the requeue hear of an order when their delay ends, which must be while the order is in force, and before
+/// the rest is archived.
+#[test]
+fn the_runbook_waits_for_delayed_letters_before_it_archives_the_rest() {
+    let section = RUNBOOK.split("\n### ").find(|section| section.starts_with("Empty the queues\n")).unwrap();
+    let minutes = |before: &str| section.split_once(before)?.1.split(['m', ' ']).next()?.parse::<u64>().ok();
+    let (in_force, wait) = (minutes("redrivectl retry --all --for "), minutes("Go on "));
+    let delay = sns_redrive::batch::MAX_DELAY / 60;
+    assert!(
+        wait > Some(delay) && in_force > wait,
+        "{in_force:?}, {wait:?}: letters show after {delay} minutes"
+    );
+}
+
 /// Returns every text between `before` and `after`.
 fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(before).skip(1).filter_map(move |rest| Some(rest.split_once(after)?.0))
