@@ -161,7 +161,7 @@ impl Recorder<'_> {
             let (_, then) = answered(asked)?;
             let get = json!(["GetObject", { "Bucket": "{b}", "Key": "none" }, then]);
             let steps = json!([["CreateBucket", { "Bucket": "{b}" }, {}], get]);
-            cases.push(told("an object that does not exist", self.year, &steps));
+            cases.push(told("an object that does not exist, for who may list its prefix", self.year, &steps));
         }
         Ok(cases)
     }

@@ -360,6 +360,7 @@ async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
         _ => Fault::Pass,
     });
     let ran = closed.run([&due()]).await;
+    assert_eq!(ran.outcomes(), ["a deferred orders_unread"], "nobody knows whether there are orders");
     assert!(ran.text.contains("s3:ListBucket") && ran.text.contains(SAID), "{}", ran.text);
     let broken = world(&[]);
     give(&broken, &[order("hodl", &json!({}))]);
