@@ -240,6 +240,36 @@ fn no_letter_goes_before_the_step_before_it_is_sent_has_settled_and_was_judged()
     assert_eq!(wrong_in_ramp(None, 6, 12, 13), ["a step is over, and nobody looked what waits"]);
 }
 
+/// Steps end all at once where nothing is left, so then no letter may follow.
+#[test]
+fn a_step_that_is_passed_over_with_letters_left_is_found() {
+    let passed_over = |left: usize| {
+        let key = format!("{REPLAYS}/r/replay.json");
+        let state = |stage: usize, status: &str| {
+            let request = json!({ "ramp": [20, 50, 100], "settleSeconds": 3 });
+            let (counts, place) = (json!({ "sent": SELECTED }), json!({ "stage": stage }));
+            json!({ "id": "r", "status": status, "request": request, "letters": SELECTED, "counts": counts, "place": place })
+                .to_string()
+        };
+        let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
+        let mut story = Story { books: Books::new(ids, SELECTED), bucket: Objects::new() };
+        story.bucket.insert(key.clone(), state(0, "running"));
+        for who in 0..SELECTED {
+            if who == SELECTED - left {
+                story.books.kept(&state(0, "running"), &state(2, "running"), 30_000);
+                story.bucket.insert(key.clone(), state(2, "running"));
+            }
+            story.books.arrived(who, 1, true, if who < 6 { 10_000 } else { 40_000 }, &story.bucket);
+            story.recorded(who, "sent", 0);
+        }
+        story.bucket.insert(key, state(3, "done"));
+        story.violations()
+    };
+    let found = passed_over(SELECTED - 6);
+    assert_eq!(found.len(), SELECTED - 6);
+    assert_eq!(found[0], "letter 6 comes after steps were passed over because nothing was left");
+}
+
 #[test]
 fn a_letter_that_overtakes_another_of_its_group_is_found_and_a_repetition_is_none() {
     let come = |order: &[usize]| {

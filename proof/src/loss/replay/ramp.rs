@@ -20,6 +20,8 @@ pub(super) struct Ramp {
     last: BTreeMap<String, Millis>,
     /// The time when a process was last told how many letters wait in the requeue.
     looked: Millis,
+    /// The replays whose steps ended all at once, since nothing was left.
+    through: BTreeSet<String>,
 }
 
 impl Ramp {
@@ -27,7 +29,9 @@ impl Ramp {
     pub(super) fn arrived(&mut self, who: Who, at: Millis, state: &Value) -> Option<String> {
         let id = state["id"].as_str().unwrap_or_default().to_owned();
         let came = self.came.entry(id.clone()).or_default();
-        came.insert(who);
+        if came.insert(who) && self.through.contains(&id) {
+            return Some(format!("letter {who} comes after steps were passed over because nothing was left"));
+        }
         self.last.insert(id, at);
         let end = end(state)?;
         let came = came.len() as u64;
@@ -40,7 +44,7 @@ impl Ramp {
     }
 
     /// Judges a new state of a replay when it is written; returns what is wrong with it.
-    pub(super) fn kept(&self, before: &Value, after: &Value, at: Millis) -> Option<String> {
+    pub(super) fn kept(&mut self, before: &Value, after: &Value, at: Millis) -> Option<String> {
         let stage = |state: &Value| state["place"]["stage"].as_u64().unwrap_or_default();
         if before["id"] != after["id"] || stage(before) >= stage(after) {
             return None;
@@ -48,7 +52,11 @@ impl Ramp {
         // The last step has no letters to hold back, nor has any if nothing is left. Then all stages end at once, though
         // a fault may keep the replay from being done.
         let is_through = after["status"] == "done" || stage(after) > stage(before) + 1;
-        let end = end(before).filter(|_| !is_through)?;
+        let end = end(before)?;
+        if is_through {
+            self.through.insert(after["id"].as_str().unwrap_or_default().to_owned());
+            return None;
+        }
         let count = |what: &str| after["counts"][what].as_u64().unwrap_or_default();
         let sent = ["sent", "refused", "inDoubt"].into_iter().map(count).sum::<u64>();
         if sent < end {
