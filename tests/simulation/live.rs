@@ -60,6 +60,8 @@ pub struct Run {
     pub ids: Vec<Arc<str>>,
     pub began: Millis,
     pub ended: Millis,
+    /// The time by which the clock of its instance was ahead when it began.
+    pub ahead: Millis,
     /// The part of the journal that belongs to it, from `from` to `to`.
     pub from: usize,
     pub to: usize,
@@ -428,6 +430,7 @@ impl<'w> Life<'w> {
             ids: batch.messages.iter().map(|message| Arc::clone(&message.id)).collect(),
             began: now,
             ended: now,
+            ahead: self.world.mapping.skew_at(instance.skew, now - self.start),
             from,
             to: from,
             kept: None,

@@ -4,7 +4,8 @@ use sim::Millis;
 use sns_redrive::policy::OrderAction;
 
 use super::counts::{
-    Judged, SLACK, brought_along, causes, first_twice, hops, is_left_alone, on_order, owed, repeated,
+    Judged, SLACK, brought_along, by_slow_clocks, causes, first_twice, hops, is_left_alone, on_order, owed,
+    repeated,
 };
 use crate::lives::{Disturbed, Fact, Life, What};
 use crate::world::{DLQ, How, Kind, Outage, SECOND, State, Subscriber, Target, weather};
@@ -28,17 +29,12 @@ pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
     } else {
         0
     };
-    // An instance whose clock is behind that of the one that hid a letter takes its planned moment for an early return,
-    // and makes an attempt without a number.
-    let skews = &world.mapping.skews;
-    let apart = skews.iter().max().zip(skews.iter().min()).map_or(0, |(most, least)| most - least);
-    let by_clocks = if apart > SLACK { retries } else { 0 };
     let most = retries * if world.forks() { 1 + causes } else { 1 }
         + causes
         + life.disturbed(&by)
         + repeated(life)
         + ahead
-        + by_clocks
+        + by_slow_clocks(life)
         + first_twice(life)
         + brought_along(life)
         + others

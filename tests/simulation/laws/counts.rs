@@ -59,6 +59,22 @@ pub fn causes(life: &Life<'_>) -> usize {
     life.disturbed(&by) + life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. }))
 }
 
+/// Returns the number of attempts by an instance whose clock is behind that of the one that hid the letter before. It
+/// takes the planned moment for an early return, and its attempt has no number.
+pub fn by_slow_clocks(life: &Life<'_>) -> usize {
+    let is_behind = |attempt: &&Attempt| {
+        let mut before = life.facts.iter().rev().filter(|fact| fact.index < attempt.index);
+        let hidden = before.find_map(|fact| match &fact.what {
+            What::Hidden { message, .. } => {
+                life.runs_of(message).find(|run| (run.from..run.to).contains(&fact.index))
+            }
+            _ => None,
+        });
+        hidden.is_some_and(|run| life.story.runs[attempt.run].ahead + SLACK < run.ahead)
+    };
+    life.attempts().iter().filter(is_behind).count()
+}
+
 /// Returns how often the first retry may be repeated. A batching window delivers a letter after its receive,
 /// and a clock that is ahead shows a later time. So the first receive can make an attempt although it came
 /// before the planned moment.
