@@ -8,7 +8,7 @@ use sim::lambda::Ran;
 use sim::{Call, EntryFault, Fault, Millis, Service, WebAnswer};
 
 use crate::live::token;
-use crate::world::{ARCHIVE, How, SECOND, Source, Target, World, endpoint, weather};
+use crate::world::{ARCHIVE, How, REQUEUE, SECOND, Source, Target, World, endpoint, weather};
 
 /// A call that had a fault.
 #[derive(Debug, Clone)]
@@ -162,7 +162,10 @@ impl Hook {
         let (world, trouble) = (&self.world, &self.world.trouble);
         if is_to_archive(world, call) && call.operation != "GetQueueAttributes" {
             let fails = self.chance(trouble.archive_fails).then_some(How::Down);
-            return weather(&world.archive_weather, at).or(fails).map_or(Fault::Pass, |how| fault(how, call));
+            let outage = weather(&world.archive_weather, at).or(fails).map(|how| fault(how, call));
+            let refuses = call.service == Service::Sqs && world.archive_refuses();
+            let refusal = refuses.then(|| self.of_content(call)).flatten();
+            return refusal.or(outage).unwrap_or(Fault::Pass);
         }
         let reads = ["GetQueueAttributes", "GetSubscriptionAttributes", "ListSubscriptions"];
         if call.operation == "GetSubscriptionAttributes" && self.chance(trouble.lookups_hang) {
@@ -194,7 +197,8 @@ impl Hook {
                 return fault(how, call);
             }
         }
-        if let Some(refusal) = one.and_then(|_| self.of_content(call)) {
+        let is_sent_on = one.is_some() || name == world.name(REQUEUE);
+        if let Some(refusal) = is_sent_on.then(|| self.of_content(call)).flatten() {
             return refusal;
         }
         if self.chance_of_copy(trouble.lost) { Fault::ResetAfter } else { Fault::Pass }

@@ -443,6 +443,16 @@ impl Life<'_> {
         self.world.bad.contains(&self.letter)
     }
 
+    /// Reports whether the archive refuses its content as well, or that of a letter before it in its FIFO group, which
+    /// it must not overtake.
+    pub fn is_refused_everywhere(&self) -> bool {
+        let (bad, letters) = (&self.world.bad, &self.world.letters);
+        let holds = |other: &usize| {
+            self.world.fifo && *other < self.letter && letters[*other].group == letters[self.letter].group
+        };
+        self.world.archive_refuses() && (self.is_bad() || bad.iter().any(holds))
+    }
+
     /// Reports whether no letter of its FIFO group came before it. Without groups every letter is the first.
     pub fn is_first_of_group(&self) -> bool {
         let letters = &self.world.letters;

@@ -173,6 +173,18 @@ fn bad_letters_obey_the_laws() {
     reach(seeds(all).map(World::bad), &ends);
 }
 
+/// The archive in SQS and the requeue, in the same ways.
+#[test]
+fn letters_that_are_refused_on_the_way_obey_the_laws() {
+    let all = 2 * 2 * u64::try_from(hook::FORMS).unwrap();
+    let ends = [
+        "refused by the archive too",
+        "archived beside one that is refused",
+        "moved beside one that is refused",
+    ];
+    reach(seeds(all).map(World::bad_on_the_way), &ends);
+}
+
 #[test]
 fn slow_groups_near_their_end_obey_the_laws() {
     reach(seeds(20).map(World::slow), &["delivered", "expiring"]);

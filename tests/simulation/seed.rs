@@ -301,7 +301,24 @@ impl World {
         world.bad = (0..10).filter(|_| rng.u8(..3) == 0).collect();
         world.refusal = Refusal { whole: (turn / 8).is_multiple_of(2), form: turn / 16 % FORMS };
         (world.mapping.batch, world.mapping.window, world.mapping.timeout) = (10, 0, 60);
-        world.queue.visibility = 360;
+        // What its archive refuses too comes back until its end.
+        (world.queue.visibility, world.queue.retention) = (360, 86_400);
+        world
+    }
+
+    /// Returns a world in which an archive in SQS, or the requeue, refuses the content of some letters, alone or with
+    /// their whole request. The kinds take turns with the seeds.
+    pub fn bad_on_the_way(seed: u64) -> Self {
+        let turn = usize::try_from(seed).unwrap();
+        let mut world = if seed.is_multiple_of(2) { Self::bad(0) } else { Self::moved(seed) };
+        if seed.is_multiple_of(2) {
+            world.archive = ArchiveKind::Queue;
+            world.subscribers[0].state = State::Elsewhere;
+        }
+        world.queue.retention = 14_400;
+        world.operator = Operator::default();
+        world.bad = vec![1, 4];
+        world.refusal = Refusal { whole: (turn / 2).is_multiple_of(2), form: turn / 4 % FORMS };
         world
     }
 

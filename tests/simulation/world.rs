@@ -273,6 +273,11 @@ impl World {
         self.target == Target::Topic || self.requeue.is_some()
     }
 
+    /// Reports whether the archive refuses bad content: in SQS, and if letters that it refuses for days end soon.
+    pub fn archive_refuses(&self) -> bool {
+        self.archive == ArchiveKind::Queue && self.queue.retention <= 86_400
+    }
+
     /// Reports whether anything is slow.
     pub fn hangs(&self) -> bool {
         let of_targets = self.subscribers.iter().flat_map(|one| &one.weather);

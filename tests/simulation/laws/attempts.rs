@@ -111,6 +111,8 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
             // The search finds no subscription that confirms it.
             "unrecognised" if subscriber.state != State::Confirmed && world.discovers => {}
             "permanent" if life.is_bad() => {}
+            // The archive refused it, got it without its record, and died or was not heard.
+            "unknown" if life.is_bad() && world.archive_refuses() => {}
             "permanent" if subscriber.weather.iter().any(|outage| is_permanent(subscriber, outage)) => {}
             reason => return life.broken(&format!("archived as {reason}")),
         }

@@ -25,7 +25,7 @@ use self::safety::{
 };
 use crate::live::Story;
 use crate::lives::{Life, What, lives};
-use crate::world::{Source, World};
+use crate::world::{REQUEUE, Source, World};
 
 /// The number of letters by their end.
 pub type Tally = BTreeMap<String, usize>;
@@ -56,6 +56,7 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
         let end = match life.end().map(|end| &end.what) {
             Some(What::Delivered) => "delivered",
             Some(What::Archived { reason }) => reason,
+            _ if life.is_refused_everywhere() => "refused by the archive too",
             _ => "lost in a margin that was disturbed",
         };
         *tally.entry(end.to_owned()).or_default() += 1;
@@ -85,6 +86,14 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
             ("invoked by its record", end == "delivered" && world.source == Source::Destination),
             ("refused for its content", end == "permanent" && life.is_bad()),
             ("delivered beside one that is refused", end == "delivered" && !world.bad.is_empty()),
+            (
+                "archived beside one that is refused",
+                !world.bad.is_empty() && !life.is_bad() && !life.archived().is_empty(),
+            ),
+            (
+                "moved beside one that is refused",
+                !world.bad.is_empty() && life.messages().iter().any(|(_, _, queue)| *queue == REQUEUE),
+            ),
             ("from a FIFO topic to a standard queue", end == "delivered" && world.fifo_topic),
             ("gone before it was hidden", life.count(|what| matches!(what, What::HiddenInVain { .. })) > 0),
             ("woken in the middle of an attempt", life.is_woken_in_a_run()),
