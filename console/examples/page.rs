@@ -1,5 +1,6 @@
-//! Measures the cost of a page for an archive of ten million letters: time, requests, memory. An account in a process of its
-//! own answers each request after a tenth of a second. A page that costs more than it may ends the measurement.
+//! Measures what a page costs for an archive of ten million letters: time, requests and memory. The account
+//! runs in a process of its own and answers each request after a tenth of a second. The measurement fails if
+//! a page costs more than its limit.
 //!
 //! ```text
 //! cargo run --release -p redrive-console --example page
@@ -23,7 +24,7 @@ const OBJECTS: usize = 100_000;
 /// The most memory of a process that shows a page.
 const MOST_MEGABYTES: u64 = 64;
 const LATENCY: Duration = Duration::from_millis(100);
-/// Objects of the list of waiting letters, more than a page reads, and the lines of one. A page reads 12 MiB of them.
+/// Objects in the list of waiting letters, and the lines of each: more than the 12 MiB that a page reads.
 const LISTS: i64 = 200;
 const LINES: usize = 250;
 const PAGES: [&str; 7] = [
@@ -87,7 +88,7 @@ fn measure(url: &str) {
     let (took, unread) = (shown.took.as_secs_f64(), shown.unread.join(", "));
     assert!(shown.requests <= shown.limit, "{address}: {} requests of {}", shown.requests, shown.limit);
     assert!((1..=MOST_MEGABYTES).contains(&megabytes), "{address}: {megabytes} MB of {MOST_MEGABYTES}");
-    // The build for tests, on a machine that does other things, may take longer.
+    // A debug build, or a busy machine, may take longer.
     assert!(cfg!(debug_assertions) || took <= 2.0, "{address}: {took} s");
     println!("| {address} | {took:.1} | {} | {} | {megabytes} | {unread} |", shown.requests, shown.limit);
 }
@@ -121,7 +122,7 @@ fn fill(cloud: &support::Account) {
     });
 }
 
-/// Letters that wait, each with what the function writes of it.
+/// Returns waiting letters as the function lists them.
 fn waiting_letters(object: i64) -> String {
     let letter = |number| {
         let one = json!({
@@ -135,7 +136,7 @@ fn waiting_letters(object: i64) -> String {
     (0..LINES).map(letter).collect()
 }
 
-/// A hundred records, each of a message of its own.
+/// Returns a hundred records, each with a message of its own.
 fn lines(line: &str, object: usize, at: Timestamp) -> String {
     let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
     let mut lines = String::new();

@@ -17,7 +17,7 @@ use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy};
 use sns_redrive::replay::State;
 
-/// Clients that nobody calls.
+/// Clients for an account that no test calls.
 static CLIENTS: LazyLock<Clients> = LazyLock::new(|| {
     let config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build();
     Clients::from_config(&config, true)
@@ -31,7 +31,7 @@ fn span() -> Span {
     Span { from: now() - SignedDuration::from_hours(3), to: now() }
 }
 
-/// An account whose clients nobody calls.
+/// Returns an account that no test calls, with the text in every field.
 #[must_use]
 pub fn account(text: &str) -> Account {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
@@ -148,7 +148,7 @@ fn line(text: &str, outcome: &str) -> Line {
     }
 }
 
-/// Every page as it is shown through a door, by its name.
+/// Renders every page through a door. Returns their names and their HTML.
 #[must_use]
 pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
     let account = account(text);
@@ -244,12 +244,12 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
     queries.into_iter().map(render).collect()
 }
 
-/// The text, where a rule can have this name.
+/// Returns the text if a rule may have this name, otherwise a harmless one.
 fn rule_name(text: &str) -> &str {
     if policy(text).is_ok() { text } else { "abc" }
 }
 
-/// A policy with a rule of this name.
+/// Returns a policy with one rule of this name.
 fn policy(name: &str) -> Result<Policy, String> {
     let json = json!({ "rules": [{ "name": name, "match": { "origin": ["sns"] } }] });
     Policy::parse(&json.to_string()).map_err(|bad| bad.to_string())

@@ -1,8 +1,8 @@
 //! The law of the console's pages: no text forges anything.
 //!
-//! Whatever somebody writes into an id, a topic, an error or any other field, the page has the same elements with the same
-//! attributes as with a harmless text, its links lead where they should, and it has no character that nobody sees. Tests
-//! check it, and a fuzz target.
+//! A letter's id, its topic, its error and every other field hold text that strangers wrote. Whatever they
+//! write, a page must have the same elements and attributes as with a harmless text, its links must lead to
+//! the right places, and it must hold no invisible character. Tests and a fuzz target check this.
 #![allow(
     missing_docs,
     clippy::missing_panics_doc,
@@ -23,7 +23,7 @@ pub use parse::{Element, Parsed, parse};
 use redrive_console::{Act, Door, Local, Query, Theme, Widget};
 use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 
-/// Every door that a page can look different through.
+/// Returns every kind of door that changes how a page looks.
 #[must_use]
 pub fn doors(text: &str) -> Vec<Door> {
     let doctor = Some(data::doctor(text));
@@ -36,21 +36,21 @@ pub fn doors(text: &str) -> Vec<Door> {
     ]
 }
 
-/// The pages with a harmless text, by their doors.
+/// Every page with a harmless text, door by door: the pages to compare with.
 static HARMLESS: LazyLock<Vec<Vec<Parsed>>> = LazyLock::new(|| {
     let text = "abc";
     let parsed = |door: &Door| pages(text, door).iter().map(|(_, page)| parse(page)).collect();
     doors(text).iter().map(parsed).collect()
 });
 
-/// Checks the law of any bytes.
+/// Checks the law for arbitrary bytes.
 pub fn check(bytes: &[u8]) {
     forges_nothing(&String::from_utf8_lossy(bytes));
 }
 
-/// Checks the law: every page, through every door, with this text in every field.
+/// Checks the law: renders every page through every door with this text in every field.
 pub fn forges_nothing(text: &str) {
-    // A letter without a value looks different, and may.
+    // An empty text is a letter without a value. Its page has other elements, and may have them.
     if text.is_empty() {
         return;
     }
@@ -79,7 +79,7 @@ fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
         first.map(|at| &found[at]),
         first.map(|at| &wanted[at])
     );
-    // What is neither an address nor a text for people is our own, and the same.
+    // Apart from addresses and texts for people, every attribute's value is fixed.
     let ours = |attributes: &BTreeMap<String, String>| -> Vec<(String, String)> {
         let ours =
             attributes.iter().filter(|(name, _)| !matches!(name.as_str(), "href" | "aria-label" | "title"));
@@ -88,7 +88,8 @@ fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
     for (one, other) in page.elements.iter().zip(&expected.elements) {
         assert_eq!(ours(&one.attributes), ours(&other.attributes), "{name}: <{}>", one.name);
     }
-    // A line more would be one more command. A letter's body has lines of its own.
+    // One more line in a command block would be one more command. The body of a letter may have several
+    // lines.
     let lines = |page: &Parsed| -> Vec<usize> {
         let is_body = |pre: &Element| pre.attributes.get("class").is_some_and(|class| class == "said");
         let pairs = page.elements.windows(2).filter(|pair| pair[1].name == "code" && !is_body(&pair[0]));
@@ -104,7 +105,8 @@ fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
     }
 }
 
-/// An address of a link is that of a page, of an action, or of AWS's own console; a call of the widget is a page.
+/// Checks that each link leads to a page, an action or AWS's own console, and that each call of the widget
+/// asks for a page.
 fn links_lead_where_they_should(name: &str, page: &Parsed, text: &str) {
     for element in &page.elements {
         if let Some(href) = element.attributes.get("href") {
@@ -112,11 +114,11 @@ fn links_lead_where_they_should(name: &str, page: &Parsed, text: &str) {
             let is_known = match path {
                 "now" | "groups" | "group" | "waiting" | "letter" => Query::from_address(path, query).is_ok(),
                 "act" => Act::from_address(query).is_ok(),
-                // The list of what a door that operates has done.
+                // The list of actions, at a door that acts.
                 "jobs" => query.is_empty(),
                 _ => href.starts_with("https://eu-central-1.console.aws.amazon.com/") || href == "#content",
             };
-            // A longer text than any field has makes an address that is refused.
+            // The console refuses addresses with texts this long.
             assert!(is_known || text.len() > 2048, "{name}: {href}");
         }
         if element.name == "cwdb-action" {
@@ -126,7 +128,7 @@ fn links_lead_where_they_should(name: &str, page: &Parsed, text: &str) {
     }
 }
 
-/// The characters that nobody sees, by Unicode's own tables.
+/// The invisible characters, by Unicode's tables.
 static HIDDEN: LazyLock<ClassUnicode> = LazyLock::new(|| {
     let class = r"[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}]";
     match regex_syntax::parse(class).unwrap().into_kind() {

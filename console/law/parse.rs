@@ -1,4 +1,4 @@
-//! Pages as a browser's tokenizer reads them.
+//! Pages, parsed by a browser's tokenizer.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use html5ever::tokenizer::{Tag, TagKind, Token, TokenSink, TokenSinkResult, Toke
 pub struct Parsed {
     /// The elements in their order.
     pub elements: Vec<Element>,
-    /// The text between them, without that of a style and of calls.
+    /// The text between them, without the stylesheet and without the widget's calls.
     pub text: String,
 }
 
@@ -59,7 +59,7 @@ impl TokenSink for Sink {
                     page.text.push_str(&text);
                 }
             }
-            // A tokenizer hands these out in the place of the character itself.
+            // The tokenizer reports a NUL as a token of its own.
             Token::NullCharacterToken => page.text.push('\0'),
             Token::CommentToken(text) => panic!("a comment: {text}"),
             Token::ParseError(_) | Token::DoctypeToken(_) | Token::EOFToken => {}
@@ -71,7 +71,8 @@ impl TokenSink for Sink {
 fn tagged(page: &mut Parsed, tag: &Tag) -> TokenSinkResult<()> {
     let name = tag.name.to_string();
     if tag.kind == TagKind::EndTag {
-        // A name that no element has: what follows belongs to none.
+        // A closing tag starts a pseudo-element, so that the text behind it is not added to the element
+        // before.
         page.elements.push(Element { name: format!("/{name}"), ..Element::default() });
         return TokenSinkResult::Continue;
     }

@@ -1,4 +1,4 @@
-//! The account that pages are read from.
+//! The AWS account that pages are read from.
 
 use aws_config::SdkConfig;
 use sns_redrive::arn::Arn;
@@ -6,72 +6,73 @@ use sns_redrive::clock::Clock;
 
 use crate::budget::Budget;
 
-/// The account that pages are read from. Pages do not read a part that is none; a page that needs it says so.
+/// The AWS account that pages are read from. A page skips what is `None`, and says so if it needs it.
 #[derive(Debug, Clone)]
 pub struct Account {
     /// The clients.
     pub clients: Clients,
-    /// The archive; none where it is a queue.
+    /// The archive; `None` if the function archives to a queue.
     pub archive: Option<Place>,
-    /// The prefix of orders and of the list of waiting letters.
+    /// The place of the orders and of the list of waiting letters.
     pub control: Option<Place>,
-    /// The stack's name, by which commands name it.
+    /// The stack's name, for the commands that pages show.
     pub stack: Option<String>,
-    /// The function's name or ARN.
+    /// The name or the ARN of the function.
     pub function: Option<String>,
     /// The function's log group.
     pub log_group: Option<String>,
     /// The namespace of the function's metrics.
     pub namespace: String,
-    /// The queues that feed the function, the requeue among them.
+    /// The queues that feed the function, including the requeue.
     pub queues: Vec<Arn>,
     /// The requeue.
     pub requeue: Option<Arn>,
-    /// The region of it all.
+    /// The region of all of these.
     pub region: String,
-    /// The present.
+    /// The clock that pages take the present from.
     pub clock: Clock,
-    /// The setting for the content of letters.
+    /// Whether pages show the content of letters.
     pub bodies: Bodies,
 }
 
-/// The clients that pages are read with.
+/// The clients that read the pages' data.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// Archive, orders, and the list of waiting letters.
+    /// Reads the archive, the orders and the list of waiting letters.
     pub s3: aws_sdk_s3::Client,
-    /// Metrics and alarms.
+    /// Reads metrics and alarms.
     pub cloudwatch: aws_sdk_cloudwatch::Client,
-    /// The function's log.
+    /// Reads the function's log.
     pub logs: aws_sdk_cloudwatchlogs::Client,
-    /// The function's own policy.
+    /// Reads the function's configuration.
     pub lambda: aws_sdk_lambda::Client,
 }
 
-/// A bucket, and the prefix of every key in it.
+/// A bucket, and a prefix of keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The bucket.
     pub bucket: String,
-    /// The prefix, with or without slashes at its ends.
+    /// The prefix. Slashes at its ends do not count.
     pub prefix: String,
 }
 
-/// The setting for the content of letters: pages show it or hide it.
+/// Whether pages show the content of letters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Bodies {
-    /// They do not.
+    /// Pages show no body and no attribute.
     #[default]
     Hidden,
-    /// They show bodies and attributes, but for the values of the attributes of these names, whatever their case.
+    /// Pages show bodies and attributes, but mask the values of the attributes with these names.
     Shown {
-        /// The names.
+        /// The names. Upper and lower case are the same.
         masked: Vec<String>,
     },
 }
 
 impl Clients {
-    /// Makes clients by a configuration. With an endpoint of one's own, buckets are a part of the path.
+    /// Creates the clients. With `path_style` the bucket is a part of the path: an endpoint other than AWS's
+    /// may need that.
     #[must_use]
     pub fn from_config(config: &SdkConfig, path_style: bool) -> Self {
         let s3 = aws_sdk_s3::config::Builder::from(config).force_path_style(path_style);
@@ -83,7 +84,7 @@ impl Clients {
         }
     }
 
-    /// Returns the same clients, whose requests come out of a budget.
+    /// Returns clients whose requests count against a budget.
     pub(crate) fn within(&self, budget: &Budget) -> Self {
         let s3 = self.s3.config().to_builder().interceptor(budget.clone());
         let cloudwatch = self.cloudwatch.config().to_builder().interceptor(budget.clone());

@@ -1,4 +1,4 @@
-//! Actions that an operator may take on letters, orders and replays, as command lines of `redrivectl`.
+//! Actions of an operator on letters, orders and replays, as command lines of `redrivectl`.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
@@ -7,7 +7,7 @@ use url::form_urlencoded;
 use crate::query::{BadQuery, Field, Filter, Left, address};
 use crate::text::command_line;
 
-/// An action.
+/// An action: a verb and its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
     /// The verb.
@@ -19,21 +19,21 @@ pub struct Act {
 /// The verb of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// Letters get an order: no attempts.
+    /// Gives letters an order: make no attempts.
     Hold,
-    /// Letters get an order: an attempt at once.
+    /// Gives letters an order: attempt them at once.
     Retry,
-    /// Letters get an order: into the archive.
+    /// Gives letters an order: archive them.
     Archive,
-    /// Archived letters are sent again.
+    /// Sends archived letters again.
     Replay,
-    /// An archived letter is edited, and sent again.
+    /// Edits an archived letter and sends it again.
     Edit,
-    /// An order is taken back.
+    /// Withdraws an order.
     Release,
-    /// A replay stops.
+    /// Stops a replay.
     Stop,
-    /// A replay goes on.
+    /// Continues a replay.
     Resume,
 }
 
@@ -42,23 +42,23 @@ pub enum Doing {
 pub enum On {
     /// A group of letters.
     Letters {
-        /// The letters.
+        /// The filter that selects them.
         of: Filter,
-        /// Archived at this time or later; only for archived letters.
+        /// Only letters archived at this time or later. For archived letters only.
         since: Option<Timestamp>,
-        /// Archived before this time; only for archived letters.
+        /// Only letters archived before this time. For archived letters only.
         until: Option<Timestamp>,
     },
     /// One archived letter.
     Archived {
-        /// SQS's message id, or the letter's own.
+        /// The message id that SQS gave it, or the letter's own id.
         id: String,
-        /// The time when it was archived, if that is known. Without it the whole archive is searched.
+        /// The time of its archive, if known. Without it, the command searches the whole archive.
         at: Option<Timestamp>,
     },
     /// One waiting letter.
     Waiting {
-        /// The letter's own id: the message id changes when the letter moves to another queue.
+        /// The letter's own id. The message id would change when the letter moves to another queue.
         id: String,
     },
     /// An order, by its id.
@@ -68,7 +68,7 @@ pub enum On {
 }
 
 impl Doing {
-    /// Everything that may be done.
+    /// Every verb.
     pub const ALL: [Self; 8] = [
         Self::Hold,
         Self::Retry,
@@ -80,7 +80,7 @@ impl Doing {
         Self::Resume,
     ];
 
-    /// Returns its name in addresses.
+    /// Returns the verb's name in addresses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl Doing {
         }
     }
 
-    /// Returns its name on pages.
+    /// Returns the verb's name on pages.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -132,11 +132,12 @@ impl Act {
         address("act", &pairs)
     }
 
-    /// Reads what stands behind the question mark of [`Act::to_address`].
+    /// Reads the query part of an address that [`Act::to_address`] made.
     ///
     /// # Errors
     ///
-    /// [`BadQuery`]; also where no command names these letters, as [`Act::names_its_letters`] says.
+    /// [`BadQuery`] if the query is invalid, or if no command can name these letters (see
+    /// [`Act::names_its_letters`]).
     pub fn from_address(query: &str) -> Result<Self, BadQuery> {
         let pairs = form_urlencoded::parse(query.as_bytes());
         let mut left = Left::new(pairs.map(|(name, text)| (name.into_owned(), text.into_owned())))?;
@@ -165,16 +166,16 @@ impl Act {
         if act.names_its_letters() { Ok(act) } else { Err(BadQuery::TooWide) }
     }
 
-    /// Reports whether its command names a field of its letters, or is meant for all letters. Without a field that it can
-    /// name, the command would touch every letter.
+    /// Reports whether the command selects these letters, or is meant for all letters. A command that can
+    /// express no field of the filter would touch every letter.
     #[must_use]
     pub fn names_its_letters(&self) -> bool {
         let On::Letters { of, .. } = &self.on else { return true };
         of.is_empty() || !self.options(of).is_empty()
     }
 
-    /// Returns the words of the command line behind `redrivectl`, without the stack and the reason. A letter is named to
-    /// `archive show --json`, whose output `replay --from -` reads.
+    /// Returns the arguments of `redrivectl`, without the stack and the reason. For one archived letter this
+    /// is `archive show --json`: `replay --from -` reads its output.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -185,7 +186,7 @@ impl Act {
                 let times = [("--since", since), ("--until", until)];
                 let times = times.into_iter().filter_map(|(name, at)| Some((name, at.as_ref()?)));
                 line.extend(times.flat_map(|(name, at)| [name.to_owned(), at.to_string()]));
-                // What a time range names is not the whole archive.
+                // With a time range the command does not touch the whole archive, so it needs no `--all`.
                 if of.is_empty() && line.len() == 1 {
                     line.push("--all".to_owned());
                 }
@@ -200,7 +201,7 @@ impl Act {
                     let until = at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
                     line.extend(words(&["--since", &at.to_string(), "--until", &until.to_string()]));
                 }
-                // An id that begins with a dash is no option.
+                // Without `--`, an id that begins with a dash would be read as an option.
                 line.extend(id.starts_with('-').then(|| "--".to_owned()));
                 line.push(id.clone());
                 line
@@ -211,47 +212,48 @@ impl Act {
         }
     }
 
-    /// Returns the fields of its letters that the command cannot name: it touches letters with any value of these.
+    /// Returns the fields of the filter that the command cannot express. It touches letters with any value in
+    /// these fields.
     #[must_use]
     pub fn beyond(&self) -> Vec<Field> {
         let On::Letters { of, .. } = &self.on else { return Vec::new() };
-        // An option cannot ask for letters without a value, a pattern can.
+        // An option cannot select letters without a value. A pattern can.
         let is_unknown = |(field, value): &(Field, &str)| {
             path_in_patterns(*field).is_none() && (value.is_empty() || !self.named().contains(field))
         };
         of.iter().filter(is_unknown).map(|(field, _)| field).collect()
     }
 
-    /// Returns the fields that its command has an option for.
+    /// Returns the fields that the command has an option for.
     fn named(&self) -> &'static [Field] {
         if self.doing == Doing::Replay { &REPLAYS } else { &ORDERS }
     }
 
-    /// Returns the options that name its letters.
+    /// Returns the options that select the letters.
     fn options(&self, of: &Filter) -> Vec<String> {
         options(of, self.named())
     }
 
-    /// Returns the command as a line that can be pasted into a shell.
+    /// Returns the command as a line to paste into a shell.
     #[must_use]
     pub fn command(&self, stack: Option<&str>) -> String {
         self.lines(stack, false)
     }
 
-    /// Returns the command as a line that changes nothing by itself: a replay only counts. Orders ask before they do
-    /// anything.
+    /// Returns the command as a line that is safe to run: a replay only counts its letters, and an order asks
+    /// before it does anything.
     #[must_use]
     pub fn trial(&self, stack: Option<&str>) -> String {
         self.lines(stack, true)
     }
 
-    /// Returns the command that finds a letter in the whole archive.
+    /// Returns the command that searches the whole archive for a letter.
     #[must_use]
     pub(crate) fn find(id: &str, stack: Option<&str>) -> String {
         Self { doing: Doing::Replay, on: On::Archived { id: id.to_owned(), at: None } }.line(stack)
     }
 
-    /// The first command.
+    /// Returns the first line of the command.
     fn line(&self, stack: Option<&str>) -> String {
         let mut words = self.words();
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
@@ -260,7 +262,8 @@ impl Act {
         command_line(words)
     }
 
-    /// Returns the commands, one a line, that put the letter into the file `letter.jsonl`; none for other actions.
+    /// Returns the commands that write the letter into the file `letter.jsonl`, one a line; `None` for other
+    /// actions.
     #[must_use]
     pub fn to_file(&self, stack: Option<&str>) -> Option<String> {
         matches!(self.on, On::Archived { .. }).then(|| self.file(&self.line(stack)))
@@ -286,13 +289,13 @@ impl Act {
     }
 }
 
-/// The fields that orders have an option for.
+/// The fields that the commands for orders have an option for.
 const ORDERS: [Field; 3] = [Field::Topic, Field::Subscription, Field::Queue];
 
-/// The fields that replays have an option for.
+/// The fields that `replay` has an option for.
 const REPLAYS: [Field; 5] = [Field::Topic, Field::Target, Field::Error, Field::Reason, Field::Queue];
 
-/// Takes an id. An empty one is none, and must not stand for all letters.
+/// Takes an id. Returns `None` for an empty one, so that it cannot select every letter.
 fn given(left: &mut Left, name: &'static str) -> Result<Option<String>, BadQuery> {
     match left.take(name) {
         Some(id) if id.is_empty() => Err(BadQuery::Missing(name)),
@@ -300,12 +303,12 @@ fn given(left: &mut Left, name: &'static str) -> Result<Option<String>, BadQuery
     }
 }
 
-/// Takes a moment.
+/// Takes a point in time.
 fn moment(left: &mut Left, name: &'static str) -> Result<Option<Timestamp>, BadQuery> {
     left.take(name).map(|at| at.parse().map_err(|_| BadQuery::Range)).transpose()
 }
 
-/// Returns where the value of a field stands in the view that patterns have of a letter; none where patterns do not see it.
+/// Returns the path of a field in the JSON that patterns match; `None` for a field that patterns cannot see.
 fn path_in_patterns(field: Field) -> Option<&'static str> {
     match field {
         Field::Topic => Some("topicArn"),
@@ -314,7 +317,7 @@ fn path_in_patterns(field: Field) -> Option<&'static str> {
     }
 }
 
-/// The options that are named as their fields are, and a pattern for what no option can say.
+/// Returns an option for each field that has one, and a pattern for the rest.
 fn options(of: &Filter, named: &[Field]) -> Vec<String> {
     let (mut options, mut pattern) = (Vec::new(), Map::new());
     for (field, value) in of.iter() {
@@ -326,7 +329,7 @@ fn options(of: &Filter, named: &[Field]) -> Vec<String> {
             _ if named.contains(&field) => {
                 let name = format!("--{}", field.name());
                 if value.starts_with('-') {
-                    // By itself it would be an option.
+                    // As a word of its own, the value would be read as an option.
                     options.push(format!("{name}={value}"));
                 } else {
                     options.extend([name, value.to_owned()]);
@@ -373,7 +376,7 @@ mod tests {
             ] {
                 let pairs: Vec<_> = pairs.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
                 let query = address("act", &pairs);
-                // Some texts name nothing.
+                // The random text may make an invalid address.
                 let Ok(act) = Act::from_address(query.split_once('?').unwrap().1) else { continue };
                 for line in [act.command(Some(stack)), act.trial(Some(stack))] {
                     let all = tokens(&line).unwrap_or_else(|_| panic!("{line}"));

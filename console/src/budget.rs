@@ -1,4 +1,4 @@
-//! The requests that a page may make.
+//! A limit on the requests of a page.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,15 +9,14 @@ use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint}
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
 
-/// Counts the requests of a page as they go out, those that the SDK repeats among them, and lets no more go than the page
-/// may make.
+/// Counts the requests of a page, and refuses those above the limit. Repeats by the SDK count too.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {
     made: Arc<AtomicU32>,
     limit: u32,
 }
 
-/// A request that was not made, since the page has made all that it may.
+/// The error of a request above the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("the page has made all {0} requests that it may")]
 struct Spent(u32);
@@ -27,7 +26,7 @@ impl Budget {
         Self { made: Arc::default(), limit }
     }
 
-    /// Requests that were made.
+    /// Returns the number of requests made so far.
     pub(crate) fn made(&self) -> u32 {
         self.made.load(Ordering::Relaxed).min(self.limit)
     }
@@ -70,7 +69,7 @@ mod tests {
         let retry = RetryConfig::standard().with_initial_backoff(std::time::Duration::from_millis(1));
         let clients = Clients::from_config(&cloud.config(retry.with_max_attempts(3)), false).within(&budget);
         for _ in 0..5 {
-            // Each call is made three times.
+            // The SDK makes each call three times.
             assert!(clients.s3.list_objects_v2().bucket("my-bucket").send().await.is_err());
         }
         assert_eq!((budget.made(), cloud.journal().len()), (4, 4));

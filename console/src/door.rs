@@ -1,8 +1,8 @@
-//! The doors that pages are shown through.
+//! The doors: the two places where pages are shown.
 
 use jiff::Timestamp;
 
-/// The door that a page is shown through: how links and actions look there.
+/// The place where a page is shown. It determines how links and actions look.
 #[derive(Debug, Clone)]
 pub enum Door {
     /// A server on the operator's machine.
@@ -11,19 +11,19 @@ pub enum Door {
     Widget(Widget),
 }
 
-/// A server on the operator's machine. A page is a whole document, light or dark as the browser has it.
+/// A server on the operator's machine. A page is a whole document; the browser chooses light or dark.
 #[derive(Debug, Clone, Default)]
 pub struct Local {
-    /// True if pages link to actions; else they show the commands.
+    /// True if pages link to actions. Otherwise they show the commands.
     pub operates: bool,
-    /// The doctor, where the door has asked it.
+    /// The doctor's findings, if the door runs the doctor.
     pub doctor: Option<Doctor>,
 }
 
-/// A widget on a dashboard of `CloudWatch`. A page is a fragment with a style of its own.
+/// A widget on a dashboard of `CloudWatch`. A page is a fragment that brings its style.
 #[derive(Debug, Clone)]
 pub struct Widget {
-    /// The ARN of the function that is the widget: links call it.
+    /// The ARN of the widget's function, which its links call.
     pub endpoint: String,
     /// The dashboard's theme.
     pub theme: Theme,
@@ -32,30 +32,30 @@ pub struct Widget {
 /// A dashboard's theme.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Dark on light.
+    /// Dark text on a light background.
     #[default]
     Light,
-    /// Light on dark.
+    /// Light text on a dark background.
     Dark,
 }
 
-/// The doctor: its findings, or why there are none.
+/// The state of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Doctor {
-    /// It looks for the first time.
+    /// The first examination is running.
     Looking,
-    /// It could not look.
+    /// The examination failed.
     Failed {
-        /// The moment at which it failed.
+        /// The moment of the failure.
         at: Timestamp,
         /// The reason.
         why: String,
     },
-    /// It has looked.
+    /// The examination ended.
     Found {
-        /// The moment at which it looked.
+        /// The moment of the examination.
         at: Timestamp,
-        /// Its findings, the worst first; empty where all is well.
+        /// The findings, the worst first. Empty if all is well.
         findings: Vec<Finding>,
     },
 }
@@ -63,14 +63,14 @@ pub enum Doctor {
 /// One finding of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Its severity: `error`, `warning`, `cannot tell` or `note`.
+    /// The severity: `error`, `warning`, `cannot tell` or `note`.
     pub severity: String,
     /// The name of the check.
     pub check: String,
-    /// The thing that it is about.
+    /// The resource that the finding is about.
     pub about: String,
-    /// The fact, and its meaning.
+    /// The fact and what it means.
     pub says: String,
-    /// The command that fixes it, or who can.
+    /// The command that fixes it, or the person who can.
     pub fix: Option<String>,
 }

@@ -1,8 +1,8 @@
-//! The pages of the console: what fails, what waits, what was given up.
+//! The pages of the console: what fails, what waits, and what was given up.
 //!
-//! A door asks for a page by a [`Query`] and gets HTML: [`show`] reads what the page shows from an [`Account`], and
-//! renders it for that [`Door`]. There are two: the operator's machine (`redrivectl serve`), and a widget on a dashboard of
-//! `CloudWatch`. This crate knows the archive and what operators and the function share. It serves nobody by itself, and it
+//! A door asks for a page with a [`Query`] and gets HTML: [`show`] reads the page's data from an [`Account`]
+//! and renders it for that [`Door`]. There are two doors: a server on the operator's machine (`redrivectl
+//! serve`), and a widget on a dashboard of `CloudWatch`. This crate serves no requests by itself, and it
 //! changes nothing in the account.
 //!
 //! ```text
@@ -11,22 +11,24 @@
 //!
 //! # What a door does
 //!
-//! - It makes the [`Account`] once. Each page has a budget of its own, so pages do not disturb each other.
-//! - A link of the local door is the query's address, relative: `groups?by=error&range=3h`. The door puts its token before
-//!   it, so no page knows the token, and reads it by [`Query::from_address`]. A link of the widget is a call with
-//!   [`Query::to_parameters`].
-//! - An [`Act`] is what an operator may do about what a page shows. Its address at the local door is
-//!   [`Act::to_address`], `act?do=hold&topic=...`; [`Act::command`] is the command line of `redrivectl` that does it. A
-//!   local door that does not operate, and the widget, show that command instead of a link.
-//! - [`STYLE`] is all of the style: what stands in the one `<style>` of a page of the local door, for the hash in its
-//!   `Content-Security-Policy`. Pages have no script, no `style` attribute, and load nothing.
-//! - A page of the door's own, such as a form, is put into the same frame by [`view::Frame`].
+//! - It makes the [`Account`] once. Each page has its own budget of requests, so one page cannot use up
+//! another's.
+//! - A link of the local door is the query as a relative address: `groups?by=error&range=3h`. The door puts
+//! its secret token in front, so pages never know the token. It reads the address back with
+//! [`Query::from_address`]. A link of the widget is a call with [`Query::to_parameters`].
+//! - An [`Act`] is an action that a page offers. Its address at the local door is [`Act::to_address`],
+//! `act?do=hold&topic=...`; its command line is [`Act::command`]. The widget, and a local door that must not
+//! act, show the command instead of a link.
+//! - [`STYLE`] is the content of the only `<style>` on a page. The local door allows it by its hash in the
+//! `Content-Security-Policy`. Pages have no script and no `style` attribute, and load nothing.
+//! - [`view::Frame`] puts the door's own pages, such as forms, into the same frame.
 //!
-//! # What is hostile
+//! # Hostile texts
 //!
-//! A letter's id, subject, topic, error and target are what somebody wrote. `maud` escapes every text. Each text that comes
-//! from outside goes through [`text::harmless`] as well: characters that turn the direction of what follows, or that cannot
-//! be seen, forge a line that a person reads.
+//! A stranger may have written a letter's id, subject, topic, error or target. `maud` escapes every text.
+//! Texts from outside also go through [`text::harmless`]: it makes characters visible that reverse the
+//! direction of text or cannot be seen, since they could make a reader see another line than the one that is
+//! there.
 //!
 //! # The map
 //!
@@ -34,15 +36,15 @@
 //! |---|---|
 //! | `show` | joins reading and rendering |
 //! | [`view`] | plain data becomes HTML |
-//! | [`read`] | what pages show, read from the account as plain data |
-//! | [`act`] | what an operator may do about what a page shows |
-//! | [`door`] | the two doors, and how links look there |
+//! | [`read`] | reads the pages' data from the account |
+//! | [`act`] | actions that pages offer |
+//! | [`door`] | the two doors |
 //! | [`query`] | pages, time ranges, filters |
-//! | [`account`] | what pages are read from |
-//! | `budget` | requests are counted, and end |
+//! | [`account`] | the account that pages are read from |
+//! | `budget` | the limit on a page's requests |
 //! | [`schedule`] | a rule's timetable, and its chart |
-//! | [`text`] | how times, numbers and strangers' words are written |
-//! | [`widget`] | the function that is the widget: an event of a dashboard in, HTML out |
+//! | [`text`] | writes times, numbers and strangers' texts |
+//! | [`widget`] | the widget's Lambda function: an event of a dashboard in, HTML out |
 
 pub mod account;
 pub mod act;

@@ -1,4 +1,4 @@
-//! Joins reading and rendering.
+//! Reads a page's data and renders it.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::read::{self, Groups, Listed, OneGroup, Span, Times, Waiting};
 use crate::text::{harmless, thousands};
 use crate::view::{self, Frame, View};
 
-/// A page as it is shown.
+/// A rendered page.
 #[derive(Debug, Clone)]
 pub struct Shown {
     /// The HTML: a whole document for the local door, a fragment for the widget.
     pub html: String,
-    /// Requests that were made for it.
+    /// The number of requests that it took.
     pub requests: u32,
-    /// Requests that this page makes at most.
+    /// The number of requests that it may take.
     pub limit: u32,
-    /// Parts that could not be read, in words.
+    /// The parts that could not be read, in words.
     pub unread: Vec<String>,
     /// The time that it took.
     pub took: Duration,
@@ -35,7 +35,7 @@ struct Content {
     unread: Vec<String>,
 }
 
-/// Reads the data of a page, and renders it. It takes two seconds at most, and never fails: the page names the parts that
+/// Reads and renders a page. It takes at most two seconds and never fails: the page names the parts that
 /// could not be read.
 pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
     let began = Instant::now();
@@ -64,14 +64,14 @@ pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
     Shown { html, requests: budget.made(), limit: budget.limit(), unread, took }
 }
 
-/// Requests that a page makes at most.
+/// Returns the number of requests that a page may take.
 fn limit(page: &Page) -> u32 {
     match page {
         Page::Groups { .. } => read::COLLECT_REQUESTS,
         Page::Group { .. } => read::COLLECT_REQUESTS + 1,
         Page::Now => read::NOW_REQUESTS,
         Page::Waiting { .. } => read::LIST_REQUESTS,
-        // Its record, the log, and what replays know of it.
+        // It reads the record, the log, and the ledgers of replays.
         Page::Letter(_) => read::COLLECT_REQUESTS + 1 + read::LOOKS + 24,
     }
 }
@@ -118,7 +118,7 @@ async fn read(view: &View<'_>, clients: &Clients, times: Times) -> Content {
     }
 }
 
-/// Reads the function's policy; none where the account does not name the function.
+/// Reads the function's policy; `None` if the account does not name the function.
 async fn policy(account: &Account, clients: &Clients, until: Instant) -> Option<Result<Policy, String>> {
     let function = account.function.as_ref()?;
     Some(match timeout_at(until, read::policy(clients, function)).await {

@@ -1,10 +1,10 @@
-//! Times, numbers and strangers' texts as pages and the operator's tool write them.
+//! Writes times, numbers and strangers' texts, for pages and for the operator's tool.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 pub use sns_redrive::shell::{command_line, harmless, word};
 
-/// Seconds as `0:05:41`, from a day on `1 d 02:05:41`.
+/// Writes seconds as `0:05:41`, and from one day on as `1 d 02:05:41`.
 #[must_use]
 pub fn clock(seconds: u64) -> String {
     let (days, hours, rest) = (seconds / 86_400, seconds / 3600 % 24, seconds % 3600);
@@ -16,11 +16,11 @@ pub fn clock(seconds: u64) -> String {
     }
 }
 
-/// Seconds in the unit in which they are short: `45 s`, `5.7 min`, `21.6 h`, `14 d`.
+/// Writes seconds in the unit that keeps them short: `45 s`, `5.7 min`, `21.6 h`, `14 d`.
 #[must_use]
 pub fn brief(seconds: u64) -> String {
     let in_unit = |unit: u64, name| {
-        // Whole tenths, rounded half up.
+        // Tenths of the unit, rounded half up.
         let tenths = (seconds * 10 + unit / 2) / unit;
         match (tenths / 10, tenths % 10) {
             (whole, 0) => format!("{} {name}", thousands(whole)),
@@ -35,13 +35,13 @@ pub fn brief(seconds: u64) -> String {
     }
 }
 
-/// A point in time by the second: `2026-11-01 12:00:00`, UTC.
+/// Writes a point in time to the second, in UTC: `2026-11-01 12:00:00`.
 #[must_use]
 pub fn utc(at: Timestamp) -> String {
     at.to_zoned(TimeZone::UTC).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-/// `100015` as `100,015`.
+/// Writes `100015` as `100,015`.
 #[must_use]
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -55,7 +55,7 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// `1 letter`, `2,000 letters`, `12 retries`, `3 replays`.
+/// Writes a number with its noun: `1 letter`, `2,000 letters`, `12 retries`, `3 replays`.
 #[must_use]
 pub fn count(number: u64, noun: &str) -> String {
     let stem = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
@@ -67,7 +67,7 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{} {noun}", thousands(number))
 }
 
-/// Returns a text as a literal of a query of `CloudWatch` Logs Insights.
+/// Returns a text as a literal of a `CloudWatch` Logs Insights query.
 #[must_use]
 pub fn literal(text: &str) -> String {
     format!("\"{}\"", harmless(text).replace('\\', "\\\\").replace('"', "\\\""))

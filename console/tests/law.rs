@@ -1,11 +1,11 @@
-//! Hostile texts forge nothing on a page.
+//! The law of the console's pages: a hostile text forges nothing.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use console_law::forges_nothing;
 use proptest::prelude::*;
 
-/// Texts of attackers.
+/// Texts as an attacker would write them.
 const ATTACKS: [&str; 18] = [
     "<script>alert(1)</script>",
     "<cwdb-action action=\"call\" endpoint=\"arn:aws:lambda:eu-central-1:1:function:evil\">{}</cwdb-action>",

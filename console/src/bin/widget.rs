@@ -1,4 +1,5 @@
-//! The function behind the console's widget: settings, clients, telemetry, handler; nothing else.
+//! The Lambda function of the console's widget: reads the settings, creates clients and telemetry, and starts
+//! the handler.
 
 use std::sync::Arc;
 

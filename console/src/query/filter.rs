@@ -1,27 +1,27 @@
-//! Letters by the values of their fields.
+//! Filters: select letters by the values of their fields.
 
 use std::collections::BTreeMap;
 
 /// A field of a letter by which letters are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
-    /// The topic.
+    /// The topic that the letter was published to.
     Topic,
     /// The subscription that failed.
     Subscription,
-    /// The target of its retries.
+    /// The endpoint of its retries.
     Target,
-    /// The code of its last failure.
+    /// The error code of its last failure.
     Error,
-    /// The rule that it falls under.
+    /// The policy's rule that it falls under.
     Rule,
-    /// The reason for which it was archived.
+    /// The reason why it was archived.
     Reason,
     /// The dead-letter queue that it came from.
     Queue,
 }
 
-/// The values that letters must have in some fields. An empty value is for letters that have none.
+/// The values that letters must have in some fields. An empty value selects letters without a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Filter(BTreeMap<Field, String>);
 
@@ -30,7 +30,7 @@ impl Field {
     pub const ALL: [Self; 7] =
         [Self::Topic, Self::Subscription, Self::Target, Self::Error, Self::Rule, Self::Reason, Self::Queue];
 
-    /// Returns its name, in addresses and on pages.
+    /// Returns the field's name in addresses and on pages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Field {
         }
     }
 
-    /// Returns the field of this name.
+    /// Returns the field with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|field| field.name() == name)
@@ -52,13 +52,13 @@ impl Field {
 }
 
 impl Filter {
-    /// Returns the value that a field must have.
+    /// Returns the value that letters must have in a field.
     #[must_use]
     pub fn get(&self, field: Field) -> Option<&str> {
         self.0.get(&field).map(String::as_str)
     }
 
-    /// Reports whether every letter belongs to it.
+    /// Reports whether the filter selects every letter.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -69,7 +69,7 @@ impl Filter {
         self.0.iter().map(|(field, value)| (*field, value.as_str()))
     }
 
-    /// Returns the filter with one more field.
+    /// Returns the filter with a value for one more field.
     #[must_use]
     pub fn with(&self, field: Field, value: impl Into<String>) -> Self {
         let mut fields = self.0.clone();
@@ -77,7 +77,7 @@ impl Filter {
         Self(fields)
     }
 
-    /// Returns the filter without a field.
+    /// Returns the filter without a condition on a field.
     #[must_use]
     pub fn without(&self, field: Field) -> Self {
         let mut fields = self.0.clone();
@@ -85,8 +85,8 @@ impl Filter {
         Self(fields)
     }
 
-    /// Reports whether a letter with these values belongs to it. A topic may be given by its name, as in the keys of the
-    /// archive and in commands.
+    /// Reports whether the filter selects a letter with these values. A topic may be given by its ARN or by
+    /// its name, since the archive's keys and the commands use names.
     pub fn takes<'v>(&self, value: impl Fn(Field) -> Option<&'v str>) -> bool {
         self.iter().all(|(field, wanted)| {
             let value = value(field).unwrap_or_default();

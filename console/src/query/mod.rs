@@ -1,11 +1,11 @@
-//! Queries: a page, its time range, and the letters that it is about.
+//! Queries: a page, its time range and its letters.
 //!
-//! A query has two forms that say the same: an address of the local door, and the parameters of the widget. Both are pairs
-//! of a name and a text.
+//! A query has two forms with the same content: an address of the local door, and the parameters of the
+//! widget. Both are pairs of a name and a text.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `filter` | letters by the values of their fields |
+//! | `filter` | select letters by the values of their fields |
 //! | `range` | time ranges |
 //! | `pairs` | queries as pairs of a name and a text |
 
@@ -21,73 +21,73 @@ pub use pairs::BadQuery;
 pub(crate) use pairs::Left;
 pub use range::Range;
 
-/// A page that somebody asks for.
+/// A request for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// The page.
     pub page: Page,
-    /// The time that it shows.
+    /// The time range that it shows.
     pub range: Range,
 }
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page {
-    /// The present state, queue by queue.
+    /// The present state of every queue.
     Now,
-    /// Letters that were archived or keep failing, in groups by a field.
+    /// Letters that were archived or keep failing, grouped by a field.
     Groups {
-        /// The field.
+        /// The field to group by.
         by: Field,
-        /// The letters.
+        /// The filter that selects the letters.
         of: Filter,
     },
-    /// One group of them.
+    /// One of these groups.
     Group {
-        /// The letters.
+        /// The filter that selects the letters.
         of: Filter,
     },
-    /// The letters that wait hidden.
+    /// The letters that wait.
     Waiting {
-        /// The field by which they are counted.
+        /// The field to group by.
         by: Field,
-        /// The letters.
+        /// The filter that selects the letters.
         of: Filter,
     },
     /// One letter.
     Letter(OneLetter),
 }
 
-/// One letter, and where it is looked for.
+/// One letter, and where to look for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OneLetter {
-    /// Its id: the letter's own, or SQS's message id.
+    /// The letter's own id, or the message id that SQS gave it.
     pub id: String,
-    /// The key of the archive object that holds it, where that is known.
+    /// The key of the archive object with its record, if known.
     pub key: Option<String>,
-    /// The id of the log query that was begun for it.
+    /// The id of the log query that an earlier request for this page started.
     pub log_query: Option<String>,
 }
 
 impl Query {
-    /// A page over the time range that pages have by themselves.
+    /// Creates a query for a page over the default time range.
     #[must_use]
     pub fn of(page: Page) -> Self {
         Self { page, range: Range::default() }
     }
 
-    /// Returns another page over the same time.
+    /// Returns a query for another page over the same time range.
     #[must_use]
     pub fn to(&self, page: Page) -> Self {
         Self { page, range: self.range }
     }
 
-    /// Reads an address of the local door: the path behind the token, and what stands behind the question mark. An empty
-    /// path is the page *now*.
+    /// Reads an address of the local door: the path behind the token, and the part after the question mark.
+    /// An empty path is the page *now*.
     ///
     /// # Errors
     ///
-    /// [`BadQuery`]: there is no such page, or a parameter is unknown, bad or there twice.
+    /// [`BadQuery`] if there is no such page, or a parameter is unknown, invalid or given twice.
     pub fn from_address(path: &str, query: &str) -> Result<Self, BadQuery> {
         let pairs = form_urlencoded::parse(query.as_bytes());
         pairs::read(path.trim_matches('/'), pairs.map(|(name, text)| (name.into_owned(), text.into_owned())))
@@ -100,12 +100,12 @@ impl Query {
         address(page, &pairs)
     }
 
-    /// Reads the parameters of a widget: an object of texts, with the page's name as `page`. An object without it is the page
-    /// *now*.
+    /// Reads the parameters of a widget: a JSON object of texts, with the page's name as `page`. Without a
+    /// name it is the page *now*.
     ///
     /// # Errors
     ///
-    /// As [`Query::from_address`].
+    /// See [`Query::from_address`].
     pub fn from_parameters(json: &Value) -> Result<Self, BadQuery> {
         let Value::Object(fields) = json else { return Err(BadQuery::NoObject) };
         let mut pairs = Vec::new();

@@ -6,19 +6,19 @@ use super::filter::{Field, Filter};
 use super::range::Range;
 use super::{OneLetter, Page, Query};
 
-/// The longest text of a parameter, bytes. Keys of S3 have 1,024.
+/// The longest text of a parameter, bytes. A key of S3 has at most 1,024.
 const LONGEST: usize = 2048;
 
-/// The fault of a query.
+/// The reason why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuery {
     /// There is no page of this name.
     #[error("there is no page {0:?}; there are now, groups, group, waiting and letter")]
     Page(String),
-    /// The parameters are no object.
+    /// The parameters are not an object.
     #[error("the parameters must be a JSON object")]
     NoObject,
-    /// A parameter is no text.
+    /// A parameter is not a text.
     #[error("the parameter {0:?} must be a text")]
     NoText(String),
     /// A page has no parameter of this name.
@@ -30,28 +30,28 @@ pub enum BadQuery {
     /// A parameter is too long.
     #[error("the parameter {0:?} must be at most 2048 bytes long")]
     TooLong(String),
-    /// A time range cannot be read.
+    /// The time range cannot be read.
     #[error(
         "range must be a time such as 30m, 3h or 14d, at most 366d; from and to go together, and from comes first"
     )]
     Range,
-    /// A field cannot be read.
+    /// The field to group by cannot be read.
     #[error("by must be topic, subscription, target, error, rule, reason or queue")]
     By,
-    /// Letters that wait have no reason yet.
+    /// The field is the reason, which waiting letters do not have yet.
     #[error("letters that wait have no reason yet: by must be another field")]
     NoReason,
     /// A parameter is missing.
     #[error("the page needs the parameter {0:?}")]
     Missing(&'static str),
-    /// An action whose letters no command can name.
+    /// No command can name the letters of the action.
     #[error(
         "no command names these letters alone, it would be for every letter: narrow the group down, by subscription or topic"
     )]
     TooWide,
 }
 
-/// The name of a page and its parameters.
+/// Returns the page's name and the parameters of a query.
 pub(super) fn write(query: &Query) -> (&'static str, Vec<(&'static str, String)>) {
     let mut pairs = Vec::new();
     let name = match &query.page {
@@ -88,7 +88,7 @@ fn fields(of: &Filter) -> impl Iterator<Item = (&'static str, String)> {
     of.iter().map(|(field, value)| (field.name(), value.to_owned()))
 }
 
-/// Reads the name of a page and its parameters.
+/// Reads a page's name and its parameters.
 pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>) -> Result<Query, BadQuery> {
     let mut left = Left::new(pairs)?;
     let range = left.range()?;
@@ -111,7 +111,7 @@ pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>
     Ok(Query { page, range })
 }
 
-/// Parameters that nobody has taken yet.
+/// Parameters that the reader has not used yet.
 pub(crate) struct Left(Vec<(String, String)>);
 
 impl Left {
@@ -164,7 +164,7 @@ impl Left {
     }
 }
 
-/// The beginning of a name, for messages.
+/// Returns the first 40 characters of a name, for error messages.
 fn short(name: String) -> String {
     if name.chars().count() > 40 { name.chars().take(40).collect() } else { name }
 }

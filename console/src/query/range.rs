@@ -2,22 +2,22 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The longest time that a page shows, minutes.
+/// The longest time range, minutes.
 const LONGEST: u32 = 366 * DAY;
 
 const HOUR: u32 = 60;
 const DAY: u32 = 24 * HOUR;
 
-/// The time that a page shows.
+/// The time range of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range {
-    /// So many minutes up to the present.
+    /// The last minutes, this many, up to the present.
     Past(u32),
-    /// Between two moments, the second left out.
+    /// Two points in time. The second one is excluded.
     Between(Timestamp, Timestamp),
 }
 
-/// Three hours, as dashboards of `CloudWatch` have it.
+/// Three hours, the default of a `CloudWatch` dashboard.
 impl Default for Range {
     fn default() -> Self {
         Self::Past(3 * HOUR)
@@ -25,7 +25,7 @@ impl Default for Range {
 }
 
 impl Range {
-    /// The ranges that pages offer.
+    /// The ranges that pages link to.
     pub const OFFERED: [Self; 6] = [
         Self::Past(HOUR),
         Self::Past(3 * HOUR),
@@ -35,7 +35,7 @@ impl Range {
         Self::Past(14 * DAY),
     ];
 
-    /// Returns the first moment, and the one behind the last.
+    /// Returns the start, and the end, which is excluded.
     #[must_use]
     pub fn at(self, now: Timestamp) -> (Timestamp, Timestamp) {
         match self {
@@ -47,21 +47,22 @@ impl Range {
         }
     }
 
-    /// The range between two moments; none where they are in the wrong order, or too far apart.
+    /// Creates the range between two points in time; `None` if they are in the wrong order or too far apart.
     #[must_use]
     pub fn between(from: Timestamp, to: Timestamp) -> Option<Self> {
         let length = to.duration_since(from);
         (from < to && length <= SignedDuration::from_mins(LONGEST.into())).then_some(Self::Between(from, to))
     }
 
-    /// The range between two moments, or the last part of it that a page can show; none where they are in the wrong order.
+    /// Creates the range between two points in time, shortened at its start if it is too long; `None` if they
+    /// are in the wrong order.
     #[must_use]
     pub fn end_of(from: Timestamp, to: Timestamp) -> Option<Self> {
         let earliest = to.saturating_sub(SignedDuration::from_mins(LONGEST.into())).unwrap_or(from);
         Self::between(from.max(earliest), to)
     }
 
-    /// Reads so many minutes, hours or days: `30m`, `3h`, `14d`.
+    /// Reads a number of minutes, hours or days: `30m`, `3h`, `14d`.
     pub(super) fn past(text: &str) -> Option<Self> {
         let unit = text.chars().last()?;
         let minutes = match unit {
@@ -76,7 +77,7 @@ impl Range {
         (1..=LONGEST).contains(&minutes).then_some(Self::Past(minutes))
     }
 
-    /// Returns the range as it is read, where it ends in the present.
+    /// Returns a range up to the present as text, such as `3h`; `None` for other ranges.
     #[must_use]
     pub fn name(self) -> Option<String> {
         let Self::Past(minutes) = self else { return None };

@@ -1,5 +1,5 @@
-//! Collects the letters that a page is about: counted by the keys of the archive, read from its newest objects, and from the
-//! list of waiting letters.
+//! Collects the letters of a page. It counts archived letters by the archive's keys, reads the newest of
+//! them, and reads the list of waiting letters.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,66 +24,67 @@ use crate::account::{Account, Clients, Place};
 use crate::query::{Field, Filter};
 use crate::text::count;
 
-/// Pages of a listing that are asked for.
+/// The most pages of the archive's listing, a thousand keys each.
 const PAGES: u32 = 200;
 
-/// Objects of the archive that are read, and their bytes.
+/// The most archive objects that are read, and the most bytes of them.
 pub(super) const OBJECTS: u32 = 96;
 pub(super) const BYTES: u64 = 12 * 1024 * 1024;
 
-/// Letters that are read from them.
+/// The most letters that are read from these objects.
 const LETTERS: usize = 10_000;
 
-/// Objects of the list of waiting letters that are read, and their bytes.
+/// The most objects of the list of waiting letters that are read, and the most bytes of them.
 const LISTS: u32 = 96;
 const LIST_BYTES: u64 = 12 * 1024 * 1024;
 
-/// Requests that collecting takes at most. Beside the above: a listing of queues for both, and 16 pages of the list.
+/// The most requests for collecting a page's letters: the above, one listing of the queues' folders, and the
+/// list of waiting letters.
 pub(crate) const REQUESTS: u32 = PAGES + 1 + OBJECTS + LEDGERS + LIST_REQUESTS;
 
-/// Requests for the ledgers of replays.
+/// The most requests for the ledgers of replays.
 const LEDGERS: u32 = 64;
 
-/// Requests that the list of waiting letters takes at most.
+/// The most requests for the list of waiting letters: its objects, and 17 pages of its listing.
 pub(crate) const LIST_REQUESTS: u32 = LISTS + 17;
 
-/// Letters whose words are kept, where they may be shown.
+/// How many of the newest letters a page shows with their content, if it may.
 pub(crate) const EXAMPLES: usize = 12;
 
-/// The letters of a filter and a time range.
+/// The letters that match a filter in a time range.
 #[derive(Debug)]
 pub(crate) struct Collected {
-    /// The counts by the keys of the archive.
+    /// The counts that the archive's keys give.
     pub(crate) index: Index,
-    /// True if there may be more letters than they tell.
+    /// True if there may be more letters than the counts say.
     pub(crate) more: bool,
-    /// Letters that were read and have what the keys tell of the filter, whatever the rest of it says.
+    /// How many letters were read and match the filter as far as the keys know. The rest of the filter may
+    /// exclude them.
     pub(crate) read: u64,
-    /// The letters of the filter among them, the newest first.
+    /// Those of them that match the whole filter, the newest first.
     pub(crate) archived: Vec<ArchivedLetter>,
-    /// The content of the first of them.
+    /// The content of the first of these.
     pub(crate) said: Vec<Option<Said>>,
-    /// Letters that wait.
     pub(crate) waiting: Vec<WaitingOne>,
-    /// True if more may wait.
+    /// True if more letters may wait.
     pub(crate) more_waiting: bool,
-    /// Parts that could not be read, in words.
+    /// The parts that could not be read, in words.
     pub(crate) unread: Vec<String>,
 }
 
-/// Says what could not be read, and why.
+/// Names a part that could not be read, and says why.
 pub(crate) fn unread(what: &str, failure: &Failure) -> String {
     let message = failure.message.as_ref().map_or(String::new(), |message| format!(": {message}"));
     format!("{what}: {}{message}", failure.code)
 }
 
-/// The same, where there was no time for it.
+/// Names a part that there was no time to read.
 pub(crate) fn too_late(what: &str) -> String {
     format!("{what}: not read in time")
 }
 
-/// Says which parts of the archive were not looked into: those that could not be read, and objects that were left out since
-/// the page reads no more bytes.
+/// Names the parts of the archive that were passed over: those that could not be read, and objects left out
+/// because the page has read its share of bytes.
 pub(super) fn passed_over(failed: u64, left_out: u64) -> impl Iterator<Item = String> {
     let failed = (failed > 0).then(|| format!("{failed} objects or lines of the archive"));
     let mib = BYTES >> 20;
@@ -92,7 +93,7 @@ pub(super) fn passed_over(failed: u64, left_out: u64) -> impl Iterator<Item = St
     failed.into_iter().chain(left_out)
 }
 
-/// Collects the letters of a filter and a time range.
+/// Collects the letters that match a filter in a time range.
 pub(crate) async fn collect(
     account: &Account,
     clients: &Clients,
@@ -143,7 +144,8 @@ pub(crate) async fn collect(
         }
     }
     let newest = |letter: &ArchivedLetter| std::cmp::Reverse(letter.archived);
-    // What letters say was kept in the order in which they were read, which is that of time already.
+    // Only the letters without content are sorted. The others were read in the order of time, and `said` has
+    // the same order.
     collected.archived[collected.said.len()..].sort_by_key(newest);
     collected
 }
@@ -166,7 +168,7 @@ pub(super) async fn sweep(
 }
 
 impl Collected {
-    /// Reads letters of the newest objects.
+    /// Reads letters from the newest objects.
     async fn read(
         &mut self,
         archive: &Place,
@@ -188,6 +190,8 @@ impl Collected {
                     let letter = ArchivedLetter::from(&*found);
                     let is_in_range = (span.from..span.to).contains(&letter.archived);
                     let is_told = is_in_range && keys.takes(|field| letter.fields.get(field));
+                    // Two objects may hold the same letter: the function archives it again if SQS delivers it
+                    // twice.
                     if !is_told || !known.insert(found.record.identity()) {
                         continue;
                     }
@@ -212,7 +216,8 @@ impl Collected {
 }
 
 impl Collected {
-    /// Finds out which of the letters that were read a replay has sent: their objects' keys, their ids, and their places.
+    /// Finds out which of these letters a replay has sent. Each comes with its object's key, its id and its
+    /// index.
     async fn ask_for_replays(
         &mut self,
         account: &Account,
@@ -222,7 +227,7 @@ impl Collected {
         let Some(Place { bucket, prefix }) = &account.control else { return Ok(()) };
         let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
         let mut sent = Sent::new(replays);
-        // Those of one hour of a queue have the same ledgers.
+        // Letters of one queue and hour share their ledgers, so sorting saves requests.
         letters.sort();
         for (key, letter, place) in letters {
             let is_sent = sent.of(&key, letter).await?.is_some();
@@ -232,18 +237,18 @@ impl Collected {
     }
 }
 
-/// The list of waiting letters, as far as it was read.
+/// The part of the list of waiting letters that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Listed {
-    /// The letters that wait, the next first.
+    /// The waiting letters, in the order in which they are due.
     pub(crate) letters: Vec<WaitingOne>,
-    /// True if more may wait.
+    /// True if more letters may wait.
     pub(crate) more: bool,
-    /// What could not be read, in words.
+    /// The parts that could not be read, in words.
     pub(crate) unread: Vec<String>,
 }
 
-/// Reads the letters that wait.
+/// Reads the list of waiting letters.
 pub(crate) async fn read_waiting(
     account: &Account,
     clients: &Clients,
@@ -259,7 +264,7 @@ pub(crate) async fn read_waiting(
     match read {
         Ok(Ok(())) => {}
         Ok(Err(failure)) => missing.push(unread(what, &failure)),
-        // What was read until then is shown.
+        // The page shows what was read before the time was over.
         Err(_) => missing.push(too_late(&format!("a part of {what}"))),
     }
     if list.unread() > 0 {
@@ -273,7 +278,7 @@ pub(crate) async fn read_waiting(
     Listed { letters, more: !missing.is_empty(), unread: missing }
 }
 
-/// Reads the orders; none where there is no document.
+/// Reads the orders. Without a document there are none.
 pub(crate) async fn read_orders(
     account: &Account,
     clients: &Clients,
@@ -287,7 +292,7 @@ pub(crate) async fn read_orders(
     }
 }
 
-/// Returns the place of orders and of the list of waiting letters.
+/// Returns the place of the orders and of the list of waiting letters.
 fn control(account: &Account, clients: &Clients) -> Option<Control> {
     let Place { bucket, prefix } = account.control.as_ref()?;
     let prefix = prefix.trim_matches('/').to_owned();

@@ -1,4 +1,4 @@
-//! Letters in groups by a field, and one group.
+//! Groups of letters that have a value in common, and one such group in detail.
 
 use std::collections::BTreeMap;
 
@@ -13,80 +13,81 @@ use super::said::Said;
 use super::tally::{Count, Left, ROWS, Span, largest};
 use crate::query::{Field, Filter};
 
-/// Values of a field that a group's page shows.
+/// The most values of a field on a group's page.
 const VALUES: usize = 12;
 
-/// Letters in groups by a field.
+/// Letters grouped by a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups {
-    /// The field.
+    /// The field to group by.
     pub by: Field,
-    /// The filter.
+    /// The filter that selects the letters.
     pub of: Filter,
     /// The time range.
     pub span: Span,
-    /// The way in which the archived letters were counted.
+    /// How the archived letters were counted.
     pub counted: Counted,
-    /// The letters that were read, and those that no replay has sent yet.
+    /// How many of the letters that were read no replay has sent yet.
     pub left: Left,
     /// The groups, the largest first.
     pub rows: Vec<Group>,
-    /// Groups that are not shown.
+    /// The number of groups that are not shown.
     pub further: u64,
-    /// Letters that wait.
+    /// The number of waiting letters.
     pub waiting: u64,
-    /// True if more may wait.
+    /// True if more letters may wait.
     pub more_waiting: bool,
 }
 
-/// The way in which archived letters were counted.
+/// How archived letters were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
-    /// Archived letters by the keys of the archive, which know of the filter's topic, reason and queue alone.
+    /// Archived letters by the archive's keys. The keys know the topic, the reason and the queue, and nothing
+    /// else of the filter.
     pub letters: u64,
-    /// True if there may be more.
+    /// True if there may be more letters.
     pub more: bool,
-    /// The number of them that were read, the newest.
+    /// How many of them were read: the newest.
     pub read: u64,
-    /// The number of these that belong to the filter.
+    /// How many of those match the whole filter.
     pub matching: u64,
-    /// True if the filter has fields that keys do not know.
+    /// True if the filter has fields that the keys do not know.
     pub is_narrower: bool,
-    /// True if groups are counted only among the letters that were read.
+    /// True if only the letters that were read are counted.
     pub is_sample: bool,
-    /// Letters of which the keys do not tell the topic and the reason.
+    /// Letters whose keys name no topic and no reason.
     pub untold: u64,
-    /// Objects of which the keys tell nothing.
+    /// Objects whose keys do not even name the number of letters.
     pub blind: u64,
 }
 
 /// A group of letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// The value that its letters have in common.
+    /// The value that the letters have in common.
     pub value: Value,
-    /// Archived letters.
+    /// The archived letters, counted over time.
     pub archived: Count,
-    /// Those of them that were read, and those that no replay has sent yet.
+    /// How many of the archived letters that were read no replay has sent yet.
     pub left: Left,
-    /// Letters that wait, after a failure or a rule's word.
+    /// Waiting letters, after a failure or by a rule.
     pub waiting: u64,
-    /// When the first of these arrived.
+    /// The arrival of the earliest waiting letter.
     pub since: Option<Timestamp>,
 }
 
 /// A value of a field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
-    /// The value.
+    /// A value.
     Known(String),
-    /// Letters that have none.
+    /// No value.
     None,
-    /// A topic of which only the hash is known: none of its letters was read.
+    /// A topic whose name is unknown, because none of its letters was read. The keys hold its hash.
     Hash(String),
-    /// Topics beyond those that are told apart.
+    /// All topics beyond the number that the page counts one by one.
     Others,
-    /// The keys of the archive do not tell it.
+    /// A value that the archive's keys do not name.
     Untold,
 }
 
@@ -95,40 +96,41 @@ pub enum Value {
 pub struct Common {
     /// The value.
     pub value: Value,
-    /// Archived letters that were read.
+    /// The number of archived letters that were read.
     pub archived: u64,
-    /// Letters that wait.
+    /// The number of waiting letters.
     pub waiting: u64,
 }
 
-/// One group of letters.
+/// One group of letters in detail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OneGroup {
-    /// The filter.
+    /// The filter that selects the letters.
     pub of: Filter,
     /// The time range.
     pub span: Span,
-    /// The way in which the archived letters were counted.
+    /// How the archived letters were counted.
     pub counted: Counted,
-    /// Archived letters; those among the letters that were read, where the keys do not know the filter's fields.
+    /// The archived letters over time; only those that were read, if the filter has fields that the keys do
+    /// not know.
     pub archived: Count,
-    /// Those of them that were read, and those that no replay has sent yet.
+    /// How many of the archived letters that were read no replay has sent yet.
     pub left: Left,
-    /// Letters that wait.
+    /// The number of waiting letters.
     pub waiting: u64,
-    /// True if more may wait.
+    /// True if more letters may wait.
     pub more_waiting: bool,
-    /// When the first of these arrived.
+    /// The arrival of the earliest waiting letter.
     pub since: Option<Timestamp>,
-    /// The lowest and the highest number of the retries that these wait for.
+    /// The lowest and the highest number of the retries that they wait for.
     pub next: Option<(u32, u32)>,
-    /// The values of the other fields, with letters that were read and letters that wait.
+    /// The values of the other fields, in archived letters that were read and in waiting letters.
     pub fields: Vec<(Field, Vec<Common>)>,
-    /// The rule that most of them fall under.
+    /// The rule that most of the letters fall under.
     pub rule: Option<String>,
-    /// Archived letters, and what they say.
+    /// The newest archived letters, with their content if the page may show it.
     pub examples: Vec<(ArchivedLetter, Option<Said>)>,
-    /// Letters that wait, the next first.
+    /// The next waiting letters, in the order in which they are due.
     pub next_waiting: Vec<WaitingOne>,
 }
 
@@ -138,8 +140,8 @@ impl Value {
     }
 }
 
-/// Reports whether the keys of the archive tell all fields of a filter. Of a topic they tell the name, which topics of other
-/// accounts may have too.
+/// Reports whether the archive's keys answer the whole filter. The keys know only a topic's name, which a
+/// topic in another account may share. So they cannot answer a filter with a topic's ARN.
 fn is_told(of: &Filter) -> bool {
     of.iter().all(|(field, value)| KNOWN.contains(&field) && !(field == Field::Topic && value.contains(':')))
 }
@@ -168,7 +170,7 @@ impl Counted {
 }
 
 impl Groups {
-    /// Puts letters into groups.
+    /// Groups the letters.
     pub(crate) fn of(collected: &Collected, by: Field, of: &Filter, span: Span) -> Self {
         let is_sample = !(KNOWN.contains(&by) && is_told(of));
         let mut groups: BTreeMap<Value, (Count, u64, Option<Timestamp>, Left)> = BTreeMap::new();
@@ -199,12 +201,12 @@ impl Groups {
             Value::of(name.as_deref().or(value))
         };
         for letter in &collected.archived {
-            // Keys that tell less have counted it elsewhere.
+            // A key that knows less counts the letter under another value. Then this value has no group.
             if let Some(group) = groups.get_mut(&value_of(&letter.fields)) {
                 group.3.add(letter.replayed);
             }
         }
-        // A letter that waits has no reason yet.
+        // A waiting letter has no reason yet.
         for letter in collected.waiting.iter().filter(|_| by != Field::Reason) {
             let group = groups.entry(value_of(&letter.fields)).or_default();
             group.1 += 1;
@@ -221,7 +223,7 @@ impl Groups {
         let mut counted = Counted::of(collected, of, is_sample);
         let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
         if by == Field::Queue && !is_narrow {
-            // Every key tells the queue.
+            // Every key names the queue.
             counted.untold = 0;
         }
         let (rows, further) = largest(groups, ROWS, |group| group.archived.letters + group.waiting);
@@ -240,7 +242,7 @@ impl Groups {
 }
 
 impl OneGroup {
-    /// Tells of a group.
+    /// Describes one group.
     pub(crate) fn of(collected: &Collected, of: &Filter, span: Span) -> Self {
         let is_sample = !is_told(of);
         let mut archived = Count::default();
@@ -252,7 +254,7 @@ impl OneGroup {
         let others = Field::ALL.into_iter().filter(|field| of.get(*field).is_none());
         let fields = others.map(|field| (field, values(collected, field)));
         let rule = rule(collected, of);
-        // Letters of other rules have other schedules.
+        // Letters of other rules have other schedules, so their retry numbers do not compare.
         let same = collected.waiting.iter().filter(|letter| letter.fields.rule == rule);
         let next = same.map(|letter| letter.retry.0);
         let examples = collected.archived.iter().zip(&collected.said);
@@ -274,14 +276,14 @@ impl OneGroup {
     }
 }
 
-/// Counts the letters that were read, and those that no replay has sent yet.
+/// Counts the letters that were read, and how many of them no replay has sent yet.
 fn left(collected: &Collected) -> Left {
     let mut left = Left::default();
     collected.archived.iter().for_each(|letter| left.add(letter.replayed));
     left
 }
 
-/// The rule of a filter, else that of most letters.
+/// Returns the filter's rule, or else the rule of most letters.
 fn rule(collected: &Collected, of: &Filter) -> Option<String> {
     if let Some(rule) = of.get(Field::Rule) {
         return Some(rule.to_owned()).filter(|rule| !rule.is_empty());
@@ -293,7 +295,7 @@ fn rule(collected: &Collected, of: &Filter) -> Option<String> {
     })
 }
 
-/// The values of a field, the most frequent first.
+/// Returns the values of a field, the most frequent first.
 fn values(collected: &Collected, field: Field) -> Vec<Common> {
     let mut counts: BTreeMap<Value, (u64, u64)> = BTreeMap::new();
     for letter in &collected.archived {
@@ -306,7 +308,8 @@ fn values(collected: &Collected, field: Field) -> Vec<Common> {
     largest(counts.into_iter().map(common), VALUES, |common| common.archived + common.waiting).0
 }
 
-/// The names of the topics whose letters were read or wait, by their hashes, which are all that keys tell.
+/// Returns the names of the topics whose letters were read or wait, by their hashes. The keys hold only the
+/// hashes.
 fn topics(collected: &Collected) -> BTreeMap<String, String> {
     let archived = collected.archived.iter().filter_map(|letter| letter.fields.topic.clone());
     let waiting = collected.waiting.iter().filter_map(|letter| letter.fields.topic.clone());
@@ -317,7 +320,7 @@ fn topics(collected: &Collected) -> BTreeMap<String, String> {
     hashed.collect()
 }
 
-/// Returns the name of a topic, of which keys have the hash.
+/// Returns the name of a topic. The keys hold the hash of the name.
 fn name_of(topic: &str) -> String {
     topic.parse::<Arn>().map_or_else(|_| topic.to_owned(), |arn| arn.resource().to_owned())
 }

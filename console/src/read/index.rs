@@ -1,4 +1,4 @@
-//! Letters as the keys of an archive count them: by queue, topic and reason.
+//! Counts letters by the archive's keys: by queue, topic and reason.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
@@ -11,29 +11,29 @@ use sns_redrive::arn::Arn;
 use super::tally::{Count, Span};
 use crate::query::{Field, Filter};
 
-/// The fields that keys tell.
+/// The fields that the keys know.
 pub(crate) const KNOWN: [Field; 3] = [Field::Topic, Field::Reason, Field::Queue];
 
-/// Topics of which an object is kept, so that their names can be read.
+/// The most topics for which the index remembers an object. Their names are read from these objects.
 const TOPICS: usize = 48;
 
-/// Queues, reasons and topics that are told apart. Whoever writes letters may name ever more topics: those beyond are counted
-/// together.
+/// The most combinations of queue, reason and topic that are counted one by one. Strangers can write letters
+/// with ever more topics: those beyond this number are counted together.
 pub(crate) const GROUPS: u32 = 2_000;
 
-/// Letters in objects, by what their keys tell.
+/// The counts of letters, by the keys of the objects that hold them.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// Objects that may hold letters of the filter.
+    /// The number of objects that may hold letters of the filter.
     pub(crate) objects: u64,
-    /// Letters of the filter, as far as keys tell. Those of which they do not are among them only where the filter names
-    /// neither topic nor reason.
+    /// The number of letters that match the filter as far as the keys know. Letters of unknown topic and
+    /// reason count only if the filter names neither.
     pub(crate) letters: u64,
-    /// Letters of which the keys do not tell the topic and the reason.
+    /// Letters whose keys name no topic and no reason.
     pub(crate) untold: u64,
-    /// Objects of which the keys tell nothing.
+    /// Objects whose keys do not even name the number of letters.
     pub(crate) blind: u64,
-    /// Letters by queue, reason and the hash of their topic, as far as keys tell.
+    /// The number of letters by queue, reason and topic.
     pub(crate) groups: BTreeMap<Key, Count>,
     /// The newest objects.
     newest: BinaryHeap<Reverse<Newest>>,
@@ -41,29 +41,29 @@ pub(crate) struct Index {
     of_topics: BTreeMap<String, Newest>,
 }
 
-/// The letters of one queue, reason and topic.
+/// A queue, a reason and a topic that letters have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) queue: String,
-    /// The reason; none where the key does not tell it.
+    /// The reason; `None` if the key does not name it.
     pub(crate) reason: Option<String>,
     pub(crate) topic: Topic,
 }
 
-/// The topic of letters, as far as a key tells it.
+/// The topic of letters, as their key names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
-    /// The hash of its name.
+    /// The hash of the topic's name.
     Hash(String),
     /// The letters have no topic.
     None,
-    /// One of more topics than are told apart.
+    /// A topic beyond the number that the index counts one by one.
     Other,
-    /// The key does not tell it.
+    /// The key does not name it.
     Untold,
 }
 
-/// An object, in the order of time.
+/// An object. Objects are ordered by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Newest {
     at: Timestamp,
@@ -82,7 +82,7 @@ impl Newest {
 }
 
 impl Index {
-    /// Counts an object. `most` of the newest are kept.
+    /// Counts the letters of an object, and remembers the newest objects, at most `most` of them.
     pub(crate) fn add(&mut self, object: &Object, of: &Filter, span: &Span, most: usize) {
         let queue = object.queue();
         if of.get(Field::Queue).is_some_and(|wanted| wanted != queue) {
@@ -148,8 +148,8 @@ impl Index {
         }
     }
 
-    /// Returns the newest objects, the newest first, and one object of each topic that is in none of them; and how many of
-    /// these are left out, since all of them must not have more bytes together.
+    /// Returns the objects to read: the newest first, then an object for each topic that the newest do not
+    /// cover. Also returns how many objects it left out because they would exceed the bytes together.
     pub(crate) fn to_read(&self, most: usize, mut bytes: u64) -> (Vec<Object>, u64) {
         let mut newest: Vec<_> = self.newest.iter().map(|Reverse(object)| object).collect();
         newest.sort_unstable_by(|one, other| other.cmp(one));
@@ -169,14 +169,14 @@ impl Index {
     }
 }
 
-/// Returns the part of a filter that keys answer.
+/// Returns the part of a filter that the keys can answer.
 pub(crate) fn known_by_keys(of: &Filter) -> Filter {
     of.iter()
         .filter(|(field, _)| KNOWN.contains(field))
         .fold(Filter::default(), |known, (field, value)| known.with(field, value))
 }
 
-/// Returns the hash of a topic by its ARN or name; none of letters without a topic.
+/// Returns the hash of a topic, given by ARN or by name; `None` for letters without a topic.
 fn hash_of(topic: &str) -> Option<String> {
     if topic.is_empty() {
         return None;

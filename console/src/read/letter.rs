@@ -1,4 +1,4 @@
-//! One letter: its record, its place on the list, and its lines in the log.
+//! One letter: its record, its line on the list of waiting letters, and its lines in the log.
 
 use aws_sdk_cloudwatchlogs::types::{QueryStatus, ResultField};
 use jiff::civil::DateTime;
@@ -20,51 +20,51 @@ use super::times::Times;
 use crate::account::{Account, Clients, Place};
 use crate::query::{Filter, OneLetter};
 
-/// Lines of the log that are shown.
+/// The most log lines of a page.
 const LINES: i32 = 500;
 
-/// The time between two looks at a query of the log.
+/// The pause between two requests for the result of a log query.
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
 
-/// The time before the page's that the log is searched, too.
+/// How long before the page's time range the log search begins.
 const BEFORE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Looks at a query of the log.
+/// The most requests for the result of a log query.
 pub(crate) const LOOKS: u32 = 7;
 
 /// One letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Letter {
-    /// Its record, and what it says; none where it was not found in the archive.
+    /// The record and the content; `None` if it is not in the archive.
     pub archived: Option<(ArchivedLetter, Option<Said>)>,
-    /// The latest replay that has sent it; none where none did, or that was not read.
+    /// The latest replay that sent it; `None` if no replay did, or if that is unknown.
     pub replayed: Option<Replayed>,
-    /// Its line on the list of waiting letters.
+    /// The line on the list of waiting letters.
     pub waiting: Option<WaitingOne>,
-    /// Its lines in the log.
+    /// The lines in the log.
     pub log: Log,
 }
 
-/// A replay that has sent a letter.
+/// A replay that sent a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// Its id.
+    /// The id of the replay.
     pub id: String,
-    /// The moment at which it began. It sent the letter later: nothing tells when.
+    /// The moment when the replay began. The letter was sent later; no record says when.
     pub began: Option<Timestamp>,
 }
 
-/// The lines of a letter in the log.
+/// The log lines of a letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Log {
-    /// The account does not name the log group, or it could not be asked.
+    /// The account does not name the log group, or the query failed.
     #[default]
     None,
-    /// The query of this id is not at its end.
+    /// The query with this id has not ended.
     Running(String),
-    /// Its lines, the oldest first.
+    /// The lines, the oldest first.
     Lines {
-        /// The lines.
+        /// The lines in the order of time.
         lines: Vec<Line>,
         /// True if there may be more.
         more: bool,
@@ -74,25 +74,26 @@ pub enum Log {
 /// A line of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    /// Its moment.
+    /// The time of the line.
     pub at: Option<Timestamp>,
-    /// The outcome.
+    /// The outcome of an invocation for the letter.
     pub outcome: String,
-    /// More about it.
+    /// The reason of the outcome.
     pub reason: Option<String>,
-    /// The number of the retry, and how many the schedule has.
+    /// The number of the retry, and the number of retries in the schedule.
     pub retry: Option<(String, String)>,
-    /// The moment at which the letter is due again.
+    /// When the letter is due again.
     pub due: Option<String>,
-    /// The target.
+    /// The endpoint.
     pub target: Option<String>,
     /// The code of the failure.
     pub error: Option<String>,
-    /// The time that the attempt took, milliseconds.
+    /// How long the attempt took, milliseconds.
     pub took: Option<String>,
     /// The queue.
     pub queue: Option<String>,
-    /// SQS's id of the message. In the requeue a letter is another message, and a stranger can repeat a letter's id.
+    /// The message id that SQS gave it. A letter gets another message id in the requeue, and a stranger can
+    /// repeat a letter's id.
     pub message: Option<String>,
 }
 
@@ -134,8 +135,8 @@ pub(crate) async fn letter(
 
 type Record = (ArchivedLetter, Option<Said>, Result<Option<Replayed>, String>);
 
-/// Returns its record, and the replay that has sent it. A record that was found stays, also if nobody could tell in time
-/// whether it was replayed.
+/// Returns the record, and the replay that sent it. If the question about replays fails or takes too long,
+/// the record stays.
 async fn archived(
     account: &Account,
     clients: &Clients,
@@ -151,7 +152,7 @@ async fn archived(
     Ok(Some((ArchivedLetter::from(&*found), said, replayed)))
 }
 
-/// Finds its record: in the object that is named, else in the newest of the time range.
+/// Finds the record: in the named object, or else in the newest objects of the time range.
 async fn find(
     account: &Account,
     clients: &Clients,
@@ -196,7 +197,7 @@ async fn find(
             Found::Letter(_) | Found::Unread(_) => {}
         }
     }
-    // The letter may lie in these.
+    // The letter may be in an object that was passed over, so "not found" would be wrong.
     let passed_over: Vec<_> = passed_over(failed, left_out).collect();
     if passed_over.is_empty() { Ok(None) } else { Err(passed_over.join("; ")) }
 }
@@ -211,7 +212,7 @@ fn is_below(archive: &Place, key: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with("queue="))
 }
 
-/// Returns the latest replay that has sent a letter.
+/// Returns the latest replay that sent a letter.
 async fn replayed(
     account: &Account,
     clients: &Clients,
@@ -224,7 +225,7 @@ async fn replayed(
     Ok(by.map(|id| Replayed { id: id.to_owned(), began: began(id) }))
 }
 
-/// Asks the log, or asks after the query that was begun before.
+/// Starts a log query, or asks for the result of the one that an earlier request for this page started.
 async fn log(
     account: &Account,
     clients: &Clients,
@@ -267,13 +268,14 @@ async fn log(
     Ok(Log::Running(id))
 }
 
-/// Returns the moment from which the log is searched: a letter may have been attempted some time before it was archived.
+/// Returns the start of the log search. It is before the page's time range, because attempts come before the
+/// archive.
 #[must_use]
 pub fn searched_from(from: Timestamp) -> Timestamp {
     from.saturating_sub(BEFORE).unwrap_or(from)
 }
 
-/// Begins a query, and returns its id.
+/// Starts a log query, and returns its id.
 async fn ask(clients: &Clients, group: &str, letter: &str, span: &Span) -> Result<String, String> {
     let from = searched_from(span.from).as_second();
     let call = clients.logs.start_query().log_group_name(group).query_string(query(letter)).limit(LINES);
@@ -282,7 +284,7 @@ async fn ask(clients: &Clients, group: &str, letter: &str, span: &Span) -> Resul
     Ok(asked.query_id().unwrap_or_default().to_owned())
 }
 
-/// Returns the query that finds every line about a letter, as the saved query `one-letter` does.
+/// Returns the query for every line about a letter. The saved query `one-letter` is the same.
 #[must_use]
 pub fn query(id: &str) -> String {
     let id = crate::text::literal(id);
@@ -293,8 +295,8 @@ pub fn query(id: &str) -> String {
     )
 }
 
-/// Returns a line about a letter. The fields of its JSON are read here where the service has not read them, as that of the
-/// local stack; such a service does not know either which lines are about the letter.
+/// Returns a line about a letter. `CloudWatch` parses the lines' JSON into fields. The local stack's log
+/// service does not, and returns lines about other letters too: then the JSON is parsed and checked here.
 fn line(fields: &[ResultField], id: &str) -> Option<Line> {
     let found = |name: &str| {
         let field = fields.iter().find(|field| field.field() == Some(name))?;
@@ -320,7 +322,7 @@ fn line(fields: &[ResultField], id: &str) -> Option<Line> {
         reason: get("reason"),
         retry: get("retry.number").zip(get("retry.of")),
         due: get("due"),
-        // The log may hold whole URLs of earlier versions.
+        // Log lines of earlier versions may hold a whole URL, so it is shortened here.
         target: get("target.arn").or_else(|| Some(TargetName::read(&get("target.url")?).as_str().to_owned())),
         error: get("error.code"),
         took: get("attempt_ms"),

@@ -1,4 +1,4 @@
-//! Letters, as pages know them: archived ones from their records, waiting ones from the list.
+//! Letters as pages show them: archived letters from their records, waiting letters from the list.
 
 use jiff::Timestamp;
 use sns_redrive::archive::{Archived, Record};
@@ -6,62 +6,62 @@ use sns_redrive::waiting::WaitingLetter;
 
 use crate::query::Field;
 
-/// A letter that was archived.
+/// An archived letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchivedLetter {
-    /// The key of the object that holds it.
+    /// The key of the object with its record.
     pub key: String,
     /// Its id.
     pub id: String,
-    /// SQS's id of its message.
+    /// The message id that SQS gave it.
     pub message_id: String,
     /// The values of its fields.
     pub fields: Fields,
-    /// The moment at which it was archived.
+    /// The time of its archive.
     pub archived: Timestamp,
-    /// The moment of its arrival, if its message tells.
+    /// The time of its arrival, if its message names it.
     pub arrived: Option<Timestamp>,
-    /// The last retry that was made, and how many the schedule has.
+    /// The last retry that was made, and the number of retries in the schedule.
     pub retry: Option<(u32, u32)>,
-    /// True if a replay has sent it; none where that is not known.
+    /// True if a replay sent it; `None` if that is unknown.
     pub replayed: Option<bool>,
 }
 
-/// A letter that waits hidden.
+/// A waiting letter, hidden in its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingOne {
     /// Its id.
     pub id: String,
-    /// SQS's id of its message.
+    /// The message id that SQS gave it.
     pub message_id: String,
     /// The values of its fields.
     pub fields: Fields,
-    /// The moment of its first arrival.
+    /// The time of its first arrival.
     pub since: Timestamp,
-    /// The moment at which its retry is due.
+    /// The time when its retry is due.
     pub due: Timestamp,
-    /// The retry that comes next, and how many the schedule has.
+    /// The next retry, and the number of retries in the schedule.
     pub retry: (u32, u32),
-    /// What holds it, if anything does.
+    /// The order or the rule that holds it, if any.
     pub held_by: Option<String>,
 }
 
-/// The values of a letter's fields; none where it has none.
+/// The values of a letter's fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// The topic.
+    /// The topic that it was published to.
     pub topic: Option<String>,
-    /// The subscription.
+    /// The subscription that failed.
     pub subscription: Option<String>,
-    /// The target.
+    /// The endpoint of its retries.
     pub target: Option<String>,
     /// The code of the last failure.
     pub error: Option<String>,
     /// The rule.
     pub rule: Option<String>,
-    /// The reason for which it was archived.
+    /// The reason why it was archived.
     pub reason: Option<String>,
-    /// The dead-letter queue.
+    /// The dead-letter queue that it came from.
     pub queue: Option<String>,
 }
 
@@ -135,7 +135,7 @@ impl From<WaitingLetter> for WaitingOne {
     }
 }
 
-/// Returns the moment at which SQS got the message.
+/// Returns when SQS received the message.
 pub(super) fn arrived(record: &Record) -> Option<Timestamp> {
     let sent = record.message.attributes.get("SentTimestamp")?;
     Timestamp::from_millisecond(sent.parse().ok()?).ok()

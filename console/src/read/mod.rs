@@ -2,18 +2,18 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `now` | what happens now |
-//! | `waiting` | the letters that wait hidden |
+//! | `now` | the present state |
+//! | `waiting` | the waiting letters |
 //! | `letter` | one letter |
 //! | `groups` | letters in groups, and one group |
-//! | `collect` | the letters that a page is about, from the archive and the list |
-//! | `index` | letters as the keys of an archive count them |
-//! | `sweep` | the listing of an archive over a time range |
-//! | `letters` | letters, as pages know them |
+//! | `collect` | collects a page's letters, from the archive and the list |
+//! | `index` | counts letters by the archive's keys |
+//! | `sweep` | lists an archive over a time range |
+//! | `letters` | letters as pages show them |
 //! | `policy` | the function's own policy |
-//! | `said` | what a letter says |
-//! | `tally` | letters that are counted, over time |
-//! | `times` | the time that a page may take |
+//! | `said` | the content of a letter |
+//! | `tally` | counts over time |
+//! | `times` | the time limits of a page |
 
 mod collect;
 mod groups;

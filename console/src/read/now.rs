@@ -20,24 +20,24 @@ use super::tally::{PARTS, Span};
 use super::times::Times;
 use crate::account::{Account, Clients, Place};
 
-/// Queues that are shown. `CloudWatch` answers 500 metrics in one call, and a queue has five over the time.
+/// The most queues on the page. One call to `CloudWatch` answers 500 metrics, and a queue has five over time.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html>
 const QUEUES: usize = 100;
 
-/// The time before the present in which the last values of a queue are looked for, and the seconds of each. SQS tells them
-/// every minute, some minutes late.
+/// How far back the last values of a queue are searched, and the seconds of a data point there. SQS sends its
+/// metrics every minute, some minutes late.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html>
 const RECENT: SignedDuration = SignedDuration::from_mins(15);
 const RECENT_PERIOD: i32 = 60;
 
-/// Replays that are looked at.
+/// The most replays whose state is read.
 const REPLAYS: usize = 8;
 
-/// Alarms that are shown.
+/// The most alarms on the page.
 const ALARMS: i32 = 100;
 
-/// Requests that reading takes at most: metrics twice, alarms, orders, the function's configuration, the listing of replays,
-/// their states, and some that are repeated.
+/// The most requests for this page: metrics twice, alarms, orders, the function's configuration, the listing
+/// of replays, their states, and a few repeats.
 pub(crate) const REQUESTS: u32 = 6 + 9 + 4;
 
 /// The present state.
@@ -45,66 +45,68 @@ pub(crate) const REQUESTS: u32 = 6 + 9 + 4;
 pub struct Now {
     /// The queues.
     pub queues: Vec<QueueNow>,
-    /// Queues that are not shown.
+    /// The number of queues that are not shown.
     pub further: usize,
-    /// Orders that have not ended, also those that begin later; none where there is no place for them.
+    /// The orders that have not ended, including those that begin later; `None` if the account has no place
+    /// for orders.
     pub orders: Option<Vec<Order>>,
-    /// The latest replays; none where they could not be read.
+    /// The latest replays; `None` if they could not be read.
     pub replays: Option<Vec<State>>,
     /// True if there are earlier replays.
     pub more_replays: bool,
-    /// Alarms that are on; none where nobody knows their names.
+    /// The alarms that are on; `None` without a stack's name, since the alarms' names begin with it.
     pub alarms: Option<Vec<Alarm>>,
 }
 
-/// A queue.
+/// The state of a queue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueueNow {
     /// Its name.
     pub name: String,
     /// True for the requeue.
     pub is_requeue: bool,
-    /// Letters that arrived.
+    /// Letters that arrived, over time.
     pub arriving: Series,
-    /// Letters that were delivered.
+    /// Letters that were delivered, over time.
     pub delivered: Series,
-    /// Letters that were archived.
+    /// Letters that were archived, over time.
     pub archived: Series,
-    /// Letters that wait hidden.
+    /// Letters that wait hidden, over time.
     pub waiting: Series,
-    /// Letters that lie there, seen by nobody.
+    /// Visible letters, over time: the function has not received them.
     pub visible: Series,
-    /// The age of the oldest letter in the last minutes, seconds.
+    /// The age of the oldest letter, seconds. From the last minutes.
     pub oldest: Option<u64>,
-    /// The time until SQS would drop the first letter that the function has received in the last minutes, seconds.
+    /// The seconds until SQS would drop a letter: the shortest among those that the function received in the
+    /// last minutes.
     pub to_expiry: Option<u64>,
 }
 
-/// Values over time.
+/// A metric's values over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Series {
-    /// The sum or the highest value of each data point; zero also where `CloudWatch` has no value. The function writes
-    /// its metrics only when it has run, which it does for letters alone: no value is no letter.
+    /// The sum or the maximum of each data point. It is zero if `CloudWatch` has no value: the function runs
+    /// only for letters, and writes its metrics when it runs, so without a value there was no letter.
     pub parts: Vec<u64>,
-    /// The time that a data point is about.
+    /// The time that a data point covers.
     pub part: SignedDuration,
-    /// The value of the last minutes; none where there is none.
+    /// The value of the last minutes, if there is one.
     pub last: Option<u64>,
 }
 
-/// An alarm that is on.
+/// An alarm in the state ALARM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alarm {
     /// Its name.
     pub name: String,
-    /// Its meaning.
+    /// The alarm's description.
     pub says: Option<String>,
-    /// Since when it is on.
+    /// When the alarm went on.
     pub since: Option<Timestamp>,
 }
 
 impl Series {
-    /// Returns the sum of all parts.
+    /// Returns the sum of all data points.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.parts.iter().sum()
@@ -124,14 +126,14 @@ enum Kind {
 }
 
 impl Kind {
-    /// Those that are shown over the time.
+    /// The metrics that are shown over time.
     const OVER_TIME: [Self; 5] =
         [Self::Arriving, Self::Delivered, Self::Archived, Self::Waiting, Self::Visible];
 
-    /// Those of which the last value is shown.
+    /// The metrics that are shown by their last value.
     const LAST: [Self; 4] = [Self::Waiting, Self::Visible, Self::Oldest, Self::Expiry];
 
-    /// The metric's name, its statistic, and whether it is of SQS.
+    /// Returns the metric's name, its statistic, and whether SQS writes it.
     fn metric(self) -> (&'static str, &'static str, bool) {
         match self {
             Self::Arriving => ("LettersArrived", "Sum", false),
@@ -145,7 +147,7 @@ impl Kind {
     }
 }
 
-/// Reads what happens now.
+/// Reads the present state.
 pub(crate) async fn now(
     account: &Account,
     clients: &Clients,
@@ -209,7 +211,7 @@ async fn level_without_metrics(
     policy::level_without_metrics(clients, function).await
 }
 
-/// Returns the queues with their metrics, and whether all data points are there.
+/// Returns the queues with their metrics, and whether no data point is missing.
 async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<(Vec<QueueNow>, bool), String> {
     let queues: Vec<_> = account.queues.iter().take(QUEUES).collect();
     if queues.is_empty() {
@@ -251,7 +253,8 @@ async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<(V
 
 type Values = BTreeMap<(usize, Kind), Vec<(Timestamp, u64)>>;
 
-/// Returns the least time that is left by now. Each value is that of other letters, those received in one minute.
+/// Returns the shortest time that is left by now. The values are about different letters: each is about those
+/// of one minute. So the latest value alone is not enough.
 fn left(values: &[(Timestamp, u64)], now: Timestamp) -> Option<u64> {
     values
         .iter()
@@ -259,7 +262,8 @@ fn left(values: &[(Timestamp, u64)], now: Timestamp) -> Option<u64> {
         .min()
 }
 
-/// Asks for metrics of all queues in one call: by the queue's place, and the metric. Also says whether these are all.
+/// Reads metrics of all queues in one call, by the index of the queue and the metric. Also returns whether
+/// the answer is complete.
 async fn values(
     account: &Account,
     clients: &Clients,
@@ -272,7 +276,7 @@ async fn values(
         kinds.iter().map(move |kind| query(&id(place, *kind), *kind, queue, &account.namespace, period))
     });
     let call = clients.cloudwatch.get_metric_data().set_metric_data_queries(Some(all.collect()));
-    // A range within one second would end where it begins.
+    // CloudWatch refuses a range that ends at the second at which it begins.
     let end = span.to.as_second().max(span.from.as_second() + 1);
     let answer = call.start_time(seconds(span.from)).end_time(DateTime::from_secs(end)).send().await;
     let answer =
@@ -299,13 +303,14 @@ fn query(id: &str, kind: Kind, queue: &Arn, namespace: &str, period: i32) -> Met
     MetricDataQuery::builder().id(id).metric_stat(statistic).build()
 }
 
-/// Returns the seconds of a data point: those of a part of the range, in steps that `CloudWatch` still has for a range that
-/// began so long ago.
+/// Returns the seconds of a data point: a part of the range, rounded up to a period that `CloudWatch` still
+/// keeps. It keeps shorter periods for a shorter time.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricStat.html>
 fn period(span: &Span, now: Timestamp) -> i32 {
     let seconds = |to: Timestamp| to.duration_since(span.from).as_secs().try_into().unwrap_or(0_u64);
     let length = seconds(span.to).max(1);
-    // 15 and 63 days.
+    // The older the range, the coarser the period: CloudWatch keeps minutes for 15 days and five minutes for
+    // 63.
     let step = match seconds(now) {
         ..1_296_000 => 60,
         1_296_000..5_443_200 => 300,
@@ -316,9 +321,9 @@ fn period(span: &Span, now: Timestamp) -> i32 {
     i32::try_from(part).unwrap_or(i32::MAX)
 }
 
-/// Returns the sum or the highest value of each part of the range. A part is a data point, so that none lies between two.
+/// Returns the sum or the maximum of each part of the range. A part is exactly one data point.
 fn parts(values: &[(Timestamp, u64)], kind: Kind, span: &Span, period: i64) -> Vec<u64> {
-    // CloudWatch chooses at which seconds its periods begin. The first may begin before the range.
+    // CloudWatch chooses the second at which its periods begin, so the first one may begin before the range.
     let phase =
         values.first().map_or(0, |(at, _)| (at.as_second() - span.from.as_second()).rem_euclid(period));
     let origin = span.from.as_second() - if phase > 0 { period - phase } else { 0 };
@@ -334,7 +339,7 @@ fn parts(values: &[(Timestamp, u64)], kind: Kind, span: &Span, period: i64) -> V
     parts
 }
 
-/// Returns a metric's value as a number of letters or seconds.
+/// Converts a metric's value to a whole number.
 fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
@@ -353,9 +358,9 @@ fn seconds(at: Timestamp) -> DateTime {
 #[derive(Default)]
 struct Latest {
     states: Vec<State>,
-    /// Those that cannot be read, in words.
+    /// The replays whose state cannot be read, in words.
     broken: Vec<String>,
-    /// True if there are earlier ones.
+    /// True if there are earlier replays.
     more: bool,
 }
 
@@ -374,11 +379,11 @@ async fn replays(account: &Account, clients: &Clients) -> Result<Latest, String>
     Ok(latest)
 }
 
-/// Returns the alarms of the stack that are on, and whether there may be more.
+/// Returns the stack's alarms that are on, and whether there may be more.
 async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alarm>, bool)>, String> {
     let Some(stack) = &account.stack else { return Ok(None) };
     let call = clients.cloudwatch.describe_alarms().alarm_name_prefix(format!("{stack}-"));
-    // Without the types CloudWatch leaves composite alarms out.
+    // CloudWatch leaves out composite alarms unless the request names both types.
     let call = call.alarm_types(AlarmType::MetricAlarm).alarm_types(AlarmType::CompositeAlarm);
     let answer = call.state_value(StateValue::Alarm).max_records(ALARMS).send().await;
     let answer =
@@ -386,7 +391,7 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alar
     let alarm = |name: Option<&str>, says: Option<&str>, [changed, updated]: [Option<&DateTime>; 2]| Alarm {
         name: name.unwrap_or_default().to_owned(),
         says: says.map(str::to_owned),
-        // An update is also that of a state's reason.
+        // The second time changes with the state's reason too, so it is the second choice.
         since: changed.or(updated).and_then(|at| Timestamp::from_second(at.secs()).ok()),
     };
     let composite = answer.composite_alarms().iter().map(|it| {
@@ -404,9 +409,10 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alar
     Ok(Some((own.collect(), answer.next_token().is_some())))
 }
 
-/// Reports whether an alarm is one of the templates', by its name behind that of the stack: `orders-` also begins the alarms
-/// of a stack `orders-staging`. `CloudFormation` takes the names in the template, and those of `queues.yaml` end with their
-/// queue, which the page need not know if the stack is named as in the guide.
+/// Reports whether an alarm belongs to the stack's templates, by its name after the stack's. The prefix alone
+/// is not enough: `orders-` also begins the alarms of a stack `orders-staging`. `CloudFormation` takes the
+/// names from the template. Those of `queues.yaml` end with their queue's name; the page need not know that
+/// queue if the stack is named as in the guide.
 fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
     let kinds = ["silent-", "in-flight-"];
     let is_of_queue = |queue: &Arn| {
@@ -419,7 +425,7 @@ fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
         || queues.iter().any(is_of_queue)
 }
 
-/// Returns the time that a part of a range takes.
+/// Returns the length of one part of a time range.
 #[must_use]
 pub fn part_of(span: &Span) -> SignedDuration {
     span.to.duration_since(span.from) / i32::try_from(PARTS).unwrap_or(1)
@@ -441,7 +447,7 @@ mod tests {
             period(&span, span.to)
         });
         assert_eq!(periods, [180, 480, 3600, 50_400, 57_600, 230_400]);
-        // A short range that lies long back.
+        // A short range in the distant past.
         let hour = span(1);
         let long_ago =
             [14, 15, 62, 63].map(|days| period(&hour, hour.from + SignedDuration::from_hours(days * 24)));

@@ -1,4 +1,4 @@
-//! What the function's configuration says.
+//! The policy and the log level from the function's configuration.
 
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::ApplicationLogLevel;
@@ -9,7 +9,7 @@ use sns_redrive::replay::{self, Deployed};
 use super::collect::unread;
 use crate::account::Clients;
 
-/// Reads the policy by which a function works.
+/// Reads the function's policy.
 pub(crate) async fn policy(clients: &Clients, function: &str) -> Result<Policy, String> {
     let answer = configuration(clients, function).await?;
     let deployed = Deployed::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
@@ -19,7 +19,7 @@ pub(crate) async fn policy(clients: &Clients, function: &str) -> Result<Policy, 
     deployed.settings.map(|settings| settings.policy).map_err(|bad| bad.to_string())
 }
 
-/// Reads the function's log level if Lambda drops the log lines with the metrics by it.
+/// Reads the function's log level, if it makes Lambda drop the log lines that carry the metrics.
 pub(crate) async fn level_without_metrics(
     clients: &Clients,
     function: &str,

@@ -1,4 +1,4 @@
-//! The content of a letter: its body and its attributes, as far as they may be shown.
+//! The content of a letter: its body and its attributes, as far as a page may show them.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,20 @@ use sns_redrive::archive::Record;
 
 use crate::account::Bodies;
 
-/// The most of a body that is shown, characters.
+/// The most characters of a body on a page.
 const MOST: usize = 4_000;
 
-/// The link by which anybody can unsubscribe a subscriber. A Lambda event of SNS writes its end otherwise.
+/// The field with the link that lets anybody unsubscribe the subscriber. A Lambda event writes
+/// `UnsubscribeUrl`.
 const UNSUBSCRIBE: &str = "UnsubscribeURL";
 
-/// The attributes of a message: in an envelope and in a Lambda event.
+/// The field with the message attributes, in an envelope and in a Lambda event.
 const ATTRIBUTES: &str = "MessageAttributes";
 
-/// The type of an attribute: in an envelope and in a Lambda event.
+/// The field with the type of an attribute, in an envelope and in a Lambda event.
 const TYPES: [&str; 2] = ["Type", "dataType"];
 
-/// Put in the place of a value that is not shown.
+/// The text that replaces a hidden value.
 const MASKED: &str = "(masked)";
 
 /// The content of a letter.
@@ -27,15 +28,14 @@ const MASKED: &str = "(masked)";
 pub struct Said {
     /// The body, or its beginning.
     pub body: String,
-    /// True if this is only the beginning of the body.
+    /// True if the body is longer.
     pub is_cut: bool,
-    /// The message attributes by name, with their values.
+    /// The names and the values of the message attributes.
     pub attributes: Vec<(String, String)>,
 }
 
 impl Said {
-    /// Returns what a letter says; none where the account does not show it. The link by which anybody can unsubscribe a
-    /// subscriber is never shown.
+    /// Returns a letter's content; `None` if the account hides it. The unsubscribe link is always masked.
     pub(crate) fn of(record: &Record, bodies: &Bodies) -> Option<Self> {
         let Bodies::Shown { masked } = bodies else { return None };
         let mask = Mask::new(masked);
@@ -51,33 +51,34 @@ impl Said {
     }
 }
 
-/// The values that nobody is shown: those of attributes of some names, and links to unsubscribe, however deep they lie. A Lambda
-/// event has its envelopes in a list, and the message of an envelope may be a text with JSON in it.
+/// Hides values in a letter: those of the attributes with some names, and unsubscribe links. It finds them at
+/// any depth: a Lambda event has a list of envelopes, and an envelope's message may be a text that holds
+/// JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct Mask<'a> {
     names: &'a [String],
 }
 
 impl<'a> Mask<'a> {
-    /// A mask of the attributes of these names, whatever their case.
+    /// Creates a mask for the attributes with these names. Upper and lower case are the same.
     #[must_use]
     pub fn new(names: &'a [String]) -> Self {
         Self { names }
     }
 
-    /// The names of the attributes.
+    /// Returns the names of the masked attributes.
     #[must_use]
     pub fn names(&self) -> &'a [String] {
         self.names
     }
 
-    /// Reports whether the values of attributes of this name are hidden.
+    /// Reports whether the mask hides attributes with this name.
     #[must_use]
     pub fn hides(&self, name: &str) -> bool {
         self.names.iter().any(|it| it.eq_ignore_ascii_case(name))
     }
 
-    /// Returns a text without what is hidden. Where it has nothing of that, it stays byte for byte.
+    /// Returns a text with the hidden values masked. A text without any stays the same, byte for byte.
     #[must_use]
     pub fn text(&self, text: &str) -> String {
         let mut value = Value::from(text);
@@ -85,12 +86,12 @@ impl<'a> Mask<'a> {
         value.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Takes from a value what is hidden, and returns whether it had any of that.
+    /// Masks the hidden values in a value, and reports whether there were any.
     pub fn value(&self, value: &mut Value) -> bool {
         self.visit(value, false, &mut |hidden| *hidden = MASKED.into())
     }
 
-    /// Returns the texts that are hidden in a value.
+    /// Returns the texts that the mask hides in a value.
     #[must_use]
     pub fn secrets(&self, value: &Value) -> BTreeSet<String> {
         let mut secrets = BTreeSet::new();
@@ -98,15 +99,15 @@ impl<'a> Mask<'a> {
         secrets
     }
 
-    /// Reports whether a text that is no whole JSON may have something to hide: it has one of the names, or could write one
-    /// with escapes.
+    /// Reports whether a text that is not valid JSON may hold a hidden value: it contains one of the names,
+    /// or an escape that could spell one.
     fn may_hide(&self, text: &str) -> bool {
         let text = text.to_lowercase();
         let names = self.names.iter().map(String::as_str).chain([UNSUBSCRIBE]);
         text.contains("\\u") || names.into_iter().any(|name| text.contains(&name.to_lowercase()))
     }
 
-    /// Does something with each value that is hidden, and returns whether there is one.
+    /// Calls `hide` for each hidden value, and reports whether there was one.
     fn visit(&self, value: &mut Value, of_attributes: bool, hide: &mut impl FnMut(&mut Value)) -> bool {
         match value {
             Value::Object(fields) => fields.iter_mut().fold(false, |found, (name, value)| {
@@ -130,6 +131,7 @@ impl<'a> Mask<'a> {
                     found
                 }
                 Opened::Broken if !self.may_hide(text) => false,
+                // A text that nobody can read for sure is hidden whole: it may hold a secret.
                 Opened::TooDeep | Opened::Broken => {
                     hide(value);
                     true
@@ -141,15 +143,15 @@ impl<'a> Mask<'a> {
     }
 }
 
-/// A text that may have JSON in it.
+/// A text that may hold JSON.
 enum Opened {
     /// An object or a list.
     Json(Value),
-    /// JSON that is nested deeper than `serde_json` reads, so nobody knows what is in it.
+    /// JSON that is nested too deep for `serde_json`, so its content is unknown.
     TooDeep,
-    /// The beginning of JSON, with something else behind it or cut off.
+    /// The beginning of JSON that is cut off, or that other text follows.
     Broken,
-    /// Something else.
+    /// Any other text.
     Text,
 }
 
@@ -166,7 +168,7 @@ impl Opened {
     }
 }
 
-/// Collects the texts of a value, but for the name of a type.
+/// Collects the texts in a value, except the names of types.
 fn leaves(value: &Value, texts: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
@@ -190,7 +192,7 @@ mod tests {
 
     use super::*;
 
-    /// An envelope with a link and an attribute that are not for everybody.
+    /// An envelope with an unsubscribe link and a masked attribute.
     fn envelope() -> Value {
         json!({
             "Message": "m", "UnsubscribeURL": "https://x/?Action=Unsubscribe",
@@ -227,7 +229,7 @@ mod tests {
             assert!(secrets.contains("S3CR3T") && secrets.contains("https://x/?Action=Unsubscribe"));
             assert_eq!(secrets.len(), 2, "{secrets:?}");
         }
-        // A name counts among attributes only.
+        // The name of a masked attribute means nothing elsewhere.
         for other in ["no JSON", r#"{ "b": 1,  "a": 2 }"#, "[1]", r#"{"token":  "t"}"#, "{", r#""x""#] {
             assert_eq!(mask.text(other), other);
         }

@@ -1,8 +1,9 @@
-//! Lists the objects of an archive over a time range, many parts of it at once, the newest first.
+//! Lists an archive's objects over a time range, many parts of it at once, from the newest to the oldest.
 //!
-//! A listing goes forward, a thousand keys a page, so a long one takes long. Keys hold their time: the first page tells how
-//! dense they are, and the rest of the time is listed in so many parts at once as pages are expected. Each key belongs to
-//! exactly one part.
+//! S3 lists keys forward, a thousand a page, one page after the other. That would take too long for a large
+//! archive. But the keys hold the time: the first page shows how many keys there are in a stretch of time.
+//! From that the sweep expects a number of pages for the rest, divides the rest into as many parts, and lists
+//! these at once. Each key belongs to exactly one part.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -18,35 +19,35 @@ use sns_redrive::failure::Failure;
 
 use crate::account::Place;
 
-/// Pages that are asked for at once. Each holds some hundred kilobytes.
+/// The most pages at once. The answer for a page takes some hundred kilobytes.
 const AT_ONCE: usize = 24;
 
 /// The most parts that the rest of a part is divided into.
 const MOST_PARTS: u64 = 128;
 
-/// A listing of an archive, and how far it has come.
+/// A listing of an archive over a time range.
 #[derive(Debug)]
 pub(crate) struct Sweep<'a> {
     pub(crate) s3: &'a aws_sdk_s3::Client,
     pub(crate) archive: &'a Place,
-    /// The name of the only queue that counts.
+    /// The name of the only queue to list, if there is one.
     pub(crate) queue: Option<&'a str>,
-    /// The first moment, and the one behind the last.
+    /// The start of the time range, and its end, which is excluded.
     pub(crate) range: (Timestamp, Timestamp),
-    /// Pages that may be asked for.
+    /// The most pages to ask for.
     pub(crate) pages: u32,
 }
 
-/// The end of a listing.
+/// How a listing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Swept {
-    /// Every object was listed.
+    /// It listed every object.
     Whole,
-    /// There were more pages than may be asked for.
+    /// It stopped because it needed more pages than allowed.
     Cut,
 }
 
-/// A part of the keys of a queue: those behind `after` and before `before`.
+/// A stretch of a queue's keys: those behind `after` and before `before`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     folder: Arc<str>,
@@ -56,7 +57,7 @@ struct Part {
     to: Timestamp,
 }
 
-/// The newest comes first.
+/// The heap hands out the newest part first.
 impl Ord for Part {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.to, &self.after).cmp(&(other.to, &other.after))
@@ -69,14 +70,14 @@ impl PartialOrd for Part {
     }
 }
 
-/// A page of a part, and what is left of the part.
+/// A page of a part, and the rest of the part.
 struct Page {
     objects: Vec<Object>,
     rest: Option<Part>,
 }
 
 impl Sweep<'_> {
-    /// Hands out every object of the time range, in no order.
+    /// Hands out every object of the time range, in no particular order.
     pub(crate) async fn run(self, mut each: impl FnMut(Object)) -> Result<Swept, Failure> {
         let (parts, mut left) = self.parts().await?;
         let is_cut = left == 0;
@@ -99,7 +100,7 @@ impl Sweep<'_> {
         Ok(if parts.is_empty() && !is_cut { Swept::Whole } else { Swept::Cut })
     }
 
-    /// The whole time range, of each queue, and how many pages may still be asked for.
+    /// Returns the time range for each queue, and how many pages are left.
     async fn parts(&self) -> Result<(Vec<Part>, u32), Failure> {
         let root = root(self.archive);
         let (folders, left) = match self.queue {
@@ -114,7 +115,8 @@ impl Sweep<'_> {
         Ok((folders.into_iter().map(part).collect(), left))
     }
 
-    /// Returns the folders of the queues, and how many pages may still be asked for: the first page of them is free.
+    /// Returns the folders of the queues, and how many pages are left. The first page of folders does not
+    /// count.
     async fn folders(&self, root: &str) -> Result<(Vec<String>, u32), Failure> {
         let list = self.s3.list_objects_v2().bucket(&self.archive.bucket).prefix(root).delimiter("/");
         let (mut pages, mut left) = (list.into_paginator().send(), self.pages + 1);
@@ -131,7 +133,7 @@ impl Sweep<'_> {
 
     fn is_in_range(&self, object: &Object) -> bool {
         let (from, to) = self.range;
-        // Objects that somebody else has named have the time of their day.
+        // An object that was put there by hand has no time in its key. It counts for its whole day.
         object.index.is_none() || (from..to).contains(&object.time())
     }
 
@@ -158,7 +160,8 @@ impl Sweep<'_> {
 }
 
 impl Part {
-    /// Divides what is left of a part, of which a page ended at `last`, into as many parts as pages are expected.
+    /// Divides the rest of a part, behind a page that ended at `last`, into as many parts as pages are
+    /// expected.
     fn divided(self, last: Option<Timestamp>) -> Vec<Self> {
         let Some(last) = last.filter(|last| *last > self.from && *last < self.to) else { return vec![self] };
         let milliseconds = |from: Timestamp, to: Timestamp| {
@@ -166,7 +169,7 @@ impl Part {
         };
         let (covered, rest) = (milliseconds(self.from, last), milliseconds(last, self.to));
         let pages = rest / covered.max(1);
-        // A few more, since most of them would be a bit too long.
+        // A quarter more: letters come unevenly, so many parts would need a second page.
         let parts = (pages + pages / 4 + 1).min(MOST_PARTS);
         let border = |number: u64| {
             let after = SignedDuration::from_millis(i64::try_from(rest / parts * number).unwrap_or(i64::MAX));
@@ -176,8 +179,8 @@ impl Part {
             let (first, end) = (number == 0, number + 1 == parts);
             let from = border(number);
             let to = if end { self.to } else { border(number + 1) };
-            // A page may end at a key that somebody else has named, behind the keys of its day that begin with a time: these
-            // were listed already.
+            // The page may end at a key that was put there by hand. Such a key sorts behind all keys of its
+            // day that begin with a time, which the page has listed. So the next part must begin behind it.
             let begin = || key_at(&self.folder, from).max(self.after.clone());
             let after = if first { self.after.clone() } else { begin() };
             let before = if end { self.before.clone() } else { key_at(&self.folder, to) };
@@ -187,19 +190,19 @@ impl Part {
     }
 }
 
-/// Returns what the keys of every queue begin with.
+/// Returns the prefix of all queues' folders.
 fn root(archive: &Place) -> String {
     let prefix = archive.prefix.trim_matches('/');
     if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") }
 }
 
-/// Returns what the key of an object is at least, whose letters were archived then or later.
+/// Returns a lower bound for the keys of objects from this time on.
 fn key_at(folder: &str, at: Timestamp) -> String {
     let utc = at.to_zoned(TimeZone::UTC);
     format!("{folder}date={}/{}", utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3f"))
 }
 
-/// Reports whether a key below a queue's folder is that of an archive's object.
+/// Reports whether a key in a queue's folder is one of an archive object.
 fn is_archived(folder: &str, key: &str) -> bool {
     let name = key.strip_prefix(folder).and_then(|rest| rest.strip_prefix("date=")?.split_once('/'));
     name.is_some_and(|(day, name)| {

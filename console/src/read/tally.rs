@@ -1,51 +1,51 @@
-//! Letters that are counted, over time.
+//! Counts of letters over time.
 
 use jiff::Timestamp;
 
-/// The parts of a time range in which letters are counted.
+/// The number of parts that a time range is divided into.
 pub const PARTS: usize = 24;
 
-/// Groups that a page shows.
+/// The most groups on a page.
 pub(super) const ROWS: usize = 100;
 
-/// A time range in equal parts.
+/// A time range, divided into equal parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The first moment.
+    /// The start.
     pub from: Timestamp,
-    /// The moment behind the last.
+    /// The end, which is excluded.
     pub to: Timestamp,
 }
 
-/// Letters, and when the first and the last of them came.
+/// A number of letters over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Count {
     /// The number of letters.
     pub letters: u64,
-    /// The first and the last; none where there are no letters.
+    /// The times of the first and the last letter; `None` if there are none.
     pub seen: Option<(Timestamp, Timestamp)>,
-    /// The number in each part of the range.
+    /// The number of letters in each part of the range.
     pub parts: [u64; PARTS],
 }
 
-/// Letters of which it was asked whether a replay has sent them.
+/// How many letters no replay has sent yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Left {
-    /// The number of letters.
+    /// The number of letters for which that is known.
     pub asked: u64,
     /// The number of them that no replay has sent yet.
     pub left: u64,
 }
 
 impl Left {
-    /// Adds a letter.
+    /// Adds a letter. `None` means that nobody knows whether a replay sent it.
     pub fn add(&mut self, replayed: Option<bool>) {
         self.asked += u64::from(replayed.is_some());
         self.left += u64::from(replayed == Some(false));
     }
 }
 
-/// Returns the largest groups, so many at most, and how many there are beside them.
+/// Returns the largest groups, at most `most`, and the number of the others.
 pub(super) fn largest<T>(
     groups: impl Iterator<Item = T>,
     most: usize,
@@ -59,7 +59,7 @@ pub(super) fn largest<T>(
 }
 
 impl Span {
-    /// Returns the part in which a moment lies; moments outside lie in the first or the last.
+    /// Returns the part that a time lies in. Times outside of the range count for the first or the last part.
     #[must_use]
     pub fn part(&self, at: Timestamp) -> usize {
         let length = self.to.duration_since(self.from).as_millis().max(1);
@@ -70,7 +70,7 @@ impl Span {
 }
 
 impl Count {
-    /// Adds letters of one moment.
+    /// Adds letters of one time.
     pub fn add(&mut self, letters: u64, at: Timestamp, span: &Span) {
         self.letters += letters;
         let (first, last) = self.seen.unwrap_or((at, at));

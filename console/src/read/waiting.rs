@@ -1,4 +1,4 @@
-//! The letters that wait hidden, by when they are due and by a field.
+//! The waiting letters, by their due time and by a field.
 
 use std::collections::BTreeMap;
 
@@ -10,47 +10,47 @@ use super::letters::WaitingOne;
 use super::tally::{PARTS, ROWS, Span, largest};
 use crate::query::{Field, Filter};
 
-/// Letters that are shown one by one.
+/// The most letters that are shown one by one.
 const EXAMPLES: usize = 20;
 
-/// The letters that wait.
+/// The waiting letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// The field by which they are counted.
+    /// The field to group by.
     pub by: Field,
-    /// The filter.
+    /// The filter that selects the letters.
     pub of: Filter,
-    /// Their number.
+    /// The number of letters.
     pub letters: u64,
-    /// True if there may be more.
+    /// True if there may be more letters.
     pub more: bool,
-    /// The time until which one can be hidden.
+    /// The time range of the histogram, up to the longest time that SQS hides a letter.
     pub span: Span,
-    /// The number due in each part of that time.
+    /// The number of letters that are due in each part of it.
     pub due: [u64; PARTS],
     /// The groups, the largest first.
     pub rows: Vec<WaitingGroup>,
-    /// Groups that are not shown.
+    /// The number of groups that are not shown.
     pub further: u64,
-    /// What holds some of them, and how many.
+    /// The orders and rules that hold letters, and the number of letters that each holds.
     pub held: Vec<(String, u64)>,
-    /// The next of them.
+    /// The letters that are due first.
     pub next: Vec<WaitingOne>,
 }
 
-/// Letters that wait and have a value in common.
+/// Waiting letters that have a value in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingGroup {
     /// The value.
     pub value: Value,
-    /// Their number.
+    /// The number of letters.
     pub letters: u64,
-    /// The moments at which the first and the last of them are due.
+    /// When the first and the last of them are due.
     pub due: (Timestamp, Timestamp),
 }
 
 impl Waiting {
-    /// Counts letters that wait, which come in the order in which they are due.
+    /// Counts waiting letters. They must come in the order in which they are due.
     pub(crate) fn of(all: Vec<WaitingOne>, more: bool, by: Field, of: &Filter, now: Timestamp) -> Self {
         let ceiling = SignedDuration::from_secs(i64::try_from(VISIBILITY_CEILING).unwrap_or(i64::MAX));
         let span = Span { from: now, to: now.saturating_add(ceiling).unwrap_or(Timestamp::MAX) };

@@ -1,4 +1,4 @@
-//! A rule's schedule: when its retries are made, and a chart of that.
+//! The schedule of a rule: its retries over time, and a chart of them.
 //!
 //! | file | subject |
 //! |---|---|

@@ -1,24 +1,25 @@
-//! The two axes of the pictures: which scale suits a timetable, and where a value lies on it.
+//! The two axes of the chart: their scale, and the place of a value.
 
 use super::timetable::{Timetable, float};
 use sns_redrive::policy::MAX_DELAY_SECONDS;
 
-/// Schedules of more retries have a logarithmic axis of retries, or their first phases would be a dot.
+/// Schedules with more retries get a logarithmic axis: on a linear one the first phases would be one dot.
 const LONG: u32 = 100;
 
-/// The ratio of the greatest to the least delay from which on small delays cannot be seen on a linear axis.
+/// The ratio of the greatest delay to the least from which a logarithmic axis is used. On a linear one the
+/// small delays could not be told apart.
 const WIDE: u64 = 20;
 
-/// A linear axis of delays has at most so many lines.
+/// The most lines on a linear axis of delays.
 const MOST_TICKS: u64 = 6;
 
-/// Delays at which a line may be drawn, seconds.
+/// Delays that may get a line, seconds.
 const STEPS: [u64; 26] = [
     1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800,
     259_200, 345_600, 432_000, 604_800, 864_000, 1_036_800, 1_209_600,
 ];
 
-/// An axis from 0 to 1.
+/// An axis. It maps values to 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Axis {
     low: f64,
@@ -35,12 +36,12 @@ impl Axis {
         if count > LONG {
             Self { low: 1.0, high: f64::from(count), log: true }
         } else {
-            // Half a retry is left free at both ends.
+            // The axis leaves half a retry free at both ends.
             Self { low: 0.5, high: f64::from(count.max(1)) + 0.5, log: false }
         }
     }
 
-    /// Returns the axis of delays. A logarithmic one has no place for no delay.
+    /// Returns the axis of delays. A logarithmic axis has no place for a delay of zero.
     #[must_use]
     pub fn of_delays(timetable: &Timetable) -> Self {
         let delays = || timetable.rows.iter().map(|row| row.delay).filter(|delay| *delay > 0);
@@ -52,7 +53,7 @@ impl Axis {
         }
     }
 
-    /// Returns the place of a value, 0 at the lower end and 1 at the upper.
+    /// Returns the place of a value: 0 at the lower end, 1 at the upper.
     #[must_use]
     pub fn place(&self, value: f64) -> f64 {
         let part = if self.log {
@@ -63,18 +64,18 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
-    /// Returns the delays at which lines are drawn: round ones, `apart` of the axis or more from one another.
+    /// Returns the delays that get a line: round numbers, at least `apart` of the axis from each other.
     #[must_use]
     pub fn delay_ticks(&self, apart: f64) -> Vec<u64> {
         if !self.log {
-            // Equal steps, the smallest that are wide enough.
+            // Equal steps: the smallest that are wide enough.
             let wide = |step: &u64| float(*step) >= apart.max(1.0 / float(MOST_TICKS)) * self.high;
             let step = STEPS.into_iter().find(wide).unwrap_or(MAX_DELAY_SECONDS.into());
             let ticks = (1..=MOST_TICKS).map(|n| n * step);
             return ticks.take_while(|tick| float(*tick) <= self.high).collect();
         }
         let mut ticks: Vec<u64> = Vec::new();
-        // From the top, so that the longest delay has its line.
+        // It begins at the top, so that the longest delay always has a line.
         for step in STEPS.into_iter().rev().filter(|step| (self.low..=self.high).contains(&float(*step))) {
             let free = |last: &u64| self.place(float(*last)) - self.place(float(step)) >= apart;
             if ticks.last().is_none_or(free) {
@@ -85,8 +86,8 @@ impl Axis {
         ticks
     }
 
-    /// Returns the retries under which a number stands, `apart` of the axis or more from one another; the first and
-    /// the last always.
+    /// Returns the retries that get a number on the axis: always the first and the last, and others at least
+    /// `apart` of the axis from each other.
     #[must_use]
     pub fn retry_ticks(&self, retries: u32, apart: f64) -> Vec<u32> {
         let mut ticks: Vec<u32> = Vec::new();

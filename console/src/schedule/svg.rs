@@ -1,7 +1,7 @@
-//! A timetable as a chart: delay over retry, with the four phases.
+//! A timetable as a chart: the delay before each retry, with the four phases.
 //!
-//! It has a background of its own, so that it can be read on a light page and on a dark one, and colours
-//! that those can tell apart who see no red or no green (Okabe and Ito's).
+//! It brings its own background, so that it is readable on light pages and on dark ones. Its colours are
+//! Okabe and Ito's: people with colour blindness can tell them apart.
 
 use std::fmt::Write as _;
 
@@ -16,10 +16,10 @@ const LEFT: f64 = 92.0;
 const RIGHT: f64 = 924.0;
 const TOP: f64 = 96.0;
 const BOTTOM: f64 = 380.0;
-/// On a logarithmic axis retries without delay lie in a strip of their own.
+/// The height of the strip for retries without delay, on a logarithmic axis.
 const STRIP: f64 = 26.0;
 
-/// With no more retries every one is a dot of full size.
+/// Up to this many retries, each one is a dot of full size.
 const FEW: usize = 60;
 
 const PHASES: [(Phase, &str); 4] = [
@@ -29,16 +29,16 @@ const PHASES: [(Phase, &str); 4] = [
     (Phase::PostBackoff, "#00805c"),
 ];
 
-/// The retries that letters wait for at present: the first and the last.
+/// The retries that the waiting letters wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
     /// The lowest number.
     pub first: u32,
-    /// The highest.
+    /// The highest number.
     pub last: u32,
 }
 
-/// Draws a panel for each rule, below each other, each with the place of the letters that wait, where that is known.
+/// Draws a panel for each rule, one below the other, with the position of the waiting letters if known.
 #[must_use]
 pub fn draw(timetables: &[(&Rule, Timetable)], now: Option<Now>) -> String {
     let height = HEIGHT * float(timetables.len() as u64);
@@ -66,7 +66,7 @@ struct Panel<'a> {
     y: Axis,
     /// The lower end of the axis of delays, above the strip.
     floor: f64,
-    /// True if a delay of 0 has a place: on a linear axis, or in a strip where there are such retries.
+    /// True if the chart has a place for a delay of zero: on a linear axis, or in the strip.
     has_zero: bool,
     out: String,
 }
@@ -129,7 +129,7 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// A tinted band for every phase.
+    /// Draws a tinted band for each phase.
     fn phases(&mut self) {
         for (phase, colour) in PHASES {
             let Some((first, last)) = self.timetable.span(phase) else { continue };
@@ -161,7 +161,7 @@ impl<'a> Panel<'a> {
         ));
     }
 
-    /// The numbers of the retries, and below them when those are made.
+    /// Draws the numbers of the retries, and below them the time of each.
     fn retries(&mut self) {
         let ticks = self.x.retry_ticks(self.timetable.schedule.retries, 0.066);
         for retry in ticks {
@@ -181,7 +181,7 @@ impl<'a> Panel<'a> {
         self.text((f64::midpoint(LEFT, RIGHT), BOTTOM + 66.0), "middle", &title);
     }
 
-    /// The retries for which the queue's retention leaves no time.
+    /// Draws the retries that are never made because the queue would drop the letter first.
     fn not_made(&mut self) {
         if self.timetable.fits() {
             return;
@@ -200,7 +200,7 @@ impl<'a> Panel<'a> {
         self.label((RIGHT - 8.0, self.floor - 12.0), "end", &label);
     }
 
-    /// The longest time that a letter is hidden at once.
+    /// Draws the longest time for which SQS can hide a letter at once.
     fn ceiling(&mut self) {
         if self.timetable.rows.iter().all(|row| row.hidings <= 1) {
             return;
@@ -234,7 +234,7 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// The place of the letters that wait.
+    /// Draws the position of the waiting letters.
     fn now(&mut self, Now { first, last }: Now) {
         let retries = self.timetable.schedule.retries.max(1);
         let (first, last) = (first.clamp(1, retries), last.clamp(1, retries));
@@ -250,7 +250,7 @@ impl<'a> Panel<'a> {
         self.label((x, TOP + 18.0), anchor, &text);
     }
 
-    /// The rows whose dots do not cover each other.
+    /// Returns the rows whose dots do not cover each other.
     fn visible(&self) -> impl Iterator<Item = &'a Row> {
         let mut last: Option<(f64, f64)> = None;
         let (few, end) = (self.timetable.rows.len() <= FEW, self.timetable.schedule.retries);
@@ -269,7 +269,7 @@ impl<'a> Panel<'a> {
         self.line(&format!(r##"<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#57606a"/>"##));
     }
 
-    /// The height of a delay.
+    /// Returns the height of a delay.
     fn at(&self, delay: u64) -> f64 {
         if delay == 0 && self.y.log {
             return BOTTOM - STRIP / 2.0;
@@ -277,12 +277,12 @@ impl<'a> Panel<'a> {
         self.floor - self.y.place(float(delay)) * (self.floor - TOP)
     }
 
-    /// The horizontal place of a retry.
+    /// Returns the horizontal position of a retry.
     fn across(&self, retry: u32) -> f64 {
         LEFT + self.x.place(f64::from(retry)) * (RIGHT - LEFT)
     }
 
-    /// The border between a retry and the next.
+    /// Returns the border between a retry and the next one.
     fn right_of(&self, retry: u32) -> f64 {
         LEFT + self.x.place(f64::from(retry) + 0.5) * (RIGHT - LEFT)
     }
@@ -291,7 +291,7 @@ impl<'a> Panel<'a> {
         self.line(&format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{}</text>"#, escaped(text)));
     }
 
-    /// Text on a patch of background, over lines.
+    /// Writes text on a patch of background, so that lines behind it do not disturb.
     fn label(&mut self, (x, y): (f64, f64), anchor: &str, text: &str) {
         let width = 6.6 * float(text.chars().count() as u64) + 12.0;
         let left = if anchor == "end" { x - width + 6.0 } else { x - 6.0 };
@@ -313,7 +313,7 @@ fn spanned(first: u32, last: u32) -> String {
     if first == last { thousands(first) } else { format!("{} to {}", thousands(first), thousands(last)) }
 }
 
-/// Returns a share of 0 to 1 in per cent.
+/// Writes a share of 0 to 1 in per cent.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let text = format!("{:.1}", share * 100.0);

@@ -1,4 +1,4 @@
-//! A letter's whole life under one rule, if every retry fails.
+//! The life of a letter under one rule, if every retry fails.
 
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
 use sns_redrive::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin};
@@ -6,45 +6,45 @@ use sns_redrive::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILIT
 /// One retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Its number, from 1.
+    /// The number of the retry, from 1.
     pub retry: u32,
     /// The phase that it belongs to.
     pub phase: Phase,
-    /// The wait before it, whole seconds, without jitter.
+    /// The wait before the retry, in whole seconds, without jitter.
     pub delay: u64,
-    /// All waits up to it, seconds.
+    /// The sum of the waits so far, seconds.
     pub since: u64,
-    /// The number of hidings for that wait; more than one is a wait with hops.
+    /// How many times the letter is hidden for that wait. More than one means a wait with hops.
     pub hidings: u64,
     /// True if the queue keeps the letter that long.
     pub fits: bool,
 }
 
-/// All retries of a rule, and the end.
+/// All retries of a rule, and the letter's end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timetable {
-    /// The schedule.
+    /// The schedule of the rule.
     pub schedule: Schedule,
-    /// Every retry.
+    /// The retries in their order.
     pub rows: Vec<Row>,
-    /// The last retry that is made; 0 where none is.
+    /// The last retry that is made; 0 if none is.
     pub last: u32,
     /// The queue's retention, seconds.
     pub retention: u64,
-    /// The seconds from the letter's arrival to its archive: after its last retry, or when the queue
-    /// would drop it before the next.
+    /// The seconds from the letter's arrival to its archive: after its last retry, or before the queue would
+    /// drop it.
     pub life: u64,
-    /// The whole time for which a letter is hidden, seconds: the mean over many letters.
+    /// The seconds for which a letter is hidden in its life, on average over many letters.
     pub hidden: f64,
 }
 
 impl Timetable {
-    /// Returns the timetable of a rule that goes by a schedule. Attempts take no time in it.
+    /// Returns the timetable of a rule. It assumes that attempts take no time.
     #[must_use]
     pub fn of(rule: &Rule, retention: u64) -> Self {
         let schedule = match &rule.delivery {
             DeliverySpec::Inline(policy) => policy.schedule.clone(),
-            // As the function does while it does not know the subscription's own policy.
+            // The function uses this schedule while it does not know the subscription's own policy.
             DeliverySpec::FromSubscription => Schedule::AWS_MANAGED,
         };
         let mut rows = Vec::new();
@@ -64,25 +64,26 @@ impl Timetable {
         }
         let last = rows.iter().rev().find(|row| row.fits).map_or(0, |row| row.retry);
         let life = end.unwrap_or(since);
-        // Jitter shortens delays by half of its share in the mean. A letter that is archived because its
-        // queue would drop it lives as long with it as without: it makes more retries meanwhile.
+        // On average, jitter shortens a delay by half of its share. It does not shorten the life of a letter
+        // that is archived because its queue would drop it: such a letter makes more retries in the same
+        // time.
         let hidden = (float(since) * (1.0 - rule.jitter / 2.0)).min(float(life));
         Self { schedule, rows, last, retention, life, hidden }
     }
 
-    /// Returns the whole schedule's length, seconds.
+    /// Returns the length of the whole schedule, seconds.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.rows.last().map_or(0, |row| row.since)
     }
 
-    /// Reports whether every retry is made before the queue would drop the letter.
+    /// Reports whether the letter makes every retry before the queue would drop it.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.last == self.schedule.retries
     }
 
-    /// Returns the retries of a phase: the first and the last, where there are any.
+    /// Returns the first and the last retry of a phase, if it has any.
     #[must_use]
     pub fn span(&self, phase: Phase) -> Option<(u32, u32)> {
         let Schedule { no_delay, min_delay, max_delay, .. } = self.schedule;
@@ -97,16 +98,17 @@ impl Timetable {
         (size > 0).then_some((before + 1, before + size))
     }
 
-    /// Returns how many letters a second may arrive and keep failing before the queue's limit is reached, by Little's
-    /// law; `None` where a letter is never hidden.
+    /// Returns how many letters a second may arrive and keep failing before the queue reaches its limit of
+    /// messages in flight, by Little's law; `None` if letters are never hidden.
     #[must_use]
     pub fn max_rate(&self) -> Option<f64> {
         (self.hidden > 0.0).then(|| float(IN_FLIGHT_LIMIT) / self.hidden)
     }
 }
 
-/// Returns when a letter that begins to wait at `since` is archived within that wait, if it is: it is hidden a
-/// ceiling at a time, as the policy does, and never past the margin before its queue drops it.
+/// Returns when a letter that begins to wait at `since` is archived within that wait, if it is. As under the
+/// policy, the letter is hidden for at most a ceiling at a time, and never beyond the margin before its queue
+/// drops it.
 fn expiry(since: u64, delay: u64, retention: u64) -> Option<u64> {
     let (mut at, until) = (since, since + delay);
     loop {
@@ -121,7 +123,7 @@ fn expiry(since: u64, delay: u64, retention: u64) -> Option<u64> {
     }
 }
 
-/// Returns seconds and retries as a number to count with.
+/// Returns a number of seconds or retries as a float.
 #[must_use]
 pub fn float(number: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]

@@ -1,4 +1,4 @@
-//! Actions on letters, as links or commands.
+//! Actions on letters, rendered as links or commands.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::act::Act;
 use crate::door::Door;
 use crate::query::Field;
 
-/// Says how to use the commands, where the door does not act.
+/// Says how to use the commands, at a door that does not act.
 pub(super) fn commands_only(view: &View<'_>) -> Markup {
     html! {
         @if !matches!(view.door, Door::Local(local) if local.operates) {
@@ -20,8 +20,7 @@ pub(super) fn commands_only(view: &View<'_>) -> Markup {
     }
 }
 
-/// Shows actions on letters. Where their commands cannot name all fields that the letters have in common, it says which
-/// letters they touch.
+/// Shows actions on letters. Warns if the commands cannot express the whole filter and so touch more letters.
 pub(super) fn actions(acts: &[Act], what: &str, view: &View<'_>) -> Markup {
     let Some(first) = acts.first() else { return html! {} };
     if !first.names_its_letters() {

@@ -14,18 +14,19 @@ use crate::text::harmless;
 pub struct Frame<'a> {
     /// The page's title.
     pub title: &'a str,
-    /// The page; none for a page of the door's own.
+    /// The query of the page; `None` for one of the door's own pages, such as a form.
     pub query: Option<&'a Query>,
-    /// The account that it is about.
+    /// The account of the page.
     pub account: &'a Account,
-    /// The door that it is shown through.
+    /// The door that shows the page.
     pub door: &'a Door,
-    /// The text below the page.
+    /// The text below the page, if there is one.
     pub footer: Option<&'a str>,
 }
 
 impl Frame<'_> {
-    /// Puts the frame around a page: a whole document for the local door, a fragment for the widget.
+    /// Puts a page into the frame. The result is a whole document for the local door and a fragment for the
+    /// widget.
     #[must_use]
     pub fn put(&self, content: &Markup) -> String {
         let stack = self.account.stack.as_deref().map(harmless);
@@ -95,7 +96,7 @@ impl Frame<'_> {
     }
 }
 
-/// Reports whether two pages are one in the navigation.
+/// Reports whether two pages have the same entry in the navigation.
 fn is_same(one: &Page, other: &Page) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(other)
 }

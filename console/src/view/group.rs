@@ -17,7 +17,7 @@ use crate::read::{ArchivedLetter, Common, OneGroup, Said, Value, WaitingOne};
 use crate::schedule::{Now, Timetable, draw};
 use crate::text::{brief, clock, count, harmless, thousands};
 
-/// The policy of the function, or why nobody knows it.
+/// The function's policy, or the reason why it is unknown.
 pub type Known = Result<Policy, String>;
 
 /// Renders one group.
@@ -84,12 +84,13 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
     }
 }
 
-/// Shows what can be done about the group.
+/// Shows the actions for the group.
 fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
     let letters = |since, until| On::Letters { of: group.of.clone(), since, until };
     let orders = [Doing::Hold, Doing::Retry, Doing::Archive];
     let orders = orders.map(|doing| Act { doing, on: letters(None, None) });
-    // A range up to the present has no end: what is archived while somebody reads the page belongs to it.
+    // A range that ends now has no `until`: letters that are archived while somebody reads the page belong to
+    // it.
     let until = match view.query.range {
         Range::Between(_, to) if to < view.now => Some(to),
         _ => None,
@@ -108,7 +109,7 @@ fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
     )
 }
 
-/// Shows the group's schedule, with the place of its letters.
+/// Shows the schedule of the group's rule, and the position of its letters.
 fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
     let content = match policy {
         None => html! { p { "The account does not name the function, so its policy is not known." } },
@@ -135,7 +136,7 @@ fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
     section("schedule", "Its schedule", &html! { (content) })
 }
 
-/// The retention of a queue of `template.yaml`, seconds.
+/// The retention of the queues in `template.yaml`, seconds.
 const RETENTION: u64 = 1_209_600;
 
 fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
@@ -152,7 +153,8 @@ fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
             format!(" The letters that wait are at retries {first} to {last}.")
         })
     );
-    // The chart escapes the only text in it that is not its own, the rule's name.
+    // `draw` escapes the rule's name, the only text in the chart that comes from outside. So the markup is
+    // safe.
     let svg = draw(&[(rule, timetable)], now);
     html! {
         p { (says) }
@@ -204,7 +206,7 @@ fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Mar
 
 fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
     let lived = letter.arrived.map(|at| letter.archived.duration_since(at).unsigned_abs().as_secs());
-    // By SQS's id: its own may be that of another letter too.
+    // SQS's message id is unique. A stranger can repeat the letter's own id.
     let page = Page::Letter(OneLetter {
         id: letter.message_id.clone(),
         key: Some(letter.key.clone()),
@@ -223,7 +225,7 @@ fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
     }
 }
 
-/// Shows letters that wait, the next first.
+/// Shows the next waiting letters, in the order in which they are due.
 pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
     if letters.is_empty() {
         return html! {};

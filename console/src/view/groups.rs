@@ -1,4 +1,4 @@
-//! Letters in groups by a field.
+//! Groups of letters.
 
 use maud::{Markup, html};
 
@@ -10,19 +10,19 @@ use crate::query::{Field, Filter, Page};
 use crate::read::{Counted, Groups, part_of};
 use crate::text::{count, harmless, thousands};
 
-/// Renders letters in groups.
+/// Renders groups of letters.
 #[must_use]
 pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
     let Groups { by, of, span, counted, left, rows, further, waiting, more_waiting } = groups;
     let page = |by| Page::Groups { by, of: of.clone() };
-    // Counts, times and charts are all of the same letters.
+    // Counts, times and charts of a row are about the same letters.
     let archived = if counted.is_sample {
         ["archived, of those read", "first of those (UTC)", "last of those (UTC)", "those over time"]
     } else {
         ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"]
     };
     let all = match counted.is_narrower {
-        // Letters that were not read may be among them.
+        // Letters that were not read may match the filter too, so the total is unknown.
         true if counted.more_than_read() => u64::MAX,
         true => counted.matching,
         false if counted.more => u64::MAX,
@@ -96,7 +96,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
     }
 }
 
-/// Says which places the account does not have.
+/// Says which parts the account lacks.
 pub(super) fn missing(view: &View<'_>) -> Markup {
     html! {
         @if view.account.archive.is_none() {
@@ -108,7 +108,7 @@ pub(super) fn missing(view: &View<'_>) -> Markup {
     }
 }
 
-/// Says how far the list of waiting letters can be trusted.
+/// Says how reliable the list of waiting letters is.
 pub(super) fn until_due(view: &View<'_>) -> Markup {
     html! {
         @if view.account.control.is_some() {
@@ -120,7 +120,7 @@ pub(super) fn until_due(view: &View<'_>) -> Markup {
     }
 }
 
-/// Says how archived letters were counted.
+/// Says how the archived letters were counted.
 pub(super) fn how_counted(counted: &Counted) -> Markup {
     let Counted { letters: all, more, read, is_sample, is_narrower, untold, blind, .. } = *counted;
     html! {
@@ -151,7 +151,7 @@ pub(super) fn how_counted(counted: &Counted) -> Markup {
     }
 }
 
-/// Shows which letters a page is about, each field with a link to the page without it.
+/// Shows the filter of a page. Each field links to the page without it.
 pub(super) fn filter(of: &Filter, view: &View<'_>, page: impl Fn(Filter) -> Page) -> Markup {
     if of.is_empty() {
         return html! {};

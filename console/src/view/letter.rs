@@ -16,7 +16,7 @@ use crate::read::{
 };
 use crate::text::{count, harmless};
 
-/// A moment of a letter's life.
+/// An event in a letter's life.
 struct Event {
     at: Option<Timestamp>,
     says: String,
@@ -85,9 +85,9 @@ fn values(fields: &Fields, view: &View<'_>) -> Markup {
     }
 }
 
-/// Shows what can be done about a letter. The archived one is named by SQS's message id: whoever sends a message writes
-/// the letter's own id into it, and may repeat another's. An order takes the letter's own id, which stays the same in the
-/// requeue; its preview counts the letters that have it.
+/// Shows the actions for a letter. For the archived letter they use SQS's message id: the sender of a message
+/// writes the letter's own id into it, and could repeat another letter's id. An order must use the letter's
+/// own id, since the message id changes in the requeue. Its preview counts the letters with that id.
 fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view: &View<'_>) -> Markup {
     if archived.is_none() && waiting.is_none() {
         return html! {};
@@ -114,7 +114,7 @@ fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view
     )
 }
 
-/// Says how far the log was read.
+/// Says how much of the log was read.
 fn log(log: &Log, one: &OneLetter, view: &View<'_>) -> Markup {
     let (from, _) = view.query.range.at(view.now);
     let from = searched_from(from);
@@ -141,7 +141,7 @@ fn log(log: &Log, one: &OneLetter, view: &View<'_>) -> Markup {
     }
 }
 
-/// A longer time is searched anew.
+/// Returns the query without its log query: a longer time range needs a new one.
 fn without_log(mut query: Query) -> Query {
     if let Page::Letter(one) = &mut query.page {
         one.log_query = None;
@@ -149,7 +149,7 @@ fn without_log(mut query: Query) -> Query {
     query
 }
 
-/// Puts together what is known of a letter, in the order of time.
+/// Merges all that is known about a letter, in the order of time.
 fn life(letter: &Letter) -> Vec<Event> {
     let mut events = Vec::new();
     if let Some((archived, _)) = &letter.archived
@@ -188,7 +188,8 @@ fn archived_event(archived: &ArchivedLetter) -> Event {
     Event { at: Some(archived.archived), says: format!("archived: {reason}{made}{error}") }
 }
 
-/// The list also has letters that have left their queue since. But a message may have come back, so its line stays.
+/// Says when the letter is due. The list keeps letters that have left their queue, so the log may contradict
+/// it. The line stays even then, because a message can come back.
 fn waiting_event(waiting: &WaitingOne, log: &Log) -> Event {
     let (number, of) = waiting.retry;
     let lines = if let Log::Lines { lines, .. } = log { lines.as_slice() } else { &[] };
@@ -198,7 +199,7 @@ fn waiting_event(waiting: &WaitingOne, log: &Log) -> Event {
     Event { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}") }
 }
 
-/// Puts lines of the log into words; hidings without an attempt that follow each other are one line.
+/// Puts log lines into words. Hidings in a row without an attempt become one line.
 fn lines_of(lines: &[Line]) -> Vec<Event> {
     let without_attempt = [DeferReason::Hop, DeferReason::Early].map(DeferReason::name);
     let is_hop = |line: &&Line| {
@@ -207,7 +208,8 @@ fn lines_of(lines: &[Line]) -> Vec<Event> {
             && line.error.is_none()
     };
     let mut events = Vec::new();
-    // Lives of several messages must not look like one.
+    // If the lines are about several messages with the same letter id, each names its message. Otherwise they
+    // would look like one life.
     let is_one = lines.iter().all(|line| line.message == lines[0].message);
     let mut rest = lines;
     while let [line, ..] = rest {

@@ -1,4 +1,4 @@
-//! Links and actions, as the door has them.
+//! Links and actions, in the form of each door.
 
 use maud::{Markup, html};
 
@@ -8,9 +8,9 @@ use crate::door::{Door, Local};
 use crate::query::{Page, Query};
 use crate::text::harmless;
 
-/// Returns a link to another page. The widget shows no single letters, so there a letter is no link. A link of the widget is
-/// a button: the dashboard listens to clicks on the element before `cwdb-action`, and the keyboard reaches and clicks a
-/// button, but no `a` without an address.
+/// Returns a link to another page. The widget has no page for a single letter, so there a letter is plain
+/// text. The widget's links are buttons: the dashboard listens for clicks on the element before
+/// `cwdb-action`, and the keyboard can reach and press a button, but not an `a` without an address.
 #[must_use]
 pub fn link(text: &str, to: &Query, door: &Door) -> Markup {
     let text = harmless(text);
@@ -26,7 +26,7 @@ pub fn link(text: &str, to: &Query, door: &Door) -> Markup {
     }
 }
 
-/// Returns an action: a link to its form where the door operates, else the command to type.
+/// Returns an action: a link to its form if the door acts, otherwise its command.
 #[must_use]
 pub fn action(act: &Act, account: &Account, door: &Door) -> Markup {
     if let Door::Local(Local { operates: true, .. }) = door {

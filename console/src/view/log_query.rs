@@ -1,4 +1,4 @@
-//! Queries of `CloudWatch` Logs Insights, as text to copy.
+//! Queries of `CloudWatch` Logs Insights, to copy.
 
 use maud::{Markup, html};
 use sns_redrive::arn::Arn;
@@ -8,7 +8,7 @@ use crate::door::Door;
 use crate::query::{Field, Filter};
 use crate::text::{harmless, literal};
 
-/// Returns the query that finds the lines about a group of letters.
+/// Returns the query for the lines about a group of letters.
 pub(super) fn of_group(of: &Filter) -> String {
     let mut query =
         "fields @timestamp, outcome, reason, `letter.id`, `retry.number`, `retry.of`, due, `target.arn`, \
@@ -26,7 +26,7 @@ pub(super) fn of_group(of: &Filter) -> String {
         };
         let compare = |name: &&str| match (field, value) {
             (_, "") => format!("not ispresent(`{name}`)"),
-            // By its name: the whole name, since that of another may begin or end with it.
+            // Compares the whole name: the name of another queue or topic may begin or end with it.
             (Field::Queue | Field::Topic, _) if is_name(value) => {
                 format!("`{name}` like /:{}$/", value.replace('.', "\\."))
             }
@@ -39,20 +39,21 @@ pub(super) fn of_group(of: &Filter) -> String {
     query + "\n| sort @timestamp desc\n| limit 1000"
 }
 
-/// Says what the query of a group leaves out. A line of the log names the queue in which the letter lay at that moment.
+/// Says which lines the query of a group misses. A log line names the queue that the letter was in at that
+/// time.
 pub(super) fn left_out(of: &Filter, requeue: Option<&Arn>) -> Option<&'static str> {
     let (queue, requeue) = (of.get(Field::Queue)?, requeue?);
     (queue != requeue.resource() && queue != requeue.as_str())
         .then_some(", except lines about letters that lie in the requeue, which name that queue")
 }
 
-/// Reports whether a text can be the name of a queue or of a topic. Only the dot of such a name has a meaning in a regular
-/// expression.
+/// Reports whether a text can be the name of a queue or a topic. The only character of such a name with a
+/// meaning in regular expressions is the dot.
 fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Shows a query, where to put it, and what it leaves out. `lines` are those that it returns.
+/// Shows a query, where to run it, and what it leaves out. `lines` says which lines it returns.
 pub(super) fn show(query: &str, lines: &str, left_out: Option<&str>, view: &View<'_>) -> Markup {
     section(
         "log",
@@ -71,7 +72,7 @@ pub(super) fn show(query: &str, lines: &str, left_out: Option<&str>, view: &View
     )
 }
 
-/// Returns the address of Logs Insights in AWS's own console.
+/// Returns the address of Logs Insights in AWS's console.
 fn console(region: &str) -> String {
     let region: String = region.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
     let host = match &region {

@@ -1,17 +1,17 @@
-//! Plain data becomes HTML.
+//! Renders plain data as HTML.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `frame` | what stands around every page |
-//! | `acts` | what can be done about letters |
-//! | `now` | what happens now |
-//! | `waiting` | the letters that wait hidden |
+//! | `frame` | the frame of every page |
+//! | `acts` | actions on letters |
+//! | `now` | the present state |
+//! | `waiting` | the waiting letters |
 //! | `letter` | one letter |
-//! | `groups`, `group` | letters in groups, and one group |
-//! | `said` | what a letter says |
-//! | `log_query` | queries of the log, to copy |
+//! | `groups`, `group` | groups of letters, and one group |
+//! | `said` | the content of a letter |
+//! | `log_query` | log queries, to copy |
 //! | `parts` | times, values, charts, links between pages |
-//! | `link` | links and actions, as the door has them |
+//! | `link` | links and actions, in the form of each door |
 //! | `style` | the style |
 
 mod acts;

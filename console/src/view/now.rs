@@ -87,12 +87,12 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
     )
 }
 
-/// Returns the series of a queue that a row shows as bars.
+/// Returns the series that a queue's row shows as bars.
 fn series(queue: &QueueNow) -> [&Series; 5] {
     [&queue.arriving, &queue.delivered, &queue.archived, &queue.waiting, &queue.visible]
 }
 
-/// Returns the row of a queue, with bars of which `full` letters fill one.
+/// Returns the row of a queue. A bar is full at `full` letters.
 fn row(queue: &QueueNow, full: u64, view: &View<'_>) -> Markup {
     let page = Page::Groups { by: Field::Error, of: Filter::default().with(Field::Queue, &*queue.name) };
     let sum = |series: &Series| html! { (thousands(series.sum())) (spark(&series.parts, series.part, full)) };
@@ -105,7 +105,8 @@ fn row(queue: &QueueNow, full: u64, view: &View<'_>) -> Markup {
     html! {
         tr {
             th scope="row" class="value" {
-                // Letters in the requeue are counted under the dead-letter queues that they come from.
+                // The groups count letters in the requeue under their dead-letter queue, so the requeue has
+                // no link.
                 @if queue.is_requeue { (harmless(&queue.name)) " (requeue)" } @else { (view.to(&queue.name, page)) }
             }
             td { (sum(&queue.arriving)) }
@@ -209,7 +210,7 @@ fn replays(now: &Now, view: &View<'_>) -> Markup {
 
 fn replay(state: &State, view: &View<'_>) -> Markup {
     let is_given = state.given.is_some();
-    // A replay whose process has died still counts as running.
+    // A replay counts as running even after its process died, so it offers both stop and resume.
     let doing: &[Doing] = match state.status {
         _ if !state.is_unfinished() => &[],
         Status::Stopped => &[Doing::Resume],
@@ -244,7 +245,7 @@ fn replay(state: &State, view: &View<'_>) -> Markup {
     }
 }
 
-/// Shows how far a replay has come. A number of letters that is only a bound gives no share.
+/// Shows the progress of a replay. It shows no share if the number of letters is only an upper bound.
 fn progress(state: &State) -> Markup {
     let (share, says) = match state.status {
         Status::Done => (100, "complete".to_owned()),

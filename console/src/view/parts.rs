@@ -10,25 +10,25 @@ use crate::query::{Field, Page, Query, Range};
 use crate::read::{Count, GROUPS, Left, Value};
 use crate::text::{brief, harmless, thousands, utc};
 
-/// The context of every part of a page.
+/// What every part of a page needs to know.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// The page that is shown.
+    /// The query of the page.
     pub query: &'a Query,
-    /// The account.
+    /// The account of the page.
     pub account: &'a Account,
-    /// The door.
+    /// The door that shows the page.
     pub door: &'a Door,
     /// The present.
     pub now: Timestamp,
 }
 
-/// Returns a moment, by the second.
+/// Shows a time to the second.
 pub(super) fn moment(at: Timestamp) -> Markup {
     html! { time datetime=(at.to_string()) { (utc(at)) } }
 }
 
-/// Returns how long ago a moment was, or how far ahead it lies.
+/// Says how long ago a time was, or how far ahead it is.
 pub(super) fn distance(at: Timestamp, now: Timestamp) -> String {
     let seconds = |from: Timestamp, to: Timestamp| to.duration_since(from).unsigned_abs().as_secs();
     if at > now {
@@ -38,13 +38,13 @@ pub(super) fn distance(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Returns the first and the last moment of a count.
+/// Shows the first and the last time of a count.
 pub(super) fn seen(count: &Count) -> (Markup, Markup) {
     let one = |at: Option<Timestamp>| at.map_or_else(|| html! { "-" }, moment);
     (one(count.seen.map(|(first, _)| first)), one(count.seen.map(|(_, last)| last)))
 }
 
-/// Returns a value in words.
+/// Puts a value into words.
 pub(super) fn value(value: &Value) -> String {
     match value {
         Value::Known(text) => harmless(text),
@@ -57,7 +57,7 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
-/// Returns a value as the text of a filter; none where it cannot be one.
+/// Returns a value as the text of a filter; `None` if no filter can select it.
 pub(super) fn filter_text(value: &Value) -> Option<&str> {
     match value {
         Value::Known(text) => Some(text),
@@ -66,12 +66,12 @@ pub(super) fn filter_text(value: &Value) -> Option<&str> {
     }
 }
 
-/// Returns a part of a page under a heading of its own.
+/// Returns a section with a heading.
 pub(super) fn section(id: &str, title: &str, content: &Markup) -> Markup {
     html! { section aria-labelledby=(id) { h2 id=(id) { (title) } (content) } }
 }
 
-/// Returns a table that scrolls by itself where the page is narrower.
+/// Returns a table. It scrolls by itself if the page is too narrow.
 pub(super) fn table(label: &str, caption: &Markup, head: &Markup, rows: &Markup) -> Markup {
     html! {
         div class="wide" tabindex="0" role="region" aria-label=(label) {
@@ -90,7 +90,7 @@ pub(super) fn number(name: &str) -> Markup {
     html! { th scope="col" class="number" { (name) } }
 }
 
-/// Returns a number of letters, with a word where there may be more.
+/// Writes a number of letters. Says so if there may be more.
 pub(super) fn letters(number: u64, more: bool) -> String {
     if more { format!("{} or more", thousands(number)) } else { thousands(number) }
 }
@@ -105,7 +105,7 @@ pub(super) fn at_most(number: u64, is_part: bool) -> String {
     }
 }
 
-/// Returns how many archived letters no replay has sent yet, of all of them.
+/// Says how many archived letters no replay has sent yet, out of `all`.
 pub(super) fn not_replayed(left: Left, all: u64) -> String {
     match left {
         Left { asked: 0, .. } => "-".to_owned(),
@@ -114,14 +114,14 @@ pub(super) fn not_replayed(left: Left, all: u64) -> String {
     }
 }
 
-/// Returns the count that fills a bar of a table: the highest of all its counts. Bars of one table can only be compared if
-/// they share it.
+/// Returns the count that fills a bar: the highest one in the table. The bars of a table must share it, or
+/// nobody could compare them.
 pub(super) fn scale<'p>(counts: impl IntoIterator<Item = &'p [u64]>) -> u64 {
     counts.into_iter().flatten().copied().max().unwrap_or_default()
 }
 
-/// Returns counts over time as small bars, of which `full` fills one. The numbers stand beside it in the table; its label
-/// says the rest.
+/// Shows counts over time as small bars. A bar is full at `full` letters. Its label repeats in words what the
+/// table does not say.
 pub(super) fn spark(parts: &[u64], part: SignedDuration, full: u64) -> Markup {
     let most = scale([parts]);
     let label = format!("at most {} in {}", thousands(most), brief(part.unsigned_abs().as_secs()));
@@ -138,17 +138,17 @@ pub(super) fn spark(parts: &[u64], part: SignedDuration, full: u64) -> Markup {
 }
 
 impl View<'_> {
-    /// Returns a link to another page over the same time.
+    /// Returns a link to another page over the same time range.
     pub(super) fn to(&self, text: &str, page: Page) -> Markup {
         link(text, &self.query.to(page), self.door)
     }
 
-    /// Returns links to the same page over other times.
+    /// Returns links to the same page over other time ranges.
     pub(super) fn ranges(&self) -> Markup {
         let current = self.query.range;
         if matches!(self.door, Door::Widget(_)) {
             let (from, to) = current.at(self.now);
-            // The dashboard's range goes before any that a call names, so links would lead nowhere.
+            // Links would do nothing here: the dashboard's range takes precedence over one that a call names.
             return html! {
                 p class="note" { "Time, by the dashboard: " (moment(from)) " to " (moment(to)) "." }
             };
@@ -174,7 +174,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns links to the same page by other fields.
+    /// Returns links to the same page, grouped by other fields.
     pub(super) fn fields(&self, by: Field, of: &[Field], page: impl Fn(Field) -> Page) -> Markup {
         html! {
             nav class="choice" aria-label="Grouped by" {

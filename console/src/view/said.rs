@@ -7,7 +7,7 @@ use crate::text::harmless;
 
 /// Shows the content of a letter.
 pub(super) fn said(said: &Said) -> Markup {
-    // A body may have lines; everything else that nobody sees is shown as such.
+    // The body keeps its line breaks. All other invisible characters are made visible.
     let lines: Vec<_> = said.body.lines().map(harmless).collect();
     html! {
         pre class="said" { code { (lines.join("\n")) } }

@@ -1,4 +1,4 @@
-//! The style.
+//! The stylesheet.
 
-/// The style of every page: what stands in its one `<style>`. It loads nothing.
+/// The content of the only `<style>` on every page. It loads nothing.
 pub const STYLE: &str = include_str!("style.css");

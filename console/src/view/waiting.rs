@@ -1,4 +1,4 @@
-//! The letters that wait hidden.
+//! The waiting letters.
 
 use maud::{Markup, html};
 
@@ -11,11 +11,11 @@ use crate::query::{Field, Page};
 use crate::read::{PARTS, Waiting, part_of};
 use crate::text::{brief, count, harmless, thousands};
 
-/// The fields by which letters that wait are counted: they have no reason yet.
+/// The fields to group waiting letters by. The reason is missing: they have none yet.
 const FIELDS: [Field; 6] =
     [Field::Target, Field::Error, Field::Topic, Field::Subscription, Field::Rule, Field::Queue];
 
-/// Renders the letters that wait.
+/// Renders the waiting letters.
 #[must_use]
 pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
     let Waiting { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
@@ -73,7 +73,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
     }
 }
 
-/// Shows when the letters are due.
+/// Shows when the letters are due, as a histogram.
 fn histogram(waiting: &Waiting) -> Markup {
     let most = waiting.due.iter().copied().max().unwrap_or_default().max(1);
     let part = part_of(&waiting.span);

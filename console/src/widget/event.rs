@@ -1,4 +1,4 @@
-//! The event of a dashboard.
+//! The event that a dashboard calls the widget with.
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/add_custom_widget_dashboard_about.html>
 
 use jiff::Timestamp;
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use crate::door::Theme;
 use crate::query::{BadQuery, Query, Range};
 
-/// An event: the parameters of the widget or of the link that was followed, and what the dashboard says of itself.
+/// An event: the parameters of the widget or of a link, and the dashboard's own state.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Somebody asks what the widget is.
+    /// Asks for the widget's description.
     Describe,
-    /// Somebody looks.
+    /// Asks for a page.
     Show {
-        /// The page, or the fault of the parameters.
+        /// The page, or the reason why the parameters are invalid.
         query: Result<Query, BadQuery>,
         /// The dashboard's theme.
         theme: Theme,
@@ -22,7 +22,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Reads an event. The dashboard's time range counts, where it says one.
+    /// Reads an event. The dashboard's time range takes precedence, if it names one.
     #[must_use]
     pub fn read(event: Value) -> Self {
         let Value::Object(mut parameters) = event else {
@@ -41,13 +41,13 @@ impl Event {
     }
 }
 
-/// Reads the parameters. Empty ones count as none: the form of a dashboard leaves such behind.
+/// Reads the parameters. Empty ones count as missing: the dashboard's form leaves some behind.
 fn asked(mut parameters: Map<String, Value>) -> Result<Query, BadQuery> {
     parameters.retain(|_, value| !value.is_null());
     Query::from_parameters(&Value::Object(parameters))
 }
 
-/// Reads the time range: what somebody has zoomed into, else the dashboard's.
+/// Reads the time range: the one that somebody zoomed into, or else the dashboard's.
 fn range(of: &Value) -> Option<Range> {
     let moment = |of: &Value| of.as_i64().and_then(|at| Timestamp::from_millisecond(at).ok());
     let between = |of: &Value| Range::end_of(moment(&of["start"])?, moment(&of["end"])?);

@@ -1,4 +1,4 @@
-//! An event in, HTML out.
+//! The handler of the widget's Lambda function.
 
 use futures_util::FutureExt;
 use maud::html;
@@ -13,7 +13,7 @@ use crate::show;
 use crate::text::harmless;
 use crate::view::Frame;
 
-/// The description that a dashboard shows to somebody who asks what the widget is, in Markdown.
+/// The widget's description in Markdown. A dashboard shows it on request.
 const DESCRIPTION: &str = "\
 ## The console of sns-redrive
 
@@ -38,20 +38,21 @@ by: error
 ```
 ";
 
-/// The function, ready to be called.
+/// The widget's Lambda function, ready to answer.
 #[derive(Debug)]
 pub struct WidgetFunction {
     account: Account,
 }
 
 impl WidgetFunction {
-    /// The function that shows an account.
+    /// Creates the function for an account.
     #[must_use]
     pub fn new(account: Account) -> Self {
         Self { account }
     }
 
-    /// Answers one event with the text that the dashboard shows. `endpoint` is the function's own ARN, which links call.
+    /// Answers one event with the HTML for the dashboard. `endpoint` is the function's own ARN, which the
+    /// links call.
     pub async fn answer(&self, event: serde_json::Value, request_id: &str, endpoint: &str) -> String {
         self.text(event, endpoint).instrument(telemetry::invocation(request_id)).await
     }
@@ -71,7 +72,7 @@ impl WidgetFunction {
                 self.says("This page is not shown here", &words, &door)
             }
             Ok(query) => {
-                // Boxed: futures inside of futures inside of the runtime's are too deep for the compiler.
+                // Boxed, because the future would otherwise be nested too deep for the compiler.
                 let shown = show::show(&query, &self.account, &door).boxed_local().await;
                 if !shown.unread.is_empty() {
                     tracing::warn!(
@@ -87,7 +88,7 @@ impl WidgetFunction {
         }
     }
 
-    /// Returns a page that only says something.
+    /// Returns a page with a title and a sentence.
     fn says(&self, title: &str, words: &str, door: &Door) -> String {
         let frame = Frame { title, query: None, account: &self.account, door, footer: None };
         frame.put(&html! { p { (harmless(words)) } })

@@ -1,12 +1,12 @@
-//! The function that is the widget: a dashboard of `CloudWatch` calls it, and shows the HTML that it answers.
+//! The widget's Lambda function. A dashboard of `CloudWatch` calls it and shows the HTML that it returns.
 //!
-//! It reads and shows, and does nothing else. It answers everything that it is asked with a text for the dashboard: a page
-//! that there is not, and a parameter that is bad, are told to the person who looks.
+//! It only reads and shows. It answers every event with a page: if the page does not exist or a parameter is
+//! invalid, the answer says so to the reader.
 //!
 //! | file | subject |
-//! |---|---|
-//! | `event` | what a dashboard calls with |
-//! | `function` | an event in, HTML out |
+//! | `event` | the event that a dashboard calls with |
+//! | `function` | the handler |
+//! | `settings` | reads the account from the environment |
 //! | `settings` | the environment becomes an account |
 
 mod event;

@@ -1,4 +1,4 @@
-//! The environment becomes an account.
+//! Reads the widget's account from the environment.
 
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Configuration;
@@ -11,7 +11,8 @@ use crate::account::{Account, Bodies, Clients, Place};
 /// The longest name of a stack. <https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_Stack.html>
 const LONGEST_STACK: usize = 128;
 
-/// Reads the account that the widget shows. `variable` gives the value of an environment variable; an empty one counts as none.
+/// Reads the account that the widget shows. `variable` returns the value of an environment variable. An empty
+/// value counts as none.
 ///
 /// | variable | is |
 /// |---|---|
@@ -45,12 +46,12 @@ pub fn account(variable: impl Fn(&str) -> Option<String>, clock: Clock) -> Resul
         requeue: settings.requeue,
         region: configuration.sdk.region().map(ToString::to_string).unwrap_or_default(),
         clock,
-        // Whoever may look at a dashboard need not be one who may read letters.
+        // People who may look at the dashboard need not be allowed to read letters.
         bodies: Bodies::Hidden,
     })
 }
 
-/// Creates a fault. Of a URL in it only its name is left, since faults are logged.
+/// Creates a fault. It keeps only the name of a URL, because faults are logged.
 fn fault(variable: &'static str, problem: &str) -> BadSettings {
     BadSettings(vec![SettingFault { variable, problem: without_urls(problem) }])
 }

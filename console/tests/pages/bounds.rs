@@ -1,4 +1,4 @@
-//! The requests of a page are bounded, however large the archive is.
+//! A page makes a bounded number of requests, however large the archive is.
 
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -7,7 +7,8 @@ use support::{Account, NOW, at};
 
 use super::{BUCKET, End, MINUTE, PREFIX, archive, end, page, rows, shown};
 
-/// Puts objects of a hundred letters into the archive, evenly over so many hours. Only their keys count.
+/// Puts objects of a hundred letters each into the archive, spread evenly over some hours. Their content does
+/// not matter, only their keys.
 fn fill(cloud: &Account, objects: usize, hours: i64) {
     let between = SignedDuration::from_hours(hours) / i32::try_from(objects).unwrap();
     let hashes = ["HBaK2wDS", "aB3dE6gh"];
@@ -24,7 +25,7 @@ fn fill(cloud: &Account, objects: usize, hours: i64) {
     });
 }
 
-/// Ten million letters in a hundred thousand objects. Only the waits for AWS count, at a tenth of a second a request.
+/// Ten million letters in a hundred thousand objects. Time passes only in requests, a tenth of a second each.
 #[tokio::test(start_paused = true)]
 async fn ten_million_letters_are_counted_in_time() {
     for hours in [3, 24 * 13] {
@@ -55,7 +56,7 @@ async fn every_key_is_counted_once_by_many_listings_at_once() {
         assert_eq!(found[0][..2], ["exhausted".to_owned(), number(objects * 60)], "{text}");
         assert_eq!(found[1][..2], ["refused".to_owned(), number(objects * 40)]);
         assert!(!text.contains("or more archived"), "{text}");
-        // Twice the pages at most, beside the objects that are read.
+        // The listing may need twice as many pages as the keys fill, besides a few.
         let lists = cloud.journal().iter().filter(|call| call.operation == "ListObjectsV2").count();
         assert!(lists <= objects / 1_000 * 2 + 8, "{objects}: {lists}");
         assert!(answer.requests <= answer.limit, "{} of {}", answer.requests, answer.limit);
@@ -76,7 +77,7 @@ async fn more_pages_than_may_be_asked_for_are_said_to_be_more() {
     assert!(answer.requests <= answer.limit);
 }
 
-/// An archive of large letters: what a page does not look into, it says.
+/// An archive of large letters: the page names what it did not read.
 #[tokio::test(start_paused = true)]
 async fn objects_that_are_too_large_together_are_said_to_be_left_out() {
     let cloud = Account::new();
@@ -100,7 +101,8 @@ async fn objects_that_are_too_large_together_are_said_to_be_left_out() {
     assert!(text.contains("503"), "the smaller one behind them is read: {text}");
     let asked: Vec<_> = cloud.calls("GetObject").into_iter().map(|call| call.target).collect();
     assert!(asked.iter().all(|key| !key.contains("too-large")), "{asked:?}");
-    // A letter may lie in what was left out; one that was found does not.
+    // An object that was left out may hold the first letter, so the page warns. It found the second letter,
+    // so it does not.
     let (answer, _, text) = page(&shown(&cloud), "letter?id=elsewhere").await;
     assert_eq!(answer.unread, [left_out], "{text}");
     let (answer, _, text) = page(&shown(&cloud), "letter?id=small").await;
@@ -121,7 +123,8 @@ async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
     assert_eq!(answer.unread, ["the listing of the archive: not read in time", list]);
 }
 
-/// A page of the listing that ends at a key without a time does not have the keys of its day counted again.
+/// A page of the listing may end at a key without a time. The next part must not count the keys of that day
+/// again.
 #[tokio::test(start_paused = true)]
 async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
     let cloud = Account::new();
@@ -145,7 +148,7 @@ async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
     assert_eq!(rows(&parsed, "Letters by reason")[0][..2], ["exhausted", "1,900"], "{text}");
 }
 
-/// Whoever writes letters can name ever more topics.
+/// Strangers can write letters with ever more topics.
 #[tokio::test(start_paused = true)]
 async fn topics_beyond_a_number_are_counted_together() {
     let cloud = Account::new();
@@ -165,7 +168,7 @@ async fn topics_beyond_a_number_are_counted_together() {
     assert_eq!(rows(&parsed, "Letters by reason")[0][..2], ["exhausted", "4,200"]);
 }
 
-/// One listing names a thousand queues at most, here ten.
+/// One page of a listing holds at most a thousand folders of queues, in this test ten.
 #[tokio::test(start_paused = true)]
 async fn letters_of_queues_beyond_the_first_page_of_folders_are_counted() {
     let cloud = Account::new();

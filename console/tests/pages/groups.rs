@@ -1,4 +1,4 @@
-//! Groups of letters, and one group.
+//! Groups of letters, and one group in detail.
 
 use redrive_console::{Bodies, Door, Field, Filter, Page, Query, Theme, Widget, show};
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::{End, archive, end, group, line, list, page, rows, shown, shown_by};
 
 const OTHER: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
 
-/// Six archived letters of two topics, and three that wait.
+/// Six archived letters of two topics, and three waiting letters.
 async fn outage() -> Account {
     let cloud = Account::new();
     let failed = |id, error| End { error: Some(error), target: Some(WORKER), ..end(id, Exhausted) };
@@ -38,7 +38,7 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     let found = rows(&parsed, "Letters by topic");
     let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[6], &*row[7], &*row[3]]).collect();
     let at = ["2026-11-01 10:20:00", "2026-11-01 11:40:00"];
-    // Three waiting letters came three hours ago.
+    // The three waiting letters arrived three hours ago.
     let came = "2026-11-01 09:00:00";
     assert_eq!(short, [["orders", "3", "3", came, at[0]], ["invoices", "2", "0", "-", at[1]]]);
     assert_eq!(answer.unread, Vec::<String>::new());
@@ -49,7 +49,7 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
         found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(),
         [["exhausted", "3"], ["refused", "2"]]
     );
-    // A topic by its name.
+    // The filter may name a topic by its name alone.
     let (_, parsed, text) = page(&account, "groups?by=error&topic=invoices").await;
     assert_eq!(rows(&parsed, "Letters by error")[0][..2], ["(none)", "2"], "{text}");
     let (_, parsed, text) = page(&account, "groups?by=queue&range=12h&reason=exhausted").await;
@@ -60,7 +60,7 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     );
 }
 
-/// Three letters and two, each in one part of the time: bars of one table can be compared.
+/// Three letters in one part of the time and two in another: the bars of a table share one scale.
 #[tokio::test(start_paused = true)]
 async fn bars_of_one_table_share_one_scale() {
     let (answer, _, _) = page(&shown(&outage().await), "groups?by=topic").await;
@@ -71,7 +71,8 @@ async fn bars_of_one_table_share_one_scale() {
     assert_eq!(heights, [17, 12]);
 }
 
-/// Keys tell only the name of a topic. A stranger's letter may name a topic of his own account that has it too.
+/// The archive's keys hold only a topic's name. A stranger may have a topic with the same name in another
+/// account.
 #[tokio::test(start_paused = true)]
 async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {
     let cloud = Account::new();
@@ -151,7 +152,7 @@ async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
         support::record(&letter, support::NOW - minutes_ago * super::MINUTE).to_line().unwrap()
     };
     let key = "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000Z-r.jsonl";
-    // Somebody has put a letter of the night beside it.
+    // A letter of last night in the same object, put there by hand.
     cloud.put(key, &(record("a", 60) + &record("b", 600)));
     let (_, parsed, text) = page(&shown(&cloud), "groups?by=rule").await;
     assert_eq!(rows(&parsed, "Letters by rule")[0][..2], ["default".to_owned(), "1".to_owned()], "{text}");
@@ -248,7 +249,7 @@ async fn the_widget_calls_itself_and_has_no_address() {
     assert!(parsed.elements.iter().all(|element| !element.attributes.contains_key("href")));
     let calls: Vec<_> = parsed.elements.iter().filter(|element| element.name == "cwdb-action").collect();
     assert!(calls.iter().all(|call| call.attributes["endpoint"] == endpoint));
-    // Another time range would not be taken: the dashboard's goes first.
+    // No link offers another range, since the dashboard's own would take precedence.
     assert!(calls.iter().all(|call| call.text.contains("\"range\":\"3h\"")), "{calls:?}");
     assert!(answer.html.contains("Time, by the dashboard: "));
     let group = calls.iter().find(|call| call.text.contains("exhausted")).unwrap();
@@ -267,7 +268,7 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
         target: Some(WORKER),
         ..end(id, Exhausted)
     };
-    // More objects than a page reads, and only some of them with this error.
+    // The archive has more objects than a page reads, and one letter in ten has this error.
     for minute in 1..=150 {
         let error = if minute % 10 == 0 { "503" } else { "Timeout" };
         archive(&cloud, minute, &[failed(error, &format!("m{minute}"))]).await;
@@ -301,7 +302,7 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
     let (_, _, text) = page(&account, "groups?by=topic&reason=refused").await;
     assert!(text.contains("any 2 or more archived in this time"), "{text}");
     assert!(text.contains("40 letters lie in objects with too many topics for their keys"), "{text}");
-    // Their queue is in the key.
+    // The keys name the queue of every letter.
     let (_, parsed, text) = page(&account, "groups?by=queue").await;
     assert_eq!(rows(&parsed, "Letters by queue")[0][..2], ["orders-dlq", "45"], "{text}");
     assert!(!text.contains("too many topics"), "{text}");
@@ -353,7 +354,8 @@ async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
             .await
             .contains("Rule held: hidden until shortly before the queue would drop it, no retry.")
     );
-    // Letters of several rules: the schedule is that of most, and so is the place on it.
+    // The letters fall under several rules: the page shows the schedule of most, and the position on that
+    // one.
     let (_, _, text) = page(&account, "group?topic=orders").await;
     assert!(
         text.contains("Rule default: ") && text.contains("The letters that wait are at retries 4 to 9."),

@@ -21,7 +21,7 @@ fn field(name: &str, value: &str) -> Value {
     json!({ "field": name, "value": value })
 }
 
-/// The log: an attempt that failed, three hidings without an attempt, and the end.
+/// The letter's log lines: an attempt that failed, three hidings without an attempt, and the end.
 fn results(status: &str) -> Vec<u8> {
     let line = |minute: &str, outcome: &str, more: &[(&str, &str)]| {
         let at = format!("2026-11-01 10:{minute}:00.500");
@@ -81,8 +81,8 @@ async fn a_life_is_put_together_from_archive_and_log() {
         assert!(text.contains(&says), "{says}: {text}");
     }
     assert_eq!(text.matches("archived: exhausted").count(), 1, "the log tells of it already");
-    // By SQS's id: a stranger may repeat the letter's own.
-    // By the time when it was archived, so that nobody reads the whole archive for it.
+    // The command names SQS's message id, since a stranger can repeat the letter's own id. It also names the
+    // time of the archive, so that nobody must read the whole archive for it.
     for replay in [
         "redrivectl archive show --json --since 2026-11-01T11:40:00Z --until 2026-11-01T11:40:01Z a --stack orders-redrive > letter.jsonl",
         "redrivectl replay --from letter.jsonl --stack orders-redrive --why 'WHY' --dry-run",
@@ -96,7 +96,7 @@ async fn a_life_is_put_together_from_archive_and_log() {
         started["queryString"].as_str().unwrap().contains(&format!("`letter.id` = \"{}\"", letter_id("a")))
     );
     assert!(text.contains("Attempts before 2026-11-01 08:00:00 were not searched. Search 14 days"), "{text}");
-    // By the id of its message, too.
+    // The page also finds a letter by its message id.
     assert!(page(&account, &address("b", None, None)).await.2.contains(&letter_id("b")));
 }
 
@@ -125,7 +125,7 @@ async fn of_a_url_in_the_log_only_its_name_is_shown() {
     }
 }
 
-/// A stranger can repeat the id of a letter, and in the requeue the same letter is another message.
+/// A stranger can repeat a letter's id, and in the requeue the same letter is another message.
 #[tokio::test(start_paused = true)]
 async fn lives_of_several_messages_of_one_id_do_not_look_like_one() {
     let line = |minute: &str, outcome: &str, message: &str| {
@@ -158,7 +158,7 @@ async fn lives_of_several_messages_of_one_id_do_not_look_like_one() {
     }
 }
 
-/// A stranger who repeats a letter's id changes nothing.
+/// A stranger who repeats a letter's id cannot hide the letter's line.
 #[tokio::test(start_paused = true)]
 async fn a_letter_on_the_list_may_have_left_its_queue_as_its_log_says() {
     let after = async |outcome: &str, message: &str| {
@@ -191,7 +191,7 @@ async fn a_letter_on_the_list_may_have_left_its_queue_as_its_log_says() {
     }
 }
 
-/// A log service that reads no JSON: it gives every line of the log, and no fields.
+/// Like the local stack's log service: it returns every line of the log, and no parsed fields.
 #[tokio::test(start_paused = true)]
 async fn a_life_is_read_from_the_lines_themselves_where_the_log_has_no_fields() {
     let line = |minute: u32, message: &str| {
@@ -281,7 +281,7 @@ async fn a_letter_that_waits_is_found_on_the_list() {
         assert!(text.contains(&command), "{command}: {text}");
     }
     assert!(!text.contains("redrivectl replay"), "it is not archived: {text}");
-    // By the id of its message, too; an order still takes the letter's own.
+    // The page also finds a letter by its message id. An order still names the letter's own id.
     let (_, _, text) = page(&shown(&cloud), &address("a", None, None)).await;
     assert!(text.contains(r#"redrivectl hold --match '{"letterId":["letter-a"]}'"#), "{text}");
     let (_, _, text) = page(&shown(&cloud), &address("nobody", None, None)).await;
@@ -308,7 +308,7 @@ async fn a_list_that_is_longer_than_a_page_reads_is_named_where_the_letter_is_no
 async fn a_letter_that_was_found_is_shown_though_nobody_knows_whether_it_was_replayed() {
     let cloud = Account::new();
     archive(&cloud, 20, &[end("a", Exhausted)]).await;
-    // The ledgers of replays do not answer.
+    // The ledgers of replays do not answer in time.
     cloud.script(|call| {
         let waits = u64::from(call.summary().contains("replays"));
         support::Fault::Pass.after(std::time::Duration::from_mins(waits))

@@ -1,9 +1,9 @@
-//! The function that retries is not linked with the console.
+//! The function that retries letters must not link the console.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The packages that a package is linked with.
+/// Returns the packages that a package is linked with.
 fn linked_with(package: &str) -> BTreeSet<String> {
     let words = ["tree", "--edges", "normal,build", "--prefix", "none", "--locked", "--offline", "--package"];
     let told = Command::new(env!("CARGO"))
@@ -23,6 +23,6 @@ fn the_function_that_retries_has_no_console_in_it() {
     let function = linked_with("sns-redrive");
     assert!(function.contains("tokio"), "{function:?}");
     assert!(!function.iter().any(is_console), "{function:?}");
-    // The test sees it where it is.
+    // A control: the tool links the console, and the test sees that.
     assert_eq!(linked_with("redrivectl").iter().filter(|name| is_console(name)).count(), 2);
 }

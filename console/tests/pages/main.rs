@@ -1,4 +1,4 @@
-//! Pages that are read from an account in memory.
+//! Pages read from an AWS account in memory.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -33,7 +33,7 @@ const CONTROL: &str = "dead-letters-control";
 const BUCKET: &str = "my-bucket";
 const MINUTE: i64 = 60_000;
 
-/// The account as pages see it.
+/// Returns the account in memory as pages see it.
 fn shown(cloud: &Account) -> Shown {
     shown_by(&cloud.config(RetryConfig::disabled()))
 }
@@ -60,7 +60,7 @@ fn local() -> Door {
     Door::Local(Local::default())
 }
 
-/// The page of an address, as a reader of its text sees it.
+/// Returns the page of an address, parsed and as a reader sees its text.
 async fn page(account: &Shown, address: &str) -> (Answer, Parsed, String) {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let answer = show(&Query::from_address(path, query).unwrap(), account, &local()).await;
@@ -71,7 +71,7 @@ async fn page(account: &Shown, address: &str) -> (Answer, Parsed, String) {
     (answer, parsed, text)
 }
 
-/// The cells of a table's rows, by the beginning of its caption.
+/// Returns the cells of a table's rows. The beginning of its caption selects the table.
 fn rows(page: &Parsed, caption: &str) -> Vec<Vec<String>> {
     let (mut rows, mut is_wanted, mut in_body): (Vec<Vec<String>>, _, _) = (Vec::new(), false, false);
     let mut in_caption = false;
@@ -97,7 +97,7 @@ fn rows(page: &Parsed, caption: &str) -> Vec<Vec<String>> {
     rows.into_iter().map(|row| row.into_iter().map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
-/// A letter and the end that it came to.
+/// A letter and its outcome.
 struct End {
     post: Post,
     reason: ArchiveReason,
@@ -110,7 +110,7 @@ fn end(id: &str, reason: ArchiveReason) -> End {
     End { post: Post::envelope(id), reason, error: None, target: None, rule: "default" }
 }
 
-/// Archives letters as the function does, in one invocation so many minutes ago.
+/// Archives letters as the function does, in one invocation some minutes ago.
 async fn archive(cloud: &Account, minutes_ago: i64, ends: &[End]) {
     let s3 = cloud.clients().s3;
     let archive = Archive::S3 { s3, bucket: BUCKET.to_owned(), prefix: PREFIX.to_owned() };
@@ -131,7 +131,7 @@ async fn archive(cloud: &Account, minutes_ago: i64, ends: &[End]) {
     assert!(archive.store(&pairs, batch, None).await.iter().all(Result::is_ok));
 }
 
-/// The line of a letter that waits.
+/// Returns the line of a waiting letter.
 fn line(id: &str, but: &Value) -> Value {
     let mut line = json!({
         "letterId": format!("letter-{id}"), "messageId": id, "receiptHandle": format!("handle-S3CR3T-{id}"),
@@ -142,7 +142,7 @@ fn line(id: &str, but: &Value) -> Value {
     line
 }
 
-/// Puts an object on the list of waiting letters.
+/// Puts an object into the list of waiting letters.
 fn list(cloud: &Account, minutes_ago: i64, lines: &[Value]) {
     let written = at(NOW - minutes_ago * MINUTE);
     let key = sns_redrive::waiting::waiting_key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
@@ -150,7 +150,7 @@ fn list(cloud: &Account, minutes_ago: i64, lines: &[Value]) {
     cloud.put(&format!("{BUCKET}/{key}"), &text);
 }
 
-/// A page with a filter, as an address.
+/// Returns the address of a group's page.
 fn group(of: &[(Field, &str)]) -> String {
     let of = of.iter().fold(Filter::default(), |filter, (field, value)| filter.with(*field, *value));
     Query::of(Page::Group { of }).to_address()

@@ -10,7 +10,7 @@ use support::{Account, NOW, at};
 use super::stand_in::{Asked, before};
 use super::{BUCKET, CONTROL, MINUTE, local, page, rows, shown_by};
 
-/// The answer with these values of metrics, by their id.
+/// Returns an answer with these values, by the metrics' ids.
 fn metrics(results: &[(&str, &[(i64, f64)])]) -> Vec<u8> {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("MetricDataResults").array(results.len());
@@ -35,7 +35,7 @@ fn alarms(names: &[&str]) -> Vec<u8> {
         cbor.str(kind).array(names.len());
         for name in names {
             cbor.map(4).str("AlarmName").str(name).str("AlarmDescription").str("letters are given up");
-            // Its reason was updated since.
+            // CloudWatch updated the alarm's reason later.
             for (what, minutes) in [("StateTransitionedTimestamp", 5), ("StateUpdatedTimestamp", 1)] {
                 cbor.str(what).timestamp(&DateTime::from_secs((NOW - minutes * MINUTE) / 1000));
             }
@@ -47,7 +47,7 @@ fn alarms(names: &[&str]) -> Vec<u8> {
 fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
     let has = |text: &[u8]| asked.body.windows(text.len()).any(|it| it == text);
     match &*asked.operation {
-        // What stands over the time has older values than what is shown as the last.
+        // The series over time hold older values. The page must show the last ones from the other call.
         "GetMetricData" if has(b"m0_0") => Some((
             200,
             metrics(&[
@@ -62,11 +62,11 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
             metrics(&[
                 ("m0_3", &[(10, 1_200.0), (3, 1_100.0)]),
                 ("m0_5", &[(3, 7_200.0)]),
-                // Other letters, with more time left, were received since.
+                // Later the function received other letters, which have more time left.
                 ("m0_6", &[(12, 87_120.0), (3, 900_000.0)]),
             ]),
         )),
-        // CloudWatch leaves composite alarms out where they are not asked for.
+        // CloudWatch leaves out composite alarms unless the request names their type.
         "DescribeAlarms" if !has(b"CompositeAlarm") => Some((200, alarms(&[]))),
         "DescribeAlarms" => Some((
             200,
@@ -145,7 +145,7 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
         "orders-redrive-operations-ReplayFailsAlarm-7X",
     ];
     assert_eq!(found, expected);
-    // The last values are those of a quarter of an hour, by the minute.
+    // The last values come from the last quarter of an hour, one a minute.
     let last = asked.lock().unwrap().iter().rfind(|it| it.operation == "GetMetricData").unwrap().clone();
     let holds = |bytes: &[u8]| last.body.windows(bytes.len()).any(|it| it == bytes);
     let mut times = Encoder::new(Vec::new());
@@ -238,7 +238,7 @@ async fn what_is_left_out_is_said() {
     assert_eq!(answer.unread[1], "alarms beyond the first 100 of this prefix");
 }
 
-/// The rows of the latest replays, each a running one with these changes.
+/// Returns the rows of the latest replays. Each is a running replay with these changes.
 async fn replays(changes: &[serde_json::Value]) -> (Vec<Vec<String>>, String) {
     let cloud = Account::new();
     for (number, change) in changes.iter().enumerate() {

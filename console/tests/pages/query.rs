@@ -10,7 +10,7 @@ fn filters() -> impl Strategy<Value = Filter> {
     })
 }
 
-/// The fields of letters that wait: they have no reason yet.
+/// The fields to group waiting letters by. The reason is missing: they have none yet.
 const WAITING: [Field; 6] =
     [Field::Topic, Field::Subscription, Field::Target, Field::Error, Field::Rule, Field::Queue];
 

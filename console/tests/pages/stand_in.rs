@@ -1,18 +1,19 @@
-//! The requests that the stand-in before the account got.
+//! Records the requests to a stand-in for some of AWS's services.
 
 use std::sync::{Arc, Mutex};
 
 use aws_config::SdkConfig;
 use support::{Account, stand_in};
 
-/// A request that came to the stand-in: its operation, and its body.
+/// A request to the stand-in: its operation and its body.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) operation: String,
     pub(crate) body: Vec<u8>,
 }
 
-/// The configuration of an account with a stand-in before it, and the requests that the stand-in answered.
+/// Returns the configuration of an account with a stand-in in front of it, and the requests that the stand-in
+/// answered.
 pub(crate) fn before(
     cloud: &Account,
     answers: impl Fn(&Asked) -> Option<(u16, Vec<u8>)> + Send + Sync + 'static,
@@ -20,7 +21,8 @@ pub(crate) fn before(
     let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
     let kept = Arc::clone(&asked);
     let config = stand_in::before(cloud, move |request| {
-        // The path of a request in CBOR ends with its operation, and that of a function with what is asked of it.
+        // A request in CBOR has the operation at the end of its path. A request to Lambda ends with the
+        // resource.
         let path = || request.uri.split('?').next()?.rsplit('/').next();
         let operation = request.target.rsplit('.').next().filter(|operation| !operation.is_empty());
         let operation = operation.or_else(path).unwrap_or_default().to_owned();

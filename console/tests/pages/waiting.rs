@@ -1,4 +1,4 @@
-//! Letters that wait.
+//! The waiting letters.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn outage() -> Account {
         line("came-back", &due(-1)),
     ];
     list(&cloud, 30, &lines);
-    // The letter was received again, and hidden until later.
+    // The function received the letter again and hid it until later.
     list(&cloud, 10, &[line("a", &due(300))]);
     cloud
 }
@@ -58,7 +58,7 @@ async fn what_holds_letters_is_said() {
     assert_eq!(next.iter().filter(|row| row[3] == "held by order o1").count(), 2, "{next:?}");
 }
 
-/// The path of a webhook is a secret, also on a list that somebody else wrote.
+/// The path of a webhook is a secret, even on a list that somebody else wrote.
 #[tokio::test(start_paused = true)]
 async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
     let cloud = Account::new();
@@ -68,7 +68,7 @@ async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
     let found = rows(&parsed, "Letters that wait, by target");
     let name = found[0][0].as_str();
     assert!(name.starts_with("https://example.com#") && name.len() == 32, "{name}");
-    // A link to these letters finds them.
+    // The page's link to these letters finds them.
     for address in [group(&[(Field::Target, name)]), "groups?by=target".to_owned()] {
         let (answer, _, text) = page(&account, &address).await;
         assert!(text.contains(name) && text.contains('1'), "{text}");
@@ -103,7 +103,8 @@ async fn a_long_list_is_cut_at_its_newest_end() {
     }
 }
 
-/// The names of 24,000 objects take 24 pages of a listing, each after a tenth of a second: more than a page of ours may last.
+/// The names of 24,000 objects fill 24 pages of a listing, a tenth of a second each: more than a page of the
+/// console may take.
 #[tokio::test(start_paused = true)]
 async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
     for (apart, burst) in [(150, 0), (0, 20_000)] {
@@ -111,7 +112,7 @@ async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
         let queue = support::DLQ.parse().unwrap();
         cloud.aws.act("test", |it, cx| {
             for number in 0..24_000 {
-                // In a burst all were written at one moment, half an hour ago.
+                // In a burst, all objects were written at one moment, half an hour ago.
                 let ago = if number < burst { 30 * MINUTE } else { (24_000 - number) * apart.max(10) };
                 let written = at(NOW - ago);
                 let key =
