@@ -1,4 +1,5 @@
-//! The account that pages are read from: what the stack's outputs and the function's mappings say.
+//! Reads the account for the console's pages: from the stack's outputs and the function's event source
+//! mappings.
 
 use redrive_console::{Account, Bodies, Place};
 
@@ -7,14 +8,14 @@ use crate::aws::Aws;
 use crate::console::{Console, Failed};
 use crate::{doctor, place};
 
-/// The namespace of the metrics where the stack does not name it: the function's own default.
+/// The default namespace of the function's metrics, for stacks that do not name one.
 const NAMESPACE: &str = "SnsRedrive";
 
 /// Reads the account of a stack.
 ///
 /// # Errors
 ///
-/// No stack is named, or it cannot be read. What a stack lacks is left out, and its pages say so.
+/// No stack is named, or it cannot be read. A part that the stack lacks is `None`, and its page says so.
 pub(super) async fn account(args: &args::Serve, aws: &Aws, console: &Console) -> Result<Account, Failed> {
     let Some(stack) = console.stack.name().map(str::to_owned) else {
         let problem = "which stack? Give --stack NAME (or REDRIVE_STACK)";

@@ -1,7 +1,8 @@
-//! An action: a command line of this tool, as a form asks for it.
+//! An action: a command line of this tool, filled in by a form.
 //!
-//! The command is the only way to act. A form fills in its options. A preview is the command with `--dry-run`, or the
-//! command that shows how things stand. After the confirmation this process runs the command itself.
+//! Running the command is the only way to act. A form fills in its options. The preview is the same command
+//! with `--dry-run`, or a command that shows the present state. After the confirmation this process runs the
+//! command itself.
 
 use redrive_console::{Act, Doing, On};
 use serde_json::{Map, Value};
@@ -10,28 +11,29 @@ use super::fields::Fields;
 use crate::args::Further;
 use sns_redrive::policy::{read_json, rounds_numbers};
 
-/// The longest reason, characters; as orders have it.
+/// The longest reason in characters, the same as for orders.
 const LONGEST_WHY: usize = 1000;
 
-/// An action.
+/// An action: a command line of this tool.
 #[derive(Debug, Clone)]
 pub(super) struct Action {
     pub(super) act: Act,
     why: Option<String>,
-    /// Further options, as `--name=value`.
+    /// More options, as `--name=value`.
     options: Vec<String>,
-    /// A pattern that the letters must match too, besides what the address says of them.
+    /// A pattern that the letters must match as well as the address's filter.
     pattern: Option<Map<String, Value>>,
-    /// The options that keep what is done to what was previewed: letters that come later are not among them.
+    /// Options that limit the action to what the preview showed, so that it does not touch letters that came
+    /// later.
     pub(super) bound: Vec<String>,
-    /// The record of the letter that is sent again, edited perhaps.
+    /// The record of the letter to send again, as edited.
     pub(super) record: Option<String>,
 }
 
-/// A field of a form, and the option that it fills.
+/// A field of a form, for an option of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
-    /// The name of the option, and of the field.
+    /// The name of the option and of the field.
     pub(super) name: &'static str,
     pub(super) label: &'static str,
     pub(super) hint: &'static str,
@@ -57,7 +59,7 @@ const THRESHOLD: Field =
 const SETTLE: Field =
     Field { name: "settle", label: "Wait after a step", hint: "such as 60 or 5m; default 60 s" };
 
-/// The fields of a form besides the reason.
+/// Returns the fields of a form, except the reason.
 pub(super) fn fields(act: &Act) -> &'static [Field] {
     match (act.doing, &act.on) {
         (_, On::Waiting { .. }) => &[LASTS],
@@ -71,15 +73,15 @@ pub(super) fn fields(act: &Act) -> &'static [Field] {
 }
 
 impl Action {
-    /// Reads the form of an action; `query` is what stands behind the question mark of its address.
+    /// Reads the form of an action. `query` is the query part of its address.
     ///
     /// # Errors
     ///
-    /// In words: a field is bad, or the reason is missing.
+    /// A field is invalid, or the reason is missing; in words.
     pub(super) fn read(query: &str, mut form: Fields) -> Result<Self, String> {
         let act = act(query)?;
         let why = form.take("why");
-        // A letter that is edited gets its reason with the edit.
+        // An edit is read in two steps. The second form, with the edited letter, holds the reason.
         let needs_reason = act.doing != Doing::Edit;
         let mut action =
             Self { act, why: None, options: Vec::new(), pattern: None, bound: Vec::new(), record: None };
@@ -118,7 +120,7 @@ impl Action {
         Ok(action)
     }
 
-    /// Takes the reason, which is kept with what is done.
+    /// Sets the reason, which the command stores with the action.
     pub(super) fn reason(&mut self, why: Option<String>) -> Result<(), String> {
         let why = why.ok_or("a reason is required: it is kept, and tells others what this was for")?;
         if why.chars().count() > LONGEST_WHY {
@@ -132,12 +134,12 @@ impl Action {
         self.why.as_deref()
     }
 
-    /// Reports whether it sends records that are handed to it instead of those of the archive.
+    /// Reports whether the action sends a record from the form, not letters from the archive.
     pub(super) fn is_of_record(&self) -> bool {
         matches!(self.act.on, On::Archived { .. })
     }
 
-    /// The id of what it is about, where that is one thing.
+    /// Returns the id of the letter, order or replay; empty for a group of letters.
     pub(super) fn id(&self) -> &str {
         match &self.act.on {
             On::Letters { .. } => "",
@@ -145,7 +147,7 @@ impl Action {
         }
     }
 
-    /// The words of its command behind the tool's name, without the connection.
+    /// Returns the command's arguments, without the connection.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words =
             if self.is_of_record() { vec!["replay".into(), "--from=-".into()] } else { self.act.words() };
@@ -156,7 +158,7 @@ impl Action {
                 all.extend(serde_json::from_str::<Map<String, Value>>(given).unwrap_or_default());
                 *given = Value::Object(all).to_string();
             } else {
-                // Every letter that matches is no longer every letter.
+                // With a pattern the command no longer selects all letters.
                 words.retain(|word| word != "--all");
                 words.push(format!("--match={}", Value::Object(pattern.clone())));
             }
@@ -166,17 +168,18 @@ impl Action {
         words
     }
 
-    /// The words with which the command does not ask: what a page has confirmed.
+    /// Returns the arguments that run the command without a question: the page has asked already.
     pub(super) fn confirmed(&self) -> Vec<String> {
         let mut words = self.words();
-        // Its preview has told what nobody knows. A stop does not ask.
+        // The preview has shown what cannot be known, so the command need not stop there. `replays stop`
+        // never asks.
         let is_order = matches!(self.act.doing, Doing::Hold | Doing::Retry | Doing::Archive);
         words.extend(is_order.then(|| "--anyway".to_owned()));
         words.extend((self.act.doing != Doing::Stop).then(|| "--yes".to_owned()));
         words
     }
 
-    /// Its command as a line that can be pasted.
+    /// Returns the command as a line to paste into a shell.
     pub(super) fn command(&self, further: &Further) -> String {
         let mut words = self.words();
         if self.is_of_record() {
@@ -186,16 +189,17 @@ impl Action {
     }
 }
 
-/// Reads an action of an address.
+/// Reads the action from an address.
 ///
 /// # Errors
 ///
-/// In words.
+/// The address is invalid; in words.
 pub(super) fn act(query: &str) -> Result<Act, String> {
     let act = Act::from_address(query).map_err(|bad| bad.to_string())?;
     match &act.on {
-        // Their ids are words of a command line by themselves, where this would be an option. Orders and replays have no
-        // such ids; letters and topics may.
+        // The command takes these ids as arguments of their own, so an id that begins with `-` would be read
+        // as an option. No real order or replay has such an id. Letters and topics may; their names are part
+        // of another argument.
         On::Order(id) | On::Replay(id) if id.starts_with('-') => Err(format!("{id} must not begin with -")),
         _ => Ok(act),
     }
@@ -205,7 +209,7 @@ pub(super) fn act(query: &str) -> Result<Act, String> {
 mod tests {
     use super::*;
 
-    /// Reads what a form of this address says, as one line.
+    /// Reads an address and a form, joined in one line.
     fn read(all: &str) -> Result<Action, String> {
         let is_field = |pair: &&str| {
             ["why=", "for=", "match=", "rate=", "ramp=", "threshold=", "settle="]
@@ -228,7 +232,7 @@ mod tests {
             r#"retry --match={"error":["503"]} --rate=50 --why=up"#
         );
         assert_eq!(words("do=archive&why=x"), "archive --all --why=x");
-        // The pattern of the address and that of the form.
+        // The address and the form each have a pattern.
         let both = "do=replay&subscription=arn:s&why=x&match=%7B%22retry%22%3A%5B1%5D%7D";
         assert_eq!(words(both), r#"replay --match {"retry":[1],"subscriptionArn":["arn:s"]} --why=x"#);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Answers, with headers that tell the browser what it must not do.
+//! Answers, with headers that restrict the browser.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -17,12 +17,12 @@ use super::guard::Refusal;
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
-/// An answer.
+/// An answer to the browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     kind: Kind,
-    /// The seconds after which the browser asks again by itself.
+    /// The seconds after which the browser loads the page again.
     again: Option<u32>,
 }
 
@@ -39,19 +39,19 @@ enum Kind {
 }
 
 impl Answer {
-    /// A page that only shows.
+    /// Returns a page without a form.
     pub(super) fn page(html: String) -> Self {
         Self::of(StatusCode::OK, Kind::Page { html, has_form: false })
     }
 
-    /// A page with a form. A browser that tells nothing of where a link comes from sends `Origin: null` with a form, too; so
-    /// such a page lets it tell this server, and nobody else.
+    /// Returns a page with a form. A browser that must not send a `Referer` sends `Origin: null` with a form.
+    /// So pages with a form allow the `Referer` for this server, and for no other.
     /// <https://fetch.spec.whatwg.org/#append-a-request-origin-header>
     pub(super) fn form(html: String) -> Self {
         Self::of(StatusCode::OK, Kind::Page { html, has_form: true })
     }
 
-    /// Another page: the browser asks for this address, by GET.
+    /// Sends the browser to another page of the console, with a GET.
     pub(super) fn to(address: impl Into<String>) -> Self {
         Self::of(StatusCode::SEE_OTHER, Kind::To(address.into()))
     }
@@ -64,7 +64,8 @@ impl Answer {
         Self::of(StatusCode::NO_CONTENT, Kind::Nothing)
     }
 
-    /// The answer to whoever does not get in. A wrong token and a path that is not there look the same.
+    /// Refuses a request. A wrong token and an unknown path look the same, so nobody can test tokens by their
+    /// answers.
     pub(super) fn refused(refusal: Refusal) -> Self {
         let (status, text) = match refusal {
             Refusal::Host => (
@@ -82,7 +83,7 @@ impl Answer {
         Self { status, ..self }
     }
 
-    /// Has the browser ask again after some seconds.
+    /// Makes the browser load the page again after some seconds.
     pub(super) fn again_after(self, seconds: u32) -> Self {
         Self { again: Some(seconds), ..self }
     }
@@ -110,7 +111,7 @@ impl Answer {
             (X_FRAME_OPTIONS, "DENY"),
             (RESOURCE_POLICY, "same-origin"),
             (OPENER_POLICY, "same-origin"),
-            // One request a connection: nobody holds one open.
+            // A connection serves one request, so nobody can hold one open.
             (CONNECTION, "close"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
@@ -130,8 +131,8 @@ impl Answer {
     }
 }
 
-/// The policy of every page: no script, no other style than ours, nothing from elsewhere, in nobody's frame. Browsers count
-/// the picture beside the title among the images.
+/// Returns the policy of every page: no script, only our own style, nothing from other sites, and no frame
+/// around it. The icon counts as an image.
 fn policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(STYLE));
     format!(

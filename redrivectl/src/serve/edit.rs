@@ -1,4 +1,5 @@
-//! Editing: a letter's record in a form, and back. The form hides masked values, which come back where they were.
+//! Edits a letter's record: turns it into a form, and the form back into a record. The form shows
+//! placeholders for masked values, and they get their values back.
 
 use redrive_console::read::Mask;
 use serde_json::Value;
@@ -6,27 +7,27 @@ use serde_json::Value;
 use super::fields::Fields;
 use crate::text::harmless;
 
-/// The part of a record that a form shows, and takes back.
+/// The part of a record that a form edits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Editable {
     pub(super) body: String,
-    /// The name, the type and the value of each attribute that is a text and is shown.
+    /// The name, the type and the value of each attribute that is a text and not masked.
     pub(super) attributes: Vec<(String, String, String)>,
 }
 
-/// The field of the body.
+/// The name of the body's field.
 pub(super) const BODY: &str = "body";
 
-/// Returns the name of the field of an attribute.
+/// Returns the name of an attribute's field.
 pub(super) fn field_of(attribute: &str) -> String {
     format!("attribute:{attribute}")
 }
 
-/// Returns the part of a record that may be edited, without masked values.
+/// Returns the editable part of a record, with masked values hidden.
 ///
 /// # Errors
 ///
-/// A form would change the body by itself, or what is hidden in it cannot be told apart.
+/// A form would change the body, or the masked values in it cannot be found safely.
 pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'static str> {
     let record: Value = serde_json::from_str(record).map_err(|_| "The record cannot be read.")?;
     let message = &record["message"];
@@ -47,11 +48,11 @@ pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'stati
     Ok(Editable { body, attributes: attributes.collect() })
 }
 
-/// Returns the record as the form changes it. Parts that the form does not name or show stay as they are.
+/// Returns the record with the form's changes. Parts that are not in the form stay as they are.
 ///
 /// # Errors
 ///
-/// In words.
+/// The form is invalid; in words.
 pub(super) fn edited(record: &str, mask: Mask<'_>, form: &mut Fields) -> Result<String, String> {
     let mut value: Value =
         serde_json::from_str(record).map_err(|_| "the record cannot be read".to_owned())?;
@@ -71,23 +72,23 @@ pub(super) fn edited(record: &str, mask: Mask<'_>, form: &mut Fields) -> Result<
     Ok(value.to_string())
 }
 
-/// A body as a form shows it.
+/// A body with placeholders for its masked values.
 struct Hidden {
     text: String,
-    /// The JSON texts, with their quotes, in whose places numbered ones stand.
+    /// The JSON texts that the placeholders stand for, with their quotes.
     literals: Vec<String>,
 }
 
-/// Returns what stands in the place of a hidden text.
+/// Returns the placeholder for a masked value.
 fn placeholder(number: usize) -> String {
     format!("\"(masked {number})\"")
 }
 
-/// Hides masked values in a body. The rest stays byte for byte.
+/// Replaces the masked values in a body. The rest stays the same, byte for byte.
 ///
 /// # Errors
 ///
-/// A masked value cannot be told apart from the rest.
+/// A masked value cannot be found safely.
 fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
     let plain = || Hidden { text: body.to_owned(), literals: Vec::new() };
     if mask.text(body) == body {
@@ -106,7 +107,8 @@ fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
             text.push_str(part);
         }
     }
-    // Of two fields of one name a JSON value has one; the other would be shown. A text in a text has its own quotes.
+    // Two cases are refused. If an object has two fields of one name, the parser keeps one, and the other
+    // would be shown. If a text holds JSON, its quotes are escaped, and the search above does not find it.
     let left: Value = serde_json::from_str(&text).map_err(|_| AMBIGUOUS)?;
     let is_hidden = mask.secrets(&left).iter().all(|secret| !secrets.contains(secret));
     if all == texts(&value) && is_hidden && !body.contains("(masked ") {
@@ -118,11 +120,12 @@ fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
 const AMBIGUOUS: &str = "The body has values that are not shown, in places that a form cannot hide. Edit it in a file: the command is below.";
 
 impl Hidden {
-    /// Puts back what was hidden. A placeholder may be taken away, with its field.
+    /// Puts the masked values back. The operator may delete a placeholder together with its field.
     ///
     /// # Errors
     ///
-    /// A placeholder stands twice, or at another place, where nothing would hide the value.
+    /// A placeholder occurs twice or was moved. At another place nothing would mask the value, so a page
+    /// could show it.
     fn restored(&self, body: &str) -> Result<String, String> {
         let (before, after) = (serde_json::from_str(&self.text), serde_json::from_str(body));
         let (before, after): (Value, Value) = (before.unwrap_or_default(), after.unwrap_or_default());
@@ -147,7 +150,7 @@ impl Hidden {
     }
 }
 
-/// Returns the names and numbers that lead to a text in a value; `None` if it is no value there.
+/// Returns the names and indexes that lead to a text in a value; `None` if the value does not hold it.
 fn place_of(text: &str, value: &Value) -> Option<Vec<String>> {
     let below = |(step, value): (String, &Value)| {
         let mut place = place_of(text, value)?;
@@ -164,7 +167,7 @@ fn place_of(text: &str, value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// Parts JSON into its texts, with their quotes, and what stands between them.
+/// Splits JSON into its texts, with their quotes, and the parts between them.
 fn parts(json: &str) -> Vec<&str> {
     let (mut parts, mut from, mut within, mut escaped) = (Vec::new(), 0, false, false);
     for (at, c) in json.char_indices() {
@@ -196,18 +199,19 @@ fn texts(value: &Value) -> usize {
     }
 }
 
-/// Sets a text that came from a form, where every line ends with CR LF, whatever stood there before.
+/// Replaces a text by one from a form. Browsers end every line of a form with CR LF, whatever it was before.
 /// <https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#constructing-the-form-data-set>
 fn replace(old: &mut Value, new: &str) {
     let new = new.replace("\r\n", "\n");
     let had = old.as_str().is_some_and(|old| old.contains("\r\n"));
+    // If the old text had CR LF, so does the new one.
     *old = if had { new.replace('\n', "\r\n") } else { new }.into();
 }
 
-/// Reports whether a form shows a text as it is, and gives it back unchanged.
+/// Reports whether a form can show a text and return it unchanged.
 fn is_plain(text: &str) -> bool {
     let lines = text.replace("\r\n", "\n");
-    // Line ends of two kinds would become one.
+    // A browser would make one kind of line end out of two.
     let is_mixed = text.contains("\r\n") && lines.matches('\n').count() != text.matches("\r\n").count();
     let visible = lines.replace(['\n', '\t'], " ");
     !is_mixed && harmless(&visible) == visible
@@ -230,7 +234,7 @@ mod tests {
     }
 
     fn sent(pairs: &[(&str, &str)]) -> Fields {
-        // As a browser does.
+        // Browsers do the same.
         let pairs = pairs.iter().map(|(name, text)| (*name, text.replace('\n', "\r\n")));
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         Fields::read(form.as_bytes())
@@ -296,7 +300,7 @@ mod tests {
         assert_eq!(after["message"]["body"], body.replace("a \\\"b", "c"));
     }
 
-    /// Copied into a field that the mask does not know, it would be shown.
+    /// In a field that is not masked, the value would be shown.
     #[test]
     fn a_placeholder_counts_once_and_at_its_place() {
         let names = ["token".to_owned()];

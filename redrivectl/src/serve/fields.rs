@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use url::form_urlencoded;
 
-/// The texts of a form, by their names.
+/// The texts of a form by the names of their fields.
 #[derive(Debug, Default)]
 pub(super) struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// Reads a form. Of two fields of one name the last counts.
+    /// Reads a form. If two fields have one name, the last counts.
     pub(super) fn read(form: &[u8]) -> Self {
         Self(form_urlencoded::parse(form).into_owned().collect())
     }
 
-    /// Takes a text; an empty one is none.
+    /// Removes a field's text and returns it; `None` if it is blank.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|text| !text.trim().is_empty())
     }
 
-    /// Takes a text as it is.
+    /// Removes a field's text and returns it, even if it is blank.
     pub(super) fn take_whole(&mut self, name: &str) -> Option<String> {
         self.0.remove(name)
     }

@@ -1,51 +1,52 @@
-//! The guard: who may ask for anything at all.
+//! The guard: decides which requests the server answers.
 //!
-//! The server listens on loopback, where every program of this machine and every page in its browser reaches it. So a
-//! request must know the token, which stands in the address that the operator opened; it must name this machine, which a
-//! page that had its own name point here does not (DNS rebinding); and where a browser says which page it comes from, that
-//! must be one of ours (CSRF).
+//! The server listens on loopback. Every program on this machine and every page in its browser can reach it
+//! there. So a request must pass three checks. It must know the token in the address that the operator
+//! opened. It must name this machine as its host: after DNS rebinding, another site's page would name its own
+//! host. And if the browser says which page sent the request, that must be one of ours: otherwise another
+//! site could forge requests (CSRF).
 
 use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, Uri};
 
 use super::secret::Secret;
 
-/// The header by which browsers say how the page that asks is related to this server.
+/// The header with the relation between the page that asks and this server.
 /// <https://developer.mozilla.org/en-US/docs/Web/HTTP/Reference/Headers/Sec-Fetch-Site>
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The header by which browsers say whether a whole page is asked for.
+/// The header that says whether the browser asks for a whole page.
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// The header by which browsers say what is asked for.
+/// The header that says what the browser will do with the answer.
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Decides who gets in.
+/// Decides which requests are answered.
 #[derive(Debug)]
 pub(super) struct Guard {
     port: u16,
     token: Secret,
 }
 
-/// The reason for which a request is refused.
+/// The reason for refusing a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The request names another host.
     Host,
-    /// It does not know the token, or asks for what is not there.
+    /// The request has a wrong token or an unknown path.
     Unknown,
-    /// It is neither GET nor POST.
+    /// The request is neither GET nor POST.
     Method,
-    /// It comes from another page than ours.
+    /// The request comes from a page of another site.
     Origin,
 }
 
-/// The target of a request that was let in.
+/// The target of an admitted request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admitted<'a> {
-    /// The picture beside the page's title, which browsers ask for at a path of their own. It tells nothing.
+    /// The icon. Browsers ask for it at a fixed path without the token. It is no secret.
     Icon,
-    /// The address without a slash at its end, from which relative links would go wrong.
+    /// The address without the slash at its end. Relative links would lead to the wrong place from there.
     Bare,
     /// A path below the token.
     Path(&'a str),
@@ -56,7 +57,7 @@ impl Guard {
         Self { port, token }
     }
 
-    /// The address to open.
+    /// Returns the address to open.
     pub(super) fn address(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token.text())
     }
@@ -69,7 +70,8 @@ impl Guard {
         headers: &HeaderMap,
     ) -> Result<Admitted<'a>, Refusal> {
         let names_us = |host: &str| self.hosts().iter().any(|ours| host.eq_ignore_ascii_case(ours));
-        // A request in absolute form has a host in its line, too.
+        // A request line may be an absolute URL, with a host of its own. Browsers do not send that to a
+        // server, only to a proxy.
         if uri.authority().is_some() || !only(headers, &HOST).is_some_and(names_us) {
             return Err(Refusal::Host);
         }
@@ -95,27 +97,27 @@ impl Guard {
         let names = ["127.0.0.1", "localhost"];
         let mut hosts = names.map(|host| format!("{host}:{}", self.port)).to_vec();
         if self.port == 80 {
-            // Browsers leave the port of HTTP out.
+            // Browsers omit port 80, the default of HTTP.
             hosts.extend(names.map(str::to_owned));
         }
         hosts
     }
 }
 
-/// Refuses a request of another origin, and one that changes something and has no origin.
+/// Refuses requests from another origin, and requests that change something without naming an origin.
 fn check_origin(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
     if !headers.contains_key(ORIGIN) {
         return if posts { Err(Refusal::Origin) } else { Ok(()) };
     }
-    // A page that was opened as localhost is another origin than the same one as 127.0.0.1.
+    // `localhost` and `127.0.0.1` are different origins, so the origin must match the host of this request.
     let host = only(headers, &HOST).unwrap_or_default();
     let is_ours =
         |origin: &str| origin.strip_prefix("http://").is_some_and(|origin| origin.eq_ignore_ascii_case(host));
     if only(headers, &ORIGIN).is_some_and(is_ours) { Ok(()) } else { Err(Refusal::Origin) }
 }
 
-/// Refuses a request of another site's page, as far as the browser tells. A link from elsewhere may be followed, but not put
-/// into another page as a picture or a frame.
+/// Refuses requests from another site's page, if the browser says so. Another site may link here, but may not
+/// embed a page as an image or in a frame.
 fn check_site(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
     if !headers.contains_key(FETCH_SITE) {
         return Ok(());
@@ -127,7 +129,7 @@ fn check_site(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
     if may { Ok(()) } else { Err(Refusal::Origin) }
 }
 
-/// The value of a header that is there once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
@@ -142,7 +144,7 @@ mod tests {
         Guard::new(8080, Secret::new().unwrap())
     }
 
-    /// Decides about a request with these headers; `TOKEN` in its path is the token.
+    /// Decides about a request with these headers. `TOKEN` in the path stands for the token.
     fn admits(guard: &Guard, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<String, Refusal> {
         let uri: Uri = path.replace("TOKEN", guard.token.text()).parse().unwrap();
         let mut map = HeaderMap::new();
@@ -211,7 +213,7 @@ mod tests {
                 assert_eq!(asks(method, &[("origin", origin)]), Some(Refusal::Origin), "{method} {origin}");
             }
         }
-        // As localhost it is another origin.
+        // `localhost` is another origin.
         assert_eq!(asks("POST", &[("origin", "http://localhost:8080")]), Some(Refusal::Origin));
         assert_eq!(asks("POST", &[ORIGIN, ORIGIN]), Some(Refusal::Origin));
         for site in ["cross-site", "same-site", "none"] {

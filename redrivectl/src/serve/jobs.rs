@@ -1,4 +1,4 @@
-//! Jobs: actions on their way from a form to their end, in the memory of this process.
+//! Jobs: actions between their form and their end. They live in this process's memory.
 //!
 //! ```text
 //!  form ──> looks ──> asks ──(nonce)──> checks ──> runs ──> ended
@@ -20,13 +20,13 @@ use super::preview::Preview;
 use super::secret::Secret;
 use crate::tool::Printed;
 
-/// The time within which a preview can be confirmed.
+/// How long a preview can be confirmed.
 const CONFIRMED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// Jobs that are kept, the latest.
+/// The most jobs that are kept. The oldest go first.
 const KEPT: usize = 50;
 
-/// Jobs that may be under way at once.
+/// The most jobs that may work at once.
 const UNDER_WAY: usize = 8;
 
 /// All jobs.
@@ -34,7 +34,7 @@ const UNDER_WAY: usize = 8;
 pub(super) struct Jobs {
     all: BTreeMap<u64, Job>,
     last: u64,
-    /// The tasks that do the work.
+    /// The tasks that do the jobs' work.
     pub(super) tasks: JoinSet<()>,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct Job {
     pub(super) action: Action,
     pub(super) phase: Phase,
     pub(super) began: Timestamp,
-    /// Becomes true when somebody stops it.
+    /// Becomes true when the operator stops the job.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) out: Printed,
     pub(super) err: Printed,
-    /// Tells of each new phase.
+    /// Notified at each new phase.
     pub(super) moves: Rc<Notify>,
     task: Option<AbortHandle>,
 }
@@ -55,17 +55,17 @@ pub(super) struct Job {
 /// The phase of a job.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// It looks what it would do.
+    /// Prepares the preview.
     Looks,
-    /// It waits for an edit of this record.
+    /// Waits for the operator to edit this record.
     Edits(String),
-    /// It waits to be confirmed.
+    /// Waits for the confirmation.
     Asks(Asked),
-    /// It looks whether something has changed since.
+    /// Checks whether anything has changed since the preview.
     Checks(Preview),
-    /// The command runs.
+    /// Runs the command.
     Runs { since: Timestamp },
-    /// It is over.
+    /// Has ended.
     Ended(Ending),
 }
 
@@ -73,35 +73,36 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) preview: Preview,
-    /// Changes since the previous confirmation of this action, after which nothing was done.
+    /// Changes since the operator confirmed the previous preview. Because of them that confirmation did
+    /// nothing.
     pub(super) changed: Vec<String>,
-    /// The secret that stands in the form of this very question.
+    /// The secret in this question's form.
     pub(super) nonce: Secret,
     pub(super) until: Timestamp,
 }
 
-/// The end of a job.
+/// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ending {
-    /// True if everything was done that was asked for.
+    /// True if everything was done.
     pub(super) is_whole: bool,
-    /// The end in words.
+    /// The end, in words.
     pub(super) says: String,
 }
 
-/// The reason for which a confirmation does not count.
+/// The reason why a confirmation does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotConfirmed {
-    /// It asks for nothing, or for something else by now.
+    /// The question was answered already, or has been replaced.
     #[error("this preview was confirmed, stopped or replaced: look at the action again")]
     Used,
-    /// It was shown too long ago.
+    /// The question is too old.
     #[error("the preview is older than ten minutes: begin again")]
     TooLate,
 }
 
 impl Jobs {
-    /// Begins a job; none where too many are under way.
+    /// Begins a job; `None` if too many are at work.
     pub(super) fn begin(&mut self, action: Action, now: Timestamp) -> Option<u64> {
         if self.is_full() {
             return None;
@@ -125,7 +126,7 @@ impl Jobs {
         Some(self.last)
     }
 
-    /// Reports whether no further job may go on.
+    /// Reports whether no more jobs may work.
     pub(super) fn is_full(&self) -> bool {
         self.all.values().filter(|job| job.is_under_way()).count() >= UNDER_WAY
     }
@@ -138,14 +139,14 @@ impl Jobs {
         self.all.get_mut(&id)
     }
 
-    /// The jobs, the latest first.
+    /// Returns the jobs, the latest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Job)> {
         self.all.iter().rev().map(|(id, job)| (*id, job))
     }
 
     /// Does the work of a job in the background.
     pub(super) fn work(&mut self, id: u64, work: impl Future<Output = ()> + 'static) {
-        // Those that are over.
+        // Takes away the tasks that have ended.
         while self.tasks.try_join_next().is_some() {}
         let task = self.tasks.spawn_local(work);
         if let Some(job) = self.all.get_mut(&id) {
@@ -153,7 +154,7 @@ impl Jobs {
         }
     }
 
-    /// Stops all jobs, and returns the actions that were under way.
+    /// Stops all jobs, and returns the ids of those whose commands ran.
     pub(super) fn stop_all(&mut self) -> Vec<u64> {
         let running = self.all.iter().filter(|(_, job)| matches!(job.phase, Phase::Runs { .. }));
         let running = running.map(|(id, _)| *id).collect();
@@ -163,12 +164,12 @@ impl Jobs {
 }
 
 impl Job {
-    /// Reports whether it does something, or waits for AWS.
+    /// Reports whether the job is at work, which includes waiting for AWS.
     pub(super) fn is_under_way(&self) -> bool {
         matches!(self.phase, Phase::Looks | Phase::Checks(_) | Phase::Runs { .. })
     }
 
-    /// Moves on to a phase.
+    /// Starts a new phase.
     pub(super) fn moves_to(&mut self, phase: Phase) {
         self.phase = phase;
         self.moves.notify_waiters();
@@ -180,7 +181,7 @@ impl Job {
         self.moves_to(Phase::Asks(Asked { preview, changed, nonce, until }));
     }
 
-    /// Takes the confirmation of what was shown with this nonce. It counts once.
+    /// Confirms the preview that was shown with this nonce. Each nonce counts once.
     pub(super) fn confirm(&mut self, nonce: &str, now: Timestamp) -> Result<(), NotConfirmed> {
         let Phase::Asks(asked) = &self.phase else { return Err(NotConfirmed::Used) };
         if !asked.nonce.is(nonce) {
@@ -194,7 +195,7 @@ impl Job {
         Ok(())
     }
 
-    /// Stops it: a running command as Ctrl-C does, every other phase at once.
+    /// Stops the job. A running command stops as with Ctrl-C; every other phase ends at once.
     pub(super) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if matches!(self.phase, Phase::Runs { .. } | Phase::Ended(_)) {

@@ -3,17 +3,17 @@
 //! | file | subject |
 //! |---|---|
 //! | `server` | connections on loopback, and their limits |
-//! | `guard` | who gets in |
+//! | `guard` | decides which requests are answered |
 //! | `secret` | the token of the address, and the nonces of confirmations |
-//! | `answer` | answers, and what they tell the browser to leave |
+//! | `answer` | answers, with headers that restrict the browser |
 //! | `route` | from a request to its answer |
-//! | `session` | what all requests share |
-//! | `account` | what pages are read from |
-//! | `fields`, `action` | a form becomes a command line |
-//! | `preview` | what that would do, and what has changed since |
-//! | `jobs`, `work` | from the form to the end of the command |
-//! | `edit` | a letter's record in a form, and back |
-//! | `view` | the pages of all this |
+//! | `session` | the state that all requests share |
+//! | `account` | the account that pages are read from |
+//! | `fields`, `action` | turn a form into a command line |
+//! | `preview` | shows what the command would do, and what has changed since |
+//! | `jobs`, `work` | actions between their form and their end |
+//! | `edit` | edits a letter's record |
+//! | `view` | renders the pages of actions |
 
 mod account;
 mod action;
@@ -76,7 +76,7 @@ pub(super) async fn run(
         stopped = session.jobs.borrow_mut().stop_all();
         if !stopped.is_empty() {
             let under_way = count(stopped.len() as u64, "action");
-            // They stop, whoever reads of it.
+            // The jobs stop even if nobody can read this message.
             let _ =
                 writeln!(console.err, "redrivectl: {under_way} under way: waiting until they have stopped");
         }
@@ -85,13 +85,13 @@ pub(super) async fn run(
     });
     served.await;
     for id in &stopped {
-        // The pages that would tell of it are gone.
+        // The console's pages are gone, so the terminal must say how the action ended.
         tell(&session, *id, console)?;
     }
     Ok(if stopped.is_empty() { Finished::Whole } else { Finished::Stopped })
 }
 
-/// Says how an action has ended, what it said last, and which command it was.
+/// Prints how an action ended, its last output, and its command.
 fn tell(session: &Session, id: u64, console: &mut Console) -> Result<(), Failed> {
     let jobs = session.jobs.borrow();
     let Some(job) = jobs.get(id) else { return Ok(()) };
@@ -127,6 +127,6 @@ fn greet(session: &Session, as_json: bool, console: &mut Console) -> Result<(), 
         )?;
     }
     console.out.flush()?;
-    // Without the address nobody reaches it.
+    // Without the printed address nobody can open the console. So failing to print it ends the command.
     console.unwritten.check()
 }

@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Routes a request to its answer.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,17 +18,18 @@ use super::jobs::Phase;
 use super::session::Session;
 use super::{view, work};
 
-/// The longest form, bytes: an edited letter of a mebibyte, each byte of which takes three.
+/// The longest form, bytes. An edited letter has up to a mebibyte, and the form's encoding may triple it.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const LONGEST_FORM: usize = 4 << 20;
 
-/// The time in which a form must be here.
+/// How long a form may take to arrive.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
 
-/// The longest wait of an answer for a job that looks or checks: most are done by then, and shown at once.
+/// How long an answer waits for a job's preview or check. Most take less time, so the browser sees their
+/// result at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The seconds after which a page asks again how a job stands.
+/// The seconds after which a job's page loads again.
 const AGAIN: u32 = 2;
 
 /// Answers a request.
@@ -111,7 +112,7 @@ fn form(session: &Session, query: &str) -> Answer {
     }
 }
 
-/// Begins an action: shows what it would do.
+/// Begins an action: prepares its preview.
 async fn begin(session: &Rc<Session>, query: &str, form: Fields) -> Answer {
     let action = match Action::read(query, form) {
         Ok(action) => action,
@@ -131,7 +132,7 @@ async fn begin(session: &Rc<Session>, query: &str, form: Fields) -> Answer {
     to(id)
 }
 
-/// Decides about a job: confirms it, stops it, or gives it what was edited.
+/// Confirms a job, stops it, or gives it an edited letter.
 async fn decide(session: &Rc<Session>, mut form: Fields) -> Answer {
     let id = form.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
     let now = session.account.clock.now();
@@ -174,7 +175,7 @@ async fn decide(session: &Rc<Session>, mut form: Fields) -> Answer {
     }
 }
 
-/// Shows how a job stands.
+/// Shows the state of a job.
 fn job(session: &Rc<Session>, query: &str) -> Answer {
     let mut query = Fields::read(query.as_bytes());
     let id = query.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
@@ -188,7 +189,7 @@ fn job(session: &Rc<Session>, query: &str) -> Answer {
     if job.is_under_way() && !stays { page.again_after(AGAIN) } else { page }
 }
 
-/// Waits a little until a job no longer looks or checks; one that runs gets a moment to end.
+/// Waits until a job's preview or check is done, but not for long. A command that runs gets a moment to end.
 async fn settled(session: &Session, id: u64) {
     let wait = async {
         loop {
@@ -197,7 +198,7 @@ async fn settled(session: &Session, id: u64) {
             moves.notified().await;
         }
     };
-    // Too long is no fault: the page says how it stands.
+    // If it takes longer, the page shows the present phase.
     let _ = timeout(PATIENCE, wait).await;
 }
 

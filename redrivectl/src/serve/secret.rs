@@ -1,4 +1,4 @@
-//! Secrets: the token of the address, and the nonces of confirmations.
+//! Secrets: the token in the address, and the nonces of confirmations.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use subtle::ConstantTimeEq;
 
 use crate::console::Failed;
 
-/// Random bytes of a secret: 192 bits.
+/// The random bytes in a secret: 192 bits.
 const BYTES: usize = 24;
 
-/// The characters that they take: four for three bytes.
+/// The length in characters: base64 turns three bytes into four characters.
 const LENGTH: usize = BYTES / 3 * 4;
 
-/// A text that nobody guesses.
+/// A text that nobody can guess.
 #[derive(Clone)]
 pub(super) struct Secret(String);
 
 impl Secret {
-    /// Makes one by the system's randomness.
+    /// Creates a secret from the system's random numbers.
     ///
     /// # Errors
     ///
-    /// The system has none.
+    /// The system has no random numbers.
     pub(super) fn new() -> Result<Self, Failed> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes)
@@ -35,7 +35,8 @@ impl Secret {
         &self.0
     }
 
-    /// Compares it with a text, in a time that does not depend on how much of the text is right.
+    /// Compares the secret with a text. It takes the same time however much of the text is right, so the time
+    /// reveals nothing.
     pub(super) fn is(&self, said: &str) -> bool {
         let padded = |text: &str| {
             let mut bytes = [0; LENGTH];

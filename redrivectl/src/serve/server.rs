@@ -1,4 +1,4 @@
-//! The server: connections on loopback, and their limits.
+//! The HTTP server on loopback, with its limits.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -21,32 +21,32 @@ use super::route::answer;
 use super::session::Session;
 use crate::console::Failed;
 
-/// Connections at once; more wait.
+/// The most connections at once. Further ones wait.
 const CONNECTIONS: usize = 32;
 
 /// The longest head of a request, bytes.
 const LONGEST_HEAD: usize = 16 << 10;
 
-/// Headers of a request.
+/// The most headers of a request.
 const HEADERS: usize = 64;
 
-/// The time in which the head of a request must be here.
+/// How long the head of a request may take to arrive.
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 
-/// The time for an answer.
+/// How long an answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// The time for a connection, answer and all.
+/// How long a connection may take in all.
 const CONNECTION_WITHIN: Duration = Duration::from_mins(1);
 
-/// The time between two looks for a Ctrl-C.
+/// How often the server checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Opens a port of this machine that no other machine reaches.
+/// Opens a port on loopback, which no other machine can reach.
 ///
 /// # Errors
 ///
-/// It is taken, or may not be opened.
+/// The port is taken, or this user may not open it.
 pub(super) async fn listen(port: u16) -> Result<(TcpListener, u16), Failed> {
     let bad = |error: std::io::Error| Failed::Work(format!("cannot listen on 127.0.0.1:{port}: {error}"));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(bad)?;
@@ -54,33 +54,34 @@ pub(super) async fn listen(port: u16) -> Result<(TcpListener, u16), Failed> {
     Ok((listener, port))
 }
 
-/// Serves until somebody interrupts.
+/// Serves until Ctrl-C.
 pub(super) async fn serve(listener: TcpListener, session: &Rc<Session>, stop: &AtomicBool) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     while !stop.load(Ordering::Relaxed) {
         while connections.try_join_next().is_some() {}
         let next = async {
-            // Nobody closes it.
+            // The semaphore is never closed, so this cannot fail.
             let place = Arc::clone(&places).acquire_owned().await.ok()?;
             let (stream, _) = listener.accept().await.ok()?;
             Some((place, stream))
         };
         let Ok(Some((place, stream))) = timeout(LOOK, next).await else {
-            // An accept that fails at once, as for want of descriptors, must not keep the processor busy.
+            // If accepting fails at once, for example because the process has no file descriptor left, the
+            // loop must not use all of a processor.
             sleep(Duration::from_millis(1)).await;
             continue;
         };
         let session = Rc::clone(session);
         connections.spawn_local(async move {
-            // Whoever goes away early does no harm.
+            // A client that disconnects early is no problem.
             let _ = timeout(CONNECTION_WITHIN, connection(stream, &session)).await;
             drop(place);
         });
     }
 }
 
-/// Answers the one request of a connection.
+/// Answers the only request of a connection.
 async fn connection(stream: TcpStream, session: &Rc<Session>) -> hyper::Result<()> {
     let service = service_fn(|request| async {
         let answered = timeout(ANSWER_WITHIN, answer(session, request)).await;

@@ -13,10 +13,11 @@ use super::jobs::{Job, Jobs};
 use crate::args::Further;
 use crate::tool::Tool;
 
-/// The greatest age of the doctor's findings that a page shows.
+/// The greatest age of the doctor's findings before it runs again.
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
 
-/// The state that all requests share. The server has one thread: no borrow is held over an await.
+/// The state that all requests share. The server has one thread. No borrow may last across an await, or
+/// another request's borrow would panic.
 pub(super) struct Session {
     pub(super) guard: Guard,
     pub(super) account: Account,
@@ -28,26 +29,26 @@ pub(super) struct Session {
     pub(super) doctor: RefCell<Examined>,
 }
 
-/// The latest that the doctor said.
+/// The latest findings of the doctor.
 #[derive(Debug, Default)]
 pub(super) struct Examined {
     said: Option<Doctor>,
-    /// The moment at which the doctor was asked last.
+    /// When the doctor was last started.
     asked: Option<Timestamp>,
 }
 
 impl Session {
-    /// The door that pages are shown through.
+    /// Returns the door that pages are shown through.
     pub(super) fn door(&self) -> Door {
         Door::Local(Local { operates: self.operates, doctor: self.doctor.borrow().said.clone() })
     }
 
-    /// Does something with a job; none where there is no such job.
+    /// Calls a function with a job; `None` if there is no such job.
     pub(super) fn job<T>(&self, id: u64, what: impl FnOnce(&mut Job) -> T) -> Option<T> {
         self.jobs.borrow_mut().get_mut(id).map(what)
     }
 
-    /// Returns the values that pages hide.
+    /// Returns the mask for the values that pages hide.
     pub(super) fn mask(&self) -> Mask<'_> {
         match &self.account.bodies {
             Bodies::Shown { masked } => Mask::new(masked),
@@ -60,7 +61,7 @@ impl Session {
         self.account.bodies != Bodies::Hidden
     }
 
-    /// Has the doctor look in the background where its findings are old. It only reads.
+    /// Runs the doctor in the background if its findings are old. The doctor only reads.
     pub(super) fn examine(self: &Rc<Self>) {
         let now = self.account.clock.now();
         let is_fresh = |asked: Timestamp| now.duration_since(asked) < FRESH;

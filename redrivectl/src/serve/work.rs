@@ -1,4 +1,4 @@
-//! The work of a job: it looks, checks, and runs the command.
+//! The work of a job: prepares the preview, checks it, and runs the command.
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -15,23 +15,24 @@ use crate::text::harmless;
 use crate::tool::{Line, Tool};
 use redrive_console::Doing;
 
-/// The end of a job whose work panicked.
+/// The message for a job whose work panicked.
 const PANICKED: &str = "The action crashed because of a bug in redrivectl. A part of it may have been done: look at the orders and \
                         the replays before you repeat it.";
 
-/// Begins a job that was asked for, or goes on with one whose record was edited.
+/// Begins a new job, or continues one whose letter was edited.
 pub(super) fn begin(session: &Rc<Session>, id: u64) {
     let work = to_its_end(Rc::clone(session), id, looks(Rc::clone(session), id));
     session.jobs.borrow_mut().work(id, work);
 }
 
-/// Carries out what was confirmed.
+/// Carries out a job that was confirmed.
 pub(super) fn carry_out(session: &Rc<Session>, id: u64) {
     let work = to_its_end(Rc::clone(session), id, checks(Rc::clone(session), id));
     session.jobs.borrow_mut().work(id, work);
 }
 
-/// Does the work of a job. If the work panics, in a build that does not abort on it, the job has failed.
+/// Does the work of a job. If the work panics, the job fails and the server goes on. (A build that aborts on
+/// panic ends instead.)
 async fn to_its_end(session: Rc<Session>, id: u64, work: impl Future<Output = ()>) {
     if AssertUnwindSafe(work).catch_unwind().await.is_err() {
         session.job(id, |job| job.ends(false, PANICKED));
@@ -55,7 +56,7 @@ async fn looks(session: Rc<Session>, id: u64) {
     asks(&session, id, preview, Vec::new());
 }
 
-/// Shows what an action would do, and asks.
+/// Shows what the action would do, and asks for a confirmation.
 fn asks(session: &Session, id: u64, preview: Result<Preview, Failed>, changed: Vec<String>) {
     let asked = preview.and_then(|preview| Ok((preview, Secret::new()?)));
     let now = session.account.clock.now();
@@ -65,8 +66,9 @@ fn asks(session: &Session, id: u64, preview: Result<Preview, Failed>, changed: V
     });
 }
 
-/// Looks again, and runs the command if what was confirmed is still so. Between this look and what the command reads by itself
-/// lie milliseconds; what changes in these is as if it had changed right after.
+/// Prepares the preview once more, and runs the command if nothing has changed since the confirmation. The
+/// command reads the state again some milliseconds later. A change in between has the same effect as a change
+/// right after the command began.
 async fn checks(session: Rc<Session>, id: u64) {
     let shown = session.job(id, |job| match &job.phase {
         Phase::Checks(shown) => Some((job.action.clone(), shown.clone(), tool_of(&session, job))),
@@ -92,7 +94,7 @@ async fn checks(session: Rc<Session>, id: u64) {
     let ended = tool.print(Line { words: &words, input, out, err }).await;
     let held = preview.ok().and_then(|preview| preview.held);
     session.job(id, |job| match ended {
-        // No attempt was made, and none is while the order is in force.
+        // An order holds the letters: no attempt was made, and none will be while the order is in force.
         Ok(Finished::Whole) => job.ends(
             true,
             match (held, job.action.act.doing) {

@@ -8,7 +8,8 @@ use crate::serve::action::{Field, fields};
 use crate::serve::session::Session;
 use crate::text::harmless;
 
-/// Renders the form of an action. What it is about stands in the address that the form is sent to, where it is encoded.
+/// Renders the form of an action. The form is sent to the action's address, which names the letters; the
+/// address is URL-encoded.
 pub(in crate::serve) fn form(session: &Session, act: &Act) -> String {
     let fields = fields(act);
     let is_edit = act.doing == Doing::Edit;
@@ -30,7 +31,7 @@ pub(in crate::serve) fn form(session: &Session, act: &Act) -> String {
     framed(session, act.doing.title(), &content)
 }
 
-/// Says why a form was refused, and leads back to it.
+/// Says why a form was refused, with a link back to it.
 pub(in crate::serve) fn refused(session: &Session, act: &Act, why: &str) -> String {
     framed(session, "Nothing was done", &html! { p { (harmless(why)) } (again(act)) })
 }
@@ -46,7 +47,7 @@ fn text_field(field: &Field) -> Markup {
     }
 }
 
-/// Warns where an action touches more letters than the group that it was asked for.
+/// Warns if an action touches more letters than the group on the page.
 pub(super) fn beyond(act: &Act) -> Markup {
     let beyond: Vec<_> = act.beyond().into_iter().map(redrive_console::Field::name).collect();
     html! {
@@ -59,7 +60,7 @@ pub(super) fn beyond(act: &Act) -> Markup {
     }
 }
 
-/// Names what an action is done with.
+/// Names the letters, the order or the replay of an action.
 pub(super) fn subject(act: &Act) -> Markup {
     let one = |what: &'static str, id: &str| vec![(what, harmless(id))];
     let list = match &act.on {

@@ -10,7 +10,8 @@ use crate::serve::preview::Preview;
 use crate::serve::session::Session;
 use crate::text::{harmless, utc};
 
-/// Renders how a job stands. While it is under way the page is read anew by itself, unless it is to stay.
+/// Renders the state of a job. While the job is at work the page loads again by itself, unless `stays` is
+/// set.
 pub(in crate::serve) fn job(session: &Session, id: u64, job: &Job, stays: bool) -> String {
     let action = &job.action;
     let title = format!("{}: {}", action.act.doing.title(), heading(&job.phase));
@@ -97,7 +98,7 @@ fn heading(phase: &Phase) -> &'static str {
     }
 }
 
-/// Says how the page goes on by itself, or how it does not.
+/// Says whether the page loads again by itself, with a link to change that.
 fn waits(id: u64, stays: bool) -> Markup {
     html! {
         p {
@@ -184,9 +185,9 @@ fn shown(preview: &Preview) -> Markup {
     }
 }
 
-/// The form in which a letter is edited.
+/// Renders the form that edits a letter.
 fn edits(id: u64, record: &str, session: &Session) -> Markup {
-    // Such a job is not begun.
+    // Never happens: the server does not begin an edit while bodies are hidden.
     if !session.shows_bodies() {
         return html! { p { "Bodies are hidden." } };
     }
@@ -201,7 +202,7 @@ fn edits(id: u64, record: &str, session: &Session) -> Markup {
             (reason())
             p class="field" {
                 label for="body" { "Body" }
-                // A browser takes the first line break away.
+                // Browsers drop the first line break of a text area, so there is one to drop.
                 textarea id="body" name=(edit::BODY) rows="20" spellcheck="false" { "\n" (body) }
             }
             @for (index, (name, kind, value)) in attributes.iter().enumerate() {

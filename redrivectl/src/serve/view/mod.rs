@@ -1,10 +1,10 @@
-//! The pages of actions, rendered: plain data becomes HTML.
+//! Renders the pages of actions as HTML.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `form` | what is asked before an action begins |
-//! | `job` | how far an action is |
-//! | `parts` | what they share |
+//! | `form` | the form before an action begins |
+//! | `job` | the state of an action |
+//! | `parts` | parts that these pages share |
 
 mod form;
 mod job;

@@ -1,4 +1,4 @@
-//! Parts that the pages of actions share.
+//! Parts of the pages of actions.
 
 use maud::{Markup, html};
 use redrive_console::Act;
@@ -7,28 +7,28 @@ use redrive_console::view::Frame;
 use crate::serve::session::Session;
 use crate::text::harmless;
 
-/// Puts the frame of all pages around one.
+/// Puts the console's frame around a page.
 pub(super) fn framed(session: &Session, title: &str, content: &Markup) -> String {
     let door = session.door();
     Frame { title, query: None, account: &session.account, door: &door, footer: None }.put(content)
 }
 
-/// A page that says one thing.
+/// Renders a page with one message.
 pub(in crate::serve) fn message(session: &Session, title: &str, text: &str) -> String {
     framed(session, title, &html! { @for line in text.lines() { p { (harmless(line)) } } })
 }
 
-/// Leads back to the form of an action. Where a form was refused, another attempt begins there.
+/// Links back to the form of an action, to try again.
 pub(super) fn again(act: &Act) -> Markup {
     html! { p { a href=(act.to_address()) { "Fill in the form again" } } }
 }
 
-/// Names and values, one below the other. The values are harmless.
+/// Renders names and values, one pair below the other. The values must be harmless already.
 pub(super) fn rows<'r>(rows: impl IntoIterator<Item = (&'r str, &'r str)>) -> Markup {
     html! { dl class="rows" { @for (name, value) in rows { div { dt { (name) } dd { (value) } } } } }
 }
 
-/// The commands that do the same, one a line.
+/// Shows the commands that do the same, one a line.
 pub(super) fn commands<'l>(lines: impl IntoIterator<Item = &'l str>) -> Markup {
     let lines: Vec<_> = lines.into_iter().map(harmless).collect();
     html! {
@@ -37,13 +37,13 @@ pub(super) fn commands<'l>(lines: impl IntoIterator<Item = &'l str>) -> Markup {
     }
 }
 
-/// A text of several lines, as it was printed.
+/// Shows the printed output of a command.
 pub(super) fn printed(text: &str) -> Markup {
     let lines: Vec<_> = text.lines().map(harmless).collect();
     html! { pre { (lines.join("\n")) } }
 }
 
-/// The field of the reason.
+/// Renders the field for the reason.
 pub(super) fn reason() -> Markup {
     html! {
         p class="field" {
