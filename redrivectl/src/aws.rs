@@ -33,7 +33,8 @@ pub(super) struct Aws {
 }
 
 impl Aws {
-    /// Takes the console's configuration, else the one from environment, profile and options, in the AWS CLI's order.
+    /// Connects with the console's configuration. Without one it reads environment, profile and options, in
+    /// the order of the AWS CLI.
     ///
     /// # Errors
     ///
@@ -48,12 +49,12 @@ impl Aws {
         Ok(Self { config, path_style })
     }
 
-    /// Returns the clients that the function also has.
+    /// Returns the clients that the function uses too.
     pub(super) fn clients(&self) -> Clients {
         Clients::from_config(&self.config, self.path_style)
     }
 
-    /// Returns the client that asks for the identity of the caller.
+    /// Returns the client that asks who the caller is.
     pub(super) fn sts(&self) -> aws_sdk_sts::Client {
         aws_sdk_sts::Client::new(&self.config)
     }
@@ -127,7 +128,8 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
         loader = loader.endpoint_url(url);
     }
     let mut config = loader.load().await;
-    // The providers of credentials ask servers that most machines lack, such as that of EC2.
+    // Only from here on are silent servers named. The providers of credentials ask servers that most machines
+    // lack, such as the metadata server of EC2.
     config = config.into_builder().http_client(console.silent.among(http)).build();
     if let Some(provider) = config.credentials_provider() {
         let first = provider.provide_credentials().await.map_err(|error| {
@@ -147,7 +149,8 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
     Ok(config)
 }
 
-/// A provider with its first answer. A second question would run its process or ask for a second factor again.
+/// A provider that remembers its first answer. Asking again would run its process, or ask the user for a
+/// second factor, once more.
 #[derive(Debug)]
 struct Asked {
     first: Mutex<Option<Credentials>>,

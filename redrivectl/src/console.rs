@@ -21,17 +21,17 @@ use crate::text::brief;
 use sns_redrive::clock::Clock;
 use sns_redrive::policy::{Orders, Policy, after_mark};
 
-/// The difference between this machine's clock and a server's from which on a warning is printed.
+/// The difference between this machine's clock and a server's above which the tool warns.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
 
-/// The longest time in which an interrupt goes unnoticed during a read.
+/// How often a read checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The file in which Linux lists the signals that a process ignores.
 /// <https://man7.org/linux/man-pages/man5/proc_pid_status.5.html>
 const STATUS: &str = "/proc/self/status";
 
-/// The environment of the tool: its streams, its clock, its variables.
+/// The environment of the tool: streams, clock and variables.
 pub struct Console {
     /// The stream for results.
     pub out: Box<dyn Write + Send>,
@@ -39,11 +39,11 @@ pub struct Console {
     pub unwritten: WriteFailure,
     /// The stream for problems and progress.
     pub err: Box<dyn Write + Send>,
-    /// True if progress is shown there, which is for a person only.
+    /// True if a progress bar is shown on that stream, for a person.
     pub progress: bool,
-    /// True if progress is written there in lines, as for a log.
+    /// True if progress is printed there in lines, for a log.
     pub lines: bool,
-    /// Returns the target of a progress bar, on the same terminal.
+    /// Returns a target for a progress bar on the same terminal.
     pub draws: Box<dyn Fn() -> ProgressDrawTarget>,
     /// The input that `-` reads.
     pub input: Box<dyn Read>,
@@ -53,9 +53,9 @@ pub struct Console {
     pub variable: fn(&str) -> Option<String>,
     /// True if a person can answer questions.
     pub answers: bool,
-    /// The SDK's configuration to use instead of the one that the command line asks for.
+    /// The SDK's configuration, if the command line's is not to be used.
     pub config: Option<SdkConfig>,
-    /// The stack that the command line names; it is read before the command runs.
+    /// The stack that the command line names. It is read before the command runs.
     pub stack: Stack,
     /// The servers that do not answer.
     pub silent: SilentServers,
@@ -85,7 +85,8 @@ impl Console {
         }
     }
 
-    /// Sets the clock to that of a server, whose `Date` has just arrived, and warns if this machine's clock is wrong.
+    /// Sets the clock by a server's `Date` header that has just arrived. Warns if this machine's clock is
+    /// wrong.
     pub(crate) fn go_by(&mut self, date: Timestamp) -> std::io::Result<()> {
         let now = self.clock.now();
         // A `Date` has whole seconds.
@@ -112,7 +113,7 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// The results could not be written: nobody has seen what the question is about.
+    /// The results could not be written, so nobody has seen what the question is about.
     pub(crate) fn confirms(&mut self, question: &str) -> Result<bool, Failed> {
         let answer = self.answer(&format!("{question} [y/N] "))?;
         Ok(matches!(answer.as_str(), "y" | "yes"))
@@ -122,7 +123,7 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// The results could not be written: nobody has seen what the question is about.
+    /// The results could not be written, so nobody has seen what the question is about.
     pub(crate) fn answer(&mut self, question: &str) -> Result<String, Failed> {
         if let Err(failed) = self.unwritten.check() {
             let why = format!("{failed}, so nobody has seen what would be done: nothing was done");
@@ -139,11 +140,11 @@ impl Console {
         Ok(String::from_utf8_lossy(answer.trim_ascii()).to_ascii_lowercase())
     }
 
-    /// Checks that somebody can be asked, unless `--yes` is given.
+    /// Checks that a person can answer a question, unless `--yes` is given.
     ///
     /// # Errors
     ///
-    /// Nobody is there, and nothing was done.
+    /// Nobody can answer. Nothing was done.
     pub(crate) fn can_confirm(&self, yes: bool) -> Result<(), Failed> {
         if yes || self.answers {
             return Ok(());
@@ -163,12 +164,12 @@ impl Console {
     }
 }
 
-/// Returns the end of a command whose question was answered by no.
+/// Returns the error for a question that was answered with no.
 pub(crate) fn not_confirmed() -> Failed {
     Failed::Input(vec!["not confirmed: nothing was done".to_owned()])
 }
 
-/// Returns an error after an interrupt; called just before something is written.
+/// Returns an error after an interrupt. It is called just before something is written.
 pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), Failed> {
     if stop.load(Ordering::Relaxed) {
         return Err(Failed::Stopped("interrupted; nothing was written".to_owned()));
@@ -176,7 +177,7 @@ pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Does work that only reads, until it is interrupted. Without a flag Ctrl-C ends the process.
+/// Runs work that only reads, until it is interrupted. Without a flag, Ctrl-C ends the process.
 pub(crate) async fn unless_interrupted<T>(
     stop: Option<&Arc<AtomicBool>>,
     reads: impl Future<Output = Result<T, Failed>>,
@@ -194,12 +195,13 @@ pub(crate) async fn unless_interrupted<T>(
     }
 }
 
-/// Sets the flag at the first Ctrl-C, at the first request to end, and when the terminal is closed. A second Ctrl-C or
-/// request ends the process at once.
+/// Sets the flag at the first Ctrl-C, at the first SIGTERM, and when the terminal is closed. A second Ctrl-C
+/// or SIGTERM ends the process at once.
 fn interrupts_of_process() -> std::io::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    // Both the kernel and the shell report a closed terminal, so a second signal means nothing. If it is
-    // unknown whether the process shall outlive its terminal, the signal keeps its default.
+    // The kernel and the shell both report a closed terminal, so a second signal does not mean that the user
+    // is impatient. If it is unknown whether the process should outlive its terminal, the signal keeps its
+    // default.
     if std::fs::read_to_string(STATUS).is_ok_and(|status| !ignores_hangup(&status)) {
         register(SIGHUP, Arc::clone(&flag))?;
     }
@@ -215,11 +217,11 @@ fn interrupts_of_process() -> std::io::Result<Arc<AtomicBool>> {
 fn ignores_hangup(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // SIGHUP is the first signal, and the lowest bit.
+    // SIGHUP is signal 1, the lowest bit of the mask.
     ignored.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// The end of a command that was carried out.
+/// How a command ended that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finished {
     /// All was done.
@@ -230,12 +232,12 @@ pub(crate) enum Finished {
     LeftOut,
     /// It was stopped, and can be continued.
     Stopped,
-    /// Something could not be seen, so that nobody knows whether all is well.
+    /// Something could not be read, so nobody can say that all is well.
     Unseen,
 }
 
 impl Finished {
-    /// Returns the end of work of which this number of things could not be read.
+    /// Returns the end of work with this number of things that could not be read.
     pub(crate) fn of(unread: u64) -> Self {
         if unread == 0 { Self::Whole } else { Self::Partly }
     }

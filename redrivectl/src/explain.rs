@@ -103,7 +103,7 @@ fn cases<'a>(
     let mut groups: HashMap<&str, &Letter> = HashMap::new();
     let mut cases = Vec::new();
     for (letter, rule) in letters {
-        // Only for letters that SQS moved are receives subtracted.
+        // Receives are subtracted only for letters that SQS moved.
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
         let ordered = orders.on(letter, now);
         let order = ordered.order().cloned();

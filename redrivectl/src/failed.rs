@@ -1,4 +1,4 @@
-//! How a command ends that does not succeed.
+//! How a command ends that did not succeed.
 
 use sns_redrive::replay::ReplayError;
 

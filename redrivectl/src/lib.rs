@@ -59,7 +59,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
         Ok(cli) => cli,
         Err(error) => {
             let (to, code) = if error.use_stderr() { (&mut console.err, 2) } else { (&mut console.out, 0) };
-            // If this cannot be written, nobody can be told.
+            // If this message cannot be written, nobody can be told.
             let _ = write!(to, "{error}");
             return code;
         }
@@ -71,9 +71,10 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
     let ended = carry_out(&cli, &mut console).await;
     let written = console.out.flush();
     let ended = match (ended, written) {
-        // A command that was not done stays so, even if its output cannot be written.
+        // If the command failed, that error counts, even if its output could not be written.
         (Ok(Finished::Whole), Err(error)) => Err(error.into()),
-        // One that went on without a reader ends as what it did. Other errors, such as a full disk, are told.
+        // A command that worked on without a reader succeeds or fails by its work. Other write errors, such
+        // as a full disk, are reported.
         (Ok(Finished::Whole), Ok(())) if !console.unwritten.is_closed() => {
             console.unwritten.check().map(|()| Finished::Whole)
         }
@@ -99,7 +100,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: Console)
                 Failed::Work(_) | Failed::Denied(_) | Failed::Output(_) => (1, "failed"),
             };
             if cli.json {
-                // A script reads this instead of the result.
+                // With `--json`, a script reads this instead of the result.
                 let error = serde_json::json!({ "error": failed.to_string(), "kind": name });
                 let _ = writeln!(console.out, "{error}");
             }

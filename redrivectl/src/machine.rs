@@ -15,8 +15,8 @@ use sns_redrive::clients::failure_of_call;
 use sns_redrive::failure::Failure;
 use sns_redrive::replay::{ErrorKind, State, Wish};
 
-/// The number of latest events of an execution that are searched for its last turn. A turn with the round or
-/// the wait after it has at most fifteen events; each failed try of a turn adds four.
+/// How many of the latest events of an execution are searched for its last turn. A turn has at most fifteen
+/// events, including the round or the wait after it; each failed attempt adds four.
 const EVENTS: i32 = 100;
 
 /// An execution of the state machine: one replay, or a part of one.
@@ -73,7 +73,8 @@ pub(crate) async fn start(
             let failure = failure_of_call(&error);
             let failed = failed(&format!("starting {machine} (states:StartExecution)"), &failure);
             Err(match failed {
-                // Also if there is none: AWS tells only those who may start it.
+                // AWS gives the same answer if the state machine does not exist: only callers who may start
+                // it can tell the difference.
                 Failed::Denied(why) => {
                     Failed::Denied(format!("{why}. To replay from this terminal, add --workers 4"))
                 }

@@ -1,7 +1,7 @@
-//! The streams of a command, whose readers may go away.
+//! The streams of a command. Their readers may go away.
 //!
-//! `redrivectl archive list | head -1` has its line, and ends as if it had written the rest. But a command that acts is
-//! asked for its work, not for its text: it goes on without a reader.
+//! In `redrivectl archive list | head -1` the reader has its line, and the command ends as if it had written
+//! the rest. But a command that acts is there for its work, not for its text: it continues without a reader.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::failed::Failed;
 use sns_redrive::shell::is_obeyed;
 
-/// The first error of the stream for results, if there was one.
+/// The first error of the stream for results, if any.
 #[derive(Debug, Clone, Default)]
 pub struct WriteFailure(Arc<OnceLock<(ErrorKind, String)>>);
 
@@ -37,7 +37,8 @@ impl WriteFailure {
     }
 }
 
-/// Returns an error of writing, unless the reader is gone: then a command that has done its work has succeeded.
+/// Returns an error of writing, unless the reader is gone: a command that has done its work has then
+/// succeeded.
 pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
     written.or_else(|error| if error.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
@@ -46,14 +47,14 @@ pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
 pub(crate) struct Results {
     pub(crate) to: Box<dyn Write + Send>,
     pub(crate) unwritten: WriteFailure,
-    /// True if the command goes on without a reader.
+    /// True if the command continues without a reader.
     pub(crate) goes_on: bool,
 }
 
 impl Results {
     fn noted<T>(&self, done: io::Result<T>, instead: T) -> io::Result<T> {
         match done {
-            // The caller repeats such a write.
+            // The caller repeats an interrupted write.
             Err(error) if error.kind() != ErrorKind::Interrupted => {
                 self.unwritten.note(&error);
                 if self.goes_on { Ok(instead) } else { Err(error) }
@@ -78,11 +79,11 @@ impl Write for Results {
     }
 }
 
-/// The stream for results as JSON. Characters that a terminal obeys or hides are escaped: a letter's subject must not
-/// move the operator's cursor, and the value stays the same.
+/// The stream for results as JSON. It escapes characters that a terminal obeys or hides, so that a letter's
+/// subject cannot move the operator's cursor. The escaped JSON has the same value.
 pub(crate) struct Json {
     pub(crate) to: Box<dyn Write + Send>,
-    /// The beginning of a character whose end comes with the next bytes.
+    /// The first bytes of a character. The rest comes with the next write.
     pub(crate) cut: Vec<u8>,
 }
 
@@ -96,12 +97,13 @@ impl Write for Json {
                 self.cut = cut.to_vec();
                 std::str::from_utf8(whole).unwrap_or_default()
             }
-            // JSON is text.
+            // JSON is text, so other bytes are a fault.
             Err(error) => return Err(io::Error::new(ErrorKind::InvalidData, error)),
         };
         let mut escaped = String::with_capacity(text.len());
         for c in text.chars() {
-            // Below that JSON has no such characters but between values.
+            // JSON already escapes lower control characters inside of texts. Those that are left stand
+            // between values.
             if c >= '\u{7f}' && is_obeyed(c) {
                 let units = c
                     .encode_utf16(&mut [0; 2])
@@ -122,7 +124,7 @@ impl Write for Json {
     }
 }
 
-/// The stream for problems and progress. Nobody can be told that it is closed, so its errors do not count.
+/// The stream for problems and progress. If it is closed nobody can be told, so its errors are ignored.
 #[derive(Clone)]
 pub(crate) struct Problems(Arc<Mutex<Box<dyn Write + Send>>>);
 
@@ -169,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Wherever the bytes of a character are cut.
+    /// The bytes of a character may be split anywhere.
     #[test]
     fn what_a_terminal_would_obey_is_escaped_and_the_value_stays_the_same() {
         let value = serde_json::json!({ "subject": "a\u{202e}b\u{9b}2J\u{7f}\u{e0041}\u{1b}[2J ä € 😀", "next": "\n" });

@@ -1,4 +1,4 @@
-//! The examples of the pages: each is parsed by what would take it.
+//! Tests the examples on the documentation's pages: the program that would read each example must accept it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use sns_redrive::replay::Wish;
 
 use crate::args::Cli;
 
-/// The languages of code on the pages, and what tests each.
+/// The languages of code on the pages, and what tests each one.
 const LANGUAGES: [&str; 7] = [
     "sh", "json", // here
     "sql",  // tests/stack/test_sql.py
@@ -58,7 +58,7 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// Returns the commands in blocks of shell code, each as its words.
+/// Returns the commands in the blocks of shell code, split into words.
 fn commands() -> Vec<(String, Vec<String>)> {
     let shell = blocks().into_iter().filter(|block| block.language == "sh");
     shell
@@ -73,7 +73,7 @@ fn commands() -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// Returns what the pages call in the text: code that begins with this program.
+/// Returns the commands in the pages' text: inline code that begins with this program.
 fn in_text(program: &str) -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for (page, text) in pages() {
@@ -132,7 +132,7 @@ fn every_example_in_json_is_taken() {
                 }
             }
         } else {
-            // All else is a pattern.
+            // Every other JSON object is a pattern.
             policy(&json!({ "rules": [{ "name": "a", "match": json, "action": "hold" }] }).to_string());
         }
     }
@@ -154,7 +154,7 @@ fn every_command_of_the_tool_is_one() {
     let blocks = commands().into_iter().filter(|(_, words)| is_tool(words)).map(|it| (it, true));
     let text = in_text("redrivectl").into_iter().filter(|(_, words)| words.len() > 1).map(|it| (it, false));
     for ((page, words), is_whole) in blocks.chain(text) {
-        // What stands for a command, and what a shell takes.
+        // A placeholder for a command, or an operator of the shell.
         if words[1] == "COMMAND" {
             continue;
         }
@@ -163,7 +163,7 @@ fn every_command_of_the_tool_is_one() {
         let Err(error) = Cli::try_parse_from(&words[..end]) else { continue };
         let is_fine = match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
-            // A text may leave out what its reader knows.
+            // A sentence may leave out options that its reader knows.
             ErrorKind::MissingRequiredArgument | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 !is_whole
             }

@@ -63,7 +63,7 @@ pub(crate) fn replays(args: &args::ReplayPlace, console: &Console) -> Result<Pla
 fn refuse_another_archive(given: &str, console: &Console) -> Result<(), Failed> {
     let own = args::Place { archive: None };
     let given = s3_place(given, "--archive (or ARCHIVE)")?;
-    // Where nobody names the function's archive there is nothing to compare with.
+    // If the function's archive is unknown there is nothing to compare.
     let Ok(own) = archive(&own, console) else { return Ok(()) };
     if (&own.bucket, &own.prefix) == (&given.bucket, &given.prefix) {
         return Ok(());
@@ -103,8 +103,8 @@ fn variable(name: &str, console: &Console) -> Option<String> {
     (console.variable)(name).filter(|value| !value.is_empty())
 }
 
-/// Returns the place of a control prefix, else the one that follows from the archive. `off` says what is missing if the
-/// function has no control prefix.
+/// Returns the given control prefix, or else the one that follows from the archive. `off` says what is
+/// missing if the function has no control prefix.
 fn found(
     control: Option<String>,
     archive: Option<&str>,
@@ -125,7 +125,7 @@ fn found(
         );
     };
     let Place { bucket, prefix } = s3_place(&archive, "--archive (or ARCHIVE)")?;
-    // The function requires this too.
+    // The function has the same requirement.
     if prefix.is_empty() {
         return bad("the archive has no prefix, so no place for orders follows from it: give --control");
     }
@@ -142,7 +142,7 @@ fn s3_place(text: &str, whose: &str) -> Result<Place, Failed> {
     }
 }
 
-/// Reads an archive as the function's own settings do.
+/// Reads an archive with the function's own parser.
 fn archive_at(text: Option<&str>, whose: &str) -> Result<ArchiveAt, Failed> {
     let archive = |name: &str| text.filter(|_| name == "ARCHIVE").map(str::to_owned);
     Settings::read(archive).map(|settings| settings.archive).map_err(|bad| {

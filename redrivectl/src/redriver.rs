@@ -1,4 +1,4 @@
-//! The function of a stack: its mode and policy are checked before a terminal replays.
+//! Checks the mode and the policy of a stack's function before a terminal replays.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use sns_redrive::arn::Arn;
 use sns_redrive::clients::Clients;
 use sns_redrive::replay::{Redriver, Redriving, ReplayError};
 
-/// Asks what the function of the stack does with letters of its requeue. Returns `None` without a stack, if
-/// its outputs name no function, or if Lambda cannot be asked, which is printed.
+/// Asks what the stack's function does with letters from its requeue. Returns `None` without a stack, if the
+/// stack's outputs name no function, or if Lambda cannot be asked. The last case is printed.
 ///
 /// # Errors
 ///
-/// The function does not work on that requeue, or cannot work at all.
+/// The function does not work on that requeue, or does not work at all.
 pub(crate) async fn ask(
     requeue: &Arn,
     clients: &Clients,

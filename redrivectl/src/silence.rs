@@ -1,5 +1,5 @@
-//! Servers that do not answer. The SDK repeats a call for a while before it fails, so whoever waits is told of the server
-//! at once.
+//! Names servers that do not answer. The SDK repeats a call for a while before it fails, and the user should
+//! learn the reason for the wait at once.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use crate::output::Problems;
 use crate::text::harmless;
 
-/// The time that a server has for an answer before it is named.
+/// How long a server may take before it is named.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// The servers that have not answered. Each is named once.
+/// The servers that have not answered. Each one is named once.
 #[derive(Debug, Clone, Default)]
 pub struct SilentServers(Arc<Mutex<Named>>);
 
@@ -37,7 +37,7 @@ impl SilentServers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).to = Some(to);
     }
 
-    /// Returns a client that names the servers of another one that do not answer.
+    /// Returns a client that wraps another one and names its silent servers.
     pub(crate) fn among(&self, those_of: SharedHttpClient) -> SharedHttpClient {
         SharedHttpClient::new(Listening { inner: those_of, silent: self.clone() })
     }
@@ -48,7 +48,7 @@ impl SilentServers {
             && let Some(to) = &mut named.to
         {
             let line = format!("redrivectl: {server} does not answer ({why}); it is asked again for a while");
-            // Nobody can be told of a stream that is closed.
+            // If the stream is closed nobody can be told.
             let _ = writeln!(to, "{}", harmless(&line));
         }
     }
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Calls a server until it answers or so much time is over; returns what was said, and when.
+    /// Calls a server until it answers or the time is over. Returns what was printed, and when.
     async fn said(server: Option<Duration>, calls: usize, until: Duration) -> (String, Duration) {
         let (page, silent) = (Page::default(), SilentServers::default());
         silent.tell_on(Problems::to(Box::new(page.clone())));

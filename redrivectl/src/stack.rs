@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::args;
 use crate::failed::Failed;
 
-/// The stack that a command line names, if any, and the options with which further commands find the same.
+/// The stack that a command line names, if any, and the options that find it again.
 #[derive(Debug, Default, Clone)]
 pub struct Stack {
     named: Option<Named>,
@@ -16,7 +16,8 @@ pub struct Stack {
 #[derive(Debug, Clone)]
 struct Named {
     name: String,
-    /// Its outputs and parameters, or why they could not be read. The error shows only if they are needed.
+    /// Its outputs and parameters, or the error of reading them. The error is reported only if they are
+    /// needed.
     contents: Result<Contents, Unread>,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Contents {
 }
 
 impl Stack {
-    /// Returns the stack of this name; without a name no stack.
+    /// Returns the stack with this name, or no stack without a name.
     pub(crate) fn new(name: Option<(String, Result<Contents, Unread>)>, further: args::Further) -> Self {
         let named = name.map(|(name, contents)| Named { name, contents });
         Self { named, further }
@@ -77,7 +78,8 @@ impl Stack {
         Ok(of(contents).filter(|value| !value.is_empty()).cloned())
     }
 
-    /// Returns an output that a named stack must have. `instead` is the option to give otherwise.
+    /// Returns an output that the named stack must have. The error names `instead`, the option for the same
+    /// value.
     ///
     /// # Errors
     ///

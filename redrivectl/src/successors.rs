@@ -1,4 +1,4 @@
-//! Checks of subscriptions that were made again, before a replay sends them the letters of the old ones.
+//! Checks new subscriptions before a replay sends them the letters of the deleted ones that they replace.
 
 use std::io::Write;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use sns_redrive::failure::Failure;
 use sns_redrive::lookup::Subscriptions;
 use sns_redrive::replay::{Request, Source};
 
-/// The time in which calls to SNS may begin.
+/// How long calls to SNS may begin.
 const TIME: Duration = Duration::from_secs(30);
 
 /// The letters of a replay.
@@ -73,8 +73,8 @@ pub(crate) async fn check(
     if faults.is_empty() { Ok(()) } else { Err(Failed::Input(faults)) }
 }
 
-/// Returns why the function would not send letters through a subscription, if it would not. Without `dlq`,
-/// letters of the queue that it names are assumed.
+/// Returns the reason why the function would not send letters through a subscription, if there is one.
+/// Without `dlq`, the letters are assumed to be in the queue that the subscription names.
 fn unfit(arn: &Arn, subscription: &Subscription, dlq: Option<&Arn>) -> Option<String> {
     let Some(named) = &subscription.dead_letter_target else {
         return Some(

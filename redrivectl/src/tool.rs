@@ -52,7 +52,7 @@ pub(crate) struct Line<'a> {
 /// The number of bytes that a bounded text keeps of its beginning, and of its end.
 const KEPT: usize = 64 << 10;
 
-/// The text that a command has printed until now.
+/// The text that a command has printed so far.
 #[derive(Clone, Default)]
 pub(crate) struct Printed(Arc<Mutex<Text>>);
 
@@ -155,8 +155,8 @@ impl Tool {
 }
 
 impl Printed {
-    /// Returns a text that keeps only its beginning and its end: a line for each of millions of letters is
-    /// too much for a page.
+    /// Returns a text that keeps only its beginning and its end. A replay may print a line for each of
+    /// millions of letters, too much for a page.
     pub(crate) fn bounded() -> Self {
         Self(Arc::new(Mutex::new(Text { bounded: true, ..Text::default() })))
     }
@@ -180,7 +180,7 @@ impl Text {
         self.head.extend_from_slice(head);
         self.tail.extend_from_slice(tail);
         if self.tail.len() > 2 * KEPT {
-            // The tail begins with a whole line.
+            // The kept tail begins with a whole line.
             let from = self.tail.len() - KEPT;
             let line =
                 self.tail[from..].iter().position(|byte| *byte == b'\n').map_or(from, |at| from + at + 1);
@@ -219,7 +219,7 @@ mod tests {
         let (_, left_out) = text.split_once("\n(").unwrap();
         let left_out: usize =
             left_out.split_once(" lines left out").unwrap().0.replace(',', "").parse().unwrap();
-        // The line that was cut is there in part.
+        // A part of the cut line is kept, so the sum may be off by one.
         let kept = text.lines().filter(|line| line.starts_with("line ")).count();
         assert!((99_999..=100_001).contains(&(kept + left_out)), "{kept} and {left_out}");
         let mut short = Printed::bounded();

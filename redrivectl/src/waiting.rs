@@ -1,7 +1,7 @@
 //! `redrivectl waiting`: counts hidden letters, and shows until when they wait.
 //!
-//! The list of waiting letters is a bound: a letter that was delivered since stays on it until it was due. The number of a
-//! whole queue is that of SQS, which is about right.
+//! The list of waiting letters gives an upper bound: a delivered letter stays on it until it would have been
+//! due. The number for a whole queue comes from SQS, which gives approximate numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -125,13 +125,13 @@ pub(super) async fn run(
     Ok(Finished::of(list.unread()))
 }
 
-/// The letters of a queue by SQS, which are about so many.
+/// The approximate number of letters in a queue, from SQS.
 struct Total {
     hidden: u64,
     visible: u64,
 }
 
-/// Asks SQS for the letters of a queue; says in words why it does not tell.
+/// Asks SQS for the number of letters in a queue. The error says in words why SQS gave none.
 async fn total(sqs: &aws_sdk_sqs::Client, queue: &Arn) -> Result<Total, String> {
     let [hidden, visible] = [
         QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
@@ -148,7 +148,7 @@ async fn total(sqs: &aws_sdk_sqs::Client, queue: &Arn) -> Result<Total, String> 
     Ok(Total { hidden: number(&hidden), visible: number(&visible) })
 }
 
-/// Returns the name of the group in which a letter is counted.
+/// Returns the name of the group that a letter counts for.
 fn name(letter: &WaitingLetter, by: WaitingBy) -> Option<String> {
     match by {
         WaitingBy::Target => letter.target.as_ref().map(ToString::to_string),

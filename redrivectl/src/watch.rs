@@ -15,7 +15,7 @@ use crate::text::{clock, count, harmless, thousands};
 use sns_redrive::clock::Clock;
 use sns_redrive::replay::{At, Control, State, Status};
 
-/// The time between two updates: a countdown changes every second.
+/// The time between two updates. The countdown changes every second.
 const TICK: Duration = Duration::from_millis(250);
 
 /// The period over which the rate is measured.
@@ -32,7 +32,8 @@ const LINE: SignedDuration = SignedDuration::from_mins(1);
 
 const BAR: &str = "[{bar:20}] {wide_msg}";
 
-/// Shows a running replay: a line for each letter that is left out, and below them on a terminal a progress bar.
+/// Shows a running replay: a line for each letter that is left out, and below them a progress bar if there is
+/// a terminal.
 pub(crate) struct Watch<'a> {
     stop: Arc<AtomicBool>,
     clock: Clock,
@@ -41,7 +42,7 @@ pub(crate) struct Watch<'a> {
     view: Mutex<View>,
     /// True if progress is printed in lines.
     tells: bool,
-    /// True if letters that are left out are named.
+    /// True if there is a line for each letter that is left out.
     names_letters: bool,
     /// The step, status and time of the last printed line.
     told: Mutex<Option<(usize, Status, Timestamp)>>,
@@ -60,12 +61,12 @@ struct View {
     lately: VecDeque<(Timestamp, u64)>,
     /// The last known rate, in letters a second.
     rate: Option<u64>,
-    /// True if it was told to stop.
+    /// True if the replay was told to stop.
     stops: bool,
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to show a replay, on a terminal and without `--json` only.
+    /// Begins to show a replay. The bar needs a terminal and no `--json`.
     pub(crate) fn new(console: &'a mut Console, as_json: bool, stop: Arc<AtomicBool>) -> Self {
         let shows = console.progress && !as_json;
         let target = if shows { (console.draws)() } else { ProgressDrawTarget::hidden() };
@@ -78,12 +79,12 @@ impl<'a> Watch<'a> {
         watch
     }
 
-    /// Returns the same, without a line for each letter that is left out.
+    /// Returns the same display, without a line for each letter that is left out.
     pub(crate) fn without_letters(self) -> Self {
         Self { names_letters: false, ..self }
     }
 
-    /// Returns the state that the replay last told of; `None` before it has begun.
+    /// Returns the state that the replay reported last; `None` before it has begun.
     pub(crate) fn state(&self) -> Option<State> {
         self.view().state.clone()
     }
@@ -96,7 +97,8 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Clears the bar, or prints the final state as the last of the lines. Returns whether the replay was interrupted.
+    /// Clears the bar, or prints the final state as the last line. Returns whether the replay was
+    /// interrupted.
     pub(crate) fn end(self, state: Option<&State>) -> bool {
         self.bar.finish_and_clear();
         let has_told = self.told.lock().unwrap_or_else(PoisonError::into_inner).is_some();
@@ -207,7 +209,7 @@ impl View {
     /// Notes the number of letters sent at this time.
     fn look(&mut self, now: Timestamp) {
         if self.state.as_ref().is_none_or(|state| state.status != Status::Running) {
-            // Waits do not count for the rate.
+            // Pauses do not count for the rate.
             self.lately.clear();
         } else if self.seen != self.sent {
             self.lately.push_back((now, self.sent));
@@ -220,7 +222,8 @@ impl View {
         let (Some((first, before)), Some((last, sent))) = (self.lately.front(), self.lately.back()) else {
             return;
         };
-        // Letters go in batches, so the period ends with the last one, unless the pause since then is too long.
+        // Letters go in batches, so the measured time ends with the last batch, unless the pause since then
+        // is too long.
         let took = now
             .duration_since(*first)
             .checked_sub(PAUSE)
@@ -289,7 +292,7 @@ impl View {
     }
 }
 
-/// Returns how far a replay came that is no longer under way here.
+/// Says how far a replay came that does not run here any more.
 fn ending(state: &State) -> String {
     let most = if state.exact { "" } else { "at most " };
     let (sent, all) = (thousands(state.counts.sent), count(state.letters, "letter"));

@@ -21,11 +21,11 @@ use sns_redrive::archive::{Record, Walk};
 /// Letters that are counted together.
 struct Group {
     letters: u64,
-    /// The number of them that a replay has sent.
+    /// The number of them that a replay sent.
     replayed: u64,
     first: Timestamp,
     last: Timestamp,
-    /// The SQS message id of the first one.
+    /// The SQS message id of the first letter.
     example: String,
 }
 

@@ -34,14 +34,15 @@ fn pattern(json: &str) -> Result<Value, Failed> {
     Pattern::parse(json).map_err(|problems| {
         Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
     })?;
-    // It was read already.
+    // The pattern was parsed above, so this does not fail.
     Ok(read_json(json).unwrap_or_default())
 }
 
 /// Returns the selection of archived letters of the command line.
 pub(super) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
     let selection = select(args, console)?.selection(None).map_err(Failed::Input)?;
-    // Without it, letters that an old version archived from the requeue are not found by their queue.
+    // An old version archived letters from the requeue under that queue. Without the requeue's name, a search
+    // by dead-letter queue would miss them.
     let of_stack = console.stack.output("RequeueArn").ok().flatten();
     Ok(Selection { requeue: of_stack.or_else(|| (console.variable)("REQUEUE_ARN")), ..selection })
 }

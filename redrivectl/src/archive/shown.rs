@@ -14,7 +14,7 @@ pub(crate) struct Shown {
     added: Added,
 }
 
-/// The fields that it has besides those of the record.
+/// The fields that `archive show --json` adds to the record's own.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Added {
@@ -23,7 +23,7 @@ struct Added {
     line: Option<u64>,
 }
 
-/// Returns the whole record with its place, and with the digest by which a replay sees whether its message was edited.
+/// Returns a record with its place and its digest. The digest shows a replay whether the message was edited.
 pub(super) fn shown(letter: &Archived) -> Result<Value, Failed> {
     let Archived { key, line, record } = letter;
     let bad = |error: serde_json::Error| Failed::Work(format!("cannot write a record as JSON: {error}"));

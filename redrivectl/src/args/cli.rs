@@ -18,7 +18,7 @@ use super::plan::{Explain, Plan};
 use super::replay::{FreeReplay, Replay, Replays, ReplaysCommand};
 use super::serve::Serve;
 
-/// The version, with the commit where that is known.
+/// The version, with the commit if known.
 const VERSION: &str = env!("REDRIVECTL_VERSION");
 
 /// Operates sns-redrive: plan retries, give orders, look into the archive, replay letters.
@@ -94,7 +94,7 @@ pub(crate) enum Command {
     Drill(Drill),
     /// Show failing, waiting and archived letters as pages in the browser of this machine
     ///
-    /// It prints an address that contains a secret and that only this machine reaches. Whoever has the
+    /// It prints an address that contains a secret. Only this machine can reach it. Anybody who has the
     /// address sees what you may see. With --operate the pages can also act, with your permissions. Ctrl-C
     /// ends it.
     #[command(after_help = EXIT_CODES_OF_SERVE)]
@@ -120,8 +120,8 @@ impl Command {
         matches!(self, Self::Doctor(_) | Self::Replay(_) | Self::Replays(_))
     }
 
-    /// Reports whether the command only shows something, line by line: once nobody reads it there is nothing left to do.
-    /// The doctor's exit code is its verdict, so it is none of these.
+    /// Reports whether the command only shows something, line by line. Such a command may end when nobody
+    /// reads its output. The doctor is not one of them: its exit code is its verdict.
     pub(crate) fn only_shows(&self) -> bool {
         match self {
             Self::Plan(args) => args.svg.is_none(),
@@ -139,13 +139,13 @@ impl Command {
         }
     }
 
-    /// Reports whether the command does its work also if nobody reads its results. A drill then ends early, and removes
-    /// what it has created.
+    /// Reports whether the command does its work even if nobody reads its output. A drill does not: it ends
+    /// early, and removes what it created.
     pub(crate) fn goes_on(&self) -> bool {
         !self.only_shows() && !matches!(self, Self::Drill(_))
     }
 
-    /// Returns the options with which another command finds the same stack and places.
+    /// Returns the connection options for other commands, so that they find the same stack and places.
     pub(crate) fn further(&self) -> Further {
         let Some(connection) = self.connection() else { return Further::default() };
         let (place, requeue) = match self {

@@ -7,8 +7,8 @@ use crate::text::command_line;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "AWS")]
 pub(crate) struct Connection {
-    /// Take the places that no option gives from the outputs of this stack of template.yaml [default: the variable
-    /// REDRIVE_STACK]
+    /// Take places that no option gives from the outputs of this stack of template.yaml [default: the
+    /// variable REDRIVE_STACK]
     #[arg(long, value_name = "NAME")]
     pub(crate) stack: Option<String>,
     /// Call this endpoint instead of AWS; bucket names then are part of the path
@@ -23,7 +23,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Returns the options with which the AWS CLI reaches the same account and region, each after a space.
+    /// Returns the options for the AWS CLI, so that it reaches the same account and region. Each has a space
+    /// before it.
     pub(crate) fn of_aws_cli(&self) -> String {
         options([
             ("--endpoint-url", &self.endpoint_url),
@@ -33,10 +34,10 @@ impl Connection {
     }
 }
 
-/// The options with which another command of this tool finds the same stack and places.
+/// The options for other commands of this tool, so that they find the same stack and places.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Further {
-    /// The options for all commands, each after a space.
+    /// The options for all commands, with a space before each.
     options: String,
     /// The option that only `replay` has.
     requeue: String,
@@ -55,14 +56,14 @@ impl Further {
         Self { options: options_of_all, requeue: options([("--requeue", &requeue.cloned())]) }
     }
 
-    /// Adds the control prefix, which this command found by itself.
+    /// Adds the control prefix that this command found.
     #[must_use]
     pub(crate) fn at(mut self, control: String) -> Self {
         self.options += &options([("--control", &Some(control))]);
         self
     }
 
-    /// Returns a command of this tool that calls AWS, as a line that can be pasted.
+    /// Returns a command of this tool that calls AWS, as a line to paste.
     pub(crate) fn command<W: AsRef<str>>(&self, words: &[W]) -> String {
         let is_replay = words.first().is_some_and(|word| word.as_ref() == "replay");
         let requeue = if is_replay { self.requeue.as_str() } else { "" };
@@ -70,13 +71,13 @@ impl Further {
         format!("{}{}{requeue}", command_line(words), self.options)
     }
 
-    /// Returns the options for all commands, each after a space.
+    /// Returns the options for all commands, with a space before each.
     pub(crate) fn options(&self) -> &str {
         &self.options
     }
 }
 
-/// The options that were given, with a space before each.
+/// Returns the options that were given, with a space before each.
 fn options<const N: usize>(all: [(&str, &Option<String>); N]) -> String {
     let given = all.into_iter().filter_map(|(option, value)| Some((option, value.as_ref()?)));
     given.fold(String::new(), |options, (option, value)| {

@@ -15,11 +15,11 @@ pub(crate) struct Drill {
     /// Keep what the drill creates; --clean removes it later
     #[arg(long, conflicts_with = "clean")]
     pub(crate) keep: bool,
-    /// Only remove what earlier drills of this stack have left
+    /// Only remove what earlier drills of this stack left behind
     #[arg(long)]
     pub(crate) clean: bool,
-    /// Also ask SQS and S3 what nobody has recorded of them, and write the answers to this file: without names, ids or
-    /// content
+    /// Also ask SQS and S3 about behaviour that is not recorded yet, and write the answers to this file,
+    /// without names, ids or content
     #[arg(long, value_name = "FILE", conflicts_with = "clean")]
     pub(crate) record: Option<PathBuf>,
     /// Wait this long after the queue is deleted: SQS may accept messages for it for another minute

@@ -1,6 +1,6 @@
-//! The exit codes, with which every help text ends.
+//! The exit codes at the end of every help text.
 
-/// Shown at the end of every help text.
+/// The end of every help text.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done

@@ -39,7 +39,7 @@ pub(crate) struct Give {
     #[arg(long = "for", id = "lasts", value_name = "TIME", value_parser = lasts, help_heading = "The order")]
     pub(crate) lasts: Option<u64>,
     /// The reason, which is kept with the order
-    // Optional for the one command that has subcommands, too.
+    // Not a required field in the type, because `archive` has subcommands that need no reason.
     #[arg(long, value_name = "TEXT", required = true, help_heading = "The order")]
     pub(crate) why: Option<String>,
     /// Also name a topic, queue or subscription that neither SNS, SQS nor the list of waiting letters knows
@@ -53,7 +53,7 @@ pub(crate) struct Give {
     pub(crate) connection: Connection,
 }
 
-/// The author of an order, and whether a question comes before it is written.
+/// The author of an order, and whether to ask before it is written.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "The order")]
 pub(crate) struct Sign {
@@ -109,7 +109,7 @@ pub(crate) struct ShowOrders {
 
 #[derive(Debug, Args)]
 pub(crate) struct Waiting {
-    /// Count letters by this
+    /// Count letters by this property
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = WaitingBy::Target)]
     pub(crate) by: WaitingBy,
     #[command(flatten)]
@@ -158,7 +158,7 @@ impl WaitingBy {
     }
 }
 
-/// The place of orders and of the list of waiting letters.
+/// The control prefix, which holds the orders and the list of waiting letters.
 #[derive(Debug, Args)]
 pub(crate) struct ControlPlace {
     /// The function's control prefix, s3://bucket/prefix [default: the stack's, else the variable CONTROL]
@@ -169,7 +169,7 @@ pub(crate) struct ControlPlace {
     pub(crate) archive: Option<String>,
 }
 
-/// The letters that an order is about.
+/// The letters that an order matches.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Picks {

@@ -81,7 +81,8 @@ impl Replay {
         !self.yes && !self.dry_run
     }
 
-    /// Reports whether this terminal must replay: the state machine of a stack has its own archive, policy and workers.
+    /// Reports whether this terminal must do the replay itself. The state machine of a stack has its own
+    /// archive, policy and workers, so it cannot use these options.
     pub(crate) fn is_for_terminal(&self) -> bool {
         let Self { place, requeue, dry_run, policy, from, by, pace, .. } = self;
         let places = [place.archive.archive.is_some(), place.control.is_some(), requeue.is_some()];

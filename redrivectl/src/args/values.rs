@@ -20,22 +20,23 @@ impl When {
             Self::Ago(seconds) => {
                 let ago = jiff::SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
                 let then = now.saturating_sub(ago).unwrap_or(Timestamp::MIN);
-                // Nanoseconds are never meant, and tedious to type.
+                // Whole seconds: nobody means nanoseconds, or wants to type them.
                 Timestamp::from_second(then.as_second()).unwrap_or(then)
             }
         }
     }
 }
 
-/// A moment, or a time ago.
+/// Reads a point in time, or a time ago.
 pub(super) fn when(text: &str) -> Result<When, String> {
     let ago = || seconds(text).filter(|_| text.parse::<u64>().is_err()).map(When::Ago);
     moment(text).map(When::At).or_else(|problem| ago().ok_or(format!("{problem}, or a time ago such as 36h")))
 }
 
-/// A moment: a time with its offset from UTC, or the first moment of a date in UTC.
+/// Reads a point in time: a time with its offset from UTC, or a date, which means its midnight in UTC.
 pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
-    // The parsers leave out what they do not know: for a date the time behind it, for a time its zone in brackets.
+    // The parsers ignore what they do not know: the time behind a date, or the zone in brackets behind a
+    // time.
     let date = || text.parse::<Date>().ok().filter(|_| text.len() == DATE.len());
     let date = || Some(date()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
     let time = || text.parse::<Timestamp>().ok().filter(|_| !text.contains('['));
@@ -49,10 +50,10 @@ pub(super) fn moment(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-/// A date as it must be written.
+/// A date in the only form that is accepted.
 const DATE: &str = "2026-11-01";
 
-/// A retention that SQS allows.
+/// Reads a retention that SQS allows.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 pub(super) fn retention(text: &str) -> Result<u64, String> {
     let limits = 60..=1_209_600;
@@ -76,13 +77,13 @@ pub(super) fn target(text: &str) -> Result<ReplayTarget, String> {
     ReplayTarget::try_from(text.to_owned()).map_err(|bad| bad.to_string())
 }
 
-/// A subscription and the one that has replaced it.
+/// Reads a pair of subscriptions: an old one, and the one that replaced it.
 pub(super) fn successor(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').map(|(old, new)| (old.to_owned(), new.to_owned()));
     pair.ok_or_else(|| "must be OLD=NEW with the ARNs of two subscriptions".to_owned())
 }
 
-/// A number of seconds, or a time with units.
+/// Reads a number of seconds, or a time with units.
 fn seconds(text: &str) -> Option<u64> {
     if let Ok(seconds) = text.parse() {
         return Some(seconds);

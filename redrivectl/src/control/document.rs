@@ -105,7 +105,7 @@ impl Control {
                 Change::Give(_) => None,
                 Change::Release(ids, release) => Some((*ids, *release)),
             };
-            // The clock of this machine could remove an order that is still in force.
+            // This machine's clock may be wrong, and would then remove an order that is still in force.
             let until = self.time.get().and_then(|now| now.checked_sub(STAYS).ok()).unwrap_or(Timestamp::MIN);
             let (ended, mut stay) = sorted(orders.all(), released, until);
             if let Change::Give(order) = change {
@@ -125,7 +125,7 @@ impl Control {
                 }
             }
             if self.write(&changed, etag.as_deref()).await? {
-                // These orders were in the document until now, so an earlier record did not end them.
+                // The orders were in the document until now, so an earlier record of them does not count.
                 for ended in kept_by_others {
                     self.keep(ended, false).await?;
                 }
@@ -162,7 +162,7 @@ impl Control {
         keys.reverse();
         let read = stream::iter(keys).map(|key| async move {
             let bytes = self.get(&key).await?.map_or_else(Vec::new, |(bytes, _)| bytes);
-            // An object that is no record is shown as far as possible.
+            // An object that is not a valid record is shown as far as it can be read.
             Ok::<_, Failed>(serde_json::from_slice(&bytes).unwrap_or(Value::Null))
         });
         let all: Vec<_> = read.buffered(AHEAD).collect().await;

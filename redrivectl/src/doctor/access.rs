@@ -100,7 +100,7 @@ fn left_out(statement: &Value) -> Option<Vec<String>> {
         return None;
     }
     let conditions = statement["Condition"].as_object()?;
-    // Another condition beside it would make the denial narrower.
+    // Another condition beside it would make the denial narrower, so the exemption would not be exact.
     let (operator, keys) = conditions.iter().next().filter(|_| conditions.len() == 1)?;
     let (key, names) = keys.as_object().filter(|keys| keys.len() == 1)?.iter().next()?;
     let leaves_out =

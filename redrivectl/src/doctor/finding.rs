@@ -45,7 +45,7 @@ pub(crate) struct Finding {
     pub(crate) severity: Severity,
     /// The name of the check, for scripts.
     pub(crate) check: &'static str,
-    /// The thing that it is about.
+    /// The resource that the finding is about.
     pub(crate) about: String,
     /// The fact, and what it means.
     pub(crate) says: String,
@@ -61,7 +61,7 @@ impl Finding {
     /// Adds the connection's options to the command of the finding, if that is one of the AWS CLI or of this tool.
     pub(super) fn with(mut self, options: &str, further: &Further) -> Self {
         self.fix = self.fix.map(|fix| match fix.split_once(' ') {
-            // It makes no calls, and has no such options.
+            // `plan` makes no calls and has no such options.
             Some(("redrivectl", words)) if words.starts_with("plan ") => fix,
             Some(("redrivectl", _)) => fix + further.options(),
             Some(("aws", _)) => fix + options,
@@ -76,7 +76,8 @@ impl Finding {
 pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds a finding; an empty `fix` is none. One that is a command was made by [`aws`] or [`command_line`].
+    /// Adds a finding. An empty `fix` means that there is none. A fix that is a command was made by [`aws`]
+    /// or [`command_line`].
     pub(super) fn add(
         &mut self,
         severity: Severity,

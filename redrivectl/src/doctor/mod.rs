@@ -70,8 +70,8 @@ pub(super) async fn run(
     })
 }
 
-/// Says what could not be seen, and which permissions are missing for it. It comes first: the findings below are not all
-/// that there are.
+/// Says what could not be read, and which permissions are missing. This comes first, because the findings
+/// below are then incomplete.
 fn blind(unseen: &[(&Finding, &ReadError)]) -> String {
     if unseen.is_empty() {
         return String::new();

@@ -39,7 +39,8 @@ impl ReadError {
         Failure::of_service(Some(&self.why), None, None).is_denied()
     }
 
-    /// Reports whether the call was made. This tool reads no policies of keys, and tests no writes without a place for them.
+    /// Reports whether the call was made. The doctor does not read the policies of keys, and tests writes
+    /// only if it knows a place for them.
     pub(crate) fn is_made(&self) -> bool {
         !["kms:GetKeyPolicy", "--write-test"].contains(&self.call)
     }
@@ -70,12 +71,14 @@ pub(crate) struct Setup {
     pub(crate) requeue: Option<Queue>,
     /// Queues that the stack created and that no longer feed a function; `None` without a stack.
     pub(crate) left_behind: Option<ReadResult<Vec<Queue>>>,
-    /// Queues for dead letters of the same topics that feed no function, such as those taken off `queues.yaml`.
+    /// Queues for dead letters of the same topics that feed no function, such as queues that were taken off
+    /// `queues.yaml`.
     pub(crate) undrained: ReadResult<Vec<Queue>>,
-    /// Subscriptions that name one of the queues or the requeue, whose topic has one that names one of the
-    /// queues, or that deliver into one of all these.
+    /// Subscriptions that name one of the queues or the requeue, other subscriptions of the same topics, and
+    /// subscriptions that deliver into one of all these queues.
     pub(crate) subscriptions: ReadResult<Subscriptions>,
-    /// The queues of this account to which the function sends letters, as far as policy and subscriptions tell.
+    /// The queues of this account to which the function sends letters, as far as the policy and the
+    /// subscriptions show.
     pub(crate) targets: Vec<Queue>,
     /// The bucket of the archive; `None` if the archive is a queue or unknown.
     pub(crate) archive: Option<Bucket>,
@@ -110,11 +113,11 @@ pub(crate) struct Function {
     /// `Active`, unless something is wrong.
     pub(crate) state: String,
     pub(crate) last_update: String,
-    /// Its log level, if Lambda drops the log lines with the metrics by it.
+    /// The log level, if it makes Lambda drop the log lines that carry the metrics.
     pub(crate) level_without_metrics: Option<String>,
     /// The settings, by its environment.
     pub(crate) settings: ReadResult<Result<Settings, BadSettings>>,
-    /// True if its policy is a file of its package, which no call shows.
+    /// True if the policy is a file in the function's package, which no call shows.
     pub(crate) has_policy_file: bool,
     /// `Allow` or `Terminate`.
     pub(crate) recursion: ReadResult<String>,
@@ -148,7 +151,7 @@ pub(crate) struct Mapping {
 pub(crate) struct Queue {
     pub(crate) arn: Arn,
     pub(crate) attributes: ReadResult<BTreeMap<String, String>>,
-    /// Asked of the requeue only.
+    /// Read for the requeue only.
     pub(crate) tags: Option<ReadResult<BTreeMap<String, String>>>,
 }
 
@@ -254,7 +257,7 @@ pub(crate) struct LifecycleRule {
 pub(crate) enum Effect {
     /// Objects expire after this many days; `None` if they expire at a date.
     Ends(Option<i32>),
-    /// Objects move to this storage class, from which they cannot be read before they are restored.
+    /// Objects move to this storage class. They must be restored before anybody can read them.
     Freezes(String),
 }
 
@@ -288,6 +291,6 @@ pub(crate) enum Decision {
     NotAllowed,
     /// A policy denies it.
     Denied,
-    /// The result depends on something that only the real call has, or that is not asked; says what.
+    /// The result depends on something that only the real call has, or that was not asked. Says what.
     Unclear(String),
 }

@@ -8,12 +8,12 @@ use crate::console::Failed;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
 
-/// A drill that has left something.
+/// A drill that left something behind.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The dead-letter queue that it used.
     pub(super) dead_letters: Arn,
-    /// True if letters of it may be on their way.
+    /// True if letters of the drill may be on their way.
     pub(super) has_letters: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeMap<Stri
             Err(error) => return Err(failed("sqs:ListQueueTags", &error)),
         };
         if let Some(dead_letters) = dead_letters(stack, |key| tags.get(key).cloned()) {
-            // Without its topic this is unknown.
+            // Without the topic's tag this is unknown.
             drills.entry(id).or_insert(Found { dead_letters, has_letters: true });
         }
     }

@@ -6,7 +6,7 @@
 //! | `plan` | the text shown before the drill, with effects and costs |
 //! | `scene` | the calls for the topic, the queues and the subscriptions |
 //! | `story` | the steps, one after the other |
-//! | `record` | what is asked of AWS besides, and its answers |
+//! | `record` | the questions to AWS besides, and its answers |
 //! | `log` | the function's log |
 //! | `find` | the leftovers of earlier drills |
 //! | `sweep` | the removal of all resources |
@@ -50,7 +50,7 @@ use sweep::{Awaited, Hearing, Sweep, Swept};
 /// The parameter of `template.yaml` that permits drills.
 const PARAMETER: &str = "Drill";
 
-/// The words of `CloudFormation` about a stack that was deleted.
+/// The words of `CloudFormation` for a deleted stack.
 const NO_STACK: &str = "does not exist";
 
 /// The stack of a drill.
@@ -130,7 +130,7 @@ async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<S
     Ok(Stage { stack, dead_letters, has_requeue, log_group, policy, clients, logs })
 }
 
-/// Returns why the function does nothing with letters, and what to deploy; `None` if it works.
+/// Returns why the function does nothing with letters, and what to deploy instead; `None` if it works.
 fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
     let is = |parameter, value| Ok::<_, Failed>(stack.parameter(parameter)?.as_deref() == Some(value));
     Ok(if is("RedriveMode", "observe")? {
@@ -145,7 +145,8 @@ fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
     })
 }
 
-/// Reports whether the function of a stack, which may have changed since the drill, obeys an order to archive letters.
+/// Reports whether the stack's function obeys an order to archive letters. The stack may have changed since
+/// the drill.
 fn hearing(stack: &Stack) -> Result<Hearing, Failed> {
     let control = match stack.output("ControlLocation") {
         Err(Failed::Work(why)) if why.contains(NO_STACK) => {
@@ -232,7 +233,8 @@ async fn drill(
         told = ask_aws(&recorder, file, &mut report).await;
     }
     let halt = told.err();
-    // Failed writes from here on do not prevent the removal: the reader may be gone, as tee is after Ctrl-C.
+    // From here on, failed writes do not prevent the removal: the reader may be gone, as `tee` is after
+    // Ctrl-C.
     let _ = match &halt {
         None => Ok(()),
         Some(Halt::Interrupted) => report.end(false, "interrupted"),
@@ -241,7 +243,7 @@ async fn drill(
     let on_the_way = story.on_the_way;
     let swept = if args.keep {
         if on_the_way == 0 {
-            // Without this --clean would wait for letters that do not arrive.
+            // Otherwise --clean would wait for letters that will not arrive.
             let _ = scene.note_letters(SETTLED).await;
         }
         Swept::default()
@@ -275,7 +277,7 @@ fn recorder<'s>(scene: &'s Scene, stage: &Stage, console: &Console) -> Recorder<
     Recorder { scene, s3: stage.clients.s3.clone(), control, year: record::year(console.clock.now()) }
 }
 
-/// Asks AWS what nobody has recorded, as a step of the drill.
+/// Asks AWS about behaviour that is not recorded yet, as a step of the drill.
 async fn ask_aws(
     recorder: &Recorder<'_>,
     file: &std::path::Path,

@@ -93,12 +93,12 @@ impl Names {
         format!("{}-healthy", self.topic())
     }
 
-    /// Returns the name of the queue that is asked what nobody has recorded.
+    /// Returns the name of the standard queue for the questions to SQS.
     pub(super) fn asked(&self) -> String {
         format!("{}-asked", self.topic())
     }
 
-    /// Returns the name of the FIFO queue that is asked. It is no longer than the others.
+    /// Returns the name of the FIFO queue for the questions to SQS. It is not longer than the others.
     pub(super) fn asked_in_order(&self) -> String {
         format!("{}-a.fifo", self.topic())
     }

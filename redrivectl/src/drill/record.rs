@@ -1,7 +1,7 @@
-//! The answers of AWS that nobody has recorded, asked of two queues of the drill's own.
+//! Records how AWS answers questions about its behaviour. It asks two queues of the drill's own.
 //!
-//! The file has cases of the form of `sim/tests/recorded`: operations with parameters, and what was answered. Names,
-//! ids and receipt handles are replaced, and the messages have no content but a letter.
+//! The file has cases in the form of `sim/tests/recorded`: operations with their parameters and the answers.
+//! Names, ids and receipt handles are replaced. The messages have one letter as their content.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,35 +20,35 @@ use super::story::Halt;
 use crate::console::Failed;
 use crate::place::Place;
 
-/// The longest word that is kept of a refusal. What is longer may be a handle, a name or an id.
+/// The longest word of a refusal that is kept. Longer ones may be handles, names or ids.
 const LONGEST_WORD: usize = 24;
 
 /// The body of every message.
 const BODY: &str = "a";
 
-/// Asks, and writes down the answers.
+/// Asks the questions, and writes down the answers.
 pub(super) struct Recorder<'a> {
     pub(super) scene: &'a Scene,
     pub(super) s3: aws_sdk_s3::Client,
-    /// The place of the orders, below which one object that does not exist is asked for.
+    /// The control prefix. The questions to S3 are about an object below it that does not exist.
     pub(super) control: Option<Place>,
     pub(super) year: i16,
 }
 
-/// The two queues that are asked.
+/// The two queues for the questions.
 #[derive(Clone, Copy)]
 enum Kind {
     Standard,
     Fifo,
 }
 
-/// A case under way.
+/// A case in progress.
 struct Case<'a> {
     sqs: &'a aws_sdk_sqs::Client,
     url: String,
     is_fifo: bool,
     steps: Vec<Value>,
-    /// Receipt handles by the names that the case gives them.
+    /// Receipt handles by their names in the case.
     handles: BTreeMap<&'static str, String>,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn year(now: Timestamp) -> i16 {
     now.to_zoned(TimeZone::UTC).year()
 }
 
-/// Returns what the file says of an answer.
+/// Returns the file's text for an answer.
 fn answered<T, E: ProvideErrorMetadata>(
     result: Result<T, SdkError<E, HttpResponse>>,
 ) -> Result<(Option<T>, Value), Failed> {
@@ -72,13 +72,13 @@ fn answered<T, E: ProvideErrorMetadata>(
     }
 }
 
-/// Fails if SQS refused what a case needs first.
+/// Fails if SQS refused something that the case needs first.
 fn not_refused(operation: &str, then: &Value) -> Result<(), Failed> {
     let refused = |code: &str| Err(Failed::Work(format!("SQS refused {operation}: {code}")));
     then["error"].as_str().map_or(Ok(()), refused)
 }
 
-/// Returns the end of a refusal, without what may be a handle, a name or an id.
+/// Returns a refusal without words that may be handles, names or ids.
 fn words(message: Option<&str>) -> String {
     let message = message.unwrap_or_default();
     let reason = message.split_once("Reason: ").map_or(message, |(_, reason)| reason);
@@ -208,8 +208,8 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Receives the message for so many seconds, and keeps its handle by this name. Without it the case would say
-    /// something else.
+    /// Receives the message within some seconds, and keeps its handle under this name. Fails without a
+    /// message, because the case would then record something else.
     async fn receive(&mut self, name: &'static str, seconds: i32) -> Result<(), Failed> {
         self.look(name, seconds).await?;
         self.handle(name).map(drop)
@@ -277,7 +277,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Ends the case, and deletes its message, which the next case of the queue must not get.
+    /// Ends the case, and deletes its message. Otherwise the next case would receive it.
     async fn ends(self, case: &str, year: i16) -> Result<Value, Failed> {
         for (number, handle) in self.handles.values().enumerate() {
             let entry =

@@ -44,7 +44,7 @@ pub(super) fn is_gone<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
     ["NonExistentQueue", "QueueDoesNotExist", "NotFound", "NotFoundException"].contains(&code)
 }
 
-/// Returns whether a queue was created. It was not while SQS still deletes the one of this name.
+/// Returns whether a queue was created. SQS refuses while it still deletes a queue with the same name.
 fn made<T, E: ProvideErrorMetadata>(result: Result<T, SdkError<E>>) -> Result<bool, Failed> {
     match result {
         Ok(_) => Ok(true),

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The age up to which records are searched while a drill runs. Listing a whole archive would take long.
 pub(super) const LATELY: &str = "6h";
 
-/// The duration of the orders, if nobody takes them back.
+/// The duration of the orders if nobody releases them.
 const IN_FORCE: &str = "30m";
 
 /// The values of the attribute by which orders distinguish the messages.

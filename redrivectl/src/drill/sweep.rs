@@ -20,8 +20,8 @@ use crate::text::{brief, count};
 use crate::tool::Tool;
 use sns_redrive::waiting::{LISTED_ABOVE, ended_order_key};
 
-/// The seconds to wait for letters on their way: the longest time of letters that no order wakes, and a
-/// minute for the mapping to hand them over.
+/// The seconds to wait for letters on their way: the longest time that a letter may stay hidden without an
+/// order that wakes it, and a minute for the event source mapping.
 const WAITS: u64 = LISTED_ABOVE + 60;
 
 /// The age up to which records of earlier drills are searched.
@@ -175,7 +175,7 @@ impl Sweep<'_> {
         self.tool.run(&words).await?;
         let (never, mut came) = (AtomicBool::new(false), 0);
         let end = Instant::now() + Duration::from_secs(WAITS);
-        // If the end of the wait is no failure, it must be noticed before the time is over.
+        // If the wait ends without a failure, that must be noticed before the time is over.
         let within = if awaited.is_exact { WAITS } else { 2 * WAITS };
         let waited = until(within, &never, "letters of the drill in the archive", async || {
             came += self.scene.take(&broken).await?.len() as u64;

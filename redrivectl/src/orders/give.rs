@@ -72,7 +72,7 @@ impl Request<'_> {
             let problem = "no letters are selected: give --match, --topic, --subscription, --queue or --all";
             return Err(Failed::Input(vec![problem.to_owned()]));
         };
-        // Its end is checked later, when S3 has told the time.
+        // The end is checked later, by the clock of S3.
         check(&Order { until: None, ..self.order(pattern.clone(), console) })?;
         let stop = watch_from_the_start(&self.give.sign, console)?;
         let Connected { control, sqs, sts, aws } =
@@ -126,7 +126,7 @@ impl Request<'_> {
         console.confirm(self.give.sign.yes, &format!("Give this order to {}?", draft.action.name()))?;
 
         let order = self.begun(draft, console);
-        // It may have ended during the question.
+        // The order may have ended while the question waited for its answer.
         self.check(&order)?;
         let stop = write(&control, &Change::Give(&order), stop, console).await?;
         let written = Instant::now();
@@ -154,7 +154,7 @@ impl Request<'_> {
         let now = console.clock.now();
         let arrived = &self.give.arrived;
         let arrived_before = arrived.arrived_before.map(|when| when.at(now));
-        // The current second counts as arrived.
+        // Letters that arrive in the current second count as arrived.
         let end_of_second = || {
             let second = whole_second(now);
             second.saturating_add(SignedDuration::from_secs(i64::from(second < now))).unwrap_or(now)
@@ -218,7 +218,7 @@ impl Request<'_> {
     }
 }
 
-/// Returns the second of a moment, since nanoseconds are never meant, and tedious to type.
+/// Returns the second of a point in time: nobody means nanoseconds, or wants to type them.
 fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }
@@ -255,7 +255,7 @@ pub(crate) fn reach(
     check(&order).map(Some)
 }
 
-/// Checks an order; its problems name the options.
+/// Checks an order. Its problems name the options.
 fn check(order: &Order) -> Result<Reach, Failed> {
     Reach::of(order).map_err(|bad| {
         let problem = |fault: &sns_redrive::policy::Fault| match fault.path.strip_prefix("orders[0].") {

@@ -1,5 +1,5 @@
-//! Whether anybody knows the topics, queues and subscriptions that an order names, so that no typing error becomes an
-//! order that matches nothing.
+//! Checks that the topics, queues and subscriptions of an order exist, so that a typing error does not become
+//! an order that matches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,9 +53,9 @@ impl Listed {
 /// The resources of a pattern of which SNS and SQS do not say that they exist.
 #[derive(Debug, Default)]
 pub(super) struct Unknown {
-    /// Those that do not exist.
+    /// The resources that do not exist.
     pub(super) missing: Vec<String>,
-    /// Those that nobody could be asked about, each with the reason.
+    /// The resources that could not be looked up, each with the reason.
     pub(super) unseen: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Unknown {
     }
 }
 
-/// Returns which letters a pattern means, in words; `None` if it has conditions that are no names.
+/// Returns the letters of a pattern in words; `None` if it has conditions that are not names.
 pub(super) fn in_words(pattern: &Value) -> Option<String> {
     if *pattern == every() {
         return Some("every letter".to_owned());
@@ -93,7 +93,7 @@ pub(super) fn in_words(pattern: &Value) -> Option<String> {
     Some(parts?.join(", "))
 }
 
-/// Returns the ARNs and names that a condition asks for. Other conditions name no resource.
+/// Returns the ARNs and names in a condition. Other conditions name no resource.
 fn named(condition: &Value) -> Vec<String> {
     let name = |item: &Value| {
         let suffix = || item["suffix"].as_str()?.strip_prefix(':');
@@ -102,14 +102,14 @@ fn named(condition: &Value) -> Vec<String> {
     condition.as_array().into_iter().flatten().filter_map(name).collect()
 }
 
-/// Returns the ARNs and names that a pattern asks for in a field, in its alternatives too.
+/// Returns the ARNs and names that a pattern requires in a field, including its alternatives.
 fn anywhere(pattern: &Value, field: &str) -> Vec<String> {
     let alternatives = pattern["$or"].as_array().into_iter().flatten();
     let below = alternatives.flat_map(|one| anywhere(one, field));
     named(&pattern[field]).into_iter().chain(below).collect()
 }
 
-/// Reports whether a resource exists. A name is looked for in the caller's account and region.
+/// Reports whether a resource exists. A name is looked up in the caller's account and region.
 ///
 /// # Errors
 ///

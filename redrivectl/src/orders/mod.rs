@@ -52,7 +52,7 @@ async fn connect(
 /// The author of an order.
 struct Signed {
     by: String,
-    /// True if AWS confirmed the name; else it is the caller's claim.
+    /// True if AWS confirmed the name. Otherwise it is what the caller claims to be.
     checked: bool,
 }
 

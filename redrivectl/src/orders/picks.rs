@@ -60,13 +60,14 @@ pub(super) fn every() -> Value {
     json!({ "queueArn": [{ "exists": true }] })
 }
 
-/// Returns the condition for an ARN, or for any resource with this name. What has the colons of an ARN is meant as one, and
-/// the check of the order refuses it if it is none of the right service.
+/// Returns the condition for an ARN, or for any resource with this name. A text with colons is taken for an
+/// ARN. The check of the order refuses it if it is not an ARN of the right service.
 fn named(text: &str) -> Value {
     if text.contains(':') { json!([text]) } else { json!([{ "suffix": format!(":{text}") }]) }
 }
 
-/// Reports whether a resource can have this name, or this ARN. What is no ARN at all is refused with the order.
+/// Reports whether a resource can have this name or ARN. A text with colons that is not an ARN passes here
+/// and is refused with the order.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html>
 fn is_name(text: &str) -> bool {
     if text.contains(':') {

@@ -78,7 +78,7 @@ impl Preview<'_> {
         format!("{}\n{}", headline(order), table(&rows, &[]))
     }
 
-    /// Returns the same as JSON.
+    /// Returns the preview as JSON.
     pub(super) fn json(&self, by_checked: bool, now: Timestamp) -> Value {
         let touched = self.touched.to_json(self.reach.undecided());
         let mut json =
@@ -112,7 +112,7 @@ pub(super) fn waking(letters: u64, rate: u32) -> String {
     )
 }
 
-/// Returns the same as JSON.
+/// Returns the same facts as JSON.
 pub(super) fn waking_json(letters: u64, rate: u32) -> Value {
     let (begins, takes) = (BEGINS.as_secs(), takes(letters, rate));
     json!({ "letters": letters, "rate": rate, "beginsAfterSeconds": begins, "takesSeconds": takes })

@@ -45,7 +45,7 @@ pub(crate) async fn run(
         return Err(no_such_hold(args.picks.all));
     }
 
-    // Letters that the list got since a hold began were hidden by it.
+    // A letter that came onto the list after a hold began was hidden by the hold.
     let holds = meant.iter().filter(|order| is_hold(order));
     let reaches: Result<Vec<_>, _> =
         holds.map(|order| Reach::of(order).map(|reach| (reach, order.at))).collect();

@@ -62,7 +62,7 @@ pub(super) fn row(order: &Order, now: Timestamp) -> Vec<String> {
         .to_vec()
 }
 
-/// Returns an ended order as a row of a table, as far as its record is complete.
+/// Returns an ended order as a row of a table. Fields that its record lacks become `?`.
 fn ended_row(order: &Value) -> Vec<String> {
     let text = |value: &Value| harmless(value.as_str().unwrap_or("?"));
     let time = |value: &Value| value.as_str().and_then(|at| at.parse().ok()).map_or_else(|| text(value), utc);

@@ -1,10 +1,10 @@
 //! Waking: hidden letters become visible again, so that an order reaches them now.
 //!
-//! A standard queue takes an old handle too, and then shows a message that a later receive hides, perhaps in
-//! the middle of an attempt: a second delivery. So each letter is asked by its newest line, and is left
-//! alone if it is due soon. A request whose answer was lost is not repeated either: SQS may have shown its letters.
-//! How many woke is unknown: only a message that is gone is refused. A FIFO queue refuses an old handle. Receipt handles
-//! are never printed.
+//! A standard queue accepts an old receipt handle. It then shows a message that a later receive has hidden,
+//! perhaps in the middle of an attempt, and the letter is delivered twice. So the tool uses the newest line
+//! of each letter, and leaves letters alone that are due soon. It also does not repeat a request whose answer
+//! was lost, because SQS may have shown the letters. Nobody can count how many letters woke: SQS refuses only
+//! messages that are gone. A FIFO queue refuses an old handle. Receipt handles are never printed.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -47,11 +47,11 @@ const PASSES: u32 = 5;
 /// The wait between two passes.
 const BETWEEN_PASSES: Duration = Duration::from_secs(2);
 
-/// The longest time in which an interrupt goes unnoticed during a wait.
+/// How often a wait checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The error codes of SQS for a handle that is no longer valid, in case that its text is another one than
-/// [`Failure::ends_receive`] is told by.
+/// The error codes of SQS for a handle that is no longer valid. [`Failure::ends_receive`] goes by the error's
+/// text; these are for errors with another text.
 const STALE: [&str; 4] =
     ["ReceiptHandleIsInvalid", "InvalidReceiptHandle", "MessageNotInflight", "InvalidParameterValue"];
 
@@ -130,7 +130,7 @@ impl<'a> Waker<'a> {
         sqs: &aws_sdk_sqs::Client,
         reaches: Vec<(&'a Reach, Option<Timestamp>)>,
     ) -> Self {
-        // The SDK repeats requests whose answer was lost.
+        // The SDK must not repeat requests whose answer was lost.
         let once = sqs.config().to_builder().retry_config(RetryConfig::disabled()).build();
         let sqs = aws_sdk_sqs::Client::from_conf(once);
         Self {
@@ -210,7 +210,7 @@ impl<'a> Waker<'a> {
             sleep_until(begins.min(Instant::now() + LOOK)).await;
         }
         let mut woken = Woken::default();
-        // Instances that had not read the orders yet may have hidden more letters.
+        // Instances that had not read the order yet may have hidden more letters meanwhile.
         if !stop.load(Ordering::Relaxed) {
             woken.unlisted = self.read(console).await.err().map(|failed| failed.to_string());
         }
@@ -290,7 +290,7 @@ impl Ends<'_> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(Stopped::Interrupted);
         }
-        // A letter that wakes without its order uses up a retry.
+        // A letter that wakes after the end of its order uses up a retry.
         self.end.is_some_and(|end| end <= self.clock.now()).then_some(Stopped::OrderEnded)
     }
 }
@@ -357,7 +357,7 @@ impl Woken {
                     self.stale += 1;
                 } else {
                     *self.failed.entry(code.to_owned()).or_default() += 1;
-                    // Other messages can hold a handle.
+                    // The sentence about another error may contain a receipt handle, so it is not shown.
                     if let Some(said) = failure.message.as_ref().filter(|_| failure.is_denied()) {
                         self.said.entry(code.to_owned()).or_insert_with(|| said.clone());
                     }

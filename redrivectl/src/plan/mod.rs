@@ -56,7 +56,7 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
     Ok(Finished::Whole)
 }
 
-/// Returns the text on what an order does to the plan of the letters that it matches.
+/// Says what an order does to the plan of the letters that it matches.
 fn says(order: &Order, now: Timestamp) -> String {
     let does = match order.action {
         OrderAction::Hold => "makes no attempt; retries planned for that time are due when the order ends",
@@ -71,7 +71,7 @@ fn says(order: &Order, now: Timestamp) -> String {
 /// Returns the rules to show: the named one, or all, in the order in which they are tried.
 fn chosen<'p>(policy: &'p Policy, name: Option<&str>) -> Result<Vec<&'p Rule>, Failed> {
     let mut rules: Vec<_> = policy.all_rules().collect();
-    // The default comes last: it is for letters that no rule matches.
+    // The default comes last, since it is for letters that no other rule matches.
     rules.rotate_left(1);
     let Some(name) = name else { return Ok(rules) };
     let known: Vec<_> = rules.iter().map(|rule| harmless(&rule.name)).collect();

@@ -93,7 +93,7 @@ fn cell(row: Option<&Row>, line: usize, y: Axis) -> char {
     match line {
         _ if line > level => ' ',
         _ if row.fits => mark,
-        // Not made: only its outline.
+        // The retry is never made, so only its outline is drawn.
         _ if line == level => mark,
         _ => ' ',
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `mappings` | the event source mappings |
 //! | `queues` | the dead-letter queues |
-//! | `subscriptions` | the subscriptions that name them, and those that name none |
+//! | `subscriptions` | the subscriptions that name them, and those that name no queue |
 //! | `targets` | the queues that get letters |
 //! | `requeue` | the requeue |
 //! | `archive` | the bucket of the archive |

@@ -45,7 +45,7 @@ fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
     assert_eq!(ends("dead-letters-control/orders", 365), [(Error, "archive-orders-expire")]);
     assert_eq!(ends("something-else/", 1), []);
     assert_eq!(ends("", 1).len(), 3, "a rule of the whole bucket ends all of it");
-    // Such as one for objects with a tag, which ours do not have.
+    // For example a rule for tagged objects: the function's objects have no tags.
     let ends_some = found(|it| {
         let rule = LifecycleRule { is_narrower: true, ..expiry("rule", "dead-letters-control/replays/", 9) };
         in_bucket(it, |bucket| bucket.lifecycle.as_mut().unwrap().push(rule.clone()));
