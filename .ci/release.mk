@@ -1,15 +1,15 @@
-# What a release is made of: docs/releasing.md. The function is linked as `make package` links it; the operator's tool with
-# musl, so that one file runs on any Linux.
+# Builds the files of a release (docs/releasing.md). The function is linked as in `make package`. The operator's tool is linked
+# with musl, so that one file runs on any Linux.
 ARCHS ?= arm64 x86_64
 DIST := target/dist
 BUILT := target/built
-# Its redrivectl writes the manual pages and completions, which are the same on all.
+# The redrivectl for this machine writes the manual pages and completions. They are the same for all processors.
 HOST := $(subst aarch64,arm64,$(shell uname -m))
 .PHONY: release
 
 release: export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 release: export SAM_CLI_TELEMETRY = 0
-release: $(VENV)/installed $(CARGO_CYCLONEDX) ## The files of a release, in target/dist: [ARCHS=x86_64] [BUCKET=my-bucket] [PREFIX=sns-redrive]
+release: $(VENV)/installed $(CARGO_CYCLONEDX) ## Build the files of a release, into target/dist: [ARCHS=x86_64] [BUCKET=my-bucket] [PREFIX=sns-redrive]
 	@test -z "$$(git status --porcelain)" || { echo 'make release needs a clean work tree: the release names the commit that it is made of'; exit 2; }
 	rm -rf $(DIST) $(BUILT) && mkdir -p $(DIST)
 	@set -e; for arch in $(ARCHS); do processor=$$(echo $$arch | sed s/arm64/aarch64/); set -x; \
