@@ -12,15 +12,15 @@
 //! # What a door does
 //!
 //! - It makes the [`Account`] once. Each page has its own budget of requests, so one page cannot use up
-//! another's.
+//!   another's.
 //! - A link of the local door is the query as a relative address: `groups?by=error&range=3h`. The door puts
-//! its secret token in front, so pages never know the token. It reads the address back with
-//! [`Query::from_address`]. A link of the widget is a call with [`Query::to_parameters`].
+//!   its secret token in front, so pages never know the token. It reads the address back with
+//!   [`Query::from_address`]. A link of the widget is a call with [`Query::to_parameters`].
 //! - An [`Act`] is an action that a page offers. Its address at the local door is [`Act::to_address`],
-//! `act?do=hold&topic=...`; its command line is [`Act::command`]. The widget, and a local door that must not
-//! act, show the command instead of a link.
+//!   `act?do=hold&topic=...`; its command line is [`Act::command`]. The widget, and a local door that must not
+//!   act, show the command instead of a link.
 //! - [`STYLE`] is the content of the only `<style>` on a page. The local door allows it by its hash in the
-//! `Content-Security-Policy`. Pages have no script and no `style` attribute, and load nothing.
+//!   `Content-Security-Policy`. Pages have no script and no `style` attribute, and load nothing.
 //! - [`view::Frame`] puts the door's own pages, such as forms, into the same frame.
 //!
 //! # Hostile texts

@@ -130,6 +130,7 @@ pub(crate) async fn collect(
     };
     if let Some(archive) = &account.archive {
         let mut read = Vec::new();
+        // `read` fills the page as it goes, so a timeout loses only what was not read yet.
         let reads = collected.read(archive, account, clients, of, span, &mut read);
         if timeout_at(times.end, reads).await.is_err() {
             collected.unread.push(too_late("some objects of the archive"));
@@ -138,9 +139,11 @@ pub(crate) async fn collect(
         match timeout_at(times.end, asks).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                collected.unread.push(format!("whether replays have sent all that was read: {error}"));
+                collected
+                    .unread
+                    .push(format!("whether replays have sent the letters that were read: {error}"));
             }
-            Err(_) => collected.unread.push(too_late("whether replays have sent all that was read")),
+            Err(_) => collected.unread.push(too_late("whether replays have sent the letters that were read")),
         }
     }
     let newest = |letter: &ArchivedLetter| std::cmp::Reverse(letter.archived);
@@ -271,7 +274,7 @@ pub(crate) async fn read_waiting(
         missing.push(format!("{} objects or lines of {what}", list.unread()));
     }
     if list.left_out() > 0 {
-        missing.push(format!("older entries of {what}, which is longer than a page reads"));
+        missing.push(format!("older entries of {what}: it is longer than a page can read"));
     }
     let mut letters: Vec<_> = list.due_after(now).map(|line| line.kept.clone()).collect();
     letters.sort_by(|one, other| (one.due, &one.id).cmp(&(other.due, &other.id)));

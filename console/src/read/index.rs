@@ -89,12 +89,14 @@ impl Index {
             return;
         }
         let newest = || Newest::of(object);
+        // The key was written by hand: the object may hold any letters, and any number of them.
         let Some(index) = &object.index else {
             self.objects += 1;
             self.blind += 1;
             return self.keep(newest(), most);
         };
         let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
+        // The key has only the number of letters, because its list of topics and reasons would have been too long.
         let Some(groups) = &index.groups else {
             self.objects += 1;
             self.untold += index.letters;

@@ -175,7 +175,9 @@ async fn find(
             }
             (vec![Object::new(key.as_str(), 0, None)], 0)
         }
-        Some(_) => return Err("the object that the address names: it is none of the archive".to_owned()),
+        Some(_) => {
+            return Err("the object that the address names: it does not belong to the archive".to_owned());
+        }
         None => {
             let mut index = Index::default();
             sweep(account, clients, &Filter::default(), span, times.listed, &mut index).await?;

@@ -84,6 +84,7 @@ impl Sweep<'_> {
         let mut parts: BinaryHeap<Part> = parts.into();
         let mut pages = FuturesUnordered::new();
         loop {
+            // The newest parts go first: if the pages run out, only the oldest letters are missing.
             while left > 0
                 && pages.len() < AT_ONCE
                 && let Some(part) = parts.pop()

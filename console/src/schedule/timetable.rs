@@ -54,6 +54,7 @@ impl Timetable {
             else {
                 break;
             };
+            // A first retry without delay happens on arrival, so the retention cannot prevent it.
             let first_at_once = retry == 1 && delay == 0;
             if end.is_none() && !first_at_once {
                 end = expiry(since, delay, retention);

@@ -26,7 +26,7 @@ pub(super) fn actions(acts: &[Act], what: &str, view: &View<'_>) -> Markup {
     if !first.names_its_letters() {
         return html! {
             p class="note warning" {
-                (what) " cannot name these letters, and would be for every letter there is. Narrow the group down first, by "
+                (what) " cannot name these letters, so it would apply to every letter. Narrow the group down first, by "
                 "subscription, topic or queue."
             }
         };
@@ -36,7 +36,7 @@ pub(super) fn actions(acts: &[Act], what: &str, view: &View<'_>) -> Markup {
         p { @for act in acts { (action(act, view.account, view.door)) " " } }
         @if !beyond.is_empty() {
             p class="note warning" {
-                (what) " cannot name the " (beyond.join(" and ")) ": it is for all letters of the other fields."
+                (what) " cannot name the " (beyond.join(" and ")) ": it applies to letters with any value there."
             }
         }
     }

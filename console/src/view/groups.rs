@@ -17,7 +17,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
     let page = |by| Page::Groups { by, of: of.clone() };
     // Counts, times and charts of a row are about the same letters.
     let archived = if counted.is_sample {
-        ["archived, of those read", "first of those (UTC)", "last of those (UTC)", "those over time"]
+        ["archived, of the letters read", "first of these (UTC)", "last of these (UTC)", "these over time"]
     } else {
         ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"]
     };
@@ -113,8 +113,8 @@ pub(super) fn until_due(view: &View<'_>) -> Markup {
     html! {
         @if view.account.control.is_some() {
             p class="note" {
-                "A letter stays on the list of waiting letters until the time at which it was due, also where it was retried "
-                "or archived earlier."
+                "A letter stays on the list of waiting letters until it would have been due, even if it was retried or "
+                "archived earlier."
             }
         }
     }
@@ -126,11 +126,10 @@ pub(super) fn how_counted(counted: &Counted) -> Markup {
     html! {
         @if is_sample {
             p class="note" {
-                "The keys of the archive do not tell this. Archived letters are counted among the newest "
-                (count(read, "letter")) " that were read, of " (letters(all, more))
-                "."
+                "The archive's keys do not have all of this. So the page read the newest " (count(read, "letter"))
+                " of " (letters(all, more)) ", and counts only these."
                 @if is_narrower && read < all {
-                    " The keys do not know all fields that are asked for, so letters that were not read may be among these."
+                    " Letters that were not read may belong here too."
                 }
             }
         }
@@ -139,13 +138,13 @@ pub(super) fn how_counted(counted: &Counted) -> Markup {
         }
         @if !is_sample && untold > 0 {
             p class="note" {
-                (count(untold, "letter")) " lie in objects with too many topics for their keys, which tell only the queue. No "
-                "page of one topic or one reason counts them."
+                (count(untold, "letter")) " are in objects with too many topics for their keys, which name only the queue. Pages of "
+                "one topic or one reason do not count them."
             }
         }
         @if blind > 0 {
             p class="note" {
-                "The keys of " (count(blind, "object")) " do not tell how many letters are in them: these are not counted."
+                "The keys of " (count(blind, "object")) " do not say how many letters they hold. These letters are not counted."
             }
         }
     }

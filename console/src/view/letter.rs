@@ -168,7 +168,7 @@ fn life(letter: &Letter) -> Vec<Event> {
         events.push(archived_event(archived));
     }
     if let Some(Replayed { id, began }) = &letter.replayed {
-        events.push(Event { at: *began, says: format!("replay {id} began, which sent it") });
+        events.push(Event { at: *began, says: format!("replay {id} began, and sent it later") });
     }
     if let Some(waiting) = &letter.waiting {
         events.push(waiting_event(waiting, &letter.log));

@@ -44,7 +44,7 @@ pub(super) fn of_group(of: &Filter) -> String {
 pub(super) fn left_out(of: &Filter, requeue: Option<&Arn>) -> Option<&'static str> {
     let (queue, requeue) = (of.get(Field::Queue)?, requeue?);
     (queue != requeue.resource() && queue != requeue.as_str())
-        .then_some(", except lines about letters that lie in the requeue, which name that queue")
+        .then_some(", except lines about letters in the requeue: these name the requeue")
 }
 
 /// Reports whether a text can be the name of a queue or a topic. The only character of such a name with a

@@ -31,7 +31,7 @@ fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
         "Alarms that are on",
         &html! {
             @match alarms {
-                None => p class="note" { "Not known: it takes the name of the stack, and cloudwatch:DescribeAlarms." },
+                None => p class="note" { "Unknown: the page needs the stack's name, and cloudwatch:DescribeAlarms." },
                 Some([]) => p { "No alarm of the stack is on." },
                 Some(alarms) => (table(
                     "Alarms",
@@ -62,7 +62,7 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
             } @else {
                 (table(
                     "Table of queues",
-                    &html! { "Letters over the time; from waiting on, the numbers of the last 15 minutes" },
+                    &html! { "Letters over the time range. The columns after archived show the last 15 minutes" },
                     &html! {
                         (column("queue"))
                         (column("arriving"))
@@ -70,8 +70,8 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
                         (column("archived"))
                         (column("waiting hidden, about"))
                         (column("not seen yet, about"))
-                        (column("oldest, received twice at most"))
-                        (column("expires in, of those received"))
+                        (column("oldest, received at most twice"))
+                        (column("expires in, among letters received"))
                     },
                     &html! {
                         @let full = scale(now.queues.iter().flat_map(series).map(|it| it.parts.as_slice()));

@@ -17,7 +17,7 @@ use crate::view::Frame;
 const DESCRIPTION: &str = "\
 ## The console of sns-redrive
 
-Shows what is failing, since when, at whom and why, and what waits. It only reads. To act, type the commands that it shows,
+Shows what fails, since when, where and why, and what waits. It only reads. To act, type the commands that it shows,
 or open the same pages with `redrivectl serve`.
 
 ### Widget parameters
@@ -79,7 +79,7 @@ impl WidgetFunction {
                         requests = shown.requests,
                         took_ms = u64::try_from(shown.took.as_millis()).unwrap_or(u64::MAX),
                         detail = harmless(&shown.unread.join("; ")),
-                        "a page was shown without all that belongs to it"
+                        "a page was shown with parts missing"
                     );
                 }
                 shown.html

@@ -119,7 +119,7 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
     let cloud = outage().await;
     let account = shown(&cloud);
     let (_, parsed, text) = page(&account, "groups?by=error").await;
-    assert!(text.contains("counted among the newest 5 letters that were read, of 5."), "{text}");
+    assert!(text.contains("the page read the newest 5 letters of 5, and counts only these."), "{text}");
     let found = rows(&parsed, "Letters by error");
     let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[6]]).collect();
     let expected =
@@ -129,11 +129,11 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
         let (_, parsed, _) = page(&account, &format!("groups?by={by}")).await;
         let heads = parsed.elements.into_iter().filter(|it| it.name == "th").map(|it| it.text);
         heads
-            .filter(|head| head.contains("archived") || head.contains("those") || head.contains("over time"))
+            .filter(|head| head.contains("archived") || head.contains("these") || head.contains("over time"))
             .collect::<Vec<_>>()
     };
     let of_read =
-        ["archived, of those read", "first of those (UTC)", "last of those (UTC)", "those over time"];
+        ["archived, of the letters read", "first of these (UTC)", "last of these (UTC)", "these over time"];
     for by in ["error", "target", "subscription", "rule"] {
         assert_eq!(heads(by).await, of_read, "{by}");
     }
@@ -156,7 +156,7 @@ async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
     cloud.put(key, &(record("a", 60) + &record("b", 600)));
     let (_, parsed, text) = page(&shown(&cloud), "groups?by=rule").await;
     assert_eq!(rows(&parsed, "Letters by rule")[0][..2], ["default".to_owned(), "1".to_owned()], "{text}");
-    assert!(text.contains("The keys of 1 object do not tell how many letters are in them"), "{text}");
+    assert!(text.contains("The keys of 1 object do not say how many letters they hold"), "{text}");
     assert!(text.contains("0 or more archived in this time"), "{text}");
 }
 
@@ -182,7 +182,7 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     );
     assert!(text.contains(&replay), "{text}");
     assert!(!text.contains("--until"), "{text}");
-    assert!(text.contains("An order cannot name the error: it is for all letters of the other fields."));
+    assert!(text.contains("An order cannot name the error: it applies to letters with any value there."));
     assert!(text.contains("| filter `error.code` = \"503\""));
     assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe"), "a secret");
     assert!(!text.contains("message of a"), "a body is shown without a setting");
@@ -277,7 +277,9 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
     let (_, parsed, text) = page(&account, "groups?by=target&error=503").await;
     assert!(text.contains("9 or more archived in this time"), "{text}");
     assert!(
-        text.contains("counted among the newest 96 letters that were read, of 150. The keys do not know"),
+        text.contains(
+            "the page read the newest 96 letters of 150, and counts only these. Letters that were not read"
+        ),
         "{text}"
     );
     assert_eq!(rows(&parsed, "Letters by target")[0][..2], [WORKER, "9"]);
@@ -285,7 +287,7 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
     assert!(text.contains("archived 9 or more not replayed yet 9 of 9 read waiting at most 0"), "{text}");
     assert!(
         text.contains(
-            "Counted among 9 archived letters of this group that were read, the newest, and at most 0 waiting letters"
+            "Counted among the newest 9 archived letters of this group, which were read, and at most 0 waiting letters"
         ),
         "{text}"
     );
@@ -301,7 +303,7 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
     assert!(text.contains("45 archived in this time"), "{text}");
     let (_, _, text) = page(&account, "groups?by=topic&reason=refused").await;
     assert!(text.contains("any 2 or more archived in this time"), "{text}");
-    assert!(text.contains("40 letters lie in objects with too many topics for their keys"), "{text}");
+    assert!(text.contains("40 letters are in objects with too many topics for their keys"), "{text}");
     // The keys name the queue of every letter.
     let (_, parsed, text) = page(&account, "groups?by=queue").await;
     assert_eq!(rows(&parsed, "Letters by queue")[0][..2], ["orders-dlq", "45"], "{text}");
@@ -316,7 +318,7 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
 #[tokio::test(start_paused = true)]
 async fn the_log_query_of_a_queue_says_that_it_leaves_out_the_requeue() {
     let cloud = outage().await;
-    let says = "letters that lie in the requeue";
+    let says = "letters in the requeue";
     let mut account = shown(&cloud);
     let of_queue = group(&[(Field::Queue, "orders-dlq")]);
     let (_, _, text) = page(&account, &of_queue).await;

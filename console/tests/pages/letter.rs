@@ -262,7 +262,11 @@ async fn an_object_is_read_only_below_the_archive() {
     cloud.forget();
     for key in ["elsewhere/queue=q/x.jsonl", "dead-letters-control/orders.json", "dead-letters/../x", ""] {
         let (answer, _, text) = page(&account, &address(&letter_id("a"), Some(key), None)).await;
-        assert_eq!(answer.unread, ["the object that the address names: it is none of the archive"], "{text}");
+        assert_eq!(
+            answer.unread,
+            ["the object that the address names: it does not belong to the archive"],
+            "{text}"
+        );
     }
     assert!(cloud.calls("GetObject").is_empty());
 }
@@ -296,7 +300,7 @@ async fn a_list_that_is_longer_than_a_page_reads_is_named_where_the_letter_is_no
     let (config, _) = before(&cloud, |_| None);
     let account = shown_by(&config);
     let said = async || page(&account, "letter?id=letter-a").await.0.unread;
-    let cut = "older entries of the list of waiting letters, which is longer than a page reads";
+    let cut = "older entries of the list of waiting letters: it is longer than a page can read";
     assert!(!said().await.iter().any(|it| it == cut));
     for minutes in 1..100 {
         list(&cloud, minutes, &[line("b", &json!({}))]);

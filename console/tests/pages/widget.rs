@@ -23,6 +23,6 @@ async fn a_line_of_the_log_has_its_request_id() {
         .await;
     drop(guard);
     let line: Value = serde_json::from_str(&log.text()).unwrap();
-    assert_eq!(line["message"], "a page was shown without all that belongs to it");
+    assert_eq!(line["message"], "a page was shown with parts missing");
     assert_eq!(line["request_id"], "req-1");
 }

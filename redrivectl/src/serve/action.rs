@@ -40,17 +40,14 @@ pub(super) struct Field {
 }
 
 const LASTS: Field =
-    Field { name: "for", label: "In force for", hint: "such as 30m or 2h; default: that of the command" };
+    Field { name: "for", label: "In force for", hint: "such as 30m or 2h; default: the command's" };
 const MATCH: Field = Field {
     name: "match",
     label: "Only letters that match",
     hint: "an EventBridge pattern, such as {\"messageAttributes\": {\"tenant\": [\"gold\"]}}",
 };
-const WAKE_RATE: Field = Field {
-    name: "rate",
-    label: "Letters a second that are asked to wake",
-    hint: "1 to 10,000; default 500",
-};
+const WAKE_RATE: Field =
+    Field { name: "rate", label: "Letters to wake a second", hint: "1 to 10,000; default 500" };
 const RATE: Field = Field { name: "rate", label: "Letters a second", hint: "default 100" };
 const RAMP: Field =
     Field { name: "ramp", label: "Steps, in per cent of the letters", hint: "default 1,5,20,100" };
@@ -122,7 +119,7 @@ impl Action {
 
     /// Sets the reason, which the command stores with the action.
     pub(super) fn reason(&mut self, why: Option<String>) -> Result<(), String> {
-        let why = why.ok_or("a reason is required: it is kept, and tells others what this was for")?;
+        let why = why.ok_or("a reason is required: it is kept, so that others know what this was for")?;
         if why.chars().count() > LONGEST_WHY {
             return Err(format!("the reason must have at most {LONGEST_WHY} characters"));
         }

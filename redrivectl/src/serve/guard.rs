@@ -77,6 +77,7 @@ impl Guard {
         }
         let path = uri.path().strip_prefix('/').ok_or(Refusal::Unknown)?;
         let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        // The token is checked before the method and the origin, so that a stranger learns nothing from them.
         let knows = self.token.is(first);
         let admitted = match rest {
             _ if path == "favicon.ico" => Admitted::Icon,

@@ -107,6 +107,7 @@ impl Jobs {
         if self.is_full() {
             return None;
         }
+        // A job at work is never dropped, since its page must be able to stop it.
         while self.all.len() >= KEPT {
             let oldest = self.all.iter().find(|(_, job)| !job.is_under_way()).map(|(id, _)| *id)?;
             self.all.remove(&oldest);

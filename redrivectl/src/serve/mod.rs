@@ -123,7 +123,7 @@ fn greet(session: &Session, as_json: bool, console: &mut Console) -> Result<(), 
         };
         writeln!(
             console.out,
-            "Open {address}\nOnly this machine reaches it. Whoever has the address sees what you may see. {may}\nCtrl-C ends it."
+            "Open {address}\nOnly this machine can reach it. Anybody who has the address sees what you may see. {may}\nCtrl-C ends it."
         )?;
     }
     console.out.flush()?;

@@ -69,6 +69,7 @@ impl Session {
             return;
         }
         let mut examined = self.doctor.borrow_mut();
+        // Noted before the doctor runs, so that a second page does not start another one.
         examined.asked = Some(now);
         examined.said.get_or_insert(Doctor::Looking);
         drop(examined);

@@ -81,6 +81,7 @@ async fn checks(session: Rc<Session>, id: u64) {
         return asks(&session, id, preview, changed);
     }
     let begun = session.job(id, |job| {
+        // The operator may have pressed Stop while the preview was prepared.
         if job.stop.load(Ordering::Relaxed) {
             return None;
         }

@@ -54,7 +54,7 @@ pub(super) fn beyond(act: &Act) -> Markup {
         @if !beyond.is_empty() {
             p class="warning" role="note" {
                 strong { "More letters than the group: " }
-                "the command cannot name " (beyond.join(", ")) ". It affects letters with any value of that."
+                "the command cannot name " (beyond.join(", ")) ". It affects letters with any value there."
             }
         }
     }
@@ -89,7 +89,7 @@ fn does(doing: Doing) -> &'static str {
             "No attempts for these letters, until the order ends or is released. Letters that expire are still archived."
         }
         Doing::Retry => {
-            "An attempt at once for each of these letters that is received, whatever its schedule says."
+            "The function tries each of these letters as soon as it receives it, whatever the schedule says."
         }
         Doing::Archive => {
             "These letters go to the archive, with the reason ordered. They can be replayed later."
@@ -98,9 +98,9 @@ fn does(doing: Doing) -> &'static str {
             "These archived letters are sent again, through the requeue: a few at first, then the rest."
         }
         Doing::Edit => {
-            "The letter is read from the archive; you edit it, see the difference, and it is sent once more."
+            "You read the letter from the archive, edit it and see the difference. Then it is sent again."
         }
-        Doing::Release => "The order is taken back. What a hold kept back is asked to wake.",
+        Doing::Release => "The order is taken back. The letters of a hold wake.",
         Doing::Stop => "The replay stops after the letters under way, wherever it runs. It can go on later.",
         Doing::Resume => "The replay goes on where it stopped.",
     }

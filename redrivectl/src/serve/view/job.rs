@@ -152,8 +152,8 @@ fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
                 input type="hidden" name="nonce" value=(nonce.text());
                 p { button type="submit" class="confirm" { (title) ": " (preview.size()) } }
                 p class="hint" {
-                    "Can be confirmed once, until " (utc(*until)) " UTC. It is looked once more before anything is done; if \
-                     something has changed, you are asked again."
+                    "You can confirm this once, until " (utc(*until)) " UTC. Before anything is done, the preview is made \
+                     again. If something has changed, the page asks you again."
                 }
             }
         }
@@ -170,7 +170,7 @@ fn shown(preview: &Preview) -> Markup {
             p { "None." }
         } @else {
             table {
-                caption { "The first that matches a letter counts; a new one goes before all of these" }
+                caption { "The first order that matches a letter counts. A new order comes before all of these" }
                 thead { tr {
                     th scope="col" { "order" } th scope="col" { "do" } th scope="col" { "letters" } th scope="col" { "why" }
                 } }

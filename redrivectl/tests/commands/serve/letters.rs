@@ -1,4 +1,4 @@
-//! Archived letters go out once more: replays, and letters that are edited.
+//! Archived letters are sent again: replays, and edited letters.
 
 use serde_json::{Value, json};
 
@@ -36,11 +36,11 @@ async fn a_replay_is_previewed_and_ramped() {
         let (_, done) = client.confirm(&asks).await;
         let text = done.text();
         assert!(text.contains("It is done.") && text.contains("sent 10 letters"), "{text}");
-        // Nothing of it is left to send, and no button says otherwise.
+        // No letter is left to send, and no button offers it.
         let (_, asks) = client.begin(&form).await;
         assert!(asks.text().contains("There is no letter to send."), "{}", asks.text());
         assert!(asks.hidden("nonce").is_none() && !asks.text().contains("Replay: 0"), "{}", asks.text());
-        // They are in the archive for as long as before, and the pages say that they are done.
+        // The letters stay in the archive, and the pages say that they were replayed.
         let groups = client.get("groups?by=queue&range=3d").await.text();
         assert!(groups.contains("10 archived in this time, 0 not replayed yet;"), "{groups}");
         let group = client.get("group?queue=orders-dlq&range=3d").await.text();
@@ -50,7 +50,7 @@ async fn a_replay_is_previewed_and_ramped() {
     assert_eq!(sent(&cloud).len(), 10);
 }
 
-/// Letters that a hold keeps are sent, and get no attempt: that is not done.
+/// The replay sends letters that a hold keeps, but they get no attempt. So the page must not call it done.
 #[tokio::test(start_paused = true)]
 async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() {
     let topic = json!({ "topicArn": [support::TOPIC] });
@@ -109,7 +109,7 @@ async fn a_replay_is_stopped_and_goes_on() {
         let (_, asks) = client.begin(&form).await;
         let (job, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         client.post("job", &[("id", &job), ("do", "confirm"), ("nonce", &nonce)]).await;
-        // Some letters go first, and are waited for.
+        // The first step sends some letters, and waits for them.
         while sent(&cloud).is_empty() {
             let page = client.get(&format!("job?id={job}")).await;
             assert!(page.text().contains("Replay: "), "{}", page.text());
@@ -124,7 +124,8 @@ async fn a_replay_is_stopped_and_goes_on() {
 
         let (_, asks) = client.begin(&[("do", "stop"), ("id", &id), ("why", "too soon")]).await;
         let text = asks.text();
-        // Its object has no index: the size tells how many letters it has at most, three in the first step.
+        // The object has no index, so its size gives the bound: at most 25 letters, three of them in the
+        // first step.
         assert!(
             text.contains("sent 3 of at most 25 letters") && text.contains("Stop: at most 22 letters"),
             "{text}"
@@ -134,7 +135,8 @@ async fn a_replay_is_stopped_and_goes_on() {
         let page = client.settled(&format!("job?id={job}")).await;
         assert!(page.text().contains("It stopped, and can go on."), "{}", page.text());
 
-        // S3 tells whole seconds: within one nobody could say which resumption was to stop.
+        // S3's times have whole seconds. Within one second nobody could tell which resumption was to be
+        // stopped.
         cloud.aws.clock().pass(std::time::Duration::from_secs(2));
         let (_, asks) =
             client.begin(&[("do", "resume"), ("id", &id), ("settle", "1"), ("why", "time enough")]).await;
@@ -214,7 +216,7 @@ async fn one_letter_is_replayed_as_it_is() {
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 1 letter"), "{}", done.text());
         let page = client.get(&format!("letter?id={id}&range=14d")).await.text();
-        let began = page.split_once(" began, which sent it").unwrap_or_else(|| panic!("{page}")).0;
+        let began = page.split_once(" began, and sent it later").unwrap_or_else(|| panic!("{page}")).0;
         let (before, replay) = began.rsplit_once(" replay ").unwrap();
         let second = |text: &str| text.replace(['-', ':', ' '], "");
         assert!(replay.starts_with("2026"), "{replay}");
@@ -222,8 +224,8 @@ async fn one_letter_is_replayed_as_it_is() {
         assert_eq!(replay.split_once('Z').unwrap().0.replace('T', ""), moment, "the time of its id: {began}");
         let other = support::letter(&Post::envelope("4")).sqs.message_id;
         let page = client.get(&format!("letter?id={other}&range=14d")).await.text();
-        assert!(page.contains("Its life") && !page.contains("which sent it"), "{page}");
-        // What the letter says is on neither page.
+        assert!(page.contains("Its life") && !page.contains("and sent it later"), "{page}");
+        // Neither page shows the content of the letter.
         assert!(!asks.body.contains("<textarea") && !done.body.contains("Signature"));
     })
     .await;
@@ -247,7 +249,7 @@ async fn a_replay_of_the_same_letters_that_somebody_began_meanwhile_is_a_change(
         let (_, changed) = client.confirm(&asks).await;
         let says = "Unfinished replays of the same letters: 20261031T120000Z-0d0e0f; it was: none.";
         assert!(changed.text().contains(says), "{}", changed.text());
-        // Another one, where there was one before.
+        // One more unfinished replay, beside the one that was confirmed.
         put("20261031T130000Z-0d0e0f");
         let (_, changed) = client.confirm(&changed).await;
         assert!(changed.text().contains("Nothing was done."), "{}", changed.text());
@@ -262,7 +264,7 @@ async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_i
     let post = Post::envelope("3").subject(evil).sns_attribute("Token", "String", "S3CR3T");
     let post = post.attribute("other", "String", evil);
     let whole = post.body();
-    // The second change has the link beside it.
+    // The second change stands next to the unsubscribe link.
     let mended = |body: &str| {
         body.replace(evil, "mended").replace("\"Notification\"", "\"Notification\", \"U\": \"new\"")
     };
@@ -304,7 +306,7 @@ async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_i
 #[tokio::test(start_paused = true)]
 async fn one_letter_is_read_by_the_time_when_it_was_archived() {
     let cloud = ten();
-    // What nobody can read elsewhere in the archive does not matter to it.
+    // Unreadable objects elsewhere in the archive do not matter for this letter.
     let elsewhere =
         "my-bucket/dead-letters/queue=orders-dlq/date=2026-09-01/20260901T120000.000Z-x.2-n1-r0.jsonl";
     cloud.put(elsewhere, "{broken\n");
@@ -325,7 +327,7 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
     .await;
 }
 
-/// Puts a replay of this state into an account.
+/// Puts a replay in this state into an account.
 fn put_replay(cloud: &Account, id: &str, status: &str, change: &Value) {
     let mut it = state(status, &json!({ "sent": 1 }));
     it["id"] = id.into();
@@ -394,7 +396,7 @@ async fn who_resumes_a_running_replay_is_told_that_it_takes_it_over() {
         assert!(!asks.text().contains(says), "{}", asks.text());
         let (_, asks) = client.begin(&[("do", "resume"), ("id", stopped), ("why", "up")]).await;
         assert!(!asks.text().contains(says), "{}", asks.text());
-        // Nothing is left of one that is done by now, also where the number of letters is a bound.
+        // A replay that is done by now has nothing left, even if its number of letters was an upper bound.
         put_replay(&cloud, running, "done", &json!({ "exact": false }));
         let (_, asks) = client.begin(&[("do", "stop"), ("id", running), ("why", "x")]).await;
         assert!(asks.text().contains("Stop: 0 letters"), "{}", asks.text());
