@@ -1,4 +1,4 @@
-//! The commands that the console's pages show are commands of this tool.
+//! The console's pages show commands, which must be valid commands of this tool.
 
 use redrive_console::{Act, Doing, Field, Filter, On};
 use support::{Account, REQUEUE, SUBSCRIPTION, TOPIC, WORKER};
@@ -81,7 +81,7 @@ async fn every_command_about_one_thing_is_understood() {
     ] {
         let words = Act { doing, on }.words();
         let words: Vec<_> = words.iter().map(String::as_str).collect();
-        // Without a place the tool asks for one, after it has understood the line.
+        // Without a place the tool asks for one. By then it has accepted the line.
         let told = redrivectl_in(World::on(&Account::new()), &words).await;
         assert!(
             [" is missing", " is unknown"].iter().any(|said| told.err.contains(said)),

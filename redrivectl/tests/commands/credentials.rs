@@ -1,4 +1,4 @@
-//! The sources of credentials of the built program, which are those of the AWS CLI.
+//! The sources of credentials of the built program. They must be the same as those of the AWS CLI.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -47,7 +47,7 @@ impl Drop for Home {
     }
 }
 
-/// A server that gives these answers to one request each, and tells the lines of their heads.
+/// Starts a server that gives one of these answers to each request. Returns the lines of the requests' heads.
 fn server(answers: Vec<String>) -> (String, JoinHandle<Vec<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -107,7 +107,7 @@ fn profile_and_endpoint_are_those_of_the_command_line() {
     let files = [
         ("AWS_CONFIG_FILE", config.path()),
         ("AWS_SHARED_CREDENTIALS_FILE", credentials.path()),
-        // A profile that is named goes before these, as in the AWS CLI.
+        // A named profile takes precedence over these variables, as in the AWS CLI.
         ("AWS_ACCESS_KEY_ID", "AKIDOTHER"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
     ];

@@ -1,4 +1,4 @@
-//! `doctor`: a deployment as it is read over the wire, and what is told of it. The checks have tests of their own.
+//! `doctor`: reads a deployment over the wire and reports findings. The checks have tests of their own.
 
 mod deployment;
 
@@ -74,7 +74,7 @@ async fn scripts_read_the_same_as_json() {
     assert_eq!((&grant["severity"], &grant["about"]), (&json!("error"), &json!(NOTIFIER)));
 }
 
-/// A denial as AWS words it: it names the one policy to change.
+/// A denial in AWS's words. It names the one policy to change.
 const SENTENCE: &str = "User: arn:aws:iam::123456789012:user/jo is not authorized to perform: ACTION because no \
                         permissions boundary allows the ACTION action";
 
@@ -90,7 +90,7 @@ async fn a_function_that_may_not_be_read_is_told_in_the_words_of_aws() {
     assert!(ran.code == 6 && ran.err.contains(&format!("(AccessDeniedException: {why})")), "{ran:?}");
 }
 
-/// An error that is certain goes before what nobody knows.
+/// A certain error comes before an unknown answer.
 #[tokio::test]
 async fn errors_have_the_exit_code_of_errors_also_where_something_could_not_be_seen() {
     let (cloud, mut deployment) = ill();
@@ -154,7 +154,7 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
     assert_eq!(permissions, BTreeSet::from(expected.map(str::to_owned)));
     let unseen = answer["unseen"].as_array().unwrap();
     assert!(unseen.iter().all(|it| it["denied"] == true), "{unseen:#?}");
-    // Who reads it is told so first, with the same permissions.
+    // The output says first what could not be read, with the same permissions.
     let ran = redrivectl_in(world(), &args).await;
     let (first, _) = ran.out.split_once('\n').unwrap();
     let (checks, missing) = first.split_once(". Missing permissions: ").unwrap();
@@ -210,7 +210,7 @@ fn statements() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     policies.split("- Sid: ").skip(1).map(statement).collect()
 }
 
-/// A permission that the doctor does not ask about is one that nobody misses until the function does.
+/// If the doctor did not ask about a permission, nobody would miss it until the function does.
 #[tokio::test]
 async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
     const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
@@ -237,7 +237,8 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
     let world = World { config: Some(config), ..World::default() };
     redrivectl_in(world, &["doctor", "--stack", "orders"]).await;
     let mut left = asked.lock().unwrap().clone();
-    // What Lambda does with the role, what only a drill needs, and the keys, of which each queue names its own.
+    // Not asked: permissions that Lambda uses with the role, those of the drill, and those for keys, because
+    // each queue names its own key.
     let unasked =
         ["AttachToVpc", "RedeliverToDrills", "UseKeysOfTargets", "UseOwnKey", "WriteLogs", "WriteTraces"];
     let resources = [

@@ -1,4 +1,4 @@
-//! `drill`: all that it makes has names of its own, and whatever fails, it is taken away again.
+//! `drill`: everything that it creates has a name of the drill, and is removed whatever fails.
 
 mod place;
 
@@ -38,11 +38,11 @@ async fn whatever_call_fails_nothing_is_left_in_the_end() {
         place.calls
     };
     assert!(calls > 50, "{calls}");
-    // One in three, for the time that all would take.
+    // Every third call, because trying all would take too long.
     for number in (3..=calls).step_by(3) {
         let drill = Drill::new();
         let ran = drill.run(Trouble::Fails(number), &["--yes"]).await;
-        // Of who asks and what is waking the tool can do without an answer.
+        // The drill can work without an answer about the caller or about waking.
         assert!(ran.code <= 1, "call {number}: {ran:?}");
         if ran.out.contains("some of its resources are left") {
             assert!(ran.code == 1 && ran.out.contains("--clean"), "call {number}: {ran:?}");
@@ -93,7 +93,7 @@ async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
         let ran = drill.run(Trouble::None, &["--yes"]).await;
         assert_eq!(drill.left(), Vec::<String>::new(), "{lines} lines: {ran:?}");
         assert!(!drill.place.lock().unwrap().made.is_empty(), "{lines} lines: {ran:?}");
-        // A drill of which the steps were read was whole, and else it was interrupted.
+        // If the steps were printed whole, the drill was complete. Otherwise it was interrupted.
         let steps_are_read = ran.out.contains("each once");
         assert_eq!(ran.code, if steps_are_read { 0 } else { 4 }, "{lines} lines: {ran:?}");
         whole += usize::from(steps_are_read);
@@ -139,7 +139,7 @@ async fn letters_that_no_function_archives_keep_the_topic_until_one_may() {
     drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
     assert_eq!(drill.left(), Vec::<String>::new());
 
-    // The stack of these is gone, and so is the function.
+    // The stack of these drills is deleted, and so is the function.
     let mut drill = Drill::new();
     drill.killed(|place| !place.log.is_empty()).await;
     drill.outputs = None;
@@ -150,7 +150,7 @@ async fn letters_that_no_function_archives_keep_the_topic_until_one_may() {
 
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_no_order_wakes_is_waited_for() {
-    // Two minutes are the longest time for which it is hidden unlisted. Then the mapping may wait for a batch.
+    // An unlisted letter is hidden for at most two minutes. Then the mapping may wait for a batch.
     let drill = Drill { hides: Duration::from_secs(170), ..Drill::new() };
     let mut number = 4;
     let ran = loop {
@@ -223,7 +223,7 @@ async fn names_and_tags_are_enough_to_clean() {
         if outputs.is_some() {
             assert_eq!(left, Vec::<String>::new(), "{outputs:?}");
         }
-        // Where the archive is, a stack that is gone does not say.
+        // A deleted stack does not say where the archive is.
         assert!(left.iter().all(|it| it.starts_with("my-bucket/")), "{left:?}");
         let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
         assert_eq!(again, "No drill of orders has left anything.\n");
@@ -251,7 +251,7 @@ async fn nothing_is_made_where_a_drill_is_not_permitted() {
     refused(Drill::new(), &[], "give --yes").await;
 }
 
-/// The account is one that answers as AWS did where that is known, so each case says what it does.
+/// The account answers as AWS did if that is recorded, so each case shows its own answer.
 #[tokio::test(start_paused = true)]
 async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
     let drill = Drill::new();
@@ -289,7 +289,7 @@ async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
     assert_eq!(last(5, 1)[2]["error"], "NoSuchKey");
 }
 
-/// A case whose message was never in hand would say something false about AWS.
+/// If a case's message was never received, the case would record something false about AWS.
 #[tokio::test(start_paused = true)]
 async fn a_drill_writes_nothing_down_without_a_message_in_hand() {
     let empty = || Fault::Nonsense(200, "{}".to_owned());

@@ -1,4 +1,4 @@
-//! `explain`: what `events/README.md` says of each sample is what the tool says.
+//! `explain`: the tool says about each sample what `events/README.md` says.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ async fn explain_post(post: &Post, args: &[&str]) -> Ran {
     redrivectl_in(world, &[&["explain", "-"], args].concat()).await
 }
 
-/// Every decision in short.
+/// Returns every decision in short.
 fn decisions(explained: &Value) -> Vec<String> {
     let records = explained["records"].as_array().unwrap().iter();
     let short = |record: &Value| {
@@ -201,7 +201,7 @@ async fn nothing_of_a_message_is_printed() {
     }
 }
 
-/// A file of one order about every letter of the topic.
+/// Returns a file with one order about every letter of the topic.
 fn order(action: &str, by: &Value) -> File {
     let mut order = json!({
         "id": "o-1", "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z",
@@ -213,7 +213,7 @@ fn order(action: &str, by: &Value) -> File {
 
 #[tokio::test]
 async fn an_order_goes_before_the_rule_and_is_named() {
-    // It has just failed: its next retry is due in a while.
+    // The letter has just failed, so its next retry is not due yet.
     let waits = Post::envelope("a").sent(NOW - 30_000).mark(&mark(1, "a", NOW - 60_000));
     let every = json!({ "topicArn": [TOPIC] });
     let with = async |action: &str, by: &Value| {
@@ -286,7 +286,7 @@ async fn a_record_that_cannot_be_read_is_explained_as_the_function_takes_it() {
     assert_eq!(explained["records"][1]["decision"], expected);
 }
 
-/// What can be known without asking is decided as in the function.
+/// If no question to AWS is needed, the decision is the function's.
 #[tokio::test]
 async fn a_letter_that_may_or_can_go_nowhere_is_explained_as_archived() {
     let raw = Post::raw("a", "{}");
@@ -302,7 +302,7 @@ async fn a_letter_that_may_or_can_go_nowhere_is_explained_as_archived() {
     }
 }
 
-/// The function archives it at once, whatever its rule would wait for. Only an order holds it.
+/// The function archives such a letter at once, whatever delay its rule has. Only an order holds it.
 #[tokio::test]
 async fn a_record_that_cannot_be_read_waits_for_no_rule() {
     let explained = async |rule: &Value, young: bool, more: &[&str]| {
@@ -330,7 +330,7 @@ async fn a_record_that_cannot_be_read_waits_for_no_rule() {
     }
 }
 
-/// The function searches only for what it is about to send.
+/// The function searches only for letters that it is about to send.
 #[tokio::test]
 async fn a_subscription_is_searched_for_as_orders_say() {
     let discover = json!({ "subscription": "discover" });
@@ -350,7 +350,7 @@ async fn a_subscription_is_searched_for_as_orders_say() {
     }
 }
 
-/// In both forms, so that a script knows it too.
+/// Both forms say it, so that a script knows it too.
 #[tokio::test]
 async fn what_only_sns_can_tell_is_noted() {
     let unknown = "not known before an attempt: whether SNS confirms its subscription";

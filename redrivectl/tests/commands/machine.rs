@@ -1,4 +1,4 @@
-//! `replay --stack` where a state machine replays: what is told of it, and how it ends.
+//! `replay --stack` with a state machine: its output and its end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,10 +19,10 @@ const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:orders-rep
 const NEWER: &str =
     "was written by a newer version of this software, and was left as it is: use that version";
 
-/// The answers to looks at the history of an execution, one after the other; the last one stays.
+/// The answers to each reading of an execution's history, one after the other. The last one repeats.
 type Looks = Vec<(u16, Value)>;
 
-/// An account where the state machine of `orders` is there, and its execution goes on like this.
+/// Returns an account with the state machine of `orders`, whose execution goes on like this.
 fn stand_in(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>, Arc<Mutex<Value>>) {
     let input = Arc::new(Mutex::new(Value::Null));
     let looked = Arc::new(AtomicUsize::new(0));
@@ -61,7 +61,7 @@ fn exited(kind: &str, output: &Value) -> Value {
     json!({ "type": format!("{kind}StateExited"), "stateExitedEventDetails": details })
 }
 
-/// A turn that answers how a replay of a thousand letters stands.
+/// Returns a turn that reports the state of a replay of a thousand letters.
 fn turn(status: &str, counts: &Value) -> Value {
     exited("Task", &json!({ "next": "send", "id": ID, "replay": state(status, counts) }))
 }
@@ -93,7 +93,7 @@ fn failed(error: &str, message: &str) -> Value {
     json!({ "type": "ExecutionFailed", "executionFailedEventDetails": { "error": error, "cause": cause } })
 }
 
-/// `replay --all --stack orders` and what follows; with how often it was looked.
+/// Runs `replay --all --stack orders` with further arguments. Also returns how often it read the history.
 async fn replay(world: World, looks: Looks, args: &[&str]) -> (Ran, usize) {
     let (config, looked, _) = stand_in(&archive(), looks);
     let args = [&["replay", "--all", "--yes", "--stack", "orders"], args].concat();
@@ -109,7 +109,7 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
             history(&[entered()]),
             history(&[entered(), settling.clone()]),
             history(&[settling]),
-            // The latest turn counts, which two states have handed on.
+            // The latest turn counts. Two states have passed it on.
             history(&[
                 succeeded(),
                 exited("Succeed", &json!({ "replay": state("done", &json!({ "sent": 1000 })) })),
@@ -157,7 +157,7 @@ async fn it_ends_with_the_exit_code_of_a_replay_that_the_terminal_drives() {
         (history(&[failed("ReplayRequest", "bad wish")]), 2, "input", "the execution failed: bad wish"),
         (history(&[failed("ReplayFailed", "SlowDown")]), 1, "failed", "the execution failed: SlowDown"),
         (history(&[failed("Lambda.Unknown", "died")]), 1, "failed", "the execution failed: died"),
-        // What was begun is there, whatever its function says then.
+        // The replay has begun, so it exists, whatever its function reports later.
         (history(&[failed("ReplayRequest", "observes"), running.clone()]), 1, "failed", &go_on),
         (history(&[json!({ "type": "ExecutionAborted" })]), 4, "stopped", &arn_aborted),
         (history(&[json!({ "type": "ExecutionTimedOut" }), running.clone()]), 4, "stopped", &go_on),
@@ -226,10 +226,10 @@ async fn whoever_detaches_is_told_the_id_and_goes() {
     assert_eq!((ran.text().as_str(), looked), (said.as_str(), 2));
     let (ran, _) = replay(World::default(), looks(), &["--detach", "--json"]).await;
     assert_eq!(ran.json(), json!({ "executionArn": ARN, "id": ID }));
-    // A wish that is refused is not begun.
+    // A refused request begins no replay.
     let refused = vec![history(&[failed("ReplayRequest", "bad wish")])];
     assert_eq!(replay(World::default(), refused, &["--detach"]).await.0.code, 2);
-    // Who may start a replay need not be allowed to look at it.
+    // The caller may start a replay but not read the execution.
     let denied = vec![(400, json!({ "__type": "AccessDeniedException", "message": "no" }))];
     let (ran, _) = replay(World::default(), denied, &["--detach", "--json"]).await;
     assert_eq!((ran.code, ran.out), (0, format!("{}\n", json!({ "executionArn": ARN, "id": null }))));
@@ -253,7 +253,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
         let all = ["replay", "--all", "--yes", "--settle", "0", "--ramp", "100", "--stack", "orders"];
         redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
     };
-    // Each of these a state machine has of its own, or cannot have.
+    // The state machine has its own value for each of these options, or cannot use it.
     for here in [
         &["--dry-run"][..],
         &["--workers", "2", "--dry-run"],
@@ -281,7 +281,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
     );
 }
 
-/// AWS does not tell those who may not start it whether it is there.
+/// AWS does not tell callers without permission whether the state machine exists.
 #[tokio::test]
 async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_way_without_it() {
     let cloud = archive();
@@ -307,7 +307,7 @@ async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_wa
     assert!(ran.code == 0 && ran.out.contains("sent      1 letter\n"), "{ran:?}");
 }
 
-/// The question is the same as for a replay by the terminal.
+/// The question is the same as for a replay in the terminal.
 #[tokio::test(start_paused = true)]
 async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
     const OLD: &str = "20261031T120000Z-0d0e0f";
@@ -317,7 +317,7 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
     other["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
     let key = format!("my-bucket/dead-letters-control/replays/{OLD}/replay.json");
     cloud.put(&key, &other.to_string());
-    // How it ends, and what the state machine is given.
+    // Returns how the command ends, and the input of the state machine.
     let replay = async |answer: Option<&str>, args: &[&str]| {
         let looks = vec![history(&[succeeded(), turn("done", &json!({ "sent": 1000 }))])];
         let (config, _, input) = stand_in(&cloud, looks);
@@ -340,7 +340,7 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
         assert_eq!(given.is_object().then(|| given["resume"] == OLD), resumes, "{given}");
         assert!(ran.out.starts_with("Replay: these letters are sent again.\n  selected  "), "{ran:?}");
     }
-    // A script says yes, and is told.
+    // A script answers with --yes, and gets a note.
     let (ran, given) = replay(None, &["--all", "--yes"]).await;
     let command = format!("redrivectl replay --resume {OLD} --stack orders");
     let said = format!("this command begins a new replay; to continue the other one: {command}\n");
@@ -357,7 +357,7 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
         assert!(ran.code == code && ran.err.starts_with("Continue it? [y/N] "), "{ran:?}");
         assert_eq!(given["resume"] == OLD, code == 0);
     }
-    // Who may not read archive and replays is asked without what they have.
+    // Without permission to read archive and replays, the question comes without their numbers.
     cloud.script(|call| if call.operation == "ListObjectsV2" { Fault::Denied } else { Fault::Pass });
     let (ran, given) = replay(Some("y\n"), &["--all"]).await;
     assert!(ran.code == 0 && !ran.err.contains(OLD) && given["all"] == true, "{ran:?}");

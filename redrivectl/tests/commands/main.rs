@@ -1,4 +1,4 @@
-//! The operator's tool, as its user meets it: a command line in; text, JSON and an exit code out.
+//! The operator's tool as its user sees it: a command line in; text, JSON and an exit code out.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod archive;
@@ -61,34 +61,34 @@ pub(crate) struct World {
     pub(crate) config: Option<SdkConfig>,
     /// Milliseconds since [`support::NOW`].
     pub(crate) later: i64,
-    /// True if the clock advances with that of tokio.
+    /// True if the clock advances with tokio's.
     pub(crate) ticks: bool,
-    /// True if progress is shown to a person.
+    /// True if a person sees progress.
     pub(crate) progress: bool,
     /// True if progress is printed in lines.
     pub(crate) lines: bool,
-    /// The terminal on which somebody sees progress and problems.
+    /// The terminal with progress and problems.
     pub(crate) terminal: Option<InMemoryTerm>,
     /// True if results and problems share one screen: then both are in [`Ran::out`].
     pub(crate) one_screen: bool,
     /// True if the input answers questions.
     pub(crate) answers: bool,
-    /// The milliseconds that go by before the input comes.
+    /// The milliseconds before the input comes.
     pub(crate) thinks: i64,
-    /// The lines after which nobody reads the results any more, as with `head`.
+    /// The number of lines that the reader takes before it goes away, like `head`.
     pub(crate) read_until: Option<usize>,
     /// Becomes true with Ctrl-C.
     pub(crate) interrupted: Arc<AtomicBool>,
-    /// The results, which may be looked at while the tool runs.
+    /// The results. A test can look at them while the tool runs.
     pub(crate) printed: Page,
-    /// Milliseconds by which the clock is moved on while the tool runs.
+    /// The milliseconds by which the clock jumps while the tool runs.
     pub(crate) skipped: Arc<AtomicI64>,
     /// The environment; without it there are no variables.
     pub(crate) variable: Option<fn(&str) -> Option<String>>,
 }
 
 impl World {
-    /// On this cloud, where every call is made once.
+    /// Returns a world on this account, in which every call is made once.
     pub(crate) fn on(cloud: &Account) -> Self {
         Self { config: Some(cloud.config(RetryConfig::disabled())), ..Self::default() }
     }
@@ -187,7 +187,7 @@ impl Write for Page {
     }
 }
 
-/// A page whose reader goes after so many lines.
+/// A stream whose reader goes away after a number of lines.
 struct Pipe {
     page: Page,
     lines: usize,
@@ -212,7 +212,7 @@ struct Typed(InMemoryTerm);
 
 impl Write for Typed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        // As the terminal's driver does.
+        // A terminal's driver does this too.
         self.0.write_str(&String::from_utf8_lossy(bytes).replace('\n', "\r\n"))?;
         Ok(bytes.len())
     }
@@ -222,11 +222,11 @@ impl Write for Typed {
     }
 }
 
-/// A file with this text, gone when it is dropped.
+/// A file with this text. Dropping it deletes it.
 pub(crate) struct File(PathBuf);
 
 impl File {
-    /// Tests that run at the same time may give the same name.
+    /// Creates the file. Tests that run at once may use the same name.
     pub(crate) fn of(name: &str, text: &str) -> Self {
         static FILES: AtomicUsize = AtomicUsize::new(0);
         let number = FILES.fetch_add(1, Ordering::Relaxed);
@@ -358,7 +358,7 @@ async fn the_manual_shows_what_the_tool_prints() {
     assert_eq!(shown.unwrap(), chart.read());
 }
 
-/// The built program, with nothing in its environment but these.
+/// Runs the built program with only these environment variables.
 fn program(args: &[&str], variables: &[(&str, &str)]) -> std::process::Output {
     let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_redrivectl"));
     program.args(args).env_clear().env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");

@@ -1,4 +1,4 @@
-//! The end of a command whose output nobody reads: `| head -1`, `| true`, `> /dev/full`.
+//! The end of a command when nobody reads its output: `| head -1`, `| true`, `> /dev/full`.
 
 use std::io::{Read, pipe};
 use std::process::{Command, Stdio};
@@ -12,14 +12,14 @@ use support::{Account, Clock, Post, TOPIC};
 const CONTROL: [&str; 2] = ["--control", "s3://my-bucket/dead-letters-control"];
 const ARCHIVE: [&str; 2] = ["--archive", "s3://my-bucket/dead-letters"];
 
-/// A stream that nobody reads.
+/// Returns a stream without a reader.
 fn closed() -> Stdio {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
-/// The built program on this account.
+/// Returns the built program on this account.
 fn program(url: &str, args: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_redrivectl"));
     program.args(args).env_clear().env("HOME", "/nowhere").env("AWS_EC2_METADATA_DISABLED", "true");
@@ -71,7 +71,7 @@ fn a_command_that_only_shows_has_nothing_left_to_do() {
         assert_eq!((ran.status.code(), err.as_str()), (Some(0), ""), "{args:?}");
     }
     assert!(!chart.read().is_empty(), "the chart is written, whoever reads the table");
-    // An error is not lost with the output.
+    // The error must not be lost with the output.
     cloud.put("my-bucket/dead-letters-control/orders.json", "{");
     let orders = [&["orders"], &CONTROL[..]].concat();
     let ran = program(&server.url(), &orders).stdout(closed()).stderr(closed()).status().unwrap();
@@ -106,7 +106,7 @@ async fn a_question_about_what_nobody_has_seen_is_not_asked() {
     assert!(!has_document(&cloud));
 }
 
-/// `replay | tee log`: Ctrl-C also ends the reader.
+/// In `replay | tee log`, Ctrl-C also ends `tee`.
 #[test]
 fn a_replay_that_is_interrupted_says_so_by_its_exit_code_without_a_reader_too() {
     let cloud = Account::with_clock(Clock::real());

@@ -1,4 +1,4 @@
-//! `plan`: the timetable agrees with the policy's own decisions, and every form of it says the same.
+//! `plan`: the timetable agrees with the policy's own decisions, and all its forms agree with each other.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ async fn long_schedules_are_abridged_unless_asked_for_whole() {
 async fn a_schedule_that_outlives_the_queue_is_warned_of_with_the_last_retry_that_fits() {
     let plan = plan(&schedule(3600, 3600, 100), &["--retention", "2d", "--json"]).await.json();
     let rule = &plan["rules"][0];
-    // Two days less the margin of one hour hold 47 hours.
+    // Two days without the margin of one hour are 47 hours.
     assert_eq!(rule["lastRetryMade"], 47);
     assert_eq!(rule["archivedAfterSeconds"], 47 * 3600);
     assert_eq!((&rule["retries"][46]["made"], &rule["retries"][47]["made"]), (&json!(true), &json!(false)));
@@ -124,7 +124,7 @@ async fn waits_above_the_ceiling_are_named_with_their_hops() {
 
 #[tokio::test]
 async fn littles_law_says_how_many_letters_may_keep_failing() {
-    // Hidden for 600 s in all: 120,000 / 600 s are 200 a second.
+    // Each letter is hidden for 600 s in all: 120,000 / 600 s are 200 letters a second.
     let ran = plan(&schedule(200, 200, 3), &["--rate", "201", "--json"]).await.json();
     let in_flight = &ran["rules"][0]["inFlight"];
     assert_eq!(
@@ -174,7 +174,7 @@ async fn a_chart_is_well_formed_and_has_a_dot_for_every_retry_of_a_short_schedul
     plan(&policy, &["--svg", file.path()]).await.text();
     let svg = file.read();
     assert!(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
-    // Two panels: 3 retries and 12, each with a title of its own; and the dots of the legends.
+    // Two panels with 3 and 12 retries, and each retry has a title. The dots of the legends have none.
     assert_eq!(svg.matches("<title>").count(), 15);
     assert!(svg.contains("Rule a&lt;b&gt;&amp;&quot;c&quot;: 3 retries over 0:01:00"), "{svg}");
     for text in [
@@ -196,7 +196,8 @@ async fn a_chart_that_cannot_be_written_is_a_failure() {
     assert!(ran.err.starts_with("redrivectl: cannot write /nowhere/chart.svg: "), "{}", ran.err);
 }
 
-/// Returns the life of a letter whose retries all fail: number and time of each in seconds, and when it is archived.
+/// Returns the life of a letter whose retries all fail: the number and the second of each retry, and the
+/// second of its archive.
 fn life(policy: &Policy, retention: u64) -> (Vec<(u32, u64)>, u64) {
     let facts = Facts { retention: Retention::Known(retention), ..Facts::default() };
     let mut made = Vec::new();

@@ -1,4 +1,4 @@
-//! Archived records: what was written is read back, whole; what is no record is told apart.
+//! Archived records: reading returns what was written, and refuses what is not a record.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use sns_redrive::policy::ArchiveReason;
 
 use support::{NOW, Post, at, holds, letter, letters_of, samples};
 
-/// The record of a letter.
+/// Returns the record of a letter.
 pub(crate) fn record(letter: &Letter) -> Record {
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
@@ -34,7 +34,7 @@ fn read(line: &Value) -> Result<Record, BadRecord> {
     Record::from_line(&line.to_string())
 }
 
-/// The message as it was, without what is not stored.
+/// Returns the message without the parts that are not stored.
 fn stored(sqs: &SqsMessage) -> SqsMessage {
     SqsMessage { receipt_handle: String::new(), ..sqs.clone() }
 }
@@ -182,7 +182,7 @@ fn the_table_of_the_page_on_sql_has_the_fields_of_a_record() {
     assert_eq!(fields_of_type(&columns.replace(", ", ","), ' '), fields_of(&full_record()));
 }
 
-/// A record with a value in each field.
+/// Returns a record with a value in each field.
 fn full_record() -> Value {
     let arn = |name: &str| format!("arn:aws:sns:eu-central-1:123456789012:{name}").parse().unwrap();
     let post = Post::raw("m", "x").attribute("text", "String", "x").attribute("bytes", "Binary", "AAEC");
@@ -198,7 +198,7 @@ fn full_record() -> Value {
     record.order = Some("order".to_owned());
     record.cause = Some(RecordedCause { code: Some(code), message });
     record.record = Some("{}".to_owned());
-    // Whoever adds a field is told here to give it a value.
+    // A new field breaks this pattern, so that it gets a value above.
     let Record {
         version: _,
         archived_at: _,
@@ -227,7 +227,7 @@ fn full_record() -> Value {
     line_of(&record)
 }
 
-/// The fields of a JSON object with their types as Hive names them, in lower case.
+/// Returns the fields of a JSON object with Hive's names for their types, in lower case.
 fn fields_of(object: &Value) -> BTreeMap<String, String> {
     let fields = object.as_object().unwrap().iter();
     fields.map(|(name, value)| (name.to_lowercase(), type_of(name, value))).collect()
@@ -241,7 +241,7 @@ fn type_of(name: &str, value: &Value) -> String {
     match (name, value) {
         ("attributes", _) => "map<string,string>".to_owned(),
         ("messageAttributes", Value::Object(values)) => {
-            // Together they have every field that one may have.
+            // Together the values have every field that a value can have.
             let fields = values.values().flat_map(fields_of).collect();
             format!("map<string,{}>", struct_of(fields))
         }
@@ -252,7 +252,7 @@ fn type_of(name: &str, value: &Value) -> String {
     }
 }
 
-/// The fields of a list of Hive's, `name type,name type`; structs have theirs in the order of their names.
+/// Returns the fields of a Hive list, `name type,name type`. The fields of structs are sorted by name.
 fn fields_of_type(list: &str, separator: char) -> BTreeMap<String, String> {
     let (mut depth, mut start, mut fields) = (0, 0, Vec::new());
     for (at, byte) in list.bytes().enumerate() {

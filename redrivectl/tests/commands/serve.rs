@@ -1,4 +1,4 @@
-//! `serve`: the console on the operator's machine, by a real socket and a client that says what it likes.
+//! `serve`: the console on the operator's machine, over a real socket, with a client that can send anything.
 
 mod actions;
 mod guards;
@@ -20,15 +20,15 @@ use super::{Page, Ran, World, manual, redrivectl, redrivectl_in};
 use support::Account;
 use support::stand_in::{self, Asked};
 
-/// A browser's tab, which says what the test likes.
+/// A browser's tab. It sends whatever the test wants.
 pub(crate) struct Client {
     pub(crate) port: u16,
     pub(crate) token: String,
-    /// Moves the server's clock on, milliseconds.
+    /// The milliseconds by which the server's clock jumps.
     pub(crate) skipped: Arc<AtomicI64>,
 }
 
-/// An answer.
+/// An answer of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -37,13 +37,13 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The text of the page, without tags.
+    /// Returns the text of the page, without tags.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         for part in self.body.split('<') {
@@ -55,7 +55,7 @@ impl Reply {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// The value of a hidden field; none where the page has no such field.
+    /// Returns the value of a hidden field; `None` if the page has no such field.
     pub(crate) fn hidden(&self, name: &str) -> Option<String> {
         let (_, rest) = self.body.split_once(&format!("name=\"{name}\" value=\""))?;
         Some(rest.split_once('"')?.0.to_owned())
@@ -66,7 +66,7 @@ impl Client {
     /// Sends bytes, and reads until the server closes.
     pub(crate) async fn raw(&self, request: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        // Who is refused early may not take all of it.
+        // A server that refuses early may not read the whole request.
         let _ = stream.write_all(request).await;
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
@@ -76,7 +76,7 @@ impl Client {
         Reply { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// Sends a request with these headers; `TOKEN` in the path is the token.
+    /// Sends a request with these headers. `TOKEN` in the path stands for the token.
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let path = path.replace("TOKEN", &self.token);
         let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
@@ -114,19 +114,19 @@ impl Client {
         self.send("POST", &format!("/TOKEN/{page}"), &headers, &encoded(form)).await
     }
 
-    /// Sends the form of an action, and opens the page that it leads to, once the action waits for somebody or is over.
+    /// Sends the form of an action, and opens its page when the action waits for the operator or has ended.
     pub(crate) async fn begin(&self, form: &[(&str, &str)]) -> (String, Reply) {
         let reply = self.act(form).await;
         self.follow(reply).await
     }
 
-    /// Sends the form of an action: what it is about in the address, the rest as a form.
+    /// Sends the form of an action. The fields that select its object go into the address.
     pub(crate) async fn act(&self, form: &[(&str, &str)]) -> Reply {
         let (form, query) = parted(form);
         self.post(&format!("act?{}", encoded(&query)), &form).await
     }
 
-    /// Confirms what a page shows.
+    /// Confirms the action on a page.
     pub(crate) async fn confirm(&self, page: &Reply) -> (String, Reply) {
         let (id, nonce) = (page.hidden("id").unwrap(), page.hidden("nonce").unwrap());
         let reply = self.post("job", &[("id", &id), ("do", "confirm"), ("nonce", &nonce)]).await;
@@ -140,7 +140,7 @@ impl Client {
         (to, page)
     }
 
-    /// Opens a page until it does not look again by itself.
+    /// Opens a page again until it no longer loads by itself.
     pub(crate) async fn settled(&self, page: &str) -> Reply {
         loop {
             let reply = self.get(page).await;
@@ -152,17 +152,17 @@ impl Client {
     }
 }
 
-/// The fields of a form that somebody fills in.
+/// The fields of a form that a person fills in.
 const FILLED_IN: [&str; 7] = ["why", "for", "match", "rate", "ramp", "threshold", "settle"];
 
 type Pairs<'t> = Vec<(&'t str, &'t str)>;
 
-/// Parts the fields that somebody fills in from those of the address.
+/// Separates the fields that a person fills in from those in the address.
 pub(crate) fn parted<'t>(form: &[(&'t str, &'t str)]) -> (Pairs<'t>, Pairs<'t>) {
     form.iter().partition(|(name, _)| FILLED_IN.contains(name))
 }
 
-/// Returns a form as browsers send it.
+/// Returns a form as browsers encode it.
 pub(crate) fn encoded(form: &[(&str, &str)]) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
@@ -172,17 +172,17 @@ pub(crate) fn encoded(form: &[(&str, &str)]) -> String {
     form.iter().map(|(name, value)| format!("{}={}", text(name), text(value))).collect::<Vec<_>>().join("&")
 }
 
-/// Serves the stack `orders` with these options while the test goes on, and ends it as Ctrl-C does.
+/// Serves the stack `orders` with these options during the test, and ends as with Ctrl-C.
 pub(crate) async fn serving(cloud: &Account, options: &[&str], test: impl AsyncFnOnce(&Client)) -> Ran {
     let config = stand_in::before(cloud, |asked: &Asked<'_>| {
-        // This process replays.
+        // There is no state machine, so this process replays.
         let no_machine = || json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string();
         if asked.is_of("states") { Some((400, no_machine())) } else { formation(asked, &OUTPUTS) }
     });
     serving_with(config, options, test).await
 }
 
-/// The same behind a stand-in of its own.
+/// Does the same behind another stand-in.
 pub(crate) async fn serving_with(
     config: SdkConfig,
     options: &[&str],
@@ -253,7 +253,7 @@ async fn it_needs_a_stack_and_a_port_that_is_free() {
 async fn it_listens_on_loopback_only() {
     let cloud = Account::new();
     serving(&cloud, &[], async |client| {
-        // Whoever listens on every address is reached by this one, too.
+        // A server on every address would answer at this one too.
         assert!(TcpStream::connect(("127.0.0.2", client.port)).await.is_err());
         assert!(TcpStream::connect(("127.0.0.1", client.port)).await.is_ok());
     })

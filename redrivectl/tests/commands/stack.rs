@@ -1,4 +1,4 @@
-//! `--stack`: what a command line leaves out comes from the outputs of a stack.
+//! `--stack`: the outputs of a stack replace missing options.
 
 use serde_json::{Value, json};
 
@@ -7,19 +7,19 @@ use super::{File, Ran, World, records, redrivectl_in};
 use support::stand_in::{self, Asked};
 use support::{Account, Fault, Post, REQUEUE};
 
-/// The outputs of a stack of `template.yaml`, as far as the tool reads them.
+/// The outputs of a stack of `template.yaml` that the tool reads.
 pub(crate) const OUTPUTS: [(&str, &str); 3] = [
     ("ArchiveLocation", "s3://my-bucket/dead-letters"),
     ("ControlLocation", "s3://my-bucket/dead-letters-control"),
     ("RequeueArn", REQUEUE),
 ];
 
-/// The answer of `CloudFormation` about stacks: only `orders` is there, and has these outputs.
+/// Answers for `CloudFormation`: the only stack is `orders`, with these outputs.
 pub(crate) fn formation(asked: &Asked<'_>, outputs: &[(&str, &str)]) -> Option<(u16, String)> {
     formation_with(asked, outputs, "")
 }
 
-/// The same, with parameters as `CloudFormation` writes them.
+/// Does the same, with parameters in `CloudFormation`'s form.
 pub(crate) fn formation_with(
     asked: &Asked<'_>,
     outputs: &[(&str, &str)],
@@ -53,7 +53,7 @@ pub(crate) fn formation_with(
     Some((200, answer))
 }
 
-/// Runs a command where the stack `orders` has these outputs.
+/// Runs a command with the stack `orders`, which has these outputs.
 async fn run(cloud: &Account, outputs: &'static [(&str, &str)], world: World, args: &[&str]) -> Ran {
     let config = Some(stand_in::before(cloud, move |asked| formation(asked, outputs)));
     redrivectl_in(World { config, ..world }, args).await
@@ -65,7 +65,7 @@ fn waits() -> Account {
     cloud
 }
 
-/// An environment with the settings of another deployment, and the name of this one's stack.
+/// Returns variables of another deployment, and the name of this one's stack.
 fn variables(name: &str) -> Option<String> {
     let value = match name {
         "REDRIVE_STACK" => "orders",
@@ -99,7 +99,7 @@ async fn what_is_written_goes_before_what_the_stack_says() {
     }
 }
 
-/// Else letters that were replayed from there before would go once more.
+/// Otherwise letters that were replayed with the other records would be sent again.
 #[tokio::test]
 async fn the_records_of_another_archives_replays_are_not_looked_for_at_the_stacks_place() {
     let run = async |args: &[&str]| {
@@ -150,7 +150,7 @@ async fn a_stack_that_cannot_be_read_matters_to_who_needs_it() {
     run(&cloud, &OUTPUTS, World::default(), &control).await.text();
 }
 
-/// An archive of one letter.
+/// Returns an archive with one letter.
 pub(crate) fn archive() -> Account {
     let cloud = Account::new();
     let mut record = records::record(&support::letter(&Post::envelope("1")));
@@ -170,14 +170,14 @@ async fn a_terminal_replays_with_what_the_stack_says() {
     let listed =
         run(&cloud, &OUTPUTS, World::default(), &["archive", "list", "--stack", "orders"]).await.text();
     assert!(listed.contains("1 letter"), "{listed}");
-    // Of another deployment are the variables: a stack goes before them.
+    // The variables belong to another deployment. The stack takes precedence.
     let world = World { variable: Some(variables), ..World::default() };
     let dry = ["replay", "--all", "--dry-run", "--json"];
     let state = run(&cloud, &OUTPUTS, world, &dry).await.json();
     assert_eq!((&state["letters"], &state["status"]), (&json!(1), &json!("dryRun")));
 }
 
-/// In the requeue of a function that only observes, letters would wait for nobody.
+/// In the requeue of a function that only observes, letters would wait in vain.
 #[tokio::test]
 async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_which_policy() {
     const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
@@ -221,13 +221,13 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
     let (ran, _) = replay(settings("active", "", "arn:aws:sqs:eu-central-1:123456789012:another"), &[]).await;
     assert_eq!(ran.code, 2);
     assert!(ran.err.contains("does not take letters from"), "{}", ran.err);
-    // Its policy counts, unless another is given.
+    // The function's policy counts, unless another one is given.
     let (ran, sent) = replay(settings("active", &nowhere, REQUEUE), &[]).await;
     assert_eq!((ran.code, ran.out.contains("1 letter: noTarget"), sent), (3, true, 0), "{ran:?}");
     let policy = File::of("stack-policy.json", "{}");
     let (ran, sent) = replay(settings("active", &nowhere, REQUEUE), &["--policy", policy.path()]).await;
     assert_eq!((ran.code, sent), (0, 1), "{ran:?}");
-    // Who may not ask is told, and replays.
+    // Without permission to ask the function, the tool says so and replays.
     let denied = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).to_string());
     let (ran, sent) = replay(denied, &[]).await;
     let said = "redrivectl: cannot check the function's mode and policy, so the replay goes on without them: reading";
@@ -261,7 +261,7 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
         (true, &["replay", "--all", "--dry-run"][..], 6, "denied", stack),
         (true, &["replays"], 6, "denied", stack),
         (false, &["replay", "--all", "--yes"], 6, "denied", account),
-        // The others do not tell it apart.
+        // The other commands do not distinguish this error.
         (true, &["waiting"], 1, "failed", stack),
     ] {
         assert_eq!(run(denies_stack, args).await, (code, kind.to_owned(), why.to_owned()), "{args:?}");

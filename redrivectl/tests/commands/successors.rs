@@ -1,4 +1,4 @@
-//! `replay --subscription`: letters of a subscription that was deleted and made again.
+//! `replay --subscription`: letters of a subscription that was deleted and created again.
 
 use serde_json::{Value, json};
 
@@ -11,12 +11,12 @@ use support::{
 const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:orders:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 
-/// Letters of the subscription.
+/// Returns the letters of the subscription.
 fn its() -> Vec<Post> {
     ["a", "b"].map(Post::envelope).into()
 }
 
-/// An archive with these among others, after the subscription was made again.
+/// Returns an archive with these letters among others, after the subscription was created again.
 fn made_again() -> Account {
     let others = [Post::envelope("c").subscription(BILLING_SUBSCRIPTION), Post::raw("d", "raw")];
     let cloud = archived(&[others.to_vec(), its()].concat());
@@ -58,7 +58,7 @@ async fn it_selects_the_letters_of_the_old_one_and_sends_them_to_the_new_one() {
     assert_eq!(targets, [SUCCESSOR, SUCCESSOR]);
 }
 
-/// Letters of both old subscriptions are in the archive.
+/// The archive has letters of both old subscriptions.
 #[tokio::test]
 async fn one_that_was_made_again_twice_is_checked_for_both() {
     let older = "arn:aws:sns:eu-central-1:123456789012:orders:0d9c4e4c-6f1d-4f43-8f0c-3a3d2f7e9b11";
@@ -107,7 +107,7 @@ async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent()
     }
 }
 
-/// The state machine cannot ask SNS; whoever starts it can.
+/// The state machine cannot ask SNS, but the caller who starts it can.
 #[tokio::test]
 async fn it_is_refused_before_the_state_machine_is_started_too() {
     let cloud = made_again();
@@ -173,7 +173,7 @@ async fn of_given_records_those_of_the_old_one_go_to_the_new_one_and_are_checked
     assert!(said.contains(&format!("the letters come from {DLQ}")), "{said}");
 }
 
-/// A letter that came back lies in the requeue when it is archived; its dead-letter queue is the one before.
+/// A letter that came back is in the requeue when it is archived. Its dead-letter queue is the one before.
 #[tokio::test]
 async fn letters_that_came_back_are_checked_by_their_dead_letter_queue() {
     let mark = json!({ "v": 2, "spent": 3, "id": "sns-a", "first": 5, "gen": 1, "dlq": DLQ });

@@ -1,11 +1,11 @@
-//! `waiting`: the letters that wait hidden, as the list of them tells.
+//! `waiting`: counts the waiting letters by their list.
 
 use serde_json::{Value, json};
 
 use super::{Ran, World, redrivectl_in};
 use support::{Account, DLQ, Post, TOPIC};
 
-/// The line of a letter that waits, with other values for some of its fields.
+/// Returns the line of a waiting letter, with other values for some fields.
 pub(crate) fn letter(id: &str, but: &Value) -> Value {
     let mut letter = json!({
         "letterId": format!("letter-{id}"), "messageId": id, "receiptHandle": format!("handle-S3CR3T-{id}"),
@@ -23,7 +23,7 @@ pub(crate) fn lines(letters: &[Value]) -> String {
     letters.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Puts an object of the list, below the queue of its first line, and its letters into their queues.
+/// Puts an object on the list, under the queue of its first line, and its letters into their queues.
 pub(crate) fn list(cloud: &Account, written: &str, lines: &str) {
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
@@ -53,7 +53,7 @@ fn outage() -> Account {
         letter("came-back", &json!({ "due": "2026-11-01T12:00:00Z" })),
     ];
     list(&cloud, "2026-11-01T10:00:00Z", &lines(&letters));
-    // The letter was received again, and hidden until later.
+    // The function received the letter again and hid it until later.
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "due": "2026-11-01T19:00:00Z" }))]));
     cloud
 }
@@ -138,7 +138,7 @@ async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
     assert_eq!((&json["letters"], &json["atMost"], &json["unread"]), (&json!(1), &json!(false), &json!(2)));
 }
 
-/// Two letters that a hold had hidden were released and delivered: the list has them until they were due.
+/// Two letters of a released hold were delivered. The list keeps them until they would have been due.
 #[tokio::test]
 async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
     let cloud = Account::new();
@@ -181,7 +181,7 @@ async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
         }
     }
     assert_eq!(waiting(&cloud, &["--json"]).await.json()["letters"], 40);
-    // Nothing older than a hiding can last is read.
+    // The tool reads no object that is older than the longest hiding.
     let lists = cloud.calls("ListObjectsV2");
     let first: Vec<_> = lists.iter().filter_map(|call| call.parameters.get("start-after")).collect();
     assert!(

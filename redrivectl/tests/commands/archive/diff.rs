@@ -1,4 +1,4 @@
-//! `archive diff`: what was edited in records.
+//! `archive diff`: compares edited records with the archive.
 
 use serde_json::{Value, json};
 use sns_redrive::policy::ArchiveReason;
@@ -58,7 +58,7 @@ async fn changes_are_shown_line_by_line_or_as_paths() {
     assert_eq!(changed["letters"][1]["key"], shown[1]["key"]);
 }
 
-/// White space in JSON is sent as it is edited.
+/// White space in JSON is sent as edited, so `diff` must show it.
 #[tokio::test]
 async fn white_space_alone_is_a_change_of_the_body() {
     let (cloud, mut shown) = shown().await;

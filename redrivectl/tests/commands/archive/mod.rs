@@ -1,4 +1,4 @@
-//! `archive list` and `archive show`: what lies in an archive.
+//! `archive list` and `archive show`: the letters in an archive.
 
 mod diff;
 mod walk;
@@ -111,7 +111,7 @@ fn a_pattern_is_refused_for_what_a_policy_would_refuse() {
 #[tokio::test]
 async fn a_list_counts_by_topic_reason_and_day() {
     let cloud = archived().await;
-    // The function crashed after it had archived these, and did so again.
+    // The function crashed after it had archived these letters, and archived them again.
     bury(
         &cloud,
         &[Post::envelope("a"), Post::envelope("f")],
@@ -157,7 +157,7 @@ async fn a_list_counts_by_topic_reason_and_day() {
     assert_eq!(list, json!({ "groups": groups, "letters": 2, "notReplayed": 2, "doubles": 0, "unread": 0 }));
 }
 
-/// Each field by which letters can be counted, and an order of them.
+/// Each field that letters can be counted by, and several in an order.
 #[tokio::test]
 async fn letters_are_counted_by_any_fields() {
     let cloud = archived().await;
@@ -233,7 +233,7 @@ async fn every_filter_reaches_the_selection() {
     }
 }
 
-/// The path of a webhook is a secret, also in a record that somebody else wrote.
+/// The path of a webhook is a secret, even in a record that somebody else wrote.
 #[tokio::test]
 async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
     let cloud = archived().await;
@@ -267,7 +267,7 @@ async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
     let ran = archive(&cloud, &["list", "--json"]).await;
     let list: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((ran.code, &list["unread"], &list["letters"]), (1, &json!(2), &json!(5)));
-    // It may be among what could not be read.
+    // The letter may be among the records that could not be read, so "not found" would be wrong.
     let ran = archive(&cloud, &["show", "another"]).await;
     let said = "redrivectl: no letter matches in the part of this archive that could be read\n";
     assert!(ran.code == 1 && ran.err.ends_with(said), "{ran:?}");
@@ -368,7 +368,7 @@ async fn the_line_of_progress_is_gone_before_a_letter_is_shown() {
     assert_eq!((lines, screen.matches("records read\r\x1b[K").count()), (3, 3));
 }
 
-/// A record is JSON on the operator's terminal, and its message is a stranger's.
+/// The operator's terminal shows the record as JSON, and a stranger wrote its message.
 #[tokio::test]
 async fn a_letter_that_is_shown_as_json_moves_no_cursor_and_keeps_its_values() {
     let cloud = Account::new();

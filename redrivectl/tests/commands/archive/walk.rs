@@ -11,7 +11,7 @@ use sns_redrive::policy::ArchiveReason;
 use super::{DAY, archived, bury, bury_letters, id, ids};
 use support::{Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, WORKER, at, letter, mark};
 
-/// The SQS message ids of a selection, and what could not be read as `key:line why`.
+/// Returns the SQS message ids of a selection, and each unread line as `key:line why`.
 async fn walked(cloud: &Account, selection: &Selection) -> (Vec<String>, Vec<String>) {
     let mut walk = Walk::new(cloud.clients().s3, "my-bucket", "/dead-letters/", selection);
     let (mut letters, mut unread) = (Vec::new(), Vec::new());
@@ -147,7 +147,7 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
     assert_eq!(found, [all[4].clone(), all[1].clone()]);
 }
 
-/// Bytes that are under way are bounded: a large object is read alone, and one beyond the bound too.
+/// The bytes in flight are bounded. A large object is read alone, even one beyond the bound.
 #[tokio::test(start_paused = true)]
 async fn large_objects_are_read_one_after_the_other() {
     for megabytes in [9, 17] {
@@ -182,8 +182,8 @@ async fn a_letter_of_the_requeue_is_matched_as_the_function_saw_it() {
     assert!(selected(&cloud, &with(r#"{"origin": ["sns"]}"#)).await.is_empty());
 }
 
-/// A letter that was moved to the requeue and archived there; also in the form without its dead-letter queue, which
-/// was written before.
+/// A letter that was moved to the requeue and archived there, also in the older form without its dead-letter
+/// queue.
 #[tokio::test]
 async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     let mut mark = mark(0, "letter-1", NOW);
@@ -221,7 +221,7 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     }
 }
 
-/// Letters of one FIFO group, of which some were moved to the requeue, stand in one order.
+/// Some letters of a FIFO group were moved to the requeue. All letters of the group still come in one order.
 #[tokio::test]
 async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time() {
     let cloud = Account::new();
@@ -237,7 +237,7 @@ async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time()
             Letter::parse_requeued(letter(&post.sqs_mark(&mark).queue(REQUEUE)).sqs, Origins::none())
         };
         expected.push(letter.sqs.message_id.clone());
-        // Milliseconds later, and by request ids that sort the other way.
+        // They are archived milliseconds apart, with request ids that sort the other way.
         let request_id = format!("r{}", 9 - number);
         bury_letters(&cloud, &[letter], ArchiveReason::Exhausted, NOW + number, &request_id).await;
     }

@@ -1,4 +1,4 @@
-//! The deployments that the doctor reads: one of the template, and one that was partly made by hand.
+//! Two deployments for the doctor: one by the template, and one that was partly made by hand.
 
 use aws_config::SdkConfig;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(super) const ROLE: &str = "arn:aws:iam::123456789012:role/orders-function";
 
 pub(super) const OUTPUTS: [(&str, &str); 2] = [("FunctionName", "orders"), ("DeadLetterQueueArn", DLQ)];
 
-/// An answer in the place of another.
+/// Another answer than the template's deployment gives.
 pub(super) type Otherwise = fn(&Asked<'_>) -> Option<(u16, String)>;
 
 /// The deployment in front of the account: the function, its mappings, and the actions denied to its role.

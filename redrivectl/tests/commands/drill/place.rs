@@ -26,12 +26,13 @@ pub(super) const QUEUES: &str = "https://sqs.eu-central-1.amazonaws.com/12345678
 pub(super) const SNS: &str = "arn:aws:sns:eu-central-1:123456789012:";
 pub(super) const ORDERS: &str = "my-bucket/dead-letters-control/orders.json";
 
-/// A letter that the function has not settled yet: the id of SNS's message, its attribute, and whether it is replayed.
+/// A letter that the function has not settled: the id of SNS's message, its attribute, and whether it is
+/// replayed.
 #[derive(Clone)]
 pub(super) struct Letter {
     pub(super) id: String,
     pub(super) kind: String,
-    /// The time at which it comes back, if it is hidden.
+    /// When the letter comes back, if it is hidden.
     pub(super) hidden_until: Option<Instant>,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct Place {
     pub(super) letters: Vec<Letter>,
     pub(super) replayed: Option<Letter>,
     pub(super) log: Vec<String>,
-    /// Everything that was ever made.
+    /// Everything that the drill ever created.
     pub(super) made: Vec<String>,
     pub(super) calls: usize,
     pub(super) publishes: usize,
@@ -60,7 +61,7 @@ pub(super) enum Trouble {
     None,
     Fails(usize),
     Interrupted(usize),
-    /// SNS does not take this message.
+    /// SNS refuses this message.
     Refuses(usize),
 }
 
@@ -72,7 +73,7 @@ pub(super) struct Drill {
     pub(super) outputs: Option<&'static [(&'static str, &'static str)]>,
     pub(super) parameters: &'static str,
     pub(super) policy: String,
-    /// The time for which a letter is hidden after a failed attempt.
+    /// How long a letter is hidden after a failed attempt.
     pub(super) hides: Duration,
     /// True if the bucket has S3 Object Lock.
     pub(super) locks: bool,
@@ -115,7 +116,7 @@ impl Drill {
         redrivectl_in(world, &[&drill, args].concat()).await
     }
 
-    /// Kills a drill as soon as this holds.
+    /// Kills a drill as soon as this condition holds.
     pub(super) async fn killed(&self, when: impl Fn(&Place) -> bool) {
         let reached = async {
             while !when(&self.place.lock().unwrap()) {
@@ -159,7 +160,7 @@ impl Drill {
                 match operation {
                     "CreateQueue" => self.cloud.queue(&name, &[]),
                     "DeleteQueue" => self.cloud.aws.act("test", |it, _| it.sqs.remove(&name)),
-                    // The account answers.
+                    // The account in memory answers.
                     _ => return None,
                 }
             }
@@ -173,7 +174,7 @@ impl Drill {
             .or_else(|| self.versions(asked))
     }
 
-    /// Does with letters what the orders say.
+    /// Obeys the orders about its letters.
     fn function(&self, place: &mut Place) {
         let objects = self.cloud.objects();
         let document: Value =
@@ -247,7 +248,7 @@ impl Drill {
         Some((200, format!("<ListVersionsResult>{versions}</ListVersionsResult>")))
     }
 
-    /// Everything that is there of a drill.
+    /// Returns everything that is left of a drill.
     pub(super) fn left(&self) -> Vec<String> {
         let place = self.place.lock().unwrap();
         let mut left: Vec<String> = place.queues.keys().chain(&place.topics).cloned().collect();
@@ -256,7 +257,7 @@ impl Drill {
         for (key, object) in self.cloud.objects() {
             let none = json!({ "version": 1, "orders": [] });
             let is_none = key == ORDERS && serde_json::from_str::<Value>(&object).unwrap() == none;
-            // What a replay keeps stays, so that no letter is replayed twice.
+            // The records of a replay stay, so that no letter is replayed twice.
             if !(is_none || key.contains("-control/replays/")) {
                 left.push(key);
             }
@@ -265,7 +266,7 @@ impl Drill {
     }
 }
 
-/// Returns the name of a queue that a drill asks what nobody has recorded, if a request is about one.
+/// Returns the name of the queue for the drill's questions, if a request is about one.
 fn is_asked(body: &Value) -> Option<String> {
     let name = body["QueueUrl"].as_str().or(body["QueueName"].as_str())?.rsplit('/').next()?;
     let is_it = name.contains("-drill-") && (name.ends_with("-asked") || name.ends_with("-a.fifo"));
@@ -344,7 +345,7 @@ impl Place {
         }
     }
 
-    /// The answer of SQS about the drill's queues, and of the log; other queues are the account's.
+    /// Answers for the drill's queues and for the log. For other queues the account answers.
     fn json(&mut self, operation: &str, body: &Value, policy: &str) -> Option<(u16, String)> {
         let name = match body["QueueUrl"].as_str() {
             Some(url) => url.rsplit('/').next().unwrap(),
@@ -383,7 +384,7 @@ impl Place {
             }
             "FilterLogEvents" => {
                 assert!(body["filterPattern"].as_str().unwrap().starts_with('"'));
-                // Not every cloud goes by the filter.
+                // Not every cloud applies the filter.
                 let other =
                     json!({ "outcome": "archived", "letter.id": "another", "rule": "never" }).to_string();
                 let lines = [&other].into_iter().chain(&self.log);

@@ -21,7 +21,7 @@ async fn two_operators_at_once_lose_nothing() {
         let (other, writes) = (cloud.clone(), Arc::new(AtomicU32::new(0)));
         let others = [&[order("other", "hold", None)], there].concat();
         cloud.script(move |call| {
-            // The other writes after this one has read.
+            // The other operator writes after this one has read.
             if call.operation == "PutObject" && writes.fetch_add(1, Ordering::Relaxed) == 0 {
                 put_orders(&other, &others);
             }
@@ -133,7 +133,7 @@ async fn orders_whose_time_is_over_are_kept_before_they_leave_the_document() {
     let over = order("over", "hold", Some("2026-11-01T11:40:00Z"));
     let lapsed = order("lapsed", "retry", None);
     put_orders(&cloud, &[over.clone(), order("here", "hold", None), lapsed.clone()]);
-    // Before they are kept nothing leaves the document.
+    // Nothing leaves the document before its record is written.
     cloud.script(|call| {
         let kept = call.target.contains("/orders/");
         if kept { Fault::refuse(503, "SlowDown", "later") } else { Fault::Pass }
@@ -177,7 +177,7 @@ async fn an_order_makes_room_a_minute_after_its_end_by_s3s_clock() {
     let full: Vec<_> = (0..100).map(|number| ended_at(number, "2026-11-01T11:59:01Z")).collect();
     put_orders(&cloud, &full);
     let args = ["hold", "--all", "--why", "w", "--yes"];
-    // A machine that is ahead makes no room.
+    // This machine's clock is ahead. That must not remove an order.
     let told = run_in(World { later: 600_000, ..World::on(&cloud) }, &args).await;
     assert!(told.code == 1 && told.err.contains("at most 100 orders"), "{}", told.err);
     assert_eq!(ids(&cloud).len(), 100);
@@ -217,7 +217,7 @@ async fn the_record_of_an_end_tells_who_took_the_order_out_of_the_document() {
     run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!(ended(&cloud, "one")["ended"], json!({ "at": "2026-11-01T13:00:00Z" }));
 
-    // Whoever comes second has not ended it.
+    // The second operator must not write the end again.
     let cloud = cut_off().await;
     let other = cloud.clone();
     cloud.script(move |call| {
@@ -230,7 +230,7 @@ async fn the_record_of_an_end_tells_who_took_the_order_out_of_the_document() {
     assert_eq!(ended(&cloud, "one")["ended"]["by"], "bob");
 }
 
-/// Two who keep the end of one order at the same moment: S3 answers one of them 409.
+/// Two operators write the end of one order at the same moment: S3 answers one of them with 409.
 #[tokio::test(start_paused = true)]
 async fn whoever_keeps_an_order_at_the_moment_that_another_does_goes_on() {
     for (status, code) in

@@ -192,7 +192,7 @@ async fn the_times_of_an_order_are_those_of_s3() {
                 time.as_second() - support::NOW / 1000
             };
             assert_eq!((seconds("at"), seconds("until")), (0, 7200), "{later}");
-            // It has not ended yet by the clock that counts.
+            // By S3's clock, which counts, the order has not ended.
             let hold = ["hold", "--all", "--why", "w", "--yes", "--until", "2026-11-01T12:03:00Z"];
             assert_eq!(run_in(ahead(), &hold).await.code, 0);
             let archive = ["archive", "--all", "--why", "w", "--dry-run", "--json"];
@@ -225,7 +225,7 @@ async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
         letter("came-back", &json!({ "due": "2026-11-01T11:59:59Z" })),
     ];
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
-    // A second line of one letter, a line that nobody can read, and the hour before the last twelve.
+    // A second line of one letter, a line that cannot be read, and an hour before the last twelve.
     list(&cloud, "2026-11-01T11:30:00Z", &format!("{}not a line\n", lines(&[letter("a", &json!({}))])));
     list(&cloud, "2026-10-31T23:10:00Z", &lines(&[letter("old", &json!({}))]));
 
@@ -290,7 +290,7 @@ async fn what_is_confirmed_is_what_is_ordered() {
     assert!(told.out.contains("  arrived      before 2026-11-01 12:00:00 UTC\n"), "{}", told.out);
     assert!(told.out.contains("  affects      at most 1 letter on the list"), "{}", told.out);
     let written = &orders(&cloud)[0];
-    // The letters are those of the preview; the time in force begins when it is written.
+    // The order matches the letters of the preview, but its time in force begins when it is written.
     assert_eq!(
         [&written["arrivedBefore"], &written["at"], &written["until"]],
         ["2026-11-01T12:00:00Z", "2026-11-01T12:05:00Z", "2026-11-02T00:05:00Z"]
@@ -305,7 +305,7 @@ async fn what_is_confirmed_is_what_is_ordered() {
         ["2026-11-01T11:00:00Z", "2026-11-01T11:30:00Z"]
     );
 
-    // An end that has come meanwhile.
+    // The order's end has come meanwhile.
     cloud.forget();
     let args = ["retry", "--all", "--why", "w", "--until", "2026-11-01T12:04:00Z"];
     let told = run_in(thinking(), &args).await;
@@ -327,7 +327,7 @@ async fn what_an_order_selects_is_told_in_words_where_it_has_names() {
     assert_eq!(which(&["--match", pattern]).await, None, "the pattern alone says it");
 }
 
-/// An order for a topic that is written wrongly would be obeyed, and change nothing.
+/// An order for a misspelt topic would be valid, and do nothing.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_knows_is_told_and_becomes_an_order_only_with_a_second_word() {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:ordres-dlq";
@@ -354,7 +354,7 @@ async fn what_nobody_knows_is_told_and_becomes_an_order_only_with_a_second_word(
         assert_eq!(cloud.calls("PutObject").len(), 0);
         let dry = run(&cloud, &[&args[..], &["--dry-run", "--json"]].concat()).await.json();
         assert_eq!(dry["unknown"], json!([told]));
-        // The question is the second word, and so is the option, with which nobody is asked.
+        // A yes to the question confirms the unknown name. Where no question is asked, `--anyway` does.
         let world = World { answers: true, input: "y\n".into(), ..World::on(&cloud) };
         let ran = run_in(world, &args).await;
         assert!(ran.code == 0 && ran.out.contains(&row), "{ran:?}");
@@ -379,7 +379,7 @@ async fn what_sns_or_sqs_or_the_list_knows_needs_no_second_word() {
         let text = run(&cloud, &["hold", option, text, "--why", "w", "--yes"]).await.text();
         assert!(!text.contains("unknown") && !text.contains("not checked"), "{text}");
     }
-    // Letters of a topic of another account wait.
+    // Letters of a topic in another account wait.
     let cloud = Account::new();
     let elsewhere = "arn:aws:sns:eu-central-1:210987654321:orders";
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "topicArn": elsewhere }))]));
@@ -388,7 +388,7 @@ async fn what_sns_or_sqs_or_the_list_knows_needs_no_second_word() {
     assert!(!text.contains("unknown") && cloud.calls("GetTopicAttributes").is_empty(), "{text}");
 }
 
-/// Whoever may not ask must be able to hold letters in an outage.
+/// An operator who may not ask SNS and SQS must still be able to hold letters in an outage.
 #[tokio::test]
 async fn what_nobody_may_ask_about_is_told_and_stops_no_order() {
     let cloud = Account::new();
@@ -420,7 +420,7 @@ async fn a_command_that_is_named_finds_the_same_by_the_same_options() {
     let told = run(&cloud, &args).await.text();
     let hint = told.rsplit_once("To end the hold and wake its letters: ").unwrap().1;
     assert!(hint.ends_with(" --profile 'the ops' --region eu-central-1\n"), "{hint}");
-    // As a shell takes it.
+    // A shell reads the hint.
     let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();
     let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
     let words: Vec<_> = shell.lines().skip(1).chain(["--yes"]).collect();
@@ -443,7 +443,7 @@ async fn a_dry_run_for_a_script_says_what_is_woken() {
     assert_eq!((hold.get("wakes"), hold.get("tooShort")), (None, None), "{hold}");
 }
 
-/// One good name, an operator or an alternative hides no typing error.
+/// A good name, an operator or an alternative must not hide a typing error.
 #[tokio::test]
 async fn a_typing_error_is_told_wherever_it_stands_in_a_pattern() {
     for pattern in [

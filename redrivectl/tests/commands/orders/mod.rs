@@ -1,4 +1,4 @@
-//! `hold`, `retry`, `archive`, `release` and `orders`: an operator's word while the function runs.
+//! `hold`, `retry`, `archive`, `release` and `orders`: orders to the running function.
 
 mod document;
 mod give;
@@ -26,7 +26,7 @@ async fn run_in(world: World, args: &[&str]) -> Ran {
     redrivectl_in(world, &[args, &CONTROL].concat()).await
 }
 
-/// An order as the tool writes it.
+/// Returns an order as the tool writes it.
 pub(crate) fn order(id: &str, action: &str, until: Option<&str>) -> Value {
     let mut order = json!({
         "id": id, "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z", "by": "ada", "why": "down",
@@ -61,7 +61,7 @@ fn ended(cloud: &Account, id: &str) -> Value {
     serde_json::from_str(&cloud.objects()[&key]).unwrap()
 }
 
-/// Handles that SQS was asked to show.
+/// Returns the handles that SQS was asked to show.
 fn shown(cloud: &Account) -> Vec<String> {
     let calls = cloud.calls("ChangeMessageVisibilityBatch");
     assert!(calls.iter().all(|call| call.entries.len() <= 10));
@@ -77,7 +77,7 @@ fn shown(cloud: &Account) -> Vec<String> {
     handles
 }
 
-/// A world in which somebody interrupts as soon as a request is made that has this in its address.
+/// Returns a world that interrupts the tool as soon as a request has this text in its address.
 fn interrupted_at(cloud: &Account, request: &'static str) -> World {
     let interrupted = Arc::new(AtomicBool::new(false));
     let presses = Arc::clone(&interrupted);

@@ -1,4 +1,4 @@
-//! `release`: orders are taken back.
+//! `release`: takes orders back.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
     assert!(told.contains("Held: at most 1 letter on the list of waiting letters."), "{told}");
     assert!(told.ends_with("1 letter asked to wake.\n"), "{told}");
 
-    // An order to retry that is taken back wakes nobody.
+    // Releasing an order to retry wakes no letters.
     cloud.forget();
     run(&cloud, &["release", "two", "--yes", "--json"]).await.json();
     assert_eq!((ids(&cloud), shown(&cloud)), (vec![], vec![]));
@@ -42,7 +42,7 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
     let told = run(&cloud, &["release", "one", "two", "--why", "it's mended", "--yes"]).await;
     assert_eq!(told.code, 1);
     let hint = told.out.rsplit_once("To wake the rest for an attempt at once: ").unwrap().1;
-    // As a shell takes it.
+    // A shell reads the hint.
     let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();
     let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
     let words: Vec<_> = shell.lines().chain(["--yes"]).collect();
@@ -76,12 +76,12 @@ async fn letters_that_another_hold_holds_sleep_on() {
     for (others, woken, asleep) in [
         (&[hold(None)][..], &["handle-S3CR3T-b"][..], 1),
         (&[hold(Some("2026-11-01T16:00:00Z"))], &["handle-S3CR3T-b"], 1),
-        // Such a letter would sleep past the end of the hold.
+        // This letter would sleep beyond the end of the other hold.
         (&[hold(Some("2026-11-01T15:00:00Z"))], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
         (&[hold(Some("2026-11-01T11:59:00Z"))], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
         (&[archive.clone(), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
         (&[hold(None), archive], &["handle-S3CR3T-b"], 1),
-        // What the list does not tell wakes.
+        // If the list cannot tell whether the other hold matches, the letter wakes.
         (&[of_subject("urgent", "hold")], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
         (&[of_subject("urgent", "retry"), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
     ] {
@@ -100,7 +100,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
         let told = run(&cloud, &["release", "one", "--yes", "--dry-run", "--json"]).await.json();
         assert_eq!(told["waiting"]["stillHeld"], asleep, "{others:?}");
     }
-    // Who releases both wakes all.
+    // Releasing both holds wakes all letters.
     let cloud = Account::new();
     put_orders(&cloud, &[released, hold(None)]);
     list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
@@ -136,7 +136,7 @@ async fn holds_are_released_by_pattern_or_all_at_once() {
     assert_eq!(ids(&cloud), ["again"]);
 }
 
-/// JSON is for a script: a person is shown a preview beside it only to answer a question.
+/// JSON is for a script. A person sees a preview beside it only to answer a question.
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_for_a_script_shows_no_preview() {
     let cloud = Account::new();

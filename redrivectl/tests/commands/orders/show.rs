@@ -1,4 +1,4 @@
-//! `orders`, and what the manual shows of them all.
+//! `orders`, and the manual's examples of all these commands.
 
 use serde_json::json;
 
@@ -67,11 +67,11 @@ async fn the_manual_shows_what_they_print() {
     assert!(shows(&manual, &told), "it prints:\n{told}");
     let args = ["retry", "--topic", "orders", "--why", "the worker is back", "--yes"];
     let told = run(&cloud, &args).await.text();
-    // The names of orders end at random.
+    // The id of an order ends with a random part.
     let named = |word: &str| word.starts_with("20261101T120000Z-").then(|| word[..25].to_owned());
     let id = told.split_whitespace().find_map(named).unwrap();
     let told = told.replace(&id, "20261101T120000Z-7f3a51c2");
-    // The manual's commands go by variables.
+    // The manual's commands use variables for the place.
     let told = told.replace(&format!(" {}", CONTROL.join(" ")), "");
     assert!(shows(&manual, &told), "it prints:\n{told}");
 

@@ -1,4 +1,4 @@
-//! Letters that wait are asked to wake.
+//! Waking hidden letters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -26,7 +26,7 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
         letter("requeue", &json!({ "queueArn": REQUEUE, "deadLetterQueueArn": DLQ })),
     ];
     list(&cloud, "2026-11-01T11:40:00Z", &lines(&others));
-    // One more is hidden by an instance that has not read the order yet.
+    // An instance that has not read the order yet hides one more letter.
     let late = cloud.clone();
     cloud.script(move |call| {
         if call.operation == "PutObject" && call.target == DOCUMENT {
@@ -100,7 +100,7 @@ async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
     }
     let begun = Instant::now();
     run(&cloud, &retry_topic()).await.text();
-    // The first goes after 20 s, the last but ten letters before two seconds more are over.
+    // The first request goes after 20 s. The last one goes within two more seconds.
     let took = begun.elapsed().as_secs_f64();
     assert!((21.9..22.2).contains(&took), "{took}");
     assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 100);
@@ -123,7 +123,7 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
         if calls.fetch_add(1, Ordering::Relaxed) == 0 {
             let fates = [
                 ("stale", EntryFault::sender("ReceiptHandleIsInvalid", "S3CR3T expired")),
-                // Recorded.
+                // This error is recorded from AWS.
                 (
                     "gone",
                     EntryFault::sender(
@@ -151,7 +151,8 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
     assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{told:?}");
 }
 
-/// SQS may have shown the letter, which is in the middle of an attempt by then: a second request would show it again.
+/// SQS may have shown the letter, and an attempt may be under way. A second request would show the letter
+/// again.
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_answer_was_lost_is_not_made_again() {
     for (lost, code) in [
@@ -168,7 +169,7 @@ async fn a_request_whose_answer_was_lost_is_not_made_again() {
         cloud.script(move |call| {
             if call.operation == "ChangeMessageVisibilityBatch" { fault.clone() } else { Fault::Pass }
         });
-        // The SDK does not repeat it either.
+        // The SDK must not repeat the request either.
         let config = Some(cloud.config(RetryConfig::standard()));
         let world = World { config, ..World::on(&cloud) };
         let told = run_in(world, &[&retry_topic()[..], &["--json"]].concat()).await;
@@ -179,7 +180,7 @@ async fn a_request_whose_answer_was_lost_is_not_made_again() {
     }
 }
 
-/// Nothing was shown where SQS says so.
+/// These errors say that SQS has shown nothing.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_was_refused_for_now_is_made_again() {
     for (status, code) in

@@ -1,4 +1,4 @@
-//! Actions: a form, what it would do, a confirmation, and the command.
+//! Actions: the form, the preview, the confirmation and the command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use support::{Account, CALLER, TOPIC};
 
 const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "orders"), ("why", "down"), ("for", "2h")];
 
-/// So many letters of the topic wait.
+/// Puts a number of waiting letters of the topic on the list.
 fn waits(cloud: &Account, written: &str, letters: std::ops::Range<usize>) {
     let letters: Vec<_> = letters.map(|number| letter(&number.to_string(), &json!({}))).collect();
     list(cloud, written, &lines(&letters));
@@ -64,7 +64,7 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
             text.contains("It is done.") && text.contains("the function obeys within 15 seconds"),
             "{text}"
         );
-        // The same once more, as by the browser's way back.
+        // The browser's way back sends the same form once more.
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         let again = post_confirmation(client, &id, &nonce).await;
         assert_eq!(again.status, 409);
@@ -179,7 +179,7 @@ async fn what_has_changed_since_is_told_and_nothing_is_done() {
         assert!(text.contains("other retry, from 2026-11-01 22:00:00 UTC"), "{text}");
         assert!(text.contains(", arrived before 2026-11-01 10:00:00 UTC down"), "{text}");
         assert_eq!(orders(&cloud).len(), 1, "only that of somebody else is there");
-        // The old question is over; the new one names what is there now.
+        // The old question no longer counts. The new one shows the present state.
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409);
         let (_, done) = client.confirm(&changed).await;
@@ -261,7 +261,7 @@ async fn what_is_under_way_cannot_be_confirmed_again() {
     assert_eq!(orders(&cloud).len(), 1);
 }
 
-/// Previews that wait for an answer are not under way, so more than eight can be confirmed at once.
+/// A preview that waits for an answer is not at work, so more than eight can wait at once.
 #[tokio::test]
 async fn no_more_than_eight_actions_go_on_at_once() {
     let cloud = two();
@@ -314,15 +314,15 @@ async fn an_action_that_panics_has_ended_and_is_said_to_have_a_fault() {
     assert!(!has_document(&cloud));
 }
 
-/// An order to archive is about the letters of the preview, however late it is confirmed.
+/// An order to archive matches the letters of the preview, even if it is confirmed late.
 #[tokio::test(start_paused = true)]
 async fn what_is_confirmed_is_what_was_shown() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&[("do", "archive"), ("topic", "orders"), ("why", "poison")]).await;
-        // All times are S3's.
+        // All times are those of S3.
         cloud.aws.clock().pass(std::time::Duration::from_mins(5));
-        // This machine's clock is late now, which is noted, and is another note than was confirmed.
+        // This machine's clock is now slow. The page notes that, so the note differs from the confirmed one.
         let (_, asks) = client.confirm(&asks).await;
         assert!(asks.text().contains("it was: none"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
@@ -342,7 +342,7 @@ async fn letters_are_woken_in_the_background_and_it_can_be_stopped() {
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         let reply = post_confirmation(client, &id, &nonce).await;
         let page = client.get(reply.header("location").unwrap()).await;
-        // It waits 20 seconds before it wakes anybody.
+        // The command waits 20 seconds before it wakes any letter.
         assert!(page.text().contains("Retry now: under way"), "{}", page.text());
         assert_eq!(page.header("refresh"), Some("2"));
         let stays = client.get(&format!("job?id={id}&stay=1")).await;
@@ -394,7 +394,7 @@ async fn a_hold_is_released() {
         assert!(text.contains("releases h1") && text.contains("Release: at most 2 letters"), "{text}");
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("Released 1 order"), "{}", done.text());
-        // Somebody was faster.
+        // Somebody else released it first.
         let (_, page) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "x")]).await;
         assert!(page.text().contains("there is no order h1"), "{}", page.text());
     })
@@ -405,7 +405,7 @@ async fn a_hold_is_released() {
     assert_eq!(ended["ended"]["why"], "up again");
 }
 
-/// Another hold holds them too.
+/// Another hold matches the same letters.
 #[tokio::test(start_paused = true)]
 async fn letters_that_stay_held_after_a_release_are_said_to_be() {
     let cloud = two();
@@ -466,7 +466,7 @@ async fn a_preview_says_what_is_woken_and_when_the_order_is_too_short() {
             let says = "too short the order ends before the last letter is asked to wake";
             assert_eq!(text.contains(says), is_short, "{doing}: {text}");
         }
-        // A hold wakes nothing.
+        // A hold wakes no letters.
         let (_, asks) = client.begin(&HOLD).await;
         assert!(!asks.text().contains("wakes"), "{}", asks.text());
     })

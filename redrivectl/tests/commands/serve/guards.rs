@@ -1,10 +1,10 @@
-//! Tests of who gets in, and of what strangers are told.
+//! Tests of the guard: which requests are answered, and what strangers learn.
 
 use super::{Reply, serving};
 use crate::orders::has_document;
 use support::Account;
 
-/// The form of an action that would be taken from a page of ours.
+/// The form of an action, which the server accepts from its own pages.
 const FORM: [(&str, &str); 3] = [("do", "hold"), ("topic", "orders"), ("why", "down")];
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn without_the_token_there_is_nothing() {
         for path in ["/", "/groups", &almost, "/TOKENx/", "/x/TOKEN/", "/act?do=hold&topic=orders"] {
             let Reply { status, head, body } = get(path).await;
             assert_eq!(status, 404, "{path}");
-            // But for the time they are all alike.
+            // All refusals are alike, apart from the date.
             let head: Vec<_> =
                 head.lines().filter(|line| !line.starts_with("date:")).map(str::to_owned).collect();
             answers.push((head, body));
@@ -27,7 +27,7 @@ async fn without_the_token_there_is_nothing() {
         answers.dedup();
         assert_eq!(answers.len(), 1);
         assert!(!answers[0].1.contains("redrive"), "{}", answers[0].1);
-        // Without the slash its links would lead elsewhere.
+        // Without the slash at the end, relative links would lead elsewhere.
         let bare = get("/TOKEN").await;
         assert_eq!((bare.status, bare.header("location").unwrap().ends_with('/')), (303, true));
         let icon = get("/favicon.ico").await;
@@ -49,7 +49,7 @@ async fn a_page_that_has_its_name_point_here_gets_nothing() {
             let reply = client.send("POST", page, &[("Host", host), ("Origin", &origin)], "why=down").await;
             assert_eq!(reply.status, 421, "{host}");
         }
-        // Nothing was even looked at, by which it could be confirmed.
+        // No preview was even prepared, so there is nothing to confirm.
         assert!(client.get("jobs").await.text().contains("Nothing was done in this session."));
         let local = format!("localhost:{}", client.port);
         assert_eq!(client.send("GET", "/TOKEN/", &[("Host", &local)], "").await.status, 200);
@@ -78,9 +78,9 @@ async fn other_pages_do_not_act_with_the_token_even() {
             let reply = client.send("POST", &page, &headers, &form).await;
             assert_eq!(reply.status, 403, "{headers:?}");
         }
-        // An order that is asked for by a foreign page is not even looked at.
+        // The server does not even prepare a preview for another site's page.
         assert!(client.get("jobs").await.text().contains("Nothing was done in this session."));
-        // The page of an action is confirmed by nobody else, either.
+        // Another site's page cannot confirm an action either.
         let (_, page) = client.begin(&FORM).await;
         let (id, nonce) = (page.hidden("id").unwrap(), page.hidden("nonce").unwrap());
         let confirm = [("id", id.as_str()), ("do", "confirm"), ("nonce", &nonce)];
@@ -101,7 +101,7 @@ async fn every_answer_tells_the_browser_what_to_leave() {
             (client.get("nothing").await, "no-referrer"),
             (client.send("GET", "/", &[("Host", &client.host())], "").await, "no-referrer"),
             (client.send("GET", "/TOKEN/", &[("Host", "evil")], "").await, "no-referrer"),
-            // With no-referrer a browser sends `Origin: null` with a form.
+            // With `no-referrer`, a browser would send `Origin: null` with a form.
             (client.get("act?do=hold&topic=orders").await, "same-origin"),
             (asks, "same-origin"),
         ];
@@ -124,7 +124,7 @@ async fn every_answer_tells_the_browser_what_to_leave() {
                 assert!(policy.split("; ").any(|it| it == directive), "{directive}: {policy}");
             }
             assert!(!policy.contains("unsafe") && !policy.contains("script-src"), "{policy}");
-            // No page has the token, by which it would be in what is saved or sent of it.
+            // No page holds the token, so it is not in saved or forwarded pages.
             assert!(!page.body.contains(&client.token));
             for meta in ["<script", "style=", "onclick", "name=\"referrer\""] {
                 assert!(!page.body.contains(meta), "{meta}");

@@ -1,4 +1,4 @@
-//! Tests that no client holds the server up.
+//! Tests that no client can block the server.
 
 use std::time::Duration;
 
@@ -22,14 +22,15 @@ async fn heads_and_forms_have_a_size() {
         let reply = client
             .send("POST", "/TOKEN/act?do=hold&topic=orders", &[("Host", &host), ("Origin", &origin)], &form)
             .await;
-        // It is refused while it is being sent, so the answer may be lost; what is asked for is not done.
+        // The server refuses while the client still sends, so the answer may get lost. The action is not
+        // done.
         assert!(matches!(reply.status, 413 | 0), "{}", reply.status);
         assert!(client.get("jobs").await.text().contains("Nothing was done in this session."));
     })
     .await;
 }
 
-/// Time that nobody waits for.
+/// Time passes by itself.
 #[tokio::test(start_paused = true)]
 async fn whoever_sends_slowly_is_cut_off() {
     let cloud = Account::new();
@@ -64,7 +65,7 @@ async fn more_connections_than_it_holds_wait_and_do_not_hold_it_up_for_long() {
         }
         let begun = tokio::time::Instant::now();
         assert_eq!(client.get("").await.status, 200);
-        // The first 32 had to be given up for it.
+        // The server had to give up the first 32 connections for this one.
         let waited = begun.elapsed();
         assert!(waited >= Duration::from_secs(4) && waited < Duration::from_secs(30), "{waited:?}");
     })
