@@ -46,7 +46,8 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
         (actions(group, view))
         (section("fields", "What they have in common", &html! {
             p class="note" {
-                "Counted among " (count(group.counted.matching, "archived letter")) " of this group that were read, the newest, and "
+                "Counted among the newest " (count(group.counted.matching, "archived letter")) " of this group, which were "
+                "read, and "
                 @if group.more_waiting { (count(group.waiting, "waiting letter")) " that were listed." }
                 @else { "at most " (count(group.waiting, "waiting letter")) "." }
             }
