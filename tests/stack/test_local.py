@@ -39,7 +39,7 @@ def session():
 def test_letter_alarm_repair_and_a_clean_end(session):
     process, printed = session
 
-    def reads(text, within=60):
+    def reads(text, within=600):
         wait_until(lambda: any(text in line for line in printed), within, f"{text!r} in {''.join(printed)}")
 
     def types(*commands):

@@ -145,7 +145,7 @@ def test_state_machine_replays_in_steps_by_several_functions(world):
     assert output["replay"]["counts"] == {"sent": 600}
     [state] = replays(deployment)
     assert (state["by"], state["request"]["why"]) == (execution, "mended")
-    arrived = Copies(billing).wait_for(600, within=60)
+    arrived = Copies(billing).wait_for(600, within=600)
     wait_until(lambda: in_requeue(deployment) == 0, 30, "the requeue to be empty")
     arrived.take()
     assert arrived.texts() == texts(range(600)), "none twice"
@@ -161,7 +161,7 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
     started = redrivectl(deployment, *wish, "--stack", deployment.name, "--detach", "--json")
     assert started.returncode == 0, started.stderr
     execution, begun_id = (json.loads(started.stdout)[field] for field in ("executionArn", "id"))
-    wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
+    wait_until(lambda: begun(deployment) >= 1, 600, "the first batch")
     [state] = replays(deployment)
     assert state["id"] == begun_id
     stopped = redrivectl(deployment, "replays", "stop", state["id"], "--why", "it is down again", "--by", "jo")
@@ -184,7 +184,7 @@ def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(worl
     done = json.loads(resumed.stdout)
     assert (done["id"], done["status"], done["counts"]) == (begun_id, "done", {"sent": 400})
     assert done["executionArn"] != execution
-    arrived = Copies(billing).wait_for(400, within=60)
+    arrived = Copies(billing).wait_for(400, within=600)
     wait_until(lambda: in_requeue(deployment) == 0, 30, "the requeue to be empty")
     arrived.take()
     assert arrived.texts() == texts(range(400)), "none twice"
@@ -196,7 +196,7 @@ def test_killed_worker_of_the_state_machine_is_made_up_for(world):
     for hours in (1, 2):
         bury(world, deployment, billing, 1500, hours=hours, first=hours * 1500 - 1500)
     execution = operations.execute({"all": True, "rate": 400, "ramp": [100]})
-    wait_until(lambda: begun(deployment) >= 500, 60, "half of the letters", every=0.02)
+    wait_until(lambda: begun(deployment) >= 500, 600, "half of the letters", every=0.02)
     workers = operations.bootstraps()
     assert workers
     for worker in workers:
@@ -205,7 +205,7 @@ def test_killed_worker_of_the_state_machine_is_made_up_for(world):
     state = output["replay"]
     assert (status, state["status"], state["counts"]["sent"]) == ("SUCCEEDED", "done", 3000), output
     arrived = Copies(billing).wait_for(3000, within=120)
-    wait_until(lambda: in_requeue(deployment) == 0, 60, "the requeue to be empty")
+    wait_until(lambda: in_requeue(deployment) == 0, 600, "the requeue to be empty")
     arrived.take()
     assert set(arrived.texts()) == set(texts(range(3000))), "nothing lost, nothing invented"
     assert len(arrived.bodies) - 3000 <= state["counts"].get("repeated", 0)

@@ -107,7 +107,7 @@ def killed_in_a_batch(deployment, running):
         running.send_signal(signal.SIGCONT)
         return False
 
-    wait_until(is_frozen, 60, "letters that are being sent", every=0.02)
+    wait_until(is_frozen, 600, "letters that are being sent", every=0.02)
     running.send_signal(signal.SIGKILL)
     assert running.wait() == -signal.SIGKILL
 
@@ -146,7 +146,7 @@ def test_many_letters_are_all_delivered_though_the_replay_is_killed_twice(world)
     assert state["status"] == "done"
 
     arrived = Copies(billing).wait_for(MANY, within=120)
-    wait_until(lambda: in_requeue(deployment) == 0, 60, "the requeue to be empty")
+    wait_until(lambda: in_requeue(deployment) == 0, 600, "the requeue to be empty")
     arrived.take()
     assert set(arrived.texts()) == set(texts(range(MANY))), "nothing lost, nothing invented"
     repeats = len(arrived.bodies) - MANY
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_a_replay_in_good_order(world):
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, 600)
     running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--rate", 10)
-    wait_until(lambda: begun(deployment) >= 1, 60, "the first batch", every=0.02)
+    wait_until(lambda: begun(deployment) >= 1, 600, "the first batch", every=0.02)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=180)
     assert (running.returncode, steps(err, "interrupted")) == (4, ["step 1 of 1"]), err
@@ -186,7 +186,7 @@ def test_replay_is_listed_shown_and_stopped_from_anywhere(world):
     deployment, billing = deployed(world, policy(retries=3, delay=2, immediate=1))
     bury(world, deployment, billing, 800)
     running = begin(deployment, "replay", "--all", "--yes", "--ramp", "100", "--rate", 10, "--why", "billing is mended")
-    wait_until(lambda: begun(deployment) >= 1, 60, "the first batch")
+    wait_until(lambda: begun(deployment) >= 1, 600, "the first batch")
     [state] = replays(deployment)
     listed = redrivectl(deployment, "replays").stdout
     assert state["id"] in listed and "running" in listed, listed

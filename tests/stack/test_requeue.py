@@ -127,7 +127,7 @@ def test_order_of_a_group_is_kept_across_a_failing_head(world):
         received.extend(worker.receive())
         return len(received) >= 6
 
-    wait_until(complete, 60, "all six")
+    wait_until(complete, 600, "all six")
     for group, expected in {"a": ["a 1", "a 2", "a 3", "a 4"], "b": ["b 1", "b 2"]}.items():
         assert [text for text in texts(received) if text[0] == group] == expected
 

@@ -798,7 +798,7 @@ def test_dead_letters_are_taken_when_the_stack_is_gone(world):
         except ClientError:
             return True
 
-    wait_until(gone, 60, "the stack to be gone")
+    wait_until(gone, 600, "the stack to be gone")
     world.deployments.clear()
     assert [policy_of(world, arn) for arn in arns] == before
     statements = before[0][1]["Statement"]
