@@ -24,7 +24,7 @@ def context(theme="light", hours=3, **more):
     """
     now = int(time.time() * 1000)
     return {
-        "dashboardName": "orders",
+        "dashboardName": "payments",
         "widgetId": "widget-16",
         "accountId": ACCOUNT,
         "locale": "en",

@@ -3,7 +3,7 @@
 A topic has four subscribers: two queues, a web server and a function. Three of them break. SNS gives up on their
 messages, which become letters in the dead-letter queue. The function, deployed by template.yaml, retries each letter
 on a schedule of seconds at the subscriber that failed, until that one is repaired, or until the schedule ends and the
-letter is archived. Orders act on letters that would wait for an hour: hold, and when their subscriber is repaired,
+letter is archived. Overrides act on letters that would wait for an hour: hold, and when their subscriber is repaired,
 retry now. When the last subscriber is repaired too, `redrivectl replay` sends its letter from the archive. The demo
 checks its own results: if a message is missing, changed or duplicated, the exit code is 1.
 """
@@ -43,7 +43,7 @@ POLICY = {
         "jitter": 0,
     },
     "rules": [
-        {"name": "payments-to-everyone", "match": {"topicArn": [{"suffix": ":payments"}]}, "target": "topic"},
+        {"name": "invoices-to-everyone", "match": {"topicArn": [{"suffix": ":invoices"}]}, "target": "topic"},
         {
             "name": "parcels-hourly",
             "match": {"topicArn": [{"suffix": ":parcels"}]},
@@ -62,7 +62,7 @@ POLICY = {
 REPAIR_AFTER = 14
 # How late a retry may be: SQS is polled once a second, and the machine may be busy.
 LATE = 5
-# Every instance of the function has read an order by then.
+# Every instance of the function has read an override by then.
 HEARD_AFTER = 15
 # How soon letters are there after `redrivectl retry` has woken them.
 WOKEN_WITHIN = 10
@@ -117,7 +117,7 @@ class Story:
         self.letters = []
         self.parcels = []
         self.alarms_seen = []
-        self.orders_given = []
+        self.overrides_given = []
 
     def tell(self):
         self.set_up()
@@ -137,8 +137,8 @@ class Story:
         screen, sns = self.screen, self.stack.client("sns")
         screen.title("1. A topic with four subscribers")
         screen.say(f"the local stack answers on {self.stack.endpoint}")
-        topics = [sns.create_topic(Name=name)["TopicArn"] for name in ("orders", "returns", "payments", "parcels")]
-        self.orders, returns, payments, parcels = topics
+        topics = [sns.create_topic(Name=name)["TopicArn"] for name in ("payments", "returns", "invoices", "parcels")]
+        self.payments, returns, invoices, parcels = topics
         queues = ["billing", "warehouse", "legacy", "ledger", "audit", "courier"]
         self.deployment = deploy(
             self.stack,
@@ -149,21 +149,23 @@ class Story:
             TopicArns=topics,
             TargetQueueArns=[f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in queues],
             TargetFunctionArns=[function_arn("notifier")],
-            TargetTopicArns=[payments],
+            TargetTopicArns=[invoices],
             RedrivePolicy=POLICY,
         )
         screen.say("template.yaml is deployed: dead-letter queue, function, archive bucket, alarm")
-        queue_topics = [self.orders, self.orders, returns, payments, payments, parcels]
+        queue_topics = [self.payments, self.payments, returns, invoices, invoices, parcels]
         self.billing, self.warehouse, self.legacy, self.ledger, self.audit, self.courier = (
             subscribe(self.stack, name, topic, self.deployment.queue_arn)
             for name, topic in zip(queues, queue_topics, strict=True)
         )
-        common = (self.orders, self.deployment.queue_arn, self.web)
+        common = (self.payments, self.deployment.queue_arn, self.web)
         self.shop = subscribe_web(self.stack, "shop", *common)
         self.notifier = subscribe_function(self.stack, "notifier", *common)
-        screen.say("subscribed to orders: the queues billing and warehouse, the web server shop, the function notifier")
+        screen.say(
+            "subscribed to payments: the queues billing and warehouse, the web server shop, the function notifier"
+        )
         screen.more(
-            "and legacy to returns; ledger and audit to payments, for which a rule republishes letters to the topic"
+            "and legacy to returns; ledger and audit to invoices, for which a rule republishes letters to the topic"
         )
         screen.more("and courier to parcels, for which a rule makes letters wait for an hour")
         screen.say(f"retries wait {', '.join(str(delay) for delay in DELAYS)} seconds")
@@ -175,20 +177,20 @@ class Story:
         self.billing.unplug()
         self.legacy.unplug()
         screen.say("the queues of billing and legacy are deleted")
-        self.publish("order-1")
-        screen.say("order-1 is published: warehouse, shop and notifier get it, billing does not")
+        self.publish("payment-1")
+        screen.say("payment-1 is published: warehouse, shop and notifier get it, billing does not")
         self.shop.unplug()
         self.notifier.unplug()
         screen.say("the web server shop answers 503, the function notifier is deleted")
-        self.publish("order-2")
-        screen.say("order-2 is published: only warehouse gets it")
+        self.publish("payment-2")
+        screen.say("payment-2 is published: only warehouse gets it")
 
     def publish(self, name):
         """Publishes to all, and waits until those got it that can: SNS delivers to web servers and functions later."""
         message, subject, attributes = content(name)
         attributes = {key: {"DataType": kind, "StringValue": value} for key, (kind, value) in attributes.items()}
         sns = self.stack.client("sns")
-        answer = sns.publish(TopicArn=self.orders, Message=message, Subject=subject, MessageAttributes=attributes)
+        answer = sns.publish(TopicArn=self.payments, Message=message, Subject=subject, MessageAttributes=attributes)
         self.published.append(answer["MessageId"])
         expected = len(self.published)
         wait_until(lambda: len(self.shop.posts()) == expected, 10, "SNS's post to shop")
@@ -199,12 +201,12 @@ class Story:
         screen = self.screen
         first, second = self.published
         for name, subscriber, message_id in [
-            ("order-1", self.billing, first),
-            ("order-2", self.billing, second),
-            ("order-2", self.shop, second),
-            ("order-2", self.notifier, second),
+            ("payment-1", self.billing, first),
+            ("payment-2", self.billing, second),
+            ("payment-2", self.shop, second),
+            ("payment-2", self.notifier, second),
             ("return", self.legacy, None),
-            ("payment", self.ledger, None),
+            ("invoice", self.ledger, None),
         ]:
             self.letters.append(self.put(name, subscriber, message_id))
         self.arrived = self.letters[0].arrived
@@ -231,25 +233,25 @@ class Story:
         wait_until(calm, ALARM_PERIOD + 30, "the alarm to be OK again", every=1)
 
     def hold_mend_and_retry(self):
-        """Orders hold and retry letters that would wait for an hour."""
+        """Overrides hold and retry letters that would wait for an hour."""
         screen = self.screen
-        screen.title("3. Orders of an operator act within seconds")
+        screen.title("3. Overrides of an operator act within seconds")
         self.courier.unplug()
         screen.say("the queue of courier is deleted")
         self.parcels.append(self.put("parcel-1", self.courier))
         self.watch(until=lambda: self.parcels[0].lines)
-        self.order("hold", "--topic", "parcels", "courier is being repaired")
+        self.override("hold", "--topic", "parcels", "courier is being repaired")
         screen.more(f"the function obeys within {HEARD_AFTER} s")
         time.sleep(HEARD_AFTER + 1)
         self.parcels.append(self.put("parcel-2", self.courier))
         self.watch(until=lambda: self.parcels[1].lines)
         self.courier.repair()
         screen.say(screen.style("courier is repaired", 1))
-        self.order("retry", "--topic", "parcels", "courier is back")
+        self.override("retry", "--topic", "parcels", "courier is back")
         woken = time.time()
         self.watch(until=lambda: all(parcel.outcome for parcel in self.parcels))
         self.woken_for = time.time() - woken
-        self.order("release", "--topic", "parcels", "courier is back")
+        self.override("release", "--topic", "parcels", "courier is back")
 
     def replay(self):
         """Replays the archived letter with the operator's tool."""
@@ -296,14 +298,14 @@ class Story:
         arrived = time.time()
         return Letter(name, subscriber, body, dead_letter(self.deployment, body), arrived)
 
-    def order(self, *words):
-        """Gives an order, as the operator."""
+    def override(self, *words):
+        """Gives an override, as the operator."""
         screen = self.screen
         screen.say(screen.style(f"redrivectl {' '.join(words[:3])} --why '{words[3]}'", 1))
         done = redrivectl(self.deployment, *words[:3], "--why", words[3], "--yes")
         for line in (done.stdout + done.stderr).splitlines():
             screen.more(line)
-        self.orders_given.append(done.returncode)
+        self.overrides_given.append(done.returncode)
 
     def watch(self, until, at_most=60):
         """Prints what the function logs, until a condition holds."""
@@ -384,7 +386,7 @@ class Story:
 
     def checks(self):
         """Yields each check and whether it holds."""
-        *orders, poison, payment = self.letters
+        *payments, poison, invoice = self.letters
         received = self.received()
         for name, kind in [
             ("warehouse", "a queue that never failed"),
@@ -393,21 +395,24 @@ class Story:
             ("notifier", "a function"),
         ]:
             ids = [json.loads(body)["MessageId"] for body in received[name]]
-            yield f"{name}, {kind}, has order-1 and order-2, each exactly once", sorted(ids) == sorted(self.published)
+            yield (
+                f"{name}, {kind}, has payment-1 and payment-2, each exactly once",
+                sorted(ids) == sorted(self.published),
+            )
         yield (
             "the letters delivered to billing and shop are unchanged byte for byte",
-            all(letter.body in received[letter.subscriber.name] for letter in orders[:3]),
+            all(letter.body in received[letter.subscriber.name] for letter in payments[:3]),
         )
         yield "shop got its letter with SNS's headers", self.has_headers(self.shop.posts()[-1])
-        yield "notifier got the event that SNS would send, with the mark", self.has_event(orders[3])
+        yield "notifier got the event that SNS would send, with the mark", self.has_event(payments[3])
         archived = [(record["reason"], record["message"]["body"]) for record in self.archived]
         yield (
             "the archive holds the return, unchanged, and nothing else",
             archived == [("exhausted", poison.body)],
         )
         yield (
-            "ledger and audit have the payment, with the mark that counts its passes",
-            all(self.has_republished(subscriber, payment) for subscriber in (self.ledger, self.audit)),
+            "ledger and audit have the invoice, with the mark that counts its passes",
+            all(self.has_republished(subscriber, invoice) for subscriber in (self.ledger, self.audit)),
         )
         yield (
             f"the return was tried {len(DELAYS)} times, numbered without a gap",
@@ -431,18 +436,18 @@ class Story:
             == [(poison.lines[-1]["letter.id"], 1)],
         )
         held = [line["reason"] for line in self.parcels[1].lines[:1] if "retry.number" not in line]
-        yield "parcel-2 was held, with no attempt", held == ["ordered"]
+        yield "parcel-2 was held, with no attempt", held == ["overridden"]
         yield (
-            f"courier has both parcels, each exactly once, within {WOKEN_WITHIN} seconds after the order to retry",
+            f"courier has both parcels, each exactly once, within {WOKEN_WITHIN} seconds after the override to retry",
             sorted(self.courier.bodies()) == sorted(parcel.body for parcel in self.parcels)
             and self.woken_for < WOKEN_WITHIN
-            and self.orders_given == [0, 0, 0],
+            and self.overrides_given == [0, 0, 0],
         )
         yield "the dead-letter queue is empty", self.deployment.waiting() == 0
         yield "the alarm went off and is OK again", self.alarms_seen[-2:] == ["ALARM", "OK"]
 
     def received(self):
-        """The bodies that each subscriber of orders got. A function gets its event a moment after it was accepted."""
+        """The bodies that each subscriber of payments got. A function gets its event a moment after it was accepted."""
         wait_until(lambda: len(self.notifier.posts()) >= len(self.published), 10, "the call of notifier")
         return {s.name: s.bodies() for s in (self.warehouse, self.billing, self.shop, self.notifier)}
 

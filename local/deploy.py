@@ -191,8 +191,8 @@ def deploy(
     Deployments share one package, which is uploaded once; `own_package` gives this one its own, so that the function's
     processes can be told from others. `settings` are environment variables of the function that the template never
     sets, by name. `alarm_period` shortens the periods of all alarms to so many seconds. `metered` gives the deployment
-    a Meter. An operator who may give orders and replay is created with it, and named in RequeueSenderArns unless that
-    is given.
+    a Meter. An operator who may give overrides and replay is created with it, and named in RequeueSenderArns unless
+    that is given.
     """
     package_uri, code_sha = uploaded(stack, name if own_package else "shared")
     operator = stack.user(f"{name}-operator")

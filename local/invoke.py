@@ -24,19 +24,19 @@ EVENTS_NOW = 1793534400000
 
 # The subscriptions of the events, by the last part of their ARN: topic, protocol, endpoint.
 SUBSCRIPTIONS = {
-    "43fe80b0-b10c-4081-9e18-5bdb8f9824e6": ("orders", "sqs", "orders-worker"),
-    "632be099-8c45-4e84-a963-95515684f2e0": ("orders", "sqs", "orders-billing"),
-    "42f6a085-cc9a-44f4-b486-a8ff9c06c475": ("orders", "lambda", "function:orders-notifier"),
-    "c741ca07-c97a-40d7-b428-731c4aeebc23": ("orders.fifo", "sqs", "orders-worker.fifo"),
+    "43fe80b0-b10c-4081-9e18-5bdb8f9824e6": ("payments", "sqs", "payments-worker"),
+    "632be099-8c45-4e84-a963-95515684f2e0": ("payments", "sqs", "payments-billing"),
+    "42f6a085-cc9a-44f4-b486-a8ff9c06c475": ("payments", "lambda", "function:payments-notifier"),
+    "c741ca07-c97a-40d7-b428-731c4aeebc23": ("payments.fifo", "sqs", "payments-worker.fifo"),
 }
 
-FUNCTIONS = ["orders-notifier", "orders-projector"]
+FUNCTIONS = ["payments-notifier", "payments-projector"]
 
 # The queue that SQS moved letters from, with the maxReceiveCount of the events.
 SOURCE_QUEUES = {
-    "orders-billing": {
+    "payments-billing": {
         "RedrivePolicy": json.dumps(
-            {"deadLetterTargetArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:orders-dlq", "maxReceiveCount": 3}
+            {"deadLetterTargetArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:payments-dlq", "maxReceiveCount": 3}
         )
     }
 }
@@ -61,8 +61,8 @@ def main():
 def invoke(stack, web, text, mode):
     dead_letter_queue = json.loads(text)["Records"][0]["eventSourceARN"]
     fourteen_days = {"MessageRetentionPeriod": "1209600"}
-    for name in ("orders-dlq", dead_letter_queue.rsplit(":", 1)[1]):
-        queue_url, _ = create_queue(stack, name, arn("sns", "orders*"), **fourteen_days)
+    for name in ("payments-dlq", dead_letter_queue.rsplit(":", 1)[1]):
+        queue_url, _ = create_queue(stack, name, arn("sns", "payments*"), **fourteen_days)
     for function in FUNCTIONS:
         create_function(stack, function, web)
     renamed = subscribe_all(stack, dead_letter_queue)

@@ -56,8 +56,8 @@ def sentence(lines):
             return f"{attempt}failed at {places}; archived, {line.get('reason')}"
         case "deferred" if attempt:
             return f"{attempt}failed at {places}; the next in {line.get('delay_s')} s"
-        case "deferred" if line.get("reason") == "ordered":
-            return "held by an order"
+        case "deferred" if line.get("reason") == "overridden":
+            return "held by an override"
         case outcome:
             return f"{attempt}{outcome}, {line.get('reason', 'no reason')}"
 
@@ -82,7 +82,7 @@ def name_of_url(url):
 
 def result_of(line):
     if line["outcome"] == "delivered":
-        return "delivered, by an order" if "order.id" in line else "delivered"
+        return "delivered, by an override" if "override.id" in line else "delivered"
     failed = f"failed, {short(line.get('error.code'))}"
     return failed if line["outcome"] == "deferred" else f"{failed}; {line['outcome']}, {line.get('reason')}"
 

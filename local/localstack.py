@@ -29,7 +29,7 @@ from local.stack import REGION, ROOT, StackError, free_port, stop_on_signals, wa
 
 # An access key of twelve digits is the account, for LocalStack.
 ACCOUNT = "123456789012"
-STACK = "orders"
+STACK = "payments"
 # What of template.yaml the drill meets and LocalStack can make.
 RESOURCES = ["DeadLetterQueue", "DeadLetterQueuePolicy", "RequeueQueue", "ArchiveBucket", "RedriveFunctionLogs"]
 OUTPUTS = ["DeadLetterQueueArn", "RequeueArn", "ArchiveLocation", "ControlLocation", "LogGroupName"]

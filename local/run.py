@@ -68,7 +68,7 @@ def main():
 class Running:
     def __init__(self, stack, screen):
         self.stack, self.screen = stack, screen
-        self.topic = stack.client("sns").create_topic(Name="orders")["TopicArn"]
+        self.topic = stack.client("sns").create_topic(Name="payments")["TopicArn"]
         self.deployment = deploy(
             stack,
             "local",

@@ -13,7 +13,7 @@ def command(*args):
 
 
 def environment(deployment, keys=None):
-    """Where archive, requeue and orders are, the stack's endpoint, and the operator's keys or those given."""
+    """Where archive, requeue and overrides are, the stack's endpoint, and the operator's keys or those given."""
     keys = keys or deployment.operator
     return {
         "PATH": os.environ["PATH"],

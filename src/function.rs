@@ -156,7 +156,7 @@ impl Function {
         let invocation = Invocation { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
         let handled = self.redrive.handle(messages, invocation).await;
-        let Handled { reports, orders_unread, list_failed, retention_assumed } = handled;
+        let Handled { reports, overrides_unread, list_failed, retention_assumed } = handled;
         let together = telemetry::together();
         for report in &reports {
             telemetry::letter(report);
@@ -172,7 +172,7 @@ impl Function {
                 queue,
                 function_name: self.name.as_deref(),
                 in_flight,
-                orders_unread,
+                overrides_unread,
                 list_failed,
                 retention_assumed,
                 request_id,

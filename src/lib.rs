@@ -36,7 +36,7 @@
 //! | [`replay`] | from the archive back into delivery |
 //! | [`archive`] | letters that cannot be saved, and the record's format |
 //! | [`notices`] | notices of archived letters, sent to a topic |
-//! | [`control`] | the orders of operators, and the list of waiting letters |
+//! | [`control`] | the overrides of operators, and the list of waiting letters |
 //! | [`signature`] | the check that SNS wrote a letter |
 //! | [`lookup`] | queues and subscriptions: asked once, kept for a while, cut off at a deadline |
 //! | [`delivery`] | the sending of retries, with a file for each kind of endpoint; hiding |
@@ -50,7 +50,7 @@
 //! |---|---|
 //! | [`archive_notice`] | notices of archived letters: their counts, due times and text |
 //! | [`batch`] | the batch machine: asks for actions, takes answers, returns reports |
-//! | [`policy`] | the decision what happens, and when: orders, rules, schedule |
+//! | [`policy`] | the decision what happens, and when: overrides, rules, schedule |
 //! | [`waiting`] | the list of waiting letters, and the keys that operators and the function share |
 //! | [`letter`] | the messages in the queue: origins, SNS messages, the mark |
 //! | [`endpoint`] | the targets of retries |

@@ -82,7 +82,7 @@ impl Display for ArchiveAt {
     }
 }
 
-/// The location of the orders, the list of waiting letters and the objects of replays: a bucket and the
+/// The location of the overrides, the list of waiting letters and the objects of replays: a bucket and the
 /// prefix of every key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControlAt {
@@ -271,7 +271,7 @@ fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), Faults
     Err(fault(name, format!("{bucket:?} is not a bucket name, which is 3 to 63 of a-z, 0-9, dot and hyphen")))
 }
 
-/// Reads the location for orders. It is beside the archive, so that permission to write one does not include
+/// Reads the location for overrides. It is beside the archive, so that permission to write one does not include
 /// the other.
 fn control(
     given: &impl Fn(&str) -> Option<String>,

@@ -107,8 +107,8 @@ fn fill(cloud: &support::Account) {
         for object in 0..OBJECTS {
             let time = (first + between * i32::try_from(object).unwrap()).to_zoned(TimeZone::UTC);
             let (date, name) = (time.strftime("%Y-%m-%d"), time.strftime("%Y%m%dT%H%M%S%.3fZ"));
-            let index = "2-n100-r0.exhausted.HBaK2wDS.60.refused.aB3dE6gh.40";
-            let key = format!("dead-letters/queue=orders-dlq/date={date}/{name}-{object:06}.{index}.jsonl");
+            let index = "2-n100-r0.exhausted.3zhK6Xx3.60.refused.aB3dE6gh.40";
+            let key = format!("dead-letters/queue=payments-dlq/date={date}/{name}-{object:06}.{index}.jsonl");
             let lines =
                 if object + 200 > OBJECTS { lines(&line, object, time.timestamp()) } else { String::new() };
             it.s3.place(("my-bucket", &key), lines.as_bytes(), cx.now);

@@ -14,7 +14,7 @@ use redrive_console::{
 };
 use serde_json::json;
 use sns_redrive::clock::Clock;
-use sns_redrive::policy::{Orders, Policy};
+use sns_redrive::policy::{Overrides, Policy};
 use sns_redrive::replay::State;
 
 /// Clients for an account that no test calls.
@@ -34,7 +34,7 @@ fn span() -> Span {
 /// Returns an account that no test calls, with the text in every field.
 #[must_use]
 pub fn account(text: &str) -> Account {
-    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
     let place = || Some(Place { bucket: text.to_owned(), prefix: text.to_owned() });
     Account {
         clients: CLIENTS.clone(),
@@ -256,19 +256,19 @@ fn policy(name: &str) -> Result<Policy, String> {
 }
 
 fn happens(text: &str) -> Now {
-    let order = json!({ "version": 1, "orders": [{
+    let override_ = json!({ "version": 1, "overrides": [{
         "id": "0", "do": "hold", "match": { "subject": [text] }, "at": "2026-11-01T11:00:00Z",
         "by": "ada", "why": "why",
     }] });
-    let orders = Orders::parse(order.to_string().as_bytes()).unwrap();
-    let mut order = orders.all()[0].clone();
-    (order.id, order.by, order.why) = (text.to_owned(), text.to_owned(), text.to_owned());
+    let overrides = Overrides::parse(override_.to_string().as_bytes()).unwrap();
+    let mut override_ = overrides.all()[0].clone();
+    (override_.id, override_.by, override_.why) = (text.to_owned(), text.to_owned(), text.to_owned());
     let queue = QueueNow { name: text.to_owned(), is_requeue: true, ..QueueNow::default() };
     let alarm = Alarm { name: text.to_owned(), says: Some(text.to_owned()), since: Some(now()) };
     Now {
         queues: vec![queue],
         further: 1,
-        orders: Some(vec![order]),
+        overrides: Some(vec![override_]),
         replays: Some(vec![replay(text)]),
         more_replays: true,
         alarms: Some(vec![alarm]),

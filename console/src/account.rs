@@ -13,7 +13,7 @@ pub struct Account {
     pub clients: Clients,
     /// The archive; `None` if the function archives to a queue.
     pub archive: Option<Place>,
-    /// The place of the orders and of the list of waiting letters.
+    /// The place of the overrides and of the list of waiting letters.
     pub control: Option<Place>,
     /// The stack's name, for the commands that pages show.
     pub stack: Option<String>,
@@ -38,7 +38,7 @@ pub struct Account {
 /// The clients that read the pages' data.
 #[derive(Debug, Clone)]
 pub struct Clients {
-    /// Reads the archive, the orders and the list of waiting letters.
+    /// Reads the archive, the overrides and the list of waiting letters.
     pub s3: aws_sdk_s3::Client,
     /// Reads metrics and alarms.
     pub cloudwatch: aws_sdk_cloudwatch::Client,

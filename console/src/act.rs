@@ -1,4 +1,4 @@
-//! Actions of an operator on letters, orders and replays, as command lines of `redrivectl`.
+//! Actions of an operator on letters, overrides and replays, as command lines of `redrivectl`.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
@@ -19,17 +19,17 @@ pub struct Act {
 /// The verb of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
-    /// Gives letters an order: make no attempts.
+    /// Gives letters an override: make no attempts.
     Hold,
-    /// Gives letters an order: attempt them at once.
+    /// Gives letters an override: attempt them at once.
     Retry,
-    /// Gives letters an order: archive them.
-    Archive,
+    /// Gives letters an override: give them up.
+    GiveUp,
     /// Sends archived letters again.
     Replay,
     /// Edits an archived letter and sends it again.
     Edit,
-    /// Withdraws an order.
+    /// Withdraws an override.
     Release,
     /// Stops a replay.
     Stop,
@@ -61,8 +61,8 @@ pub enum On {
         /// The letter's own id. The message id would change when the letter moves to another queue.
         id: String,
     },
-    /// An order, by its id.
-    Order(String),
+    /// An override, by its id.
+    Override(String),
     /// A replay, by its id.
     Replay(String),
 }
@@ -72,7 +72,7 @@ impl Doing {
     pub const ALL: [Self; 8] = [
         Self::Hold,
         Self::Retry,
-        Self::Archive,
+        Self::GiveUp,
         Self::Replay,
         Self::Edit,
         Self::Release,
@@ -86,7 +86,7 @@ impl Doing {
         match self {
             Self::Hold => "hold",
             Self::Retry => "retry",
-            Self::Archive => "archive",
+            Self::GiveUp => "give-up",
             Self::Replay => "replay",
             Self::Edit => "edit",
             Self::Release => "release",
@@ -101,7 +101,7 @@ impl Doing {
         match self {
             Self::Hold => "Hold",
             Self::Retry => "Retry now",
-            Self::Archive => "Archive",
+            Self::GiveUp => "Give up",
             Self::Replay => "Replay",
             Self::Edit => "Edit and replay",
             Self::Release => "Release",
@@ -127,7 +127,7 @@ impl Act {
                 pairs.extend(at.map(|at| ("at", at.to_string())));
             }
             On::Waiting { id } | On::Replay(id) => pairs.push(("id", id.clone())),
-            On::Order(id) => pairs.push(("order", id.clone())),
+            On::Override(id) => pairs.push(("override", id.clone())),
         }
         address("act", &pairs)
     }
@@ -145,7 +145,7 @@ impl Act {
         let doing = Doing::ALL.into_iter().find(|it| it.name() == doing).ok_or(BadQuery::Unknown(doing))?;
         let id = |left: &mut Left, name| given(left, name)?.ok_or(BadQuery::Missing(name));
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::Archive => match given(&mut left, "id")? {
+            Doing::Hold | Doing::Retry | Doing::GiveUp => match given(&mut left, "id")? {
                 Some(id) => On::Waiting { id },
                 None => On::Letters { of: left.filter(), since: None, until: None },
             },
@@ -158,7 +158,7 @@ impl Act {
                 }
             }
             Doing::Edit => On::Archived { id: id(&mut left, "id")?, at: moment(&mut left, "at")? },
-            Doing::Release => On::Order(id(&mut left, "order")?),
+            Doing::Release => On::Override(id(&mut left, "override")?),
             Doing::Stop | Doing::Resume => On::Replay(id(&mut left, "id")?),
         };
         left.end()?;
@@ -206,7 +206,7 @@ impl Act {
                 line.push(id.clone());
                 line
             }
-            (_, On::Order(id)) => words(&["release", id]),
+            (_, On::Override(id)) => words(&["release", id]),
             (Doing::Resume, On::Replay(id)) => words(&["replay", "--resume", id]),
             (_, On::Replay(id)) => words(&["replays", "stop", id]),
         }
@@ -226,7 +226,7 @@ impl Act {
 
     /// Returns the fields that the command has an option for.
     fn named(&self) -> &'static [Field] {
-        if self.doing == Doing::Replay { &REPLAYS } else { &ORDERS }
+        if self.doing == Doing::Replay { &REPLAYS } else { &OVERRIDES }
     }
 
     /// Returns the options that select the letters.
@@ -240,7 +240,7 @@ impl Act {
         self.lines(stack, false)
     }
 
-    /// Returns the command as a line that is safe to run: a replay only counts its letters, and an order asks
+    /// Returns the command as a line that is safe to run: a replay only counts its letters, and an override asks
     /// before it does anything.
     #[must_use]
     pub fn trial(&self, stack: Option<&str>) -> String {
@@ -289,8 +289,8 @@ impl Act {
     }
 }
 
-/// The fields that the commands for orders have an option for.
-const ORDERS: [Field; 3] = [Field::Topic, Field::Subscription, Field::Queue];
+/// The fields that the commands for overrides have an option for.
+const OVERRIDES: [Field; 3] = [Field::Topic, Field::Subscription, Field::Queue];
 
 /// The fields that `replay` has an option for.
 const REPLAYS: [Field; 5] = [Field::Topic, Field::Target, Field::Error, Field::Reason, Field::Queue];
@@ -370,7 +370,7 @@ mod tests {
                 (vec![("do", "replay"), ("reason", one), ("subscription", two)], ""),
                 (vec![("do", "replay"), ("id", one), ("at", "2026-11-01T12:00:00Z")], ">\n"),
                 (vec![("do", "edit"), ("id", one)], ">\n$\n"),
-                (vec![("do", "release"), ("order", one)], ""),
+                (vec![("do", "release"), ("override", one)], ""),
                 (vec![("do", "stop"), ("id", one)], ""),
                 (vec![("do", "resume"), ("id", one)], ""),
             ] {

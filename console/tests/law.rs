@@ -19,7 +19,7 @@ const ATTACKS: [&str; 18] = [
     "]]><!--><script>",
     "javascript:alert(1)",
     "&lt;script&gt;&#x3c;img&#62;",
-    "orders\u{202e}gpj.exe\u{202c}",
+    "overrides\u{202e}gpj.exe\u{202c}",
     "zero\u{200b}width\u{feff}",
     "line\nbreak\r\n\tand \u{1b}[2J\u{7}",
     "\u{0}\u{fffd}\u{10ffff}",

@@ -270,7 +270,7 @@ mod tests {
     use crate::policy::ArchiveReason;
     use crate::shell::harmless;
 
-    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
     const ARCHIVE: &str = "s3://my-bucket/dead-letters";
 
     fn at(seconds: i64) -> Timestamp {
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(
             two.text(ARCHIVE),
             "12 letters were archived between 2026-11-01T12:00:00Z and 2026-11-01T12:00:59Z.\n\n    \
-             10  exhausted (Http503), arn:aws:sns:eu-central-1:123456789012:orders:0a1b\n     \
+             10  exhausted (Http503), arn:aws:sns:eu-central-1:123456789012:payments:0a1b\n     \
              2  unrecognised, no known topic\n\n\
              The archive is s3://my-bucket/dead-letters. To see the letters:\n\
              redrivectl archive show --archive s3://my-bucket/dead-letters --since 2026-11-01T12:00:00Z\n"
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(two.subject(), "sns-redrive archived 12 letters");
         let one = notice(&[(exhausted, 1)]);
         assert_eq!(one.subject(), "sns-redrive archived 1 letter: exhausted");
-        let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-archive";
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-archive";
         assert!(one.text(queue).ends_with(&format!("The archive is {queue}.\n")), "{}", one.text(queue));
     }
 

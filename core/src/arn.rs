@@ -14,8 +14,8 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 ///
 /// ```
 /// use redrive_core::arn::Arn;
-/// let arn: Arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
-/// assert_eq!((arn.service(), arn.resource()), ("sqs", "orders-dlq"));
+/// let arn: Arn = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
+/// assert_eq!((arn.service(), arn.resource()), ("sqs", "payments-dlq"));
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(into = "String")]
@@ -251,9 +251,9 @@ mod tests {
     #[test]
     fn kinds_follow_from_service_and_resource() {
         for (arn, kind) in [
-            ("arn:aws:sqs:eu-central-1:123456789012:orders-dlq", ArnKind::Queue),
-            ("arn:aws:sns:eu-central-1:123456789012:orders", ArnKind::Topic),
-            ("arn:aws:sns:eu-central-1:123456789012:orders:0a1b", ArnKind::Subscription),
+            ("arn:aws:sqs:eu-central-1:123456789012:payments-dlq", ArnKind::Queue),
+            ("arn:aws:sns:eu-central-1:123456789012:payments", ArnKind::Topic),
+            ("arn:aws:sns:eu-central-1:123456789012:payments:0a1b", ArnKind::Subscription),
             ("arn:aws:lambda:eu-central-1:123456789012:function:f", ArnKind::Function),
             ("arn:aws:lambda:eu-central-1:123456789012:function:f:live", ArnKind::Function),
             ("arn:aws:firehose:eu-central-1:123456789012:deliverystream/audit", ArnKind::Stream),
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_latest_version_of_a_function_is_the_function() {
-        let function = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+        let function = "arn:aws:lambda:eu-central-1:123456789012:function:payments";
         let without = |arn: &str| arn.parse::<Arn>().unwrap().without_latest().to_string();
         assert_eq!(without(&format!("{function}:$LATEST")), function);
         // Whatever this is, it has no name without the ending.
@@ -278,7 +278,7 @@ mod tests {
     fn what_is_no_arn_is_refused() {
         for text in [
             "",
-            "orders",
+            "payments",
             "arn:aws:sqs:eu-central-1:123456789012",
             "arn:::::",
             "arn:aws:sqs:r:1:b c",

@@ -48,7 +48,7 @@ pub struct WaitingLetter {
     /// The code of the failure that it waits after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What holds it, if it waits for no retry: `order <id>`, `rule <name>`, or `orders` that could not be read.
+    /// What holds it, if it waits for no retry: `override <id>`, `rule <name>`, or `overrides` that could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
     /// The retry that comes next.
@@ -80,22 +80,22 @@ impl fmt::Debug for WaitingLetter {
     }
 }
 
-/// Returns the key of the document of orders below a `CONTROL` prefix.
+/// Returns the key of the document of overrides below a `CONTROL` prefix.
 #[must_use]
-pub fn orders_key(prefix: &str) -> String {
-    format!("{}orders.json", folder(prefix))
+pub fn overrides_key(prefix: &str) -> String {
+    format!("{}overrides.json", folder(prefix))
 }
 
-/// Returns the prefix of the keys of ended orders.
+/// Returns the prefix of the keys of ended overrides.
 #[must_use]
-pub fn ended_orders_prefix(prefix: &str) -> String {
-    format!("{}orders/", folder(prefix))
+pub fn ended_overrides_prefix(prefix: &str) -> String {
+    format!("{}overrides/", folder(prefix))
 }
 
-/// Returns the key of an ended order.
+/// Returns the key of an ended override.
 #[must_use]
-pub fn ended_order_key(prefix: &str, id: &str) -> String {
-    format!("{}{id}.json", ended_orders_prefix(prefix))
+pub fn ended_override_key(prefix: &str, id: &str) -> String {
+    format!("{}{id}.json", ended_overrides_prefix(prefix))
 }
 
 /// Returns the prefix of the keys of all waiting letters; the name of a queue and a slash follow.
@@ -148,16 +148,16 @@ mod tests {
 
     #[test]
     fn keys_stand_below_the_prefix_by_queue_and_hour() {
-        let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
         let now = "2026-11-01T23:59:58.9Z".parse().unwrap();
         let key = waiting_key("/dead-control/", &queue, now, "req-1");
         assert_eq!(
             key,
-            "dead-control/waiting/queue=orders-dlq/hour=2026-11-01T23/20261101T235958.900Z-req-1.jsonl"
+            "dead-control/waiting/queue=payments-dlq/hour=2026-11-01T23/20261101T235958.900Z-req-1.jsonl"
         );
         assert_eq!(written_at(&key), Some(now));
         assert_eq!(written_at("dead-control/waiting/queue=a/hour=x/notes.txt"), None);
-        assert_eq!(orders_key(""), "orders.json");
-        assert_eq!(ended_order_key("a/b", "7"), "a/b/orders/7.json");
+        assert_eq!(overrides_key(""), "overrides.json");
+        assert_eq!(ended_override_key("a/b", "7"), "a/b/overrides/7.json");
     }
 }

@@ -40,14 +40,14 @@ fn event(size: usize) -> SqsEvent {
         json!({
             "Type": "Notification",
             "MessageId": "512a856d-6e86-45b6-a7a3-8627a61ec790",
-            "TopicArn": "arn:aws:sns:eu-central-1:123456789012:orders",
+            "TopicArn": "arn:aws:sns:eu-central-1:123456789012:payments",
             "Message": message,
             "Timestamp": "2026-11-01T11:59:58.351Z",
             "SignatureVersion": "1",
             "Signature": "c2FtcGxl".repeat(43),
             "SigningCertURL": "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem",
             "UnsubscribeURL": "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=\
-                arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6",
+                arn:aws:sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6",
             "MessageAttributes": { "tenant": { "Type": "String", "Value": "gold" } },
         })
         .to_string()
@@ -67,7 +67,7 @@ fn event(size: usize) -> SqsEvent {
             },
             "messageAttributes": {},
             "eventSource": "aws:sqs",
-            "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders-dlq",
+            "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:payments-dlq",
             "awsRegion": "eu-central-1",
         })
     };

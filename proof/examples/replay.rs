@@ -58,8 +58,8 @@ const PLANNED_OBJECTS: usize = 500_000;
 
 const LATENCY: Duration = Duration::from_millis(10);
 const BUCKET: &str = "my-bucket";
-const QUEUE: &str = "orders-dlq";
-const REQUEUE: &str = "orders-requeue";
+const QUEUE: &str = "payments-dlq";
+const REQUEUE: &str = "payments-requeue";
 
 /// The start of the account's clock where only calls take time.
 const START: &str = "2026-11-20T12:00:00Z";
@@ -362,14 +362,14 @@ fn line(number: usize, at: Timestamp, bytes: usize) -> String {
         json!({
             "Type": "Notification",
             "MessageId": format!("512a856d-6e86-45b6-a7a3-{number:012x}"),
-            "TopicArn": sim::arn("sns", "orders"),
+            "TopicArn": sim::arn("sns", "payments"),
             "Message": message,
             "Timestamp": "2026-11-01T11:59:58.351Z",
             "SignatureVersion": "1",
             "Signature": "c2FtcGxl".repeat(43),
             "SigningCertURL": "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem",
             "UnsubscribeURL": format!("https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={}",
-                sim::arn("sns", "orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6")),
+                sim::arn("sns", "payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6")),
         })
         .to_string()
     };
@@ -398,7 +398,7 @@ fn line(number: usize, at: Timestamp, bytes: usize) -> String {
         target: None,
         retry: None,
         failure: None,
-        order: None,
+        override_id: None,
     };
     Record::of(&Letter::parse(message), &context, at).to_line().unwrap()
 }

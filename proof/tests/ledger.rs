@@ -22,7 +22,7 @@ impl Story {
     fn letter(&mut self, end: End, group: Option<&str>) -> Who {
         self.planned(Plan {
             group: group.map(str::to_owned),
-            ordered: true,
+            overridden: true,
             end,
             retries: 3,
             last_due: 0,
@@ -35,7 +35,7 @@ impl Story {
     fn letter_due(&mut self, end: End, last_due: u64) -> Who {
         self.planned(Plan {
             group: None,
-            ordered: true,
+            overridden: true,
             end,
             retries: 3,
             last_due,
@@ -47,7 +47,7 @@ impl Story {
     fn planned(&mut self, plan: Plan) -> Who {
         let who = self.ledger.letter(plan);
         self.queued.insert(who);
-        self.ledger.fact(who, who, None, What::Queued { queue: "orders-dlq".to_owned(), spent: 0 });
+        self.ledger.fact(who, who, None, What::Queued { queue: "payments-dlq".to_owned(), spent: 0 });
         who
     }
 
@@ -361,7 +361,7 @@ fn a_mark_counts_no_retry_that_was_not_made() {
         story.refused(who, run);
         let copy = 7;
         story.queued.insert(copy);
-        story.ledger.fact(who, copy, None, What::Queued { queue: "orders-requeue".to_owned(), spent });
+        story.ledger.fact(who, copy, None, What::Queued { queue: "payments-requeue".to_owned(), spent });
         story.sent(who, run, Place::Requeue, Effect::Taken, Response::Done);
         story.end(who, run, Ending::Heard, true);
         story.wrong()
@@ -428,7 +428,7 @@ fn group(order: [Who; 3]) -> Story {
 }
 
 #[test]
-fn letters_of_a_group_arrive_in_their_order() {
+fn letters_of_a_group_arrive_in_their_override() {
     assert!(group([0, 1, 2]).verdict().is_good());
     let verdict = group([0, 2, 1]).verdict();
     assert_eq!((verdict.disorders, verdict.is_good()), (1, false));
@@ -460,7 +460,7 @@ fn a_follower_does_not_overtake_its_head_wherever_each_of_them_ends() {
     for (archived, delivered) in [(false, false), (false, true), (true, false), (true, true)] {
         let wrong = overtaken(archived, delivered, true);
         assert!(
-            wrong.contains(&"letter 1 of group g has overtaken letter 0 in orders-dlq".to_owned()),
+            wrong.contains(&"letter 1 of group g has overtaken letter 0 in payments-dlq".to_owned()),
             "{wrong:?}"
         );
         let wrong = overtaken(archived, delivered, false);
@@ -480,11 +480,11 @@ fn an_attempt_that_fails_overtakes_as_well() {
         story.delivered(who, run);
         story.end(who, run, Ending::Heard, true);
     }
-    assert_eq!(story.wrong(), ["letter 1 of group g has overtaken letter 0 in orders-dlq"]);
+    assert_eq!(story.wrong(), ["letter 1 of group g has overtaken letter 0 in payments-dlq"]);
 }
 
 #[test]
-fn a_repetition_out_of_order_is_no_violation() {
+fn a_repetition_out_of_override_is_no_violation() {
     let mut story = Story::new();
     for _ in 0..2 {
         story.letter(End::Delivered, Some("customer-17"));
@@ -522,7 +522,7 @@ fn receives_before_a_move_count_where_the_source_could_not_be_asked() {
         let mut story = Story::new();
         let who = story.planned(Plan {
             group: None,
-            ordered: true,
+            overridden: true,
             end: End::Delivered,
             retries: 5,
             last_due: 0,

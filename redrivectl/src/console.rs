@@ -19,7 +19,7 @@ use crate::silence::SilentServers;
 use crate::stack::Stack;
 use crate::text::brief;
 use sns_redrive::clock::Clock;
-use sns_redrive::policy::{Orders, Policy, after_mark};
+use sns_redrive::policy::{Overrides, Policy, after_mark};
 
 /// The difference between this machine's clock and a server's above which the tool warns.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
@@ -253,11 +253,11 @@ pub(crate) fn read_policy(file: Option<&Path>, console: &mut Console) -> Result<
     })
 }
 
-/// Returns the orders of a file, or no orders without a file.
-pub(crate) fn read_orders(file: Option<&Path>, console: &mut Console) -> Result<Orders, Failed> {
-    let Some(file) = file else { return Ok(Orders::default()) };
+/// Returns the overrides of a file, or no overrides without a file.
+pub(crate) fn read_overrides(file: Option<&Path>, console: &mut Console) -> Result<Overrides, Failed> {
+    let Some(file) = file else { return Ok(Overrides::default()) };
     let json = read_file(file, console)?;
-    Orders::parse(json.as_bytes()).map_err(|bad| {
+    Overrides::parse(json.as_bytes()).map_err(|bad| {
         let place = |fault| format!("{}: {fault}", file.display());
         Failed::Input(bad.0.iter().map(place).collect())
     })

@@ -11,21 +11,21 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::args;
-use crate::console::{Console, Failed, Finished, read_file, read_orders, read_policy};
-use crate::orders::ends;
+use crate::console::{Console, Failed, Finished, read_file, read_overrides, read_policy};
+use crate::overrides::ends;
 use crate::text::{brief, clock, count, harmless, table, utc};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::{Foresight, foresee};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use sns_redrive::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Fifo, Order, Orders, Policy, Retention, Route, Rule, Verdict,
-    Voucher, plus, seconds_until,
+    Decision, DeferReason, DeliverySpec, Facts, Fifo, Override, Overrides, Policy, Retention, Route, Rule,
+    Verdict, Voucher, plus, seconds_until,
 };
 
 pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
     let policy = read_policy(args.policy.as_deref(), console)?;
-    let orders = read_orders(args.orders.as_deref(), console)?;
+    let overrides = read_overrides(args.overrides.as_deref(), console)?;
     let now = args.at.unwrap_or_else(|| console.clock.now());
     let letters = read_event(args, &policy, now, console)?;
     let facts = Facts {
@@ -34,7 +34,7 @@ pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) ->
         discovered: args.discovered.clone(),
         ..Facts::default()
     };
-    let cases = cases(&orders, &letters, &facts, args.requeue.as_ref(), now);
+    let cases = cases(&overrides, &letters, &facts, args.requeue.as_ref(), now);
     if as_json {
         let records: Vec<_> = cases.iter().map(Case::to_json).collect();
         writeln!(console.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
@@ -78,8 +78,8 @@ fn read_event<'p>(
 /// A letter with the decision about it.
 struct Case<'a> {
     letter: &'a Letter,
-    /// The order that wins over its rule.
-    order: Option<Order>,
+    /// The override that wins over its rule.
+    override_: Option<Override>,
     verdict: Verdict<'a>,
     foresight: Foresight,
     now: Timestamp,
@@ -94,7 +94,7 @@ struct Case<'a> {
 }
 
 fn cases<'a>(
-    orders: &Orders,
+    overrides: &Overrides,
     letters: &'a [Sorted<'a>],
     facts: &Facts,
     requeue: Option<&Arn>,
@@ -105,24 +105,24 @@ fn cases<'a>(
     for (letter, rule) in letters {
         // Receives are subtracted only for letters that SQS moved.
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
-        let ordered = orders.on(letter, now);
-        let order = ordered.order().cloned();
-        let facts = &Facts { source_max_receives, ordered, ..facts.clone() };
+        let overridden = overrides.on(letter, now);
+        let override_ = overridden.by().cloned();
+        let facts = &Facts { source_max_receives, overridden, ..facts.clone() };
         let verdict = rule.decide(letter, facts, now);
-        let foresight = foresee(&verdict, letter, &facts.ordered, requeue);
+        let foresight = foresee(&verdict, letter, &facts.overridden, requeue);
         let if_it_fails = match &foresight.decision {
             Decision::Deliver(retry) => Some(verdict.after_failure(*retry, FailureClass::Transient, now)),
             Decision::Defer(_) | Decision::Archive(..) => None,
         };
         let search = facts.discovered.is_none()
             && letter.sqs.unread.is_none()
-            && rule.searches_for_subscription(letter, &facts.ordered);
+            && rule.searches_for_subscription(letter, &facts.overridden);
         let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
         let behind = group.and_then(|group| groups.insert(group, letter));
         let source_receives_known = facts.source_max_receives.is_some();
         cases.push(Case {
             letter,
-            order,
+            override_,
             verdict,
             foresight,
             now,
@@ -143,7 +143,7 @@ impl Case<'_> {
         }
         match &self.foresight.decision {
             Decision::Deliver(retry) if retry.is_early() => {
-                let why = if self.order.is_some() { "of an order" } else { "it came back early" };
+                let why = if self.override_.is_some() { "of an override" } else { "it came back early" };
                 format!(
                     "an attempt now, because {why}; retry {} of {} stays planned",
                     retry.upcoming(),
@@ -177,9 +177,10 @@ impl Case<'_> {
         }
         say("history", self.history());
         say("rule", self.verdict.rule.name.clone());
-        if let Some(order) = &self.order {
-            let (id, action, by, why) = (&order.id, order.action.name(), &order.by, &order.why);
-            say("order", format!("{id}: {action} {}, by {by}: {why}", ends(order, self.now)));
+        if let Some(override_) = &self.override_ {
+            let (id, action, by, why) =
+                (&override_.id, override_.action.name(), &override_.by, &override_.why);
+            say("override", format!("{id}: {action} {}, by {by}: {why}", ends(override_, self.now)));
         }
         if let Some(detail) = self.foresight.detail.as_ref().filter(|_| !self.search) {
             say("because", detail.clone());
@@ -314,7 +315,7 @@ impl Case<'_> {
         put("subscriptionArn", letter.subscription().map(arn));
         put("route", route_json(&self.verdict.route));
         put("ifItFails", self.if_it_fails.as_ref().map(decision_json));
-        put("order", self.order.as_ref().map(|order| json!(order)));
+        put("override", self.override_.as_ref().map(|override_| json!(override_)));
         put("behind", self.behind.map(|before| before.sqs.message_id.as_str().into()));
         value
     }
@@ -327,8 +328,8 @@ fn why(reason: DeferReason) -> &'static str {
         DeferReason::Hop => "as one hop of a long wait",
         DeferReason::Hold => "because its rule holds it",
         DeferReason::Throttled => "because its target's rate limit is reached",
-        DeferReason::Ordered => "because an order holds it",
-        DeferReason::OrdersUnread => "because the orders are not known yet",
+        DeferReason::Overridden => "because an override holds it",
+        DeferReason::OverridesUnread => "because the overrides are not known yet",
         DeferReason::EndpointDown => "because its target is down",
     }
 }

@@ -1,7 +1,7 @@
 //! The operator's tool `redrivectl`.
 //!
 //! It answers an operator's questions before, during and after an outage: when does this policy retry, what
-//! would the function do with this event, which letters wait, and which are in the archive. It gives orders
+//! would the function do with this event, which letters wait, and which are in the archive. It gives overrides
 //! to the running function, and replays archived letters. [`run`] takes a command line and a [`Console`], its
 //! environment, which tests replace.
 //!
@@ -21,8 +21,8 @@ mod failed;
 mod follow;
 mod install;
 mod machine;
-mod orders;
 mod output;
+mod overrides;
 #[cfg(test)]
 mod pages;
 mod place;
@@ -137,15 +137,13 @@ async fn command(cli: &args::Cli, console: &mut Console) -> Result<Finished, Fai
     match &cli.command {
         args::Command::Plan(args) => plan::run(args, cli.json, console),
         args::Command::Explain(args) => explain::run(args, cli.json, console),
-        args::Command::Hold(args) => Box::pin(orders::hold(args, cli.json, console)).await,
-        args::Command::Retry(args) => Box::pin(orders::retry(args, cli.json, console)).await,
-        args::Command::Release(args) => Box::pin(orders::release(args, cli.json, console)).await,
-        args::Command::Orders(args) => Box::pin(orders::list(args, cli.json, console)).await,
+        args::Command::Hold(args) => Box::pin(overrides::hold(args, cli.json, console)).await,
+        args::Command::Retry(args) => Box::pin(overrides::retry(args, cli.json, console)).await,
+        args::Command::Release(args) => Box::pin(overrides::release(args, cli.json, console)).await,
+        args::Command::Overrides(args) => Box::pin(overrides::list(args, cli.json, console)).await,
         args::Command::Waiting(args) => Box::pin(waiting::run(args, cli.json, console)).await,
-        args::Command::Archive(args) => match &args.command {
-            None => Box::pin(orders::archive(&args.order, cli.json, console)).await,
-            Some(command) => Box::pin(archive::run(command, cli.json, console)).await,
-        },
+        args::Command::GiveUp(args) => Box::pin(overrides::give_up(args, cli.json, console)).await,
+        args::Command::Archive(args) => Box::pin(archive::run(&args.command, cli.json, console)).await,
         args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
         args::Command::Completion { shell } => install::completion(*shell, console),
         args::Command::Man { folder } => install::man(folder),

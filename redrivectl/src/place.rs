@@ -29,15 +29,14 @@ pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Fa
     }
 }
 
-/// Returns the place of orders and of the list: from `--control`, else from `--archive`, else from the stack,
+/// Returns the place of overrides and of the list: from `--control`, else from `--archive`, else from the stack,
 /// else from the variable `CONTROL`, else from `ARCHIVE`. Options win over variables.
 pub(crate) fn control(args: &args::ControlPlace, console: &Console) -> Result<Place, Failed> {
     let control = match (&args.control, &args.archive) {
         (None, None) => known_control(console)?,
         (control, _) => control.clone(),
     };
-    let off =
-        "the function reads no orders and lists no waiting letters. Deploy it with Orders=on to use them";
+    let off = "the function reads no overrides and lists no waiting letters. Deploy it with Overrides=on to use them";
     found(control, args.archive.as_deref(), off, console)
 }
 
@@ -127,7 +126,7 @@ fn found(
     let Place { bucket, prefix } = s3_place(&archive, "--archive (or ARCHIVE)")?;
     // The function has the same requirement.
     if prefix.is_empty() {
-        return bad("the archive has no prefix, so no place for orders follows from it: give --control");
+        return bad("the archive has no prefix, so no place for overrides follows from it: give --control");
     }
     Ok(Place { bucket, prefix: format!("{prefix}-control") })
 }
@@ -137,7 +136,7 @@ fn s3_place(text: &str, whose: &str) -> Result<Place, Failed> {
     match archive_at(Some(text), whose)? {
         ArchiveAt::S3 { bucket, prefix } => Ok(Place { bucket, prefix }),
         ArchiveAt::Queue(_) => {
-            Err(Failed::Input(vec![format!("{whose} must be s3://bucket/prefix; orders need S3")]))
+            Err(Failed::Input(vec![format!("{whose} must be s3://bucket/prefix; overrides need S3")]))
         }
     }
 }

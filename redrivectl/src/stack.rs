@@ -89,7 +89,7 @@ impl Stack {
         let missing = || {
             let or = match output {
                 "RequeueArn" => ", or was deployed with Requeue=none",
-                "ControlLocation" => ", or was deployed with Orders=off",
+                "ControlLocation" => ", or was deployed with Overrides=off",
                 _ => "",
             };
             let problem =

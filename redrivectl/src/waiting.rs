@@ -15,7 +15,7 @@ use crate::args::{self, WaitingBy};
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::control::Control;
-use crate::orders::reach;
+use crate::overrides::reach;
 use crate::place;
 use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::arn::Arn;

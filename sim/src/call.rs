@@ -71,7 +71,7 @@ impl Call {
         self.parameters.get(name).map(String::as_str)
     }
 
-    /// Returns the call in a few words: `PublishBatch orders 10`.
+    /// Returns the call in a few words: `PublishBatch payments 10`.
     #[must_use]
     pub fn summary(&self) -> String {
         match self.entries.len() {

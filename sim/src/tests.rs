@@ -7,7 +7,7 @@ fn aws() -> Aws {
     let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
     aws.act("test", |it, _| {
         it.s3.create("archive");
-        it.firehose.create("orders");
+        it.firehose.create("payments");
     });
     aws
 }
@@ -84,12 +84,12 @@ fn a_request_has_500_records_and_4_mebibytes() {
         aws.act("test", |it, cx| it.firehose.put_record_batch(cx, stream, records)).map(|it| it.len())
     };
     let records = |count: usize, bytes: usize| vec![Entry::new("", "x".repeat(bytes)); count];
-    assert_eq!(put("orders", &records(MAX_RECORDS, 1)), Ok(500));
-    assert_eq!(put("orders", &records(MAX_RECORDS + 1, 1)).unwrap_err().code, "ValidationException");
-    assert_eq!(put("orders", &records(0, 1)).unwrap_err().code, "ValidationException");
-    assert_eq!(put("orders", &records(4, MAX_RECORD_BYTES)), Ok(4));
-    put("orders", &records(1, MAX_RECORD_BYTES + 1)).unwrap_err();
-    assert_eq!(put("orders", &records(8, 512 * 1024)), Ok(8));
-    assert_eq!(put("orders", &records(9, 512 * 1024)).unwrap_err().code, "InvalidArgumentException");
+    assert_eq!(put("payments", &records(MAX_RECORDS, 1)), Ok(500));
+    assert_eq!(put("payments", &records(MAX_RECORDS + 1, 1)).unwrap_err().code, "ValidationException");
+    assert_eq!(put("payments", &records(0, 1)).unwrap_err().code, "ValidationException");
+    assert_eq!(put("payments", &records(4, MAX_RECORD_BYTES)), Ok(4));
+    put("payments", &records(1, MAX_RECORD_BYTES + 1)).unwrap_err();
+    assert_eq!(put("payments", &records(8, 512 * 1024)), Ok(8));
+    assert_eq!(put("payments", &records(9, 512 * 1024)).unwrap_err().code, "InvalidArgumentException");
     assert_eq!(put("none", &records(1, 1)).unwrap_err().code, "ResourceNotFoundException");
 }

@@ -148,19 +148,19 @@ mod tests {
     #[test]
     fn keys_are_partitioned_by_queue_and_day_and_hold_the_index() {
         let now: Timestamp = "2026-11-01T23:59:58.9Z".parse().unwrap();
-        let index = index(&["orders"]);
-        let name = "date=2026-11-01/20261101T235958.900Z-r.2-n1-r0.exhausted.HBaK2wDS.1.jsonl";
-        let key = |prefix| key(prefix, "orders-dlq", now, "r", &index);
-        assert_eq!(key("dead/letters/"), format!("dead/letters/queue=orders-dlq/{name}"));
-        assert_eq!(key(""), format!("queue=orders-dlq/{name}"));
+        let index = index(&["payments"]);
+        let name = "date=2026-11-01/20261101T235958.900Z-r.2-n1-r0.exhausted.3zhK6Xx3.1.jsonl";
+        let key = |prefix| key(prefix, "payments-dlq", now, "r", &index);
+        assert_eq!(key("dead/letters/"), format!("dead/letters/queue=payments-dlq/{name}"));
+        assert_eq!(key(""), format!("queue=payments-dlq/{name}"));
         let object = Object::new(key(""), 7, None);
-        assert_eq!((object.queue(), object.time()), ("orders-dlq", now));
+        assert_eq!((object.queue(), object.time()), ("payments-dlq", now));
         assert_eq!(object.index, Some(index));
     }
 
     #[test]
     fn groups_are_left_out_of_a_key_that_would_be_too_long() {
-        let index = index(&["orders"]);
+        let index = index(&["payments"]);
         let of = |length| key(&"p".repeat(length), "q", Timestamp::UNIX_EPOCH, "r", &index);
         let room = MAX_KEY_BYTES - of(0).len() - 1;
         assert_eq!(of(room).len(), MAX_KEY_BYTES);

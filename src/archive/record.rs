@@ -66,9 +66,10 @@ pub struct Record {
     /// The failure of that retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RecordedError>,
-    /// The id of the order that applied to the letter.
+    /// The id of the override that applied to the letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub order: Option<String>,
+    #[serde(rename = "override")]
+    pub override_id: Option<String>,
     /// The original error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<RecordedCause>,
@@ -87,9 +88,8 @@ pub struct RecordedRetry {
     pub number: u32,
     /// The number of retries in the schedule.
     pub of: u32,
-    /// `true` if the attempt came before the next planned retry, so that it took no number. Earlier releases
-    /// call it `ordered`.
-    #[serde(alias = "ordered", default, skip_serializing_if = "std::ops::Not::not")]
+    /// `true` if the attempt came before the next planned retry, so that it took no number.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub early: bool,
 }
 
@@ -180,7 +180,7 @@ impl Record {
                 class: failure.class.name().to_owned(),
                 message: failure.message.clone(),
             }),
-            order: context.order.clone(),
+            override_id: context.override_id.clone(),
             cause: letter
                 .cause
                 .as_ref()

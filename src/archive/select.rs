@@ -274,15 +274,15 @@ const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 mod tests {
     use super::*;
 
-    const ORDERS: &str = "HBaK2wDS";
+    const PAYMENTS: &str = "3zhK6Xx3";
 
     fn object(queue: &str, name: &str) -> Object {
         Object::new(format!("p/queue={queue}/date=2026-11-01/20261101T120000{name}.jsonl"), 5000, None)
     }
 
-    /// Seven letters archived at noon, four of which have the topic `orders`.
+    /// Seven letters archived at noon, four of which have the topic `payments`.
     fn indexed(queue: &str) -> Object {
-        object(queue, &format!(".000Z-r.2-n7-r0.exhausted.{ORDERS}.4.refused.none.3"))
+        object(queue, &format!(".000Z-r.2-n7-r0.exhausted.{PAYMENTS}.4.refused.none.3"))
     }
 
     fn of(set: impl FnOnce(&mut Selection)) -> Selection {
@@ -306,14 +306,17 @@ mod tests {
             (of(|it| it.reasons = vec!["exhausted".into()]), Exactly(4)),
             (of(|it| it.reasons = vec!["exhausted".into(), "refused".into()]), Exactly(7)),
             (of(|it| it.reasons = vec!["rule".into()]), Holds::None),
-            (of(|it| it.topics = vec!["orders".into()]), Exactly(4)),
-            (of(|it| it.topics = vec![arn("orders")]), AtMost(4)),
+            (of(|it| it.topics = vec!["payments".into()]), Exactly(4)),
+            (of(|it| it.topics = vec![arn("payments")]), AtMost(4)),
             (of(|it| it.topics = vec![arn("billing")]), Holds::None),
-            (of(|it| (it.topics, it.reasons) = (vec!["orders".into()], vec!["refused".into()])), Holds::None),
+            (
+                of(|it| (it.topics, it.reasons) = (vec!["payments".into()], vec!["refused".into()])),
+                Holds::None,
+            ),
             (of(|it| it.origins = vec!["sns".into()]), AtMost(7)),
             (of(|it| it.errors = vec!["AccessDenied".into()]), AtMost(7)),
             (of(|it| it.targets = vec![TargetName::read("https://example.com")]), AtMost(7)),
-            (of(|it| it.subscriptions = vec![arn("orders:a")]), AtMost(7)),
+            (of(|it| it.subscriptions = vec![arn("payments:a")]), AtMost(7)),
             (of(|it| it.pattern = pattern()), AtMost(7)),
             (of(|it| (it.from, it.to) = (Some(noon_plus(0)), Some(noon_plus(1)))), Exactly(7)),
             (of(|it| it.from = Some(noon_plus(1))), Holds::None),

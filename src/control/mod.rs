@@ -1,4 +1,4 @@
-//! The objects under `CONTROL`: the document of orders, which the function reads, and the list of waiting
+//! The objects under `CONTROL`: the document of overrides, which the function reads, and the list of waiting
 //! letters, which the function writes and operators read.
 
 mod waiting;
@@ -10,15 +10,15 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::arn::Arn;
-use crate::batch::OrdersRead;
+use crate::batch::OverridesRead;
 use crate::clients::{failure_of_call, in_time, is_absent, put_lines};
 use crate::failure::{Failure, FailureClass};
-use crate::policy::MAX_ORDERS_BYTES;
-use crate::waiting::{WaitingLetter, orders_key, waiting_key};
+use crate::policy::MAX_OVERRIDES_BYTES;
+use crate::waiting::{WaitingLetter, overrides_key, waiting_key};
 
 pub use waiting::{Line, WaitingList};
 
-/// The location of the orders and of the list of waiting letters.
+/// The location of the overrides and of the list of waiting letters.
 #[derive(Debug, Clone)]
 pub struct Control {
     /// The client.
@@ -42,43 +42,47 @@ pub struct List<'a> {
     pub until: Instant,
 }
 
-/// The permissions that the function needs to read the orders. If a role may not list the bucket, S3 answers
+/// The permissions that the function needs to read the overrides. If a role may not list the bucket, S3 answers
 /// 403 for a missing object.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
 const GRANTS: &str = "the function's role needs s3:GetObject on the object, and s3:ListBucket on its bucket: without \
                       s3:ListBucket, S3 denies access to an object that does not exist";
 
 impl Control {
-    /// Reads the document of orders, unless it still has the tag `unless`.
+    /// Reads the document of overrides, unless it still has the tag `unless`.
     ///
     /// # Errors
     ///
-    /// [`Failure`] if the orders could not be read.
-    pub async fn read_orders(&self, unless: Option<String>, until: Instant) -> Result<OrdersRead, Failure> {
-        in_time(until, self.get_orders(unless)).await
+    /// [`Failure`] if the overrides could not be read.
+    pub async fn read_overrides(
+        &self,
+        unless: Option<String>,
+        until: Instant,
+    ) -> Result<OverridesRead, Failure> {
+        in_time(until, self.get_overrides(unless)).await
     }
 
-    async fn get_orders(&self, unless: Option<String>) -> Result<OrdersRead, Failure> {
-        let key = orders_key(&self.prefix);
+    async fn get_overrides(&self, unless: Option<String>) -> Result<OverridesRead, Failure> {
+        let key = overrides_key(&self.prefix);
         let call = self.s3.get_object().bucket(&self.bucket).key(&key).set_if_none_match(unless);
         let answer = match call.send().await {
             Ok(answer) => answer,
-            Err(error) if is_not_modified(&error) => return Ok(OrdersRead::NotModified),
+            Err(error) if is_not_modified(&error) => return Ok(OverridesRead::NotModified),
             Err(error) => {
                 let is_absent = is_absent(&self.s3, &self.bucket, &key, &error).await;
-                return if is_absent { Ok(OrdersRead::None) } else { Err(unread(&error)) };
+                return if is_absent { Ok(OverridesRead::None) } else { Err(unread(&error)) };
             }
         };
         let length = answer.content_length.and_then(|length| usize::try_from(length).ok());
-        if length.is_some_and(|length| length > MAX_ORDERS_BYTES) {
-            let failure = Failure::ours(FailureClass::ActionRequired, "OrdersTooLong");
-            let message = format!("the orders must be at most {MAX_ORDERS_BYTES} bytes long");
+        if length.is_some_and(|length| length > MAX_OVERRIDES_BYTES) {
+            let failure = Failure::ours(FailureClass::ActionRequired, "OverridesTooLong");
+            let message = format!("the overrides must be at most {MAX_OVERRIDES_BYTES} bytes long");
             return Err(Failure { message: Some(message), ..failure });
         }
         let tag = answer.e_tag;
         let body = answer.body.collect().await;
         let body = body.map_err(|_| Failure::ours(FailureClass::Transient, "Unreachable"))?;
-        Ok(OrdersRead::Document { json: body.to_vec(), tag })
+        Ok(OverridesRead::Document { json: body.to_vec(), tag })
     }
 
     /// Writes the list of the letters that an invocation has hidden for a long time.

@@ -67,7 +67,7 @@ mod tests {
     fn a_function_that_had_too_little_time_is_told_from_one_that_fails() {
         let timed_out = br#"{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 1 Error: Task timed out after 3.00 seconds"}"#;
         assert!(says_that_time_was_over(timed_out));
-        assert!(!says_that_time_was_over(br#"{"errorMessage":"no such order"}"#));
+        assert!(!says_that_time_was_over(br#"{"errorMessage":"no such override"}"#));
         assert!(!says_that_time_was_over(b""));
     }
 }

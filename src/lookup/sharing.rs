@@ -70,7 +70,7 @@ mod tests {
     fn shared(answers: &[(&str, Option<(bool, &str)>)]) -> bool {
         let mut sharing = Sharing::default();
         for (name, answer) in answers {
-            let arn = format!("arn:aws:sns:eu-central-1:123456789012:orders:{name}").parse().unwrap();
+            let arn = format!("arn:aws:sns:eu-central-1:123456789012:payments:{name}").parse().unwrap();
             let answer = answer.map(|(raw, queue)| Subscription {
                 protocol: "sqs".to_owned(),
                 endpoint: String::new(),
@@ -108,7 +108,7 @@ mod tests {
     fn it_is_said_once() {
         let mut sharing = Sharing::default();
         let queue: Arn = QUEUE.parse().unwrap();
-        let by = "arn:aws:sns:eu-central-1:123456789012:orders:a".parse().unwrap();
+        let by = "arn:aws:sns:eu-central-1:123456789012:payments:a".parse().unwrap();
         sharing.named.insert(QUEUE.to_owned(), Named { by, raw: true, shared: true });
         assert_eq!([sharing.newly(&queue), sharing.newly(&queue)], [true, false]);
     }

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use super::signatures::verify;
 use crate::archive::{self, Archive};
 use crate::arn::Arn;
-use crate::batch::{Action, Answer, Attempt, Delivery, KnownOrders, Move, OrdersRead, Purpose, Sent, Window};
+use crate::batch::{
+    Action, Answer, Attempt, Delivery, KnownOverrides, Move, OverridesRead, Purpose, Sent, Window,
+};
 use crate::clock::Clock;
 use crate::control::{Control, List};
 use crate::delivery::{Dispatcher, Gate, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
@@ -21,8 +23,8 @@ pub(super) struct Carrier {
     pub(super) archive: Archive,
     pub(super) control: Option<Control>,
     pub(super) sqs: aws_sdk_sqs::Client,
-    /// The orders, if there is a place to read them from.
-    pub(super) orders: Option<Arc<Mutex<KnownOrders>>>,
+    /// The overrides, if there is a place to read them from.
+    pub(super) overrides: Option<Arc<Mutex<KnownOverrides>>>,
     pub(super) dispatcher: Dispatcher,
     pub(super) subscriptions: Subscriptions,
     pub(super) queues: Queues,
@@ -39,27 +41,27 @@ pub(super) struct Run<'a> {
     pub(super) began: Instant,
 }
 
-/// The orders at the moment when a letter's turn comes.
-struct Orders<'a> {
-    known: &'a Option<Arc<Mutex<KnownOrders>>>,
+/// The overrides at the moment when a letter's turn comes.
+struct Overrides<'a> {
+    known: &'a Option<Arc<Mutex<KnownOverrides>>>,
     clock: &'a Clock,
     letters: Vec<&'a Delivery>,
 }
 
-impl Orders<'_> {
-    fn known(&self) -> Option<MutexGuard<'_, KnownOrders>> {
+impl Overrides<'_> {
+    fn known(&self) -> Option<MutexGuard<'_, KnownOverrides>> {
         Some(self.known.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Gate for Orders<'_> {
+impl Gate for Overrides<'_> {
     fn is_shut(&self) -> bool {
         self.known().is_some_and(|known| known.are_old(self.clock.age()))
     }
 
     fn lets(&self, index: usize) -> bool {
         let (Some(known), Some(one)) = (self.known(), self.letters.get(index)) else { return true };
-        known.allow_attempt(&one.letter, one.ordered, self.clock.moment())
+        known.allow_attempt(&one.letter, one.overridden, self.clock.moment())
     }
 }
 
@@ -110,9 +112,9 @@ impl Carrier {
                     .collect();
                 Answer::Hidden(hide(&self.sqs, run.queue, &hidings, run.after(until)).await)
             }
-            Action::ReadOrders { unless, until } => Answer::Orders(match &self.control {
-                Some(control) => control.read_orders(unless, run.after(until)).await,
-                None => Ok(OrdersRead::None),
+            Action::ReadOverrides { unless, until } => Answer::Overrides(match &self.control {
+                Some(control) => control.read_overrides(unless, run.after(until)).await,
+                None => Ok(OverridesRead::None),
             }),
             Action::ListWaiting { letters, at, until } => Answer::Listed(match &self.control {
                 Some(control) => {
@@ -142,7 +144,7 @@ impl Carrier {
                     at_once: one.at_once,
                     purpose: Purpose::Retry {
                         last: one.retry.is_last(),
-                        ordered: one.ordered,
+                        overridden: one.overridden,
                         longest: one.longest,
                     },
                 })
@@ -150,7 +152,7 @@ impl Carrier {
             .collect();
         let letters = deliveries.iter().zip(&packed).filter(|(_, payload)| payload.is_ok());
         let letters = letters.map(|(one, _)| one).collect();
-        let gate = Orders { known: &self.orders, clock: &self.clock, letters };
+        let gate = Overrides { known: &self.overrides, clock: &self.clock, letters };
         let time = Time::of(window, run.began);
         let mut sent = self.dispatcher.deliver_timed(&pending, time, &gate).await.into_iter();
         let attempt = |payload: &Result<Payload<'_>, _>| match payload {

@@ -39,7 +39,7 @@ pub struct Parts {
     pub policy: Policy,
     /// The archive.
     pub archive: Archive,
-    /// The location of the orders, if there is one.
+    /// The location of the overrides, if there is one.
     pub control: Option<Control>,
     /// `true` if letters that are hidden for a long time are listed there.
     pub waiting_list: bool,
@@ -78,8 +78,8 @@ pub struct Invocation<'a> {
 pub struct Handled {
     /// A report for each letter, in the order of the batch.
     pub reports: Vec<Report>,
-    /// `true` if the last attempt to read the orders failed.
-    pub orders_unread: bool,
+    /// `true` if the last attempt to read the overrides failed.
+    pub overrides_unread: bool,
     /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
     /// `true` if the queue has not told its retention for so long that the default counts.
@@ -93,7 +93,7 @@ impl Redrive {
         let Parts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
         let Parts { clients, certificates, reach, instances, clock, control, waiting_list, .. } = parts;
         let archive_queue = archive.queue().cloned();
-        let (orders, waiting_list) = (control.is_some(), control.is_some() && waiting_list);
+        let (overrides, waiting_list) = (control.is_some(), control.is_some() && waiting_list);
         let config = Config {
             policy,
             mode,
@@ -102,7 +102,7 @@ impl Redrive {
             in_flight_limit,
             ceiling,
             instances,
-            orders,
+            overrides,
             waiting_list,
         };
         let machine = Machine::new(config);
@@ -110,7 +110,7 @@ impl Redrive {
         let Clients { sns, sqs, .. } = clients;
         let carrier = Carrier {
             archive,
-            orders: control.is_some().then(|| machine.orders()),
+            overrides: control.is_some().then(|| machine.overrides()),
             control,
             dispatcher,
             subscriptions: Subscriptions::new(sns, clock.clone()),
@@ -175,7 +175,7 @@ impl Redrive {
         }
         let retention_assumed = batch.assumes_retention();
         let reports = batch.into_reports(self.clock.now());
-        let orders_unread = self.machine.orders_are_unread();
-        Handled { reports, orders_unread, list_failed, retention_assumed }
+        let overrides_unread = self.machine.overrides_are_unread();
+        Handled { reports, overrides_unread, list_failed, retention_assumed }
     }
 }

@@ -60,7 +60,7 @@ impl Stop {
 }
 
 impl Replays {
-    /// Creates access to the replays below the prefix of orders. `by` names the caller.
+    /// Creates access to the replays below the prefix of overrides. `by` names the caller.
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, clock: Clock, by: String) -> Self {
         Self { store: Store::new(s3, bucket, prefix), clock, by }

@@ -29,7 +29,7 @@ pub struct Parts {
     pub prefix: String,
     /// The bucket in which replays store their state.
     pub control_bucket: String,
-    /// The prefix in that bucket, which is also that of orders.
+    /// The prefix in that bucket, which is also that of overrides.
     pub control_prefix: String,
     /// The requeue.
     pub requeue: Arn,

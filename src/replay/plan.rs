@@ -286,11 +286,15 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_day_take_every_key_of_it_once() {
-        let (hours, keys): (Vec<_>, Vec<_>) = parts_of("a/queue=orders/date=2026-11-01/").into_iter().unzip();
+        let (hours, keys): (Vec<_>, Vec<_>) =
+            parts_of("a/queue=overrides/date=2026-11-01/").into_iter().unzip();
         assert_eq!((hours.len(), &*hours[0], &*hours[25]), (26, "20261101", "20261101"));
-        assert_eq!(keys[0].0, "a/queue=orders/date=2026-11-01/");
-        assert_eq!((&*hours[8], &*keys[8].0), ("20261101T07", "a/queue=orders/date=2026-11-01/20261101T07"));
+        assert_eq!(keys[0].0, "a/queue=overrides/date=2026-11-01/");
+        assert_eq!(
+            (&*hours[8], &*keys[8].0),
+            ("20261101T07", "a/queue=overrides/date=2026-11-01/20261101T07")
+        );
         assert!(keys.windows(2).all(|two| two[0].1 == two[1].0));
-        assert_eq!(keys[25].1, "a/queue=orders/date=2026-11-01/\u{10ffff}");
+        assert_eq!(keys[25].1, "a/queue=overrides/date=2026-11-01/\u{10ffff}");
     }
 }

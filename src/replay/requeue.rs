@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::letter::Replayable;
 use super::request::Request;
 use crate::arn::Arn;
-use crate::batch::{Order, Sent};
+use crate::batch::{GroupOrder, Sent};
 use crate::clients::{failure_of_call, too_late};
 use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};
 use crate::endpoint::Endpoint;
@@ -60,7 +60,7 @@ impl Requeue {
     /// one before, because requests under way at the same time may arrive in any order.
     pub(super) async fn send(&self, batch: Vec<Replayable>, of: Of<'_>, now: Timestamp) -> Answers {
         let until = Instant::now() + SEND_TIME;
-        let mut order: Order = Order::new(batch.iter().map(|replayable| self.group(replayable)));
+        let mut order: GroupOrder = GroupOrder::new(batch.iter().map(|replayable| self.group(replayable)));
         let mut results: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
         while let Some(mut round) = order.next_round() {
             round.retain(|index| order.blocked(*index).is_none());

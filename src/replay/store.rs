@@ -1,4 +1,4 @@
-//! The objects that replays store, below `replays/` in the location of the orders.
+//! The objects that replays store, below `replays/` in the location of the overrides.
 //!
 //! | key | holds |
 //! |---|---|

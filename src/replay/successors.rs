@@ -87,7 +87,7 @@ fn topic_of(subscription: &Arn) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
 
     fn read(pairs: &[(&str, &str)]) -> Result<Successors, String> {
         let pairs = pairs.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned()));
@@ -100,8 +100,8 @@ mod tests {
         let (old, new, newer) = (of(TOPIC, "a"), of(TOPIC, "b"), of(TOPIC, "c"));
         assert!(read(&[(&old, &newer), (&new, &newer)]).is_ok(), "it was made again twice");
         let invoices = of("arn:aws:sns:eu-central-1:123456789012:invoices", "a");
-        let prefix = of("arn:aws:sns:eu-central-1:123456789012:orders-eu", "a");
-        let elsewhere = of("arn:aws:sns:eu-west-1:123456789012:orders", "a");
+        let prefix = of("arn:aws:sns:eu-central-1:123456789012:payments-eu", "a");
+        let elsewhere = of("arn:aws:sns:eu-west-1:123456789012:payments", "a");
         for (pairs, fault) in [
             (&[("old", new.as_str())][..], "\"old\" is not the ARN of a subscription".to_owned()),
             (&[(&old, TOPIC)], format!("{TOPIC:?} is not the ARN of a subscription")),

@@ -10,8 +10,8 @@ fn read(pairs: &[(&str, &str)]) -> Result<Settings, String> {
 
 #[test]
 fn an_archive_is_all_that_must_be_set() {
-    let settings = read(&[("ARCHIVE", "s3://dead-letters/orders/")]).unwrap();
-    assert_eq!(settings.archive, ArchiveAt::S3 { bucket: "dead-letters".into(), prefix: "orders".into() });
+    let settings = read(&[("ARCHIVE", "s3://dead-letters/payments/")]).unwrap();
+    assert_eq!(settings.archive, ArchiveAt::S3 { bucket: "dead-letters".into(), prefix: "payments".into() });
     assert_eq!(settings.mode, Mode::Active);
     assert_eq!(settings.metrics_namespace, "SnsRedrive");
     assert_eq!((settings.max_concurrency, settings.allow_loopback_http), (1, false));
@@ -19,7 +19,7 @@ fn an_archive_is_all_that_must_be_set() {
 }
 
 #[test]
-fn orders_are_beside_the_archive_unless_another_place_is_named() {
+fn overrides_are_beside_the_archive_unless_another_place_is_named() {
     let control = |archive: &str, control: &str| {
         let settings = read(&[("ARCHIVE", archive), ("CONTROL", control)])?;
         Ok::<_, String>(settings.control.map(|at| format!("{}/{}", at.bucket, at.prefix)))
@@ -27,8 +27,8 @@ fn orders_are_beside_the_archive_unless_another_place_is_named() {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:archive";
     for (archive, given, expected) in [
         ("s3://letters/dead/", "", Some("letters/dead-control")),
-        ("s3://letters/dead", "s3://letters/orders/", Some("letters/orders")),
-        ("s3://letters/dead", "s3://orders", Some("orders/")),
+        ("s3://letters/dead", "s3://letters/overrides/", Some("letters/overrides")),
+        ("s3://letters/dead", "s3://payments", Some("payments/")),
         ("s3://letters/dead", "s3://letters/deadly", Some("letters/deadly")),
         ("s3://letters/dead", "off", None),
         ("s3://letters", "", None),
@@ -39,10 +39,10 @@ fn orders_are_beside_the_archive_unless_another_place_is_named() {
     }
     for (archive, given) in [
         ("s3://letters/dead", "s3://letters/dead"),
-        ("s3://letters/dead", "s3://letters/dead/orders"),
+        ("s3://letters/dead", "s3://letters/dead/overrides"),
         ("s3://letters/dead/a", "s3://letters/dead"),
         ("s3://letters/dead", "s3://letters"),
-        ("s3://letters", "s3://letters/orders"),
+        ("s3://letters", "s3://letters/overrides"),
     ] {
         let fault = control(archive, given).unwrap_err();
         assert!(fault.contains("must be neither inside ARCHIVE nor around it"), "{fault}");

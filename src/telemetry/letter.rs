@@ -51,7 +51,7 @@ pub fn letter(report: &Report) {
                 retry.of = retry.map(|retry| retry.of),
                 retry.phase = retry.map(|retry| retry.phase.name()),
                 retry.early = retry.filter(Retry::is_early).map(|_| true),
-                order.id = report.order.as_deref(),
+                override.id = report.override_id.as_deref(),
                 attempt_ms = report.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
                 delay_s = ending.delay_s.or(report.hidden),
                 due = ending.due.map(tracing::field::display),

@@ -199,7 +199,7 @@ mod tests {
             count = 3_u64,
             below = -1,
             share = 0.5,
-            ordered = Some(true),
+            overridden = Some(true),
             missing,
             "{} of them",
             2
@@ -228,7 +228,7 @@ mod tests {
             "count": 3,
             "below": -1,
             "share": 0.5,
-            "ordered": true,
+            "overridden": true,
         });
         let others = json!({ "level": "WARN", "message": "of others" });
         assert_eq!(lines, [full, others, json!({ "level": "INFO", "message": "inside" })]);
@@ -238,7 +238,7 @@ mod tests {
     fn a_line_of_text_has_the_message_before_its_fields() {
         let lines = logged(LogFormat::Text, LevelFilter::WARN, events);
         let lines: Vec<_> = lines.lines().map(|line| line.split_once("Z ").unwrap().1).collect();
-        let fields = r#"queue.arn="a \"quoted\"\nname\u{1}ü" detail=displayed count=3 below=-1 share=0.5 ordered=true"#;
+        let fields = r#"queue.arn="a \"quoted\"\nname\u{1}ü" detail=displayed count=3 below=-1 share=0.5 overridden=true"#;
         assert_eq!(lines, [format!(" WARN 2 of them {fields}"), " WARN of others".to_owned()]);
     }
 

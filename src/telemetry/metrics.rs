@@ -54,8 +54,8 @@ pub struct Run<'a> {
     pub function_name: Option<&'a str>,
     /// The number of letters of that queue in flight. `None` while the queue has never told it.
     pub in_flight: Option<u64>,
-    /// `true` if the orders could not be read twice in a row, or once for a reason that somebody must mend.
-    pub orders_unread: bool,
+    /// `true` if the overrides could not be read twice in a row, or once for a reason that somebody must mend.
+    pub overrides_unread: bool,
     /// `true` if the list of waiting letters was not written.
     pub list_failed: bool,
     /// `true` if the queue has not told its retention for so long that the default counts.
@@ -73,7 +73,7 @@ pub struct Run<'a> {
 /// Counts the reports of one invocation.
 #[must_use]
 pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
-    let Run { queue, function_name, in_flight, orders_unread, list_failed, retention_assumed, .. } = run;
+    let Run { queue, function_name, in_flight, overrides_unread, list_failed, retention_assumed, .. } = run;
     let Run { request_id, began, now, notices_failed, .. } = run;
     let count =
         |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
@@ -129,8 +129,8 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
         Metric::count("FailuresTransient", failed(FailureClass::Transient)),
         Metric::count("FailuresPermanent", failed(FailureClass::Permanent)),
         Metric::count("FailuresActionRequired", failed(FailureClass::ActionRequired)).watched(),
-        Metric::count("LettersOrdered", count(&|report| report.order.is_some())),
-        Metric::count("OrdersUnread", u64::from(orders_unread)).watched(),
+        Metric::count("LettersOverridden", count(&|report| report.override_id.is_some())),
+        Metric::count("OverridesUnread", u64::from(overrides_unread)).watched(),
         Metric::count("WaitingListFailed", u64::from(list_failed)),
     ]);
     of_queue.extend(in_flight.map(|letters| Metric::count("LettersInFlight", letters)));
@@ -172,7 +172,7 @@ fn names_of(reason: ArchiveReason) -> (&'static str, Option<&'static str>) {
         ArchiveReason::Unmarkable => ("ArchivedUnmarkable", undelivered),
         ArchiveReason::Returned => ("ArchivedReturned", nowhere_to_go),
         ArchiveReason::Loop => ("ArchivedLoop", undelivered),
-        ArchiveReason::Ordered => ("ArchivedOrdered", None),
+        ArchiveReason::GivenUp => ("ArchivedGivenUp", None),
     }
 }
 

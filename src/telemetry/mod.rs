@@ -137,16 +137,16 @@ pub fn notice(notice: &Notice) {
             limit,
             "many letters in flight, and none can move to the requeue: at the limit SQS hands over no more"
         ),
-        Notice::OrdersUnread { failure, last_read, hides } => tracing::warn!(
+        Notice::OverridesUnread { failure, last_read, hides } => tracing::warn!(
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
             last_read = last_read.map(tracing::field::display),
             hides,
-            "orders not read: {}",
+            "overrides not read: {}",
             match (last_read, hides) {
                 (Some(_), _) =>
-                    "holds that were read stay, orders to retry and to archive end ten minutes after the last good reading",
+                    "holds that were read stay, overrides to retry and to give up end ten minutes after the last good reading",
                 (None, true) =>
                     "letters that are due are hidden for a minute at a time, for ten minutes at most",
                 (None, false) => "letters are handled by their rules alone",
@@ -156,7 +156,7 @@ pub fn notice(notice: &Notice) {
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
-            "list of waiting letters not written: orders cannot wake the letters of this invocation"
+            "list of waiting letters not written: overrides cannot wake the letters of this invocation"
         ),
         Notice::Endpoint { endpoint, change } => {
             let (arn, url) = (endpoint.arn().map(Arn::as_str), endpoint.url().map(TargetName::as_str));

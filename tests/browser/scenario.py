@@ -33,9 +33,9 @@ SECRET = "the-body-of-a-letter"
 
 
 class Scenario:
-    """Letters of several topics: waiting, archived now and in earlier days; an order, a replay, alarms."""
+    """Letters of several topics: waiting, archived now and in earlier days; an override, a replay, alarms."""
 
-    def __init__(self, stack, web, name="orders"):
+    def __init__(self, stack, web, name="payments"):
         self.stack, self.web, self.name = stack, web, name
         sns = stack.client("sns")
         self.topics = {
@@ -67,7 +67,7 @@ class Scenario:
     def happen(self):
         """Everything fails. Returns when the function has seen it."""
         began = time.monotonic()
-        self.give_order("hold", "--topic", "returns", "--for", "8h", "--why", "refunds is being mended")
+        self.give_override("hold", "--topic", "returns", "--for", "8h", "--why", "refunds is being mended")
         self.bury_earlier_letters()
         for name in ("billing", "courier", "ledger"):
             self.subscribers[name].unplug()
@@ -112,7 +112,7 @@ class Scenario:
         # The past two hours, so that there is something in the range that pages have by themselves.
         bury(self.deployment, shop, 12, hours=1, **slow, targetUrl=shop.endpoint)
 
-    def give_order(self, *words):
+    def give_override(self, *words):
         done = redrivectl(self.deployment, *words, "--yes")
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -144,7 +144,7 @@ class Attack:
 
     def __init__(self, stack, web, name="attacked"):
         self.stack = stack
-        self.topic = stack.client("sns").create_topic(Name=f"{name}-orders")["TopicArn"]
+        self.topic = stack.client("sns").create_topic(Name=f"{name}-payments")["TopicArn"]
         self.deployment = deploy(
             stack,
             name,
@@ -218,7 +218,7 @@ class Attack:
             hostile, solid = text + self.BIDI, text.replace(" ", "+")
             arn = f"arn:aws:sns:{REGION}:{ACCOUNT}:{solid}"
             fields = {"letterId": hostile, "rule": hostile, "detail": hostile, "topicArn": arn, "subscriptionArn": arn}
-            fields |= {"targetUrl": f"https://{hostile}", "order": hostile, "origin": hostile}
+            fields |= {"targetUrl": f"https://{hostile}", "override": hostile, "origin": hostile}
             fields |= {"error": {"code": hostile, "class": hostile, "message": hostile}}
             bury(self.deployment, self.billing, 1, "exhausted", 1, **fields)
             waiting.append(

@@ -44,21 +44,21 @@ def test_hold_is_given_with_the_keyboard_after_a_preview(tab, operated, scenario
     # Nothing is done yet: the preview names what it would do, and asks.
     assert "confirm" in page.locator("h1").inner_text()
     assert "12 letters on the list of waiting letters" in page.locator("main").inner_text()
-    assert orders(scenario) == ["returns"]
+    assert overrides(scenario) == ["returns"]
     with page.expect_navigation():
         press(page, "Hold: at most 12 letters")
     assert "done" in page.locator("h1").inner_text()
-    assert orders(scenario) == ["parcels", "returns"]
+    assert overrides(scenario) == ["parcels", "returns"]
     # The page that asked has been answered: another press of its button does nothing.
     page.go_back()
-    assert orders(scenario) == ["parcels", "returns"]
+    assert overrides(scenario) == ["parcels", "returns"]
 
 
-def orders(scenario):
-    """The topics of the orders in force, with their reasons looked at."""
-    told = json.loads(redrivectl(scenario.deployment, "orders", "--json").stdout)["orders"]
-    assert all(order["why"].endswith("is being mended") for order in told)
-    return sorted(name for name in scenario.topics for order in told if name in json.dumps(order["match"]))
+def overrides(scenario):
+    """The topics of the overrides in force, with their reasons looked at."""
+    told = json.loads(redrivectl(scenario.deployment, "overrides", "--json").stdout)["overrides"]
+    assert all(override["why"].endswith("is being mended") for override in told)
+    return sorted(name for name in scenario.topics for override in told if name in json.dumps(override["match"]))
 
 
 class Looks:
@@ -146,7 +146,7 @@ def test_without_operate_there_is_no_way_to_act(tab, served):
     page = tab()
     page.goto(f"{served.url}group?range=14d")
     assert page.locator("a.act, form, button").count() == 0
-    page.goto(f"{served.url}act?do=hold&topic=orders")
+    page.goto(f"{served.url}act?do=hold&topic=payments")
     assert page.locator("form").count() == 0 and "--operate" in page.locator("main").inner_text()
     assert any(said.startswith("403") for said in page.complaints)
     page.complaints.clear()

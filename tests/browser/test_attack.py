@@ -59,7 +59,7 @@ def test_hostile_letters_forge_nothing(tab, attack, attacked):
 
 
 def test_hostile_letters_forge_nothing_where_one_acts(tab, attack, attacked):
-    """In previews, which list hostile orders too, and where a letter is edited."""
+    """In previews, which list hostile overrides too, and where a letter is edited."""
     page, words = tab(), ""
     for text in attack.MARKUP:
         # Such a topic there cannot be, which is said; such a reason there can.

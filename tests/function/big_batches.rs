@@ -72,9 +72,9 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
     let settings = [("REQUEUE_ARN", requeue), ("IN_FLIGHT_LIMIT", "10")];
     let world = World::new(&settings).with_time(PATIENCE);
     let crowded = [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];
-    world.cloud.queue("orders-dlq", &crowded);
+    world.cloud.queue("payments-dlq", &crowded);
     world.cloud.script(|call| match call.target.as_str() {
-        "orders-worker" => Fault::refuse(503, "ServiceUnavailable", "oh"),
+        "payments-worker" => Fault::refuse(503, "ServiceUnavailable", "oh"),
         _ => Fault::Pass,
     });
     let ran = world.run(&posts(MOST)).await;
@@ -83,7 +83,7 @@ async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
         .cloud
         .calls("SendMessageBatch")
         .into_iter()
-        .filter(|call| call.target == "orders-requeue")
+        .filter(|call| call.target == "payments-requeue")
         .collect();
     assert_eq!((sends.len(), full(&sends)), (MOST / 10, true));
 }
@@ -117,7 +117,7 @@ fn large() -> Vec<Post> {
 async fn messages_of_a_mebibyte_each_have_a_request_of_their_own() {
     for (target, operation) in [("origin", "SendMessageBatch"), ("topic", "PublishBatch")] {
         let world = World::with_policy(&json!({ "default": { "target": target } }));
-        world.cloud.topic("orders", MIB);
+        world.cloud.topic("payments", MIB);
         let ran = world.run(&large()).await;
         assert_eq!(count(&ran, "delivered"), 6, "{}", ran.text);
         let sizes: Vec<_> = world.cloud.calls(operation).iter().map(|call| call.entries.len()).collect();
@@ -135,7 +135,7 @@ async fn subjects_count_in_the_size_of_a_request() {
     };
     let requests = async |filling: usize| {
         let world = World::with_policy(&json!({ "default": { "target": "topic" } }));
-        world.cloud.topic("orders", MIB);
+        world.cloud.topic("payments", MIB);
         let ran = world.run(&posts(filling)).await;
         assert_eq!(count(&ran, "delivered"), 10, "{}", ran.text);
         let calls = world.cloud.calls("PublishBatch");

@@ -117,7 +117,7 @@ async fn nobody_searches_for_letters_that_go_nowhere_near_a_subscription() {
         Post::raw("a", "{}").attribute("RequestID", "String", "r").attribute("ErrorCode", "Number", "200");
     let eventbridge = Post::raw("a", "{}")
         .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
-        .attribute("TARGET_ARN", "String", "arn:aws:kinesis:eu-central-1:123456789012:stream/orders");
+        .attribute("TARGET_ARN", "String", "arn:aws:kinesis:eu-central-1:123456789012:stream/payments");
     for post in [Post::raw("a", "plain").moved_from(BILLING).received(4), lambda, eventbridge] {
         let mut policy = discover();
         policy["origins"] = json!({ "*": ["lambda-async", "eventbridge"] });

@@ -64,7 +64,7 @@ mod throttle {
         let took = began.elapsed();
         assert_eq!(ran.kept, [""; 0]);
         let arrivals = arrivals.lock().unwrap().clone();
-        assert_eq!(arrivals.keys().collect::<Vec<_>>(), ["orders", "orders-notifier", "orders-worker"]);
+        assert_eq!(arrivals.keys().collect::<Vec<_>>(), ["payments", "payments-notifier", "payments-worker"]);
         for (target, moments) in arrivals {
             assert_eq!(moments.len(), 4);
             for pair in moments.windows(3) {
@@ -164,7 +164,7 @@ mod throttle {
     #[tokio::test(start_paused = true)]
     async fn a_letter_that_would_not_live_until_its_turn_is_archived() {
         let world = world(1, 1).with_time(Duration::from_millis(700));
-        world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", "86400")]);
+        world.cloud.queue("payments-dlq", &[("MessageRetentionPeriod", "86400")]);
         let old = Post::envelope("old").sent(NOW - 86_000_000);
         let ran = world.run([&Post::envelope("a"), &old]).await;
         assert_eq!(ran.outcomes(), ["a delivered", "old archived expiring"]);
@@ -219,7 +219,7 @@ mod functions {
 mod from_subscription {
     use super::*;
 
-    const HOOK: &str = "https://hooks.example.com/orders";
+    const HOOK: &str = "https://hooks.example.com/payments";
 
     fn healthy(min: u32, max: u32, retries: u32) -> Value {
         json!({ "minDelayTarget": min, "maxDelayTarget": max, "numRetries": retries, "numMaxDelayRetries": 0,

@@ -66,7 +66,7 @@ mod calls {
         let handles = handles(10);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
         assert_eq!(answers, vec![Ok(()); 10]);
-        assert_eq!(cloud.summary(), ["ChangeMessageVisibilityBatch orders-dlq 10"]);
+        assert_eq!(cloud.summary(), ["ChangeMessageVisibilityBatch payments-dlq 10"]);
         for (number, entry) in cloud.entries("ChangeMessageVisibilityBatch").iter().enumerate() {
             let expected = Entry {
                 handle: Some(format!("handle-{number}")),
@@ -167,10 +167,10 @@ mod values {
         assert_eq!(
             world.cloud.summary(),
             [
-                "GetQueueAttributes orders-dlq".to_owned(),
+                "GetQueueAttributes payments-dlq".to_owned(),
                 format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
-                "SendMessageBatch orders-worker 10".to_owned(),
-                "ChangeMessageVisibilityBatch orders-dlq 10".to_owned(),
+                "SendMessageBatch payments-worker 10".to_owned(),
+                "ChangeMessageVisibilityBatch payments-dlq 10".to_owned(),
             ]
         );
     }
@@ -259,7 +259,7 @@ mod values {
         assert_eq!(ran.kept, ["a", "r"]);
         assert_eq!(
             world.cloud.summary(),
-            ["GetQueueAttributes orders-dlq", "ChangeMessageVisibilityBatch orders-dlq 2"]
+            ["GetQueueAttributes payments-dlq", "ChangeMessageVisibilityBatch payments-dlq 2"]
         );
     }
 }
@@ -376,7 +376,7 @@ mod over {
     async fn a_duplicate_whose_other_copy_was_delivered_is_gone_and_not_stuck() {
         let world = while_sending(|account| {
             let delete = |it: &mut sim::Services, cx: &mut sim::Cx<'_>| {
-                it.sqs.delete_message(cx, "orders-dlq", "handle-a")
+                it.sqs.delete_message(cx, "payments-dlq", "handle-a")
             };
             account.aws.act("mapping", delete).unwrap();
         });
@@ -421,7 +421,7 @@ mod over {
     async fn a_letter_that_is_gone_expires_no_more_and_is_no_failure_for_good() {
         let world = while_sending(|account| {
             let delete = |it: &mut sim::Services, cx: &mut sim::Cx<'_>| {
-                it.sqs.delete_message(cx, "orders-dlq", "handle-a")
+                it.sqs.delete_message(cx, "payments-dlq", "handle-a")
             };
             account.aws.act("mapping", delete).unwrap();
         });

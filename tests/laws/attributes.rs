@@ -13,10 +13,10 @@ use sns_redrive::letter::{
 
 use super::{DLQ, NOW, base64, is_id, received, record};
 
-const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
 const SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
-const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+    "arn:aws:sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
 /// Names and types with a meaning, and some that look like them.
 const NAMES: [&str; 8] = [

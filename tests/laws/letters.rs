@@ -62,7 +62,7 @@ fn archived(letter: &Letter) {
         target: None,
         retry: None,
         failure: None,
-        order: None,
+        override_id: None,
     };
     let record = Record::of(letter, &context, now());
     let line = record.to_line().unwrap();
@@ -103,9 +103,10 @@ fn travels(letter: &Letter) {
         assert_eq!(forged.dead_letter_queue(), &forged.sqs.queue);
         assert_eq!(forged.id, letter.id);
     }
-    for queue in
-        ["arn:aws:sqs:eu-central-1:123456789012:orders", "arn:aws:sqs:eu-central-1:123456789012:orders.fifo"]
-    {
+    for queue in [
+        "arn:aws:sqs:eu-central-1:123456789012:payments",
+        "arn:aws:sqs:eu-central-1:123456789012:payments.fifo",
+    ] {
         let queue: Arn = queue.parse().unwrap();
         let Ok(outgoing) = OutgoingMessage::pack(letter, &queue, false, 3) else { continue };
         assert!(!outgoing.unmarked && outgoing.attributes.len() <= MAX_ATTRIBUTES);

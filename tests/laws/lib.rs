@@ -25,7 +25,7 @@ use sns_redrive::letter::{Attribute, AttributeValue, Attributes, Letter, SqsEven
 /// The present of every law, in milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 const NOW: i64 = 1_793_534_400_000;
 
-const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
 
 fn now() -> Timestamp {
     at(NOW)

@@ -16,11 +16,11 @@ use super::{now, received, record};
 /// One letter of each origin.
 static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
     let arn = |rest: &str| format!("arn:aws:{rest}");
-    let topic = arn("sns:eu-central-1:123456789012:orders");
+    let topic = arn("sns:eu-central-1:123456789012:payments");
     let link = format!("https://sns.eu-central-1.amazonaws.com/?SubscriptionArn={topic}:43fe80b0");
     let envelope = json!({
         "Type": "Notification", "MessageId": "d3344452", "TopicArn": topic, "Subject": "Order placed",
-        "Message": r#"{"order": 1, "tags": ["new", "gold"]}"#, "UnsubscribeURL": link,
+        "Message": r#"{"override": 1, "tags": ["new", "gold"]}"#, "UnsubscribeURL": link,
         "MessageAttributes": {
             "tenant": { "Type": "String", "Value": "gold" }, "n": { "Type": "Number", "Value": "7" },
         },
@@ -30,14 +30,14 @@ static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
             "functionArn": arn("lambda:eu-central-1:123456789012:function:f"),
             "condition": "RetriesExhausted",
         },
-        "requestPayload": { "order": 1 }, "responsePayload": { "errorType": "Oops" },
+        "requestPayload": { "override": 1 }, "responsePayload": { "errorType": "Oops" },
     });
     let text = |value: &str| json!({ "stringValue": value, "dataType": "String" });
     let mark = r#"{"v":1,"spent":2,"id":"abc","first":1793534400000,"gen":1}"#;
     let attributes = [
         (envelope.to_string(), json!({})),
         (envelope.to_string(), json!({ "sns-redrive": text(mark) })),
-        (r#"{"order": 1}"#.to_owned(), json!({ "tenant": text("silver") })),
+        (r#"{"override": 1}"#.to_owned(), json!({ "tenant": text("silver") })),
         ("{}".to_owned(), json!({ "RequestID": text("r"), "ErrorCode": text("200") })),
         (
             "{}".to_owned(),
@@ -49,7 +49,7 @@ static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
         (destination.to_string(), json!({})),
     ];
     let letters = attributes.into_iter().map(|(body, attributes)| letter(&body, attributes, Value::Null));
-    let source = json!(arn("sqs:eu-central-1:123456789012:orders-worker"));
+    let source = json!(arn("sqs:eu-central-1:123456789012:payments-worker"));
     letters.chain([letter("text", json!({}), source)]).collect()
 });
 

@@ -35,8 +35,8 @@ use sns_redrive::settings::Settings;
 
 use crate::hook::{Disturbance, Hook};
 use crate::world::{
-    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Order, Queue, REQUEUE, Source, State, Target,
-    World, endpoint,
+    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Override, Queue, REQUEUE, Source, State,
+    Target, World, endpoint,
 };
 
 /// A story: everything that happened.
@@ -80,7 +80,7 @@ pub fn token(letter: usize) -> String {
 
 /// Returns the message of a letter.
 pub fn text_of(letter: usize) -> String {
-    json!({ "order": token(letter) }).to_string()
+    json!({ "override": token(letter) }).to_string()
 }
 
 /// The attribute `tenant` of every letter.
@@ -295,7 +295,7 @@ impl<'w> Life<'w> {
         call.send().await.unwrap();
     }
 
-    /// Gives orders, and wakes the letters in the lists.
+    /// Gives overrides, and wakes the letters in the lists.
     async fn operate(&self) {
         let Operator { writes, wakes, .. } = &self.world.operator;
         let begun = tokio::time::Instant::now();
@@ -316,25 +316,28 @@ impl<'w> Life<'w> {
         let now = self.aws.clock().now();
         let text = match document {
             Document::Broken => "{".to_owned(),
-            Document::Empty => json!({ "version": 1, "orders": [] }).to_string(),
-            Document::Order(Order { action, letter, lasts }) => {
+            Document::Empty => json!({ "version": 1, "overrides": [] }).to_string(),
+            Document::Override(Override { action, letter, lasts }) => {
                 let pattern = letter.map_or_else(
                     || json!({ "origin": [{ "exists": true }] }),
                     |letter| {
-                        let message = json!({ "order": [token(letter)] });
+                        let message = json!({ "override": [token(letter)] });
                         // There the message is the record.
                         let is_record = self.world.source == Source::Destination;
                         json!({ "message": if is_record { json!({ "requestPayload": message }) } else { message } })
                     },
                 );
                 let until = lasts.map(|lasts| now + SignedDuration::from_millis(lasts));
-                let mut order = json!({ "id": now, "do": action.name(), "match": pattern, "at": now,
+                let mut override_ = json!({ "id": now, "do": action.name(), "match": pattern, "at": now,
                     "by": "operator", "why": "it is mended" });
-                order.as_object_mut().unwrap().extend(until.map(|until| ("until".to_owned(), json!(until))));
-                json!({ "version": 1, "orders": [order] }).to_string()
+                override_
+                    .as_object_mut()
+                    .unwrap()
+                    .extend(until.map(|until| ("until".to_owned(), json!(until))));
+                json!({ "version": 1, "overrides": [override_] }).to_string()
             }
         };
-        let key = (ARCHIVE, &*format!("{CONTROL}/orders.json"));
+        let key = (ARCHIVE, &*format!("{CONTROL}/overrides.json"));
         self.aws
             .act("operator", |it, cx| it.s3.put_object(cx, key, text.into_bytes(), Condition::None, None))
             .unwrap();

@@ -86,10 +86,10 @@ fn random_worlds_obey_the_laws() {
         "expiring",
         "refused",
         "permanent",
-        "ordered",
+        "given-up",
         "undisturbed",
         "held",
-        "retried on an order",
+        "retried on an override",
         "found by a search",
         "late, and owed several attempts",
         "back in its queue",
@@ -128,7 +128,7 @@ fn an_instance_may_die_at_every_call() {
 }
 
 #[test]
-fn an_instance_may_die_at_every_call_while_letters_move_and_orders_are_given() {
+fn an_instance_may_die_at_every_call_while_letters_move_and_overrides_are_given() {
     let (mut moves, mut tally) = (0, Tally::new());
     for mut world in seeds(3).map(World::moved) {
         for call in 0..live(&world).calls {
@@ -145,7 +145,8 @@ fn an_instance_may_die_at_every_call_while_letters_move_and_orders_are_given() {
         }
     }
     println!("{moves} moves, {tally:#?}");
-    let missing = ["held", "ordered", "retried on an order"].iter().find(|end| !tally.contains_key(**end));
+    let missing =
+        ["held", "given-up", "retried on an override"].iter().find(|end| !tally.contains_key(**end));
     assert!(
         number("SEED").is_some() || moves > 0 && missing.is_none(),
         "{moves} moves, no letter is {missing:?}"
@@ -191,8 +192,8 @@ fn slow_groups_near_their_end_obey_the_laws() {
 }
 
 #[test]
-fn orders_count_in_runs_that_have_begun() {
-    reach(seeds(8).map(World::held), &["delivered", "held", "ordered"]);
+fn overrides_count_in_runs_that_have_begun() {
+    reach(seeds(8).map(World::held), &["delivered", "held", "given-up"]);
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use fastrand::Rng;
 use sim::Millis;
-use sns_redrive::policy::{Backoff, Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
+use sns_redrive::policy::{Backoff, Jitter, OverrideAction, Schedule, VISIBILITY_CEILING};
 
 use crate::hook::FORMS;
 use crate::world::{
-    ArchiveKind, Document, HOUR, How, Kind, MINUTE, Mapping, OldHandles, Operator, Order, Outage, Plan,
+    ArchiveKind, Document, HOUR, How, Kind, MINUTE, Mapping, OldHandles, Operator, Outage, Override, Plan,
     Queue, Refusal, SECOND, Source, State, Subscriber, Target, Trouble, World, expiry_margin,
 };
 
@@ -149,8 +149,9 @@ impl World {
         let most = if is_held { HOUR } else { 9 * MINUTE };
         world.trouble.unread_until = days + rng.i64(MINUTE..most);
         if is_held {
-            let order = Order { action: OrderAction::Hold, letter: None, lasts: Some(days + 2 * HOUR) };
-            world.operator.writes = vec![(0, Document::Order(order))];
+            let override_ =
+                Override { action: OverrideAction::Hold, letter: None, lasts: Some(days + 2 * HOUR) };
+            world.operator.writes = vec![(0, Document::Override(override_))];
         }
         world
     }
@@ -322,8 +323,8 @@ impl World {
         world
     }
 
-    /// Returns a small world whose letters move into the requeue, while an operator gives an order and wakes
-    /// them. The kinds of orders take turns with the seeds.
+    /// Returns a small world whose letters move into the requeue, while an operator gives an override and wakes
+    /// them. The kinds of overrides take turns with the seeds.
     pub fn moved(seed: u64) -> Self {
         let mut world = Self::small(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x303e);
@@ -333,11 +334,11 @@ impl World {
         world.letters = vec![Plan { at: 0, group: 0 }; 8];
         world.subscribers[0].state = State::Confirmed;
         world.subscribers[0].weather = vec![Outage { from: 0, to: HOUR, how: How::Down }];
-        let action = OrderAction::ALL[usize::try_from(seed % 3).unwrap()];
+        let action = OverrideAction::ALL[usize::try_from(seed % 3).unwrap()];
         let (at, lasts) = (rng.i64(0..2 * MINUTE), Some(rng.i64(10 * MINUTE..HOUR)));
-        let order = Document::Order(Order { action, letter: None, lasts });
+        let override_ = Document::Override(Override { action, letter: None, lasts });
         let wakes = (0..2).map(|_| rng.i64(at..at + 10 * MINUTE)).collect();
-        world.operator = Operator { writes: vec![(at, order)], wakes, only_retries: false };
+        world.operator = Operator { writes: vec![(at, override_)], wakes, only_retries: false };
         world
     }
 
@@ -412,10 +413,10 @@ impl World {
         world.schedule = Schedule { min: 1, max: 1, ..world.schedule };
         world.letters = vec![Plan { at: 0, group: 0 }; 100];
         world.subscribers[0].weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Slow }];
-        let action = *pick(rng, &[OrderAction::Hold, OrderAction::Hold, OrderAction::Archive]);
+        let action = *pick(rng, &[OverrideAction::Hold, OverrideAction::Hold, OverrideAction::GiveUp]);
         let (at, lasts) = (rng.i64(2 * SECOND..25 * SECOND), Some(rng.i64(40 * SECOND..HOUR)));
-        let order = Document::Order(Order { action, letter: None, lasts });
-        world.operator = Operator { writes: vec![(at, order)], ..Operator::default() };
+        let override_ = Document::Override(Override { action, letter: None, lasts });
+        world.operator = Operator { writes: vec![(at, override_)], ..Operator::default() };
         world
     }
 }
@@ -438,30 +439,30 @@ fn woken_again(rng: &mut Rng, wakes: Vec<Millis>) -> Vec<Millis> {
     wakes.into_iter().flat_map(|at| [at, at + rng.i64(100..4 * SECOND)]).collect()
 }
 
-/// Returns the operator: two of three worlds have one who gives orders.
+/// Returns the operator: two of three worlds have one who gives overrides.
 fn operator(rng: &mut Rng, letters: usize) -> Operator {
     let horizon = *pick(rng, &[2 * MINUTE, HOUR, 24 * HOUR]);
-    let order = |rng: &mut Rng, action| {
+    let override_ = |rng: &mut Rng, action| {
         let letter = rng.bool().then(|| rng.usize(..letters));
-        Order { action, letter, lasts: Some(rng.i64(MINUTE..2 * horizon)) }
+        Override { action, letter, lasts: Some(rng.i64(MINUTE..2 * horizon)) }
     };
     match rng.u8(..3) {
         0 => Operator::default(),
         1 => {
-            let (at, order) = (rng.i64(0..horizon), order(rng, OrderAction::Retry));
-            let order = Order { letter: None, ..order };
-            let (from, to) = (at + 20 * SECOND, at + order.lasts.unwrap_or_default() - 5 * SECOND);
+            let (at, override_) = (rng.i64(0..horizon), override_(rng, OverrideAction::Retry));
+            let override_ = Override { letter: None, ..override_ };
+            let (from, to) = (at + 20 * SECOND, at + override_.lasts.unwrap_or_default() - 5 * SECOND);
             let wakes = (0..rng.usize(..4)).map(|_| rng.i64(from..to)).collect();
             let wakes = woken_again(rng, wakes);
-            Operator { writes: vec![(at, Document::Order(order))], wakes, only_retries: true }
+            Operator { writes: vec![(at, Document::Override(override_))], wakes, only_retries: true }
         }
         _ => {
             let mut writes: Vec<_> = (0..rng.usize(1..=4))
                 .map(|_| {
                     let document = match rng.u8(..10) {
-                        0..4 => Document::Order(order(rng, OrderAction::Hold)),
-                        4 | 5 => Document::Order(order(rng, OrderAction::Retry)),
-                        6 => Document::Order(order(rng, OrderAction::Archive)),
+                        0..4 => Document::Override(override_(rng, OverrideAction::Hold)),
+                        4 | 5 => Document::Override(override_(rng, OverrideAction::Retry)),
+                        6 => Document::Override(override_(rng, OverrideAction::GiveUp)),
                         7 => Document::Broken,
                         _ => Document::Empty,
                     };

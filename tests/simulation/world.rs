@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sim::{Millis, arn};
-use sns_redrive::policy::{Jitter, OrderAction, Schedule};
+use sns_redrive::policy::{Jitter, OverrideAction, Schedule};
 
 pub const SECOND: Millis = 1_000;
 pub const MINUTE: Millis = 60 * SECOND;
@@ -12,7 +12,7 @@ pub const HOUR: Millis = 60 * MINUTE;
 pub const DLQ: &str = "dlq";
 pub const REQUEUE: &str = "requeue";
 pub const ARCHIVE: &str = "archive";
-pub const TOPIC: &str = "orders";
+pub const TOPIC: &str = "payments";
 
 /// The circumstances of a story. Times count from its beginning, in milliseconds.
 #[derive(Debug, Clone)]
@@ -200,26 +200,26 @@ pub struct Plan {
 /// The actions of an operator.
 #[derive(Debug, Clone, Default)]
 pub struct Operator {
-    /// The documents of orders, in order. Each is valid until the next one.
+    /// The documents of overrides, in order. Each is valid until the next one.
     pub writes: Vec<(Millis, Document)>,
     /// The times at which every letter of every list of waiting letters is woken, even with old handles.
     pub wakes: Vec<Millis>,
-    /// `true` if all orders are retries, and letters are woken only while they are in force.
+    /// `true` if all overrides are retries, and letters are woken only while they are in force.
     pub only_retries: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum Document {
-    Order(Order),
+    Override(Override),
     /// It cannot be read.
     Broken,
     Empty,
 }
 
-/// An order, given when its document is written.
+/// An override, given when its document is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Order {
-    pub action: OrderAction,
+pub struct Override {
+    pub action: OverrideAction,
     /// Its letter. `None` for all letters.
     pub letter: Option<usize>,
     /// The time for which it is in force.
@@ -263,7 +263,7 @@ pub fn weather(all: &[Outage], at: Millis) -> Option<How> {
 }
 
 impl World {
-    /// Reports whether somebody gives orders or wakes letters.
+    /// Reports whether somebody gives overrides or wakes letters.
     pub fn is_operated(&self) -> bool {
         !self.operator.writes.is_empty() || !self.operator.wakes.is_empty()
     }

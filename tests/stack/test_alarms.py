@@ -54,14 +54,14 @@ class Watched:
 
     def __init__(self, world):
         self.world, self.stack = world, world.stack
-        self.topics = {name: world.topic(name) for name in ("orders", "slow", "patient")}
-        own = world.dead_letter_queue(self.topics["orders"])
+        self.topics = {name: world.topic(name) for name in ("payments", "slow", "patient")}
+        own = world.dead_letter_queue(self.topics["payments"])
         sqs = self.stack.client("sqs")
         url = sqs.get_queue_url(QueueName=own.rsplit(":", 1)[1])["QueueUrl"]
         sqs.set_queue_attributes(QueueUrl=url, Attributes={"MessageRetentionPeriod": str(RETENTION)})
         self.deployment = world.deploy(
             policy(retries=1, delay=1, immediate=1, rules=RULES),
-            self.topics["orders"],
+            self.topics["payments"],
             # The second one for an archive in SQS, which the template does not make.
             queues=["billing", "archive"],
             metered=True,
@@ -74,10 +74,10 @@ class Watched:
             ExpiryWarningSeconds=RETENTION - LATE,
         )
         self.meter = self.deployment.meter
-        self.billing = world.subscribe("billing", self.topics["orders"], self.deployment.queue_arn)
-        self.shop = world.subscribe_web("shop", self.topics["orders"], self.deployment.queue_arn)
+        self.billing = world.subscribe("billing", self.topics["payments"], self.deployment.queue_arn)
+        self.shop = world.subscribe_web("shop", self.topics["payments"], self.deployment.queue_arn)
 
-    def letter(self, subscriber=None, topic="orders"):
+    def letter(self, subscriber=None, topic="payments"):
         subscription = (subscriber or self.billing).subscription_arn
         return dead_letter(self.deployment, envelope(self.topics[topic], subscription, "hello"))
 
@@ -209,10 +209,10 @@ def a_target_is_gone(watched):
     watched.billing.repair()
 
 
-@case("OrdersUnreadAlarm")
-def the_orders_are_broken(watched):
+@case("OverridesUnreadAlarm")
+def the_overrides_are_broken(watched):
     bucket, control = watched.deployment.outputs["ControlLocation"].removeprefix("s3://").split("/")
-    place = {"Bucket": bucket, "Key": f"{control}/orders.json"}
+    place = {"Bucket": bucket, "Key": f"{control}/overrides.json"}
     watched.stack.client("s3").put_object(**place, Body=b"{")
     # So long the function believes what it read before.
     time.sleep(16)
@@ -269,7 +269,7 @@ def the_mapping_is_off(watched):
 def the_mapping_of_the_requeue_is_off(watched):
     with watched.mappings_off():
         watched.deployment.put_into_requeue(
-            envelope(watched.topics["orders"], watched.billing.subscription_arn, "hello")
+            envelope(watched.topics["payments"], watched.billing.subscription_arn, "hello")
         )
         yield
 
@@ -410,8 +410,8 @@ def test_without_somebody_to_page_there_is_no_alarm_for_it():
 
 @pytest.mark.parametrize(
     "parameters,alarms",
-    [({}, 19), ({"Orders": "off"}, 18), ({"Requeue": "none"}, 17), ({"Alarms": "essential"}, 12)],
-    ids=["all", "without-orders", "without-requeue", "essential"],
+    [({}, 19), ({"Overrides": "off"}, 18), ({"Requeue": "none"}, 17), ({"Alarms": "essential"}, 12)],
+    ids=["all", "without-overrides", "without-requeue", "essential"],
 )
 def test_there_are_as_many_alarms_as_the_settings_page_says(parameters, alarms):
     assert len(alarms_of_the_template(**parameters)) == alarms

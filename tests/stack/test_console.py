@@ -71,7 +71,7 @@ def test_dashboard_has_the_console_where_it_is_wanted(shown, world):
 
 def test_console_is_off_unless_it_is_wanted(world):
     deployment, _ = deployed(world, QUICK)
-    operations = world.operations(deployment, DashboardQueues=["orders-dlq"])
+    operations = world.operations(deployment, DashboardQueues=["payments-dlq"])
     assert "ConsoleFunctionArn" not in operations.outputs
     body = world.stack.client("cloudwatch").get_dashboard(DashboardName=f"{deployment.name}-{REGION}")["DashboardBody"]
     assert "custom" not in {w["type"] for w in json.loads(body)["widgets"]}
@@ -122,7 +122,7 @@ def test_settings_that_are_wrong_keep_it_from_starting_and_all_are_told(world):
     _, _, operations = with_console(world)
     client, name = world.stack.client("lambda"), operations.outputs["ConsoleFunctionArn"]
     before = function_of(world, operations)["Environment"]["Variables"]
-    wrong = before | {"ARCHIVE": "nowhere", "QUEUES": "orders dlq"}
+    wrong = before | {"ARCHIVE": "nowhere", "QUEUES": "overrides dlq"}
     client.update_function_configuration(FunctionName=name, Environment={"Variables": wrong})
     event = {"page": "now", "widgetContext": context()}
     answer = client.invoke(FunctionName=name, Payload=json.dumps(event))
@@ -137,8 +137,8 @@ def test_role_reads_archive_and_control_and_writes_nothing(shown, world):
     assert set(calls) - refusals(calls) == {
         "read archive",
         "list archive",
-        "read orders",
-        "read ended orders",
+        "read overrides",
+        "read ended overrides",
         "read waiting letters",
         "read replays",
         "list control",

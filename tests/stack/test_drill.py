@@ -64,7 +64,7 @@ class Drill:
         retried, archived = re.search(
             r"published (\S+) to retry, and (\S+) to archive", self.until("published ")
         ).groups()
-        for message_id, kind in [(retried, "retry"), (archived, "archive")]:
+        for message_id, kind in [(retried, "retry"), (archived, "give-up")]:
             attributes = {"drill": ("String", kind)}
             dead_letter(
                 self.deployment, envelope(topic, subscription, "{}", attributes=attributes, message_id=message_id)
@@ -90,7 +90,7 @@ def left_by_drills(world, deployment):
     bucket, s3 = deployment.outputs["ArchiveBucketName"], clients("s3")
     versions = s3.list_object_versions(Bucket=bucket)
     keys = [version["Key"] for kind in ("Versions", "DeleteMarkers") for version in versions.get(kind, [])]
-    kept = re.compile(r"-control/(replays/|orders\.json|waiting/)")
+    kept = re.compile(r"-control/(replays/|overrides\.json|waiting/)")
     return (
         queues,
         [topic for topic in topics if prefix in topic],
@@ -118,7 +118,7 @@ def test_drill_shows_the_whole_way_of_a_letter_and_leaves_nothing(world, deploym
     steps = [
         "create",
         "break",
-        "order",
+        "override",
         "publish",
         "healthy",
         "retry",
@@ -133,8 +133,8 @@ def test_drill_shows_the_whole_way_of_a_letter_and_leaves_nothing(world, deploym
     assert "4 messages arrived, each once" in said
     assert said.endswith("all steps went as planned; all of its resources are removed.\n"), said
     assert left_by_drills(world, deployment) == NOTHING
-    shown = redrivectl(deployment, "orders", "--stack", deployment.name)
-    assert shown.stdout == "No order is in force.\n"
+    shown = redrivectl(deployment, "overrides", "--stack", deployment.name)
+    assert shown.stdout == "No override is in force.\n"
 
 
 @pytest.mark.long
@@ -166,7 +166,7 @@ def test_letters_that_a_killed_drill_left_on_their_way_are_archived_first(world,
 
 def test_what_a_drill_has_left_is_found_by_its_tag(world, deployment):
     drill = Drill(world, deployment)
-    drill.until("order     planned")
+    drill.until("override  planned")
     drill.process.kill()
     drill.process.communicate()
     wait_until(lambda: left_by_drills(world, deployment) != NOTHING, 5, "something that is left")

@@ -77,10 +77,10 @@ def test_web_server_gets_what_sns_would_send(world):
 def sample(topic, subscriber):
     """The recorded post of events/http-post.txt, with this test's names in it: body, and headers in order of name."""
     text = (ROOT / "events" / "http-post.txt").read_text()
-    orders = "arn:aws:sns:eu-central-1:123456789012:orders"
+    overrides = "arn:aws:sns:eu-central-1:123456789012:payments"
     for old, new in {
-        f"{orders}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6": subscriber.subscription_arn,
-        orders: topic,
+        f"{overrides}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6": subscriber.subscription_arn,
+        overrides: topic,
         "hooks.example.com": subscriber.endpoint.split("/")[2],
     }.items():
         # The topic is the beginning of its subscriptions.

@@ -56,11 +56,11 @@ def test_the_definition_asks_for_what_the_local_stack_does_not_show():
 def test_roles_and_log_group_have_what_platform_teams_ask_for():
     boundary, key = "arn:aws:iam::123456789012:policy/boundary", "arn:aws:kms:eu-central-1:123456789012:key/1"
     plain = resources()
-    asked = resources(RolePath="/teams/orders/", PermissionsBoundaryArn=boundary, LogKmsKeyArn=key, RoleName="replay")
+    asked = resources(RolePath="/teams/payments/", PermissionsBoundaryArn=boundary, LogKmsKeyArn=key, RoleName="replay")
     names = [asked[role]["RoleName"] for role in ("ReplayFunctionRole", "ReplayStateMachineRole")]
     assert names == ["replay", "replay-machine"]
     for role in ("ReplayFunctionRole", "ReplayStateMachineRole"):
-        assert (asked[role]["Path"], asked[role]["PermissionsBoundary"]) == ("/teams/orders/", boundary)
+        assert (asked[role]["Path"], asked[role]["PermissionsBoundary"]) == ("/teams/payments/", boundary)
         assert plain[role]["Path"] == "/" and not {"PermissionsBoundary", "RoleName"} & plain[role].keys()
     assert asked["ReplayFunctionLogs"]["KmsKeyId"] == key
     assert "KmsKeyId" not in plain["ReplayFunctionLogs"]
@@ -81,7 +81,7 @@ def test_log_group_has_a_name_that_lambda_gives_to_none():
 
 
 def test_there_is_a_dashboard_of_the_queues_that_are_named(world):
-    deployment, _, _ = with_operations(world, DashboardQueues=["orders-dlq", "orders-requeue"])
+    deployment, _, _ = with_operations(world, DashboardQueues=["payments-dlq", "payments-requeue"])
     cloudwatch = world.stack.client("cloudwatch")
     [name] = [d["DashboardName"] for d in cloudwatch.list_dashboards()["DashboardEntries"] if world.prefix in str(d)]
     assert name == f"{deployment.name}-{REGION}"
@@ -91,7 +91,7 @@ def test_there_is_a_dashboard_of_the_queues_that_are_named(world):
     ]
     assert len(texts) > 30
     for text in texts:
-        assert '("orders-dlq" OR "orders-requeue")' in text
+        assert '("payments-dlq" OR "payments-requeue")' in text
     everything = json.dumps(widgets)
     assert deployment.outputs["FunctionName"] in everything and deployment.outputs["LogGroupName"] in everything
     # CloudWatch fills these in.
@@ -154,7 +154,7 @@ def test_state_machine_replays_in_steps_by_several_functions(world):
     assert {key.rsplit("/", 1)[1] for key in lanes} == {"0000.json", "0001.json"}, lanes
 
 
-def test_state_machine_is_stopped_by_an_order_and_another_execution_goes_on(world):
+def test_state_machine_is_stopped_by_an_override_and_another_execution_goes_on(world):
     deployment, billing, operations = with_operations(world, MaxWorkers=2)
     bury(world, deployment, billing, 400)
     wish = ["replay", "--all", "--yes", "--rate", "20", "--ramp", "100", "--why", "billing is mended"]

@@ -19,7 +19,7 @@ from local.sns import envelope
 from local.stack import ACCOUNT, REGION, ROOT, StackError, wait_until
 from local.subscribers import create_queue
 
-ARNS = [f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in ("orders-dlq", "bills-dlq")]
+ARNS = [f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}" for name in ("payments-dlq", "bills-dlq")]
 
 
 def made(**parameters):
@@ -33,7 +33,7 @@ def made(**parameters):
 
 def test_letters_of_three_queues_are_retried_and_one_alarm_sums_them(world):
     topic = world.topic()
-    deployment = world.deploy(policy(retries=3, delay=2, immediate=1), topic, queues=["orders", "bills", "mails"])
+    deployment = world.deploy(policy(retries=3, delay=2, immediate=1), topic, queues=["payments", "bills", "mails"])
     more = [create_queue(world.stack, world.name(f"{name}-dlq"), topic) for name in ("bills", "mails")]
     deploy_queues(deployment, [arn for _, arn in more], MaximumConcurrency=3)
     assert mappings(world, deployment).keys() == {
@@ -42,7 +42,7 @@ def test_letters_of_three_queues_are_retried_and_one_alarm_sums_them(world):
         *(arn for _, arn in more),
     }
     sqs, letters = world.stack.client("sqs"), {}
-    queues = zip(("orders", "bills", "mails"), [(deployment.queue_url, deployment.queue_arn), *more], strict=True)
+    queues = zip(("payments", "bills", "mails"), [(deployment.queue_url, deployment.queue_arn), *more], strict=True)
     subscribers = {name: (world.subscribe(name, topic, arn), url) for name, (url, arn) in queues}
     # Each fails at first, so that it has to be hidden in its queue.
     for name, (subscriber, url) in subscribers.items():
@@ -123,7 +123,9 @@ def test_every_queue_has_a_mapping_and_two_alarms_that_name_it():
     kept = {name: resource for name, resource in resources.items() if "bills" in name}
     assert len(kept) == 3 and kept.items() <= made(DeadLetterQueueArns=ARNS[1]).items()
     names = {r["Properties"]["AlarmName"] for r in resources.values() if r["Type"] == ALARM}
-    assert names == {f"more-{what}-{name}" for what in ("silent", "in-flight") for name in ("orders-dlq", "bills-dlq")}
+    assert names == {
+        f"more-{what}-{name}" for what in ("silent", "in-flight") for name in ("payments-dlq", "bills-dlq")
+    }
     for resource in resources.values():
         if resource["Type"] == ALARM:
             watched = list(sources_of(resource["Properties"].get("Metrics", [])))
@@ -134,11 +136,11 @@ def test_every_queue_has_a_mapping_and_two_alarms_that_name_it():
 def test_queues_whose_logical_ids_are_the_same_are_refused():
     """Logical ids have neither - nor _. What CloudFormation itself answers was never seen."""
     with pytest.raises(LanguageExtensionsError, match="already declares"):
-        made(DeadLetterQueueArns=f"{ARNS[0]},{ARNS[0].replace('orders-dlq', 'orders_dlq')}")
+        made(DeadLetterQueueArns=f"{ARNS[0]},{ARNS[0].replace('payments-dlq', 'payments_dlq')}")
 
 
 def test_policies_have_the_path_that_is_given():
-    for given, path in (({}, "/"), ({"RolePath": "/teams/orders/"}, "/teams/orders/")):
+    for given, path in (({}, "/"), ({"RolePath": "/teams/payments/"}, "/teams/payments/")):
         resources = made(**given).values()
         assert [r["Properties"]["Path"] for r in resources if r["Type"] == "AWS::IAM::ManagedPolicy"] == [path] * 2
     of = [template_as_written(name)["Parameters"]["RolePath"] for name in ("template.yaml", "queues.yaml")]
@@ -156,7 +158,7 @@ def test_alarms_of_further_queues_are_those_of_the_first():
     first = template_as_written()["Resources"]
     resolver = Resolver(template_as_written(), {"TopicArns": "none", "ExistingDeadLetterQueueArn": ARNS[0]})
     for what, name in (("SilentAlarm", "FunctionSilentAlarm"), ("InFlightAlarm", "InFlightAlarm")):
-        found = next(r["Properties"] for n, r in made().items() if n.startswith(what) and "orders" in n)
+        found = next(r["Properties"] for n, r in made().items() if n.startswith(what) and "payments" in n)
         wanted = resolver.resolve(first[name]["Properties"])
         own = {"AlarmName", "AlarmDescription", "AlarmActions", "OKActions"}
         assert {k: str(v) for k, v in found.items() if k not in own} == {

@@ -56,7 +56,7 @@ def test_the_released_template_differs_in_where_the_code_is(name, functions):
 def test_the_released_template_deploys_the_released_package(stack, monkeypatch):
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     package = release.lambda_zip(built_function().read_bytes())
-    values = {"CodeBucket": "releases", "TopicArns": "arn:aws:sns:eu-central-1:000000000000:orders"}
+    values = {"CodeBucket": "releases", "TopicArns": "arn:aws:sns:eu-central-1:000000000000:payments"}
     s3 = stack.client("s3")
     s3.create_bucket(Bucket="releases", CreateBucketConfiguration={"LocationConstraint": REGION})
     s3.put_object(Bucket="releases", Key="sns-redrive/1.2.3/sns-redrive-arm64.zip", Body=package)

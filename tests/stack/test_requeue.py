@@ -84,7 +84,7 @@ def test_wait_over_the_ceiling_is_made_in_hops_without_attempts(world):
 
 def fifo_deployment(world, policy, **parameters):
     """A FIFO topic with a subscriber, their dead-letter queue, and the function on it."""
-    topic = world.stack.client("sns").create_topic(Name=world.name("orders.fifo"), Attributes={"FifoTopic": "true"})
+    topic = world.stack.client("sns").create_topic(Name=world.name("payments.fifo"), Attributes={"FifoTopic": "true"})
     topic = topic["TopicArn"]
     _, queue_arn = create_queue(world.stack, world.name("dlq.fifo"), topic)
     deployment = world.deploy(

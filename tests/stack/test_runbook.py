@@ -36,7 +36,7 @@ class Shell:
         place = deployment.outputs["ArchiveLocation"]
         bucket, prefix = place.removeprefix("s3://").split("/", 1)
         # What the page names in the place of what is there.
-        self.names = {"orders-archive": bucket, "dead-letters": prefix}
+        self.names = {"payments-archive": bucket, "dead-letters": prefix}
         self.folder = folder
         tool = command()[0]
         self.environment = {
@@ -94,14 +94,14 @@ def test_one_person_is_erased_from_the_archive_and_nobody_else(world, tmp_path):
     before = objects(world, deployment)
 
     shell = Shell(deployment, tmp_path)
-    shell.names["--topic orders"] = f"--topic {topic}"
+    shell.names["--topic payments"] = f"--topic {topic}"
     assert len(blocks[1]) == 1 and "export ARCHIVE" in blocks[1][0]
     for block in blocks[1]:
         ran = shell.run(block)
         assert (ran.returncode, ran.stdout) == (0, "No replays.\n"), ran
     # What the first step sets counts for all.
     shell.set = "\n".join(blocks[1][0].splitlines()[:2]) + "\n"
-    # Of the second step, an order about letters that wait: here none does.
+    # Of the second step, an override about letters that wait: here none does.
     for block in [*blocks[3], blocks[4][0], blocks[5][0]]:
         ran = shell.run(block)
         assert (ran.returncode, ran.stderr) == (0, ""), ran

@@ -54,7 +54,7 @@ class Archive:
     def adapted(self, query):
         """The query for this archive's queue and days."""
         yesterday, tomorrow = (f"{datetime.now(UTC) + timedelta(days=days):%Y-%m-%d}" for days in (-1, 1))
-        for example, own in {"orders-dlq": self.queue, "2026-11-01": yesterday, "2026-11-30": tomorrow}.items():
+        for example, own in {"payments-dlq": self.queue, "2026-11-01": yesterday, "2026-11-30": tomorrow}.items():
             assert f"'{example}'" in query, query
             query = query.replace(f"'{example}'", f"'{own}'")
         return query

@@ -313,7 +313,7 @@ def test_without_a_requeue_there_is_one_queue_and_one_mapping(world):
     assert "RequeueArn" not in deployment.outputs
 
 
-# --- who may give orders
+# --- who may give overrides
 
 
 def refusals(calls):
@@ -338,8 +338,8 @@ def calls_of(world, deployment, keys):
     queues["requeue"] = sqs_url(world, deployment.outputs["RequeueArn"])
     calls = {}
     for name, key in {
-        "orders": f"{control}/orders.json",
-        "ended orders": f"{control}/orders/1.json",
+        "overrides": f"{control}/overrides.json",
+        "ended overrides": f"{control}/overrides/1.json",
         "waiting letters": f"{control}/waiting/queue=dlq/1.jsonl",
         "replays": f"{control}/replays/1/replay.json",
         "archive": f"{archive}/queue=dlq/1.jsonl",
@@ -371,18 +371,18 @@ def sqs_url(world, arn):
     return world.stack.client("sqs").get_queue_url(QueueName=arn.rsplit(":", 1)[1])["QueueUrl"]
 
 
-def test_operator_may_give_orders_and_wake_letters_and_nothing_else(world):
+def test_operator_may_give_overrides_and_wake_letters_and_nothing_else(world):
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe")
-    name, iam = world.name("gives-orders"), world.stack.client("iam")
+    name, iam = world.name("gives-overrides"), world.stack.client("iam")
     calls = calls_of(world, deployment, world.stack.user(name))
     assert refusals(calls) == set(calls), "without the policy"
     iam.attach_user_policy(UserName=name, PolicyArn=deployment.outputs["OperatorPolicyArn"])
 
     assert set(calls) - refusals(calls) == {
-        "read orders",
-        "write orders",
-        "read ended orders",
-        "write ended orders",
+        "read overrides",
+        "write overrides",
+        "read ended overrides",
+        "write ended overrides",
         "read waiting letters",
         "list control",
         "list replays",
@@ -414,14 +414,14 @@ def test_operator_may_use_the_key_of_a_bucket_that_is_there():
         assert "UseKeyOfExistingBucket" not in operator_statements(**without)
 
 
-def test_function_without_orders_has_no_right_to_them(world):
-    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe", Orders="off")
+def test_function_without_overrides_has_no_right_to_them(world):
+    deployment = world.deploy(policy(retries=1, delay=1), world.topic(), RedriveMode="observe", Overrides="off")
 
     assert settings(world, deployment)["CONTROL"] == "off"
     assert not {"ControlLocation", "OperatorPolicyArn"} & deployment.outputs.keys()
     cloudwatch = world.stack.client("cloudwatch")
     alarms = cloudwatch.describe_alarms(AlarmNamePrefix=deployment.name, MaxRecords=100)["MetricAlarms"]
-    assert alarms and not [alarm["AlarmName"] for alarm in alarms if "OrdersUnread" in alarm["AlarmName"]]
+    assert alarms and not [alarm["AlarmName"] for alarm in alarms if "OverridesUnread" in alarm["AlarmName"]]
     name = deployment.outputs["FunctionRoleArn"].rsplit("/", 1)[1]
     granted = world.stack.client("iam").get_role_policy(RoleName=name, PolicyName="redrive")["PolicyDocument"]
     assert "-control" not in json.dumps(granted)
@@ -430,23 +430,23 @@ def test_function_without_orders_has_no_right_to_them(world):
 def allowed_to_function(world, deployment):
     """What the function may do with the archive and with what is beside it."""
     calls = calls_of(world, deployment, People(world).session(deployment.outputs["FunctionRoleArn"]))
-    things = ("orders", "letters", "archive", "control", "replays", "everything")
+    things = ("overrides", "letters", "archive", "control", "replays", "everything")
     calls = {name: call for name, call in calls.items() if any(thing in name for thing in things)}
     return set(calls) - refusals(calls)
 
 
 @pytest.mark.parametrize("listed", ["on", "off"])
-def test_function_may_hear_orders_and_list_letters_but_give_no_orders(world, listed):
+def test_function_may_hear_overrides_and_list_letters_but_give_no_overrides(world, listed):
     topic = world.topic()
     deployment = world.deploy(policy(retries=1, delay=1), topic, RedriveMode="observe", WaitingList=listed)
 
     writes = {"write archive"} | ({"write waiting letters"} if listed == "on" else set())
-    assert allowed_to_function(world, deployment) == {"read orders", "list control", "list replays"} | writes
+    assert allowed_to_function(world, deployment) == {"read overrides", "list control", "list replays"} | writes
     assert settings(world, deployment)["CONTROL"] == deployment.outputs["ControlLocation"]
     assert settings(world, deployment)["WAITING_LIST"] == listed
 
 
-def test_orders_and_replays_outlive_the_archive_and_the_waiting_list_does_not():
+def test_overrides_and_replays_outlive_the_archive_and_the_waiting_list_does_not():
     rules = resolved(ArchiveRetentionDays=90)["ArchiveBucket"]["Properties"]["LifecycleConfiguration"]["Rules"]
     ends = {rule.get("Prefix"): rule["ExpirationInDays"] for rule in rules if "ExpirationInDays" in rule}
     assert ends == {"dead-letters/": 90, "dead-letters-control/waiting/": 1}
@@ -613,7 +613,7 @@ def test_samconfig_gives_parameters_that_the_template_has_and_touches_nothing():
 # --- what platform teams ask for
 
 
-def test_archive_and_orders_may_lie_in_a_bucket_that_is_there(world):
+def test_archive_and_overrides_may_lie_in_a_bucket_that_is_there(world):
     s3, bucket = world.stack.client("s3"), world.name("own-archive")
     s3.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), ExistingArchiveBucket=bucket)
@@ -624,7 +624,7 @@ def test_archive_and_orders_may_lie_in_a_bucket_that_is_there(world):
     assert outcome(deployment, letter, "archived")
     assert [record["message"]["body"] for record in deployment.archive()] == ["a raw delivery"]
     allowed = allowed_to_function(world, deployment)
-    assert allowed == {"read orders", "list control", "list replays", "write archive", "write waiting letters"}
+    assert allowed == {"read overrides", "list control", "list replays", "write archive", "write waiting letters"}
 
 
 @pytest.mark.parametrize("given", [{"AccessLogBucket": "logs"}, {"ArchiveLockDays": 1}])
@@ -643,11 +643,11 @@ def test_mappings_are_disabled_by_a_parameter(given, enabled):
 
 def test_role_has_the_name_the_path_and_the_boundary_that_are_given(world):
     boundary = f"arn:aws:iam::{ACCOUNT}:policy/boundary"
-    given = {"RolePath": "/teams/orders/", "PermissionsBoundaryArn": boundary, "RoleName": world.name("role")}
+    given = {"RolePath": "/teams/payments/", "PermissionsBoundaryArn": boundary, "RoleName": world.name("role")}
     deployment = world.deploy(policy(retries=1, delay=1), world.topic(), **given)
     arn = deployment.outputs["FunctionRoleArn"]
-    assert arn.endswith(f":role/teams/orders/{world.name('role')}")
-    assert ":policy/teams/orders/" in deployment.outputs["OperatorPolicyArn"]
+    assert arn.endswith(f":role/teams/payments/{world.name('role')}")
+    assert ":policy/teams/payments/" in deployment.outputs["OperatorPolicyArn"]
     # The requeue's policy names the role with its path.
     _, document = policy_of(world, deployment.outputs["RequeueArn"])
     assert arn in json.dumps(document)
@@ -746,7 +746,7 @@ def waits_for(name, among, found=None):
     [
         {},
         {"Alarms": "essential"},
-        {"Orders": "off"},
+        {"Overrides": "off"},
         {"Requeue": "none"},
         {"ExistingDeadLetterQueueArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:dlq", "ExistingArchiveBucket": "own"},
         {"PageTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:pages"},

@@ -25,7 +25,7 @@ class World:
     def queue_arn(self, what):
         return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{self.name(what)}"
 
-    def topic(self, what="orders"):
+    def topic(self, what="payments"):
         return self.stack.client("sns").create_topic(Name=self.name(what))["TopicArn"]
 
     def dead_letter_queue(self, topic_arn):
@@ -101,7 +101,7 @@ def attempts(deployment, message_id):
 def attributes_of_eventbridge(target_arn):
     """What EventBridge writes onto an event that the target of its rule did not take."""
     attributes = {
-        "RULE_ARN": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/orders",
+        "RULE_ARN": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/payments",
         "TARGET_ARN": target_arn,
         "ERROR_CODE": "NO_PERMISSIONS",
     }

@@ -50,22 +50,22 @@ impl Account {
     pub fn with_clock(clock: Clock) -> Self {
         let account = Self { aws: Aws::new(clock, 7), caller: Caller::new(CALLER_NAME) };
         // The queue's visibility timeout is six times the function's timeout, as AWS advises.
-        for name in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
+        for name in ["payments-dlq", "payments-dlq.fifo", "payments-requeue", "payments-requeue.fifo"] {
             account.queue(name, &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", "180")]);
         }
-        for name in ["orders-worker", "orders-worker.fifo", "orders-archive"] {
+        for name in ["payments-worker", "payments-worker.fifo", "payments-archive"] {
             account.queue(name, &[]);
         }
         let redrive = format!(r#"{{"deadLetterTargetArn":"{DLQ}","maxReceiveCount":3}}"#);
-        account.queue("orders-billing", &[("RedrivePolicy", &redrive)]);
-        for name in ["orders", "orders.fifo", "notices"] {
+        account.queue("payments-billing", &[("RedrivePolicy", &redrive)]);
+        for name in ["payments", "payments.fifo", "notices"] {
             account.aws.act("test", |it, _| it.sns.create(name, TopicSettings::default()));
         }
-        for name in ["orders-notifier", "orders-projector"] {
+        for name in ["payments-notifier", "payments-projector"] {
             account.function(name, |_| Ran::ok("null"));
         }
         account.aws.act("test", |it, _| {
-            it.firehose.create("orders");
+            it.firehose.create("payments");
             it.s3.create("my-bucket");
         });
         for (subscription, topic, protocol, endpoint, dlq) in [
@@ -216,7 +216,7 @@ impl Account {
         self.aws.calls().iter().map(|call| (**call).clone()).collect()
     }
 
-    /// Returns every request so far, as `PublishBatch orders 10`.
+    /// Returns every request so far, as `PublishBatch payments 10`.
     pub fn summary(&self) -> Vec<String> {
         self.journal().iter().map(Call::summary).collect()
     }

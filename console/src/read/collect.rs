@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sns_redrive::archive::{Found, Identity, Selection, Walk};
-use sns_redrive::batch::OrdersRead;
+use sns_redrive::batch::OverridesRead;
 use sns_redrive::control::{Control, WaitingList};
 use sns_redrive::failure::Failure;
-use sns_redrive::policy::Orders;
+use sns_redrive::policy::Overrides;
 use sns_redrive::replay::{ReplayError, Replays, Sent};
 use sns_redrive::waiting::WaitingLetter;
 use tokio::time::{Instant, timeout_at};
@@ -281,21 +281,23 @@ pub(crate) async fn read_waiting(
     Listed { letters, more: !missing.is_empty(), unread: missing }
 }
 
-/// Reads the orders. Without a document there are none.
-pub(crate) async fn read_orders(
+/// Reads the overrides. Without a document there are none.
+pub(crate) async fn read_overrides(
     account: &Account,
     clients: &Clients,
     until: Instant,
-) -> Result<Orders, String> {
-    let Some(control) = control(account, clients) else { return Ok(Orders::default()) };
-    let what = "the orders";
-    match control.read_orders(None, until).await.map_err(|failure| unread(what, &failure))? {
-        OrdersRead::Document { json, .. } => Orders::parse(&json).map_err(|bad| format!("{what}: {bad}")),
-        OrdersRead::None | OrdersRead::NotModified => Ok(Orders::default()),
+) -> Result<Overrides, String> {
+    let Some(control) = control(account, clients) else { return Ok(Overrides::default()) };
+    let what = "the overrides";
+    match control.read_overrides(None, until).await.map_err(|failure| unread(what, &failure))? {
+        OverridesRead::Document { json, .. } => {
+            Overrides::parse(&json).map_err(|bad| format!("{what}: {bad}"))
+        }
+        OverridesRead::None | OverridesRead::NotModified => Ok(Overrides::default()),
     }
 }
 
-/// Returns the place of the orders and of the list of waiting letters.
+/// Returns the place of the overrides and of the list of waiting letters.
 fn control(account: &Account, clients: &Clients) -> Option<Control> {
     let Place { bucket, prefix } = account.control.as_ref()?;
     let prefix = prefix.trim_matches('/').to_owned();

@@ -42,7 +42,7 @@ pub struct WaitingOne {
     pub due: Timestamp,
     /// The next retry, and the number of retries in the schedule.
     pub retry: (u32, u32),
-    /// The order or the rule that holds it, if any.
+    /// The override or the rule that holds it, if any.
     pub held_by: Option<String>,
 }
 

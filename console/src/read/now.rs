@@ -1,4 +1,4 @@
-//! The present state: metrics by queue, orders, replays, alarms.
+//! The present state: metrics by queue, overrides, replays, alarms.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use aws_sdk_lambda::types::ApplicationLogLevel;
 use jiff::{SignedDuration, Timestamp};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::failure_of_call;
-use sns_redrive::policy::Order;
+use sns_redrive::policy::Override;
 use sns_redrive::replay::{Replays, State};
 use tokio::time::timeout_at;
 
-use super::collect::{read_orders, too_late, unread};
+use super::collect::{read_overrides, too_late, unread};
 use super::policy;
 use super::tally::{PARTS, Span};
 use super::times::Times;
@@ -36,7 +36,7 @@ const REPLAYS: usize = 8;
 /// The most alarms on the page.
 const ALARMS: i32 = 100;
 
-/// The most requests for this page: metrics twice, alarms, orders, the function's configuration, the listing
+/// The most requests for this page: metrics twice, alarms, overrides, the function's configuration, the listing
 /// of replays, their states, and a few repeats.
 pub(crate) const REQUESTS: u32 = 6 + 9 + 4;
 
@@ -47,9 +47,9 @@ pub struct Now {
     pub queues: Vec<QueueNow>,
     /// The number of queues that are not shown.
     pub further: usize,
-    /// The orders that have not ended, including those that begin later; `None` if the account has no place
-    /// for orders.
-    pub orders: Option<Vec<Order>>,
+    /// The overrides that have not ended, including those that begin later; `None` if the account has no place
+    /// for overrides.
+    pub overrides: Option<Vec<Override>>,
     /// The latest replays; `None` if they could not be read.
     pub replays: Option<Vec<State>>,
     /// True if there are earlier replays.
@@ -155,10 +155,10 @@ pub(crate) async fn now(
     times: Times,
 ) -> (Now, Vec<String>) {
     let mut unread = Vec::new();
-    let (queues, level, orders, replays, alarms) = tokio::join!(
+    let (queues, level, overrides, replays, alarms) = tokio::join!(
         timeout_at(times.end, metrics(account, clients, span)),
         timeout_at(times.end, level_without_metrics(account, clients)),
-        read_orders(account, clients, times.end),
+        read_overrides(account, clients, times.end),
         timeout_at(times.end, replays(account, clients)),
         timeout_at(times.end, alarms(account, clients)),
     );
@@ -173,11 +173,11 @@ pub(crate) async fn now(
         ));
     }
     let present = account.clock.now();
-    let in_force = orders.map(|orders| {
-        let orders = orders.all().iter().filter(|order| !order.has_ended(present));
-        orders.cloned().collect()
+    let in_force = overrides.map(|overrides| {
+        let overrides = overrides.all().iter().filter(|override_| !override_.has_ended(present));
+        overrides.cloned().collect()
     });
-    let orders = keep(in_force, &mut unread).filter(|_| account.control.is_some());
+    let overrides = keep(in_force, &mut unread).filter(|_| account.control.is_some());
     let replays = keep(replays.unwrap_or_else(|_| Err(too_late("the replays"))), &mut unread);
     let replays = replays.filter(|_| account.control.is_some());
     let (replays, more_replays) = replays.map_or((None, false), |Latest { states, broken, more }| {
@@ -191,7 +191,7 @@ pub(crate) async fn now(
     let now = Now {
         queues: queues.map(|(queues, _)| queues).unwrap_or_default(),
         further: account.queues.len().saturating_sub(QUEUES),
-        orders,
+        overrides,
         replays,
         more_replays,
         alarms: alarms.map(|(alarms, _)| alarms),
@@ -410,7 +410,7 @@ async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alar
 }
 
 /// Reports whether an alarm belongs to the stack's templates, by its name after the stack's. The prefix alone
-/// is not enough: `orders-` also begins the alarms of a stack `orders-staging`. `CloudFormation` takes the
+/// is not enough: `overrides-` also begins the alarms of a stack `overrides-staging`. `CloudFormation` takes the
 /// names from the template. Those of `queues.yaml` end with their queue's name; the page need not know that
 /// queue if the stack is named as in the guide.
 fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {

@@ -32,7 +32,7 @@ pub struct Waiting {
     pub rows: Vec<WaitingGroup>,
     /// The number of groups that are not shown.
     pub further: u64,
-    /// The orders and rules that hold letters, and the number of letters that each holds.
+    /// The overrides and rules that hold letters, and the number of letters that each holds.
     pub held: Vec<(String, u64)>,
     /// The letters that are due first.
     pub next: Vec<WaitingOne>,

@@ -13,7 +13,7 @@ pub(super) fn commands_only(view: &View<'_>) -> Markup {
     html! {
         @if !matches!(view.door, Door::Local(local) if local.operates) {
             p class="note" {
-                "This page changes nothing: these are the commands to type. An order shows its letters and asks first. "
+                "This page changes nothing: these are the commands to type. An override shows its letters and asks first. "
                 "A replay with --dry-run counts what it would send; run it again without --dry-run to send."
             }
         }

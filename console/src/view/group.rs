@@ -88,8 +88,8 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
 /// Shows the actions for the group.
 fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
     let letters = |since, until| On::Letters { of: group.of.clone(), since, until };
-    let orders = [Doing::Hold, Doing::Retry, Doing::Archive];
-    let orders = orders.map(|doing| Act { doing, on: letters(None, None) });
+    let overrides = [Doing::Hold, Doing::Retry, Doing::GiveUp];
+    let overrides = overrides.map(|doing| Act { doing, on: letters(None, None) });
     // A range that ends now has no `until`: letters that are archived while somebody reads the page belong to
     // it.
     let until = match view.query.range {
@@ -102,7 +102,7 @@ fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
         "What you can do",
         &html! {
             p { "For letters that wait:" }
-            (acts(&orders, "An order", view))
+            (acts(&overrides, "An override", view))
             p { "For letters that were archived in this time:" }
             (acts(&[replay], "A replay", view))
             (commands_only(view))

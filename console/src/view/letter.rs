@@ -86,7 +86,7 @@ fn values(fields: &Fields, view: &View<'_>) -> Markup {
 }
 
 /// Shows the actions for a letter. For the archived letter they use SQS's message id: the sender of a message
-/// writes the letter's own id into it, and could repeat another letter's id. An order must use the letter's
+/// writes the letter's own id into it, and could repeat another letter's id. An override must use the letter's
 /// own id, since the message id changes in the requeue. Its preview counts the letters with that id.
 fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view: &View<'_>) -> Markup {
     if archived.is_none() && waiting.is_none() {
@@ -100,7 +100,7 @@ fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view
             @if let Some(waiting) = waiting {
                 @let act = |doing| Act { doing, on: On::Waiting { id: waiting.id.clone() } };
                 @if is_both { p { "While it waits:" } }
-                (acts(&[Doing::Hold, Doing::Retry, Doing::Archive].map(act), "An order", view))
+                (acts(&[Doing::Hold, Doing::Retry, Doing::GiveUp].map(act), "An override", view))
                 (until_due(view))
             }
             @if let Some(archived) = archived {

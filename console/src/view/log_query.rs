@@ -93,8 +93,10 @@ mod tests {
         let query = of_group(&of);
         assert!(query.contains("`error.code` = \"a\\\" or 1 = 1 | \\\\\u{fffd}\""), "{query}");
         let of = |value: &str| of_group(&Filter::default().with(Field::Queue, value));
-        assert!(of("orders.fifo").contains(r"| filter `queue.arn` like /:orders\.fifo$/"));
-        assert!(of("arn:aws:sqs:r:1:orders").contains("| filter `queue.arn` = \"arn:aws:sqs:r:1:orders\""));
+        assert!(of("payments.fifo").contains(r"| filter `queue.arn` like /:payments\.fifo$/"));
+        assert!(
+            of("arn:aws:sqs:r:1:payments").contains("| filter `queue.arn` = \"arn:aws:sqs:r:1:payments\"")
+        );
         assert!(of("a/ or 1 = 1").contains("| filter `queue.arn` = \"a/ or 1 = 1\""));
         assert!(query.contains("not ispresent(`target.arn`) and not ispresent(`target.url`)"), "{query}");
     }

@@ -1,7 +1,7 @@
 //! The page *now*.
 
 use maud::{Markup, html};
-use sns_redrive::policy::Order;
+use sns_redrive::policy::Override;
 use sns_redrive::replay::{State, Status};
 
 use super::link::action;
@@ -19,7 +19,7 @@ pub fn now(now: &Now, view: &View<'_>) -> Markup {
         (view.ranges())
         (alarms(now.alarms.as_deref(), view))
         (queues(now, view))
-        (orders(now.orders.as_deref(), view))
+        (overrides(now.overrides.as_deref(), view))
         (replays(now, view))
         @if let Door::Local(Local { doctor: Some(doctor), .. }) = view.door { (findings(doctor)) }
     }
@@ -120,24 +120,24 @@ fn row(queue: &QueueNow, full: u64, view: &View<'_>) -> Markup {
     }
 }
 
-fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
+fn overrides(overrides: Option<&[Override]>, view: &View<'_>) -> Markup {
     section(
-        "orders",
-        "Orders",
+        "payments",
+        "Overrides",
         &html! {
-            @match orders {
+            @match overrides {
                 None => p class="note" { "Not known." },
-                Some([]) => p { "No order is in force." },
-                Some(orders) => {
-                    @let later = orders.iter().filter(|order| order.at > view.now).count();
+                Some([]) => p { "No override is in force." },
+                Some(overrides) => {
+                    @let later = overrides.iter().filter(|override_| override_.at > view.now).count();
                     (table(
-                        "Table of orders",
+                        "Table of overrides",
                         &html! {
-                            (count((orders.len() - later) as u64, "order")) " in force"
+                            (count((overrides.len() - later) as u64, "override")) " in force"
                             @if later > 0 { ", " (thousands(later as u64)) " to begin later" }
                         },
                         &html! {
-                            (column("order"))
+                            (column("override"))
                             (column("does"))
                             (column("letters"))
                             (column("from (UTC)"))
@@ -147,20 +147,20 @@ fn orders(orders: Option<&[Order]>, view: &View<'_>) -> Markup {
                             (column("release"))
                         },
                         &html! {
-                            @for order in orders {
-                                @let act = Act { doing: Doing::Release, on: On::Order(order.id.clone()) };
+                            @for override_ in overrides {
+                                @let act = Act { doing: Doing::Release, on: On::Override(override_.id.clone()) };
                                 tr {
-                                    th scope="row" class="value" { (harmless(&order.id)) }
-                                    td { (order.action.name()) }
+                                    th scope="row" class="value" { (harmless(&override_.id)) }
+                                    td { (override_.action.name()) }
                                     td class="value" {
-                                        code { (harmless(&order.pattern.to_string())) }
-                                        @if let Some(before) = order.arrived_before { ", arrived before " (moment(before)) }
-                                        @if let Some(after) = order.arrived_after { ", arrived " (moment(after)) " or later" }
+                                        code { (harmless(&override_.pattern.to_string())) }
+                                        @if let Some(before) = override_.arrived_before { ", arrived before " (moment(before)) }
+                                        @if let Some(after) = override_.arrived_after { ", arrived " (moment(after)) " or later" }
                                     }
-                                    td { (moment(order.at)) @if order.at > view.now { " (not yet)" } }
-                                    td { @if let Some(end) = order.end() { (moment(end)) } @else { "it is released" } }
-                                    td class="value" { (harmless(&order.by)) }
-                                    td class="value" { (harmless(&order.why)) }
+                                    td { (moment(override_.at)) @if override_.at > view.now { " (not yet)" } }
+                                    td { @if let Some(end) = override_.end() { (moment(end)) } @else { "it is released" } }
+                                    td class="value" { (harmless(&override_.by)) }
+                                    td class="value" { (harmless(&override_.why)) }
                                     td { (action(&act, view.account, view.door)) }
                                 }
                             }

@@ -21,7 +21,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
     let Waiting { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
     let page = |by| Page::Waiting { by, of: of.clone() };
     let on = || On::Letters { of: of.clone(), since: None, until: None };
-    let acts = [Doing::Retry, Doing::Hold, Doing::Archive].map(|doing| Act { doing, on: on() });
+    let acts = [Doing::Retry, Doing::Hold, Doing::GiveUp].map(|doing| Act { doing, on: on() });
     html! {
         (view.fields(*by, &FIELDS, page))
         (filter(of, view, |of| Page::Waiting { by: *by, of }))
@@ -65,7 +65,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
             ))
             @if *further > 0 { p class="note" { "And " (count(*further, "smaller group")) "." } }
             (section("actions", "What you can do", &html! {
-                (actions(&acts, "An order", view))
+                (actions(&acts, "An override", view))
                 (commands_only(view))
             }))
             (letters_one_by_one(next, view))

@@ -66,7 +66,7 @@ mod tests {
 
     fn context() -> Value {
         json!({
-            "dashboardName": "orders", "widgetId": "widget-16", "accountId": "123456789012", "locale": "en",
+            "dashboardName": "payments", "widgetId": "widget-16", "accountId": "123456789012", "locale": "en",
             "timezone": { "label": "UTC", "offsetISO": "+00:00", "offsetInMinutes": 0 },
             "period": 300, "isAutoPeriod": true,
             "timeRange": { "mode": "relative", "start": NOON - HOUR, "end": NOON, "relativeStart": HOUR },

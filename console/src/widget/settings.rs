@@ -116,7 +116,7 @@ mod tests {
     fn names_of_queues_are_of_the_functions_account_and_the_requeue_is_among_them() {
         let requeue = "arn:aws:sqs:eu-central-1:123456789012:again";
         let read = read(&[
-            ("QUEUES", "orders-dlq, payments-dlq.fifo,arn:aws:sqs:eu-west-1:123456789012:far"),
+            ("QUEUES", "payments-dlq, refunds-dlq.fifo,arn:aws:sqs:eu-west-1:123456789012:far"),
             ("REQUEUE_ARN", requeue),
             ("STACK", "sns-redrive"),
             ("LOG_GROUP", "/sns-redrive/sns-redrive"),
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(
             queues,
             [
-                &format!("{here}:orders-dlq"),
-                &format!("{here}:payments-dlq.fifo"),
+                &format!("{here}:payments-dlq"),
+                &format!("{here}:refunds-dlq.fifo"),
                 "arn:aws:sqs:eu-west-1:123456789012:far",
                 requeue
             ]
@@ -151,7 +151,7 @@ mod tests {
     fn all_faults_are_reported_together() {
         let bad = read(&[
             ("ARCHIVE", "nowhere"),
-            ("QUEUES", "orders dlq,orders-dlq"),
+            ("QUEUES", "overrides dlq,payments-dlq"),
             ("STACK", "a b"),
             ("AWS_USE_FIPS_ENDPOINT", "perhaps"),
         ]);
@@ -170,15 +170,15 @@ mod tests {
 
     #[test]
     fn name_of_a_queue_without_a_functions_arn_is_a_fault() {
-        let bad = read(&[("REDRIVE_FUNCTION", "redrive"), ("QUEUES", "orders-dlq")]).unwrap_err();
+        let bad = read(&[("REDRIVE_FUNCTION", "redrive"), ("QUEUES", "payments-dlq")]).unwrap_err();
         assert_eq!(
             bad.to_string(),
-            "bad settings: QUEUES: REDRIVE_FUNCTION is not set to an ARN: \"orders-dlq\" must be a queue's ARN, not its name"
+            "bad settings: QUEUES: REDRIVE_FUNCTION is not set to an ARN: \"payments-dlq\" must be a queue's ARN, not its name"
         );
-        let bad = read(&[("QUEUES", "orders dlq")]).unwrap_err();
+        let bad = read(&[("QUEUES", "overrides dlq")]).unwrap_err();
         assert_eq!(
             bad.to_string(),
-            "bad settings: QUEUES: \"orders dlq\" must be the name or the ARN of an SQS queue"
+            "bad settings: QUEUES: \"overrides dlq\" must be the name or the ARN of an SQS queue"
         );
     }
 }

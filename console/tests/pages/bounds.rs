@@ -11,15 +11,16 @@ use super::{BUCKET, End, MINUTE, PREFIX, archive, end, page, rows, shown};
 /// not matter, only their keys.
 fn fill(cloud: &Account, objects: usize, hours: i64) {
     let between = SignedDuration::from_hours(hours) / i32::try_from(objects).unwrap();
-    let hashes = ["HBaK2wDS", "aB3dE6gh"];
+    let hashes = ["3zhK6Xx3", "aB3dE6gh"];
     cloud.aws.act("test", |it, cx| {
         for object in 0..objects {
             let time = (at(NOW - hours * 60 * MINUTE) + between * i32::try_from(object).unwrap())
                 .to_zoned(TimeZone::UTC);
             let (date, time) = (time.strftime("%Y-%m-%d"), time.strftime("%Y%m%dT%H%M%S%.3fZ"));
             let groups = format!("exhausted.{}.60.refused.none.40", hashes[object % 2]);
-            let key =
-                format!("{PREFIX}/queue=orders-dlq/date={date}/{time}-{object:06}.2-n100-r0.{groups}.jsonl");
+            let key = format!(
+                "{PREFIX}/queue=payments-dlq/date={date}/{time}-{object:06}.2-n100-r0.{groups}.jsonl"
+            );
             it.s3.place((BUCKET, &key), b"", cx.now);
         }
     });
@@ -86,7 +87,7 @@ async fn objects_that_are_too_large_together_are_said_to_be_left_out() {
     for (name, megabytes) in [("fits", 10), ("too-large", 13), ("before-it", 4)] {
         let time = at(NOW - 10 * MINUTE).to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
         let key = format!(
-            "{PREFIX}/queue=orders-dlq/date=2026-11-01/{time}-{name}.2-n1-r0.exhausted.HBaK2wDS.1.jsonl"
+            "{PREFIX}/queue=payments-dlq/date=2026-11-01/{time}-{name}.2-n1-r0.exhausted.3zhK6Xx3.1.jsonl"
         );
         cloud.aws.act("test", |it, cx| {
             it.s3.place(
@@ -131,16 +132,16 @@ async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
     cloud.pages_of(10);
     cloud.aws.act("test", |it, cx| {
         let mut place =
-            |key: String| it.s3.place((BUCKET, &format!("{PREFIX}/queue=orders-dlq/{key}")), b"", cx.now);
+            |key: String| it.s3.place((BUCKET, &format!("{PREFIX}/queue=payments-dlq/{key}")), b"", cx.now);
         for number in 0..9 {
             let time =
-                format!("20261030T{:02}0000.000Z-{number}.2-n100-r0.exhausted.HBaK2wDS.100", number + 10);
+                format!("20261030T{:02}0000.000Z-{number}.2-n100-r0.exhausted.3zhK6Xx3.100", number + 10);
             place(format!("date=2026-10-30/{time}.jsonl"));
         }
         place("date=2026-10-30/zzz.jsonl".to_owned());
         for number in 0..10 {
             let time =
-                format!("20261031T{:02}0000.000Z-{number}.2-n100-r0.exhausted.HBaK2wDS.100", number + 10);
+                format!("20261031T{:02}0000.000Z-{number}.2-n100-r0.exhausted.3zhK6Xx3.100", number + 10);
             place(format!("date=2026-10-31/{time}.jsonl"));
         }
     });
@@ -156,7 +157,7 @@ async fn topics_beyond_a_number_are_counted_together() {
         for number in 0..2_100 {
             let key =
                 format!("20261101T11{:02}00.000Z-{number}.2-n2-r0.exhausted.{number:08}.2", number % 60);
-            let key = format!("{PREFIX}/queue=orders-dlq/date=2026-11-01/{key}.jsonl");
+            let key = format!("{PREFIX}/queue=payments-dlq/date=2026-11-01/{key}.jsonl");
             it.s3.place((BUCKET, &key), b"", cx.now);
         }
     });
@@ -175,7 +176,7 @@ async fn letters_of_queues_beyond_the_first_page_of_folders_are_counted() {
     cloud.pages_of(10);
     cloud.aws.act("test", |it, cx| {
         for number in 0..25 {
-            let key = format!("20261101T110000.000Z-{number}.2-n2-r0.exhausted.HBaK2wDS.2");
+            let key = format!("20261101T110000.000Z-{number}.2-n2-r0.exhausted.3zhK6Xx3.2");
             let key = format!("{PREFIX}/queue=dlq-{number}/date=2026-11-01/{key}.jsonl");
             it.s3.place((BUCKET, &key), b"", cx.now);
         }

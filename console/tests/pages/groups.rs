@@ -40,7 +40,7 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     let at = ["2026-11-01 10:20:00", "2026-11-01 11:40:00"];
     // The three waiting letters arrived three hours ago.
     let came = "2026-11-01 09:00:00";
-    assert_eq!(short, [["orders", "3", "3", came, at[0]], ["invoices", "2", "0", "-", at[1]]]);
+    assert_eq!(short, [["payments", "3", "3", came, at[0]], ["invoices", "2", "0", "-", at[1]]]);
     assert_eq!(answer.unread, Vec::<String>::new());
     assert_eq!(answer.requests as usize, cloud.journal().len(), "{:?}", cloud.summary());
 
@@ -55,7 +55,7 @@ async fn keys_count_all_letters_by_topic_reason_and_queue() {
     let (_, parsed, text) = page(&account, "groups?by=queue&range=12h&reason=exhausted").await;
     assert_eq!(
         rows(&parsed, "Letters by queue")[0][..2],
-        ["orders-dlq".to_owned(), "4".to_owned()],
+        ["payments-dlq".to_owned(), "4".to_owned()],
         "{text}"
     );
 }
@@ -76,7 +76,7 @@ async fn bars_of_one_table_share_one_scale() {
 #[tokio::test(start_paused = true)]
 async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {
     let cloud = Account::new();
-    let stranger = "arn:aws:sns:eu-central-1:666666666666:orders";
+    let stranger = "arn:aws:sns:eu-central-1:666666666666:payments";
     archive(&cloud, 100, &[End { post: support::Post::envelope("s").topic(stranger), ..end("s", Refused) }])
         .await;
     let ours: Vec<_> = (0..5).map(|number| end(["a", "b", "c", "d", "e"][number], Exhausted)).collect();
@@ -84,8 +84,8 @@ async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {
     let account = shown(&cloud);
     let (_, parsed, _) = page(&account, "groups?by=topic").await;
     let found = rows(&parsed, "Letters by topic");
-    assert_eq!(found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(), [["orders", "6"]]);
-    for (topic, letters) in [("orders", "6"), (stranger, "1"), (TOPIC, "5")] {
+    assert_eq!(found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(), [["payments", "6"]]);
+    for (topic, letters) in [("payments", "6"), (stranger, "1"), (TOPIC, "5")] {
         let (_, _, text) = page(&account, &group(&[(Field::Topic, topic)])).await;
         assert!(text.contains(&format!("archived {letters} ")), "{topic}: {text}");
     }
@@ -96,7 +96,7 @@ async fn nothing_is_said_to_be_empty_that_could_not_be_read() {
     let cloud = Account::new();
     cloud.script(|_| Fault::refuse(403, "AccessDenied", "no"));
     for (address, empty) in
-        [("groups", "No letter was archived"), ("now", "No replay is kept"), ("now", "No order is in")]
+        [("groups", "No letter was archived"), ("now", "No replay is kept"), ("now", "No override is in")]
     {
         let (answer, _, text) = page(&shown(&cloud), address).await;
         assert!(!answer.unread.is_empty() && !text.contains(empty), "{text}");
@@ -151,7 +151,7 @@ async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
         let letter = support::letter(&support::Post::envelope(id));
         support::record(&letter, support::NOW - minutes_ago * super::MINUTE).to_line().unwrap()
     };
-    let key = "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000Z-r.jsonl";
+    let key = "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T110000Z-r.jsonl";
     // A letter of last night in the same object, put there by hand.
     cloud.put(key, &(record("a", 60) + &record("b", 600)));
     let (_, parsed, text) = page(&shown(&cloud), "groups?by=rule").await;
@@ -174,28 +174,28 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     assert!(ids.iter().all(|id| id.starts_with("sns-")), "{ids:?}");
     assert_eq!(rows(&parsed, "The next of them").len(), 2);
     assert!(
-        text.contains(&format!("redrivectl hold --topic {TOPIC} --stack orders-redrive --why 'WHY'")),
+        text.contains(&format!("redrivectl hold --topic {TOPIC} --stack payments-redrive --why 'WHY'")),
         "{text}"
     );
     let replay = format!(
-        "redrivectl replay --topic {TOPIC} --error 503 --since 2026-11-01T09:00:00Z --stack orders-redrive --why 'WHY' --dry-run"
+        "redrivectl replay --topic {TOPIC} --error 503 --since 2026-11-01T09:00:00Z --stack payments-redrive --why 'WHY' --dry-run"
     );
     assert!(text.contains(&replay), "{text}");
     assert!(!text.contains("--until"), "{text}");
-    assert!(text.contains("An order cannot name the error: it applies to letters with any value there."));
+    assert!(text.contains("An override cannot name the error: it applies to letters with any value there."));
     assert!(text.contains("| filter `error.code` = \"503\""));
     assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe"), "a secret");
     assert!(!text.contains("message of a"), "a body is shown without a setting");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_order_is_offered_that_would_be_for_every_letter() {
+async fn no_override_is_offered_that_would_be_for_every_letter() {
     let cloud = outage().await;
     let account = shown(&cloud);
     let address = group(&[(Field::Target, WORKER)]);
     for address in [&*address, &format!("waiting?by=error&target={WORKER}")] {
         let (_, _, text) = page(&account, address).await;
-        assert!(text.contains("An order cannot name these letters"), "{text}");
+        assert!(text.contains("An override cannot name these letters"), "{text}");
         assert!(!text.contains("redrivectl hold") && !text.contains("--all"), "{text}");
     }
     let ended = "from=2026-11-01T09:00:00Z&to=2026-11-01T11:00:00Z";
@@ -296,7 +296,8 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
 #[tokio::test(start_paused = true)]
 async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() {
     let cloud = outage().await;
-    let key = "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
+    let key =
+        "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
     cloud.put(key, "");
     let account = shown(&cloud);
     let (_, _, text) = page(&account, "groups?by=topic").await;
@@ -306,12 +307,12 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
     assert!(text.contains("40 letters are in objects with too many topics for their keys"), "{text}");
     // The keys name the queue of every letter.
     let (_, parsed, text) = page(&account, "groups?by=queue").await;
-    assert_eq!(rows(&parsed, "Letters by queue")[0][..2], ["orders-dlq", "45"], "{text}");
+    assert_eq!(rows(&parsed, "Letters by queue")[0][..2], ["payments-dlq", "45"], "{text}");
     assert!(!text.contains("too many topics"), "{text}");
     let (_, parsed, _) = page(&account, "groups?by=reason").await;
     let found = rows(&parsed, "Letters by reason");
     assert_eq!(found[0][..2], ["(not told by the keys)", "40"], "{found:?}");
-    let (_, _, text) = page(&account, &group(&[(Field::Queue, "orders-dlq")])).await;
+    let (_, _, text) = page(&account, &group(&[(Field::Queue, "payments-dlq")])).await;
     assert!(text.contains("archived 45 not replayed yet 5 of 5 read waiting at most 3"), "{text}");
 }
 
@@ -320,7 +321,7 @@ async fn the_log_query_of_a_queue_says_that_it_leaves_out_the_requeue() {
     let cloud = outage().await;
     let says = "letters in the requeue";
     let mut account = shown(&cloud);
-    let of_queue = group(&[(Field::Queue, "orders-dlq")]);
+    let of_queue = group(&[(Field::Queue, "payments-dlq")]);
     let (_, _, text) = page(&account, &of_queue).await;
     assert!(!text.contains(says), "there is none: {text}");
     account.requeue = Some(support::REQUEUE.parse().unwrap());
@@ -358,7 +359,7 @@ async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
     );
     // The letters fall under several rules: the page shows the schedule of most, and the position on that
     // one.
-    let (_, _, text) = page(&account, "group?topic=orders").await;
+    let (_, _, text) = page(&account, "group?topic=payments").await;
     assert!(
         text.contains("Rule default: ") && text.contains("The letters that wait are at retries 4 to 9."),
         "{text}"

@@ -52,7 +52,7 @@ fn results(status: &str) -> Vec<u8> {
 }
 
 fn with_log(account: Shown) -> Shown {
-    Shown { log_group: Some("/sns-redrive/orders-redrive".to_owned()), ..account }
+    Shown { log_group: Some("/sns-redrive/payments-redrive".to_owned()), ..account }
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,14 +84,14 @@ async fn a_life_is_put_together_from_archive_and_log() {
     // The command names SQS's message id, since a stranger can repeat the letter's own id. It also names the
     // time of the archive, so that nobody must read the whole archive for it.
     for replay in [
-        "redrivectl archive show --json --since 2026-11-01T11:40:00Z --until 2026-11-01T11:40:01Z a --stack orders-redrive > letter.jsonl",
-        "redrivectl replay --from letter.jsonl --stack orders-redrive --why 'WHY' --dry-run",
+        "redrivectl archive show --json --since 2026-11-01T11:40:00Z --until 2026-11-01T11:40:01Z a --stack payments-redrive > letter.jsonl",
+        "redrivectl replay --from letter.jsonl --stack payments-redrive --why 'WHY' --dry-run",
     ] {
         assert!(text.contains(replay), "{text}");
     }
     let started = asked.lock().unwrap().iter().find(|asked| asked.operation == "StartQuery").unwrap().clone();
     let started: Value = serde_json::from_slice(&started.body).unwrap();
-    assert_eq!(started["logGroupName"], "/sns-redrive/orders-redrive");
+    assert_eq!(started["logGroupName"], "/sns-redrive/payments-redrive");
     assert!(
         started["queryString"].as_str().unwrap().contains(&format!("`letter.id` = \"{}\"", letter_id("a")))
     );
@@ -260,7 +260,7 @@ async fn an_object_is_read_only_below_the_archive() {
     );
     cloud.put(&format!("{BUCKET}/elsewhere/queue=q/x.jsonl"), cloud.objects().values().next().unwrap());
     cloud.forget();
-    for key in ["elsewhere/queue=q/x.jsonl", "dead-letters-control/orders.json", "dead-letters/../x", ""] {
+    for key in ["elsewhere/queue=q/x.jsonl", "dead-letters-control/overrides.json", "dead-letters/../x", ""] {
         let (answer, _, text) = page(&account, &address(&letter_id("a"), Some(key), None)).await;
         assert_eq!(
             answer.unread,
@@ -278,19 +278,19 @@ async fn a_letter_that_waits_is_found_on_the_list() {
     let (answer, _, text) = page(&shown(&cloud), &address("letter-a", None, None)).await;
     assert!(text.contains("2026-11-01 13:00:00 retry 9 of 12 is due"), "{text}");
     assert!(!answer.html.contains("S3CR3T"));
-    for doing in ["hold", "retry", "archive"] {
+    for doing in ["hold", "retry", "give-up"] {
         let command = format!(
-            r#"redrivectl {doing} --match '{{"letterId":["letter-a"]}}' --stack orders-redrive --why 'WHY'"#
+            r#"redrivectl {doing} --match '{{"letterId":["letter-a"]}}' --stack payments-redrive --why 'WHY'"#
         );
         assert!(text.contains(&command), "{command}: {text}");
     }
     assert!(!text.contains("redrivectl replay"), "it is not archived: {text}");
-    // The page also finds a letter by its message id. An order still names the letter's own id.
+    // The page also finds a letter by its message id. An override still names the letter's own id.
     let (_, _, text) = page(&shown(&cloud), &address("a", None, None)).await;
     assert!(text.contains(r#"redrivectl hold --match '{"letterId":["letter-a"]}'"#), "{text}");
     let (_, _, text) = page(&shown(&cloud), &address("nobody", None, None)).await;
     assert!(!text.contains("What you can do"), "{text}");
-    assert!(text.contains("redrivectl archive show --json nobody --stack orders-redrive"), "{text}");
+    assert!(text.contains("redrivectl archive show --json nobody --stack payments-redrive"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ fn shown_by(config: &SdkConfig) -> Shown {
         clients: Clients::from_config(config, false),
         archive: place(PREFIX),
         control: place(CONTROL),
-        stack: Some("orders-redrive".to_owned()),
+        stack: Some("payments-redrive".to_owned()),
         function: None,
         log_group: None,
         namespace: "SnsRedrive".to_owned(),

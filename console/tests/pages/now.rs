@@ -4,7 +4,7 @@ use aws_smithy_cbor::{Decoder, Encoder};
 use aws_smithy_types::DateTime;
 use redrive_console::{Doctor, Door, Finding, Local, Page, Query, show};
 use serde_json::json;
-use sns_redrive::waiting::orders_key;
+use sns_redrive::waiting::overrides_key;
 use support::{Account, NOW, at};
 
 use super::stand_in::{Asked, before};
@@ -71,14 +71,14 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
         "DescribeAlarms" => Some((
             200,
             alarms(&[
-                "orders-redrive-UndeliveredAlarm",
-                "orders-redrive-staging-UndeliveredAlarm-1ABC",
-                "orders-redrive-queues-silent-orders-dlq",
-                "orders-redrive-more-queues-silent-orders-dlq",
-                "orders-redrive-queues-in-flight-a-dlq-that-is-not-shown",
-                "orders-redrive-staging-queues-silent-invoices-dlq",
-                "orders-redrive-LettersInDangerAlarm",
-                "orders-redrive-operations-ReplayFailsAlarm-7X",
+                "payments-redrive-UndeliveredAlarm",
+                "payments-redrive-staging-UndeliveredAlarm-1ABC",
+                "payments-redrive-queues-silent-payments-dlq",
+                "payments-redrive-more-queues-silent-payments-dlq",
+                "payments-redrive-queues-in-flight-a-dlq-that-is-not-shown",
+                "payments-redrive-staging-queues-silent-invoices-dlq",
+                "payments-redrive-LettersInDangerAlarm",
+                "payments-redrive-operations-ReplayFailsAlarm-7X",
             ]),
         )),
         _ => None,
@@ -86,21 +86,21 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_orders_replays_and_alarms_are_shown() {
+async fn metrics_overrides_replays_and_alarms_are_shown() {
     let cloud = Account::new();
-    let order = |id: &str, until: &str| {
+    let override_ = |id: &str, until: &str| {
         json!({ "id": id, "do": "hold", "match": { "subject": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
             "by": "ada", "why": "the endpoint is down" })
     };
-    let mut orders = [
-        order("in-force", "2026-11-01T13:00:00Z"),
-        order("ended", "2026-11-01T11:30:00Z"),
-        order("later", "2026-11-01T15:00:00Z"),
+    let mut overrides = [
+        override_("in-force", "2026-11-01T13:00:00Z"),
+        override_("ended", "2026-11-01T11:30:00Z"),
+        override_("later", "2026-11-01T15:00:00Z"),
     ];
-    orders[2]["at"] = json!("2026-11-01T14:00:00Z");
-    orders[0]["arrivedBefore"] = json!("2026-11-01T11:00:00Z");
-    let document = json!({ "version": 1, "orders": orders }).to_string();
-    cloud.put(&format!("{BUCKET}/{}", orders_key(CONTROL)), &document);
+    overrides[2]["at"] = json!("2026-11-01T14:00:00Z");
+    overrides[0]["arrivedBefore"] = json!("2026-11-01T11:00:00Z");
+    let document = json!({ "version": 1, "overrides": overrides }).to_string();
+    cloud.put(&format!("{BUCKET}/{}", overrides_key(CONTROL)), &document);
     let state = |id: &str, status: &str| {
         json!({ "version": 1, "id": id, "request": {}, "by": "grace", "began": at(NOW), "takenUp": at(NOW),
             "holder": "h", "cutOff": at(NOW), "status": status, "letters": 200, "exact": true, "units": 1,
@@ -117,11 +117,11 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
     let (answer, parsed, text) = page(&account, "now").await;
     assert_eq!(answer.unread, Vec::<String>::new());
     let queues = rows(&parsed, "Letters over the time");
-    assert_eq!(queues, [["orders-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
-    let orders = rows(&parsed, "1 order in force, 1 to begin later");
-    assert_eq!(&*orders[1][3], "2026-11-01 14:00:00 (not yet)");
+    assert_eq!(queues, [["payments-dlq", "7", "2", "0", "1,100", "-", "2 h", "24 h"]]);
+    let overrides = rows(&parsed, "1 override in force, 1 to begin later");
+    assert_eq!(&*overrides[1][3], "2026-11-01 14:00:00 (not yet)");
     let letters = r#"{"subject":["t"]}, arrived before 2026-11-01 11:00:00"#;
-    assert_eq!(orders[0][..3], ["in-force", "hold", letters], "{orders:?}");
+    assert_eq!(overrides[0][..3], ["in-force", "hold", letters], "{overrides:?}");
     let replays = rows(&parsed, "The latest");
     assert_eq!(replays.len(), 8, "the newest few");
     assert_eq!(replays[0][..5], ["20261101T110011Z", "running", "25 %", "50", "200"]);
@@ -129,20 +129,22 @@ async fn metrics_orders_replays_and_alarms_are_shown() {
         replays[0]
             .last()
             .unwrap()
-            .contains("redrivectl replays stop 20261101T110011Z --stack orders-redrive")
+            .contains("redrivectl replays stop 20261101T110011Z --stack payments-redrive")
     );
     assert!(
-        text.contains("orders-redrive-UndeliveredAlarm 2026-11-01 11:55:00 (5 min ago) letters are given up"),
+        text.contains(
+            "payments-redrive-UndeliveredAlarm 2026-11-01 11:55:00 (5 min ago) letters are given up"
+        ),
         "{text}"
     );
     let found: Vec<_> = rows(&parsed, "6 alarms").into_iter().map(|row| row[0].clone()).collect();
     let expected = [
-        "orders-redrive-LettersInDangerAlarm",
-        "orders-redrive-UndeliveredAlarm",
-        "orders-redrive-queues-silent-orders-dlq",
-        "orders-redrive-more-queues-silent-orders-dlq",
-        "orders-redrive-queues-in-flight-a-dlq-that-is-not-shown",
-        "orders-redrive-operations-ReplayFailsAlarm-7X",
+        "payments-redrive-LettersInDangerAlarm",
+        "payments-redrive-UndeliveredAlarm",
+        "payments-redrive-queues-silent-payments-dlq",
+        "payments-redrive-more-queues-silent-payments-dlq",
+        "payments-redrive-queues-in-flight-a-dlq-that-is-not-shown",
+        "payments-redrive-operations-ReplayFailsAlarm-7X",
     ];
     assert_eq!(found, expected);
     // The last values come from the last quarter of an hour, one a minute.
@@ -166,7 +168,7 @@ async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
     let finding = Finding {
         severity: "error".to_owned(),
         check: "mapping".to_owned(),
-        about: "orders-dlq".to_owned(),
+        about: "payments-dlq".to_owned(),
         says: "nothing reads the queue".to_owned(),
         fix: Some("aws lambda update-event-source-mapping".to_owned()),
     };
@@ -197,7 +199,7 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
     });
     let (answer, _, text) = page(&shown_by(&config), "now").await;
     assert!(answer.unread[0].starts_with("the metrics (cloudwatch:GetMetricData): "), "{:?}", answer.unread);
-    assert!(text.contains("No order is in force."), "{text}");
+    assert!(text.contains("No override is in force."), "{text}");
     assert!(text.contains("No alarm of the stack is on."), "{text}");
 }
 
@@ -311,7 +313,7 @@ async fn the_requeue_has_no_page_of_letters() {
     let (answer, parsed, _) = page(&account, "now").await;
     let name = format!("{} (requeue)", requeue.resource());
     assert!(rows(&parsed, "Letters over the time").iter().any(|row| row[0] == name));
-    assert!(answer.html.contains("queue=orders-dlq"), "{}", answer.html);
+    assert!(answer.html.contains("queue=payments-dlq"), "{}", answer.html);
     assert!(!answer.html.contains(&format!("queue={}", requeue.resource())), "{}", answer.html);
 }
 

@@ -52,11 +52,11 @@ proptest! {
     fn an_action_is_read_as_it_was_written(of in filters(), id in ".{1,30}", doing in prop::sample::select(&Doing::ALL[..]), is_one: bool) {
         let at = (doing == Doing::Replay).then(|| "2026-11-01T12:00:00Z".parse().unwrap());
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::Archive if is_one => On::Waiting { id },
+            Doing::Hold | Doing::Retry | Doing::GiveUp if is_one => On::Waiting { id },
             Doing::Replay if is_one => On::Archived { id, at },
-            Doing::Hold | Doing::Retry | Doing::Archive | Doing::Replay => On::Letters { of, since: at, until: at },
+            Doing::Hold | Doing::Retry | Doing::GiveUp | Doing::Replay => On::Letters { of, since: at, until: at },
             Doing::Edit => On::Archived { id, at: None },
-            Doing::Release => On::Order(id),
+            Doing::Release => On::Override(id),
             Doing::Stop | Doing::Resume => On::Replay(id),
         };
         let act = Act { doing, on };
@@ -120,15 +120,15 @@ fn a_command_names_what_it_can_and_tells_the_rest() {
         r#"redrivectl replay --topic 'arn:aws:sns:eu-central-1:1:it'\''s' --match '{"subscriptionArn":["s"]}' --why 'WHY'"#
     );
     let all =
-        Act { doing: Doing::Archive, on: On::Letters { of: Filter::default(), since: None, until: None } };
-    assert_eq!(all.words(), ["archive", "--all"]);
+        Act { doing: Doing::GiveUp, on: On::Letters { of: Filter::default(), since: None, until: None } };
+    assert_eq!(all.words(), ["give-up", "--all"]);
 }
 
 #[test]
 fn what_a_command_cannot_name_never_becomes_every_letter() {
     let fields = [Field::Target, Field::Error, Field::Rule, Field::Reason];
     let since = "2026-11-01T09:00:00Z".parse().ok();
-    for doing in [Doing::Hold, Doing::Retry, Doing::Archive, Doing::Replay] {
+    for doing in [Doing::Hold, Doing::Retry, Doing::GiveUp, Doing::Replay] {
         for value in ["x", ""] {
             for field in Field::ALL {
                 let is_named = match doing {
@@ -175,7 +175,7 @@ fn no_value_adds_a_line_or_an_option_to_a_command() {
 
 #[test]
 fn an_empty_id_does_not_stand_for_all_letters() {
-    for doing in ["hold", "retry", "archive", "replay", "edit", "stop", "resume"] {
+    for doing in ["hold", "retry", "give-up", "replay", "edit", "stop", "resume"] {
         let read = Act::from_address(&format!("do={doing}&id="));
         assert_eq!(read, Err(BadQuery::Missing("id")), "{doing}");
     }

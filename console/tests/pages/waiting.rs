@@ -50,12 +50,12 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
 #[tokio::test(start_paused = true)]
 async fn what_holds_letters_is_said() {
     let cloud = Account::new();
-    let held = json!({ "heldBy": "order o1" });
+    let held = json!({ "heldBy": "override o1" });
     list(&cloud, 30, &[line("a", &held), line("b", &held), line("c", &json!({}))]);
     let (_, parsed, text) = page(&shown(&cloud), "waiting").await;
-    assert!(text.contains("Held, at most: 2 by order o1."), "{text}");
+    assert!(text.contains("Held, at most: 2 by override o1."), "{text}");
     let next = rows(&parsed, "The next of them");
-    assert_eq!(next.iter().filter(|row| row[3] == "held by order o1").count(), 2, "{next:?}");
+    assert_eq!(next.iter().filter(|row| row[3] == "held by override o1").count(), 2, "{next:?}");
 }
 
 /// The path of a webhook is a secret, even on a list that somebody else wrote.

@@ -103,8 +103,8 @@ pub enum Action {
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Reads the document of orders. Answered by [`Answer::Orders`].
-    ReadOrders {
+    /// Reads the document of overrides. Answered by [`Answer::Overrides`].
+    ReadOverrides {
         /// The tag of the document that is known already. A document that still has it need not be read.
         unless: Option<String>,
         /// The time after which no call goes on.
@@ -167,15 +167,15 @@ pub enum Answer {
     Archived(Vec<Result<(), Failure>>),
     /// The result of hiding each letter.
     Hidden(Vec<Result<(), Failure>>),
-    /// The document of orders, or the reason why it cannot be read.
-    Orders(Result<OrdersRead, Failure>),
+    /// The document of overrides, or the reason why it cannot be read.
+    Overrides(Result<OverridesRead, Failure>),
     /// The result of writing the list.
     Listed(Result<(), Failure>),
 }
 
-/// The result of reading the document of orders.
+/// The result of reading the document of overrides.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OrdersRead {
+pub enum OverridesRead {
     /// The document.
     Document {
         /// Its bytes.
@@ -185,7 +185,7 @@ pub enum OrdersRead {
     },
     /// The document has not changed since it was read before.
     NotModified,
-    /// There is no document, and so there are no orders.
+    /// There is no document, and so there are no overrides.
     None,
 }
 
@@ -198,8 +198,8 @@ pub struct Delivery {
     pub retry: Retry,
     /// The destination.
     pub destination: Destination,
-    /// True if an order asks for it.
-    pub ordered: bool,
+    /// True if an override asks for it.
+    pub overridden: bool,
     /// The longest delay of its schedule.
     pub longest: Duration,
     /// Its turn, by the rule's throttle policy.
@@ -245,7 +245,7 @@ pub enum Sent {
     NotStarted,
     /// Its endpoint is down, and is tried again after this time.
     LeftOut(Duration),
-    /// Other orders were read before it began.
+    /// Other overrides were read before it began.
     Withheld,
 }
 
@@ -317,8 +317,8 @@ pub struct ArchiveContext {
     pub retry: Option<Retry>,
     /// The failure of that retry.
     pub failure: Option<Failure>,
-    /// The order that it fell under.
-    pub order: Option<String>,
+    /// The override that it fell under.
+    pub override_id: Option<String>,
 }
 
 /// An event that is worth a line in the log, beside the letters' own lines.
@@ -386,13 +386,13 @@ pub enum Notice {
         /// The first failure.
         failure: Failure,
     },
-    /// The orders cannot be read or understood.
-    OrdersUnread {
+    /// The overrides cannot be read or understood.
+    OverridesUnread {
         /// The reason.
         failure: Failure,
         /// The time when they were last read successfully.
         last_read: Option<Timestamp>,
-        /// True if letters are hidden until the orders are read.
+        /// True if letters are hidden until the overrides are read.
         hides: bool,
     },
     /// The list of waiting letters was not written.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::action::{Action, Answer, results};
 use super::case::{Case, Disposition};
 use super::config::Config;
-use super::order::Order;
+use super::group_order::GroupOrder;
 use super::outcome::NotDone;
 use crate::failure::{Failure, FailureClass};
 
@@ -24,7 +24,7 @@ pub(super) struct Archiving {
     pub(super) limit_known: bool,
     letters: Vec<usize>,
     /// The order of these letters, in which the archive's failure blocks a group.
-    order: Order<Failure>,
+    order: GroupOrder<Failure>,
     /// The letters that the archive is storing now, by their positions in `letters`.
     under_way: Vec<usize>,
 }
@@ -50,7 +50,7 @@ impl Archiving {
         let fifo = cases.first().is_some_and(|case| case.letter.sqs.queue.is_fifo());
         let one_by_one = archive.is_some() && fifo;
         let group = |index: &usize| cases[*index].fifo_group().filter(|_| one_by_one);
-        let order = Order::new(letters.iter().map(group));
+        let order = GroupOrder::new(letters.iter().map(group));
         let (limit, limit_known, under_way) = <_>::default();
         Self { at, until, limit, limit_known, letters, order, under_way }
     }

@@ -15,7 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::{Letter, Origin};
 use crate::policy::{
-    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, OrderAction, Ordered,
+    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, Overridden, OverrideAction,
     Policy, Retention, Retry, Route, Rule, Verdict, plus, seconds_until,
 };
 
@@ -82,11 +82,11 @@ pub(super) enum Disposition {
 }
 
 impl Disposition {
-    /// Returns the action of the order that alone led to it, if one did.
-    pub(super) fn ordered(&self) -> Option<OrderAction> {
+    /// Returns the action of the override that alone led to it, if one did.
+    pub(super) fn overridden(&self) -> Option<OverrideAction> {
         match self {
-            Self::Archive(ArchiveReason::Ordered) => Some(OrderAction::Archive),
-            Self::Defer(Deferral { why: DeferReason::Ordered, .. }) => Some(OrderAction::Hold),
+            Self::Archive(ArchiveReason::GivenUp) => Some(OverrideAction::GiveUp),
+            Self::Defer(Deferral { why: DeferReason::Overridden, .. }) => Some(OverrideAction::Hold),
             _ => None,
         }
     }
@@ -124,7 +124,7 @@ impl<'p> Case<'p> {
         case
     }
 
-    /// Leaves it to its rule and the orders. Of a letter that cannot be read they decide only whether it is held:
+    /// Leaves it to its rule and the overrides. Of a letter that cannot be read they decide only whether it is held:
     /// whatever could be read of it may not be what was sent.
     pub(super) fn open(&mut self) {
         self.disposition = Disposition::Open;
@@ -134,24 +134,24 @@ impl<'p> Case<'p> {
         }
     }
 
-    /// Reports whether an order asks for its attempt.
-    pub(super) fn is_sent_by_order(&self) -> bool {
-        self.facts.ordered.action() == Some(OrderAction::Retry)
+    /// Reports whether an override asks for its attempt.
+    pub(super) fn is_sent_by_override(&self) -> bool {
+        self.facts.overridden.action() == Some(OverrideAction::Retry)
     }
 
-    /// Reports whether an order that began since then asks for its attempt. An order asks for one attempt.
-    pub(super) fn is_sent_by_order_since(&self, then: Timestamp) -> bool {
-        self.is_sent_by_order() && self.facts.ordered.order().is_some_and(|order| order.at >= then)
+    /// Reports whether an override that began since then asks for its attempt. An override asks for one attempt.
+    pub(super) fn is_sent_by_override_since(&self, then: Timestamp) -> bool {
+        self.is_sent_by_override() && self.facts.overridden.by().is_some_and(|override_| override_.at >= then)
     }
 
-    /// Reports whether an order holds it.
-    pub(super) fn is_held_by_order(&self) -> bool {
-        self.facts.ordered.action() == Some(OrderAction::Hold)
+    /// Reports whether an override holds it.
+    pub(super) fn is_held_by_override(&self) -> bool {
+        self.facts.overridden.action() == Some(OverrideAction::Hold)
     }
 
-    /// Reports whether an order led to this disposition and no longer asks for it.
+    /// Reports whether an override led to this disposition and no longer asks for it.
     pub(super) fn is_taken_back(&self, disposition: &Disposition) -> bool {
-        disposition.ordered().is_some_and(|action| self.facts.ordered.action() != Some(action))
+        disposition.overridden().is_some_and(|action| self.facts.overridden.action() != Some(action))
     }
 
     /// Takes up a letter that the archive did not accept before. No further attempt is made.
@@ -169,19 +169,19 @@ impl<'p> Case<'p> {
         Some(plus(self.letter.kept_since(), retention))
     }
 
-    /// Reports whether its rule or an order holds it, or one that is not read yet may.
+    /// Reports whether its rule or an override holds it, or one that is not read yet may.
     pub(super) fn may_be_held(&self) -> bool {
-        match &self.facts.ordered {
-            Ordered::Nothing => self.rule.action == Action::Hold,
-            Ordered::Unread => true,
-            Ordered::By(order) => order.action == OrderAction::Hold,
+        match &self.facts.overridden {
+            Overridden::Nothing => self.rule.action == Action::Hold,
+            Overridden::Unread => true,
+            Overridden::By(override_) => override_.action == OverrideAction::Hold,
         }
     }
 
     /// Reports whether the letter's subscription must be searched for.
     pub(super) fn needs_discovery(&self) -> bool {
         self.disposition == Disposition::Open
-            && self.rule.searches_for_subscription(&self.letter, &self.facts.ordered)
+            && self.rule.searches_for_subscription(&self.letter, &self.facts.overridden)
     }
 
     /// Returns the route to the subscription whose delivery policy the rule uses, if it does.
@@ -191,7 +191,7 @@ impl<'p> Case<'p> {
     }
 
     /// Returns the group that keeps this letter in order. It is `None` on standard queues, whose groups keep
-    /// no order.
+    /// no override.
     pub(super) fn fifo_group(&self) -> Option<&str> {
         self.letter.sqs.group_id().filter(|_| self.letter.sqs.queue.is_fifo())
     }
@@ -209,26 +209,26 @@ impl<'p> Case<'p> {
             Decision::Deliver(retry) => self.disposition = Disposition::Due(*retry),
             Decision::Defer(deferral) => self.disposition = Disposition::Defer(*deferral),
             Decision::Archive(reason, detail) => {
-                let order = self.facts.ordered.order().filter(|_| *reason == ArchiveReason::Ordered);
-                let ordered = order.map(|order| format!("by {}: {}", order.by, order.why));
-                self.archive(*reason, detail.map(str::to_owned).or(ordered));
+                let override_ = self.facts.overridden.by().filter(|_| *reason == ArchiveReason::GivenUp);
+                let overridden = override_.map(|override_| format!("by {}: {}", override_.by, override_.why));
+                self.archive(*reason, detail.map(str::to_owned).or(overridden));
             }
         }
     }
 
-    /// Reports whether the rule or an order may still decide. A letter that cannot be read is archived, but
-    /// not while an order holds it.
+    /// Reports whether the rule or an override may still decide. A letter that cannot be read is archived, but
+    /// not while an override holds it.
     pub(super) fn is_undecided(&self) -> bool {
         let unread = matches!(self.disposition, Disposition::Archive(ArchiveReason::Unrecognised));
         self.disposition == Disposition::Open
             || (unread && self.verdict.is_none() && self.unarchived.is_none())
     }
 
-    /// Returns the decision of its rule and the orders.
+    /// Returns the decision of its rule and the overrides.
     pub(super) fn decide(&mut self, now: Timestamp) -> Decision {
         let verdict = self.rule.decide(&self.letter, &self.facts, now);
         let decision = match self.disposition {
-            Disposition::Archive(reason) if !verdict.is_kept_back(&self.facts.ordered) => {
+            Disposition::Archive(reason) if !verdict.is_kept_back(&self.facts.overridden) => {
                 Decision::Archive(reason, None)
             }
             _ => {
@@ -245,7 +245,7 @@ impl<'p> Case<'p> {
     pub(super) fn observe(&mut self, mut decision: Decision, requeue: Option<&Arn>, is_behind: bool) {
         // A letter that was archived at sight has its detail.
         if let Some(verdict) = self.verdict.as_ref().filter(|_| self.detail.is_none()) {
-            let foreseen = foresee(verdict, &self.letter, &self.facts.ordered, requeue);
+            let foreseen = foresee(verdict, &self.letter, &self.facts.overridden, requeue);
             self.detail = foreseen.detail.clone().or(foreseen.unknown().map(str::to_owned));
             decision = foreseen.decision;
         }
@@ -258,10 +258,10 @@ impl<'p> Case<'p> {
         self.disposition = Disposition::Observed(decision);
     }
 
-    /// Returns the id of the order that it was handled on.
-    fn order(&self) -> Option<String> {
-        let order = self.facts.ordered.order().filter(|_| self.verdict.is_some())?;
-        Some(order.id.clone())
+    /// Returns the id of the override that it was handled on.
+    fn override_id(&self) -> Option<String> {
+        let override_ = self.facts.overridden.by().filter(|_| self.verdict.is_some())?;
+        Some(override_.id.clone())
     }
 
     pub(super) fn archive(&mut self, reason: ArchiveReason, detail: Option<String>) {
@@ -348,7 +348,7 @@ impl<'p> Case<'p> {
             target: self.target.clone(),
             retry: self.retry.or(before.and_then(|before| before.retry)),
             failure: self.failure.as_ref().or(before.and_then(|before| before.failure.as_ref())).cloned(),
-            order: self.order().or(before.and_then(|before| before.order.clone())),
+            override_id: self.override_id().or(before.and_then(|before| before.override_id.clone())),
         })
     }
 
@@ -380,7 +380,7 @@ impl<'p> Case<'p> {
     /// Returns the outcome, now that the archive and the queue have answered.
     pub(super) fn report(self, now: Timestamp) -> Report {
         let expires = self.end();
-        let (order, detail) = (self.order(), self.said());
+        let (override_id, detail) = (self.override_id(), self.said());
         let outcome = match (self.disposition, &self.undone) {
             // A held letter that could not be shown again comes back by itself; it is held either way.
             (Disposition::Held, _) => Outcome::Held,
@@ -406,7 +406,7 @@ impl<'p> Case<'p> {
         Report {
             rule: self.rule.name.clone(),
             outcome,
-            order,
+            override_id,
             retry: self.retry,
             took: self.took,
             target: self.target,

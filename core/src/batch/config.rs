@@ -21,8 +21,8 @@ pub struct Config {
     pub ceiling: u64,
     /// The number of instances of the function that may run at once. They share rate limits.
     pub instances: u32,
-    /// True if there are orders to read.
-    pub orders: bool,
+    /// True if there are overrides to read.
+    pub overrides: bool,
     /// True if letters that are hidden for long are listed.
     pub waiting_list: bool,
 }

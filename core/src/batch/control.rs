@@ -1,4 +1,4 @@
-//! The orders in a batch: when they are read, and what they change; and the list of waiting letters.
+//! The overrides in a batch: when they are read, and what they change; and the list of waiting letters.
 
 use std::time::Duration;
 
@@ -13,52 +13,52 @@ use crate::endpoint::Endpoint;
 use crate::policy::{DeferReason, Retry, plus};
 use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 
-/// The part of the control time that is kept for the list when the orders are read beside deliveries.
+/// The part of the control time that is kept for the list when the overrides are read beside deliveries.
 const LIST_TIME: Duration = Duration::from_millis(500);
 
 impl super::machine::Machine {
-    /// Reports whether the orders cannot be read: the last attempt failed, and not only by something that may pass until
+    /// Reports whether the overrides cannot be read: the last attempt failed, and not only by something that may pass until
     /// the next one.
     #[must_use]
-    pub fn orders_are_unread(&self) -> bool {
-        self.known_orders().is_unread
+    pub fn overrides_are_unread(&self) -> bool {
+        self.known_overrides().is_unread
     }
 }
 
 impl Batch<'_> {
-    /// Reads the orders, if that is due and time is left for it.
-    pub(super) fn read_orders(&mut self, now: Now) -> Option<Action> {
-        let mut orders = self.machine.known_orders();
+    /// Reads the overrides, if that is due and time is left for it.
+    pub(super) fn read_overrides(&mut self, now: Now) -> Option<Action> {
+        let mut overrides = self.machine.known_overrides();
         let has_time = !self.control_time.is_zero();
-        if !self.machine.config.orders || self.rereading || !has_time || !orders.is_due(now.age) {
+        if !self.machine.config.overrides || self.rereading || !has_time || !overrides.is_due(now.age) {
             return None;
         }
-        self.orders_asked = Some(now);
+        self.overrides_asked = Some(now);
         let until = (now.elapsed + self.control_time).min(half_of(now.elapsed, self.time.deliver));
-        Some(Action::ReadOrders { unless: orders.ask(now.age), until })
+        Some(Action::ReadOverrides { unless: overrides.ask(now.age), until })
     }
 
-    /// Takes over the orders.
-    pub(super) fn orders_read(&mut self, answer: Answer, now: Now) {
-        let asked = self.orders_asked.take().unwrap_or(now);
+    /// Takes over the overrides.
+    pub(super) fn overrides_read(&mut self, answer: Answer, now: Now) {
+        let asked = self.overrides_asked.take().unwrap_or(now);
         self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
-        self.take_orders(answer, asked.age, now.moment());
+        self.take_overrides(answer, asked.age, now.moment());
     }
 
-    fn take_orders(&mut self, answer: Answer, asked: Duration, now: Moment) {
-        let reading = if let Answer::Orders(reading) = answer { reading } else { Err(no_answer()) };
-        let mut orders = self.machine.known_orders();
-        if let Err(failure) = orders.take(reading, asked, now) {
-            let (last_read, hides) = (orders.read.map(|read| read.at), orders.waits(now.age));
-            self.notices.push(Notice::OrdersUnread { failure, last_read, hides });
+    fn take_overrides(&mut self, answer: Answer, asked: Duration, now: Moment) {
+        let reading = if let Answer::Overrides(reading) = answer { reading } else { Err(no_answer()) };
+        let mut overrides = self.machine.known_overrides();
+        if let Err(failure) = overrides.take(reading, asked, now) {
+            let (last_read, hides) = (overrides.read.map(|read| read.at), overrides.waits(now.age));
+            self.notices.push(Notice::OverridesUnread { failure, last_read, hides });
         }
-        drop(orders);
-        self.apply_orders(now);
+        drop(overrides);
+        self.apply_overrides(now);
     }
 
-    /// Decides whether deliveries that begin later wait when the orders get old.
-    pub(super) fn wait_for_orders(&mut self) {
-        self.machine.known_orders().waits_no_more = self.control_time <= LIST_TIME;
+    /// Decides whether deliveries that begin later wait when the overrides get old.
+    pub(super) fn wait_for_overrides(&mut self) {
+        self.machine.known_overrides().waits_no_more = self.control_time <= LIST_TIME;
     }
 
     /// Returns the time when [`Batch::poll`] asks for something new without an answer, counted as `elapsed`
@@ -66,55 +66,56 @@ impl Batch<'_> {
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<Duration> {
         let is_delivering = matches!(self.stage, Stage::AwaitDelivered(..));
-        if !self.machine.config.orders || self.rereading || !is_delivering {
+        if !self.machine.config.overrides || self.rereading || !is_delivering {
             return None;
         }
-        Some(now.elapsed + self.machine.known_orders().due_in(now.age))
+        Some(now.elapsed + self.machine.known_overrides().due_in(now.age))
     }
 
-    /// Reads the orders beside deliveries. Deliveries that have not begun wait for the answer while there is
-    /// time for that. After that time they begin by the old orders, and new orders count as soon as they
+    /// Reads the overrides beside deliveries. Deliveries that have not begun wait for the answer while there is
+    /// time for that. After that time they begin by the old overrides, and new overrides count as soon as they
     /// arrive.
-    pub(super) fn reread_orders(&mut self, now: Now) -> Option<(ActionId, Action)> {
+    pub(super) fn reread_overrides(&mut self, now: Now) -> Option<(ActionId, Action)> {
         if self.next_poll(now)? > now.elapsed {
             return None;
         }
         let time = self.control_time.saturating_sub(LIST_TIME);
-        let mut orders = self.machine.known_orders();
-        orders.waits_no_more = time.is_zero();
+        let mut overrides = self.machine.known_overrides();
+        overrides.waits_no_more = time.is_zero();
         self.rereading = true;
-        self.orders_asked = Some(now);
+        self.overrides_asked = Some(now);
         let until = now.elapsed + if time.is_zero() { CONTROL_TIME } else { time };
-        Some((ActionId(Chain::Orders), Action::ReadOrders { unless: orders.ask(now.age), until }))
+        Some((ActionId(Chain::Overrides), Action::ReadOverrides { unless: overrides.ask(now.age), until }))
     }
 
-    /// Takes over orders that were read beside deliveries.
-    pub(super) fn orders_reread(&mut self, answer: Answer, now: Now) {
+    /// Takes over overrides that were read beside deliveries.
+    pub(super) fn overrides_reread(&mut self, answer: Answer, now: Now) {
         self.rereading = false;
-        let asked = self.orders_asked.take().unwrap_or(now);
-        let orders = self.machine.known_orders();
-        if !orders.waits_no_more {
+        let asked = self.overrides_asked.take().unwrap_or(now);
+        let overrides = self.machine.known_overrides();
+        if !overrides.waits_no_more {
             self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
         }
-        drop(orders);
-        self.wait_for_orders();
-        self.take_orders(answer, asked.age, now.moment());
+        drop(overrides);
+        self.wait_for_overrides();
+        self.take_overrides(answer, asked.age, now.moment());
     }
 
-    /// Decides anew about letters that were due by earlier orders. Returns those that still are.
+    /// Decides anew about letters that were due by earlier overrides. Returns those that still are.
     pub(super) fn still_due(&mut self, due: Due, now: Moment) -> Due {
         let still = due.into_iter().filter_map(|(index, retry)| {
             let case = &self.cases[index];
-            let goes = self.machine.known_orders().allow_attempt(&case.letter, case.is_sent_by_order(), now);
+            let goes =
+                self.machine.known_overrides().allow_attempt(&case.letter, case.is_sent_by_override(), now);
             if goes { Some((index, retry)) } else { Some((index, self.decide_anew(index, now)?)) }
         });
         still.collect()
     }
 
-    /// Decides about a letter by the orders that are known now. Returns the retry that is due.
+    /// Decides about a letter by the overrides that are known now. Returns the retry that is due.
     fn decide_anew(&mut self, index: usize, now: Moment) -> Option<Retry> {
         let case = &mut self.cases[index];
-        case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
+        case.facts.overridden = self.machine.known_overrides().on(&case.letter, now);
         case.open();
         if case.needs_discovery() && !case.searched {
             case.put_off();
@@ -127,7 +128,7 @@ impl Batch<'_> {
         if let Disposition::Due(retry) = case.disposition { Some(retry) } else { None }
     }
 
-    /// Decides anew about a letter that was not sent because other orders were read. If it is still due, it
+    /// Decides anew about a letter that was not sent because other overrides were read. If it is still due, it
     /// comes back soon.
     pub(super) fn withheld(&mut self, index: usize, now: Moment) {
         if self.decide_anew(index, now).is_some() {
@@ -135,24 +136,24 @@ impl Batch<'_> {
         }
     }
 
-    /// Looks up the orders about the letters that are undecided.
-    pub(super) fn apply_orders(&mut self, now: Moment) {
-        if !self.machine.config.orders {
+    /// Looks up the overrides about the letters that are undecided.
+    pub(super) fn apply_overrides(&mut self, now: Moment) {
+        if !self.machine.config.overrides {
             return;
         }
-        let orders = self.machine.known_orders();
+        let overrides = self.machine.known_overrides();
         for case in self.cases.iter_mut().filter(|case| case.is_undecided()) {
-            case.facts.ordered = orders.on(&case.letter, now);
+            case.facts.overridden = overrides.on(&case.letter, now);
         }
     }
 
-    /// Decides anew about letters that an order holds or archives, if that order was taken back while the
+    /// Decides anew about letters that an override holds or archives, if that override was taken back while the
     /// batch went on.
     pub(super) fn release_taken_back(&mut self, now: Moment) {
         for index in 0..self.cases.len() {
             let case = &mut self.cases[index];
-            if case.disposition.ordered().is_some() {
-                case.facts.ordered = self.machine.known_orders().on(&case.letter, now);
+            if case.disposition.overridden().is_some() {
+                case.facts.overridden = self.machine.known_overrides().on(&case.letter, now);
                 if case.is_taken_back(&case.disposition) {
                     case.unarchived = None;
                     self.withheld(index, now);
@@ -212,9 +213,11 @@ fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
 /// Returns what holds a letter.
 fn held_by(case: &Case<'_>, why: DeferReason) -> Option<String> {
     match why {
-        DeferReason::Ordered => case.facts.ordered.order().map(|order| format!("order {}", order.id)),
+        DeferReason::Overridden => {
+            case.facts.overridden.by().map(|override_| format!("override {}", override_.id))
+        }
         DeferReason::Hold => Some(format!("rule {}", case.rule.name)),
-        DeferReason::OrdersUnread => Some("orders".to_owned()),
+        DeferReason::OverridesUnread => Some("overrides".to_owned()),
         DeferReason::Failed
         | DeferReason::Early
         | DeferReason::Hop

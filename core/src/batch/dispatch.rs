@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_request_that_is_withheld_changes_nothing_that_is_known_of_its_endpoint() {
-        let purpose = Purpose::Retry { last: false, ordered: true, longest: SECOND * 600 };
+        let purpose = Purpose::Retry { last: false, overridden: true, longest: SECOND * 600 };
         let call = |turn| Request { waits: true, purpose, ..function(0, turn) };
         let to = call(0).to;
         let mut health = Health::default();

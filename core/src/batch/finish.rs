@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::action::{Action, Answer, Now, Suffices};
 use super::archiving::Archiving;
 use super::case::Case;
+use super::group_order::GroupOrder;
 use super::knowledge::Knowledge;
 use super::moment::Moment;
-use super::order::Order;
 use super::state::{ActionId, Asked, Batch, Chain, Stage};
 use super::time::half_of;
 use super::unarchived::Unarchived;
@@ -109,7 +109,7 @@ impl Batch<'_> {
 /// to hide until the archive gets them again, with the seconds. Within a FIFO group only the first is hidden,
 /// because others in flight would block it.
 fn unarchived(knowledge: &mut Knowledge, cases: &[Case<'_>], now: Moment) -> Vec<(usize, u64)> {
-    let mut order = Order::new(cases.iter().map(Case::fifo_group));
+    let mut order = GroupOrder::new(cases.iter().map(Case::fifo_group));
     let mut hidings = Vec::new();
     for (index, case) in cases.iter().enumerate() {
         let first = order.blocked(index).is_none();

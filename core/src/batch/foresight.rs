@@ -10,7 +10,7 @@ use super::resolve::{Resolution, resolve};
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
 use crate::letter::{Letter, MAX_ATTRIBUTES};
-use crate::policy::{ArchiveReason, Decision, Ordered, Verdict};
+use crate::policy::{ArchiveReason, Decision, Overridden, Verdict};
 
 /// What becomes of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,17 +44,17 @@ impl Foresight {
     }
 }
 
-/// Says what becomes of a letter under this verdict and these orders. `requeue` is the function's own.
+/// Says what becomes of a letter under this verdict and these overrides. `requeue` is the function's own.
 #[must_use]
 pub fn foresee(
     verdict: &Verdict<'_>,
     letter: &Letter,
-    ordered: &Ordered,
+    overridden: &Overridden,
     requeue: Option<&Arn>,
 ) -> Foresight {
     let archived = |reason, detail| Foresight::of(Decision::Archive(reason, None), Some(detail));
-    // A letter that cannot be read is archived, but not while an order holds it.
-    if let Some(unread) = letter.sqs.unread.as_ref().filter(|_| !verdict.is_kept_back(ordered)) {
+    // A letter that cannot be read is archived, but not while an override holds it.
+    if let Some(unread) = letter.sqs.unread.as_ref().filter(|_| !verdict.is_kept_back(overridden)) {
         return archived(ArchiveReason::Unrecognised, unread.problem.clone());
     }
     match &verdict.decision {

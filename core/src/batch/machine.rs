@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::config::Config;
 use super::health::{Change, Health};
 use super::knowledge::Knowledge;
-use super::known_orders::KnownOrders;
+use super::known_overrides::KnownOverrides;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
 use crate::letter::{Letter, SqsMessage};
@@ -16,7 +16,7 @@ pub struct Machine {
     pub(super) config: Config,
     knowledge: Mutex<Knowledge>,
     health: Arc<Mutex<Health>>,
-    orders: Arc<Mutex<KnownOrders>>,
+    overrides: Arc<Mutex<KnownOverrides>>,
 }
 
 impl Machine {
@@ -24,7 +24,7 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let knowledge = Knowledge::new(&config);
-        Self { config, knowledge: Mutex::new(knowledge), health: Arc::default(), orders: Arc::default() }
+        Self { config, knowledge: Mutex::new(knowledge), health: Arc::default(), overrides: Arc::default() }
     }
 
     /// Returns the settings.
@@ -53,15 +53,15 @@ impl Machine {
         Arc::clone(&self.health)
     }
 
-    /// Returns the orders, for the code that sends letters: they may change while a round goes on.
+    /// Returns the overrides, for the code that sends letters: they may change while a round goes on.
     #[must_use]
-    pub fn orders(&self) -> Arc<Mutex<KnownOrders>> {
-        Arc::clone(&self.orders)
+    pub fn overrides(&self) -> Arc<Mutex<KnownOverrides>> {
+        Arc::clone(&self.overrides)
     }
 
-    /// Locks the orders. Nothing panics while they are locked.
-    pub(super) fn known_orders(&self) -> MutexGuard<'_, KnownOrders> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the overrides. Nothing panics while they are locked.
+    pub(super) fn known_overrides(&self) -> MutexGuard<'_, KnownOverrides> {
+        self.overrides.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the changes in the health of endpoints.

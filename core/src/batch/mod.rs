@@ -26,7 +26,7 @@
 //! | `opening`, `round`, `finish` | the stages, on what `state` holds |
 //! | `action` | the actions and their answers |
 //! | `case` | one letter and its disposition |
-//! | `order` | rounds, and blocked groups |
+//! | `override` | rounds, and blocked groups |
 //! | `time` | the division of an invocation's time |
 //! | `moment` | the present by both clocks, and the age by which an instance forgets |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
@@ -40,8 +40,8 @@
 //! | `in_flight`, `place` | hide or move |
 //! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
 //! | `checkup` | the check of a queue's settings |
-//! | `known_orders` | the orders that an instance knows |
-//! | `control` | orders in a batch, and the list of waiting letters |
+//! | `known_overrides` | the overrides that an instance knows |
+//! | `control` | overrides in a batch, and the list of waiting letters |
 //! | `outcome` | reports, and Lambda's answer |
 
 mod action;
@@ -55,14 +55,14 @@ mod dispatch;
 mod ending;
 mod finish;
 mod foresight;
+mod group_order;
 mod health;
 mod in_flight;
 mod knowledge;
-mod known_orders;
+mod known_overrides;
 mod machine;
 mod moment;
 mod opening;
-mod order;
 mod outcome;
 mod place;
 mod purpose;
@@ -78,19 +78,19 @@ mod unarchived;
 mod unmarked;
 
 pub use action::{
-    Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, OrdersRead,
+    Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, OverridesRead,
     QueueAttributes, Sent, Suffices, Verification,
 };
 pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
 pub use dispatch::{Begin, Dispatch, Request};
 pub use foresight::{Foresight, foresee};
+pub use group_order::GroupOrder;
 pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
-pub use known_orders::KnownOrders;
+pub use known_overrides::KnownOverrides;
 pub use machine::Machine;
 pub use moment::{Age, Moment};
-pub use order::Order;
 pub use outcome::{BatchItemFailure, NotDone, Outcome, Report, SqsBatchResponse, response};
 pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
 pub use requests::{MAX_ENTRIES, Unsent, requests, runs};

@@ -3,7 +3,7 @@
 //! Lambda freezes a process between invocations, for minutes or hours. The monotonic clock does not reliably
 //! run on meanwhile, the wall clock does. The wall clock in turn can be set, forwards or back. So an instance
 //! counts its own [`Age`], which goes on by whichever of the two goes further. Everything that it remembers
-//! for a while (the health of endpoints, answers, orders, turns, connections) ends by that age.
+//! for a while (the health of endpoints, answers, overrides, turns, connections) ends by that age.
 
 use std::time::Duration;
 

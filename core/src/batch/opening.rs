@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, Sent, Suffices, no_answer, whole};
 use super::case::{Case, Disposition, SEARCH_FAILED};
+use super::group_order::GroupOrder;
 use super::knowledge::Knowledge;
-use super::order::Order;
 use super::resolve::{refusal_at_sight, subscriptions};
 use super::state::{Batch, Inquiry, Stage};
 use super::time::half_of;
@@ -90,7 +90,7 @@ impl Batch<'_> {
             self.notices.extend(knowledge.assume(&case.letter.sqs.queue));
         }
         drop(knowledge);
-        self.apply_orders(now.moment());
+        self.apply_overrides(now.moment());
         Stage::HideForInvocation
     }
 
@@ -108,8 +108,8 @@ impl Batch<'_> {
         (Stage::AwaitHiddenForInvocation(near, run), Some(Action::Hide { letters, until }))
     }
 
-    /// Takes up the letters that the archive did not accept before, except those whose order to archive was
-    /// taken back, those that an order holds, those that a later order sends, and those that only a guess of
+    /// Takes up the letters that the archive did not accept before, except those whose override to give up was
+    /// taken back, those that an override holds, those that a later override sends, and those that only a guess of
     /// the retention has ended that is known now.
     pub(super) fn resume(&mut self) {
         if self.is_active() {
@@ -117,13 +117,13 @@ impl Batch<'_> {
             for case in &mut self.cases {
                 match knowledge.unarchived.of(&case.letter.sqs) {
                     Some(unarchived)
-                        if case.is_sent_by_order_since(unarchived.at.at)
+                        if case.is_sent_by_override_since(unarchived.at.at)
                             || case.is_taken_back(&Disposition::Archive(unarchived.context.reason))
                             || (unarchived.is_guess && case.facts.retention.is_read()) =>
                     {
                         knowledge.unarchived.forget(&case.letter.sqs);
                     }
-                    Some(_) if case.is_held_by_order() => {}
+                    Some(_) if case.is_held_by_override() => {}
                     Some(unarchived) => case.resume(unarchived),
                     None => {}
                 }
@@ -172,7 +172,7 @@ impl Batch<'_> {
 
     /// Reads the delivery policies of subscriptions, for rules that use them.
     pub(super) fn read_delivery_policies(&mut self, now: Now) -> (Stage, Option<Action>) {
-        self.order = Order::new(self.cases.iter().map(Case::fifo_group));
+        self.order = GroupOrder::new(self.cases.iter().map(Case::fifo_group));
         let route = |case: &Case<'_>| {
             let route = case.route_of_delivery_policy()?;
             let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());

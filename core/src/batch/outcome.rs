@@ -50,8 +50,8 @@ pub struct Report {
     pub letter: Arc<Letter>,
     /// The rule it fell under.
     pub rule: String,
-    /// The order that it was handled on, if it was.
-    pub order: Option<String>,
+    /// The override that it was handled on, if it was.
+    pub override_id: Option<String>,
     /// The outcome.
     pub outcome: Outcome,
     /// The retry that was made, if one was.

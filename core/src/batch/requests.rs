@@ -77,7 +77,7 @@ fn limits(to: &Endpoint) -> (usize, usize) {
 
 /// Splits messages of the given sizes into runs of at most `max_entries` whose total respects `max_bytes`. A
 /// message that is larger than this gets a request of its own, since only the service knows its real limit.
-/// The order is kept.
+/// The override is kept.
 ///
 /// ```
 /// use redrive_core::batch::runs;
@@ -118,15 +118,15 @@ mod tests {
     }
 
     fn queue() -> Endpoint {
-        endpoint("sqs:eu-central-1:123456789012:orders")
+        endpoint("sqs:eu-central-1:123456789012:payments")
     }
 
     fn topic() -> Endpoint {
-        endpoint("sns:eu-central-1:123456789012:orders")
+        endpoint("sns:eu-central-1:123456789012:payments")
     }
 
     fn function() -> Endpoint {
-        endpoint("lambda:eu-central-1:123456789012:function:orders")
+        endpoint("lambda:eu-central-1:123456789012:function:payments")
     }
 
     fn unsent(to: &Endpoint) -> Unsent<'_> {
@@ -169,7 +169,7 @@ mod tests {
         let queue = queue();
         let longest = Duration::from_mins(10);
         let retry =
-            |last| Unsent { purpose: Purpose::Retry { last, ordered: false, longest }, ..unsent(&queue) };
+            |last| Unsent { purpose: Purpose::Retry { last, overridden: false, longest }, ..unsent(&queue) };
         let messages = [true, false, true, false].map(retry);
         let mut health = Health::default();
         assert_eq!(of(&messages, &health), [vec![0, 1, 2, 3]]);

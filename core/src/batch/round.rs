@@ -38,7 +38,7 @@ impl Batch<'_> {
                 case.disposition = Disposition::Held;
                 continue;
             }
-            // Orders that changed meanwhile can need a search that was not made at the beginning.
+            // Overrides that changed meanwhile can need a search that was not made at the beginning.
             if active && case.needs_discovery() && !case.searched {
                 case.put_off();
                 continue;
@@ -104,7 +104,7 @@ impl Batch<'_> {
 
     /// Sends the letters that are due, may go to their targets, and have a turn in time.
     pub(super) fn send(&mut self, due: Due, known: HashMap<Arn, Known>, now: Now) -> (Stage, Option<Action>) {
-        self.wait_for_orders();
+        self.wait_for_overrides();
         let since = *self.begun.get_or_insert(now.elapsed);
         let window = Window { since, start: now.elapsed, end: self.time.deliver };
         let (mut sent, mut deliveries) = (Vec::new(), Vec::new());
@@ -141,8 +141,8 @@ impl Batch<'_> {
         let case = &self.cases[index];
         let longest = case.verdict.as_ref().map_or(0, |verdict| verdict.delivery.schedule.max);
         let (letter, longest) = (case.letter.clone(), Duration::from_secs(longest.into()));
-        let ordered = case.is_sent_by_order();
-        Delivery { letter, retry, destination, ordered, longest, not_before, at_once, unmarked: false }
+        let overridden = case.is_sent_by_override();
+        Delivery { letter, retry, destination, overridden, longest, not_before, at_once, unmarked: false }
     }
 
     /// Returns the destination of a letter that is due, or settles another disposition.

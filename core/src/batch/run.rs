@@ -36,11 +36,11 @@ impl Batch<'_> {
             }
         }
         self.awaited += asked.len();
-        asked.extend(self.reread_orders(now));
+        asked.extend(self.reread_overrides(now));
         asked
     }
 
-    /// Reports whether the batch waits for an answer. It does not wait for orders that are read beside
+    /// Reports whether the batch waits for an answer. It does not wait for overrides that are read beside
     /// deliveries.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
@@ -49,11 +49,11 @@ impl Batch<'_> {
 
     /// Takes the answer to an action. An answer of another kind than was asked for counts as an empty one.
     pub fn take(&mut self, id: ActionId, answer: Answer, now: Now) {
-        if id.0 != Chain::Orders {
+        if id.0 != Chain::Overrides {
             self.awaited = self.awaited.saturating_sub(1);
         }
         match id.0 {
-            Chain::Orders => self.orders_reread(answer, now),
+            Chain::Overrides => self.overrides_reread(answer, now),
             Chain::Stages => self.stage_answered(answer, now),
             Chain::Archive => self.archive_answered(answer),
             Chain::List => self.waiting_listed(answer),
@@ -85,9 +85,9 @@ impl Batch<'_> {
         loop {
             let stage = std::mem::replace(&mut self.stage, Stage::Done);
             let (next, action) = match stage {
-                Stage::Open(letters) => match self.read_orders(now) {
+                Stage::Open(letters) => match self.read_overrides(now) {
                     None => (Stage::Begin(letters), None),
-                    action => (Stage::AwaitFirstOrders(letters), action),
+                    action => (Stage::AwaitFirstOverrides(letters), action),
                 },
                 Stage::Begin(letters) => self.begin(letters, now),
                 Stage::AskQueuesAgain(letters, inquiry, unread) => {
@@ -98,15 +98,15 @@ impl Batch<'_> {
                 Stage::Discover => self.discover(now),
                 Stage::DeliveryPolicies => self.read_delivery_policies(now),
                 Stage::NextRound if self.order.is_done() => (self.next_round(now), None),
-                Stage::NextRound => match self.read_orders(now) {
+                Stage::NextRound => match self.read_overrides(now) {
                     None => (self.next_round(now), None),
-                    action => (Stage::AwaitOrders, action),
+                    action => (Stage::AwaitOverrides, action),
                 },
                 Stage::Verify => self.verify(now),
                 Stage::LookUp(due) => self.look_up(due, now),
-                Stage::Send(due, known) => match self.read_orders(now) {
+                Stage::Send(due, known) => match self.read_overrides(now) {
                     None => self.send(due, known, now),
-                    action => (Stage::AwaitOrdersToSend(due, known), action),
+                    action => (Stage::AwaitOverridesToSend(due, known), action),
                 },
                 Stage::AskTargets(unmarking) => self.ask_targets(unmarking, now),
                 Stage::SendUnmarked(unmarking, queues) => self.send_unmarked(unmarking, &queues, now),
@@ -141,12 +141,12 @@ impl Batch<'_> {
     fn stage_answered(&mut self, answer: Answer, now: Now) {
         let stage = std::mem::replace(&mut self.stage, Stage::Done);
         self.stage = match stage {
-            Stage::AwaitFirstOrders(letters) => {
-                self.orders_read(answer, now);
+            Stage::AwaitFirstOverrides(letters) => {
+                self.overrides_read(answer, now);
                 Stage::Begin(letters)
             }
-            Stage::AwaitOrders => {
-                self.orders_read(answer, now);
+            Stage::AwaitOverrides => {
+                self.overrides_read(answer, now);
                 Stage::NextRound
             }
             Stage::AwaitQueues(letters, inquiry) => self.queues_answered(letters, inquiry, answer, now),
@@ -169,8 +169,8 @@ impl Batch<'_> {
                 Answer::Subscriptions(known) => Stage::Send(due, known),
                 _ => Stage::Send(due, HashMap::new()),
             },
-            Stage::AwaitOrdersToSend(due, known) => {
-                self.orders_read(answer, now);
+            Stage::AwaitOverridesToSend(due, known) => {
+                self.overrides_read(answer, now);
                 Stage::Send(self.still_due(due, now.moment()), known)
             }
             Stage::AwaitDelivered(sent, unmarking) => self.delivered(sent, unmarking, answer, now),

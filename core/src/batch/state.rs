@@ -7,8 +7,8 @@ use super::action::{Answer, Known, Notice, Now, QueueAttributes};
 use super::archiving::Archiving;
 use super::case::Case;
 use super::config::Mode;
+use super::group_order::GroupOrder;
 use super::machine::Machine;
-use super::order::Order;
 use super::place::Placing;
 use super::time::{Budget, CONTROL_TIME};
 use super::unmarked::Unmarking;
@@ -29,7 +29,7 @@ pub struct Batch<'m> {
     pub(super) cases: Vec<Case<'m>>,
     pub(super) stage: Stage,
     /// The order of the cases.
-    pub(super) order: Order,
+    pub(super) order: GroupOrder,
     pub(super) round: Vec<usize>,
     /// The time when the first round of the invocation was sent.
     pub(super) begun: Option<Duration>,
@@ -41,11 +41,11 @@ pub struct Batch<'m> {
     /// The letters that are being hidden at the end.
     pub(super) hiding: Option<Vec<usize>>,
     pub(super) notices: Vec<Notice>,
-    /// The time that is left for the orders and for the list of waiting letters.
+    /// The time that is left for the overrides and for the list of waiting letters.
     pub(super) control_time: Duration,
-    /// The time when the orders were last asked for in this invocation.
-    pub(super) orders_asked: Option<Now>,
-    /// True while the orders are being read beside deliveries.
+    /// The time when the overrides were last asked for in this invocation.
+    pub(super) overrides_asked: Option<Now>,
+    /// True while the overrides are being read beside deliveries.
     pub(super) rereading: bool,
     /// True if the default retention counts, because the queue has not told its own for long.
     pub(super) retention_assumed: bool,
@@ -70,8 +70,8 @@ pub(super) enum Chain {
     Hide,
     /// Listing waiting letters, at the same time.
     List,
-    /// Reading the orders, beside deliveries.
-    Orders,
+    /// Reading the overrides, beside deliveries.
+    Overrides,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,9 +83,9 @@ pub(super) enum Asked {
 /// The next step, or the answer that is awaited.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// The letters, before the orders are read.
+    /// The letters, before the overrides are read.
     Open(Vec<Letter>),
-    AwaitFirstOrders(Vec<Letter>),
+    AwaitFirstOverrides(Vec<Letter>),
     /// The letters, before anything is known of their queues.
     Begin(Vec<Letter>),
     AwaitQueues(Vec<Letter>, Inquiry),
@@ -97,7 +97,7 @@ pub(super) enum Stage {
     DeliveryPolicies,
     AwaitDeliveryPolicies(Vec<Option<Route>>),
     NextRound,
-    AwaitOrders,
+    AwaitOverrides,
     Verify,
     AwaitVerified {
         passed: Due,
@@ -106,7 +106,7 @@ pub(super) enum Stage {
     LookUp(Due),
     AwaitSubscriptions(Due),
     Send(Due, HashMap<Arn, Known>),
-    AwaitOrdersToSend(Due, HashMap<Arn, Known>),
+    AwaitOverridesToSend(Due, HashMap<Arn, Known>),
     AwaitDelivered(Due, Unmarking),
     AskTargets(Unmarking),
     AwaitTargets(Unmarking),
@@ -153,7 +153,7 @@ impl<'m> Batch<'m> {
             deadline,
             cases: Vec::new(),
             stage: if letters.is_empty() { Stage::Done } else { Stage::Open(letters) },
-            order: Order::default(),
+            order: GroupOrder::default(),
             round: Vec::new(),
             begun: None,
             requeue_works: true,
@@ -162,7 +162,7 @@ impl<'m> Batch<'m> {
             hiding: None,
             notices: Vec::new(),
             control_time: CONTROL_TIME,
-            orders_asked: None,
+            overrides_asked: None,
             rereading: false,
             retention_assumed: false,
             awaited: 0,

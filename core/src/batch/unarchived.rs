@@ -98,7 +98,7 @@ mod tests {
             target: None,
             retry: None,
             failure: None,
-            order: None,
+            override_id: None,
         };
         let at = Moment { at: Timestamp::UNIX_EPOCH, age: Duration::ZERO };
         let unarchived = Unarchived { context, at, hide: 1, is_guess: false };
@@ -106,7 +106,7 @@ mod tests {
             message_id: id.to_string(),
             receipt_handle: String::new(),
             body: String::new(),
-            queue: "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap(),
+            queue: "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap(),
             sent: Timestamp::UNIX_EPOCH,
             first_received: Timestamp::UNIX_EPOCH,
             receive_count: 1,

@@ -274,8 +274,8 @@ mod tests {
     #[test]
     fn a_mark_in_the_requeue_names_its_queue_and_its_due_time() {
         let requeued = Requeued {
-            dlq: "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().ok(),
-            source: "arn:aws:sqs:eu-central-1:123456789012:orders-worker".parse().ok(),
+            dlq: "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().ok(),
+            source: "arn:aws:sqs:eu-central-1:123456789012:payments-worker".parse().ok(),
             due: Timestamp::from_millisecond(1_700_000_900_000).ok(),
             earlier: 2,
             back: Timestamp::from_millisecond(1_700_000_000_500).ok(),
@@ -289,8 +289,8 @@ mod tests {
     #[test]
     fn a_mark_tells_each_kind_of_target() {
         let arn = |resource: &str| format!("arn:aws:{resource}").parse::<Arn>().unwrap();
-        let queue = arn("sqs:eu-central-1:123456789012:orders-worker");
-        let subscription = arn("sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6");
+        let queue = arn("sqs:eu-central-1:123456789012:payments-worker");
+        let subscription = arn("sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6");
         for to in [ReplayTarget::Topic, ReplayTarget::Arn(queue), ReplayTarget::Subscription(subscription)] {
             let requeued = Requeued { to: Some(to), ..Requeued::default() };
             let mark = Mark { requeued, ..mark() };
@@ -303,8 +303,8 @@ mod tests {
     fn marks_of_other_versions_are_read_as_far_as_their_fields_are_known() {
         let older = r#"{"v":1,"spent":3,"id":"abc","first":1700000000000,"gen":0}"#;
         assert_eq!(Mark::find(&attributes(older)), Some(Mark { digest: None, passes: 3, ..mark() }));
-        let ordered = older.replace('}', r#","ord":true}"#);
-        assert!(Mark::find(&attributes(&ordered)).unwrap().early);
+        let overridden = older.replace('}', r#","ord":true}"#);
+        assert!(Mark::find(&attributes(&overridden)).unwrap().early);
         let newer = mark().to_attribute().text().unwrap().replace("\"v\":2", "\"v\":3,\"more\":{}");
         assert_eq!(Mark::find(&attributes(&newer)), Some(mark()));
     }

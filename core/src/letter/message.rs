@@ -47,7 +47,7 @@ pub struct SqsMessage {
     pub unread: Option<Box<Unread>>,
 }
 
-/// Message attributes by name, in a stable order.
+/// Message attributes by name, in a stable override.
 pub type Attributes = BTreeMap<String, Attribute>;
 
 /// One message attribute of SNS or SQS.

@@ -119,7 +119,7 @@ impl Letter {
             Some(Mark { published: mark.published.max(published), ..mark })
         };
         let mark = own.or_else(inside).or_else(|| mark_in_event(&sqs.body));
-        // Else a publisher could name a time ahead, and no order about letters that arrived before would count.
+        // Else a publisher could name a time ahead, and no override about letters that arrived before would count.
         let mark = mark.map(|mark| Mark { first: mark.first.min(sqs.sent), ..mark });
         let passes = mark.as_ref().map_or(0, |mark| mark.passes);
         let digest = mark.as_ref().and_then(|mark| mark.digest);

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_message_has_one_digest_however_it_is_wrapped() {
-        let arn = "arn:aws:sns:eu-central-1:123456789012:orders";
+        let arn = "arn:aws:sns:eu-central-1:123456789012:payments";
         let sns = json!({ "Type": "Notification", "MessageId": "m", "TopicArn": arn, "Message": "h\u{e9}llo \"1\"" });
         let event =
             json!({ "Records": [{ "EventSource": "aws:sns", "EventSubscriptionArn": arn, "Sns": sns }] });

@@ -25,7 +25,7 @@ pub struct Retry {
     pub of: u32,
     /// The phase it belongs to.
     pub phase: Phase,
-    /// The time for which the next retry is planned, if this attempt comes before it, on an order or because
+    /// The time for which the next retry is planned, if this attempt comes before it, on an override or because
     /// the letter was received more often than its schedule takes. Such an attempt takes no number: its own
     /// is that of the retry before it, or 0 if there is none.
     pub planned: Option<Timestamp>,
@@ -56,8 +56,8 @@ impl Retry {
 pub struct Deferral {
     /// The seconds to hide it now: at most the ceiling, 0 for an immediate retry.
     pub hide: u64,
-    /// The time when its next retry is due, which may lie several hops away. It may have passed if an order,
-    /// or not knowing the orders, keeps the letter back.
+    /// The time when its next retry is due, which may lie several hops away. It may have passed if an override,
+    /// or not knowing the overrides, keeps the letter back.
     pub due: Timestamp,
     /// The number of that retry.
     pub retry: u32,
@@ -72,9 +72,9 @@ impl Deferral {
     pub fn wait(&self, now: Timestamp) -> u64 {
         let until_due = seconds_until(now, self.due);
         match self.why {
-            DeferReason::Ordered | DeferReason::OrdersUnread => until_due.max(self.hide),
+            DeferReason::Overridden | DeferReason::OverridesUnread => until_due.max(self.hide),
             DeferReason::Failed | DeferReason::Early | DeferReason::Hop | DeferReason::Hold => until_due,
-            // The attempt may be made after the hiding, before the time from which an order has brought it
+            // The attempt may be made after the hiding, before the time from which an override has brought it
             // forward.
             DeferReason::Throttled | DeferReason::EndpointDown => self.hide,
         }
@@ -102,10 +102,10 @@ pub enum DeferReason {
     Hold,
     /// Its target accepts no more messages for now.
     Throttled,
-    /// An order holds it.
-    Ordered,
-    /// The orders were not read yet, so one may hold it.
-    OrdersUnread,
+    /// An override holds it.
+    Overridden,
+    /// The overrides were not read yet, so one may hold it.
+    OverridesUnread,
     /// Its target is down and is tried again later.
     EndpointDown,
 }
@@ -133,8 +133,8 @@ pub enum ArchiveReason {
     Returned,
     /// Messages with its mark have been sent too often.
     Loop,
-    /// An order says so.
-    Ordered,
+    /// An operator gave it up.
+    GivenUp,
 }
 
 impl ArchiveReason {
@@ -150,7 +150,7 @@ impl ArchiveReason {
         Self::Unmarkable,
         Self::Returned,
         Self::Loop,
-        Self::Ordered,
+        Self::GivenUp,
     ];
 
     /// Returns the name in logs and archived records.
@@ -167,16 +167,16 @@ impl ArchiveReason {
             Self::Unmarkable => "unmarkable",
             Self::Returned => "returned",
             Self::Loop => "loop",
-            Self::Ordered => "ordered",
+            Self::GivenUp => "given-up",
         }
     }
 }
 
 impl DeferReason {
-    /// Reports whether a rule or an order holds the letter, or an order that is not read yet may.
+    /// Reports whether a rule or an override holds the letter, or an override that is not read yet may.
     #[must_use]
     pub fn is_held(self) -> bool {
-        matches!(self, Self::Hold | Self::Ordered | Self::OrdersUnread)
+        matches!(self, Self::Hold | Self::Overridden | Self::OverridesUnread)
     }
 
     /// Returns the name in logs.
@@ -188,8 +188,8 @@ impl DeferReason {
             Self::Hop => "hop",
             Self::Hold => "hold",
             Self::Throttled => "throttled",
-            Self::Ordered => "ordered",
-            Self::OrdersUnread => "orders_unread",
+            Self::Overridden => "overridden",
+            Self::OverridesUnread => "overrides_unread",
             Self::EndpointDown => "endpoint_down",
         }
     }

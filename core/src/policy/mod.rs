@@ -12,7 +12,7 @@ mod document;
 mod fields;
 mod json;
 mod matcher;
-mod orders;
+mod overrides;
 mod retention;
 mod route;
 mod rule;
@@ -27,9 +27,9 @@ pub use document::{BadPolicy, DEFAULT_RULE};
 pub use fields::Fault;
 pub use json::{after_mark, read_json};
 pub use matcher::rounds_numbers;
-pub use orders::{
-    BadOrders, MAX_ORDERS, MAX_ORDERS_BYTES, ORDERS_VERSION, Order, OrderAction, Ordered, Orders,
-    RETRY_IN_FORCE, Reach, Touches,
+pub use overrides::{
+    BadOverrides, MAX_OVERRIDES, MAX_OVERRIDES_BYTES, OVERRIDES_VERSION, Overridden, Override,
+    OverrideAction, Overrides, RETRY_IN_FORCE, Reach, Touches,
 };
 pub use retention::{
     DEFAULT_RETENTION, LEAST_RETENTION, Retention, UNREAD_PATIENCE, ask_again_after, expiry_margin, is_kept,

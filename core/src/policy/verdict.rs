@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::decide::{Receive, Step, VISIBILITY_CEILING, plus, seconds_until, step};
 use super::decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 use super::delivery::{DeliveryPolicy, DeliverySpec};
-use super::orders::{OrderAction, Ordered};
+use super::overrides::{Overridden, OverrideAction};
 use super::retention::{DEFAULT_RETENTION, Retention, ask_again_after, expiry_margin, is_kept};
 use super::route::Route;
 use super::rule::{Action, Rule};
@@ -34,10 +34,10 @@ const STREAM_IS_FULL: &str = "ServiceUnavailableException";
 /// The reason why a function gets no letter that is not JSON.
 pub const NOT_JSON: &str = "the letter's body is not JSON, and functions accept only JSON";
 
-/// The time for which a letter is hidden while the orders are not known, in seconds.
+/// The time for which a letter is hidden while the overrides are not known, in seconds.
 const UNREAD_WAIT: u64 = 60;
 
-/// The facts about a letter from elsewhere: its queues, its subscription, and the orders about it.
+/// The facts about a letter from elsewhere: its queues, its subscription, and the overrides about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// `MessageRetentionPeriod` of the queue that it lies in.
@@ -55,8 +55,8 @@ pub struct Facts {
     pub delivery_unread: bool,
     /// The only subscription that names its queue, if its rule asks for it.
     pub discovered: Option<Arn>,
-    /// The orders about it.
-    pub ordered: Ordered,
+    /// The overrides about it.
+    pub overridden: Overridden,
 }
 
 impl Default for Facts {
@@ -69,7 +69,7 @@ impl Default for Facts {
             subscription_delivery: None,
             delivery_unread: false,
             discovered: None,
-            ordered: Ordered::Nothing,
+            overridden: Overridden::Nothing,
         }
     }
 }
@@ -100,11 +100,11 @@ struct LetterClock {
 }
 
 impl Verdict<'_> {
-    /// Reports whether the letter waits because of these orders, or while they are unknown.
+    /// Reports whether the letter waits because of these overrides, or while they are unknown.
     #[must_use]
-    pub fn is_kept_back(&self, ordered: &Ordered) -> bool {
-        let by_orders = |why| why == DeferReason::Ordered || *ordered == Ordered::Unread;
-        matches!(&self.decision, Decision::Defer(deferral) if by_orders(deferral.why))
+    pub fn is_kept_back(&self, overridden: &Overridden) -> bool {
+        let by_overrides = |why| why == DeferReason::Overridden || *overridden == Overridden::Unread;
+        matches!(&self.decision, Decision::Defer(deferral) if by_overrides(deferral.why))
     }
 
     /// Returns what is to be done once the retry of this verdict has failed.
@@ -225,26 +225,26 @@ impl Rule {
             Action::Hold => clock.hold(now, next),
             Action::Redrive => redrive(),
         };
-        let decision = match &facts.ordered {
-            Ordered::Nothing => by_rule(),
-            Ordered::Unread => clock.until_orders_are_read(by_rule(), planned, next, now),
-            Ordered::By(order) => match order.action {
-                OrderAction::Hold => clock.hold_by_order(order.until, planned, next, now),
-                OrderAction::Retry => bring_forward(redrive(), schedule, letter, stands, now),
-                OrderAction::Archive => Decision::Archive(ArchiveReason::Ordered, None),
+        let decision = match &facts.overridden {
+            Overridden::Nothing => by_rule(),
+            Overridden::Unread => clock.until_overrides_are_read(by_rule(), planned, next, now),
+            Overridden::By(override_) => match override_.action {
+                OverrideAction::Hold => clock.hold_by_override(override_.until, planned, next, now),
+                OverrideAction::Retry => bring_forward(redrive(), schedule, letter, stands, now),
+                OverrideAction::GiveUp => Decision::Archive(ArchiveReason::GivenUp, None),
             },
         };
         let is_unsure = facts.source_unread && letter.sqs.receive_count > 1;
         Verdict { rule: self, decision, route, delivery, is_unsure, clock }
     }
 
-    /// Reports whether a letter's subscription is to be discovered, under this rule and these orders.
+    /// Reports whether a letter's subscription is to be discovered, under this rule and these overrides.
     #[must_use]
-    pub fn searches_for_subscription(&self, letter: &Letter, ordered: &Ordered) -> bool {
-        match ordered.action() {
+    pub fn searches_for_subscription(&self, letter: &Letter, overridden: &Overridden) -> bool {
+        match overridden.action() {
             None => self.asks_for_subscription(letter),
-            Some(OrderAction::Retry) => self.leaves_subscription_open(letter),
-            Some(OrderAction::Hold | OrderAction::Archive) => false,
+            Some(OverrideAction::Retry) => self.leaves_subscription_open(letter),
+            Some(OverrideAction::Hold | OverrideAction::GiveUp) => false,
         }
     }
 
@@ -430,8 +430,8 @@ impl LetterClock {
         left.min(self.ceiling(now))
     }
 
-    /// Hides the letter as an order says, at least until its retry is `planned`.
-    fn hold_by_order(
+    /// Hides the letter as an override says, at least until its retry is `planned`.
+    fn hold_by_override(
         &self,
         until: Option<Timestamp>,
         planned: Timestamp,
@@ -439,11 +439,11 @@ impl LetterClock {
         now: Timestamp,
     ) -> Decision {
         let until = until.map_or(Timestamp::MAX, |until| until.max(planned));
-        self.keep(now, until, Some(planned), retry, DeferReason::Ordered)
+        self.keep(now, until, Some(planned), retry, DeferReason::Overridden)
     }
 
-    /// Keeps back a letter that would be attempted or archived while it is unknown whether an order holds it.
-    fn until_orders_are_read(
+    /// Keeps back a letter that would be attempted or archived while it is unknown whether an override holds it.
+    fn until_overrides_are_read(
         &self,
         decision: Decision,
         planned: Timestamp,
@@ -455,7 +455,7 @@ impl LetterClock {
             Decision::Defer(_) => decision,
             Decision::Deliver(_) | Decision::Archive(..) => {
                 let until = plus(now, UNREAD_WAIT);
-                self.keep_back(now, until, planned, retry, DeferReason::OrdersUnread)
+                self.keep_back(now, until, planned, retry, DeferReason::OverridesUnread)
             }
         }
     }

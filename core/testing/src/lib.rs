@@ -34,32 +34,32 @@ use serde_json::{Value, json};
 /// The present of most tests, in milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 pub const NOW: i64 = 1_793_534_400_000;
 
-pub const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
-pub const FIFO_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq.fifo";
-pub const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
-pub const FIFO_REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue.fifo";
-pub const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
-pub const FIFO_WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker.fifo";
-pub const BILLING: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
-pub const ARCHIVE_QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-archive";
-pub const NOTIFIER: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier";
-pub const PROJECTOR: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders-projector";
-pub const STREAM: &str = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders";
-pub const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
-pub const FIFO_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders.fifo";
+pub const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+pub const FIFO_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq.fifo";
+pub const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
+pub const FIFO_REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue.fifo";
+pub const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
+pub const FIFO_WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker.fifo";
+pub const BILLING: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-billing";
+pub const ARCHIVE_QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-archive";
+pub const NOTIFIER: &str = "arn:aws:lambda:eu-central-1:123456789012:function:payments-notifier";
+pub const PROJECTOR: &str = "arn:aws:lambda:eu-central-1:123456789012:function:payments-projector";
+pub const STREAM: &str = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/payments";
+pub const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
+pub const FIFO_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments.fifo";
 
-/// The subscription of `orders-worker`.
+/// The subscription of `payments-worker`.
 pub const SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
+    "arn:aws:sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
 pub const BILLING_SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders:632be099-8c45-4e84-a963-95515684f2e0";
+    "arn:aws:sns:eu-central-1:123456789012:payments:632be099-8c45-4e84-a963-95515684f2e0";
 pub const LAMBDA_SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders:42f6a085-cc9a-44f4-b486-a8ff9c06c475";
+    "arn:aws:sns:eu-central-1:123456789012:payments:42f6a085-cc9a-44f4-b486-a8ff9c06c475";
 /// A subscription that tests point wherever they need it.
 pub const OTHER_SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders:7d0f6a1c-5c2e-4b0e-9a55-0d4f1c2b3a49";
+    "arn:aws:sns:eu-central-1:123456789012:payments:7d0f6a1c-5c2e-4b0e-9a55-0d4f1c2b3a49";
 pub const FIFO_SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders.fifo:c741ca07-c97a-40d7-b428-731c4aeebc23";
+    "arn:aws:sns:eu-central-1:123456789012:payments.fifo:c741ca07-c97a-40d7-b428-731c4aeebc23";
 
 /// Returns the ARN with this text.
 pub fn arn(text: &str) -> Arn {
@@ -134,7 +134,7 @@ pub fn published(mark: &str, times: u32) -> String {
 /// Returns the archive's context of a letter of which nothing more than the reason is known.
 pub fn context(reason: ArchiveReason) -> ArchiveContext {
     let rule = DEFAULT_RULE.to_owned();
-    ArchiveContext { reason, detail: None, rule, target: None, retry: None, failure: None, order: None }
+    ArchiveContext { reason, detail: None, rule, target: None, retry: None, failure: None, override_id: None }
 }
 
 /// Returns the folder of the sample events.

@@ -39,8 +39,8 @@ pub enum Site {
     Hide,
     /// `PutObject`.
     Store,
-    /// `GetObject` of the orders.
-    Orders,
+    /// `GetObject` of the overrides.
+    Overrides,
     /// `PutObject` of the list of waiting letters.
     Waiting,
     /// `Publish` of the notice of archived letters.
@@ -111,7 +111,7 @@ impl Site {
         Self::Stream,
         Self::Hide,
         Self::Store,
-        Self::Orders,
+        Self::Overrides,
         Self::Waiting,
         Self::Notice,
         Self::Answer,
@@ -136,7 +136,7 @@ impl Site {
             Self::Stream => "PutRecordBatch",
             Self::Hide => "ChangeMessageVisibilityBatch",
             Self::Store => "PutObject",
-            Self::Orders => "GetObject, orders",
+            Self::Overrides => "GetObject, overrides",
             Self::Waiting => "PutObject, waiting letters",
             Self::Notice => "Publish, notice",
             Self::Answer => "event and answer",
@@ -157,7 +157,7 @@ impl Site {
                 | Self::RequeueAttributes
                 | Self::Subscription
                 | Self::Subscriptions
-                | Self::Orders
+                | Self::Overrides
         );
         let single = reads
             || matches!(
@@ -274,7 +274,7 @@ fn permanent(site: Site) -> (&'static str, &'static str) {
         Site::Publish | Site::Subscription | Site::Subscriptions | Site::Notice => {
             ("InvalidParameter", "Invalid parameter")
         }
-        Site::Store | Site::Orders | Site::Waiting => ("InvalidArgument", "Invalid Argument"),
+        Site::Store | Site::Overrides | Site::Waiting => ("InvalidArgument", "Invalid Argument"),
         Site::Invoke | Site::InvokeAndWait => {
             ("InvalidRequestContentException", "Could not parse request body")
         }
@@ -378,8 +378,8 @@ impl Plan {
                 // The function believes for five minutes that a subscription is impossible if SNS says so:
                 // its letters would go to the archive for the rest of the time.
                 let lasting = (Site::Subscription, Fault::Permanent);
-                // A process that has not read the orders yet puts its letters back for a minute.
-                let lasts = |it: Fault| (site, it) == lasting || site == Site::Orders;
+                // A process that has not read the overrides yet puts its letters back for a minute.
+                let lasts = |it: Fault| (site, it) == lasting || site == Site::Overrides;
                 fault.filter(|it| site.nonsense(*it, self.fifo).is_none() && !lasts(*it))
             }
             (_, None) => None,

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// The delay, in seconds, of letters that are to be listed: they stay hidden until they are woken.
 const LONG: u64 = 180;
 
-/// The time after which an order releases the listed letters and they are woken. By then the list is written,
+/// The time after which an override releases the listed letters and they are woken. By then the list is written,
 /// and has met its fault.
 const WAKES_AFTER: Duration = Duration::from_secs(4);
 
@@ -83,13 +83,13 @@ pub fn scenarios() -> Vec<Scenario> {
                 let scenario = Scenario { site, fault, fifo, patient: fault == Fault::Freeze };
                 all.push(scenario);
                 // These calls have limits of their own: a synchronous invocation may take all the time that
-                // is left, a POST 15 s, and the orders one second.
+                // is left, a POST 15 s, and the overrides one second.
                 let own_timeout = !matches!(
                     site,
                     Site::InvokeAndWait
                         | Site::Post
                         | Site::Answer
-                        | Site::Orders
+                        | Site::Overrides
                         | Site::Waiting
                         | Site::Notice
                 );
@@ -100,7 +100,7 @@ pub fn scenarios() -> Vec<Scenario> {
         }
     }
     // The scenarios that take long begin first.
-    all.sort_by_key(|it| !(it.patient || it.site == Site::Orders));
+    all.sort_by_key(|it| !(it.patient || it.site == Site::Overrides));
     all
 }
 
@@ -240,7 +240,7 @@ impl Scenario {
             }
         }
         if self.site == Site::Waiting {
-            world.order("retry", WAKES_AFTER);
+            world.override_("retry", WAKES_AFTER);
         }
         let pollers = mapping::start(&world);
         if self.site == Site::Waiting {
@@ -303,9 +303,9 @@ impl Scenario {
     /// Returns the fault, and the other faults without which its call would not be made.
     fn injections(self) -> Vec<Injection> {
         let calls = match self.fault {
-            // Each failed read of the orders costs a minute.
-            Fault::Throttle | Fault::Unavailable | Fault::BreakBefore if self.site == Site::Orders => 2,
-            _ if self.site == Site::Orders => 1,
+            // Each failed read of the overrides costs a minute.
+            Fault::Throttle | Fault::Unavailable | Fault::BreakBefore if self.site == Site::Overrides => 2,
+            _ if self.site == Site::Overrides => 1,
             // The SDK tries three times.
             Fault::Throttle | Fault::Unavailable | Fault::BreakBefore | Fault::BreakAfter => 4,
             Fault::Denied
@@ -361,7 +361,7 @@ impl Scenario {
             Site::Post => vec![(Kind::Web, 20)],
             Site::Stream => vec![(Kind::Stream, 24)],
             Site::Hide => vec![(Kind::Queue, 24)],
-            Site::Orders => vec![(Kind::Queue, 16), (Kind::Topic, 8)],
+            Site::Overrides => vec![(Kind::Queue, 16), (Kind::Topic, 8)],
             Site::Waiting => vec![(Kind::Queue, 16)],
             Site::Notice => vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Queue, 8)],
             Site::Store if self.fifo => vec![(Kind::Queue, 16)],

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 
 use super::connection::Connection;
 use super::help::EXIT_CODES;
-use super::orders::ArchiveOrder;
 use super::values::{When, when};
 use sns_redrive::letter::Origin;
 use sns_redrive::policy::ArchiveReason;
@@ -14,9 +13,7 @@ use sns_redrive::policy::ArchiveReason;
 #[derive(Debug, Args)]
 pub(crate) struct Archive {
     #[command(subcommand)]
-    pub(crate) command: Option<ArchiveCommand>,
-    #[command(flatten)]
-    pub(crate) order: ArchiveOrder,
+    pub(crate) command: ArchiveCommand,
 }
 
 #[derive(Debug, Subcommand)]

@@ -10,10 +10,10 @@ use super::connection::{Connection, Further};
 use super::doctor::Doctor;
 use super::drill::Drill;
 use super::help::{
-    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_ORDERS, EXIT_CODES_OF_REPLAY,
+    EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY,
     EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
 };
-use super::orders::{Give, Release, Retry, ShowOrders, Waiting};
+use super::overrides::{Give, GiveUp, Release, Retry, ShowOverrides, Waiting};
 use super::plan::{Explain, Plan};
 use super::replay::{FreeReplay, Replay, Replays, ReplaysCommand};
 use super::serve::Serve;
@@ -21,7 +21,7 @@ use super::serve::Serve;
 /// The version, with the commit if known.
 const VERSION: &str = env!("REDRIVECTL_VERSION");
 
-/// Operates sns-redrive: plan retries, give orders, look into the archive, replay letters.
+/// Operates sns-redrive: plan retries, give overrides, look into the archive, replay letters.
 #[derive(Debug, Parser)]
 #[command(name = "redrivectl", version = VERSION, after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -40,35 +40,37 @@ pub(crate) enum Command {
     /// Show what the function would do with an event, and why, without any call to AWS
     #[command(after_help = EXIT_CODES)]
     Explain(Explain),
-    /// Hold letters: make no attempts until the order ends or is released
+    /// Hold letters: make no attempts until the override ends or is released
     ///
     /// The function obeys within 15 seconds. It still archives letters that are about to expire. The newest
-    /// order wins over older orders, and orders win over rules.
-    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    /// override wins over older overrides, and overrides win over rules.
+    #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
     Hold(Box<Give>),
     /// Retry letters now, regardless of their schedule
     ///
-    /// While the order is in force, 15 minutes by default, the function tries each letter as soon as it
-    /// receives it. The tool begins to wake hidden letters 20 seconds after it has written the order.
-    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    /// While the override is in force, 15 minutes by default, the function tries each letter as soon as it
+    /// receives it. The tool begins to wake hidden letters 20 seconds after it has written the override.
+    #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
     Retry(Box<Retry>),
-    /// Take orders back, so that held letters continue
+    /// Take overrides back, so that held letters continue
     ///
-    /// The tool begins to wake the letters of a hold 20 seconds after it has taken the order back.
-    #[command(after_help = EXIT_CODES_OF_ORDERS)]
+    /// The tool begins to wake the letters of a hold 20 seconds after it has taken the override back.
+    #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
     Release(Box<Release>),
-    /// Show the orders in force
+    /// Show the overrides in force
     #[command(after_help = EXIT_CODES)]
-    Orders(ShowOrders),
+    Overrides(ShowOverrides),
     /// Count hidden letters, and show until when they wait
     #[command(after_help = EXIT_CODES)]
     Waiting(Box<Waiting>),
-    /// Archive letters by an order, or look into an archive in S3 (list, show, diff)
+    /// Give letters up: archive them instead of trying them again
     ///
-    /// The order applies to letters that have arrived by now; with --future also to later ones. It is in
+    /// The override applies to letters that have arrived by now; with --future also to later ones. It is in
     /// force for 12 hours: in this time each letter comes back at least once. The tool begins to wake hidden
-    /// letters 20 seconds after it has written the order.
-    #[command(after_help = EXIT_CODES_OF_ORDERS, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    /// letters 20 seconds after it has written the override.
+    #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
+    GiveUp(Box<GiveUp>),
+    /// Look into an archive in S3
     Archive(Box<Archive>),
     /// Send archived letters again, through the requeue
     ///
@@ -125,11 +127,15 @@ impl Command {
     pub(crate) fn only_shows(&self) -> bool {
         match self {
             Self::Plan(args) => args.svg.is_none(),
-            Self::Archive(args) => args.command.is_some(),
             Self::Replays(args) => matches!(args.command, None | Some(ReplaysCommand::Show(_))),
-            Self::Explain(_) | Self::Orders(_) | Self::Waiting(_) | Self::Completion { .. } => true,
+            Self::Explain(_)
+            | Self::Overrides(_)
+            | Self::Waiting(_)
+            | Self::Archive(_)
+            | Self::Completion { .. } => true,
             Self::Hold(_)
             | Self::Retry(_)
+            | Self::GiveUp(_)
             | Self::Release(_)
             | Self::Replay(_)
             | Self::Doctor(_)
@@ -152,10 +158,7 @@ impl Command {
             Self::Hold(args) => (Some((&args.place.control, &args.place.archive)), None),
             Self::Retry(args) => (Some((&args.give.place.control, &args.give.place.archive)), None),
             Self::Release(args) => (Some((&args.place.control, &args.place.archive)), None),
-            Self::Archive(args) => {
-                let place = &args.order.give.place;
-                (Some((&place.control, &place.archive)), None)
-            }
+            Self::GiveUp(args) => (Some((&args.give.place.control, &args.give.place.archive)), None),
             Self::Replay(args) => {
                 (Some((&args.place.control, &args.place.archive.archive)), args.requeue.as_ref())
             }
@@ -185,14 +188,14 @@ impl Command {
             Self::Serve(args) => &args.connection,
             Self::Hold(args) => &args.connection,
             Self::Retry(args) => &args.give.connection,
+            Self::GiveUp(args) => &args.give.connection,
             Self::Release(args) => &args.connection,
-            Self::Orders(args) => &args.connection,
+            Self::Overrides(args) => &args.connection,
             Self::Waiting(args) => &args.connection,
             Self::Archive(args) => match &args.command {
-                None => &args.order.give.connection,
-                Some(ArchiveCommand::List(args)) => &args.letters.connection,
-                Some(ArchiveCommand::Show(args)) => &args.letters.connection,
-                Some(ArchiveCommand::Diff(args)) => &args.connection,
+                ArchiveCommand::List(args) => &args.letters.connection,
+                ArchiveCommand::Show(args) => &args.letters.connection,
+                ArchiveCommand::Diff(args) => &args.connection,
             },
             Self::Replay(args) => &args.connection,
             Self::Replays(args) => match &args.command {

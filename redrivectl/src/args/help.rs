@@ -48,9 +48,9 @@ Exit codes:
   5  other processes kept writing to the replay: nothing was done
   6  AWS denied a call: permissions are missing";
 
-pub(super) const EXIT_CODES_OF_ORDERS: &str = "\
+pub(super) const EXIT_CODES_OF_OVERRIDES: &str = "\
 Exit codes:
-  0  done: the orders are written, and hidden letters were asked to wake
+  0  done: the overrides are written, and hidden letters were asked to wake
   1  something failed, was interrupted or could not be read; the output shows what was done
   2  bad usage or bad input, or not confirmed: nothing was done
   4  interrupted: nothing was done";

@@ -7,7 +7,7 @@ mod connection;
 mod doctor;
 mod drill;
 mod help;
-mod orders;
+mod overrides;
 mod plan;
 mod replay;
 mod serve;
@@ -20,8 +20,8 @@ pub(crate) use cli::{Cli, Command};
 pub(crate) use connection::{Connection, Further};
 pub(crate) use doctor::Doctor;
 pub(crate) use drill::Drill;
-pub(crate) use orders::{
-    ArchiveOrder, Arrived, ControlPlace, Give, Picks, Release, Retry, ShowOrders, Sign, Waiting, WaitingBy,
+pub(crate) use overrides::{
+    Arrived, ControlPlace, Give, GiveUp, Picks, Release, Retry, ShowOverrides, Sign, Waiting, WaitingBy,
 };
 pub(crate) use plan::{Explain, Plan};
 pub(crate) use replay::{EndReplay, FreeReplay, Pace, Replay, Replays, ReplaysCommand};

@@ -23,9 +23,9 @@ pub(crate) struct Plan {
     /// Letters a second that arrive and keep failing, to compare with the limit of letters in flight
     #[arg(long, value_name = "LETTERS", value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// File of orders (orders.json): show those that have not ended at the arrival
+    /// File of overrides (overrides.json): show those that have not ended at the arrival
     #[arg(long, value_name = "FILE")]
-    pub(crate) orders: Option<PathBuf>,
+    pub(crate) overrides: Option<PathBuf>,
     /// Show every retry of a long schedule
     #[arg(long)]
     pub(crate) all: bool,
@@ -41,9 +41,9 @@ pub(crate) struct Explain {
     /// File of the redrive policy [default: the built-in policy]
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// File of orders (orders.json) [default: no orders]
+    /// File of overrides (overrides.json) [default: no overrides]
     #[arg(long, value_name = "FILE")]
-    pub(crate) orders: Option<PathBuf>,
+    pub(crate) overrides: Option<PathBuf>,
     /// The current time to assume: 2026-11-01T12:00:00Z [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     pub(crate) at: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! The control prefix in S3, which operators and the function share: orders and the list of waiting letters.
+//! The control prefix in S3, which operators and the function share: overrides and the list of waiting letters.
 
 mod document;
 

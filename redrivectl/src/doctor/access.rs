@@ -224,8 +224,8 @@ fn is_like(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
 
-    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
-    const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
+    const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
 
     fn lets(statements: &Value) -> Access {
         let sender = Sender { service: "sns.amazonaws.com", source: TOPIC, account: "123456789012" };
@@ -241,16 +241,16 @@ mod tests {
     fn what_is_allowed_is_allowed_for_the_topics_that_it_names() {
         for (condition, access) in [
             (json!({ "ArnLike": { "aws:SourceArn": [TOPIC] } }), Access::Yes),
-            (json!({ "ArnEquals": { "AWS:SourceArn": "arn:aws:sns:*:123456789012:ord?rs" } }), Access::Yes),
+            (json!({ "ArnEquals": { "AWS:SourceArn": "arn:aws:sns:*:123456789012:paym?nts" } }), Access::Yes),
             (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:sns:*:*:bills"] } }), Access::No),
             (json!({ "StringEquals": { "aws:SourceAccount": "123456789012" } }), Access::Yes),
             (json!({ "StringEquals": { "aws:SourceAccount": "210987654321" } }), Access::No),
             (json!({ "StringEquals": { "aws:SourceOrgID": "o-1" } }), Access::Unclear),
             (json!({ "Bool": { "aws:SecureTransport": "true" } }), Access::Yes),
             (json!({ "ArnLike": { "aws:SourceArn": "arn:aws:sns:*:*" } }), Access::Unclear),
-            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:s*:orders", TOPIC] } }), Access::Yes),
-            (json!({ "ArnNotLike": { "aws:SourceArn": "arn:aws:s*:orders" } }), Access::Unclear),
-            (json!({ "StringLike": { "aws:SourceArn": "arn:aws:s*:orders" } }), Access::Yes),
+            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:s*:payments", TOPIC] } }), Access::Yes),
+            (json!({ "ArnNotLike": { "aws:SourceArn": "arn:aws:s*:payments" } }), Access::Unclear),
+            (json!({ "StringLike": { "aws:SourceArn": "arn:aws:s*:payments" } }), Access::Yes),
         ] {
             assert_eq!(lets(&json!([allow(&condition)])), access, "{condition}");
         }

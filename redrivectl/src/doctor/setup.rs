@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use sns_redrive::arn::Arn;
 use sns_redrive::failure::Failure;
-use sns_redrive::policy::Order;
+use sns_redrive::policy::Override;
 use sns_redrive::settings::{BadSettings, Settings};
 
 /// The result of a read, which may fail or be denied.
@@ -86,8 +86,8 @@ pub(crate) struct Setup {
     pub(crate) control: Option<Bucket>,
     /// The result of the test of conditional writes below the control prefix, if it was asked for.
     pub(crate) conditional: Option<ReadResult<bool>>,
-    /// The orders; `None` if the settings switch orders off.
-    pub(crate) orders: Option<ReadResult<Vec<Order>>>,
+    /// The overrides; `None` if the settings switch overrides off.
+    pub(crate) overrides: Option<ReadResult<Vec<Override>>>,
     pub(crate) waiting: Option<ReadResult<Vec<HiddenLetter>>>,
     /// The permissions that the function's role needs.
     pub(crate) grants: ReadResult<Vec<Grant>>,

@@ -118,7 +118,7 @@ async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<S
     }
     if console.stack.output("ControlLocation")?.is_none() {
         return Err(bad(format!(
-            "the stack {stack} has Orders=off, but a drill gives orders: deploy it with Orders=on"
+            "the stack {stack} has Overrides=off, but a drill gives overrides: deploy it with Overrides=on"
         )));
     }
     place::archive(&args::Place { archive: None }, console)?;
@@ -145,7 +145,7 @@ fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
     })
 }
 
-/// Reports whether the stack's function obeys an order to archive letters. The stack may have changed since
+/// Reports whether the stack's function obeys an override to give letters up. The stack may have changed since
 /// the drill.
 fn hearing(stack: &Stack) -> Result<Hearing, Failed> {
     let control = match stack.output("ControlLocation") {
@@ -155,7 +155,7 @@ fn hearing(stack: &Stack) -> Result<Hearing, Failed> {
         said => said?,
     };
     if control.is_none() {
-        return Ok(Hearing::Deaf("the function obeys no orders (Orders=off)".to_owned()));
+        return Ok(Hearing::Deaf("the function obeys no overrides (Overrides=off)".to_owned()));
     }
     let then = |idle| Hearing::Idle(format!("the function {idle}, then run drill --clean again"));
     Ok(idle(stack)?.map_or(Hearing::Hears, then))
@@ -182,7 +182,7 @@ fn sweep<'s>(
 ) -> Sweep<'s> {
     let archive = place::archive(&args::Place { archive: None }, console);
     let control = |archive| place::control(&args::ControlPlace { control: None, archive }, console);
-    // A stack with Orders=off does not say where its orders were: beside the archive.
+    // A stack with Overrides=off does not say where its overrides were: beside the archive.
     let control = control(None).or_else(|why| match &archive {
         Ok(place) => control(Some(format!("s3://{}/{}", place.bucket, place.prefix))),
         Err(_) => Err(why),
@@ -337,7 +337,7 @@ async fn clean(
         return Ok(Finished::Whole);
     }
     let plan = format!(
-        "Removes what these drills of the stack {} have left, with their records in the archive and their orders: {}. This \
+        "Removes what these drills of the stack {} have left, with their records in the archive and their overrides: {}. This \
          includes a drill that is running now.\n",
         harmless(stack),
         ids.join(", ")

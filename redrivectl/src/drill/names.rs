@@ -128,11 +128,11 @@ mod tests {
 
     #[test]
     fn all_names_begin_with_what_the_template_grants() {
-        let names = Names::new("orders", &new_id(), &queue()).unwrap();
+        let names = Names::new("payments", &new_id(), &queue()).unwrap();
         for name in [names.topic(), names.broken(), names.healthy(), names.asked(), names.asked_in_order()] {
             assert!(name.len() <= names.healthy().len(), "{name}");
-            assert!(name.starts_with("orders-drill-"), "{name}");
-            assert_eq!(id_in("orders", &name), Some(names.id.clone()));
+            assert!(name.starts_with("payments-drill-"), "{name}");
+            assert_eq!(id_in("payments", &name), Some(names.id.clone()));
         }
         assert_eq!(names.topic_arn(), format!("arn:aws-cn:sns:cn-north-1:123456789012:{}", names.topic()));
         assert_eq!(names.queue_arn("one"), "arn:aws-cn:sqs:cn-north-1:123456789012:one");
@@ -141,15 +141,15 @@ mod tests {
     #[test]
     fn names_of_others_are_no_drills() {
         for name in [
-            "orders-drill",
-            "orders-drill-",
-            "orders-drill-7f3a51c",
-            "orders-drill-7f3a51c2-other",
-            "orders-drill-7f3a51cz",
-            "orders-drill-drill-7f3a51c2",
+            "payments-drill",
+            "payments-drill-",
+            "payments-drill-7f3a51c",
+            "payments-drill-7f3a51c2-other",
+            "payments-drill-7f3a51cz",
+            "payments-drill-drill-7f3a51c2",
             "billing-drill-7f3a51c2",
         ] {
-            assert_eq!(id_in("orders", name), None, "{name}");
+            assert_eq!(id_in("payments", name), None, "{name}");
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::names::Names;
 use super::report::rows;
 use super::scene::{ATTRIBUTE, message};
-use super::story::{ARCHIVE, RETRY};
+use super::story::{GIVE_UP, RETRY};
 use crate::args;
 use crate::text::brief;
 use sns_redrive::arn::Arn;
@@ -16,7 +16,7 @@ use sns_redrive::endpoint::Endpoint;
 use sns_redrive::letter::SqsMessage;
 use sns_redrive::policy::{Action, Policy, TargetSpec};
 
-/// The approximate time in seconds until the function obeys the orders and retries.
+/// The approximate time in seconds until the function obeys the overrides and retries.
 const BESIDES: u64 = 120;
 
 /// Returns the plan in words. `clean` is the command that removes what a drill has left.
@@ -40,7 +40,7 @@ pub(super) fn text(
     let after = if args.keep {
         format!("keeps everything; {clean} removes it")
     } else {
-        "removes everything, also after Ctrl-C, with its records in the archive and its orders".to_owned()
+        "removes everything, also after Ctrl-C, with its records in the archive and its overrides".to_owned()
     };
     let mut lines = vec![
         ("creates", format!("the topic {topic}, the queues {broken} and {healthy}, and a subscription for each with the dead-letter queue {queue}")),
@@ -48,7 +48,7 @@ pub(super) fn text(
             "deletes {broken}, publishes two messages, waits until the function retries one and archives the other, creates \
              the queue again, waits until the first message arrives{replay}"
         )),
-        ("orders", "one archive and two retry orders for this topic only, for half an hour. Your own policy decides the rest: \
+        ("overrides", "one to give up and two retry overrides for this topic only, for half an hour. Your own policy decides the rest: \
                     with the built-in one the first retry is made at once, the second a minute later".to_owned()),
         ("takes", format!("about {}", brief(takes))),
         ("costs", "less than 0.01 USD: some hundred requests to SQS, SNS and S3".to_owned()),
@@ -80,7 +80,7 @@ pub(super) fn text(
 pub(super) fn refused_by(policy: &str, names: &Names, dead_letters: &Arn, now: Timestamp) -> Option<String> {
     let policy = Policy::parse(policy).ok()?;
     let endpoint = Endpoint::Queue(names.queue_arn(&names.broken()).parse().ok()?);
-    [RETRY, ARCHIVE].into_iter().find_map(|kind| {
+    [RETRY, GIVE_UP].into_iter().find_map(|kind| {
         let letter = policy.read(dead_letter(kind, names, dead_letters, now), None);
         let rule = policy.rule_for(&letter);
         let goes_back = rule.action == Action::Redrive
@@ -121,14 +121,14 @@ mod tests {
     use super::*;
 
     fn refused(policy: &Value) -> Option<String> {
-        let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
-        let names = Names::new("orders", "7f3a51c2", &queue).unwrap();
+        let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
+        let names = Names::new("payments", "7f3a51c2", &queue).unwrap();
         refused_by(&policy.to_string(), &names, &queue, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
     fn a_rule_with_other_targets_refuses_the_queue_of_a_drill() {
-        let another = json!(["arn:aws:sqs:eu-central-1:123456789012:orders-worker"]);
+        let another = json!(["arn:aws:sqs:eu-central-1:123456789012:payments-worker"]);
         assert_eq!(refused(&json!({})), None);
         let default = json!({ "default": { "allowTargets": another } });
         assert_eq!(refused(&default).as_deref(), Some("default"));
@@ -140,7 +140,7 @@ mod tests {
         };
         // A rule takes missing settings from the default.
         let of_drill =
-            json!({ "topicArn": [{ "prefix": "arn:aws:sns:eu-central-1:123456789012:orders-drill-" }] });
+            json!({ "topicArn": [{ "prefix": "arn:aws:sns:eu-central-1:123456789012:payments-drill-" }] });
         assert_eq!(refused(&rule(of_drill, "origin")).as_deref(), Some("drills"));
         let archived = json!({ "messageAttributes": { "drill": ["archive"] } });
         assert_eq!(refused(&rule(archived, "topic")).as_deref(), Some("others"));

@@ -14,7 +14,7 @@ use sns_redrive::arn::Arn;
 use sns_redrive::batch::MAX_ENTRIES;
 use sns_redrive::clients::failure_of_call;
 
-/// The message attribute by which the drill's orders distinguish its messages.
+/// The message attribute by which the drill's overrides distinguish its messages.
 pub(super) const ATTRIBUTE: &str = "drill";
 
 /// The duration of one request for messages, in seconds.

@@ -27,12 +27,12 @@ const LOOK: Duration = Duration::from_millis(200);
 /// The age up to which records are searched while a drill runs. Listing a whole archive would take long.
 pub(super) const LATELY: &str = "6h";
 
-/// The duration of the orders if nobody releases them.
+/// The duration of the overrides if nobody releases them.
 const IN_FORCE: &str = "30m";
 
-/// The values of the attribute by which orders distinguish the messages.
+/// The values of the attribute by which overrides distinguish the messages.
 pub(super) const RETRY: &str = "retry";
-pub(super) const ARCHIVE: &str = "archive";
+pub(super) const GIVE_UP: &str = "give-up";
 
 /// The number of messages that are published.
 pub(super) const MESSAGES: u64 = 2;
@@ -87,12 +87,12 @@ impl<'a> Story<'a> {
         report.end(true, "deleted")?;
 
         report.begin(
-            "order",
-            "order the function to archive one letter, and to retry the other at once".to_owned(),
+            "override",
+            "override the function to archive one letter, and to retry the other at once".to_owned(),
         )?;
-        let archive = self.order(&["archive", "--future"], ARCHIVE).await?;
-        let retry = self.order(&["retry"], RETRY).await?;
-        report.end(true, &format!("gave the orders {archive} and {retry}"))?;
+        let archive = self.override_(&["give-up", "--future"], GIVE_UP).await?;
+        let retry = self.override_(&["retry"], RETRY).await?;
+        report.end(true, &format!("gave the overrides {archive} and {retry}"))?;
 
         report.begin(
             "publish",
@@ -104,7 +104,7 @@ impl<'a> Story<'a> {
         self.scene.note_letters(ON_THE_WAY).await?;
         let to_retry = self.scene.publish(RETRY).await?;
         self.on_the_way += 1;
-        let to_archive = self.scene.publish(ARCHIVE).await?;
+        let to_archive = self.scene.publish(GIVE_UP).await?;
         self.on_the_way += 1;
         report.end(true, &format!("published {to_retry} to retry, and {to_archive} to archive"))?;
 
@@ -119,7 +119,7 @@ impl<'a> Story<'a> {
         });
         report.end(true, &attempt.await?)?;
 
-        report.begin("archive", "the function archives the second letter, as ordered".to_owned())?;
+        report.begin("archive", "the function archives the second letter, as given-up".to_owned())?;
         let record =
             self.until("the letter in the archive", async || record_of(self.tool, self.scene).await).await?;
         (self.on_the_way, self.archived) = (self.on_the_way - 1, 1);
@@ -127,7 +127,7 @@ impl<'a> Story<'a> {
 
         report.begin(
             "repair",
-            format!("create the queue {broken} again, and take back the order to archive"),
+            format!("create the queue {broken} again, and take back the override to give up"),
         )?;
         self.until("SQS to allow the queue to be created again", async || {
             Ok(self.scene.make_queue(&broken).await?.then_some(()))
@@ -137,11 +137,11 @@ impl<'a> Story<'a> {
         self.command(&release).await?;
         report.end(true, "done")?;
 
-        report.begin("deliver", format!("an order to retry brings the first message to {broken}"))?;
-        let order = self.order(&["retry"], RETRY).await?;
+        report.begin("deliver", format!("an override to retry brings the first message to {broken}"))?;
+        let override_ = self.override_(&["retry"], RETRY).await?;
         self.arrive(&broken, &[&to_retry]).await?;
         self.on_the_way -= 1;
-        report.end(true, &format!("it arrived after the order {order}"))?;
+        report.end(true, &format!("it arrived after the override {override_}"))?;
 
         let mut expected = vec![(&healthy, &to_retry), (&healthy, &to_archive), (&broken, &to_retry)];
         if self.has_requeue {
@@ -180,15 +180,15 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    /// Gives an order for the letters of this drill with one value of the attribute. Returns its id.
-    async fn order(&self, words: &[&str], kind: &str) -> Result<String, Halt> {
+    /// Gives an override for the letters of this drill with one value of the attribute. Returns its id.
+    async fn override_(&self, words: &[&str], kind: &str) -> Result<String, Halt> {
         let pattern =
             json!({ "topicArn": [self.scene.names.topic_arn()], "messageAttributes": { ATTRIBUTE: [kind] } });
         let (pattern, why) = (pattern.to_string(), format!("drill {}", self.scene.names.id));
         let options = ["--match", &pattern, "--for", IN_FORCE, "--why", &why, "--yes", "--anyway"];
         let said = self.command(&[words, &options].concat()).await?;
-        let id = said.first().and_then(|said| said["order"]["id"].as_str());
-        id.map(str::to_owned).ok_or_else(|| Failed::Work("the order has no id".to_owned()).into())
+        let id = said.first().and_then(|said| said["override"]["id"].as_str());
+        id.map(str::to_owned).ok_or_else(|| Failed::Work("the override has no id".to_owned()).into())
     }
 
     /// Replays the archived letter. If it was not sent, no letter is on its way.

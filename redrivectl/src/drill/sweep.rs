@@ -1,4 +1,4 @@
-//! Removes what a drill has created: orders, records in the archive, subscriptions, queues, and last the
+//! Removes what a drill has created: overrides, records in the archive, subscriptions, queues, and last the
 //! topic, by whose tag the rest can be found again.
 
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use crate::console::Failed;
 use crate::place::Place;
 use crate::text::{brief, count};
 use crate::tool::Tool;
-use sns_redrive::waiting::{LISTED_ABOVE, ended_order_key};
+use sns_redrive::waiting::{LISTED_ABOVE, ended_override_key};
 
 /// The seconds to wait for letters on their way: the longest time that a letter may stay hidden without an
-/// order that wakes it, and a minute for the event source mapping.
+/// override that wakes it, and a minute for the event source mapping.
 const WAITS: u64 = LISTED_ABOVE + 60;
 
 /// The age up to which records of earlier drills are searched.
@@ -38,12 +38,12 @@ pub(super) struct Sweep<'a> {
     pub(super) s3: aws_sdk_s3::Client,
     /// The place of the records, or why it is unknown.
     pub(super) archive: Result<Place, String>,
-    /// The place of the orders, or why it is unknown.
+    /// The place of the overrides, or why it is unknown.
     pub(super) control: Result<Place, String>,
     pub(super) hearing: Hearing,
 }
 
-/// The answer whether the function obeys an order to archive letters.
+/// The answer whether the function obeys an override to give letters up.
 #[derive(Debug, Clone)]
 pub(super) enum Hearing {
     Hears,
@@ -115,8 +115,8 @@ impl Sweep<'_> {
         }
         let are_settled = !swept.again;
         match &self.control {
-            Ok(control) => swept.note_all("orders", self.orders(control).await, report),
-            Err(why) => swept.stays(format!("orders: {why}"), report),
+            Ok(control) => swept.note_all("overrides", self.overrides(control).await, report),
+            Err(why) => swept.stays(format!("overrides: {why}"), report),
         }
         match &self.archive {
             Ok(archive) => swept.note_all("records in the archive", self.records(archive).await, report),
@@ -171,7 +171,7 @@ impl Sweep<'_> {
         let (topic, broken) = (self.scene.names.topic_arn(), self.scene.names.broken());
         let why = format!("drill {} ends", self.scene.names.id);
         let words =
-            ["archive", "--topic", &topic, "--future", "--for", "30m", "--why", &why, "--yes", "--anyway"];
+            ["give-up", "--topic", &topic, "--future", "--for", "30m", "--why", &why, "--yes", "--anyway"];
         self.tool.run(&words).await?;
         let (never, mut came) = (AtomicBool::new(false), 0);
         let end = Instant::now() + Duration::from_secs(WAITS);
@@ -189,35 +189,36 @@ impl Sweep<'_> {
         }
     }
 
-    /// Takes back the orders for the drill's topic, and deletes their records.
-    async fn orders(&self, control: &Place) -> Result<Taken, Failed> {
+    /// Takes back the overrides for the drill's topic, and deletes their records.
+    async fn overrides(&self, control: &Place) -> Result<Taken, Failed> {
         let topic = self.scene.names.topic_arn();
         let ids = |said: Vec<Value>| -> Vec<String> {
-            let orders = said.into_iter().next().map(|mut said| said["orders"].take());
-            let orders = orders.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
-            let of_drill = orders.iter().filter(|order| order["match"]["topicArn"][0] == topic.as_str());
-            of_drill.filter_map(|order| order["id"].as_str().map(str::to_owned)).collect()
+            let overrides = said.into_iter().next().map(|mut said| said["overrides"].take());
+            let overrides = overrides.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
+            let of_drill =
+                overrides.iter().filter(|override_| override_["match"]["topicArn"][0] == topic.as_str());
+            of_drill.filter_map(|override_| override_["id"].as_str().map(str::to_owned)).collect()
         };
-        // The stack does not name their place after it was deployed with Orders=off.
+        // The stack does not name their place after it was deployed with Overrides=off.
         let place = format!("s3://{}/{}", control.bucket, control.prefix);
         let place = ["--control", place.as_str()];
-        let in_force = ids(self.tool.run(&[&["orders"], &place[..]].concat()).await?);
+        let in_force = ids(self.tool.run(&[&["overrides"], &place[..]].concat()).await?);
         if !in_force.is_empty() {
             let words: Vec<_> = in_force.iter().map(String::as_str).collect();
             let why = ["--yes", "--why", "the drill ends"];
             self.tool.run(&[&["release"], &words[..], &why[..], &place[..]].concat()).await?;
         }
-        let ended = ids(self.tool.run(&[&["orders", "--ended"], &place[..]].concat()).await?);
+        let ended = ids(self.tool.run(&[&["overrides", "--ended"], &place[..]].concat()).await?);
         let (mut taken, mut stay) = (0, Vec::new());
         for id in &ended {
-            let key = ended_order_key(&control.prefix, id);
+            let key = ended_override_key(&control.prefix, id);
             if self.forget(&control.bucket, &key).await? {
                 taken += 1;
             } else {
                 stay.push(locked(&control.bucket, &key));
             }
         }
-        Ok(((taken > 0).then(|| count(taken, "order")), stay))
+        Ok(((taken > 0).then(|| count(taken, "override")), stay))
     }
 
     /// Deletes the objects of the archive that have only letters of the drill.

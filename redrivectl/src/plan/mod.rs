@@ -10,19 +10,20 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::console::{Console, Failed, Finished, read_orders, read_policy};
-use crate::orders::ends;
+use crate::console::{Console, Failed, Finished, read_overrides, read_policy};
+use crate::overrides::ends;
 use crate::text::{clock, count, harmless, utc, wrapped};
 use redrive_console::schedule::{self, Timetable};
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{Action, DeliverySpec, Order, OrderAction, Policy, Rule, TargetSpec, plus};
+use sns_redrive::policy::{Action, DeliverySpec, Override, OverrideAction, Policy, Rule, TargetSpec, plus};
 use warnings::warnings;
 
 pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
     let policy = read_policy(args.policy.as_deref(), console)?;
-    let orders = read_orders(args.orders.as_deref(), console)?;
+    let overrides = read_overrides(args.overrides.as_deref(), console)?;
     let arrival = args.at.unwrap_or_else(|| console.clock.now());
-    let orders: Vec<_> = orders.all().iter().filter(|order| !order.has_ended(arrival)).collect();
+    let overrides: Vec<_> =
+        overrides.all().iter().filter(|override_| !override_.has_ended(arrival)).collect();
     let timetables: Vec<_> = chosen(&policy, args.rule.as_deref())?
         .into_iter()
         .map(|rule| (rule, Timetable::of(rule, args.retention)))
@@ -38,8 +39,8 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
             timetables.iter().map(|(rule, timetable)| to_json(rule, timetable, arrival, args.rate)).collect();
         let mut plan =
             json!({ "arrival": arrival.to_string(), "retentionSeconds": args.retention, "rules": rules });
-        if args.orders.is_some() {
-            plan["orders"] = json!(orders);
+        if args.overrides.is_some() {
+            plan["overrides"] = json!(overrides);
         }
         writeln!(console.out, "{plan}")?;
         return Ok(Finished::Whole);
@@ -50,22 +51,27 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
         }
         show(rule, timetable, arrival, args, console)?;
     }
-    for order in orders {
-        writeln!(console.out, "\n{}", wrapped(&harmless(&says(order, arrival)), 80, 2))?;
+    for override_ in overrides {
+        writeln!(console.out, "\n{}", wrapped(&harmless(&says(override_, arrival)), 80, 2))?;
     }
     Ok(Finished::Whole)
 }
 
-/// Says what an order does to the plan of the letters that it matches.
-fn says(order: &Order, now: Timestamp) -> String {
-    let does = match order.action {
-        OrderAction::Hold => "makes no attempt; retries planned for that time are due when the order ends",
-        OrderAction::Retry => "makes an attempt at each receive; planned retries stay planned",
-        OrderAction::Archive => "archives them at once",
+/// Says what an override does to the plan of the letters that it matches.
+fn says(override_: &Override, now: Timestamp) -> String {
+    let does = match override_.action {
+        OverrideAction::Hold => {
+            "makes no attempt; retries planned for that time are due when the override ends"
+        }
+        OverrideAction::Retry => "makes an attempt at each receive; planned retries stay planned",
+        OverrideAction::GiveUp => "archives them at once",
     };
-    let Order { id, pattern, .. } = order;
-    let from = if order.at > now { format!("from {} UTC ", utc(order.at)) } else { String::new() };
-    format!("order {id}, {from}{}: for letters that match {pattern} the function {does}", ends(order, now))
+    let Override { id, pattern, .. } = override_;
+    let from = if override_.at > now { format!("from {} UTC ", utc(override_.at)) } else { String::new() };
+    format!(
+        "override {id}, {from}{}: for letters that match {pattern} the function {does}",
+        ends(override_, now)
+    )
 }
 
 /// Returns the rules to show: the named one, or all, in the order in which they are tried.

@@ -1,4 +1,4 @@
-//! The orders that hold the letters of a replay as soon as the function receives them.
+//! The overrides that hold the letters of a replay as soon as the function receives them.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::text::harmless;
 use sns_redrive::archive::Record;
 use sns_redrive::arn::Arn;
-use sns_redrive::policy::{Order, OrderAction, Reach, Touches};
+use sns_redrive::policy::{Override, OverrideAction, Reach, Touches};
 use sns_redrive::replay::{Request, Source, State, Status};
 use sns_redrive::waiting::{WaitingLetter, WaitingRetry};
 
@@ -21,11 +21,11 @@ use sns_redrive::waiting::{WaitingLetter, WaitingRetry};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
     /// One if it holds all letters, else those that may hold some.
-    holds: Vec<Order>,
+    holds: Vec<Override>,
     is_sure: bool,
 }
 
-/// The place of the orders.
+/// The place of the overrides.
 pub(super) struct Holds {
     control: Control,
 }
@@ -36,7 +36,7 @@ impl Holds {
         Self { control: Control::new(aws.clients().s3, place) }
     }
 
-    /// Returns what holds the letters of a replay, and `None` if nothing does. If the orders cannot be read, it says so on
+    /// Returns what holds the letters of a replay, and `None` if nothing does. If the overrides cannot be read, it says so on
     /// standard error: the letters can be sent all the same.
     pub(super) async fn of(
         &self,
@@ -44,10 +44,10 @@ impl Holds {
         source: &Source,
         console: &mut Console,
     ) -> Result<Option<Held>, Failed> {
-        let (orders, now) = match self.control.orders_and_time().await {
+        let (overrides, now) = match self.control.overrides_and_time().await {
             Ok(read) => read,
             Err(failed) => {
-                let says = "whether an order holds these letters is unknown";
+                let says = "whether an override holds these letters is unknown";
                 writeln!(console.err, "redrivectl: {says}: {}", harmless(&failed.to_string()))?;
                 return Ok(None);
             }
@@ -58,32 +58,32 @@ impl Holds {
         };
         let given: Option<Vec<_>> = given.map(Iterator::collect);
         let now = now.unwrap_or_else(|| console.clock.now());
-        Ok(Held::of(request, given.as_deref(), orders.all(), now))
+        Ok(Held::of(request, given.as_deref(), overrides.all(), now))
     }
 }
 
 impl Held {
-    /// Returns what holds the letters of a request, or those that were given; `None` if no order does. The first order
+    /// Returns what holds the letters of a request, or those that were given; `None` if no override does. The first override
     /// that is about a letter counts.
     pub(crate) fn of(
         request: &Request,
         given: Option<&[Record]>,
-        orders: &[Order],
+        overrides: &[Override],
         now: Timestamp,
     ) -> Option<Self> {
         let (mut holds, mut is_sure) = (Vec::new(), true);
-        for order in orders.iter().filter(|order| order.is_in_force(now)) {
-            let is_hold = order.action == OrderAction::Hold;
-            match touches(request, given, order) {
+        for override_ in overrides.iter().filter(|override_| override_.is_in_force(now)) {
+            let is_hold = override_.action == OverrideAction::Hold;
+            match touches(request, given, override_) {
                 Touches::No => {}
                 Touches::Yes => {
-                    holds.extend(is_hold.then(|| order.clone()));
+                    holds.extend(is_hold.then(|| override_.clone()));
                     break;
                 }
-                // Some letters may obey this order, and no later one.
+                // Some letters may obey this override, and no later one.
                 Touches::Maybe => {
                     is_sure = false;
-                    holds.extend(is_hold.then(|| order.clone()));
+                    holds.extend(is_hold.then(|| override_.clone()));
                 }
             }
         }
@@ -94,11 +94,11 @@ impl Held {
     pub(crate) fn text(&self) -> String {
         match &self.holds[..] {
             [hold] if self.is_sure => {
-                format!("held by the order {} ({})", harmless(&hold.id), harmless(&hold.why))
+                format!("held by the override {} ({})", harmless(&hold.id), harmless(&hold.why))
             }
             holds => {
                 let ids: Vec<_> = holds.iter().map(|hold| harmless(&hold.id)).collect();
-                format!("may be held by the order {}", ids.join(" or "))
+                format!("may be held by the override {}", ids.join(" or "))
             }
         }
     }
@@ -119,21 +119,21 @@ impl Held {
     }
 }
 
-/// Reports whether an order is about the letters of a request, as far as the request names them.
-fn touches(request: &Request, given: Option<&[Record]>, order: &Order) -> Touches {
+/// Reports whether an override is about the letters of a request, as far as the request names them.
+fn touches(request: &Request, given: Option<&[Record]>, override_: &Override) -> Touches {
     let all = match given {
         Some(records) => {
-            all_of(records.iter().map(|record| touches_line(order, &order.pattern, &line_of(record))))
+            all_of(records.iter().map(|record| touches_line(override_, &override_.pattern, &line_of(record))))
         }
-        None => of_fields(request, order),
+        None => of_fields(request, override_),
     };
     // When a letter arrived first, its record does not tell.
-    let is_bound = order.arrived_before.is_some() || order.arrived_after.is_some();
+    let is_bound = override_.arrived_before.is_some() || override_.arrived_after.is_some();
     if is_bound { all.min(Touches::Maybe) } else { all }
 }
 
 /// Of a selection only what it names is known.
-fn of_fields(request: &Request, order: &Order) -> Touches {
+fn of_fields(request: &Request, override_: &Override) -> Touches {
     let every = json!([{ "exists": true }]);
     let of_field = |(field, condition): (&String, &Value)| {
         if field == "queueArn" && *condition == every {
@@ -142,11 +142,11 @@ fn of_fields(request: &Request, order: &Order) -> Touches {
         let of_value = |value: &str| {
             // A name stands for topics of any account and region.
             let line = value.parse().ok().map(|value| line_with(field, value));
-            line.map_or(Touches::Maybe, |line| touches_line(order, &json!({ field: condition }), &line))
+            line.map_or(Touches::Maybe, |line| touches_line(override_, &json!({ field: condition }), &line))
         };
         all_of(named(request, field).into_iter().map(of_value))
     };
-    let fields = order.pattern.as_object().into_iter().flatten().map(of_field);
+    let fields = override_.pattern.as_object().into_iter().flatten().map(of_field);
     fields.min().unwrap_or(Touches::Maybe)
 }
 
@@ -173,12 +173,13 @@ fn all_of(each: impl Iterator<Item = Touches>) -> Touches {
     }
 }
 
-fn touches_line(order: &Order, pattern: &Value, line: &WaitingLetter) -> Touches {
-    let part = Order { pattern: pattern.clone(), arrived_before: None, arrived_after: None, ..order.clone() };
+fn touches_line(override_: &Override, pattern: &Value, line: &WaitingLetter) -> Touches {
+    let part =
+        Override { pattern: pattern.clone(), arrived_before: None, arrived_after: None, ..override_.clone() };
     Reach::of(&part).map_or(Touches::Maybe, |reach| reach.touches(line))
 }
 
-/// Returns an archived letter as a line of the list of waiting letters, for comparison with an order.
+/// Returns an archived letter as a line of the list of waiting letters, for comparison with an override.
 fn line_of(record: &Record) -> WaitingLetter {
     WaitingLetter {
         letter_id: record.letter_id.clone(),

@@ -11,7 +11,7 @@ use super::fields::Fields;
 use crate::args::Further;
 use sns_redrive::policy::{read_json, rounds_numbers};
 
-/// The longest reason in characters, the same as for orders.
+/// The longest reason in characters, the same as for overrides.
 const LONGEST_WHY: usize = 1000;
 
 /// An action: a command line of this tool.
@@ -61,7 +61,7 @@ pub(super) fn fields(act: &Act) -> &'static [Field] {
     match (act.doing, &act.on) {
         (_, On::Waiting { .. }) => &[LASTS],
         (Doing::Hold, _) => &[LASTS, MATCH],
-        (Doing::Retry | Doing::Archive, _) => &[LASTS, MATCH, WAKE_RATE],
+        (Doing::Retry | Doing::GiveUp, _) => &[LASTS, MATCH, WAKE_RATE],
         (Doing::Replay, On::Letters { .. }) => &[MATCH, RATE, RAMP, THRESHOLD, SETTLE],
         (Doing::Release, _) => &[WAKE_RATE],
         (Doing::Resume, _) => &[RATE, THRESHOLD, SETTLE],
@@ -136,11 +136,11 @@ impl Action {
         matches!(self.act.on, On::Archived { .. })
     }
 
-    /// Returns the id of the letter, order or replay; empty for a group of letters.
+    /// Returns the id of the letter, override or replay; empty for a group of letters.
     pub(super) fn id(&self) -> &str {
         match &self.act.on {
             On::Letters { .. } => "",
-            On::Archived { id, .. } | On::Waiting { id } | On::Order(id) | On::Replay(id) => id,
+            On::Archived { id, .. } | On::Waiting { id } | On::Override(id) | On::Replay(id) => id,
         }
     }
 
@@ -170,8 +170,8 @@ impl Action {
         let mut words = self.words();
         // The preview has shown what cannot be known, so the command need not stop there. `replays stop`
         // never asks.
-        let is_order = matches!(self.act.doing, Doing::Hold | Doing::Retry | Doing::Archive);
-        words.extend(is_order.then(|| "--anyway".to_owned()));
+        let is_override = matches!(self.act.doing, Doing::Hold | Doing::Retry | Doing::GiveUp);
+        words.extend(is_override.then(|| "--anyway".to_owned()));
         words.extend((self.act.doing != Doing::Stop).then(|| "--yes".to_owned()));
         words
     }
@@ -195,9 +195,11 @@ pub(super) fn act(query: &str) -> Result<Act, String> {
     let act = Act::from_address(query).map_err(|bad| bad.to_string())?;
     match &act.on {
         // The command takes these ids as arguments of their own, so an id that begins with `-` would be read
-        // as an option. No real order or replay has such an id. Letters and topics may; their names are part
+        // as an option. No real override or replay has such an id. Letters and topics may; their names are part
         // of another argument.
-        On::Order(id) | On::Replay(id) if id.starts_with('-') => Err(format!("{id} must not begin with -")),
+        On::Override(id) | On::Replay(id) if id.starts_with('-') => {
+            Err(format!("{id} must not begin with -"))
+        }
         _ => Ok(act),
     }
 }
@@ -223,12 +225,15 @@ mod tests {
 
     #[test]
     fn a_form_becomes_the_words_of_a_command() {
-        assert_eq!(words("do=hold&topic=orders&why=down&for=2h"), "hold --topic orders --for=2h --why=down");
+        assert_eq!(
+            words("do=hold&topic=payments&why=down&for=2h"),
+            "hold --topic payments --for=2h --why=down"
+        );
         assert_eq!(
             words("do=retry&why=+up+&rate=50&match=%7B%22error%22%3A%5B%22503%22%5D%7D"),
             r#"retry --match={"error":["503"]} --rate=50 --why=up"#
         );
-        assert_eq!(words("do=archive&why=x"), "archive --all --why=x");
+        assert_eq!(words("do=give-up&why=x"), "give-up --all --why=x");
         // The address and the form each have a pattern.
         let both = "do=replay&subscription=arn:s&why=x&match=%7B%22retry%22%3A%5B1%5D%7D";
         assert_eq!(words(both), r#"replay --match {"retry":[1],"subscriptionArn":["arn:s"]} --why=x"#);
@@ -241,7 +246,7 @@ mod tests {
             read(twice).unwrap_err(),
             "Only letters that match: the group names subscriptionArn already"
         );
-        assert_eq!(words("do=release&order=1&why=x&rate=9"), "release 1 --rate=9 --why=x");
+        assert_eq!(words("do=release&override=1&why=x&rate=9"), "release 1 --rate=9 --why=x");
         assert_eq!(words("do=stop&id=r1&why=x"), "replays stop r1 --why=x");
         assert_eq!(words("do=resume&id=r1&why=up"), "replay --resume r1 --why=up");
         assert_eq!(words("do=replay&id=m1&why=x"), "replay --from=- --why=x");
@@ -259,7 +264,7 @@ mod tests {
             assert!(read(form).unwrap_err().starts_with("a reason is required"), "{form}");
         }
         assert!(read(&format!("do=hold&topic=a&why={}", "x".repeat(1001))).is_err());
-        assert_eq!(read("do=release&order=--all&why=x").unwrap_err(), "--all must not begin with -");
+        assert_eq!(read("do=release&override=--all&why=x").unwrap_err(), "--all must not begin with -");
         assert_eq!(read("do=resume&id=-r&why=x").unwrap_err(), "-r must not begin with -");
         assert_eq!(words("do=hold&topic=-x&why=x"), "hold --topic=-x --why=x");
         assert_eq!(words("do=retry&id=-x&why=x"), r#"retry --match {"letterId":["-x"]} --why=x"#);

@@ -5,7 +5,7 @@ use redrive_console::read::Mask;
 use redrive_console::{Act, Doing, On};
 use serde_json::{Value, json};
 use sns_redrive::archive::Record;
-use sns_redrive::policy::{Order, Orders};
+use sns_redrive::policy::{Override, Overrides};
 use sns_redrive::replay::{State, Status};
 
 use super::action::Action;
@@ -25,8 +25,8 @@ pub(super) struct Preview {
     is_unchecked: bool,
     /// The preview, line by line.
     pub(super) rows: Vec<(&'static str, String)>,
-    /// The orders in force: their id, what they do, with which letters, and why.
-    pub(super) orders: Vec<[String; 4]>,
+    /// The overrides in force: their id, what they do, with which letters, and why.
+    pub(super) overrides: Vec<[String; 4]>,
     /// The difference that was edited.
     pub(super) difference: Option<String>,
     /// What keeps the letters from their attempt when they are sent, in words.
@@ -48,7 +48,7 @@ impl Preview {
     ///
     /// Fewer letters are no change, and neither are more by less than a tenth: letters come and go all the time, and whoever
     /// has confirmed an action on 1,000 letters means it for 1,050 as well. Whatever else was shown must be the same: the
-    /// orders in force, how the replay stands, whether all could be read.
+    /// overrides in force, how the replay stands, whether all could be read.
     pub(super) fn changed_since(&self, shown: &Self) -> Vec<String> {
         let mut changed = Vec::new();
         let more = self.letters.saturating_sub(shown.letters);
@@ -75,23 +75,23 @@ pub(super) async fn look(
     now: Timestamp,
     tool: &Tool,
 ) -> Result<Preview, Failed> {
-    let (orders, in_force) = orders(now, tool).await?;
+    let (overrides, in_force) = overrides(now, tool).await?;
     let mut preview = match (action.act.doing, &action.act.on) {
         (Doing::Stop | Doing::Resume, On::Replay(id)) => {
             replay_there(id, action.act.doing, &in_force, now, tool).await?
         }
         (Doing::Release, _) => release(action, tool).await?,
         (Doing::Replay | Doing::Edit, _) => replay(action, &in_force, now, mask, tool).await?,
-        _ => order(action, tool).await?,
+        _ => override_(action, tool).await?,
     };
-    preview.facts.push(("Orders in force", listed(orders.iter().map(|[id, ..]| id.clone()))));
-    preview.orders = orders;
+    preview.facts.push(("Overrides in force", listed(overrides.iter().map(|[id, ..]| id.clone()))));
+    preview.overrides = overrides;
     Ok(preview)
 }
 
-/// The orders that have not ended.
-async fn orders(now: Timestamp, tool: &Tool) -> Result<(Vec<[String; 4]>, Vec<Order>), Failed> {
-    let (said, _) = answer(tool, &["orders".to_owned()], "").await?;
+/// The overrides that have not ended.
+async fn overrides(now: Timestamp, tool: &Tool) -> Result<(Vec<[String; 4]>, Vec<Override>), Failed> {
+    let (said, _) = answer(tool, &["overrides".to_owned()], "").await?;
     let row = |it: &Value| {
         let begins = it["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok()).filter(|at| *at > now);
         let from = begins.map_or(String::new(), |at| format!(", from {} UTC", utc(at)));
@@ -102,11 +102,11 @@ async fn orders(now: Timestamp, tool: &Tool) -> Result<(Vec<[String; 4]>, Vec<Or
         let letters = format!("{}{before}{after}", text(&it["match"]));
         [text(&it["id"]), format!("{}{from}", text(&it["do"])), letters, text(&it["why"])]
     };
-    let rows = said["orders"].as_array().into_iter().flatten().map(row).collect();
-    let document = json!({ "version": 1, "orders": said["orders"] });
-    let orders =
-        Orders::parse(document.to_string().as_bytes()).map_err(|bad| Failed::Work(bad.to_string()))?;
-    Ok((rows, orders.all().to_vec()))
+    let rows = said["overrides"].as_array().into_iter().flatten().map(row).collect();
+    let document = json!({ "version": 1, "overrides": said["overrides"] });
+    let overrides =
+        Overrides::parse(document.to_string().as_bytes()).map_err(|bad| Failed::Work(bad.to_string()))?;
+    Ok((rows, overrides.all().to_vec()))
 }
 
 /// Has a command say in JSON what it would do. Parts that it could not read are part of the answer.
@@ -125,18 +125,18 @@ async fn dry_run(action: &Action, tool: &Tool) -> Result<(Value, String), Failed
     answer(tool, &words, action.record.as_deref().unwrap_or_default()).await
 }
 
-async fn order(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
+async fn override_(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
     let (said, notes) = dry_run(action, tool).await?;
-    let (order, waiting) = (&said["order"], &said["waiting"]);
-    let mut rows = vec![("match", text(&order["match"]))];
-    if let Some(before) = time(&order["arrivedBefore"]) {
+    let (override_, waiting) = (&said["override"], &said["waiting"]);
+    let mut rows = vec![("match", text(&override_["match"]))];
+    if let Some(before) = time(&override_["arrivedBefore"]) {
         rows.push(("arrived", format!("before {before} UTC")));
         // Letters that arrive from now on were not previewed.
-        if action.bound.is_empty() && action.act.doing == Doing::Archive {
-            action.bound.push(format!("--arrived-before={}", text(&order["arrivedBefore"])));
+        if action.bound.is_empty() && action.act.doing == Doing::GiveUp {
+            action.bound.push(format!("--arrived-before={}", text(&override_["arrivedBefore"])));
         }
     }
-    if let Some(after) = time(&order["arrivedAfter"]) {
+    if let Some(after) = time(&override_["arrivedAfter"]) {
         rows.push(("arrived", format!("{after} UTC or later")));
     }
     rows.extend(touched(waiting));
@@ -148,14 +148,14 @@ async fn order(action: &mut Action, tool: &Tool) -> Result<Preview, Failed> {
         "letters that are hidden for less than two minutes, or were not received yet".to_owned(),
     ));
     // It begins when it is confirmed, which may be minutes after this.
-    let moment = |name: &str| order[name].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let moment = |name: &str| override_[name].as_str().and_then(|at| at.parse::<Timestamp>().ok());
     let lasts = moment("until").zip(moment("at")).map(|(until, at)| until.duration_since(at));
     let ends = lasts.map_or("until it is released".to_owned(), |lasts| {
         format!("for {}, from the confirmation on", brief(lasts.unsigned_abs().as_secs()))
     });
     rows.push(("in force", ends));
     rows.extend(wakes(&said));
-    rows.push(("by", by(&order["by"], &said["byChecked"])));
+    rows.push(("by", by(&override_["by"], &said["byChecked"])));
     Ok(Preview::new(letters(waiting), rows, notes, unread(waiting)))
 }
 
@@ -166,13 +166,13 @@ async fn release(action: &Action, tool: &Tool) -> Result<Preview, Failed> {
     rows.extend(touched(waiting));
     rows.extend(wakes(&said));
     let stay = number(&waiting["stillHeld"]);
-    let held = (stay > 0).then(|| format!("at most {} held by another order", count(stay, "letter")));
+    let held = (stay > 0).then(|| format!("at most {} held by another override", count(stay, "letter")));
     Ok(Preview { held, ..Preview::new(letters(waiting), rows, notes, unread(waiting)) })
 }
 
 async fn replay(
     action: &mut Action,
-    orders: &[Order],
+    overrides: &[Override],
     now: Timestamp,
     mask: Mask<'_>,
     tool: &Tool,
@@ -231,14 +231,14 @@ async fn replay(
         noted(&notes),
     ];
     let record = action.record.as_ref().and_then(|record| Record::from_line(record.trim()).ok());
-    let held = held_by(counts.sent, &state, record.as_ref(), orders, now);
+    let held = held_by(counts.sent, &state, record.as_ref(), overrides, now);
     rows.extend(held.as_ref().map(|held| ("held", held.before())));
     Ok(Preview {
         letters: counts.sent,
         is_bound: state.at_most,
         is_unchecked: state.at_most,
         rows,
-        orders: Vec::new(),
+        overrides: Vec::new(),
         difference,
         held: held.map(|held| held.text()),
         notes,
@@ -251,19 +251,19 @@ fn held_by(
     letters: u64,
     state: &State,
     record: Option<&Record>,
-    orders: &[Order],
+    overrides: &[Override],
     now: Timestamp,
 ) -> Option<Held> {
     if letters == 0 {
         return None;
     }
-    Held::of(&state.request, record.map(std::slice::from_ref), orders, now)
+    Held::of(&state.request, record.map(std::slice::from_ref), overrides, now)
 }
 
 async fn replay_there(
     id: &str,
     doing: Doing,
-    orders: &[Order],
+    overrides: &[Override],
     now: Timestamp,
     tool: &Tool,
 ) -> Result<Preview, Failed> {
@@ -293,7 +293,7 @@ async fn replay_there(
             rows.push(("takeover", says.to_owned()));
         }
     }
-    let held = if doing == Doing::Resume { held_by(left, &state, None, orders, now) } else { None };
+    let held = if doing == Doing::Resume { held_by(left, &state, None, overrides, now) } else { None };
     rows.extend(held.as_ref().map(|held| ("held", held.before())));
     Ok(Preview {
         letters: left,
@@ -301,7 +301,7 @@ async fn replay_there(
         is_bound: left > 0,
         is_unchecked: false,
         rows,
-        orders: Vec::new(),
+        overrides: Vec::new(),
         difference: None,
         held: held.map(|held| held.text()),
         notes,
@@ -367,7 +367,7 @@ impl Preview {
             is_bound: true,
             is_unchecked: false,
             rows,
-            orders: Vec::new(),
+            overrides: Vec::new(),
             difference: None,
             held: None,
             notes,
@@ -375,7 +375,7 @@ impl Preview {
         }
     }
 
-    /// Reports whether it would do nothing: a replay without letters sends none, but an order is also for letters that
+    /// Reports whether it would do nothing: a replay without letters sends none, but an override is also for letters that
     /// are not on the list.
     pub(super) fn is_idle(&self, doing: Doing) -> bool {
         self.letters == 0 && matches!(doing, Doing::Replay | Doing::Edit | Doing::Resume)
@@ -442,7 +442,7 @@ fn wakes(said: &Value) -> Vec<(&'static str, String)> {
         return Vec::new();
     }
     let says = format!(
-        "{}, beginning {} after the order, {} a second; takes about {}; waking ends with redrivectl serve",
+        "{}, beginning {} after the override, {} a second; takes about {}; waking ends with redrivectl serve",
         count(number(&wakes["letters"]), "hidden letter"),
         brief(number(&wakes["beginsAfterSeconds"])),
         thousands(number(&wakes["rate"])),
@@ -450,7 +450,7 @@ fn wakes(said: &Value) -> Vec<(&'static str, String)> {
     );
     let mut rows = vec![("wakes", says)];
     if said["tooShort"].as_bool() == Some(true) {
-        let says = "the order ends before the last letter is asked to wake: let it be in force longer, or raise the rate";
+        let says = "the override ends before the last letter is asked to wake: let it be in force longer, or raise the rate";
         rows.push(("too short", says.to_owned()));
     }
     rows
@@ -477,14 +477,14 @@ fn by(by: &Value, checked: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn seen(letters: u64, orders: &str) -> Preview {
-        let facts = vec![("Orders in force", orders.to_owned())];
+    fn seen(letters: u64, overrides: &str) -> Preview {
+        let facts = vec![("Overrides in force", overrides.to_owned())];
         Preview {
             letters,
             is_bound: false,
             is_unchecked: false,
             rows: Vec::new(),
-            orders: Vec::new(),
+            overrides: Vec::new(),
             difference: None,
             held: None,
             notes: String::new(),
@@ -516,7 +516,7 @@ mod tests {
         assert_eq!(seen(110, "none").changed_since(&shown), ["It affects 110 letters now; it was 100."]);
         assert_eq!(seen(1, "none").changed_since(&seen(0, "none")), ["It affects 1 letter now; it was 0."]);
         let changed = seen(100, "o1").changed_since(&shown);
-        assert_eq!(changed, ["Orders in force: o1; it was: none."]);
+        assert_eq!(changed, ["Overrides in force: o1; it was: none."]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::tool::{Line, Tool};
 use redrive_console::Doing;
 
 /// The message for a job whose work panicked.
-const PANICKED: &str = "The action crashed because of a bug in redrivectl. A part of it may have been done: look at the orders and \
+const PANICKED: &str = "The action crashed because of a bug in redrivectl. A part of it may have been done: look at the overrides and \
                         the replays before you repeat it.";
 
 /// Begins a new job, or continues one whose letter was edited.
@@ -95,7 +95,7 @@ async fn checks(session: Rc<Session>, id: u64) {
     let ended = tool.print(Line { words: &words, input, out, err }).await;
     let held = preview.ok().and_then(|preview| preview.held);
     session.job(id, |job| match ended {
-        // An order holds the letters: no attempt was made, and none will be while the order is in force.
+        // An override holds the letters: no attempt was made, and none will be while the override is in force.
         Ok(Finished::Whole) => job.ends(
             true,
             match (held, job.action.act.doing) {

@@ -15,7 +15,7 @@ fn filters() -> Vec<Filter> {
         (Field::Error, "-503"),
         (Field::Rule, "default"),
         (Field::Reason, "exhausted"),
-        (Field::Queue, "orders-dlq"),
+        (Field::Queue, "payments-dlq"),
     ];
     let one = values
         .iter()
@@ -31,7 +31,7 @@ async fn every_command_about_a_group_is_understood() {
     let archive = ["--archive", "s3://my-bucket/dead-letters", "--requeue", REQUEUE];
     let mut ran = 0;
     for of in filters() {
-        for doing in [Doing::Hold, Doing::Retry, Doing::Archive, Doing::Replay] {
+        for doing in [Doing::Hold, Doing::Retry, Doing::GiveUp, Doing::Replay] {
             let times = [None, "2026-11-01T09:00:00Z".parse().ok()];
             let times = if doing == Doing::Replay { &times[..] } else { &times[..1] };
             for since in times {
@@ -59,7 +59,7 @@ async fn every_command_about_a_group_is_understood() {
 
 #[tokio::test]
 async fn every_command_about_one_waiting_letter_is_understood() {
-    for doing in [Doing::Hold, Doing::Retry, Doing::Archive] {
+    for doing in [Doing::Hold, Doing::Retry, Doing::GiveUp] {
         let mut words = Act { doing, on: On::Waiting { id: "-a \"b".to_owned() } }.words();
         words.extend(["--why", "w", "--dry-run", "--control", "s3://my-bucket/c"].map(str::to_owned));
         let words: Vec<_> = words.iter().map(String::as_str).collect();
@@ -75,7 +75,7 @@ async fn every_command_about_one_thing_is_understood() {
     for (doing, on) in [
         (Doing::Edit, On::Archived { id: id(), at: None }),
         (Doing::Replay, On::Archived { id: id(), at: Some("2026-11-01T12:00:00Z".parse().unwrap()) }),
-        (Doing::Release, On::Order("20261101T120000Z-1".to_owned())),
+        (Doing::Release, On::Override("20261101T120000Z-1".to_owned())),
         (Doing::Stop, On::Replay("20261101T120000Z-1".to_owned())),
         (Doing::Resume, On::Replay("20261101T120000Z-1".to_owned())),
     ] {

@@ -206,7 +206,7 @@ fn a_profile_that_does_not_exist_is_named() {
         (&[], vec![file, ("AWS_PROFILE", "nope")]),
     ] {
         for args in
-            [&["archive", "list", "--archive", "s3://my-bucket"][..], &["doctor", "--stack", "orders"]]
+            [&["archive", "list", "--archive", "s3://my-bucket"][..], &["doctor", "--stack", "payments"]]
         {
             let ran = program(&[args, option].concat(), &variables);
             let err = String::from_utf8(ran.stderr).unwrap();

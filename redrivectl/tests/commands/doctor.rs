@@ -20,8 +20,8 @@ pub(crate) use deployment::ill_deployment;
 #[tokio::test]
 async fn a_healthy_deployment_is_read_and_nothing_is_said() {
     let cloud = account();
-    let ran = doctor(&cloud, Deployment::new(), &["--stack", "orders"]).await;
-    let said = "Checked orders, 1 dead-letter queue, 3 subscriptions: no findings.\n";
+    let ran = doctor(&cloud, Deployment::new(), &["--stack", "payments"]).await;
+    let said = "Checked payments, 1 dead-letter queue, 3 subscriptions: no findings.\n";
     assert_eq!(ran, Ran { code: 0, out: said.to_owned(), err: String::new() });
     let writes = cloud.journal().into_iter().filter(|call| call.operation == "PutObject").count();
     assert_eq!(writes, 0, "it only reads");
@@ -30,7 +30,7 @@ async fn a_healthy_deployment_is_read_and_nothing_is_said() {
 #[tokio::test]
 async fn a_test_of_conditional_writes_is_made_where_it_is_asked_for() {
     let cloud = account();
-    let ran = doctor(&cloud, Deployment::new(), &["--stack", "orders", "--write-test"]).await;
+    let ran = doctor(&cloud, Deployment::new(), &["--stack", "payments", "--write-test"]).await;
     assert_eq!((ran.code, ran.out.contains("no findings")), (0, true), "{ran:?}");
     let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
     assert_eq!(writes.len(), 2);
@@ -39,13 +39,13 @@ async fn a_test_of_conditional_writes_is_made_where_it_is_asked_for() {
 
 #[tokio::test]
 async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_else() {
-    for control in ["s3://elsewhere/orders-control", "off"] {
+    for control in ["s3://elsewhere/payments-control", "off"] {
         let cloud = account();
         let mut deployment = Deployment::new();
         deployment.function["Environment"]["Variables"]["CONTROL"] = json!(control);
-        let ran = doctor(&cloud, deployment, &["--stack", "orders", "--write-test", "--json"]).await;
+        let ran = doctor(&cloud, deployment, &["--stack", "payments", "--write-test", "--json"]).await;
         let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
-        assert!(writes.iter().all(|it| it.starts_with("elsewhere/orders-control/doctor/")), "{writes:?}");
+        assert!(writes.iter().all(|it| it.starts_with("elsewhere/payments-control/doctor/")), "{writes:?}");
         assert_eq!(writes.is_empty(), control == "off");
         assert!(control != "off" || ran.out.contains("archive-conditions"), "{}", ran.out);
     }
@@ -54,7 +54,7 @@ async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_e
 #[tokio::test]
 async fn the_manual_shows_what_is_found() {
     let (cloud, deployment) = ill();
-    let ran = doctor(&cloud, deployment, &["--stack", "orders"]).await;
+    let ran = doctor(&cloud, deployment, &["--stack", "payments"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     assert!(shows(&manual(), &ran.out), "it prints:\n{}", ran.out);
 }
@@ -62,10 +62,10 @@ async fn the_manual_shows_what_is_found() {
 #[tokio::test]
 async fn scripts_read_the_same_as_json() {
     let (cloud, deployment) = ill();
-    let ran = doctor(&cloud, deployment, &["--stack", "orders", "--json"]).await;
+    let ran = doctor(&cloud, deployment, &["--stack", "payments", "--json"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((&answer["function"], &answer["queues"]), (&json!("orders"), &json!([DLQ])));
+    assert_eq!((&answer["function"], &answer["queues"]), (&json!("payments"), &json!([DLQ])));
     let findings = answer["findings"].as_array().unwrap();
     let checks: Vec<_> = findings.iter().map(|it| (it["severity"].as_str(), it["check"].as_str())).collect();
     let is_there = |severity, check| checks.contains(&(Some(severity), Some(check)));
@@ -85,7 +85,7 @@ async fn a_function_that_may_not_be_read_is_told_in_the_words_of_aws() {
         Some((403, json!({ "__type": "AccessDeniedException", "Message": said }).to_string()))
     });
     let world = World { config: Some(config), ..World::default() };
-    let ran = redrivectl_in(world, &["doctor", "--function", "orders"]).await;
+    let ran = redrivectl_in(world, &["doctor", "--function", "payments"]).await;
     let why = SENTENCE.replace("ACTION", "lambda:GetFunctionConfiguration");
     assert!(ran.code == 6 && ran.err.contains(&format!("(AccessDeniedException: {why})")), "{ran:?}");
 }
@@ -98,7 +98,7 @@ async fn errors_have_the_exit_code_of_errors_also_where_something_could_not_be_s
         let denied = asked.uri.ends_with("/concurrency");
         denied.then(|| (403, json!({ "__type": "AccessDeniedException" }).to_string()))
     };
-    let ran = doctor(&cloud, deployment, &["--function", "orders"]).await;
+    let ran = doctor(&cloud, deployment, &["--function", "payments"]).await;
     let first = "Could not see: function-concurrency. Missing permissions: lambda:GetFunctionConcurrency.\n";
     assert!(ran.code == 1 && ran.out.starts_with(first), "{ran:?}");
 }
@@ -108,7 +108,7 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
     let cloud = account();
     let deployment = Deployment::new();
     let config = stand_in::before(&cloud, move |asked| {
-        let is_function = asked.uri.ends_with("/functions/orders/configuration");
+        let is_function = asked.uri.ends_with("/functions/payments/configuration");
         if is_function {
             return deployment.answer(asked);
         }
@@ -123,7 +123,7 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
         Some((403, body))
     });
     let world = || World { config: Some(config.clone()), ..World::default() };
-    let args = ["doctor", "--function", "orders", "--write-test"];
+    let args = ["doctor", "--function", "payments", "--write-test"];
     let ran = redrivectl_in(world(), &[&args[..], &["--json"]].concat()).await;
     assert_eq!(ran.code, 6, "nobody knows whether all is well: {ran:?}");
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
@@ -179,12 +179,12 @@ async fn without_a_function_there_is_nothing_to_look_at() {
 }
 
 #[tokio::test]
-async fn the_role_is_asked_about_searches_and_the_list_of_orders_too() {
+async fn the_role_is_asked_about_searches_and_the_list_of_overrides_too() {
     let mut deployment = Deployment::new();
     deployment.function["Environment"]["Variables"]["REDRIVE_POLICY"] =
         json!(r#"{"default":{"subscription":"discover"}}"#);
     deployment.denied = &["%2A", "*", "my-bucket"];
-    let ran = doctor(&account(), deployment, &["--stack", "orders"]).await;
+    let ran = doctor(&account(), deployment, &["--stack", "payments"]).await;
     for action in ["sns:ListSubscriptions", "s3:ListBucket"] {
         assert!(
             ran.out.contains(&format!("No policy allows the function's role {action}, ")),
@@ -235,7 +235,7 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
         deployment.answer(asked)
     });
     let world = World { config: Some(config), ..World::default() };
-    redrivectl_in(world, &["doctor", "--stack", "orders"]).await;
+    redrivectl_in(world, &["doctor", "--stack", "payments"]).await;
     let mut left = asked.lock().unwrap().clone();
     // Not asked: permissions that Lambda uses with the role, those of the drill, and those for keys, because
     // each queue names its own key.
@@ -246,8 +246,8 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
         ("FillAndDrainRequeue", REQUEUE),
         ("FindSubscription", "*"),
         ("InvokeFunctions", NOTIFIER),
-        ("KnowThatThereAreNoOrders", "arn:aws:s3:::my-bucket"),
-        ("ReadOrders", "arn:aws:s3:::my-bucket/dead-letters-control/orders.json"),
+        ("KnowThatThereAreNoOverrides", "arn:aws:s3:::my-bucket"),
+        ("ReadOverrides", "arn:aws:s3:::my-bucket/dead-letters-control/overrides.json"),
         ("ReadSubscriptions", "*"),
         ("RedeliverToQueues", WORKER),
         ("RepublishToTopics", TOPIC),
@@ -277,7 +277,7 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
 
 #[tokio::test]
 async fn a_stack_that_cannot_be_read_is_told_where_the_function_is_named() {
-    let args = ["--function", "orders", "--stack", "bills", "--json"];
+    let args = ["--function", "payments", "--stack", "bills", "--json"];
     let ran = doctor(&account(), Deployment::new(), &args).await;
     assert!(ran.out.contains("cannotTell") && ran.out.contains("\"stack\""), "{ran:?}");
 }
@@ -286,7 +286,7 @@ async fn a_stack_that_cannot_be_read_is_told_where_the_function_is_named() {
 async fn a_subscription_that_shares_the_queue_and_delivers_raw_is_found() {
     let cloud = account();
     cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", "true");
-    let ran = doctor(&cloud, Deployment::new(), &["--stack", "orders"]).await;
+    let ran = doctor(&cloud, Deployment::new(), &["--stack", "payments"]).await;
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("shares it") && ran.out.contains("It delivers raw"), "{}", ran.out);
 }
@@ -295,10 +295,10 @@ async fn a_subscription_that_shares_the_queue_and_delivers_raw_is_found() {
 async fn only_a_filter_policy_on_attributes_can_drop_the_mark() {
     let cloud = account();
     cloud.resubscribe(SUBSCRIPTION, "FilterPolicy", r#"{"sns-redrive":[{"exists":false}]}"#);
-    let found = findings(&cloud, Deployment::new(), &["--stack", "orders"]).await;
+    let found = findings(&cloud, Deployment::new(), &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [("warning", "subscription-filter")], "{found:#?}");
     cloud.resubscribe(SUBSCRIPTION, "FilterPolicyScope", "MessageBody");
-    let found = findings(&cloud, Deployment::new(), &["--stack", "orders"]).await;
+    let found = findings(&cloud, Deployment::new(), &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [], "{found:#?}");
 }
 
@@ -307,7 +307,7 @@ async fn without_a_list_of_waiting_letters_nobody_can_say_whether_they_expire() 
     for (name, value) in [("WAITING_LIST", "off"), ("CONTROL", "off")] {
         let mut deployment = Deployment::new();
         deployment.function["Environment"]["Variables"][name] = json!(value);
-        let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+        let found = findings(&account(), deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), [("cannotTell", "letters-expire")], "{name}: {found:#?}");
     }
 }
@@ -338,18 +338,21 @@ async fn the_stack_of_another_function_tells_nothing_of_this_one() {
     deployment.function["Environment"]["Variables"]["REQUEUE_ARN"] = json!("");
     deployment.mappings[0]["EventSourceArn"] = json!(WORKER);
     deployment.mappings = json!([deployment.mappings[0]]);
-    let args = ["--function", "orders", "--stack", "orders"];
+    let args = ["--function", "payments", "--stack", "payments"];
     let found = findings(&account(), deployment.clone(), &args).await;
     let of_stack: Vec<_> = found.iter().filter(|it| it["check"] == "stack").collect();
     assert_eq!(of_stack.len(), 1, "{found:#?}");
     assert!(
-        of_stack[0]["says"].as_str().unwrap().starts_with("The stack orders belongs to the function orders.")
+        of_stack[0]["says"]
+            .as_str()
+            .unwrap()
+            .starts_with("The stack payments belongs to the function payments.")
     );
     assert!(
-        !found.iter().any(|it| it["about"] == "orders-dlq" || it["check"] == "mapping-missing"),
+        !found.iter().any(|it| it["about"] == "payments-dlq" || it["check"] == "mapping-missing"),
         "{found:#?}"
     );
-    deployment.function["FunctionName"] = json!("orders");
+    deployment.function["FunctionName"] = json!("payments");
     let found = findings(&account(), deployment, &args).await;
     assert!(checks(&found).contains(&("error", "mapping-missing")), "its own stack does: {found:#?}");
 }
@@ -381,7 +384,7 @@ async fn filters_that_are_encrypted_are_asked_for() {
     ];
     for (otherwise, expected) in cases {
         let deployment = Deployment { otherwise, ..deployment.clone() };
-        let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+        let found = findings(&account(), deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), expected, "{found:#?}");
     }
 }
@@ -400,20 +403,20 @@ async fn code_that_an_update_of_the_stack_left_where_it_was_is_found() {
         Some((status, answer.replace("<Metadata>", declared)))
     };
     let deployment = Deployment { otherwise: described, ..Deployment::new() };
-    let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+    let found = findings(&account(), deployment, &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [("warning", "function-version")], "{found:#?}");
     assert!(found[0]["says"].as_str().unwrap().starts_with("Its code has version 0.0.9"));
 }
 
 #[tokio::test]
 async fn an_archive_that_is_a_queue_is_asked_about_too() {
-    let archive = "arn:aws:sqs:eu-central-1:123456789012:orders-archive";
+    let archive = "arn:aws:sqs:eu-central-1:123456789012:payments-archive";
     let cloud = account();
-    cloud.queue("orders-archive", &[("KmsMasterKeyId", "1234")]);
+    cloud.queue("payments-archive", &[("KmsMasterKeyId", "1234")]);
     let mut deployment = Deployment::new();
     deployment.function["Environment"]["Variables"]["ARCHIVE"] = json!(archive);
-    deployment.denied = &["orders-archive"];
-    let found = findings(&cloud, deployment, &["--stack", "orders"]).await;
+    deployment.denied = &["payments-archive"];
+    let found = findings(&cloud, deployment, &["--stack", "payments"]).await;
     let grants: Vec<_> = found.iter().filter(|it| it["check"] == "grant").collect();
     let denied = grants.iter().find(|it| it["about"] == archive).unwrap();
     assert_eq!(denied["severity"], "error");
@@ -431,8 +434,8 @@ async fn the_own_policy_of_a_function_may_let_the_role_in() {
     };
     let cases: [(Otherwise, &str); 2] = [(lets, "cannotTell"), (|_| None, "error")];
     for (otherwise, severity) in cases {
-        let deployment = Deployment { denied: &["orders-notifier"], otherwise, ..Deployment::new() };
-        let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+        let deployment = Deployment { denied: &["payments-notifier"], otherwise, ..Deployment::new() };
+        let found = findings(&account(), deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), [(severity, "grant")], "{found:#?}");
     }
 }
@@ -440,20 +443,20 @@ async fn the_own_policy_of_a_function_may_let_the_role_in() {
 #[tokio::test]
 async fn a_requeue_that_the_stack_left_behind_with_letters_is_found() {
     let left = |asked: &Asked<'_>| {
-        let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-RequeueQueue-old";
-        if asked.is_of("sqs") && asked.body.contains("orders-RequeueQueue\"") {
+        let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/payments-RequeueQueue-old";
+        if asked.is_of("sqs") && asked.body.contains("payments-RequeueQueue\"") {
             return Some((200, json!({ "QueueUrls": [url] }).to_string()));
         }
         if asked.is_of("lambda") && asked.uri.contains("EventSourceArn=") {
             return Some((200, json!({ "EventSourceMappings": [] }).to_string()));
         }
         let counts = json!({ "Attributes": { "ApproximateNumberOfMessagesNotVisible": "2" } });
-        asked.body.contains("orders-RequeueQueue-old").then(|| (200, counts.to_string()))
+        asked.body.contains("payments-RequeueQueue-old").then(|| (200, counts.to_string()))
     };
     let deployment = Deployment { otherwise: left, ..Deployment::new() };
-    let found = findings(&account(), deployment, &["--stack", "orders"]).await;
+    let found = findings(&account(), deployment, &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [("error", "queue-left-behind")], "{found:#?}");
-    assert_eq!(found[0]["about"], "orders-RequeueQueue-old");
+    assert_eq!(found[0]["about"], "payments-RequeueQueue-old");
 }
 
 #[tokio::test]
@@ -468,7 +471,7 @@ async fn a_queue_that_was_taken_off_while_a_subscription_names_it_is_found() {
         is_of_queue.then(|| (200, json!({ "EventSourceMappings": [] }).to_string()))
     };
     let cloud = account();
-    let bills = "arn:aws:sns:eu-central-1:123456789012:orders:bills";
+    let bills = "arn:aws:sns:eu-central-1:123456789012:payments:bills";
     cloud.queue("bills-dlq", &[]);
     cloud.subscribe(bills, TOPIC, "sqs", WORKER);
     let named = json!({ "deadLetterTargetArn": "arn:aws:sqs:eu-central-1:123456789012:bills-dlq" });
@@ -476,7 +479,7 @@ async fn a_queue_that_was_taken_off_while_a_subscription_names_it_is_found() {
     let cases: [(Otherwise, &[(&str, &str)]); 2] = [(feeds, &[]), (none, &[("warning", "queue-undrained")])];
     for (otherwise, expected) in cases {
         let deployment = Deployment { otherwise, ..Deployment::new() };
-        let found = findings(&cloud, deployment, &["--stack", "orders"]).await;
+        let found = findings(&cloud, deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), expected, "{found:#?}");
     }
 }
@@ -484,7 +487,7 @@ async fn a_queue_that_was_taken_off_while_a_subscription_names_it_is_found() {
 #[tokio::test]
 async fn commands_name_the_profile_and_the_region_that_were_given() {
     let (cloud, deployment) = ill();
-    let args = ["--stack", "orders", "--profile", "the ops", "--region", "eu-central-1"];
+    let args = ["--stack", "payments", "--profile", "the ops", "--region", "eu-central-1"];
     let found = findings(&cloud, deployment, &args).await;
     let mends = found.iter().filter_map(|it| it["fix"].as_str());
     let (of_aws_cli, others): (Vec<_>, Vec<_>) = mends.partition(|mend| mend.starts_with("aws "));
@@ -492,14 +495,14 @@ async fn commands_name_the_profile_and_the_region_that_were_given() {
     assert!(of_aws_cli.len() > 3 && of_aws_cli.iter().all(|mend| mend.ends_with(options)), "{of_aws_cli:?}");
     let (own, others): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|mend| mend.starts_with("redrivectl "));
-    let own_options = format!(" --stack orders{options}");
+    let own_options = format!(" --stack payments{options}");
     assert!(own.len() == 2 && own.iter().all(|mend| mend.ends_with(&own_options)), "{own:?}");
     assert!(!others.is_empty() && others.iter().all(|mend| !mend.contains("--profile")), "{others:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn own_commands_work_as_they_are_told() {
-    for args in [["--stack", "orders"], ["--function", "orders"]] {
+    for args in [["--stack", "payments"], ["--function", "payments"]] {
         let (cloud, mut deployment) = ill();
         deployment.function["Environment"]["Variables"]["CONTROL"] =
             json!("s3://my-bucket/dead-letters-control");
@@ -515,17 +518,20 @@ async fn own_commands_work_as_they_are_told() {
         for words in mends {
             let deployment = deployment.clone();
             let config = stand_in::before(&cloud, move |asked| deployment.answer(asked));
-            let is_order = words.starts_with("release");
-            let words = words.split(' ').chain(is_order.then_some("--yes"));
+            let is_override = words.starts_with("release");
+            let words = words.split(' ').chain(is_override.then_some("--yes"));
             let ran =
                 redrivectl_in(World { config: Some(config), ..World::default() }, &words.collect::<Vec<_>>())
                     .await;
             assert_eq!(ran.code, 0, "{ran:?}");
         }
     }
-    let policy =
-        findings(&account(), Deployment { function: in_file(), ..Deployment::new() }, &["--stack", "orders"])
-            .await;
+    let policy = findings(
+        &account(),
+        Deployment { function: in_file(), ..Deployment::new() },
+        &["--stack", "payments"],
+    )
+    .await;
     assert_eq!(policy[0]["fix"], "redrivectl plan policy.json", "it calls nobody: {policy:#?}");
 }
 

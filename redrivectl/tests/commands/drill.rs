@@ -19,14 +19,14 @@ async fn a_drill_shows_its_steps_and_leaves_nothing() {
     let steps: Vec<_> =
         said["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
     let all = [
-        "create", "break", "order", "publish", "healthy", "retry", "archive", "repair", "deliver", "replay",
-        "count",
+        "create", "break", "override", "publish", "healthy", "retry", "archive", "repair", "deliver",
+        "replay", "count",
     ];
     assert_eq!(steps, all);
     assert_eq!(drill.left(), Vec::<String>::new());
     let made = drill.place.lock().unwrap().made.clone();
     assert_eq!(made.len(), 6, "a topic, two queues, two subscriptions, and a queue once more: {made:?}");
-    assert!(made.iter().all(|name| name.starts_with("orders-drill-")), "{made:?}");
+    assert!(made.iter().all(|name| name.starts_with("payments-drill-")), "{made:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +73,7 @@ async fn whenever_somebody_interrupts_nothing_is_left() {
 async fn what_is_kept_is_found_again() {
     let drill = Drill::new();
     let ran = drill.run(Trouble::None, &["--yes", "--keep", "--profile", "staging"]).await;
-    let clean = "To remove them: redrivectl drill --clean --stack orders --profile staging\n";
+    let clean = "To remove them: redrivectl drill --clean --stack payments --profile staging\n";
     assert!(ran.code == 0 && ran.out.ends_with(clean), "{ran:?}");
     assert!(!drill.left().is_empty());
     let asked = drill.run(Trouble::None, &["--clean"]).await;
@@ -82,13 +82,13 @@ async fn what_is_kept_is_found_again() {
     drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
     assert_eq!(drill.left(), Vec::<String>::new());
     let nothing = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
-    assert_eq!(nothing, "No drill of orders has left anything.\n");
+    assert_eq!(nothing, "No drill of payments has left anything.\n");
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
     let mut whole = 0;
-    for lines in [15, 16, 17, 20, 24, 30, 34, 38, 42, 46] {
+    for lines in [17, 18, 19, 20, 24, 30, 34, 38, 42, 46] {
         let drill = Drill { read_until: Some(lines), ..Drill::new() };
         let ran = drill.run(Trouble::None, &["--yes"]).await;
         assert_eq!(drill.left(), Vec::<String>::new(), "{lines} lines: {ran:?}");
@@ -149,7 +149,7 @@ async fn letters_that_no_function_archives_keep_the_topic_until_one_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_letter_that_no_order_wakes_is_waited_for() {
+async fn a_letter_that_no_override_wakes_is_waited_for() {
     // An unlisted letter is hidden for at most two minutes. Then the mapping may wait for a batch.
     let drill = Drill { hides: Duration::from_secs(170), ..Drill::new() };
     let mut number = 4;
@@ -199,7 +199,7 @@ async fn what_cannot_be_taken_away_is_said_once() {
         assert!(left.iter().all(|it| it.contains("my-bucket")), "{left:?}");
         assert!(left.contains(&key), "{left:?}");
         let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
-        assert_eq!(again, "No drill of orders has left anything.\n");
+        assert_eq!(again, "No drill of payments has left anything.\n");
     }
 }
 
@@ -209,11 +209,11 @@ async fn names_and_tags_are_enough_to_clean() {
         ("ArchiveLocation", "s3://my-bucket/dead-letters"),
         ("ControlLocation", "s3://my-bucket/dead-letters-control"),
         ("DeadLetterQueueArn", "arn:aws:sqs:eu-central-1:123456789012:another.fifo"),
-        ("LogGroupName", "/sns-redrive/orders"),
+        ("LogGroupName", "/sns-redrive/payments"),
     ];
-    const ORDERS_OFF: &[(&str, &str)] =
+    const OVERRIDES_OFF: &[(&str, &str)] =
         &[("ArchiveLocation", "s3://my-bucket/dead-letters"), ("DeadLetterQueueArn", DLQ)];
-    for (outputs, code) in [(Some(FIFO), 0), (Some(ORDERS_OFF), 0), (None, 1)] {
+    for (outputs, code) in [(Some(FIFO), 0), (Some(OVERRIDES_OFF), 0), (None, 1)] {
         let mut drill = Drill::new();
         assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
         (drill.outputs, drill.parameters) = (outputs, "");
@@ -226,7 +226,7 @@ async fn names_and_tags_are_enough_to_clean() {
         // A deleted stack does not say where the archive is.
         assert!(left.iter().all(|it| it.starts_with("my-bucket/")), "{left:?}");
         let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
-        assert_eq!(again, "No drill of orders has left anything.\n");
+        assert_eq!(again, "No drill of payments has left anything.\n");
     }
 }
 
@@ -246,7 +246,7 @@ async fn nothing_is_made_where_a_drill_is_not_permitted() {
          <member><ParameterKey>EventSourceMappings</ParameterKey><ParameterValue>disabled</ParameterValue></member>";
     refused(Drill { parameters: stopped, ..Drill::new() }, &["--yes"], "EventSourceMappings=enabled").await;
     let closed = Drill { policy: json!({ "Statement": [] }).to_string(), ..Drill::new() };
-    let statement = format!("\"aws:SourceArn\": \"{SNS}orders-drill-*\"");
+    let statement = format!("\"aws:SourceArn\": \"{SNS}payments-drill-*\"");
     refused(closed, &["--yes"], &statement).await;
     refused(Drill::new(), &[], "give --yes").await;
 }
@@ -263,7 +263,7 @@ async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
     let said = ran.json();
     assert_eq!((&said["ok"], &said["left"]), (&json!(true), &json!([])), "{said}");
     assert_eq!(drill.left(), Vec::<String>::new());
-    for secret in ["123456789012", "orders", "my-bucket", "eu-central-1", "#", "amazonaws"] {
+    for secret in ["123456789012", "payments", "my-bucket", "eu-central-1", "#", "amazonaws"] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }
     let cases: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();

@@ -36,12 +36,12 @@ fn decisions(explained: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn every_sample_is_explained_as_its_table_says() {
-    const ORDERS: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
-    let through = |id: &str| format!("1 of 12 {ORDERS}:{id}");
+    const OVERRIDES: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
+    let through = |id: &str| format!("1 of 12 {OVERRIDES}:{id}");
     let (worker, fifo) = ("43fe80b0-b10c-4081-9e18-5bdb8f9824e6", "c741ca07-c97a-40d7-b428-731c4aeebc23");
-    let fifo = format!("1 of 12 {ORDERS}.fifo:{fifo}");
+    let fifo = format!("1 of 12 {OVERRIDES}.fifo:{fifo}");
     let to = |arn: &str| format!("1 of 12 arn:aws:{arn}");
-    let billing = to("sqs:eu-central-1:123456789012:orders-billing");
+    let billing = to("sqs:eu-central-1:123456789012:payments-billing");
     let unrecognised = || "unrecognised".to_owned();
     let expected: Vec<(&str, Vec<String>)> = vec![
         ("envelope.json", vec![through(worker)]),
@@ -52,12 +52,12 @@ async fn every_sample_is_explained_as_its_table_says() {
         ("garbage.json", vec![unrecognised(); 10]),
         ("lambda-async.json", vec![unrecognised()]),
         ("lambda-destination.json", vec![unrecognised()]),
-        ("late-retry.json", vec![format!("9 of 12 {ORDERS}:{worker}")]),
+        ("late-retry.json", vec![format!("9 of 12 {OVERRIDES}:{worker}")]),
         (
             "mixed.json",
             vec![
                 through(worker),
-                format!("2 of 12 {ORDERS}:{worker}"),
+                format!("2 of 12 {OVERRIDES}:{worker}"),
                 unrecognised(),
                 unrecognised(),
                 unrecognised(),
@@ -201,56 +201,62 @@ async fn nothing_of_a_message_is_printed() {
     }
 }
 
-/// Returns a file with one order about every letter of the topic.
-fn order(action: &str, by: &Value) -> File {
-    let mut order = json!({
+/// Returns a file with one override about every letter of the topic.
+fn override_(action: &str, by: &Value) -> File {
+    let mut override_ = json!({
         "id": "o-1", "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z",
         "until": "2026-11-01T14:00:00Z", "by": "ada", "why": "the database is down",
     });
-    order["match"] = by.clone();
-    File::of(&format!("orders-{action}.json"), &json!({ "version": 1, "orders": [order] }).to_string())
+    override_["match"] = by.clone();
+    File::of(
+        &format!("payments-{action}.json"),
+        &json!({ "version": 1, "overrides": [override_] }).to_string(),
+    )
 }
 
 #[tokio::test]
-async fn an_order_goes_before_the_rule_and_is_named() {
+async fn an_override_goes_before_the_rule_and_is_named() {
     // The letter has just failed, so its next retry is not due yet.
     let waits = Post::envelope("a").sent(NOW - 30_000).mark(&mark(1, "a", NOW - 60_000));
     let every = json!({ "topicArn": [TOPIC] });
     let with = async |action: &str, by: &Value| {
-        let file = order(action, by);
-        explain_post(&waits, &["--orders", file.path()]).await.text()
+        let file = override_(action, by);
+        explain_post(&waits, &["--overrides", file.path()]).await.text()
     };
     let held = with("hold", &every).await;
-    assert!(held.starts_with("Record 1 of 1: hidden for 2 h, because an order holds it\n"), "{held}");
+    assert!(held.starts_with("Record 1 of 1: hidden for 2 h, because an override holds it\n"), "{held}");
     assert!(
         held.contains(
-            "  order         o-1: hold until 2026-11-01 14:00:00 UTC, 2 h, by ada: the database is down\n"
+            "  override      o-1: hold until 2026-11-01 14:00:00 UTC, 2 h, by ada: the database is down\n"
         ),
         "{held}"
     );
     let retried = with("retry", &every).await;
     assert!(
-        retried
-            .starts_with("Record 1 of 1: an attempt now, because of an order; retry 2 of 12 stays planned\n"),
+        retried.starts_with(
+            "Record 1 of 1: an attempt now, because of an override; retry 2 of 12 stays planned\n"
+        ),
         "{retried}"
     );
     assert!(retried.contains("; retry 2 is due 2026-11-01 12:00:"), "{retried}");
-    let archived = with("archive", &every).await;
-    assert!(archived.starts_with("Record 1 of 1: archived as ordered\n"), "{archived}");
+    let archived = with("give-up", &every).await;
+    assert!(archived.starts_with("Record 1 of 1: archived as given-up\n"), "{archived}");
     let others = with("hold", &json!({ "topicArn": [{ "suffix": ":another" }] })).await;
-    assert!(others.contains("because it came back early") && !others.contains("  order "), "{others}");
+    assert!(others.contains("because it came back early") && !others.contains("  override "), "{others}");
 
-    let file = order("hold", &every);
-    let json = explain_post(&waits, &["--orders", file.path(), "--json"]).await.json();
+    let file = override_("hold", &every);
+    let json = explain_post(&waits, &["--overrides", file.path(), "--json"]).await.json();
     assert_eq!(
-        (&json["records"][0]["order"]["id"], &json["records"][0]["decision"]["why"]),
-        (&json!("o-1"), &json!("ordered"))
+        (&json["records"][0]["override"]["id"], &json["records"][0]["decision"]["why"]),
+        (&json!("o-1"), &json!("overridden"))
     );
-    let broken = File::of("orders-broken.json", r#"{"version": 1}"#);
-    let ran = explain_post(&waits, &["--orders", broken.path()]).await;
+    let broken = File::of("overrides-broken.json", r#"{"version": 1}"#);
+    let ran = explain_post(&waits, &["--overrides", broken.path()]).await;
     assert_eq!(ran.code, 2);
     assert!(
-        ran.err.ends_with("orders-broken.json: orders: is missing: a list of orders, which may be empty\n"),
+        ran.err.ends_with(
+            "overrides-broken.json: overrides: is missing: a list of overrides, which may be empty\n"
+        ),
         "{}",
         ran.err
     );
@@ -302,7 +308,7 @@ async fn a_letter_that_may_or_can_go_nowhere_is_explained_as_archived() {
     }
 }
 
-/// The function archives such a letter at once, whatever delay its rule has. Only an order holds it.
+/// The function archives such a letter at once, whatever delay its rule has. Only an override holds it.
 #[tokio::test]
 async fn a_record_that_cannot_be_read_waits_for_no_rule() {
     let explained = async |rule: &Value, young: bool, more: &[&str]| {
@@ -314,7 +320,7 @@ async fn a_record_that_cannot_be_read_waits_for_no_rule() {
         let args = [&["explain", "-", "--json", "--policy", policy.path()], more].concat();
         redrivectl_in(world, &args).await.json()
     };
-    let hold = order("hold", &json!({ "queueArn": [DLQ] }));
+    let hold = override_("hold", &json!({ "queueArn": [DLQ] }));
     for rule in [
         json!({ "action": "hold" }),
         json!({ "subscription": "discover" }),
@@ -325,26 +331,26 @@ async fn a_record_that_cannot_be_read_waits_for_no_rule() {
             assert_eq!(decisions(&at_once), ["unrecognised"], "{rule}");
             assert_eq!(at_once["records"][0]["notes"], json!([]), "{rule}");
         }
-        let held = explained(&rule, true, &["--orders", hold.path()]).await;
-        assert_eq!(decisions(&held), ["ordered"], "{rule}");
+        let held = explained(&rule, true, &["--overrides", hold.path()]).await;
+        assert_eq!(decisions(&held), ["overridden"], "{rule}");
     }
 }
 
 /// The function searches only for letters that it is about to send.
 #[tokio::test]
-async fn a_subscription_is_searched_for_as_orders_say() {
+async fn a_subscription_is_searched_for_as_overrides_say() {
     let discover = json!({ "subscription": "discover" });
     let hold = json!({ "subscription": "discover", "action": "hold" });
     for (rule, action, expected) in [
         (&discover, "retry", "search"),
         (&discover, "hold", "defer"),
-        (&discover, "archive", "archive"),
+        (&discover, "give-up", "archive"),
         (&hold, "retry", "search"),
         (&hold, "hold", "defer"),
     ] {
         let policy = File::of("policy.json", &json!({ "default": rule }).to_string());
-        let orders = order(action, &json!({ "queueArn": [DLQ] }));
-        let args = ["--json", "--policy", policy.path(), "--orders", orders.path()];
+        let overrides = override_(action, &json!({ "queueArn": [DLQ] }));
+        let args = ["--json", "--policy", policy.path(), "--overrides", overrides.path()];
         let explained = explain_post(&Post::raw("m", "plain"), &args).await.json();
         assert_eq!(explained["records"][0]["decision"]["kind"], expected, "{rule} {action}");
     }

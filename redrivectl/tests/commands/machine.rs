@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use serde_json::{Value, json};
 
-use super::orders::{order, put_orders};
+use super::overrides::{override_, put_overrides};
 use super::stack::{OUTPUTS, archive, formation};
 use super::{Ran, World, redrivectl, redrivectl_in};
 use sns_redrive::replay::Request;
@@ -15,14 +15,14 @@ use support::stand_in;
 use support::{Account, BILLING, Fault};
 
 const ID: &str = "20261101T120000Z-0a1b2c";
-const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:orders-replay:e1";
+const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:payments-replay:e1";
 const NEWER: &str =
     "was written by a newer version of this software, and was left as it is: use that version";
 
 /// The answers to each reading of an execution's history, one after the other. The last one repeats.
 type Looks = Vec<(u16, Value)>;
 
-/// Returns an account with the state machine of `orders`, whose execution goes on like this.
+/// Returns an account with the state machine of `overrides`, whose execution goes on like this.
 fn stand_in(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>, Arc<Mutex<Value>>) {
     let input = Arc::new(Mutex::new(Value::Null));
     let looked = Arc::new(AtomicUsize::new(0));
@@ -34,7 +34,7 @@ fn stand_in(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>, Arc<
         }
         let body: Value = serde_json::from_str(asked.body).unwrap();
         if let Some(machine) = body.get("stateMachineArn") {
-            assert_eq!(*machine, "arn:aws:states:eu-central-1:123456789012:stateMachine:orders-replay");
+            assert_eq!(*machine, "arn:aws:states:eu-central-1:123456789012:stateMachine:payments-replay");
             *started.lock().unwrap() = serde_json::from_str(body["input"].as_str().unwrap()).unwrap();
             return Some((200, json!({ "executionArn": ARN, "startDate": 1.0 }).to_string()));
         }
@@ -93,10 +93,10 @@ fn failed(error: &str, message: &str) -> Value {
     json!({ "type": "ExecutionFailed", "executionFailedEventDetails": { "error": error, "cause": cause } })
 }
 
-/// Runs `replay --all --stack orders` with further arguments. Also returns how often it read the history.
+/// Runs `replay --all --stack payments` with further arguments. Also returns how often it read the history.
 async fn replay(world: World, looks: Looks, args: &[&str]) -> (Ran, usize) {
     let (config, looked, _) = stand_in(&archive(), looks);
-    let args = [&["replay", "--all", "--yes", "--stack", "orders"], args].concat();
+    let args = [&["replay", "--all", "--yes", "--stack", "payments"], args].concat();
     let ran = redrivectl_in(World { config: Some(config), ..world }, &args).await;
     (ran, looked.load(Ordering::Relaxed))
 }
@@ -119,7 +119,7 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
         ]
     };
     let named = format!(
-        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n"
+        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack payments\n"
     );
     let (ran, looked) = replay(World::default(), looks(), &[]).await;
     assert_eq!((ran.code, ran.err.as_str(), looked), (0, named.as_str(), 4));
@@ -146,7 +146,7 @@ async fn it_ends_with_the_exit_code_of_a_replay_that_the_terminal_drives() {
     let ended = |replay: Value| history(&[succeeded(), replay]);
     let running = turn("running", &json!({ "sent": 10 }));
     let busy = exited("Task", &json!({ "next": "end", "status": "busy", "because": "other is at work" }));
-    let go_on = format!("to continue: redrivectl replay --resume {ID} --stack orders");
+    let go_on = format!("to continue: redrivectl replay --resume {ID} --stack payments");
     let arn_aborted = format!("{ARN} was aborted");
     for (look, code, kind, said) in [
         (ended(turn("done", &json!({ "sent": 9, "unreadable": 1 }))), 3, "", "unreadable"),
@@ -189,10 +189,10 @@ async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
     };
     let ((ran, looked), ()) = tokio::join!(replay(world, looks, &[]), presses);
     let said = format!(
-        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack orders\n\
+        "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack payments\n\
          redrivectl: interrupted\n\
-         redrivectl: the replay goes on; to see its state: redrivectl replays show {ID} --stack orders\n\
-         redrivectl: to stop it: redrivectl replays stop {ID} --stack orders\n"
+         redrivectl: the replay goes on; to see its state: redrivectl replays show {ID} --stack payments\n\
+         redrivectl: to stop it: redrivectl replays stop {ID} --stack payments\n"
     );
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str(), looked), (4, "", said.as_str(), 5));
 }
@@ -203,7 +203,7 @@ async fn ctrl_c_before_it_is_started_starts_nothing() {
     let (config, looked, input) = stand_in(&archive(), vec![history(&[entered()])]);
     let world = World { interrupted: Arc::clone(&interrupted), config: Some(config), ..World::default() };
     interrupted.store(true, Ordering::Relaxed);
-    let ran = redrivectl_in(world, &["replay", "--all", "--yes", "--stack", "orders"]).await;
+    let ran = redrivectl_in(world, &["replay", "--all", "--yes", "--stack", "payments"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (4, "redrivectl: interrupted; nothing was written\n"));
     assert_eq!((&*input.lock().unwrap(), looked.load(Ordering::Relaxed)), (&Value::Null, 0));
 }
@@ -220,8 +220,8 @@ async fn whoever_detaches_is_told_the_id_and_goes() {
     let (ran, looked) = replay(World::default(), looks(), &["--detach"]).await;
     let said = format!(
         "Replay {ID}: the state machine runs it.\n  execution  {ARN}\n\n\
-         To see its state: redrivectl replays show {ID} --stack orders\n\
-         To stop it: redrivectl replays stop {ID} --stack orders\n"
+         To see its state: redrivectl replays show {ID} --stack payments\n\
+         To stop it: redrivectl replays stop {ID} --stack payments\n"
     );
     assert_eq!((ran.text().as_str(), looked), (said.as_str(), 2));
     let (ran, _) = replay(World::default(), looks(), &["--detach", "--json"]).await;
@@ -250,7 +250,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
             assert!(!exists, "nobody asks for it");
             Some((400, json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string()))
         });
-        let all = ["replay", "--all", "--yes", "--settle", "0", "--ramp", "100", "--stack", "orders"];
+        let all = ["replay", "--all", "--yes", "--settle", "0", "--ramp", "100", "--stack", "payments"];
         redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
     };
     // The state machine has its own value for each of these options, or cannot use it.
@@ -262,7 +262,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
         let ran = replay(true, here).await;
         assert!(ran.code == 0 && ran.out.starts_with("Replay "), "{here:?}: {ran:?}");
     }
-    let none = "redrivectl: the state machine orders-replay does not exist";
+    let none = "redrivectl: the state machine payments-replay does not exist";
     let ran = replay(false, &["--detach"]).await;
     let way_out = "Deploy operations.yaml, or leave out --detach";
     let said = format!("{none}, but --detach needs it: nothing was done. {way_out}\n");
@@ -277,7 +277,7 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
     let ran = replay(false, &["--by", "jo"]).await;
     assert!(
         ran.code == 0 && ran.err.is_empty(),
-        "an order for this terminal asks for no state machine: {ran:?}"
+        "an override for this terminal asks for no state machine: {ran:?}"
     );
 }
 
@@ -295,13 +295,13 @@ async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_wa
         let world = World { config: Some(config.clone()), ..World::default() };
         redrivectl_in(
             world,
-            &[&["replay", "--all", "--yes", "--settle", "0", "--stack", "orders"], args].concat(),
+            &[&["replay", "--all", "--yes", "--settle", "0", "--stack", "payments"], args].concat(),
         )
         .await
     };
     let denied = "(states:StartExecution) failed: AccessDeniedException (action_required): no";
     let ran = replay(&[]).await;
-    let said = format!("orders-replay {denied}. To replay from this terminal, add --workers 4\n");
+    let said = format!("payments-replay {denied}. To replay from this terminal, add --workers 4\n");
     assert!(ran.code == 6 && ran.err.ends_with(&said), "{ran:?}");
     let ran = replay(&["--workers", "4"]).await;
     assert!(ran.code == 0 && ran.out.contains("sent      1 letter\n"), "{ran:?}");
@@ -324,7 +324,7 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
         let input_of_world = answer.unwrap_or_default().as_bytes().to_vec();
         let config = Some(config);
         let world = World { config, answers: answer.is_some(), input: input_of_world, ..World::default() };
-        let ran = redrivectl_in(world, &[&["replay", "--stack", "orders"], args].concat()).await;
+        let ran = redrivectl_in(world, &[&["replay", "--stack", "payments"], args].concat()).await;
         let given = input.lock().unwrap()["replay"].clone();
         (ran, given)
     };
@@ -342,7 +342,7 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
     }
     // A script answers with --yes, and gets a note.
     let (ran, given) = replay(None, &["--all", "--yes"]).await;
-    let command = format!("redrivectl replay --resume {OLD} --stack orders");
+    let command = format!("redrivectl replay --resume {OLD} --stack payments");
     let said = format!("this command begins a new replay; to continue the other one: {command}\n");
     assert!(ran.code == 0 && ran.err.contains(&said), "{ran:?}");
     assert_eq!(given["all"], true);
@@ -365,12 +365,13 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
     assert!(first.starts_with("Replay: the letters could not be counted: "), "{ran:?}");
     let steps = "1, 5, 20, 100 % of the letters, 100 a second; stops if more than 10 % of a step fail\n";
     assert!(rest.starts_with(&format!("  which  the whole archive\n  steps  {steps}")), "{ran:?}");
-    // An order that holds the letters can be read.
-    let mut hold = order("one", "hold", None);
+    // An override that holds the letters can be read.
+    let mut hold = override_("one", "hold", None);
     hold["match"] = json!({ "queueArn": [{ "exists": true }] });
-    put_orders(&cloud, &[hold]);
-    let (ran, _) = replay(Some("n\n"), &["--topic", "orders", "--to", BILLING]).await;
-    for says in ["topic orders\n", &format!("to     {BILLING}\n"), "held by the order one (down), as soon as"]
+    put_overrides(&cloud, &[hold]);
+    let (ran, _) = replay(Some("n\n"), &["--topic", "payments", "--to", BILLING]).await;
+    for says in
+        ["topic payments\n", &format!("to     {BILLING}\n"), "held by the override one (down), as soon as"]
     {
         assert!(ran.out.contains(says), "{says}: {ran:?}");
     }

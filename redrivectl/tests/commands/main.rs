@@ -9,7 +9,7 @@ mod drill;
 mod explain;
 mod install;
 mod machine;
-mod orders;
+mod overrides;
 mod pipes;
 mod plan;
 mod records;
@@ -264,12 +264,11 @@ async fn help_says_what_the_exit_codes_mean() {
         &["--help"][..],
         &["plan", "--help"],
         &["explain", "--help"],
-        &["archive", "--help"],
         &["archive", "list", "--help"],
         &["archive", "show", "--help"],
         &["archive", "diff", "--help"],
         &["waiting", "--help"],
-        &["orders", "--help"],
+        &["overrides", "--help"],
         &["hold", "--help"],
         &["retry", "--help"],
         &["release", "--help"],
@@ -280,7 +279,7 @@ async fn help_says_what_the_exit_codes_mean() {
         }
     }
     let help = redrivectl(&["--help"]).await.text();
-    assert!(help.contains("list, show, diff"), "{help}");
+    assert!(help.contains("give-up"), "{help}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::io::{Read, pipe};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::orders::{has_document, orders, put_orders};
+use super::overrides::{has_document, overrides, put_overrides};
 use super::waiting::{letter, lines, list};
 use super::{File, World, redrivectl_in, replay};
 use support::{Account, Clock, Post, TOPIC};
@@ -43,26 +43,26 @@ fn an_override_is_written_whoever_reads_of_it() {
         let ran = hold.stdout(closed()).stderr(closed()).status().unwrap();
         assert_eq!(ran.code(), Some(0));
     }
-    assert_eq!(orders(&cloud).len(), 2);
+    assert_eq!(overrides(&cloud).len(), 2);
 
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let ran = program(&server.url(), &args).stdout(full).output().unwrap();
     let err = String::from_utf8(ran.stderr).unwrap();
-    assert_eq!((ran.status.code(), orders(&cloud).len()), (Some(1), 3), "{err}");
+    assert_eq!((ran.status.code(), overrides(&cloud).len()), (Some(1), 3), "{err}");
     assert!(err.contains("redrivectl: cannot write the output: No space left on device"), "{err}");
 }
 
 #[test]
 fn a_command_that_only_shows_has_nothing_left_to_do() {
     let cloud = Account::with_clock(Clock::real());
-    put_orders(&cloud, &[]);
+    put_overrides(&cloud, &[]);
     let server = cloud.listen();
     let chart = File::of("pipe.svg", "");
     for args in [
         &["plan"][..],
         &["plan", "--svg", chart.path()],
         &["completion", "bash"],
-        &[&["orders"], &CONTROL[..]].concat(),
+        &[&["overrides"], &CONTROL[..]].concat(),
         &[&["waiting"], &CONTROL[..]].concat(),
         &[&["archive", "list"], &ARCHIVE[..]].concat(),
     ] {
@@ -72,9 +72,9 @@ fn a_command_that_only_shows_has_nothing_left_to_do() {
     }
     assert!(!chart.read().is_empty(), "the chart is written, whoever reads the table");
     // The error must not be lost with the output.
-    cloud.put("my-bucket/dead-letters-control/orders.json", "{");
-    let orders = [&["orders"], &CONTROL[..]].concat();
-    let ran = program(&server.url(), &orders).stdout(closed()).stderr(closed()).status().unwrap();
+    cloud.put("my-bucket/dead-letters-control/overrides.json", "{");
+    let overrides = [&["overrides"], &CONTROL[..]].concat();
+    let ran = program(&server.url(), &overrides).stdout(closed()).stderr(closed()).status().unwrap();
     assert_eq!(ran.code(), Some(1));
 }
 

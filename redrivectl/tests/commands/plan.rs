@@ -143,7 +143,7 @@ async fn littles_law_says_how_many_letters_may_keep_failing() {
 }
 
 #[tokio::test]
-async fn rules_come_in_the_order_in_which_they_are_tried_and_can_be_chosen() {
+async fn rules_come_in_the_override_in_which_they_are_tried_and_can_be_chosen() {
     let policy = json!({ "rules": [
         { "name": "never", "match": { "origin": ["raw"] }, "action": "archive" },
         { "name": "wait", "match": { "origin": ["sqs"] }, "action": "hold" },
@@ -264,12 +264,12 @@ async fn a_pattern_that_can_match_nothing_is_refused() {
     let of = |pattern: Value| json!({ "rules": [{ "name": "held", "match": pattern, "action": "hold" }] });
     for (pattern, problem) in [
         (
-            json!({ "topicArn": { "suffix": [":orders"] } }),
+            json!({ "topicArn": { "suffix": [":payments"] } }),
             "rules[0].match.topicArn: holds suffix where a list belongs",
         ),
         (
-            json!({ "topicArn": ["orders"] }),
-            "rules[0].match.topicArn: is the ARN of a topic, so \"orders\" can match nothing",
+            json!({ "topicArn": ["payments"] }),
+            "rules[0].match.topicArn: is the ARN of a topic, so \"payments\" can match nothing",
         ),
         (json!({ "queueArn": [7] }), "rules[0].match.queueArn: is a text, so 7 can match nothing"),
     ] {
@@ -279,26 +279,28 @@ async fn a_pattern_that_can_match_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn orders_in_force_are_shown_with_what_they_do_to_the_plan() {
-    let order = |id: &str, action: &str, until: &str| {
+async fn overrides_in_force_are_shown_with_what_they_do_to_the_plan() {
+    let override_ = |id: &str, action: &str, until: &str| {
         json!({
             "id": id, "do": action, "match": { "subject": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
             "by": "ada", "why": "down",
         })
     };
-    let orders =
-        [order("held", "hold", "2026-11-01T14:00:00Z"), order("over", "hold", "2026-11-01T11:30:00Z")];
-    let file = File::of("plan-orders.json", &json!({ "version": 1, "orders": orders }).to_string());
+    let overrides = [
+        override_("held", "hold", "2026-11-01T14:00:00Z"),
+        override_("over", "hold", "2026-11-01T11:30:00Z"),
+    ];
+    let file = File::of("plan-overrides.json", &json!({ "version": 1, "overrides": overrides }).to_string());
     let plain = redrivectl(&["plan"]).await.text();
-    let text = redrivectl(&["plan", "--orders", file.path()]).await.text();
+    let text = redrivectl(&["plan", "--overrides", file.path()]).await.text();
     assert_eq!(
         text.strip_prefix(&plain),
         Some(
-            "\norder held, until 2026-11-01 14:00:00 UTC, 2 h: for letters that match\n  \
-             {\"subject\":[\"t\"]} the function makes no attempt; retries planned for that time\n  are due when the order ends\n"
+            "\noverride held, until 2026-11-01 14:00:00 UTC, 2 h: for letters that match\n  \
+             {\"subject\":[\"t\"]} the function makes no attempt; retries planned for that time\n  are due when the override ends\n"
         ),
         "{text}"
     );
-    let json = redrivectl(&["plan", "--orders", file.path(), "--json"]).await.json();
-    assert_eq!(json["orders"], json!([orders[0]]));
+    let json = redrivectl(&["plan", "--overrides", file.path(), "--json"]).await.json();
+    assert_eq!(json["overrides"], json!([overrides[0]]));
 }

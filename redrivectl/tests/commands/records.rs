@@ -21,7 +21,7 @@ pub(crate) fn record(letter: &Letter) -> Record {
         target: None,
         retry: None,
         failure: None,
-        order: None,
+        override_id: None,
     };
     Record::of(letter, &context, at(NOW))
 }
@@ -188,14 +188,14 @@ fn full_record() -> Value {
     let post = Post::raw("m", "x").attribute("text", "String", "x").attribute("bytes", "Binary", "AAEC");
     let mut record = record(&letter(&post));
     record.detail = Some("in words".to_owned());
-    (record.topic_arn, record.subscription_arn) = (Some(arn("orders")), Some(arn("orders:1")));
+    (record.topic_arn, record.subscription_arn) = (Some(arn("payments")), Some(arn("payments:1")));
     (record.target_arn, record.target_url) =
         (Some(arn("billing")), Some(TargetName::read("https://example.com")));
     record.retry = Some(RecordedRetry { number: 1, of: 2, early: true });
     let (code, message) = ("AccessDenied".to_owned(), Some("no".to_owned()));
     record.error =
         Some(RecordedError { code: code.clone(), class: "permanent".to_owned(), message: message.clone() });
-    record.order = Some("order".to_owned());
+    record.override_id = Some("override".to_owned());
     record.cause = Some(RecordedCause { code: Some(code), message });
     record.record = Some("{}".to_owned());
     // A new field breaks this pattern, so that it gets a value above.
@@ -216,7 +216,7 @@ fn full_record() -> Value {
         target_url: Some(_),
         retry: Some(_),
         error: Some(_),
-        order: Some(_),
+        override_id: Some(_),
         cause: Some(_),
         message: _,
         record: Some(_),

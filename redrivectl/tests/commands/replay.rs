@@ -15,11 +15,11 @@ use super::{File, Ran, World, manual, records, redrivectl, redrivectl_in, shows}
 use support::{Account, BILLING, CALLER, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, WORKER, letter};
 
 pub(super) const PLACE: [&str; 4] = ["--archive", "s3://my-bucket/dead-letters", "--requeue", REQUEUE];
-pub(super) const KEY: &str = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
+pub(super) const KEY: &str = "dead-letters/queue=payments-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
 
 /// The same with an index of ten letters.
 pub(super) const INDEXED: &str =
-    "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n10-r0.jsonl";
+    "dead-letters/queue=payments-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n10-r0.jsonl";
 
 /// Ten letters whose object has no index: their number is known from its size.
 const SELECTED: &str = "  selected  at most 30 letters, archived before 2026-11-01 11:59:55 UTC";
@@ -44,7 +44,7 @@ pub(super) fn archived_at(key: &str, posts: &[Post]) -> Account {
 pub(super) fn put_archive(cloud: &Account, key: &str, posts: &[Post]) {
     let lines: Vec<_> = posts.iter().map(|post| line(post) + "\n").collect();
     cloud.put_at(&format!("my-bucket/{key}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
-    for queue in ["orders-requeue", "orders-dlq"] {
+    for queue in ["payments-requeue", "payments-dlq"] {
         cloud.drained(queue);
     }
 }
@@ -121,7 +121,7 @@ async fn stopped(cloud: &Account) -> (String, Ran) {
     cloud.script(move |call| {
         let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;
         let sent = some_are_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
-        if sent && call.operation == "GetQueueAttributes" && call.target == "orders-requeue" {
+        if sent && call.operation == "GetQueueAttributes" && call.target == "payments-requeue" {
             Fault::Nonsense(200, waits.to_owned())
         } else {
             Fault::Pass
@@ -263,8 +263,8 @@ async fn everything_on_the_command_line_reaches_the_request() {
     let world = World::on(&cloud);
     let pattern = r#"{"messageAttributes": {"tenant": ["gold"]}}"#;
     let all = format!(
-        "--since 2026-10-30 --until 2026-10-31T18:00:00Z --reason exhausted --reason rule --topic orders \
-               --origin sns --queue orders-dlq --cut-off 2026-11-01T00:00:00Z --to topic --rate 7 --ramp 10,100 \
+        "--since 2026-10-30 --until 2026-10-31T18:00:00Z --reason exhausted --reason rule --topic payments \
+               --origin sns --queue payments-dlq --cut-off 2026-11-01T00:00:00Z --to topic --rate 7 --ramp 10,100 \
                --threshold 3 --settle 2m --again --why mended --error KMS.DisabledException --target {WORKER} --dry-run --json"
     );
     let args: Vec<_> = ["replay", "--match", pattern].into_iter().chain(all.split_whitespace()).collect();
@@ -274,7 +274,7 @@ async fn everything_on_the_command_line_reaches_the_request() {
         json!({
             "select": {
                 "from": "2026-10-30T00:00:00Z", "to": "2026-10-31T18:00:00Z", "reasons": ["exhausted", "rule"],
-                "topics": ["orders"], "origins": ["sns"], "queue": "orders-dlq",
+                "topics": ["payments"], "origins": ["sns"], "queue": "payments-dlq",
                 "errors": ["KMS.DisabledException"], "targets": [WORKER],
                 "match": { "messageAttributes": { "tenant": ["gold"] } },
             },
@@ -312,7 +312,7 @@ async fn a_mistyped_requeue_is_refused_in_a_dry_run_too() {
         let ran =
             redrivectl_in(World::on(&cloud), &[&["replay", "--all", "--yes"], args, &place].concat()).await;
         assert_eq!(ran.code, 2);
-        assert!(ran.err.contains("orders-billing has no tag sns-redrive=requeue"), "{}", ran.err);
+        assert!(ran.err.contains("payments-billing has no tag sns-redrive=requeue"), "{}", ran.err);
         assert_eq!(cloud.calls("SendMessageBatch").len(), 0);
     }
 }
@@ -328,16 +328,16 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--threshold", "101"], "101 is not in 0..=100"),
         (&["--settle", "2h"], "must be 0 seconds to one hour"),
         (&["--to", "the moon"], "must be topic, or the ARN of"),
-        (&["--resume", "x", "--queue", "orders-dlq"], "cannot be used with"),
+        (&["--resume", "x", "--queue", "payments-dlq"], "cannot be used with"),
         (&["--resume", "x", "--again"], "cannot be used with"),
-        (&["--all", "--queue", "orders-dlq"], "cannot be used with"),
+        (&["--all", "--queue", "payments-dlq"], "cannot be used with"),
         (&["--since", "1h", "--until", "2h"], "--until must be later than --since"),
         (&["--match", "{}"], "--match must be an object"),
         (&["--all", "--policy", "/nowhere"], "cannot read /nowhere"),
         (&["--from", "/nowhere"], "cannot read /nowhere"),
         (&["--from", "-", "--policy", "-"], "are both standard input"),
         (&["--from", "-"], "the file of --from has no records"),
-        (&["--from", records.path(), "--queue", "orders-dlq"], "cannot be used with"),
+        (&["--from", records.path(), "--queue", "payments-dlq"], "cannot be used with"),
         (&["--from", records.path(), "--cut-off", "1h"], "cannot be used with"),
     ] {
         let world = World::on(&cloud);
@@ -350,7 +350,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
 
 #[tokio::test]
 async fn the_requeue_must_be_named() {
-    for requeue in [&[][..], &["--requeue", "orders-requeue"], &["--requeue", NOTIFIER]] {
+    for requeue in [&[][..], &["--requeue", "payments-requeue"], &["--requeue", NOTIFIER]] {
         let args = [&["replay", "--archive", "s3://my-bucket/dead"], requeue].concat();
         let ran = redrivectl(&args).await;
         assert_eq!(ran.code, 2);
@@ -486,5 +486,5 @@ fn the_requeue_can_be_that_of_the_variable() {
         said(REQUEUE).1,
         "redrivectl: no region is set: give --region, set AWS_REGION, or use a profile with a region\n"
     );
-    assert_eq!(said("orders-requeue").0, Some(2));
+    assert_eq!(said("payments-requeue").0, Some(2));
 }

@@ -172,7 +172,7 @@ pub(crate) fn encoded(form: &[(&str, &str)]) -> String {
     form.iter().map(|(name, value)| format!("{}={}", text(name), text(value))).collect::<Vec<_>>().join("&")
 }
 
-/// Serves the stack `orders` with these options during the test, and ends as with Ctrl-C.
+/// Serves the stack `payments` with these options during the test, and ends as with Ctrl-C.
 pub(crate) async fn serving(cloud: &Account, options: &[&str], test: impl AsyncFnOnce(&Client)) -> Ran {
     let config = stand_in::before(cloud, |asked: &Asked<'_>| {
         // There is no state machine, so this process replays.
@@ -198,7 +198,7 @@ pub(crate) async fn serving_with(
         interrupted: Arc::clone(&interrupted),
         ..World::default()
     };
-    let args = [&["serve", "--stack", "orders", "--json"], options].concat();
+    let args = [&["serve", "--stack", "payments", "--json"], options].concat();
     let tested = async {
         let url = loop {
             if let Ok(said) = serde_json::from_str::<Value>(&printed.text()) {
@@ -237,7 +237,7 @@ async fn it_needs_a_stack_and_a_port_that_is_free() {
     serving(&cloud, &[], async |client| {
         let config = Some(stand_in::before(&cloud, |asked: &Asked<'_>| formation(asked, &OUTPUTS)));
         let port = client.port.to_string();
-        let args = ["serve", "--stack", "orders", "--port", &port];
+        let args = ["serve", "--stack", "payments", "--port", &port];
         let ran = redrivectl_in(World { config, ..World::default() }, &args).await;
         assert_eq!((ran.code, ran.out.as_str()), (1, ""));
         assert!(
@@ -329,7 +329,7 @@ async fn the_page_now_says_that_the_doctor_looks_and_why_it_could_not() {
         };
         let said = tokio::time::timeout(Duration::from_secs(20), said).await.unwrap();
         assert!(
-            said.contains("The doctor could not look: the stack orders has no output FunctionName"),
+            said.contains("The doctor could not look: the stack payments has no output FunctionName"),
             "{said}"
         );
     })

@@ -14,7 +14,7 @@ pub(crate) const OUTPUTS: [(&str, &str); 3] = [
     ("RequeueArn", REQUEUE),
 ];
 
-/// Answers for `CloudFormation`: the only stack is `orders`, with these outputs.
+/// Answers for `CloudFormation`: the only stack is `overrides`, with these outputs.
 pub(crate) fn formation(asked: &Asked<'_>, outputs: &[(&str, &str)]) -> Option<(u16, String)> {
     formation_with(asked, outputs, "")
 }
@@ -29,7 +29,7 @@ pub(crate) fn formation_with(
         return None;
     }
     let name = asked.field("StackName").unwrap();
-    if name != "orders" {
+    if name != "payments" {
         let error =
             format!("<Code>ValidationError</Code><Message>Stack with id {name} does not exist</Message>");
         return Some((
@@ -42,7 +42,7 @@ pub(crate) fn formation_with(
     };
     let outputs: String = outputs.iter().map(member).collect();
     let stack = format!(
-        "<member><StackName>orders</StackName><CreationTime>2026-10-01T00:00:00Z</CreationTime>\
+        "<member><StackName>payments</StackName><CreationTime>2026-10-01T00:00:00Z</CreationTime>\
          <StackStatus>CREATE_COMPLETE</StackStatus><Outputs>{outputs}</Outputs>\
          <Parameters>{parameters}</Parameters></member>"
     );
@@ -53,7 +53,7 @@ pub(crate) fn formation_with(
     Some((200, answer))
 }
 
-/// Runs a command with the stack `orders`, which has these outputs.
+/// Runs a command with the stack `payments`, which has these outputs.
 async fn run(cloud: &Account, outputs: &'static [(&str, &str)], world: World, args: &[&str]) -> Ran {
     let config = Some(stand_in::before(cloud, move |asked| formation(asked, outputs)));
     redrivectl_in(World { config, ..world }, args).await
@@ -68,7 +68,7 @@ fn waits() -> Account {
 /// Returns variables of another deployment, and the name of this one's stack.
 fn variables(name: &str) -> Option<String> {
     let value = match name {
-        "REDRIVE_STACK" => "orders",
+        "REDRIVE_STACK" => "payments",
         "ARCHIVE" => "s3://another/dead",
         "CONTROL" => "s3://another/dead-control",
         "REQUEUE_ARN" => "arn:aws:sqs:eu-central-1:123456789012:another",
@@ -78,12 +78,12 @@ fn variables(name: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_stack_says_where_orders_and_waiting_letters_are() {
+async fn the_stack_says_where_overrides_and_waiting_letters_are() {
     let cloud = waits();
     let written = ["waiting", "--control", "s3://my-bucket/dead-letters-control"];
     let written = run(&cloud, &[], World::default(), &written).await.text();
     assert!(written.contains("2 letters"), "{written}");
-    let typed = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "orders"]).await;
+    let typed = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "payments"]).await;
     let of_variable = World { variable: Some(variables), ..World::default() };
     let of_variable = run(&cloud, &OUTPUTS, of_variable, &["waiting"]).await;
     assert_eq!([typed.text(), of_variable.text()], [written.clone(), written]);
@@ -93,7 +93,7 @@ async fn the_stack_says_where_orders_and_waiting_letters_are() {
 async fn what_is_written_goes_before_what_the_stack_says() {
     let cloud = waits();
     for place in [["--control", "s3://my-bucket/elsewhere"], ["--archive", "s3://my-bucket/elsewhere"]] {
-        let args = [&["waiting", "--stack", "orders"][..], &place].concat();
+        let args = [&["waiting", "--stack", "payments"][..], &place].concat();
         let ran = run(&cloud, &OUTPUTS, World::default(), &args).await.text();
         assert!(!ran.contains("2 letters"), "{ran}");
     }
@@ -103,7 +103,7 @@ async fn what_is_written_goes_before_what_the_stack_says() {
 #[tokio::test]
 async fn the_records_of_another_archives_replays_are_not_looked_for_at_the_stacks_place() {
     let run = async |args: &[&str]| {
-        let all = ["replay", "--all", "--dry-run", "--stack", "orders"];
+        let all = ["replay", "--all", "--dry-run", "--stack", "payments"];
         run(&waits(), &OUTPUTS, World::default(), &[&all, args].concat()).await
     };
     let ran = run(&["--archive", "s3://my-bucket/old"]).await;
@@ -121,19 +121,19 @@ async fn the_records_of_another_archives_replays_are_not_looked_for_at_the_stack
 async fn a_missing_output_is_named_with_what_would_do_instead() {
     let said = async |args: &[&str]| {
         let ran =
-            run(&waits(), &OUTPUTS[..1], World::default(), &[args, &["--stack", "orders"]].concat()).await;
+            run(&waits(), &OUTPUTS[..1], World::default(), &[args, &["--stack", "payments"]].concat()).await;
         (ran.code, ran.err)
     };
     let missing = |output, option| {
-        let text = "redrivectl: the stack orders has no output ";
+        let text = "redrivectl: the stack payments has no output ";
         let or = match output {
             "RequeueArn" => ", or was deployed with Requeue=none",
-            "ControlLocation" => ", or was deployed with Orders=off",
+            "ControlLocation" => ", or was deployed with Overrides=off",
             _ => "",
         };
         (2, format!("{text}{output}: it is not a stack of template.yaml{or}; give {option}\n"))
     };
-    assert_eq!(said(&["orders"]).await, missing("ControlLocation", "--control"));
+    assert_eq!(said(&["overrides"]).await, missing("ControlLocation", "--control"));
     assert_eq!(said(&["replays"]).await, missing("ControlLocation", "--control"));
     let control = ["replay", "--all", "--dry-run", "--control", "s3://my-bucket/dead-letters-control"];
     assert_eq!(said(&control).await, missing("RequeueArn", "--requeue"));
@@ -155,10 +155,10 @@ pub(crate) fn archive() -> Account {
     let cloud = Account::new();
     let mut record = records::record(&support::letter(&Post::envelope("1")));
     "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
-    let key = "dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n1-r0.jsonl";
+    let key = "dead-letters/queue=payments-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n1-r0.jsonl";
     let line = record.to_line().unwrap();
     cloud.put_at(&format!("my-bucket/{key}"), &line, "2026-10-31T12:00:00.000Z");
-    for queue in ["orders-requeue", "orders-dlq"] {
+    for queue in ["payments-requeue", "payments-dlq"] {
         cloud.drained(queue);
     }
     cloud
@@ -168,7 +168,7 @@ pub(crate) fn archive() -> Account {
 async fn a_terminal_replays_with_what_the_stack_says() {
     let cloud = archive();
     let listed =
-        run(&cloud, &OUTPUTS, World::default(), &["archive", "list", "--stack", "orders"]).await.text();
+        run(&cloud, &OUTPUTS, World::default(), &["archive", "list", "--stack", "payments"]).await.text();
     assert!(listed.contains("1 letter"), "{listed}");
     // The variables belong to another deployment. The stack takes precedence.
     let world = World { variable: Some(variables), ..World::default() };
@@ -180,7 +180,7 @@ async fn a_terminal_replays_with_what_the_stack_says() {
 /// In the requeue of a function that only observes, letters would wait in vain.
 #[tokio::test]
 async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_which_policy() {
-    const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+    const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:payments";
     const WITH_FUNCTION: [(&str, &str); 4] = [OUTPUTS[0], OUTPUTS[1], OUTPUTS[2], ("FunctionArn", FUNCTION)];
     let nowhere = json!({ "default": { "target": "source" } }).to_string();
     let settings = |mode: &str, policy: &str, requeue: &str| {
@@ -197,7 +197,8 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
             if is_asked { Some(answer.clone()) } else { formation(asked, &WITH_FUNCTION) }
         });
         let world = World { config: Some(config), ..world };
-        let args = [&["replay", "--all", "--stack", "orders", "--by", "jo", "--ramp", "100"], args].concat();
+        let args =
+            [&["replay", "--all", "--stack", "payments", "--by", "jo", "--ramp", "100"], args].concat();
         (redrivectl_in(world, &args).await, cloud.calls("SendMessageBatch").len())
     };
     let replay = async |answer: (u16, String), args: &[&str]| {
@@ -249,12 +250,12 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
                 formation(asked, &OUTPUTS)
             }
         });
-        let args = [args, &["--stack", "orders", "--json"]].concat();
+        let args = [args, &["--stack", "payments", "--json"]].concat();
         let ran = redrivectl_in(World { config: Some(config), ..World::default() }, &args).await;
         let error: Value = serde_json::from_str(&ran.out).unwrap();
         (ran.code, error["kind"].as_str().unwrap().to_owned(), error["error"].as_str().unwrap().to_owned())
     };
-    let stack = "cannot read the stack orders: cloudformation:DescribeStacks failed (AccessDenied): no";
+    let stack = "cannot read the stack payments: cloudformation:DescribeStacks failed (AccessDenied): no";
     let account = "asking AWS for the account (sts:GetCallerIdentity) failed: AccessDenied (action_required): User is not \
                    authorized to perform this action.";
     for (denies_stack, args, code, kind, why) in [

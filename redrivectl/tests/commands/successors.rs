@@ -8,7 +8,7 @@ use support::{
     Account, BILLING, BILLING_SUBSCRIPTION, DLQ, Fault, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER,
 };
 
-const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:orders:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
+const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:payments:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 
 /// Returns the letters of the subscription.
@@ -61,7 +61,7 @@ async fn it_selects_the_letters_of_the_old_one_and_sends_them_to_the_new_one() {
 /// The archive has letters of both old subscriptions.
 #[tokio::test]
 async fn one_that_was_made_again_twice_is_checked_for_both() {
-    let older = "arn:aws:sns:eu-central-1:123456789012:orders:0d9c4e4c-6f1d-4f43-8f0c-3a3d2f7e9b11";
+    let older = "arn:aws:sns:eu-central-1:123456789012:payments:0d9c4e4c-6f1d-4f43-8f0c-3a3d2f7e9b11";
     let cloud = archived(&[its(), vec![Post::envelope("e").subscription(older)]].concat());
     cloud.unsubscribe(SUBSCRIPTION);
     cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
@@ -125,8 +125,8 @@ async fn pairs_that_make_no_sense_are_bad_usage() {
     let other = "arn:aws:sns:eu-central-1:123456789012:invoices:0a1b";
     for (pair, why) in [
         (SUBSCRIPTION.to_owned(), "must be OLD=NEW with the ARNs of two subscriptions"),
-        (pair("orders", SUCCESSOR), "subscriptions: \"orders\" is not the ARN of a subscription"),
-        (pair(SUBSCRIPTION, WORKER), "orders-worker\" is not the ARN of a subscription"),
+        (pair("payments", SUCCESSOR), "subscriptions: \"payments\" is not the ARN of a subscription"),
+        (pair(SUBSCRIPTION, WORKER), "payments-worker\" is not the ARN of a subscription"),
         (pair(SUBSCRIPTION, SUBSCRIPTION), "cannot replace itself"),
         (pair(SUBSCRIPTION, other), "invoices:0a1b belong to different topics"),
     ] {
@@ -182,7 +182,7 @@ async fn letters_that_came_back_are_checked_by_their_dead_letter_queue() {
     record["queueArn"] = REQUEUE.into();
     record["message"]["eventSourceARN"] = REQUEUE.into();
     record["deadLetterQueueArn"] = DLQ.into();
-    let key = "my-bucket/dead-letters/queue=orders-dlq/date=2026-10-31/20261031T120000Z-r2.jsonl";
+    let key = "my-bucket/dead-letters/queue=payments-dlq/date=2026-10-31/20261031T120000Z-r2.jsonl";
     cloud.put_at(key, &format!("{record}\n"), "2026-10-31T12:00:00.000Z");
     cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
     replay(&cloud, &["--subscription", &pair(SUBSCRIPTION, SUCCESSOR)]).await.text();

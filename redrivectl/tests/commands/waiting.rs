@@ -9,7 +9,7 @@ use support::{Account, DLQ, Post, TOPIC};
 pub(crate) fn letter(id: &str, but: &Value) -> Value {
     let mut letter = json!({
         "letterId": format!("letter-{id}"), "messageId": id, "receiptHandle": format!("handle-S3CR3T-{id}"),
-        "queueArn": DLQ, "topicArn": TOPIC, "target": "arn:aws:sqs:eu-central-1:123456789012:orders-worker",
+        "queueArn": DLQ, "topicArn": TOPIC, "target": "arn:aws:sqs:eu-central-1:123456789012:payments-worker",
         "rule": "default", "error": "503", "retry": { "number": 9, "of": 12 },
         "since": "2026-11-01T09:00:00Z", "due": "2026-11-01T16:00:00Z",
     });
@@ -45,7 +45,7 @@ async fn waiting(cloud: &Account, args: &[&str]) -> Ran {
 
 fn outage() -> Account {
     let cloud = Account::new();
-    let billing = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
+    let billing = "arn:aws:sqs:eu-central-1:123456789012:payments-billing";
     let letters = [
         letter("a", &json!({})),
         letter("b", &json!({ "due": "2026-11-01T17:30:00Z" })),
@@ -63,7 +63,7 @@ async fn letters_are_counted_by_what_is_asked_for() {
     let cloud = outage();
     let text = waiting(&cloud, &["--by", "error"]).await.text();
     let (list, total) = text.split_once("SQS, for all of ").unwrap();
-    assert!(total.starts_with("orders-dlq: about "), "{total}");
+    assert!(total.starts_with("payments-dlq: about "), "{total}");
     assert_eq!(
         list,
         "error             letters  first due (UTC)      last due (UTC)\n\
@@ -76,8 +76,8 @@ async fn letters_are_counted_by_what_is_asked_for() {
         (
             "target",
             &[
-                "arn:aws:sqs:eu-central-1:123456789012:orders-billing",
-                "arn:aws:sqs:eu-central-1:123456789012:orders-worker",
+                "arn:aws:sqs:eu-central-1:123456789012:payments-billing",
+                "arn:aws:sqs:eu-central-1:123456789012:payments-worker",
             ][..],
         ),
         ("due", &["2026-11-01 16:00", "2026-11-01 17:00", "2026-11-01 19:00"]),
@@ -100,9 +100,9 @@ async fn letters_are_counted_by_what_is_asked_for() {
 async fn only_the_letters_that_are_asked_for_are_counted() {
     let cloud = outage();
     for (args, letters) in [
-        (&["--topic", "orders"][..], 2),
+        (&["--topic", "payments"][..], 2),
         (&["--topic", "billing"], 0),
-        (&["--queue", "orders-dlq"], 3),
+        (&["--queue", "payments-dlq"], 3),
         (&["--arrived-before", "2026-11-01T09:00:00Z"], 0),
     ] {
         assert_eq!(
@@ -118,16 +118,16 @@ async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
     let cloud = Account::new();
     let odd = format!(
         "{}{{}}\nnonsense\n\n",
-        lines(&[letter("a", &json!({ "newField": 1, "heldBy": "order o1" }))])
+        lines(&[letter("a", &json!({ "newField": 1, "heldBy": "override o1" }))])
     );
     list(&cloud, "2026-11-01T10:00:00Z", &odd);
-    cloud.put("my-bucket/dead-letters-control/waiting/queue=orders-dlq/hour=2026-11-01T11/notes.txt", "x");
+    cloud.put("my-bucket/dead-letters-control/waiting/queue=payments-dlq/hour=2026-11-01T11/notes.txt", "x");
     let ran = waiting(&cloud, &[]).await;
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
     assert!(
         ran.out.contains(
             "1 letter listed, of a list that was read in part: 2 could not be read. It has letters hidden for more than two \
-             minutes.\nHeld, of those listed: 1 by order o1.\n"
+             minutes.\nHeld, of those listed: 1 by override o1.\n"
         ),
         "{}",
         ran.out
@@ -142,7 +142,7 @@ async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
 #[tokio::test]
 async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
     let cloud = Account::new();
-    let held = |id: &str| letter(id, &json!({ "heldBy": "order o1" }));
+    let held = |id: &str| letter(id, &json!({ "heldBy": "override o1" }));
     let lines_of =
         [held("a"), held("b"), letter("c", &json!({ "heldBy": "rule audit" })), letter("d", &json!({}))];
     list(&cloud, "2026-11-01T10:00:00Z", &lines(&lines_of));
@@ -154,17 +154,17 @@ async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
     }
     let text = waiting(&cloud, &["--by", "held"]).await.text();
     assert!(text.contains("At most 4 letters wait, by the list"), "{text}");
-    assert!(text.contains("Held, at most: 2 by order o1, 1 by rule audit.\n"), "{text}");
-    assert!(text.contains("SQS, for all of orders-dlq: about 2 letters hidden, 0 visible.\n"), "{text}");
+    assert!(text.contains("Held, at most: 2 by override o1, 1 by rule audit.\n"), "{text}");
+    assert!(text.contains("SQS, for all of payments-dlq: about 2 letters hidden, 0 visible.\n"), "{text}");
     let json = waiting(&cloud, &["--by", "held", "--json"]).await.json();
-    assert_eq!(json["held"], json!({ "order o1": 2, "rule audit": 1 }));
+    assert_eq!(json["held"], json!({ "override o1": 2, "rule audit": 1 }));
     assert_eq!(json["queues"], json!([{ "queue": DLQ, "hidden": 2, "visible": 0 }]));
     assert_eq!((&json["letters"], &json["atMost"]), (&json!(4), &json!(true)));
     let denied = outage();
     denied.reply("GetQueueAttributes", support::Fault::Denied);
     let text = waiting(&denied, &[]).await.text();
     assert!(
-        text.contains("SQS, for all of orders-dlq: not known: sqs:GetQueueAttributes failed (Access"),
+        text.contains("SQS, for all of payments-dlq: not known: sqs:GetQueueAttributes failed (Access"),
         "{text}"
     );
 }

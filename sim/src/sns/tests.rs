@@ -13,14 +13,14 @@ fn aws() -> Aws {
         for queue in ["worker", "dlq", "worker.fifo", "dlq.fifo"] {
             it.sqs.create(queue, QueueSettings::default());
         }
-        it.sns.create("orders", TopicSettings::default());
-        it.sns.create("orders.fifo", TopicSettings::default());
+        it.sns.create("payments", TopicSettings::default());
+        it.sns.create("payments.fifo", TopicSettings::default());
     });
     aws
 }
 
 fn subscribe(aws: &Aws, protocol: Protocol, endpoint: &str) -> Subscription {
-    let subscription = Subscription::new("orders", "s-1", protocol, endpoint).dead_letters("dlq");
+    let subscription = Subscription::new("payments", "s-1", protocol, endpoint).dead_letters("dlq");
     aws.act("test", |it, _| it.sns.subscribe(subscription.clone()));
     subscription
 }
@@ -36,7 +36,7 @@ fn received(aws: &Aws, queue: &str) -> Vec<Received> {
 
 fn order() -> Entry {
     let entry = Entry::new("0", "{\"id\":\"o-1\"}").with("tenant", Attribute::string("gold"));
-    Entry { subject: Some("Order".to_owned()), ..entry.with("sum", Attribute::binary([0, 255])) }
+    Entry { subject: Some("Override".to_owned()), ..entry.with("sum", Attribute::binary([0, 255])) }
 }
 
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>
@@ -44,7 +44,7 @@ fn order() -> Entry {
 fn a_queue_gets_an_envelope() {
     let aws = aws();
     let subscription = subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
-    let published = publish(&aws, "orders", &order()).unwrap();
+    let published = publish(&aws, "payments", &order()).unwrap();
     let message = received(&aws, "worker").remove(0);
     assert!(message.payload.attributes.is_empty());
     let envelope: serde_json::Value = serde_json::from_str(&message.payload.body).unwrap();
@@ -68,14 +68,14 @@ fn each_protocol_gets_its_own_text_of_a_message_that_has_several() {
     let aws = aws();
     subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
     let entry = |body: &str| Entry { structure: Some("json".to_owned()), ..Entry::new("0", body) };
-    publish(&aws, "orders", &entry(r#"{"default":"all","sqs":"queues"}"#)).unwrap();
-    publish(&aws, "orders", &entry(r#"{"default":"all","email":"people"}"#)).unwrap();
+    publish(&aws, "payments", &entry(r#"{"default":"all","sqs":"queues"}"#)).unwrap();
+    publish(&aws, "payments", &entry(r#"{"default":"all","email":"people"}"#)).unwrap();
     let text = |it: &Received| {
         serde_json::from_str::<serde_json::Value>(&it.payload.body).unwrap()["Message"].clone()
     };
     assert_eq!(received(&aws, "worker").iter().map(text).collect::<Vec<_>>(), ["queues", "all"]);
     for body in ["all", r#"{"sqs":"queues"}"#] {
-        assert_eq!(publish(&aws, "orders", &entry(body)).unwrap_err().code, "InvalidParameter");
+        assert_eq!(publish(&aws, "payments", &entry(body)).unwrap_err().code, "InvalidParameter");
     }
 }
 
@@ -87,7 +87,7 @@ fn a_permanent_failure_puts_the_envelope_into_the_dead_letter_queue_at_once() {
     let aws = aws();
     aws.act("test", |it, _| it.sns.retries_take = 3_600_000);
     subscribe(&aws, Protocol::Sqs, &arn("sqs", "gone"));
-    publish(&aws, "orders", &order()).unwrap();
+    publish(&aws, "payments", &order()).unwrap();
     let letter = received(&aws, "dlq").remove(0);
     assert!(letter.payload.body.contains("\"Type\" : \"Notification\""));
     assert!(letter.payload.attributes.is_empty());
@@ -103,7 +103,7 @@ fn a_denied_delivery_is_not_retried() {
     aws.act("test", |it, _| it.sns.retries_take = 3_600_000);
     subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
     aws.set_faults(Faults::new(|_| Fault::Denied));
-    publish(&aws, "orders", &order()).unwrap();
+    publish(&aws, "payments", &order()).unwrap();
     assert_eq!(received(&aws, "dlq").len(), 1);
 }
 
@@ -118,7 +118,7 @@ fn a_retryable_failure_is_retried_and_the_letters_age_counts_from_the_end_of_the
         _ => Fault::Pass,
     };
     aws.set_faults(Faults::new(down));
-    publish(&aws, "orders", &order()).unwrap();
+    publish(&aws, "payments", &order()).unwrap();
     aws.clock().pass(Duration::from_secs(3_599));
     assert!(received(&aws, "dlq").is_empty());
     aws.clock().pass(Duration::from_secs(1));
@@ -127,7 +127,7 @@ fn a_retryable_failure_is_retried_and_the_letters_age_counts_from_the_end_of_the
     assert!(letter.payload.body.contains("2026-11-01T12:00:00.000Z"), "it was published before");
     aws.act("test", |it, cx| it.sqs.delete_message(cx, "dlq", &letter.handle)).unwrap();
     // A subscriber that is back in time gets the message by a retry.
-    publish(&aws, "orders", &order()).unwrap();
+    publish(&aws, "payments", &order()).unwrap();
     aws.set_faults(Faults::default());
     aws.clock().pass(Duration::from_hours(1));
     assert_eq!(received(&aws, "worker").len(), 1);
@@ -141,7 +141,7 @@ fn a_raw_letter_is_the_message_as_it_was_published() {
     let subscription = subscribe(&aws, Protocol::Sqs, &arn("sqs", "gone")).raw();
     aws.act("test", |it, _| it.sns.subscribe(subscription));
     let entry = Entry { group: Some("g".to_owned()), trace: Some("Root=1".to_owned()), ..order() };
-    publish(&aws, "orders", &entry).unwrap();
+    publish(&aws, "payments", &entry).unwrap();
     let letter = received(&aws, "dlq").remove(0).payload;
     assert_eq!((&letter.body, &letter.attributes), (&entry.body, &entry.attributes));
     assert_eq!((&letter.group, &letter.trace), (&entry.group, &entry.trace));
@@ -157,7 +157,7 @@ fn an_eleventh_attribute_loses_a_raw_message() {
     aws.act("test", |it, _| it.sns.subscribe(subscription));
     let entry = (0..11)
         .fold(Entry::new("0", "a"), |it, number| it.with(&format!("a{number}"), Attribute::string("v")));
-    publish(&aws, "orders", &entry).unwrap();
+    publish(&aws, "payments", &entry).unwrap();
     assert!(received(&aws, "worker").is_empty() && received(&aws, "dlq").is_empty());
     let lost = |it: &crate::Record| matches!(it.event, Event::GivenUp { queue: None, .. });
     assert!(aws.journal(|records| records.iter().any(lost)));
@@ -168,7 +168,7 @@ fn an_eleventh_attribute_loses_a_raw_message() {
 fn a_functions_letter_is_the_envelope_and_its_event_is_not() {
     let aws = aws();
     subscribe(&aws, Protocol::Lambda, &arn("lambda", "function:notifier"));
-    publish(&aws, "orders", &order()).unwrap();
+    publish(&aws, "payments", &order()).unwrap();
     let letter = received(&aws, "dlq").remove(0).payload;
     assert!(letter.body.contains("SigningCertURL") && !letter.body.contains("Records"));
     aws.act("test", |it, _| {
@@ -178,7 +178,7 @@ fn a_functions_letter_is_the_envelope_and_its_event_is_not() {
             Ran::ok("null")
         });
     });
-    publish(&aws, "orders", &order()).unwrap();
+    publish(&aws, "payments", &order()).unwrap();
     let ran = |it: &crate::Record| matches!(it.event, Event::Invoked { ok: true, .. });
     assert!(aws.journal(|records| records.iter().any(ran)));
 }
@@ -188,12 +188,12 @@ fn a_functions_letter_is_the_envelope_and_its_event_is_not() {
 fn a_web_servers_status_decides_between_retries_and_the_dead_letter_queue() {
     for (status, letters, retried) in [(200, 0, 0), (404, 1, 0), (503, 1, 1), (429, 1, 1), (100, 1, 1)] {
         let aws = aws();
-        subscribe(&aws, Protocol::Https, "https://hooks.example.com/orders?a=b");
+        subscribe(&aws, Protocol::Https, "https://hooks.example.com/payments?a=b");
         aws.act("test", |it, _| {
             it.sns.retries_take = 1_000;
             it.web.serve("hooks.example.com", move |_| WebAnswer::status(status));
         });
-        publish(&aws, "orders", &order()).unwrap();
+        publish(&aws, "payments", &order()).unwrap();
         let at_once = received(&aws, "dlq").len();
         aws.clock().pass(Duration::from_secs(1));
         let later = received(&aws, "dlq").len();
@@ -204,12 +204,12 @@ fn a_web_servers_status_decides_between_retries_and_the_dead_letter_queue() {
         subscribe(&aws, Protocol::Https, "https://hooks.example.com/");
         let answer = move |_: &crate::Call| WebAnswer::status(200).after(Duration::from_secs(seconds));
         aws.act("test", |it, _| it.web.serve("hooks.example.com", answer));
-        publish(&aws, "orders", &order()).unwrap();
+        publish(&aws, "payments", &order()).unwrap();
         assert_eq!(received(&aws, "dlq").len(), letters, "after {seconds} seconds");
     }
     let aws = aws();
     subscribe(&aws, Protocol::Https, "https://nowhere.example.com/");
-    publish(&aws, "orders", &order()).unwrap();
+    publish(&aws, "payments", &order()).unwrap();
     assert_eq!(received(&aws, "dlq").len(), 1, "no server of this name");
 }
 
@@ -217,9 +217,9 @@ fn a_web_servers_status_decides_between_retries_and_the_dead_letter_queue() {
 #[test]
 fn a_stream_gets_the_envelope() {
     let aws = aws();
-    subscribe(&aws, Protocol::Firehose, &arn("firehose", "deliverystream/orders"));
-    aws.act("test", |it, _| it.firehose.create("orders"));
-    publish(&aws, "orders", &order()).unwrap();
+    subscribe(&aws, Protocol::Firehose, &arn("firehose", "deliverystream/payments"));
+    aws.act("test", |it, _| it.firehose.create("payments"));
+    publish(&aws, "payments", &order()).unwrap();
     let streamed = |it: &crate::Record| match &it.event {
         Event::Streamed { data, .. } => Some(data.clone()),
         _ => None,
@@ -232,25 +232,25 @@ fn a_stream_gets_the_envelope() {
 #[test]
 fn a_fifo_topic_answers_a_repetition_like_the_first_and_delivers_it_once() {
     let aws = aws();
-    let subscription = Subscription::new("orders.fifo", "s-2", Protocol::Sqs, &arn("sqs", "worker.fifo"));
+    let subscription = Subscription::new("payments.fifo", "s-2", Protocol::Sqs, &arn("sqs", "worker.fifo"));
     aws.act("test", |it, _| it.sns.subscribe(subscription.dead_letters("dlq.fifo")));
     let entry = order().fifo("g", "d");
-    let first = publish(&aws, "orders.fifo", &entry).unwrap();
+    let first = publish(&aws, "payments.fifo", &entry).unwrap();
     aws.clock().pass(Duration::from_secs(299));
-    assert_eq!(publish(&aws, "orders.fifo", &entry).unwrap(), first);
+    assert_eq!(publish(&aws, "payments.fifo", &entry).unwrap(), first);
     let message = received(&aws, "worker.fifo").remove(0);
     assert!(message.payload.body.contains("SequenceNumber"));
     assert!(!message.payload.body.contains("Signature"), "FIFO topics sign nothing");
     assert_eq!(message.payload.deduplication.as_deref(), Some("d"));
     aws.act("test", |it, cx| it.sqs.delete_message(cx, "worker.fifo", &message.handle)).unwrap();
     aws.clock().pass(Duration::from_secs(1));
-    assert_ne!(publish(&aws, "orders.fifo", &entry).unwrap(), first);
-    let error = publish(&aws, "orders.fifo", &order()).unwrap_err();
+    assert_ne!(publish(&aws, "payments.fifo", &entry).unwrap(), first);
+    let error = publish(&aws, "payments.fifo", &order()).unwrap_err();
     assert!(error.message.contains("MessageGroupId parameter is required"), "{error}");
-    publish(&aws, "orders", &entry).unwrap_err();
+    publish(&aws, "payments", &entry).unwrap_err();
     // The group and the deduplication id are passed on to the dead-letter queue.
     aws.act("test", |it, _| it.sqs.remove("worker.fifo"));
-    publish(&aws, "orders.fifo", &order().fifo("g", "e")).unwrap();
+    publish(&aws, "payments.fifo", &order().fifo("g", "e")).unwrap();
     let letter = received(&aws, "dlq.fifo").remove(0).payload;
     assert_eq!((letter.group.as_deref(), letter.deduplication.as_deref()), (Some("g"), Some("e")));
 }
@@ -259,7 +259,7 @@ fn a_fifo_topic_answers_a_repetition_like_the_first_and_delivers_it_once() {
 #[test]
 fn a_batch_has_ten_entries_and_the_topics_size_in_all() {
     let aws = aws();
-    let batch = |entries: &[Entry]| aws.act("test", |it, cx| it.publish_batch(cx, "orders", entries));
+    let batch = |entries: &[Entry]| aws.act("test", |it, cx| it.publish_batch(cx, "payments", entries));
     let entries: Vec<_> = (0..11).map(|id| Entry::new(id.to_string(), "a")).collect();
     assert_eq!(batch(&entries).unwrap_err().code, "TooManyEntriesInBatchRequest");
     assert_eq!(batch(&entries[..10]).unwrap().len(), 10);
@@ -268,12 +268,12 @@ fn a_batch_has_ten_entries_and_the_topics_size_in_all() {
     let two = |more: &str| [Entry::new("a", half.as_str()), Entry::new("b", format!("{half}{more}"))];
     batch(&two("")).unwrap();
     assert_eq!(batch(&two("x")).unwrap_err().code, "BatchRequestTooLong");
-    let error = publish(&aws, "orders", &Entry::new("0", "x".repeat(MAX_BYTES + 1))).unwrap_err();
+    let error = publish(&aws, "payments", &Entry::new("0", "x".repeat(MAX_BYTES + 1))).unwrap_err();
     assert_eq!(error.message, "Invalid parameter: Message too long");
     aws.act("test", |it, _| {
-        it.sns.create("orders", TopicSettings { max_bytes: 1024 * 1024, ..TopicSettings::default() });
+        it.sns.create("payments", TopicSettings { max_bytes: 1024 * 1024, ..TopicSettings::default() });
     });
-    publish(&aws, "orders", &Entry::new("0", "x".repeat(1024 * 1024))).unwrap();
+    publish(&aws, "payments", &Entry::new("0", "x".repeat(1024 * 1024))).unwrap();
     assert_eq!(publish(&aws, "none", &order()).unwrap_err().code, "NotFound");
 }
 
@@ -282,9 +282,9 @@ fn a_batch_has_ten_entries_and_the_topics_size_in_all() {
 fn a_subject_has_a_hundred_characters_in_one_line() {
     let aws = aws();
     let with = |subject: String| Entry { subject: Some(subject), ..Entry::new("0", "a") };
-    publish(&aws, "orders", &with("x".repeat(100))).unwrap();
-    assert_eq!(publish(&aws, "orders", &with("x".repeat(101))).unwrap_err().code, "InvalidParameter");
-    publish(&aws, "orders", &with("a\nb".to_owned())).unwrap_err();
+    publish(&aws, "payments", &with("x".repeat(100))).unwrap();
+    assert_eq!(publish(&aws, "payments", &with("x".repeat(101))).unwrap_err().code, "InvalidParameter");
+    publish(&aws, "payments", &with("a\nb".to_owned())).unwrap_err();
 }
 
 /// <https://docs.aws.amazon.com/sns/latest/api/API_ListSubscriptions.html>
@@ -294,7 +294,7 @@ fn a_listing_has_pages_of_a_hundred() {
     aws.act("test", |it, _| {
         for number in 0..201 {
             let id = format!("s-{number:03}");
-            it.sns.subscribe(Subscription::new("orders", &id, Protocol::Sqs, &arn("sqs", "worker")));
+            it.sns.subscribe(Subscription::new("payments", &id, Protocol::Sqs, &arn("sqs", "worker")));
         }
         let (mut token, mut sizes) = (None, Vec::new());
         loop {
@@ -307,7 +307,7 @@ fn a_listing_has_pages_of_a_hundred() {
         }
         assert_eq!(sizes, [100, 100, 1]);
         let attributes =
-            it.sns.get_subscription_attributes(&format!("{}:s-000", arn("sns", "orders"))).unwrap();
+            it.sns.get_subscription_attributes(&format!("{}:s-000", arn("sns", "payments"))).unwrap();
         assert_eq!(attributes["RawMessageDelivery"], "false");
         assert_eq!(it.sns.get_subscription_attributes("none").unwrap_err().code, "NotFound");
     });
@@ -329,7 +329,7 @@ fn groups_and_deduplication_ids_are_128_signs_that_are_letters_digits_or_punctua
     ] {
         let group = Entry { group: Some(id.clone()), ..order() };
         let both = Entry { group: Some("g".to_owned()), deduplication: Some(id.clone()), ..order() };
-        for (topic, entry) in [("orders", &group), ("orders.fifo", &both)] {
+        for (topic, entry) in [("payments", &group), ("payments.fifo", &both)] {
             let code = publish(&aws, topic, entry).map_err(|error| error.code.into_owned());
             let refused = Err("InvalidParameter".to_owned());
             assert_eq!(code.is_ok(), is_good, "{topic}: {id:?}");

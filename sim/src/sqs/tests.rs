@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::*;
 use crate::{Attribute, Aws, Clock, Entry, Event};
 
-const QUEUE: &str = "orders-dlq";
-const FIFO: &str = "orders-dlq.fifo";
+const QUEUE: &str = "payments-dlq";
+const FIFO: &str = "payments-dlq.fifo";
 
 /// Creates an account with a standard and a FIFO queue at a fixed time.
 fn aws_with(settings: &QueueSettings) -> Aws {

@@ -157,8 +157,8 @@ fn an_upload_may_come_in_chunks_and_is_compared_with_its_checksum() {
 fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
     let aws = aws();
     aws.act("test", |it, _| {
-        it.firehose.create("orders");
-        it.sns.create("orders", sim::sns::TopicSettings::default());
+        it.firehose.create("payments");
+        it.sns.create("payments", sim::sns::TopicSettings::default());
     });
     let failed = EntryFault::service("InternalFailure", "Try again.");
     aws.set_faults(Faults::new(move |_| Fault::Entries(vec![(0, failed.clone()), (2, EntryFault::Missing)])));
@@ -170,7 +170,7 @@ fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
         exchange(&server, &format!("{head}{body}"))
     };
     let records =
-        r#"{"DeliveryStreamName":"orders","Records":[{"Data":"YQ=="},{"Data":"Yg=="},{"Data":"Yw=="}]}"#;
+        r#"{"DeliveryStreamName":"payments","Records":[{"Data":"YQ=="},{"Data":"Yg=="},{"Data":"Yw=="}]}"#;
     let answer = post("x-amz-target: Firehose_20150804.PutRecordBatch", records);
     assert!(answer.contains("\"FailedPutCount\":2") && answer.contains("InternalFailure"), "{answer}");
     assert_eq!(answer.matches("RecordId").count(), 1, "nothing follows a missing answer");
@@ -182,7 +182,7 @@ fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
     };
     let form = format!(
         "Action=PublishBatch&TopicArn={}{}{}{}",
-        sim::arn("sns", "orders"),
+        sim::arn("sns", "payments"),
         entry(1),
         entry(2),
         entry(3)

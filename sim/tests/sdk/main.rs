@@ -41,12 +41,12 @@ fn filled(clock: Clock) -> Aws {
     aws.act("test", |it, _| {
         it.sqs.create("dlq", QueueSettings::default());
         it.sqs.create("worker", QueueSettings::default());
-        it.sns.create("orders", TopicSettings::default());
+        it.sns.create("payments", TopicSettings::default());
         it.sns.subscribe(
-            Subscription::new("orders", "s-1", Protocol::Sqs, &arn("sqs", "worker")).dead_letters("dlq"),
+            Subscription::new("payments", "s-1", Protocol::Sqs, &arn("sqs", "worker")).dead_letters("dlq"),
         );
         it.s3.create("archive");
-        it.firehose.create("orders");
+        it.firehose.create("payments");
         let denied = EnvironmentError { code: "AccessDeniedException".to_owned(), message: "KMS".to_owned() };
         let failed = Some("no image".to_owned());
         let locked = FunctionSettings { environment: Err(denied), failed, ..FunctionSettings::default() };
@@ -112,8 +112,8 @@ async fn tour(aws: &Aws, config: &SdkConfig, path_style: bool) {
     assert!(gone.unwrap_err().into_service_error().is_queue_does_not_exist());
 
     let sns = aws_sdk_sns::Client::new(config);
-    let entry = PublishBatchRequestEntry::builder().id("0").message("Grüße & <more>").subject("Order");
-    let topic = arn("sns", "orders");
+    let entry = PublishBatchRequestEntry::builder().id("0").message("Grüße & <more>").subject("Override");
+    let topic = arn("sns", "payments");
     let published =
         sns.publish_batch().topic_arn(&topic).publish_batch_request_entries(entry.build().unwrap()).send();
     assert_eq!(published.await.unwrap().successful().len(), 1);
@@ -167,7 +167,7 @@ async fn tour(aws: &Aws, config: &SdkConfig, path_style: bool) {
 
     let firehose = aws_sdk_firehose::Client::new(config);
     let record = Record::builder().data(Blob::new("line\n")).build().unwrap();
-    let put = firehose.put_record_batch().delivery_stream_name("orders").records(record).send().await;
+    let put = firehose.put_record_batch().delivery_stream_name("payments").records(record).send().await;
     assert_eq!(put.unwrap().failed_put_count(), 0);
 }
 

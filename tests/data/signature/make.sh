@@ -52,7 +52,7 @@ text() { # name, value ...: the text that SNS signs
 
 message() { # file, version, digest, key, [subject]
   local message='{"event":"order-placed","note":"Grüße & <thanks>"}' id=d3344452-ca4e-5849-9b44-70f435b0010d
-  local topic=arn:aws:sns:eu-central-1:123456789012:orders time=2026-11-01T11:59:58.351Z
+  local topic=arn:aws:sns:eu-central-1:123456789012:payments time=2026-11-01T11:59:58.351Z
   local subject=() subject_line=
   if [ $# -gt 4 ]; then
     subject=(Subject "$5") subject_line=$'\n  "Subject" : "'"$5"'",'

@@ -23,7 +23,7 @@ use sns_redrive::policy::{ArchiveReason, Phase, Retry};
 use support::*;
 use tokio::time::Instant;
 
-const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-archive.fifo";
+const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-archive.fifo";
 
 fn in_s3(cloud: &Account) -> Archive {
     Archive::S3 { s3: cloud.clients().s3, bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }
@@ -55,7 +55,7 @@ fn raws(count: usize) -> Vec<Letter> {
 /// Returns the lines of the only object.
 fn lines(cloud: &Account) -> Vec<Value> {
     let mut objects = cloud.objects();
-    objects.retain(|key, _| !key.ends_with("orders.json"));
+    objects.retain(|key, _| !key.ends_with("overrides.json"));
     assert_eq!(objects.len(), 1);
     let object = objects.into_values().next().unwrap();
     assert!(object.ends_with('\n'));

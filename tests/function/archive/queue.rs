@@ -104,7 +104,7 @@ async fn every_sample_arrives_byte_for_byte() {
 async fn ten_letters_cost_one_call() {
     let cloud = Account::new();
     assert_eq!(store(&in_queue(&cloud, ARCHIVE_QUEUE), &raws(25)).await, vec![Ok(()); 25]);
-    let summary = ["10", "10", "5"].map(|count| format!("SendMessageBatch orders-archive {count}"));
+    let summary = ["10", "10", "5"].map(|count| format!("SendMessageBatch payments-archive {count}"));
     assert_eq!(cloud.summary(), summary);
 }
 

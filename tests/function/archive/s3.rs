@@ -10,7 +10,7 @@ async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is
         (calls[0].host.as_str(), calls[0].target.as_str()),
         (
             "my-bucket.s3.eu-central-1.amazonaws.com",
-            "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n25-r0.unrecognised.none.25.jsonl"
+            "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n25-r0.unrecognised.none.25.jsonl"
         )
     );
     let parameters =
@@ -52,7 +52,7 @@ async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
     assert_eq!(answers, [Ok(()), Err(failure), Ok(()), Ok(())]);
     assert_eq!(cloud.peak(), 2, "side by side");
     let (key, _) = cloud.objects().into_iter().next().unwrap();
-    assert!(key.starts_with("my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/"), "{key}");
+    assert!(key.starts_with("my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/"), "{key}");
     assert!(key.contains(".2-n3-r1.unrecognised."), "{key}");
     let ids: Vec<_> = lines(&cloud).iter().map(|line| line["message"]["messageId"].clone()).collect();
     assert_eq!(ids, ["a", "c", "d"]);
@@ -81,7 +81,7 @@ async fn a_record_says_all_that_is_known() {
         target: Some(target),
         retry: Some(Retry { number: 12, of: 12, phase: Phase::PostBackoff, planned: None }),
         failure: Some(failure),
-        order: Some("order-1".to_owned()),
+        override_id: Some("override-1".to_owned()),
     };
     let until = Instant::now() + Duration::from_secs(10);
     let batch = Batch { request_id: "req-1", now: at(NOW + 1), until };
@@ -102,7 +102,7 @@ async fn a_record_says_all_that_is_known() {
             "rule": "billing-slowly",
             "targetArn": WORKER,
             "retry": { "number": 12, "of": 12 },
-            "order": "order-1",
+            "override": "override-1",
             "error": {
                 "code": "AccessDenied",
                 "class": "action_required",
@@ -203,7 +203,7 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
         (call.host.as_str(), call.target.as_str()),
         (
             "localhost:4566",
-            "my-bucket/queue=orders-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n1-r0.unrecognised.none.1.jsonl"
+            "my-bucket/queue=payments-dlq/date=2026-11-01/20261101T120000.000Z-req-1.2-n1-r0.unrecognised.none.1.jsonl"
         )
     );
     assert_eq!(lines(&cloud)[0]["message"]["body"], "body of m0.");

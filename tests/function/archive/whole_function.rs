@@ -41,7 +41,7 @@ async fn an_archive_that_is_the_dead_letter_queue_itself_is_refused_and_letters_
         [&json!("ArchiveIsDeadLetterQueue"), &json!("action_required")]
     );
     let sent: Vec<_> = world.cloud.calls("SendMessageBatch").iter().map(Call::summary).collect();
-    assert_eq!(sent, ["SendMessageBatch orders-worker 1"]);
+    assert_eq!(sent, ["SendMessageBatch payments-worker 1"]);
 }
 
 #[tokio::test]
@@ -58,13 +58,15 @@ async fn each_reason_is_in_its_record() {
     });
     let settings = [
         ("REDRIVE_POLICY", policy.to_string()),
-        ("CONTROL", "s3://orders".to_owned()),
+        ("CONTROL", "s3://payments".to_owned()),
         ("WAITING_LIST", "off".to_owned()),
     ];
     let world = World::new(&settings.each_ref().map(|(name, value)| (*name, value.as_str())));
-    let order = json!({ "id": "o", "do": "archive", "match": { "messageAttributes": { "order": ["archive"] } },
+    let override_ = json!({ "id": "o", "do": "give-up", "match": { "messageAttributes": { "override": ["archive"] } },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
-    world.cloud.put("orders/orders.json", &json!({ "version": 1, "orders": [order] }).to_string());
+    world
+        .cloud
+        .put("payments/overrides.json", &json!({ "version": 1, "overrides": [override_] }).to_string());
     let full = (0..10).fold(Post::envelope("unmarkable"), |post, number| {
         post.sns_attribute(&format!("a{number}"), "String", "x")
     });
@@ -74,7 +76,7 @@ async fn each_reason_is_in_its_record() {
         // 13 days and 23 hours of 14 days are over, and the next retry is in an hour.
         Post::envelope("expiring").mark(&mark(7, "x", NOW)).sent(NOW - (14 * 24 - 1) * 3_600_000),
         Post::envelope("rule").sns_attribute("audit", "String", "yes"),
-        Post::envelope("ordered").sns_attribute("order", "String", "archive"),
+        Post::envelope("given-up").sns_attribute("override", "String", "archive"),
         Post::raw("unrecognised", "x"),
         Post::envelope("undeliverable_protocol").subscription(OTHER_SUBSCRIPTION),
         Post::envelope("refused").sns_attribute("to", "String", "closed"),
@@ -88,7 +90,7 @@ async fn each_reason_is_in_its_record() {
             json!({ "v": 2, "spent": 1, "id": "x", "first": NOW, "passes": 100 }),
         )),
     ];
-    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "email", "orders@example.com", DLQ);
+    world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "email", "payments@example.com", DLQ);
     world.cloud.script(|call| match call.operation.as_str() {
         "SendMessageBatch" => {
             let mut fates: Vec<_> = Vec::new();

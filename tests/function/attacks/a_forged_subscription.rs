@@ -15,14 +15,14 @@ async fn with_the_topic_of_another_account_is_refused() {
 
     // A subscription's dead-letter queue is in its own account, so none of another account can name this one.
     let world = World::new(&[]);
-    let queue = "arn:aws:sqs:eu-central-1:210987654321:orders-dlq";
+    let queue = "arn:aws:sqs:eu-central-1:210987654321:payments-dlq";
     world.cloud.subscribe_endpoint(FOREIGN_SUBSCRIPTION, FOREIGN_TOPIC, "sqs", PAYROLL, queue);
     refused(&world, &post, OF_OTHER_QUEUE, &ASKED).await;
 }
 
 #[tokio::test]
 async fn that_exists_but_points_its_dead_letters_elsewhere_is_refused() {
-    for dlq in [OTHER_DLQ, FIFO_DLQ, "arn:aws:sqs:eu-west-1:123456789012:orders-dlq"] {
+    for dlq in [OTHER_DLQ, FIFO_DLQ, "arn:aws:sqs:eu-west-1:123456789012:payments-dlq"] {
         let world = World::new(&[]);
         world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", PAYROLL, dlq);
         let post = Post::envelope("a").subscription(OTHER_SUBSCRIPTION);
@@ -34,7 +34,7 @@ async fn that_exists_but_points_its_dead_letters_elsewhere_is_refused() {
 #[tokio::test]
 async fn in_another_region_than_the_queue_is_refused_unasked() {
     for region in ["eu-west-1", "s3", "s3-eu-central-1", ""] {
-        let topic = format!("arn:aws:sns:{region}:123456789012:orders");
+        let topic = format!("arn:aws:sns:{region}:123456789012:payments");
         let subscription = format!("{topic}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6");
         let post = Post::envelope("a").topic(&topic).subscription(&subscription);
         let detail = "the subscription is in another region than this queue";

@@ -19,7 +19,7 @@ async fn that_is_forged_is_not_published_to() {
 #[tokio::test]
 async fn of_a_subscription_that_points_its_dead_letters_elsewhere_is_not_published_to() {
     let world = World::with_policy(&republishing());
-    let other = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+    let other = "arn:aws:sqs:eu-central-1:123456789012:refunds-dlq";
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sqs", WORKER, other);
     let ran = world.run([&Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a archived refused"]);

@@ -15,7 +15,7 @@ async fn refused_because(why: &str, url: &str, settings: &[(&str, &str)]) {
 /// Public addresses, private addresses and names are all refused. Allowing loopback changes nothing.
 #[tokio::test]
 async fn is_refused_wherever_it_leads_where_letters_go_to_no_web_server() {
-    for url in ["https://8.8.8.8/", "http://127.0.0.1/", "https://hooks.example.com/orders"] {
+    for url in ["https://8.8.8.8/", "http://127.0.0.1/", "https://hooks.example.com/payments"] {
         for more in [("HTTP_TARGETS", "off"), ("ALLOW_LOOPBACK_HTTP", "true")] {
             let world = World::new(&[("HTTP_TARGETS", "off"), more]);
             world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", url, DLQ);

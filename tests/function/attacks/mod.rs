@@ -28,9 +28,9 @@ use crate::{FORGED_OR_EDITED, OF_OTHER_QUEUE, UNSIGNED};
 
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 const OTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
-const FOREIGN_TOPIC: &str = "arn:aws:sns:eu-central-1:210987654321:orders";
+const FOREIGN_TOPIC: &str = "arn:aws:sns:eu-central-1:210987654321:payments";
 const FOREIGN_SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:210987654321:orders:0c7d5a5e-5d0c-4f43-8d21-3f8a2f3e9b10";
+    "arn:aws:sns:eu-central-1:210987654321:payments:0c7d5a5e-5d0c-4f43-8d21-3f8a2f3e9b10";
 const PAYROLL: &str = "arn:aws:sqs:eu-central-1:123456789012:payroll";
 const REFUND: &str = "arn:aws:lambda:eu-central-1:123456789012:function:refund";
 

@@ -56,7 +56,7 @@ async fn a_record_that_cannot_be_read_is_archived_as_it_came_and_its_neighbour_g
         ("ApproximateReceiveCount", Box::new(set("/attributes/ApproximateReceiveCount", json!("0")))),
         ("receiptHandle", Box::new(set("/receiptHandle", json!("")))),
         ("receiptHandle", Box::new(set("/receiptHandle", json!(null)))),
-        ("eventSourceARN", Box::new(set("/eventSourceARN", json!("orders-dlq")))),
+        ("eventSourceARN", Box::new(set("/eventSourceARN", json!("payments-dlq")))),
         ("eventSourceARN", Box::new(set("/eventSourceARN", json!(null)))),
     ];
     for (field, change) in cases {
@@ -97,7 +97,7 @@ async fn an_unreadable_record_is_the_body_in_an_archive_that_is_a_queue() {
     let event = event_with(|record| record["body"] = json!([]));
     let ran = world.run_event(&event).await;
     assert_eq!(ran.outcomes(), ["good delivered", "bad archived unrecognised"]);
-    let [entry] = <[_; 1]>::try_from(world.cloud.messages("orders-archive")).unwrap();
+    let [entry] = <[_; 1]>::try_from(world.cloud.messages("payments-archive")).unwrap();
     let [stored, came] = records(&json!({ "record": entry.body }), &event);
     assert_eq!(stored, came);
     assert!(entry.attributes.contains_key("sns-redrive-archive"));
@@ -139,7 +139,7 @@ async fn what_is_no_object_is_archived_too() {
 }
 
 #[tokio::test]
-async fn an_unreadable_record_stays_while_the_archive_is_down_or_an_order_holds_it() {
+async fn an_unreadable_record_stays_while_the_archive_is_down_or_an_override_holds_it() {
     let event = event_with(|record| record["attributes"] = json!({}));
     let world = World::new(&[]);
     world.cloud.reply("PutObject", Fault::refuse(503, "SlowDown", "down"));
@@ -151,9 +151,11 @@ async fn an_unreadable_record_stays_while_the_archive_is_down_or_an_order_holds_
     let world = World::new(&[("CONTROL", "s3://my-bucket/control")]);
     let hold = json!({ "id": "h", "do": "hold", "match": { "queueArn": [DLQ] }, "at": "2026-11-01T11:00:00Z",
         "by": "ada", "why": "test" });
-    world.cloud.put("my-bucket/control/orders.json", &json!({ "version": 1, "orders": [hold] }).to_string());
+    world
+        .cloud
+        .put("my-bucket/control/overrides.json", &json!({ "version": 1, "overrides": [hold] }).to_string());
     let ran = world.run_event(&event).await;
-    assert_eq!(ran.outcomes()[1], "bad deferred ordered");
+    assert_eq!(ran.outcomes()[1], "bad deferred overridden");
 }
 
 #[tokio::test]
@@ -180,7 +182,7 @@ async fn attributes_in_pascal_case_keep_their_values() {
     let world = World::with_policy(&policy);
     let ran = world.run_event(&event).await;
     assert_eq!(ran.outcomes(), ["good delivered", "bad delivered"]);
-    let sent = world.cloud.messages("orders-worker").into_iter().find(|entry| entry.body == "raw").unwrap();
+    let sent = world.cloud.messages("payments-worker").into_iter().find(|entry| entry.body == "raw").unwrap();
     assert_eq!(sent.attributes["tenant"], attribute("String", "gold"));
     assert_eq!(sent.attributes["bytes"].kind, "Binary.x");
 }
@@ -229,7 +231,7 @@ async fn refused(change: impl Fn(&mut Value)) -> String {
 
 #[tokio::test]
 async fn an_event_without_a_queue_fails_the_invocation_before_anything_is_done() {
-    for arn in [json!(null), json!("orders-dlq"), json!(1)] {
+    for arn in [json!(null), json!("payments-dlq"), json!(1)] {
         let error = refused(|record| record["eventSourceARN"] = arn.clone()).await;
         assert_eq!(
             error,

@@ -88,7 +88,7 @@ async fn a_target_that_hangs_keeps_none_of_the_others() {
     let world = World::new(&[]).with_time(Duration::from_secs(2));
     let posts = [Post::envelope("a"), Post::envelope("b").moved_from(BILLING), Post::raw("r", "x")];
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("SendMessageBatch", "orders-billing") => Fault::HangBefore,
+        ("SendMessageBatch", "payments-billing") => Fault::HangBefore,
         _ => Fault::Pass,
     });
     let ran = world.run(&posts).await;
@@ -134,7 +134,7 @@ async fn the_retention_is_read_from_the_queue_and_kept_for_a_minute() {
         let age = if calls == 2 { 60 } else { seconds };
         assert_eq!(ran.metrics()["SecondsToExpiry"], retention - age);
         assert_eq!(world.cloud.calls("GetQueueAttributes").len(), calls);
-        world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", "86400")]);
+        world.cloud.queue("payments-dlq", &[("MessageRetentionPeriod", "86400")]);
     }
 }
 
@@ -165,7 +165,7 @@ async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
 #[tokio::test]
 async fn a_letter_that_its_queue_would_drop_while_it_waits_is_archived() {
     let world = World::new(&[]);
-    world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", "120")]);
+    world.cloud.queue("payments-dlq", &[("MessageRetentionPeriod", "120")]);
     world.cloud.reply("SendMessageBatch", Fault::ResetBefore);
     let fresh = Post::envelope("fresh");
     let old = Post::envelope("old").sent(NOW - 80_000);

@@ -24,8 +24,8 @@ fn taken(cloud: &Account, event: &Value) -> [BTreeSet<String>; 3] {
     let [mut delivered, mut archived, mut requeued] = [const { BTreeSet::new() }; 3];
     for (place, body) in cloud.taken() {
         let into = match place.as_str() {
-            "orders-archive" | "orders-dlq" => &mut archived,
-            "orders-requeue" | "orders-requeue.fifo" => &mut requeued,
+            "payments-archive" | "payments-dlq" => &mut archived,
+            "payments-requeue" | "payments-requeue.fifo" => &mut requeued,
             _ => &mut delivered,
         };
         let message = message_of(&body).filter(|id| of_body.contains_key(id));
@@ -129,7 +129,7 @@ fn with_requeue(event: &Value, policy: &Value, archive: &str) -> World {
         ("IN_FLIGHT_LIMIT", "10"),
     ];
     let world = World::new(&settings);
-    for name in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
+    for name in ["payments-dlq", "payments-dlq.fifo", "payments-requeue", "payments-requeue.fifo"] {
         let full = [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];
         world.cloud.queue(name, &full);
     }

@@ -98,16 +98,16 @@ async fn a_mixed_batch_costs_seven_kinds_of_call_one_for_each_place() {
     assert_eq!(
         world.cloud.summary(),
         [
-            "GetQueueAttributes orders-billing".to_owned(),
-            "GetQueueAttributes orders-dlq".to_owned(),
+            "GetQueueAttributes payments-billing".to_owned(),
+            "GetQueueAttributes payments-dlq".to_owned(),
             format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
-            "SendMessageBatch orders-billing 1".to_owned(),
-            "SendMessageBatch orders-worker 2".to_owned(),
-            "Invoke orders-notifier".to_owned(),
-            "Invoke orders-projector".to_owned(),
-            "ChangeMessageVisibilityBatch orders-dlq 1".to_owned(),
-            "PutObject my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/\
-             20261101T120000.000Z-req-1.2-n4-r0.exhausted.HBaK2wDS.1.unrecognised.none.2.unrecognised.HBaK2wDS.1.jsonl"
+            "SendMessageBatch payments-billing 1".to_owned(),
+            "SendMessageBatch payments-worker 2".to_owned(),
+            "Invoke payments-notifier".to_owned(),
+            "Invoke payments-projector".to_owned(),
+            "ChangeMessageVisibilityBatch payments-dlq 1".to_owned(),
+            "PutObject my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/\
+             20261101T120000.000Z-req-1.2-n4-r0.exhausted.3zhK6Xx3.1.unrecognised.none.2.unrecognised.3zhK6Xx3.1.jsonl"
                 .to_owned(),
         ]
     );

@@ -7,7 +7,7 @@ async fn a_rule_republishes_to_the_letters_topic() {
     assert_eq!(ran.kept, [""; 0]);
     assert_eq!(ran.letter("m0")["target.arn"], TOPIC);
     let vouched = format!("GetSubscriptionAttributes {SUBSCRIPTION}");
-    let calls = ["GetQueueAttributes orders-dlq", &vouched, "PublishBatch orders 10"];
+    let calls = ["GetQueueAttributes payments-dlq", &vouched, "PublishBatch payments 10"];
     assert_eq!(world.cloud.summary(), calls);
     let entry = &world.cloud.entries("PublishBatch")[0];
     assert_eq!(entry.body, "message of m0");
@@ -17,11 +17,11 @@ async fn a_rule_republishes_to_the_letters_topic() {
 
 #[tokio::test]
 async fn a_rule_sends_to_an_arn_whatever_the_letter() {
-    for (target, op) in [(BILLING, "SendMessageBatch orders-billing"), (TOPIC, "PublishBatch orders")] {
+    for (target, op) in [(BILLING, "SendMessageBatch payments-billing"), (TOPIC, "PublishBatch payments")] {
         let world = World::with_policy(&default(&json!({ "target": target })));
         let ran = world.run([&Post::raw("r", "plain"), &Post::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["r delivered", "a delivered"]);
-        assert_eq!(world.cloud.summary(), ["GetQueueAttributes orders-dlq".to_owned(), format!("{op} 2")]);
+        assert_eq!(world.cloud.summary(), ["GetQueueAttributes payments-dlq".to_owned(), format!("{op} 2")]);
     }
 }
 
@@ -35,7 +35,7 @@ async fn what_sqs_moved_goes_back_to_its_source_queue_as_it_was() {
         // Three of its four receives belong to the source queue.
         assert_eq!(ran.letter("a")["retry.number"], 1);
         let calls = world.cloud.calls("SendMessageBatch");
-        assert_eq!((calls[0].target.as_str(), &calls[0].entries[0].body), ("orders-billing", &post.body()));
+        assert_eq!((calls[0].target.as_str(), &calls[0].entries[0].body), ("payments-billing", &post.body()));
     }
 }
 
@@ -53,7 +53,7 @@ async fn only_targets_that_a_rule_allows_are_reached() {
         (json!([BILLING, WORKER]), "a delivered"),
         (json!([BILLING]), "a archived refused"),
         // A prefix of an ARN is not that ARN.
-        (json!(["arn:aws:sqs:eu-central-1:123456789012:orders-"]), "a archived refused"),
+        (json!(["arn:aws:sqs:eu-central-1:123456789012:payments-"]), "a archived refused"),
         (json!([]), "a archived refused"),
     ] {
         let world = World::with_policy(&default(&json!({ "allowTargets": allowed })));
@@ -105,7 +105,7 @@ async fn a_full_letter_does_not_go_where_dead_letters_come_back_here() {
 async fn a_full_letter_waits_while_its_queue_cannot_be_asked() {
     let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "orders-worker") => Fault::refuse(403, "AccessDenied", "no"),
+        ("GetQueueAttributes", "payments-worker") => Fault::refuse(403, "AccessDenied", "no"),
         _ => Fault::Pass,
     });
     let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
@@ -134,14 +134,14 @@ async fn a_letter_that_only_its_mark_makes_too_large_goes_to_its_own_queue_witho
     for (limit, bytes) in [(262_144, 262_144), (1_048_576, 1_048_576), (1_024, 1_024), (2_048, 2_048 - JUST)]
     {
         let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
-        limited(&world, "orders-worker", limit, None);
+        limited(&world, "payments-worker", limit, None);
         let ran = world.run([&Post::raw("large", &"x".repeat(bytes)), &Post::raw("r", "x")]).await;
         assert_eq!(ran.outcomes(), ["large delivered", "r delivered"], "{bytes} to {limit}");
         let told: Vec<_> = ran.log.iter().filter(|line| line["level"] == "WARN").collect();
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!(told[0]["sqs.message_id"], "large");
         let large =
-            world.cloud.messages("orders-worker").into_iter().find(|it| it.body.len() == bytes).unwrap();
+            world.cloud.messages("payments-worker").into_iter().find(|it| it.body.len() == bytes).unwrap();
         assert_eq!(large.attributes.len(), 0);
     }
 }
@@ -154,7 +154,7 @@ async fn a_letter_that_its_mark_makes_too_large_goes_nowhere_else_and_says_what_
     ];
     for (what, policy, dead_letters) in cases {
         let world = World::with_policy(&default(&policy));
-        limited(&world, "orders-worker", 2_048, dead_letters);
+        limited(&world, "payments-worker", 2_048, dead_letters);
         let ran = world.run([&Post::raw("large", &"x".repeat(2_000)), &Post::raw("r", "x")]).await;
         assert_eq!(ran.outcomes(), ["large archived unmarkable", "r delivered"], "{what}");
         let detail = ran.letter("large")["detail"].as_str().unwrap();
@@ -169,7 +169,7 @@ async fn a_letter_that_its_mark_makes_too_large_goes_nowhere_else_and_says_what_
 #[tokio::test]
 async fn a_letter_that_is_too_large_without_its_mark_says_what_its_queue_takes() {
     let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
-    limited(&world, "orders-worker", 2_048, None);
+    limited(&world, "payments-worker", 2_048, None);
     let ran = world.run([&Post::raw("large", &"x".repeat(2_049)), &Post::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["large archived permanent", "r delivered"]);
     assert_eq!(
@@ -243,9 +243,9 @@ async fn fifo_letters_keep_group_and_get_a_new_deduplication_id_per_retry() {
 #[tokio::test]
 async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_read() {
     let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
-    limited(&world, "orders-worker", 2_048, None);
+    limited(&world, "payments-worker", 2_048, None);
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "orders-worker") => Fault::refuse(403, "AccessDenied", "no"),
+        ("GetQueueAttributes", "payments-worker") => Fault::refuse(403, "AccessDenied", "no"),
         _ => Fault::Pass,
     });
     let ran = world.run([&Post::raw("large", &"x".repeat(2_000)), &Post::raw("r", "x")]).await;
@@ -257,8 +257,8 @@ async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_r
 
     // What has nothing to do with the size is what it is, whatever can be read.
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "orders-worker") => Fault::refuse(403, "AccessDenied", "no"),
-        ("SendMessageBatch", "orders-worker") => Fault::Entries(vec![(
+        ("GetQueueAttributes", "payments-worker") => Fault::refuse(403, "AccessDenied", "no"),
+        ("SendMessageBatch", "payments-worker") => Fault::Entries(vec![(
             0,
             sim::EntryFault::Failed {
                 code: "InvalidMessageContents".into(),

@@ -129,8 +129,8 @@ async fn requests_name_the_application() {
     let agent =
         |variables| async move { put_and_get(variables).await.0.parameters["x-amz-user-agent"].clone() };
     assert!(!agent(&[]).await.contains(" app/"));
-    let named = agent(&[("AWS_SDK_UA_APP_ID", "orders-redrive")]).await;
-    assert!(named.split(' ').any(|word| word == "app/orders-redrive"), "{named}");
+    let named = agent(&[("AWS_SDK_UA_APP_ID", "payments-redrive")]).await;
+    assert!(named.split(' ').any(|word| word == "app/payments-redrive"), "{named}");
 }
 
 #[test]

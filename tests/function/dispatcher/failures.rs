@@ -176,7 +176,7 @@ async fn a_target_is_called_in_its_own_region() {
     let cloud = Account::new();
     cloud.queue("q", &[]);
     for (to, host) in [
-        ("arn:aws:sns:us-east-1:123456789012:orders", "sns.us-east-1.amazonaws.com"),
+        ("arn:aws:sns:us-east-1:123456789012:payments", "sns.us-east-1.amazonaws.com"),
         ("arn:aws:sqs:ap-southeast-2:123456789012:q", "sqs.ap-southeast-2.amazonaws.com"),
         ("arn:aws-cn:sqs:cn-north-1:123456789012:q", "sqs.cn-north-1.amazonaws.com.cn"),
     ] {

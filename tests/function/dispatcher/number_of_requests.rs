@@ -4,19 +4,19 @@ use super::*;
 async fn ten_letters_for_one_topic_cost_one_publish_batch() {
     let cloud = Account::new();
     assert_eq!(send(&cloud, envelopes(10), TOPIC).await, vec![Sent::Accepted; 10]);
-    assert_eq!(cloud.summary(), ["PublishBatch orders 10"]);
+    assert_eq!(cloud.summary(), ["PublishBatch payments 10"]);
 }
 
 #[tokio::test]
 async fn ten_letters_for_one_queue_cost_one_send_message_batch() {
     let cloud = Account::new();
     assert_eq!(send(&cloud, envelopes(10), WORKER).await, vec![Sent::Accepted; 10]);
-    assert_eq!(cloud.summary(), ["SendMessageBatch orders-worker 10"]);
+    assert_eq!(cloud.summary(), ["SendMessageBatch payments-worker 10"]);
 }
 
 #[tokio::test]
 async fn twenty_five_letters_go_in_requests_of_ten_and_keep_their_order() {
-    for (to, op) in [(TOPIC, "PublishBatch orders"), (WORKER, "SendMessageBatch orders-worker")] {
+    for (to, op) in [(TOPIC, "PublishBatch payments"), (WORKER, "SendMessageBatch payments-worker")] {
         let cloud = Account::new();
         assert_eq!(send(&cloud, envelopes(25), to).await, vec![Sent::Accepted; 25]);
         assert_eq!(cloud.summary(), [format!("{op} 10"), format!("{op} 10"), format!("{op} 5")]);
@@ -38,7 +38,11 @@ async fn letters_for_several_targets_share_requests_with_those_of_their_target_o
     requests.sort();
     assert_eq!(
         requests,
-        ["PublishBatch orders 3", "SendMessageBatch orders-billing 1", "SendMessageBatch orders-worker 2"]
+        [
+            "PublishBatch payments 3",
+            "SendMessageBatch payments-billing 1",
+            "SendMessageBatch payments-worker 2"
+        ]
     );
 }
 
@@ -59,7 +63,7 @@ async fn the_total_of_a_request_is_256_kib_for_topics_and_1_mib_for_queues() {
 #[tokio::test]
 async fn big_letters_are_spread_over_requests_and_a_huge_one_goes_alone() {
     let cloud = Account::new();
-    cloud.topic("orders", 1024 * 1024);
+    cloud.topic("payments", 1024 * 1024);
     let sizes = [100, 100, 100, 300, 10, 10].map(|kib| kib * 1024);
     let letters =
         sizes.iter().enumerate().map(|(n, bytes)| letter(&Post::raw(&n.to_string(), &"x".repeat(*bytes))));

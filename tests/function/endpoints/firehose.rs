@@ -25,7 +25,7 @@ async fn a_stream_gets_each_stored_body_as_a_line_all_in_one_request() {
     assert_eq!(calls.len(), 1);
     assert_eq!(
         (calls[0].target.as_str(), calls[0].host.as_str()),
-        ("orders", "firehose.eu-central-1.amazonaws.com")
+        ("payments", "firehose.eu-central-1.amazonaws.com")
     );
     assert_eq!(records(&world), posts.map(|post| post.body() + "\n"));
 }

@@ -25,7 +25,7 @@ fn assert_got(server: &Server, line: &str, mut headers: BTreeMap<String, String>
 #[tokio::test]
 async fn a_post_is_the_recorded_one_in_line_headers_and_body() {
     let server = Server::answering(200);
-    let world = world_of(&json!({}), "http", &format!("{}/orders", server.url()));
+    let world = world_of(&json!({}), "http", &format!("{}/payments", server.url()));
     let event = sample("envelope");
     let ran = world.run_event(&event).await;
     assert_eq!(ran.kept, [""; 0]);
@@ -53,7 +53,7 @@ async fn the_signature_still_verifies_over_the_body_that_arrives() {
 async fn a_raw_post_has_the_same_headers_and_says_that_it_is_raw() {
     let server = Server::answering(200);
     let policy = default(&json!({ "subscription": SUBSCRIPTION }));
-    let world = world_of(&policy, "http", &format!("{}/orders", server.url()));
+    let world = world_of(&policy, "http", &format!("{}/payments", server.url()));
     let body = "order o-1 placed: Grüße\r\n\u{1F600}";
     let post = Post::raw("f3c0a2de-0000-4000-8000-000000000001", body).attribute("tenant", "String", "gold");
     let ran = world.run([&post]).await;

@@ -270,7 +270,7 @@ async fn are_classified_as_sns_does() {
 async fn that_redirect_are_not_followed() {
     for status in [301, 302, 303, 307, 308] {
         let elsewhere = Server::answering(200);
-        let location = format!("{}/orders", elsewhere.url());
+        let location = format!("{}/payments", elsewhere.url());
         let server = Server::scripted(move |_, _| WebAnswer::status(status).with("location", &location));
         let world = world_of(&json!({}), "http", &server.url());
         let ran = world.run([&Post::envelope("a")]).await;

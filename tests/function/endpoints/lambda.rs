@@ -25,7 +25,7 @@ async fn invoked(world: &World, post: &Post) -> Value {
     assert_eq!(ran.letter(&post.id)["target.arn"], NOTIFIER);
     let calls = world.cloud.calls("Invoke");
     assert_eq!(calls.len(), 1);
-    assert_eq!(calls[0].target, "orders-notifier");
+    assert_eq!(calls[0].target, "payments-notifier");
     assert_eq!(calls[0].host, "lambda.eu-central-1.amazonaws.com");
     // A synchronous call would wait for the function, and SNS's own calls are asynchronous.
     assert_eq!(calls[0].parameters["type"], "Event");

@@ -17,7 +17,7 @@ fn named(name: &str, count: usize) -> Vec<Post> {
 async fn hanging(policy: &Value) -> World {
     let world = World::with_policy(policy);
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" if call.target.starts_with("orders-worker") => Fault::HangBefore,
+        "SendMessageBatch" if call.target.starts_with("payments-worker") => Fault::HangBefore,
         _ => Fault::Pass,
     });
     let ran = world.run(&named("first", 10)).await;
@@ -131,12 +131,15 @@ async fn what_is_left_out_near_its_end_is_archived() {
 #[tokio::test(start_paused = true)]
 async fn the_requeue_is_asked_however_often_it_fails() {
     let world = World::new(&[("REQUEUE_ARN", REQUEUE), ("IN_FLIGHT_LIMIT", "10")]);
-    world.cloud.queue("orders-requeue", &[("MessageRetentionPeriod", "1209600")]);
+    world.cloud.queue("payments-requeue", &[("MessageRetentionPeriod", "1209600")]);
     world.cloud.reply("SendMessageBatch", Fault::HangBefore);
     for round in 1..=2 {
         world.run(&named("letter", 10)).await;
-        let to_requeue =
-            world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.target == "orders-requeue");
+        let to_requeue = world
+            .cloud
+            .calls("SendMessageBatch")
+            .into_iter()
+            .filter(|call| call.target == "payments-requeue");
         assert!(to_requeue.count() >= round);
         tokio::time::advance(Duration::from_secs(41)).await;
     }

@@ -7,11 +7,11 @@ const PUSH: &str = "arn:aws:sns:eu-central-1:123456789012:endpoint/GCM/app/1";
 #[tokio::test]
 async fn are_undeliverable_unless_the_rule_sends_to_the_topic() {
     for (protocol, endpoint) in [
-        ("email", "orders@example.com"),
-        ("email-json", "orders@example.com"),
+        ("email", "payments@example.com"),
+        ("email-json", "payments@example.com"),
         ("sms", "+491700000000"),
         ("application", PUSH),
-        ("https", "https://shop:****@example.com/orders"),
+        ("https", "https://shop:****@example.com/payments"),
     ] {
         let world = world_of(&json!({}), protocol, endpoint);
         let ran = world.run([&Post::envelope("a")]).await;

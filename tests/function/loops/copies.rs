@@ -162,7 +162,7 @@ async fn sends_are_bounded_by_retries_times_failing_subscribers() {
 /// A consumer copies our mark onto its own messages. Each is a new letter, but there is still an end.
 #[tokio::test]
 async fn messages_that_carry_a_copied_mark_end_after_a_hundred_passes() {
-    let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker"], DLQ);
+    let world = world_of(&policy(&json!({}), &json!([])), &["payments-worker"], DLQ);
     let (mut post, mut now, mut sends) = (first(), NOW, 0);
     loop {
         now += 3_600_000;

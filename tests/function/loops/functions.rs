@@ -101,7 +101,7 @@ async fn a_subscriber_whose_letters_come_by_its_own_dead_letter_queue_under_topi
     elsewhere(&world);
     let calls = goes_round(&world, first_event(), failed_event).await;
     assert_eq!(calls[0].operation, "PublishBatch");
-    assert!(calls[1..].iter().all(|call| call.target == "orders-notifier"));
+    assert!(calls[1..].iter().all(|call| call.target == "payments-notifier"));
 }
 
 /// The policy does not list the origin, so the letter is raw, but the mark in its event still counts.

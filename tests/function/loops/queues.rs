@@ -4,17 +4,17 @@ use super::*;
 /// its source queue gets it.
 #[tokio::test]
 async fn the_queue_of_a_subscription() {
-    let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker"], DLQ);
+    let world = world_of(&policy(&json!({}), &json!([])), &["payments-worker"], DLQ);
     let calls = goes_round(&world, first(), moved).await;
     for call in calls {
-        assert_eq!(call.target, "orders-worker");
+        assert_eq!(call.target, "payments-worker");
         assert_eq!(call.entries[0].body, first().body(), "body and signature are as they were");
     }
 }
 
 #[tokio::test]
 async fn the_fifo_queue_of_a_subscription() {
-    let world = world_of(&policy(&json!({}), &json!([])), &["orders-worker.fifo"], FIFO_DLQ);
+    let world = world_of(&policy(&json!({}), &json!([])), &["payments-worker.fifo"], FIFO_DLQ);
     let post = first().topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g");
     let calls = goes_round(&world, post, |call, id| moved(call, id).queue(FIFO_DLQ)).await;
     let ids: BTreeSet<_> = calls.iter().map(|call| call.entries[0].deduplication.clone().unwrap()).collect();
@@ -26,9 +26,9 @@ async fn the_source_queue() {
     for target in ["origin", "source"] {
         let policy = policy(&json!({ "target": target }), &json!([]));
         for post in [first(), Post::raw("a", "plain")] {
-            let world = world_of(&policy, &["orders-billing"], DLQ);
+            let world = world_of(&policy, &["payments-billing"], DLQ);
             let calls = goes_round(&world, post.moved_from(BILLING).received(4), moved).await;
-            assert!(calls.iter().all(|call| call.target == "orders-billing"));
+            assert!(calls.iter().all(|call| call.target == "payments-billing"));
         }
     }
 }
@@ -36,7 +36,7 @@ async fn the_source_queue() {
 #[tokio::test]
 async fn a_queue_that_a_rule_names() {
     let policy = policy(&json!({ "target": BILLING }), &json!([]));
-    let world = world_of(&policy, &["orders-billing"], DLQ);
+    let world = world_of(&policy, &["payments-billing"], DLQ);
     goes_round(&world, first(), moved).await;
 }
 
@@ -55,7 +55,7 @@ async fn the_queue_of_a_raw_subscription() {
 
 #[tokio::test]
 async fn the_queue_of_an_eventbridge_rule() {
-    let world = world_of(&policy(&json!({}), &json!([])), &["orders-billing"], DLQ);
+    let world = world_of(&policy(&json!({}), &json!([])), &["payments-billing"], DLQ);
     let post = Post::raw("a", r#"{"detail":{}}"#)
         .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
         .attribute("TARGET_ARN", "String", BILLING)

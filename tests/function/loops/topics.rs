@@ -5,14 +5,14 @@ use super::*;
 async fn the_letters_topic() {
     for target in ["topic", TOPIC] {
         let policy = policy(&json!({ "target": target }), &json!([]));
-        let world = world_of(&policy, &["orders-worker"], DLQ);
+        let world = world_of(&policy, &["payments-worker"], DLQ);
         let calls = goes_round(&world, first(), |call, id| match call.operation.as_str() {
             "PublishBatch" => copy_at(call, id, SUBSCRIPTION),
             _ => moved(call, id),
         })
         .await;
         assert_eq!(calls[0].operation, "PublishBatch");
-        assert!(calls[1..].iter().all(|call| call.target == "orders-worker"));
+        assert!(calls[1..].iter().all(|call| call.target == "payments-worker"));
     }
 }
 

@@ -18,7 +18,7 @@ async fn goes_to_the_function_of_its_target_with_the_event_byte_for_byte() {
     assert_eq!(ran.letter("a")["target.arn"], PROJECTOR);
     assert_eq!(
         invocation(&world),
-        ("orders-projector".to_owned(), "RequestResponse".to_owned(), PLAIN.to_owned())
+        ("payments-projector".to_owned(), "RequestResponse".to_owned(), PLAIN.to_owned())
     );
 }
 
@@ -71,7 +71,7 @@ async fn goes_to_the_queue_of_its_target_without_what_eventbridge_added() {
     assert_eq!(ran.outcomes(), ["a delivered"]);
     let [call] = world.cloud.calls("SendMessageBatch").try_into().unwrap();
     let Call { target, mut entries, .. } = call;
-    assert_eq!(target, "orders-billing");
+    assert_eq!(target, "payments-billing");
     let entry = entries.remove(0);
     let mark = attribute("String", &mark_text(1, "a", NOW, PLAIN));
     assert_eq!(
@@ -100,7 +100,7 @@ async fn with_a_target_of_another_kind_it_is_archived_with_the_reason() {
         STREAM,
         "arn:aws:events:eu-central-1:210987654321:event-bus/central",
         "arn:aws:events:eu-central-1:123456789012:api-destination/crm/0a1b",
-        "arn:aws:kinesis:eu-central-1:123456789012:stream/orders",
+        "arn:aws:kinesis:eu-central-1:123456789012:stream/payments",
         "arn:aws:ecs:eu-central-1:123456789012:cluster/shop",
     ] {
         let world = built_in();

@@ -36,7 +36,7 @@ async fn with_an_event_of_sns_it_is_an_asynchronous_call_with_the_mark_in_the_re
     let line = ran.letters()[0];
     assert_eq!([&line["target.arn"], &line["cause.code"]], [NOTIFIER, "200"]);
     let (name, kind, payload) = invocation(&world);
-    assert_eq!((name.as_str(), kind.as_str()), ("orders-notifier", "Event"));
+    assert_eq!((name.as_str(), kind.as_str()), ("payments-notifier", "Event"));
     let mut expected: Value = serde_json::from_str(&body_of("lambda-async")).unwrap();
     let message = expected["Records"][0]["Sns"]["Message"].as_str().unwrap().to_owned();
     let id = format!("1401aae3-0c18-539a-ac40-e6d5f3043639/{LAMBDA_SUBSCRIPTION}");
@@ -53,7 +53,7 @@ async fn with_a_plain_event_it_is_a_synchronous_call_with_exactly_that_event() {
         assert_eq!(ran.outcomes(), ["a delivered"], "{body}");
         assert_eq!(
             invocation(&world),
-            ("orders-projector".to_owned(), "RequestResponse".to_owned(), body.to_owned())
+            ("payments-projector".to_owned(), "RequestResponse".to_owned(), body.to_owned())
         );
     }
 }
@@ -73,7 +73,7 @@ async fn with_two_records_of_sns_it_is_a_plain_event() {
 #[tokio::test]
 async fn a_function_that_fails_again_has_used_a_retry() {
     let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
-    world.cloud.function("orders-projector", |_| FunctionRan::failed("Error", "relay S3CR3T is down"));
+    world.cloud.function("payments-projector", |_| FunctionRan::failed("Error", "relay S3CR3T is down"));
     let ran = world.run([&plain(PLAIN)]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     let line = ran.letter("a");
@@ -118,5 +118,5 @@ async fn rules_tell_functions_apart_by_what_the_event_holds() {
     assert_eq!(ran.outcomes(), ["sns delivered", "projection delivered", "other archived unrecognised"]);
     let mut called: Vec<_> = world.cloud.calls("Invoke").into_iter().map(|call| call.target).collect();
     called.sort();
-    assert_eq!(called, ["orders-notifier", "orders-projector"]);
+    assert_eq!(called, ["payments-notifier", "payments-projector"]);
 }

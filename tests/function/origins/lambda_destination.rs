@@ -17,7 +17,7 @@ async fn goes_to_the_function_of_the_record_with_the_sns_event_and_the_mark() {
     assert_eq!(ran.kept, [""; 0]);
     let (name, kind, payload) = invocation(&world);
     // The name with or without `:$LATEST` is the same function.
-    assert_eq!((name.split(':').next().unwrap(), kind.as_str()), ("orders-notifier", "Event"));
+    assert_eq!((name.split(':').next().unwrap(), kind.as_str()), ("payments-notifier", "Event"));
     let record: Value = serde_json::from_str(&body_of("lambda-destination")).unwrap();
     let mut expected = record["requestPayload"].clone();
     let message = expected["Records"][0]["Sns"]["Message"].as_str().unwrap().to_owned();
@@ -35,7 +35,7 @@ async fn with_a_plain_event_it_is_a_synchronous_call_with_the_payload_byte_for_b
         assert_eq!(ran.outcomes(), ["a delivered"], "{payload}");
         assert_eq!(
             invocation(&world),
-            ("orders-projector".to_owned(), "RequestResponse".to_owned(), payload.to_owned())
+            ("payments-projector".to_owned(), "RequestResponse".to_owned(), payload.to_owned())
         );
     }
 }
@@ -90,7 +90,7 @@ async fn the_record_of_a_batch_of_a_stream_says_where_its_records_are() {
             "responseContext": { "statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled" },
             "version": "1.0", "timestamp": "2026-11-01T11:59:58.351Z",
             info: { "shardId": "shardId-000000000001", "startSequenceNumber": "1", "endSequenceNumber": "2",
-                "batchSize": 2, "streamArn": "arn:aws:kinesis:eu-central-1:123456789012:stream/orders" },
+                "batchSize": 2, "streamArn": "arn:aws:kinesis:eu-central-1:123456789012:stream/payments" },
         });
         let ran = built_in().run([&Post::raw("a", &body.to_string())]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"]);

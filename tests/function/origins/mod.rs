@@ -9,8 +9,8 @@ mod sqs;
 use serde_json::{Value, json};
 use support::*;
 
-const STATE_MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:orders";
-const RULE: &str = "arn:aws:events:eu-central-1:123456789012:rule/shop/orders-to-projector";
+const STATE_MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:overrides";
+const RULE: &str = "arn:aws:events:eu-central-1:123456789012:rule/shop/payments-to-projector";
 
 /// Returns every origin, for the queue of these tests only.
 fn origins() -> Value {

@@ -45,7 +45,7 @@ async fn goes_to_a_function_of_its_rule_as_an_event_of_sns() {
     let ran = world.run([&Post::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     let (name, kind, payload) = invocation(&world);
-    assert_eq!((name.as_str(), kind.as_str()), ("orders-projector", "Event"));
+    assert_eq!((name.as_str(), kind.as_str()), ("payments-projector", "Event"));
     let payload: Value = serde_json::from_str(&payload).unwrap();
     assert_eq!(payload["Records"][0]["EventSubscriptionArn"], SUBSCRIPTION);
     assert_eq!(payload["Records"][0]["Sns"]["Message"], "message of a");

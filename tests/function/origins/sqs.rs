@@ -28,7 +28,7 @@ async fn its_receives_in_the_source_queue_are_no_retries() {
         let world = World::with_policy(&policy);
         let redrive = json!({ "deadLetterTargetArn": DLQ, "maxReceiveCount": max_receives }).to_string();
         let attributes = [("MessageRetentionPeriod", "345600"), ("RedrivePolicy", redrive.as_str())];
-        world.cloud.queue("orders-billing", &attributes);
+        world.cloud.queue("payments-billing", &attributes);
         let ran = world.run([&Post::raw("a", "x").moved_from(BILLING).received(receive)]).await;
         assert_eq!(ran.letter("a")["retry.number"], number, "{max_receives} {receive}");
     }
@@ -40,7 +40,7 @@ async fn a_source_queue_that_does_not_tell_costs_no_delivery() {
     for reply in [Fault::refuse(403, "AccessDenied", "no"), Fault::ResetBefore] {
         let world = World::new(&[]);
         world.cloud.script(move |call| match call.target.as_str() {
-            "orders-billing" if call.operation == "GetQueueAttributes" => reply.clone(),
+            "payments-billing" if call.operation == "GetQueueAttributes" => reply.clone(),
             _ => Fault::Pass,
         });
         let ran = world.run([&Post::raw("a", "x").moved_from(BILLING).received(4)]).await;

@@ -78,7 +78,7 @@ impl Plan {
         let clock = world.aws.clock().clone();
         let (drains, fails_of, sends) = (self.drains, self.fails_of, AtomicU64::new(0));
         world.usual = Arc::new(move |call| match (call.operation.as_str(), call.target.as_str()) {
-            ("GetQueueAttributes", "orders-dlq") => {
+            ("GetQueueAttributes", "payments-dlq") => {
                 let left = (10_000 - (clock.millis() - START) * drains / 1000).max(0);
                 let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
                 Fault::Nonsense(200, answer.to_string())
@@ -110,7 +110,7 @@ impl Plan {
     fn request(&self) -> Value {
         let mut request = json!({ "ramp": self.ramp, "settleSeconds": SETTLE, "rate": 100 });
         request["select"] =
-            if self.is_vague { json!({ "origins": ["raw"] }) } else { json!({ "queue": "orders-dlq" }) };
+            if self.is_vague { json!({ "origins": ["raw"] }) } else { json!({ "queue": "payments-dlq" }) };
         request
     }
 }
@@ -162,7 +162,7 @@ fn broken(world: &World, plan: &Plan, letters: u64) -> Option<String> {
         let Event::Called(call) = &record.event else { continue };
         match (call.operation.as_str(), &*call.caller) {
             (_, "other") => {}
-            ("GetQueueAttributes", _) if call.target == "orders-requeue" => looked = record.at,
+            ("GetQueueAttributes", _) if call.target == "payments-requeue" => looked = record.at,
             ("SendMessageBatch", _) => {
                 let before = sent.len() as u64;
                 sent.extend(call.entries.iter().map(|entry| entry.body.clone()));

@@ -32,7 +32,7 @@ async fn replays_of_the_same_letters_at_once_send_each_once() {
             let wait = calls.fetch_add(7 * seed + 3, Ordering::Relaxed) % 50;
             Fault::Pass.after(Duration::from_millis(wait as u64))
         });
-        let select = json!({ "queue": "orders-dlq" });
+        let select = json!({ "queue": "payments-dlq" });
         let request = wish(json!({ "ramp": [100], "select": select }));
         let replays: Vec<_> = (0..3).map(|who| world.replay_by(&Caller::new(&format!("r{who}")))).collect();
         let run = async |replay: &Replay| {

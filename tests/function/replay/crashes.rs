@@ -166,7 +166,7 @@ fn a_crash_repeats_no_more_than_a_batch() {
     ] {
         block_on(async {
             let posts: Vec<_> = (0..2500).map(|id| letter(&id.to_string())).collect();
-            let key = object("a").replace("orders-dlq", posts[0].queue.rsplit(':').next().unwrap());
+            let key = object("a").replace("payments-dlq", posts[0].queue.rsplit(':').next().unwrap());
             world.put(&key, &posts.iter().map(line).collect::<String>(), NOW);
             let request = json!({ "ramp": [100] });
             let run = async |replay: Replay| {

@@ -46,7 +46,7 @@ async fn the_answer_is_how_it_stands_and_the_same_is_kept() {
     let settings = [ACTIVE[0], ACTIVE[1], ("REDRIVE_POLICY", policy.as_str())];
     world.archive("a", &posts(3));
     let request =
-        json!({ "select": { "queue": "orders-dlq" }, "ramp": [100], "rate": 9000, "why": "mended" });
+        json!({ "select": { "queue": "payments-dlq" }, "ramp": [100], "rate": 9000, "why": "mended" });
     let answer =
         invoke(&function(&world, &settings), &world, 60, json!({ "replay": request })).await.unwrap();
     let id = answer["id"].as_str().unwrap().to_owned();
@@ -56,7 +56,7 @@ async fn the_answer_is_how_it_stands_and_the_same_is_kept() {
     assert_eq!((&answer["status"], &answer["by"]), (&json!("done"), &json!("the replay function")));
     assert_eq!(
         answer["request"],
-        json!({ "select": { "queue": "orders-dlq" }, "dryRun": false, "rate": 9000, "ramp": [100],
+        json!({ "select": { "queue": "payments-dlq" }, "dryRun": false, "rate": 9000, "ramp": [100],
             "threshold": 10, "settleSeconds": 60, "again": false, "why": "mended" })
     );
     // The replay's objects are outside the archive.

@@ -86,7 +86,7 @@ async fn letters_that_are_deleted_meanwhile_are_counted_as_gone() {
                 return Fault::refuse(404, "NoSuchKey", "it was deleted");
             }
             if !is_listed && call.operation == "SendMessageBatch" {
-                let day = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-01");
+                let day = format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-01");
                 let key = format!("{day}/20261001T{hour:02}0000Z-a.2-n50-r0.jsonl");
                 aws.act("lifecycle", |services, _| services.s3.remove(("my-bucket", &key)));
             }
@@ -269,7 +269,7 @@ async fn a_slow_bucket_does_not_make_it_lose_itself() {
     let world = World::new();
     for hour in 10..16 {
         let name =
-            format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-a.2-n30-r0.jsonl");
+            format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-31/20261031T{hour}0000Z-a.2-n30-r0.jsonl");
         let ids = (0..30).map(|letter| plain(&format!("{hour}{letter:02}")));
         world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
     }

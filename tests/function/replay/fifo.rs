@@ -5,7 +5,7 @@ fn post(id: &str, group: &str) -> Post {
 }
 
 fn fifo_object(minute: usize) -> String {
-    format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl")
+    format!("{ARCHIVE}/queue=payments-dlq.fifo/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl")
 }
 
 fn of_group(world: &World, group: &str) -> Vec<String> {
@@ -20,7 +20,7 @@ async fn letters_of_a_group_go_one_after_the_other_by_time_over_all_units() {
     for object in 0..30 {
         let (hour, minute) = (9 + object / 10, object % 10);
         let key = format!(
-            "{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/20261101T{hour:02}{minute:02}00Z-r.jsonl"
+            "{ARCHIVE}/queue=payments-dlq.fifo/date=2026-11-01/20261101T{hour:02}{minute:02}00Z-r.jsonl"
         );
         let mark = json!({ "v": 2, "spent": 3, "id": object.to_string(), "first": 7, "gen": 0, "passes": 1, "dlq": FIFO_DLQ });
         let posts = (0..100).map(|n| {
@@ -94,7 +94,7 @@ fn many(world: &World, count: usize) {
     for object in 0..count / 100 {
         let (hour, minute) = (9 + object / 2, object % 2);
         let key = format!(
-            "{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/20261101T{hour:02}{minute:02}00.000Z-r.2-n100-r0.jsonl"
+            "{ARCHIVE}/queue=payments-dlq.fifo/date=2026-11-01/20261101T{hour:02}{minute:02}00.000Z-r.2-n100-r0.jsonl"
         );
         let posts = (object * 100..object * 100 + 100).map(|n| post(&n.to_string(), &format!("g{}", n % 3)));
         world.put(&key, &posts.map(|post| line(&post)).collect::<String>(), NOW);
@@ -149,7 +149,7 @@ async fn a_group_whose_letters_lie_in_both_layouts_goes_by_time() {
     .into_iter()
     .enumerate()
     {
-        let key = format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/{name}");
+        let key = format!("{ARCHIVE}/queue=payments-dlq.fifo/date=2026-11-01/{name}");
         world.put(&key, &line(&post(&number.to_string(), "g0")), NOW);
     }
     world.run(json!({ "ramp": [20, 100], "settleSeconds": 0 })).await.unwrap();

@@ -183,7 +183,7 @@ async fn an_edit_changes_nothing_that_names_a_queue_a_topic_a_subscription_or_a_
         (0, |record| edit_envelope(record, |body| body["TopicArn"] = OTHER_TOPIC.into())),
         (0, |record| {
             edit_envelope(record, |body| {
-                let link = body["UnsubscribeURL"].as_str().unwrap().replace("orders", "stock");
+                let link = body["UnsubscribeURL"].as_str().unwrap().replace("payments", "stock");
                 body["UnsubscribeURL"] = link.into();
             });
         }),

@@ -27,7 +27,7 @@ async fn a_new_replay_is_a_new_one_and_the_other_is_shown() {
     tokio::time::sleep(Duration::from_hours(300)).await;
     let today = world.aws.clock().now();
     let late = record_at(&plain("today"), today.as_millisecond() - 60_000);
-    let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-14/20261114T000000Z-b.jsonl");
+    let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-14/20261114T000000Z-b.jsonl");
     world.put(&key, &late.to_line().unwrap(), today.as_millisecond() - 60_000);
     let replay = world.replay();
     let request = wish(json!({ "ramp": [20, 100] }));
@@ -53,7 +53,7 @@ async fn going_on_reads_no_object_of_units_that_are_behind_it() {
     for hour in 10..20 {
         for part in 0..3 {
             let name = format!(
-                "{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-{part}.2-n100-r0.jsonl"
+                "{ARCHIVE}/queue=payments-dlq/date=2026-10-31/20261031T{hour}0000Z-{part}.2-n100-r0.jsonl"
             );
             let ids = (0..100).map(|letter| plain(&format!("{hour}{part}{letter:02}")));
             world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
@@ -61,7 +61,7 @@ async fn going_on_reads_no_object_of_units_that_are_behind_it() {
     }
     let world = World { workers: 1, ..world };
     let operator = Operator { stop_at: Some(2700), ..Operator::default() };
-    let request = json!({ "ramp": [100], "select": { "queue": "orders-dlq" } });
+    let request = json!({ "ramp": [100], "select": { "queue": "payments-dlq" } });
     let paused = world.run_by(&operator, request).await.unwrap();
     assert_eq!(paused.status, Status::Running);
     assert!(paused.counts.sent >= 2700 && paused.counts.sent < 3000, "{}", paused.counts.sent);
@@ -76,7 +76,7 @@ async fn going_on_reads_no_object_of_units_that_are_behind_it() {
 #[tokio::test(start_paused = true)]
 async fn somebody_elsewhere_can_stop_it_and_says_why() {
     let world = World::with_letters(1000);
-    let request = wish(json!({ "rate": 10, "ramp": [100], "select": { "queue": "orders-dlq" } }));
+    let request = wish(json!({ "rate": 10, "ramp": [100], "select": { "queue": "payments-dlq" } }));
     let (replay, other) = (world.replay(), world.replay_by(&Caller::new("jo")));
     let operator = Operator::default();
     let running = replay.begin(&request, &Source::Archive, None, &operator);
@@ -170,7 +170,7 @@ async fn what_a_replay_costs_does_not_grow_with_those_before_it() {
     for hour in 10..16 {
         let archived = at(NOW - 86_400_000 + (hour - 12) * 3_600_000);
         let name = archived.strftime("%Y%m%dT%H%M%SZ-a");
-        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/{name}.jsonl");
+        let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-31/{name}.jsonl");
         let record = record_at(&plain(&hour.to_string()), archived.as_millisecond());
         world.put(&key, &record.to_line().unwrap(), archived.as_millisecond());
         let _ = world.aws.take_journal();
@@ -190,7 +190,7 @@ async fn a_replay_whose_dead_letter_queue_was_deleted_goes_on() {
     let paused = world.run_by(&operator, json!({ "rate": 100, "ramp": [20, 100] })).await.unwrap();
     assert_eq!(paused.queues, [arn(DLQ)]);
     world.faults(|call| {
-        let is_gone = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
+        let is_gone = call.operation == "GetQueueAttributes" && call.target == "payments-dlq";
         let code = "AWS.SimpleQueueService.NonExistentQueue";
         if is_gone { Fault::refuse(400, code, "The specified queue does not exist.") } else { Fault::Pass }
     });
@@ -289,17 +289,17 @@ async fn letters_in_doubt_that_were_deleted_hold_up_nothing() {
 async fn a_queue_that_was_deleted_leaves_the_numbers_of_the_others_to_them() {
     let world = World::with_letters(600);
     let one = record_at(&plain("b"), START - 3_600_000);
-    let key = format!("{ARCHIVE}/queue=orders-billing/date=2026-10-01/20261001T000000Z-b.jsonl");
+    let key = format!("{ARCHIVE}/queue=payments-billing/date=2026-10-01/20261001T000000Z-b.jsonl");
     world.put(&key, &format!("{}\n", serde_json::to_string(&one).unwrap()), START - 3_600_000);
     let numbers = |is_later: bool| {
         move |call: &Call| match (call.operation.as_str(), call.target.as_str(), is_later) {
-            ("GetQueueAttributes", "orders-billing", false) => Fault::Nonsense(200, waiting(1_000)),
-            ("GetQueueAttributes", "orders-billing", true) => Fault::refuse(
+            ("GetQueueAttributes", "payments-billing", false) => Fault::Nonsense(200, waiting(1_000)),
+            ("GetQueueAttributes", "payments-billing", true) => Fault::refuse(
                 400,
                 "AWS.SimpleQueueService.NonExistentQueue",
                 "The specified queue does not exist.",
             ),
-            ("GetQueueAttributes", "orders-dlq", true) => Fault::Nonsense(200, waiting(900)),
+            ("GetQueueAttributes", "payments-dlq", true) => Fault::Nonsense(200, waiting(900)),
             _ => Fault::Pass,
         }
     };

@@ -48,7 +48,7 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
     world.pass(60);
     assert_eq!(world.run([&post.received(2)]).await.outcomes(), ["moved delivered"]);
     let [call] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one request") };
-    assert_eq!(call.target, "orders-worker", "nothing goes to the dead-letter queue");
+    assert_eq!(call.target, "payments-worker", "nothing goes to the dead-letter queue");
     let first = mark_in(&call.entries[0])["first"].clone();
     let mark = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": first, "gen": 3, "passes": 1 });
     assert_eq!(
@@ -63,12 +63,12 @@ async fn the_target_of_the_replay_goes_before_the_rules_within_allow_targets() {
     let policy = |allowed: &[&str]| json!({ "default": { "allowTargets": allowed } });
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[BILLING, WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-billing");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "payments-billing");
     let (world, post) = replayed(json!({ "to": BILLING }), &policy(&[WORKER])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved archived refused"]);
     let (world, post) = replayed(json!({ "to": "topic" }), &policy(&[TOPIC])).await;
     assert_eq!(world.run([&post]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("PublishBatch")[0].target, "orders");
+    assert_eq!(world.cloud.calls("PublishBatch")[0].target, "payments");
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,5 +86,5 @@ async fn a_rule_that_archives_or_holds_still_does() {
 async fn the_same_mark_in_a_dead_letter_queue_names_no_target() {
     let (world, post) = replayed(json!({ "to": BILLING }), &json!({})).await;
     assert_eq!(world.run([&post.queue(DLQ)]).await.outcomes(), ["moved delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-worker");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "payments-worker");
 }

@@ -102,10 +102,10 @@ impl World {
             services.s3.create("my-bucket");
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
             let requeue = QueueSettings { tags, retention: 1_209_600, ..QueueSettings::default() };
-            for name in ["orders-requeue", "orders-requeue.fifo"] {
+            for name in ["payments-requeue", "payments-requeue.fifo"] {
                 services.sqs.create(name, requeue.clone());
             }
-            for name in ["orders-dlq", "orders-dlq.fifo", "orders-billing"] {
+            for name in ["payments-dlq", "payments-dlq.fifo", "payments-billing"] {
                 services.sqs.create(name, QueueSettings::default());
             }
         });
@@ -152,7 +152,7 @@ impl World {
     fn put_hour(&self, hour: usize, lines: &str) {
         let (day, hour, letters) = (1 + hour / 24, hour % 24, lines.lines().count());
         let name = format!("202610{day:02}T{hour:02}0000Z-a.2-n{letters}-r0.jsonl");
-        self.put(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-{day:02}/{name}"), lines, NOW);
+        self.put(&format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-{day:02}/{name}"), lines, NOW);
     }
 
     fn remove(&self, key: &str) {
@@ -181,7 +181,7 @@ impl World {
 
     fn deny_its_dead_letter_queue(&self) {
         self.faults(|call| {
-            let denied = call.operation == "GetQueueAttributes" && call.target == "orders-dlq";
+            let denied = call.operation == "GetQueueAttributes" && call.target == "payments-dlq";
             if denied { Fault::Denied } else { Fault::Pass }
         });
     }
@@ -309,8 +309,9 @@ fn archive_again(aws: &Aws, entry: &sim::Entry, stored: i64, archived: i64) {
 fn archive_replayed(aws: &Aws, post: &Post, stored: i64, archived: i64) {
     let name = at(archived).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
     let letter = digest(&post.body());
-    let key =
-        format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}-{letter}.2-n1-r1.exhausted.none.1.jsonl");
+    let key = format!(
+        "{ARCHIVE}/queue=payments-dlq/date=2026-11-01/{name}-{letter}.2-n1-r1.exhausted.none.1.jsonl"
+    );
     let line = record_at(post, archived).to_line().unwrap();
     aws.act("function", |services, _| services.s3.place(("my-bucket", &key), line.as_bytes(), stored));
 }
@@ -344,7 +345,7 @@ fn wish(mut request: Value) -> Request {
 
 /// Returns the key of an object that was archived an hour ago.
 fn object(name: &str) -> String {
-    format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T120000Z-{name}.jsonl")
+    format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T120000Z-{name}.jsonl")
 }
 
 /// Returns such a key with an index that tells the number of letters.
@@ -384,7 +385,7 @@ fn record_at(post: &Post, archived: i64) -> Record {
         target: None,
         retry: None,
         failure: None,
-        order: None,
+        override_id: None,
     };
     Record::of(&letter, &context, at(archived))
 }

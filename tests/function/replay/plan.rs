@@ -8,7 +8,7 @@ async fn letters_that_come_late_go_and_those_that_were_sent_do_not_go_again() {
     let world = World::new();
     let request = json!({ "ramp": [100] });
     let object = |minute: usize, letters: std::ops::Range<usize>| {
-        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
+        let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
         world.put(&key, &letters.map(|n| line(&plain(&n.to_string()))).collect::<String>(), NOW);
     };
     object(10, 0..400);
@@ -22,7 +22,7 @@ async fn letters_that_come_late_go_and_those_that_were_sent_do_not_go_again() {
     let done = world.run(request.clone()).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.already_replayed), (1400, 1200));
     // A lifecycle rule, or the erasure of somebody's letters, deletes an object.
-    world.remove(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T122000Z-r.jsonl"));
+    world.remove(&format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T122000Z-r.jsonl"));
     let done = world.run(request).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.already_replayed), (0, 2200));
     assert_eq!(world.numbers(), numbers(0..2600));
@@ -34,7 +34,7 @@ async fn names_without_a_time_between_those_of_hours_belong_to_one_unit_of_the_d
     let world = World::new();
     let names = ["100000Z-a", "1001-any", "100200Z-b", "1003-any", "110000Z-c", "1101-any", "110200Z-d"];
     for (letter, name) in names.into_iter().enumerate() {
-        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{name}.jsonl");
+        let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-31/20261031T{name}.jsonl");
         world.put(&key, &line(&plain(&letter.to_string())), NOW);
     }
     let done = world.run(json!({ "ramp": [100] })).await.unwrap();
@@ -65,13 +65,13 @@ async fn a_listing_that_fails_aborts_and_nothing_is_sent() {
         world.aws.act("operator", |services, _| services.s3.page = 1);
         let lists = AtomicUsize::new(0);
         world.faults(move |call| {
-            let is_list = call.operation == "ListObjectsV2" && call.target.contains("queue=orders-dlq/");
+            let is_list = call.operation == "ListObjectsV2" && call.target.contains("queue=payments-dlq/");
             let fails = is_list && lists.fetch_add(1, Ordering::Relaxed) == nth;
             if fails { Fault::Unavailable } else { Fault::Pass }
         });
         let failed = world.run(json!({})).await.unwrap_err().to_string();
         assert!(
-            failed.starts_with("listing dead-letters/queue=orders-dlq/ failed: ServiceUnavailable"),
+            failed.starts_with("listing dead-letters/queue=payments-dlq/ failed: ServiceUnavailable"),
             "{failed}"
         );
         assert_eq!(world.sent().len(), 0);
@@ -90,18 +90,20 @@ async fn a_queue_means_letters_of_that_dead_letter_queue_wherever_they_lay() {
     let mut old: Value =
         serde_json::from_str(&line(&plain("of old").queue(REQUEUE).sqs_mark(&mark))).unwrap();
     old.as_object_mut().unwrap().remove("deadLetterQueueArn");
-    let key = format!("{ARCHIVE}/queue=orders-requeue/date=2026-11-01/20261101T120000Z-r.jsonl");
+    let key = format!("{ARCHIVE}/queue=payments-requeue/date=2026-11-01/20261101T120000Z-r.jsonl");
     world.put(&key, &format!("{old}\n"), NOW);
-    let key = format!("{ARCHIVE}/queue=orders-billing/date=2026-11-01/20261101T120000Z-r.jsonl");
+    let key = format!("{ARCHIVE}/queue=payments-billing/date=2026-11-01/20261101T120000Z-r.jsonl");
     world.put(&key, &line(&plain("another's").queue(BILLING)), NOW);
-    for select in
-        [json!({ "queue": "orders-dlq" }), json!({ "queue": DLQ }), json!({ "match": { "queueArn": [DLQ] } })]
-    {
+    for select in [
+        json!({ "queue": "payments-dlq" }),
+        json!({ "queue": DLQ }),
+        json!({ "match": { "queueArn": [DLQ] } }),
+    ] {
         let request = wish(json!({ "select": select, "dryRun": true }));
         let counted = world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await;
         assert_eq!(counted.unwrap().counts.sent, 3, "{select}");
     }
-    world.run(json!({ "select": { "queue": "orders-dlq" } })).await.unwrap();
+    world.run(json!({ "select": { "queue": "payments-dlq" } })).await.unwrap();
     let bodies: BTreeSet<_> = world.bodies().into_iter().collect();
     assert_eq!(bodies, ["of old", "out of the queue", "out of the requeue"].map(str::to_owned).into());
 }
@@ -113,7 +115,7 @@ async fn a_dry_run_reads_nothing_that_the_index_tells() {
     for object in 0..30 {
         let index = if object % 3 == 0 { "2-n50-r0.exhausted.none.50" } else { "2-n50-r0.refused.none.50" };
         let key = format!(
-            "{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{object:02}00.000Z-r.{index}.jsonl"
+            "{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T12{object:02}00.000Z-r.{index}.jsonl"
         );
         world.put(&key, "what is in it is not read", NOW);
     }
@@ -164,7 +166,7 @@ async fn a_dry_run_checks_the_kind_of_the_requeue_however_many_letters_there_are
         for hour in 0..hours {
             let (day, of_day) = (1 + hour / 24, hour % 24);
             let name = format!("202610{day:02}T{of_day:02}0000Z-a.2-n1-r0.jsonl");
-            let key = format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-10-{day:02}/{name}");
+            let key = format!("{ARCHIVE}/queue=payments-dlq.fifo/date=2026-10-{day:02}/{name}");
             world.put(&key, &line(&plain(&hour.to_string()).queue(FIFO_DLQ)), NOW);
         }
         let request = wish(json!({ "dryRun": true }));
@@ -186,7 +188,7 @@ async fn days_are_listed_side_by_side_and_the_hours_of_a_day_that_holds_much() {
             for object in 0..of_an_hour {
                 let name =
                     format!("2026{month:02}{day:02}T{hour:02}{:02}00.000Z-r{object}.2-n5-r0", object % 60);
-                let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-{month:02}-{day:02}/{name}.jsonl");
+                let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-{month:02}-{day:02}/{name}.jsonl");
                 world.put(&key, "what is in it is not read", NOW);
             }
         }
@@ -209,7 +211,7 @@ async fn of_a_day_that_holds_much_only_the_hours_of_the_selection_are_listed() {
     for object in 0..4800 {
         let (hour, of_hour) = (object % 24, object / 24);
         let name = format!("20261031T{hour:02}0000.000Z-r{of_hour:03}.2-n5-r0");
-        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/{name}.jsonl");
+        let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-31/{name}.jsonl");
         world.put(&key, "what is in it is not read", NOW);
     }
     let select = json!({ "from": "2026-10-31T11:00:00Z", "to": "2026-10-31T12:59:59Z" });
@@ -217,7 +219,7 @@ async fn of_a_day_that_holds_much_only_the_hours_of_the_selection_are_listed() {
     let counted = world.replay().dry_run(&request, &Source::Archive, None, &Operator::default()).await;
     assert_eq!(counted.unwrap().letters, 2 * 200 * 5);
     let lists = world.calls("ListObjectsV2");
-    let listed = lists.iter().filter(|call| call.target.contains("queue=orders-dlq")).count();
+    let listed = lists.iter().filter(|call| call.target.contains("queue=payments-dlq")).count();
     assert!(listed < 12, "{listed} lists");
 }
 
@@ -229,12 +231,12 @@ async fn a_day_that_holds_much_may_hold_names_without_a_time() {
         for object in 0..1100 {
             let hour = object % 24;
             let key = format!(
-                "{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour:02}0000.000Z-{object}.2-n1-r0.jsonl"
+                "{ARCHIVE}/queue=payments-dlq/date=2026-10-31/20261031T{hour:02}0000.000Z-{object}.2-n1-r0.jsonl"
             );
             world.put(&key, "what is in it is not read", NOW);
         }
         for of_stranger in 0..3 {
-            let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/{stranger}-{of_stranger}.jsonl");
+            let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-31/{stranger}-{of_stranger}.jsonl");
             world.put(&key, &line(&plain(&of_stranger.to_string())), NOW);
         }
         let request = wish(json!({ "dryRun": true }));
@@ -250,7 +252,7 @@ async fn a_letter_that_lies_in_two_units_of_an_hour_goes_once_for_ever() {
     let world = World::new();
     let object = |minute: usize, letters: std::ops::Range<usize>| {
         let archived = NOW + i64::try_from(minute).unwrap() * 60_000;
-        let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
+        let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
         let lines = letters.map(|n| record_at(&plain(&n.to_string()), archived).to_line().unwrap());
         world.put(&key, &lines.collect::<String>(), archived);
     };
@@ -299,7 +301,8 @@ async fn a_letter_that_lies_in_two_units_goes_once_whichever_of_them_is_selected
         let world = World::new();
         for minute in [0, 10] {
             let archived = NOW + minute * 60_000;
-            let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
+            let key =
+                format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T12{minute:02}00Z-r.jsonl");
             let ids = (0..1500).map(|n| if n == 0 { 0 } else { n + minute * 1000 });
             let lines = ids.map(|n| record_at(&plain(&n.to_string()), archived).to_line().unwrap());
             world.put(&key, &lines.collect::<String>(), archived);
@@ -324,7 +327,7 @@ async fn a_unit_stays_bounded_whatever_part_of_its_hour_is_selected_first() {
     let world = World::new();
     for minute in 0..30 {
         let key = format!(
-            "{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T12{minute:02}00.000Z-r.2-n100-r0.jsonl"
+            "{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T12{minute:02}00.000Z-r.2-n100-r0.jsonl"
         );
         let lines = (0..100).map(|n| {
             let archived = NOW + minute * 60_000;
@@ -345,7 +348,7 @@ async fn the_cuts_of_many_hours_are_read_and_written_several_at_once() {
     for hour in 0..240 {
         let (day, hour) = (1 + hour / 24, hour % 24);
         let key = format!(
-            "{ARCHIVE}/queue=orders-dlq/date=2026-10-{day:02}/202610{day:02}T{hour:02}0000Z-a.2-n1-r0.jsonl"
+            "{ARCHIVE}/queue=payments-dlq/date=2026-10-{day:02}/202610{day:02}T{hour:02}0000Z-a.2-n1-r0.jsonl"
         );
         world.put(&key, &line(&plain(&format!("{day}-{hour}"))), NOW);
     }

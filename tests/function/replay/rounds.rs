@@ -149,7 +149,7 @@ fn hours(count: usize) -> World {
             (hour * 100..hour * 100 + 100).map(|number| plain(&number.to_string())).collect();
         let lines: String = letters.iter().map(line).collect();
         let key =
-            format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T{hour:02}0000Z-a.2-n100-r0.jsonl");
+            format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T{hour:02}0000Z-a.2-n100-r0.jsonl");
         world.put(&key, &lines, NOW);
     }
     world
@@ -291,7 +291,7 @@ async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fifo_archive_goes_in_its_order_by_one_lane() {
+async fn a_fifo_archive_goes_in_its_override_by_one_lane() {
     let world = World::fifo();
     for hour in 0..3 {
         let posts: Vec<_> = (hour * 10..hour * 10 + 10)
@@ -299,7 +299,7 @@ async fn a_fifo_archive_goes_in_its_order_by_one_lane() {
             .collect();
         let lines: String = posts.iter().map(line).collect();
         let name = format!("20261101T{hour:02}0000Z-a.2-n10-r0.jsonl");
-        world.put(&format!("{ARCHIVE}/queue=orders-dlq.fifo/date=2026-11-01/{name}"), &lines, NOW);
+        world.put(&format!("{ARCHIVE}/queue=payments-dlq.fifo/date=2026-11-01/{name}"), &lines, NOW);
     }
     let machine = Machine::new(&world, 5);
     let state = machine.begin(json!({ "ramp": [50, 100] })).await.unwrap();
@@ -324,7 +324,7 @@ fn small_and_large(large: usize) -> World {
         let lines: String = (first..first + 100).map(|number| line(&plain(&number.to_string()))).collect();
         let (hour, minute) = if object == 0 { (9, 0) } else { (10, object) };
         let name = format!("20261101T{hour:02}{minute:02}00Z-a.2-n100-r0.jsonl");
-        world.put(&format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/{name}"), &lines, NOW);
+        world.put(&format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/{name}"), &lines, NOW);
     }
     world
 }
@@ -332,7 +332,7 @@ fn small_and_large(large: usize) -> World {
 /// A round does not reach the end of the larger hour, which goes first.
 #[tokio::test(start_paused = true)]
 async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it() {
-    for select in [json!({ "match": { "origin": ["raw"] } }), json!({ "queue": "orders-dlq" })] {
+    for select in [json!({ "match": { "origin": ["raw"] } }), json!({ "queue": "payments-dlq" })] {
         let world = World { workers: 1, ..small_and_large(30) };
         let machine = Machine { time: Duration::from_secs(4), ..Machine::new(&world, 1) };
         let request = json!({ "select": select, "ramp": [100], "rate": 100, "settleSeconds": 5 });
@@ -465,7 +465,7 @@ async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
     let ledgers = || world.objects(&format!("{CONTROL}/replays/queues"));
     let before = (world.bodies().len(), ledgers());
     for (select, exact) in
-        [(json!({ "match": { "origin": ["raw"] } }), false), (json!({ "queue": "orders-dlq" }), true)]
+        [(json!({ "match": { "origin": ["raw"] } }), false), (json!({ "queue": "payments-dlq" }), true)]
     {
         let request = json!({ "select": select, "dryRun": true });
         let (replay, operator) = (world.replay(), Operator::default());

@@ -187,7 +187,7 @@ async fn a_step_is_not_judged_by_what_cannot_be_read() {
     world.faults(move |call| {
         if call.operation == "SendMessageBatch" {
             let now = aws.clock().millis() + 1;
-            let key = format!("{ARCHIVE}/queue=orders-dlq/date=2026-11-01/20261101T130001Z-back.jsonl");
+            let key = format!("{ARCHIVE}/queue=payments-dlq/date=2026-11-01/20261101T130001Z-back.jsonl");
             aws.act("function", |services, _| services.s3.place(("my-bucket", &key), b"{}", now));
         }
         let is_back = call.operation == "GetObject" && call.target.contains("-back.");
@@ -306,7 +306,7 @@ async fn the_last_step_goes_on_being_watched() {
 /// was republished to a topic and fails again.
 #[tokio::test(start_paused = true)]
 async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden_or_delayed() {
-    for queue in ["orders-requeue", "orders-dlq"] {
+    for queue in ["payments-requeue", "payments-dlq"] {
         let world = World { stay: true, ..World::with_letters(1000) };
         // The letters that wait there before do not belong to the replay: 50, and 7 in the other queue.
         let is_sent = AtomicBool::new(false);
@@ -329,7 +329,7 @@ async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden
         });
         let stopped = world.run(json!({})).await.unwrap();
         assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10), "{queue}");
-        let (requeue, dlq) = if queue == "orders-requeue" { (2, 0) } else { (0, 2) };
+        let (requeue, dlq) = if queue == "payments-requeue" { (2, 0) } else { (0, 2) };
         let why = format!(
             "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, {requeue} more than before wait in the \
              requeue, {dlq} more in the dead-letter queues"
@@ -350,7 +350,7 @@ async fn a_dead_letter_queue_that_drains_hides_no_requeue_that_nobody_empties() 
     let world = World { stay: true, ..World::with_letters(1000) };
     let clock = world.aws.clock().clone();
     world.faults(move |call| {
-        if call.operation != "GetQueueAttributes" || call.target != "orders-dlq" {
+        if call.operation != "GetQueueAttributes" || call.target != "payments-dlq" {
             return Fault::Pass;
         }
         let left = 100_000 - (clock.millis() - START) * 60 / 1000;
@@ -483,11 +483,11 @@ async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement()
     let sends = AtomicUsize::new(0);
     world.faults(move |call| {
         let sent = sends.fetch_add(usize::from(call.operation == "SendMessageBatch"), Ordering::Relaxed) > 0;
-        let judging = sent && call.operation == "ListObjectsV2" && call.target.contains("queue=orders-dlq");
+        let judging = sent && call.operation == "ListObjectsV2" && call.target.contains("queue=payments-dlq");
         if judging { Fault::Unavailable } else { Fault::Pass }
     });
     let failed = world.run(json!({ "threshold": 99 })).await.unwrap_err().to_string();
-    assert!(failed.starts_with("listing dead-letters/queue=orders-dlq/ failed"), "{failed}");
+    assert!(failed.starts_with("listing dead-letters/queue=payments-dlq/ failed"), "{failed}");
     assert_eq!(world.sent().len(), 1);
     world.no_faults();
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();
@@ -504,7 +504,7 @@ async fn no_more_letters_a_second_than_the_rate_for_all_workers_together() {
         let world = World { workers, ..World::new() };
         for hour in 10..16 {
             let name =
-                format!("{ARCHIVE}/queue=orders-dlq/date=2026-10-31/20261031T{hour}0000Z-a.2-n40-r0.jsonl");
+                format!("{ARCHIVE}/queue=payments-dlq/date=2026-10-31/20261031T{hour}0000Z-a.2-n40-r0.jsonl");
             let ids = (0..40).map(|letter| plain(&format!("{hour}{letter:02}")));
             world.put(&name, &ids.map(|post| line(&post)).collect::<String>(), NOW);
         }

@@ -6,7 +6,7 @@ use support::{Account, BILLING_SUBSCRIPTION, Entry, SUBSCRIPTION, World as Redri
 use super::rounds::Machine;
 use super::*;
 
-const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:orders:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
+const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:payments:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
 const NEW_WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:new-worker";
 
 fn request() -> Value {

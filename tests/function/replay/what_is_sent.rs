@@ -114,7 +114,7 @@ async fn nothing_goes_back_to_the_dead_letter_queue_that_it_lay_in() {
 async fn a_queue_without_the_tag_of_a_requeue_is_refused() {
     let world = World { requeue: BILLING, ..World::new() };
     let said = world.replay().check_requeue().await.unwrap_err().to_string();
-    let expected = "arn:aws:sqs:eu-central-1:123456789012:orders-billing has no tag sns-redrive=requeue, so it may not \
+    let expected = "arn:aws:sqs:eu-central-1:123456789012:payments-billing has no tag sns-redrive=requeue, so it may not \
                     be the function's requeue. If it is, tag it: aws sqs tag-queue --queue-url";
     assert!(said.contains(expected), "{said}");
     assert_eq!(World::new().replay().check_requeue().await, Ok(()));

@@ -24,7 +24,7 @@ async fn where_the_requeue_does_not_take_it() {
     ] {
         let world = world("60000");
         world.cloud.script(move |call| match (call.operation.as_str(), call.target.as_str()) {
-            ("SendMessageBatch", "orders-requeue") => reply.clone(),
+            ("SendMessageBatch", "payments-requeue") => reply.clone(),
             ("SendMessageBatch", _) => Fault::refuse(503, "ServiceUnavailable", "oh"),
             _ => Fault::Pass,
         });
@@ -43,14 +43,14 @@ async fn where_the_mark_would_be_its_eleventh_attribute() {
 #[tokio::test]
 async fn where_the_requeue_would_not_keep_it_or_does_not_say_how_long_it_does() {
     let world = world("60000");
-    world.cloud.queue("orders-requeue", &[("MessageRetentionPeriod", "900")]);
+    world.cloud.queue("payments-requeue", &[("MessageRetentionPeriod", "900")]);
     hidden(&world, &Post::envelope("a")).await;
     assert_eq!(sent_to_requeue(&world), []);
 
     let world = super::world("60000");
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "orders-requeue") => Fault::refuse(403, "AccessDenied", "no"),
-        ("SendMessageBatch", "orders-worker") => Fault::refuse(503, "ServiceUnavailable", "oh"),
+        ("GetQueueAttributes", "payments-requeue") => Fault::refuse(403, "AccessDenied", "no"),
+        ("SendMessageBatch", "payments-worker") => Fault::refuse(503, "ServiceUnavailable", "oh"),
         _ => Fault::Pass,
     });
     hidden(&world, &Post::envelope("a")).await;

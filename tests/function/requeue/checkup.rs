@@ -12,7 +12,7 @@ async fn with(attributes: &[(&str, &str)], settings: &[(&str, &str)]) -> Vec<Str
     let cloud = Account::new();
     let usual = [("MessageRetentionPeriod", TWO_WEEKS), ("VisibilityTimeout", "180")];
     let all: Vec<_> = usual.into_iter().chain(attributes.iter().copied()).collect();
-    cloud.queue("orders-dlq", &all);
+    cloud.queue("payments-dlq", &all);
     let world = World::on(cloud, settings);
     let first = found(&world.run([&Post::envelope("a")]).await);
     assert_eq!(found(&world.run([&Post::envelope("b")]).await), [""; 0], "said once");

@@ -20,7 +20,7 @@ async fn a_letter_that_sqs_moved_still_goes_back_to_its_source() {
     let ran = world.run([&from_requeue(entry, NOW)]).await;
     assert_eq!(outcome(&ran, "moved"), json!(["delivered", null, 2, null, null]));
     assert_eq!(ran.letter("moved")["letter.origin"], "sqs");
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "orders-billing");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].target, "payments-billing");
 }
 
 #[tokio::test]
@@ -119,11 +119,11 @@ async fn a_letter_that_waits_is_listed_with_the_queue_that_it_came_from() {
     let world = world_with(&six_hours(), REQUEUE, "60000", &[("CONTROL", "s3://my-bucket/control")]);
     world.run([&Post::envelope("a")]).await;
     let entry = &sent_to_requeue(&world)[0];
-    world.cloud.queue("orders-requeue", &[("MessageRetentionPeriod", TWO_WEEKS)]);
+    world.cloud.queue("payments-requeue", &[("MessageRetentionPeriod", TWO_WEEKS)]);
     world.pass(6 * HOUR);
     assert_eq!(world.run([&from_requeue(entry, NOW)]).await.outcomes(), ["moved deferred failed"]);
     let objects = world.cloud.objects();
-    let (_, list) = objects.iter().find(|(key, _)| key.contains("/waiting/queue=orders-requeue/")).unwrap();
+    let (_, list) = objects.iter().find(|(key, _)| key.contains("/waiting/queue=payments-requeue/")).unwrap();
     let line: Value = serde_json::from_str(list.lines().next().unwrap()).unwrap();
     assert_eq!(json!([line["queueArn"], line["deadLetterQueueArn"]]), json!([REQUEUE, DLQ]));
 }
@@ -132,7 +132,7 @@ async fn a_letter_that_waits_is_listed_with_the_queue_that_it_came_from() {
 #[tokio::test]
 async fn no_mark_is_believed_on_a_message_that_sqs_itself_moved_there() {
     let theirs = "arn:aws:sqs:eu-central-1:123456789012:theirs";
-    for (source, targets) in [(None, ["orders-billing"].as_slice()), (Some(theirs), &[])] {
+    for (source, targets) in [(None, ["payments-billing"].as_slice()), (Some(theirs), &[])] {
         let world = world_with(&six_hours(), REQUEUE, "0", &[]);
         up(&world);
         let post = moved(Post::envelope("a"), &json!({ "to": BILLING }));
@@ -140,7 +140,7 @@ async fn no_mark_is_believed_on_a_message_that_sqs_itself_moved_there() {
         let ran = world.run([&post]).await;
         let sent: Vec<_> =
             world.cloud.calls("SendMessageBatch").into_iter().map(|call| call.target).collect();
-        let to_billing: Vec<_> = sent.iter().filter(|target| *target == "orders-billing").collect();
+        let to_billing: Vec<_> = sent.iter().filter(|target| *target == "payments-billing").collect();
         assert_eq!(to_billing, targets, "{:?} {sent:?}", ran.outcomes());
     }
 }

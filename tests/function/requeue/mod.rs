@@ -29,7 +29,7 @@ fn six_hours() -> Value {
 /// Returns a function whose subscriber is down and whose queues have so many letters in flight.
 fn world_with(policy: &Value, requeue: &str, in_flight: &str, settings: &[(&str, &str)]) -> World {
     let cloud = Account::new();
-    for queue in ["orders-dlq", "orders-dlq.fifo", "orders-requeue", "orders-requeue.fifo"] {
+    for queue in ["payments-dlq", "payments-dlq.fifo", "payments-requeue", "payments-requeue.fifo"] {
         let attributes =
             [("MessageRetentionPeriod", TWO_WEEKS), ("ApproximateNumberOfMessagesNotVisible", in_flight)];
         cloud.queue(queue, &attributes);
@@ -51,7 +51,7 @@ fn world(in_flight: &str) -> World {
 /// Makes subscribers fail, but not the requeue.
 fn down(world: &World) {
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("SendMessageBatch", queue) if !queue.starts_with("orders-requeue") => {
+        ("SendMessageBatch", queue) if !queue.starts_with("payments-requeue") => {
             Fault::refuse(503, "ServiceUnavailable", "oh")
         }
         _ => Fault::Pass,
@@ -65,7 +65,7 @@ fn up(world: &World) {
 /// Returns the messages that were sent to the requeue.
 fn sent_to_requeue(world: &World) -> Vec<Entry> {
     let calls = world.cloud.calls("SendMessageBatch").into_iter();
-    calls.filter(|call| call.target.starts_with("orders-requeue")).flat_map(|call| call.entries).collect()
+    calls.filter(|call| call.target.starts_with("payments-requeue")).flat_map(|call| call.entries).collect()
 }
 
 fn mark_of(entry: &Entry) -> Value {

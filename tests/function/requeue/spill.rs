@@ -78,7 +78,7 @@ async fn what_the_requeue_refused_counts_as_hidden() {
 #[tokio::test]
 async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_tight() {
     let readings = |world: &World| {
-        world.cloud.calls("GetQueueAttributes").iter().filter(|call| call.target == "orders-dlq").count()
+        world.cloud.calls("GetQueueAttributes").iter().filter(|call| call.target == "payments-dlq").count()
     };
     for (in_flight, expected) in [("0", [1, 1, 1, 2]), ("60000", [1, 1, 2, 3])] {
         let world = world(in_flight);
@@ -134,7 +134,7 @@ async fn moving_on_costs_no_attempt_and_shifts_no_point() {
     let [delivered] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one") };
     assert_eq!(
         (delivered.target.as_str(), delivered.entries[0].body.as_str()),
-        ("orders-worker", &*Post::envelope("a").body())
+        ("payments-worker", &*Post::envelope("a").body())
     );
     let mark = mark_of(&delivered.entries[0]);
     let sent = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": NOW, "gen": 0, "passes": 1 });
@@ -146,7 +146,7 @@ async fn in_a_requeue_with_room_it_is_hidden_for_the_rest_of_its_wait() {
     let world = world("60000");
     world.run([&Post::envelope("a")]).await;
     let post = from_requeue(&sent_to_requeue(&world)[0], NOW);
-    world.cloud.queue("orders-requeue", &[("MessageRetentionPeriod", TWO_WEEKS)]);
+    world.cloud.queue("payments-requeue", &[("MessageRetentionPeriod", TWO_WEEKS)]);
     world.pass(900);
     let ran = world.run([&post]).await;
     let due = at(NOW + 6 * HOUR * 1000).to_string();

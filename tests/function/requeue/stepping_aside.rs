@@ -20,8 +20,8 @@ async fn letters_of_one_id_do_not_swallow_each_other() {
 async fn a_requeue_that_does_not_answer_is_asked_once_an_invocation() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]).with_time(std::time::Duration::from_secs(4));
     world.cloud.script(|call| match call.target.as_str() {
-        "orders-requeue.fifo" if call.operation == "SendMessageBatch" => Fault::HangBefore,
-        "orders-worker.fifo" => {
+        "payments-requeue.fifo" if call.operation == "SendMessageBatch" => Fault::HangBefore,
+        "payments-worker.fifo" => {
             Fault::except(call, "message of x", EntryFault::service("InternalError", "oh"))
         }
         _ => Fault::Pass,
@@ -48,7 +48,7 @@ fn post(id: &str, group: &str) -> Post {
 /// Makes a subscriber refuse this one message.
 fn poisoned_by(world: &World, id: &'static str) {
     world.cloud.script(move |call| match call.target.as_str() {
-        "orders-worker.fifo" => {
+        "payments-worker.fifo" => {
             Fault::except(call, &format!("message of {id}"), EntryFault::service("InternalError", "oh"))
         }
         _ => Fault::Pass,
@@ -72,7 +72,7 @@ async fn a_failing_head_moves_to_the_requeue_and_its_group_goes_on() {
     );
     // The head was sent before the letter behind it.
     let order: Vec<_> = world.cloud.calls("SendMessageBatch").into_iter().map(|call| call.target).collect();
-    assert_eq!(order, ["orders-worker.fifo", "orders-requeue.fifo", "orders-worker.fifo"]);
+    assert_eq!(order, ["payments-worker.fifo", "payments-requeue.fifo", "payments-worker.fifo"]);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_head_before_its_time_has_not_failed_and_blocks() {
 }
 
 #[tokio::test]
-async fn in_the_requeue_a_failing_head_blocks_so_that_order_is_kept_there() {
+async fn in_the_requeue_a_failing_head_blocks_so_that_override_is_kept_there() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
     down(&world);
     let mark = |id: &str| json!({ "v": 1, "spent": 1, "id": letter_id(id), "first": NOW, "gen": 0, "dlq": FIFO_DLQ, "due": NOW });

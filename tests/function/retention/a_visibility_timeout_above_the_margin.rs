@@ -12,7 +12,7 @@ fn hidings(world: &World) -> Vec<(String, i64)> {
 /// If hiding it later fails, it would not be shown again in time.
 #[tokio::test]
 async fn is_shortened_for_what_is_near_the_end_before_anything_else_is_done() {
-    let world = failing(&policy(30, 9, &json!({})), "orders-dlq", WEEKS, TWELVE_HOURS);
+    let world = failing(&policy(30, 9, &json!({})), "payments-dlq", WEEKS, TWELVE_HOURS);
     let near = Post::envelope("near").sent(NOW - (1_209_600 - 6 * 3600) * 1000);
     let ran = world.run([&Post::envelope("far").sent(NOW - 30_000), &near]).await;
     assert_eq!(ran.outcomes(), ["far deferred failed", "near deferred failed"]);
@@ -38,12 +38,12 @@ async fn is_left_alone_in_observe_mode_and_where_it_is_short() {
     let world = World::new(&[("REDRIVE_MODE", "observe")]);
     world
         .cloud
-        .queue("orders-dlq", &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", TWELVE_HOURS)]);
+        .queue("payments-dlq", &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", TWELVE_HOURS)]);
     world.run([&near]).await;
     assert_eq!(hidings(&world), []);
     // The margin itself is not above it.
     for timeout in ["360", "3600"] {
-        let world = failing(&policy(30, 9, &json!({})), "orders-dlq", WEEKS, timeout);
+        let world = failing(&policy(30, 9, &json!({})), "payments-dlq", WEEKS, timeout);
         let ran = world.run([&near]).await;
         assert_eq!(hidings(&world), [("handle-near".to_owned(), 30)]);
         let warned = |line: &Value| {

@@ -2,14 +2,16 @@ use super::*;
 
 fn world(limit: &str) -> World {
     let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
-    world.cloud.queue("orders-archive", &[("MessageRetentionPeriod", WEEKS), ("MaximumMessageSize", limit)]);
+    world
+        .cloud
+        .queue("payments-archive", &[("MessageRetentionPeriod", WEEKS), ("MaximumMessageSize", limit)]);
     world
 }
 
 /// Makes SQS refuse a whole request if one message is too long.
 fn enforce(world: &World, limit: usize) {
     world.cloud.script(move |call| {
-        if call.target == "orders-archive" && call.entries.iter().any(|entry| entry.size() > limit) {
+        if call.target == "payments-archive" && call.entries.iter().any(|entry| entry.size() > limit) {
             return Fault::refuse(400, "InvalidParameterValue", "Message must be shorter than the limit.");
         }
         Fault::Pass
@@ -17,7 +19,7 @@ fn enforce(world: &World, limit: usize) {
 }
 
 fn bodies_with_record(world: &World) -> BTreeMap<usize, bool> {
-    let taken = world.cloud.messages("orders-archive").into_iter();
+    let taken = world.cloud.messages("payments-archive").into_iter();
     taken.map(|it| (it.body.len(), it.attributes.contains_key("sns-redrive-archive"))).collect()
 }
 
@@ -70,10 +72,10 @@ async fn that_refuses_a_letter_for_good_is_told_by_a_metric_and_keeps_the_letter
 async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
     let world =
         World::new(&[("ARCHIVE", ARCHIVE_QUEUE), ("REDRIVE_POLICY", &policy(30, 9, &json!({})).to_string())]);
-    world.cloud.queue("orders-dlq.fifo", &[("MessageRetentionPeriod", "1800")]);
+    world.cloud.queue("payments-dlq.fifo", &[("MessageRetentionPeriod", "1800")]);
     world.cloud.script(|call| match call.target.as_str() {
-        "orders-archive" => Fault::except(call, "message of a2", EntryFault::service("InternalError", "")),
-        "orders-worker.fifo" => Fault::refuse(503, "ServiceUnavailable", "down"),
+        "payments-archive" => Fault::except(call, "message of a2", EntryFault::service("InternalError", "")),
+        "payments-worker.fifo" => Fault::refuse(503, "ServiceUnavailable", "down"),
         _ => Fault::Pass,
     });
     let posts = ["a1", "b1", "a2", "a3", "b2"].map(|id| in_group(id, &id[..1]).sent(NOW - 1_790_000));
@@ -89,7 +91,7 @@ async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
         ]
     );
     let sent =
-        world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.target == "orders-archive");
+        world.cloud.calls("SendMessageBatch").into_iter().filter(|call| call.target == "payments-archive");
     assert_eq!(
         sent.map(|call| call.entries.len()).collect::<Vec<_>>(),
         [2, 2],

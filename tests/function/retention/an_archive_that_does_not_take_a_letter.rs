@@ -15,7 +15,7 @@ fn attempts(world: &World) -> usize {
 /// Otherwise its target gets it with every visibility timeout, some 240 times a day.
 #[tokio::test]
 async fn is_not_attempted_again_until_the_archive_is_back() {
-    let world = failing(&policy(30, 1, &json!({})), "orders-dlq", WEEKS, "30");
+    let world = failing(&policy(30, 1, &json!({})), "payments-dlq", WEEKS, "30");
     archive_down(&world);
     let post = Post::envelope("a").sent(NOW - 30_000);
     let ran = world.run([&post]).await;
@@ -46,7 +46,7 @@ async fn is_not_attempted_again_until_the_archive_is_back() {
 
 #[tokio::test]
 async fn is_not_attempted_again_where_its_target_has_refused_it_for_good() {
-    let world = failing(&policy(30, 9, &json!({})), "orders-dlq", WEEKS, "30");
+    let world = failing(&policy(30, 9, &json!({})), "payments-dlq", WEEKS, "30");
     world.cloud.script(|call| match call.operation.as_str() {
         "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
         "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
@@ -62,7 +62,7 @@ async fn is_not_attempted_again_where_its_target_has_refused_it_for_good() {
 
 #[tokio::test]
 async fn is_hidden_for_half_of_the_time_that_it_has_left() {
-    let world = failing(&policy(30, 1, &json!({})), "orders-dlq", WEEKS, "30");
+    let world = failing(&policy(30, 1, &json!({})), "payments-dlq", WEEKS, "30");
     archive_down(&world);
     let hidden = async |left: i64| {
         world.run([&Post::envelope("a").sent(NOW - (1_209_600 - left) * 1000)]).await;
@@ -80,7 +80,7 @@ async fn is_hidden_for_half_of_the_time_that_it_has_left() {
 /// If the others were in flight, they would block the head.
 #[tokio::test]
 async fn holds_its_group_and_is_the_only_one_of_it_that_is_hidden() {
-    let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");
+    let world = failing(&policy(30, 100, &json!({})), "payments-dlq.fifo", "1800", "30");
     archive_down(&world);
     let posts = ["a1", "a2", "b1"].map(|id| in_group(id, &id[..1]).sent(NOW - 1_780_000));
     let ran = world.run(&posts).await;

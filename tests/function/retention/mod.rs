@@ -100,7 +100,7 @@ impl Group {
 /// SQS hands over a group in order, so the letters behind the head have no other time to be archived.
 #[tokio::test]
 async fn a_fifo_group_that_waits_behind_its_head_is_archived_before_its_end() {
-    let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");
+    let world = failing(&policy(30, 100, &json!({})), "payments-dlq.fifo", "1800", "30");
     let posts: Vec<_> = (0..600).map(|number| in_group(&format!("l{number:03}"), "g")).collect();
     let left = posts.iter().map(|post| (post.clone(), 0)).collect();
     let mut group = Group { left, visible: NOW, dropped: 0 };
@@ -113,7 +113,7 @@ async fn a_fifo_group_that_waits_behind_its_head_is_archived_before_its_end() {
 
 #[tokio::test]
 async fn what_is_held_is_archived_with_its_head_in_order_and_in_one_request() {
-    let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");
+    let world = failing(&policy(30, 100, &json!({})), "payments-dlq.fifo", "1800", "30");
     let posts = ["a1", "b1", "a2", "a3", "b2"].map(|id| in_group(id, &id[..1]).sent(NOW - 1_730_000));
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), posts.map(|post| format!("{} archived expiring", post.id)));
@@ -127,7 +127,7 @@ async fn what_is_held_is_archived_with_its_head_in_order_and_in_one_request() {
 /// Such letters have longer to live, or come back with their head in time.
 #[tokio::test(start_paused = true)]
 async fn what_is_held_and_has_time_left_stays() {
-    let world = failing(&policy(30, 100, &json!({})), "orders-dlq.fifo", "1800", "30");
+    let world = failing(&policy(30, 100, &json!({})), "payments-dlq.fifo", "1800", "30");
     let head = in_group("a1", "a").sent(NOW - 1_700_000);
     let follower = in_group("a2", "a").sent(NOW - 1_600_000);
     let ran = world.run([&head, &follower]).await;
@@ -152,7 +152,9 @@ async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (World, R
     let http = HttpClient::simulated(Reach::Public, Arc::new(slow));
     let world = World::with_policy(&policy(30, 100, &json!({}))).map_redrive(|it| it.with_http(http));
     let world = world.with_time(Duration::from_secs(2));
-    world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", retention), ("VisibilityTimeout", timeout)]);
+    world
+        .cloud
+        .queue("payments-dlq", &[("MessageRetentionPeriod", retention), ("VisibilityTimeout", timeout)]);
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", "https://hooks.example.com/", DLQ);
     let posts = (0..100).map(|number| Post::envelope(&format!("l{number}")).sent(NOW - age * 1000));
     let ran = world.run(&posts.collect::<Vec<_>>()).await;
@@ -197,7 +199,7 @@ async fn letters_whose_subscription_was_not_found_in_time_and_would_show_too_lat
         let world = World::with_policy(&policy(30, 100, &json!({ "subscription": "discover" })));
         let world = world.with_time(Duration::from_secs(2));
         let queue = [("MessageRetentionPeriod", "1800"), ("VisibilityTimeout", "100")];
-        world.cloud.queue("orders-dlq", &queue);
+        world.cloud.queue("payments-dlq", &queue);
         world.cloud.reply("ListSubscriptions", Fault::HangBefore);
         let ran = world.run([&Post::raw("a", "hello").sent(NOW - age * 1000)]).await;
         assert_eq!(ran.outcomes(), [outcome]);

@@ -20,7 +20,7 @@ fn fail_first(world: &World, times: usize) {
 
 fn held(count: usize) -> (World, Vec<Post>) {
     let world = World::with_policy(&json!({ "default": { "action": "hold" } }));
-    world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", WEEKS)]);
+    world.cloud.queue("payments-dlq", &[("MessageRetentionPeriod", WEEKS)]);
     let posts = (0..count).map(|number| Post::envelope(&format!("l{number}")).sent(NOW - 5 * DAYS));
     (world, posts.collect())
 }
@@ -65,7 +65,7 @@ async fn the_first_batch_asks_three_times_and_one_line_tells_of_it() {
 #[tokio::test]
 async fn a_retention_of_an_hour_loses_no_letter_whose_queue_was_not_read_at_first() {
     let world = World::with_policy(&policy(7_200, 3, &json!({ "target": "origin" })));
-    world.cloud.queue("orders-dlq", &[("MessageRetentionPeriod", "3600"), ("VisibilityTimeout", "30")]);
+    world.cloud.queue("payments-dlq", &[("MessageRetentionPeriod", "3600"), ("VisibilityTimeout", "30")]);
     let failing = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
     let fails = std::sync::Arc::clone(&failing);
     world.cloud.script(move |call| match call.operation.as_str() {
@@ -93,7 +93,7 @@ async fn a_retention_of_an_hour_loses_no_letter_whose_queue_was_not_read_at_firs
 async fn a_letter_whose_source_queue_was_not_read_is_not_exhausted() {
     let world = World::with_policy(&policy(1, 3, &json!({})));
     world.cloud.script(|call| match call.operation.as_str() {
-        "GetQueueAttributes" if call.target == "orders-worker" => denied(),
+        "GetQueueAttributes" if call.target == "payments-worker" => denied(),
         "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
         _ => Fault::Pass,
     });
@@ -104,7 +104,7 @@ async fn a_letter_whose_source_queue_was_not_read_is_not_exhausted() {
     assert_eq!(ran.text.matches("queue attributes not read").count(), 1);
     world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
     let redrive = json!({ "deadLetterTargetArn": DLQ, "maxReceiveCount": 8 }).to_string();
-    world.cloud.queue("orders-worker", &[("RedrivePolicy", &redrive)]);
+    world.cloud.queue("payments-worker", &[("RedrivePolicy", &redrive)]);
     world.pass(900);
     let ran = world.run([&moved.received(10)]).await;
     assert_eq!(ran.outcomes(), ["m deferred failed"]);
@@ -144,9 +144,9 @@ async fn a_delivery_policy_that_cannot_be_read_is_told_once_and_its_attempts_tak
 async fn a_source_queue_that_was_not_read_unsettles_no_letter_of_another() {
     let world = World::with_policy(&policy(1, 3, &json!({})));
     let redrive = json!({ "deadLetterTargetArn": DLQ, "maxReceiveCount": 8 }).to_string();
-    world.cloud.queue("orders-billing", &[("RedrivePolicy", &redrive)]);
+    world.cloud.queue("payments-billing", &[("RedrivePolicy", &redrive)]);
     world.cloud.script(|call| match call.operation.as_str() {
-        "GetQueueAttributes" if call.target == "orders-worker" => denied(),
+        "GetQueueAttributes" if call.target == "payments-worker" => denied(),
         "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
         _ => Fault::Pass,
     });

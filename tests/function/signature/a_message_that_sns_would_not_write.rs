@@ -18,8 +18,8 @@ fn is_malformed_where_a_signed_field_is_missing_or_no_text() {
         ("Type", json!("SubscriptionConfirmation")),
         ("Type", json!("UnsubscribeConfirmation")),
         ("Type", json!("notification")),
-        ("TopicArn", json!("orders")),
-        ("TopicArn", json!("arn:aws:sqs:eu-central-1:123456789012:orders")),
+        ("TopicArn", json!("payments")),
+        ("TopicArn", json!("arn:aws:sqs:eu-central-1:123456789012:payments")),
         ("TopicArn", json!(format!("{TOPIC}:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"))),
     ] {
         let altered = with(SIGNED[3], field, Some(value));
@@ -41,7 +41,7 @@ fn is_ambiguous_where_a_field_stands_twice_in_any_case() {
         r#""Me\u017fsage":"evil""#,
         r#""mes\u017fage":null"#,
         r#""subject":"evil""#,
-        r#""topicArn":"arn:aws:sns:eu-central-1:123456789012:orders""#,
+        r#""topicArn":"arn:aws:sns:eu-central-1:123456789012:payments""#,
         r#""SigningCertUrl":"https://example.org/a.pem""#,
         r#""Records":[]"#,
     ] {

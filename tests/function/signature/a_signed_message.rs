@@ -34,7 +34,7 @@ fn does_not_cover_message_attributes_and_unknown_fields() {
 
 #[test]
 fn is_spoilt_by_a_change_of_any_signed_field() {
-    let other_topic = "arn:aws:sns:eu-central-1:123456789012:orders2";
+    let other_topic = "arn:aws:sns:eu-central-1:123456789012:overrides2";
     for text in SIGNED {
         for (field, value) in [
             ("Message", Some(json!("another"))),

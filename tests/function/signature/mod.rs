@@ -45,7 +45,7 @@ mod the_kept_certificates;
 const SNS: &str = data!("sns.pem");
 const SIGNED: [&str; 4] =
     [data!("v1.json"), data!("v1-subject.json"), data!("v2.json"), data!("v2-subject.json")];
-const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
 const URL: &str =
     "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
 

@@ -5,15 +5,15 @@ const NAME: &str = "SimpleNotificationService-0123456789abcdef0123456789abcdef.p
 #[test]
 fn is_taken_in_the_region_of_the_topic() {
     for (host, topic) in [
-        ("sns.eu-central-1.amazonaws.com", "arn:aws:sns:eu-central-1:123456789012:orders"),
-        ("sns.ap-southeast-7.amazonaws.com", "arn:aws:sns:ap-southeast-7:123456789012:orders"),
-        ("sns.us-gov-east-1.amazonaws.com", "arn:aws-us-gov:sns:us-gov-east-1:123456789012:orders"),
-        ("sns.cn-northwest-1.amazonaws.com.cn", "arn:aws-cn:sns:cn-northwest-1:123456789012:orders"),
-        ("sns.eusc-de-east-1.amazonaws.eu", "arn:aws-eusc:sns:eusc-de-east-1:123456789012:orders"),
-        ("sns.us-iso-east-1.c2s.ic.gov", "arn:aws-iso:sns:us-iso-east-1:123456789012:orders"),
-        ("sns.us-isob-east-1.sc2s.sgov.gov", "arn:aws-iso-b:sns:us-isob-east-1:123456789012:orders"),
-        ("sns.eu-isoe-west-1.cloud.adc-e.uk", "arn:aws-iso-e:sns:eu-isoe-west-1:123456789012:orders"),
-        ("sns.us-isof-south-1.csp.hci.ic.gov", "arn:aws-iso-f:sns:us-isof-south-1:123456789012:orders"),
+        ("sns.eu-central-1.amazonaws.com", "arn:aws:sns:eu-central-1:123456789012:payments"),
+        ("sns.ap-southeast-7.amazonaws.com", "arn:aws:sns:ap-southeast-7:123456789012:payments"),
+        ("sns.us-gov-east-1.amazonaws.com", "arn:aws-us-gov:sns:us-gov-east-1:123456789012:payments"),
+        ("sns.cn-northwest-1.amazonaws.com.cn", "arn:aws-cn:sns:cn-northwest-1:123456789012:payments"),
+        ("sns.eusc-de-east-1.amazonaws.eu", "arn:aws-eusc:sns:eusc-de-east-1:123456789012:payments"),
+        ("sns.us-iso-east-1.c2s.ic.gov", "arn:aws-iso:sns:us-iso-east-1:123456789012:payments"),
+        ("sns.us-isob-east-1.sc2s.sgov.gov", "arn:aws-iso-b:sns:us-isob-east-1:123456789012:payments"),
+        ("sns.eu-isoe-west-1.cloud.adc-e.uk", "arn:aws-iso-e:sns:eu-isoe-west-1:123456789012:payments"),
+        ("sns.us-isof-south-1.csp.hci.ic.gov", "arn:aws-iso-f:sns:us-isof-south-1:123456789012:payments"),
     ] {
         let text = format!("https://{host}/{NAME}");
         let url = CertificateUrl::of(&text, &arn(topic)).unwrap();
@@ -136,7 +136,7 @@ fn is_refused_where_the_topic_names_no_region() {
         ("evil", "eu-central-1"),
         ("aws-iso", "us-iso-east-1"),
     ] {
-        let topic = format!("arn:{partition}:sns:{region}:123456789012:orders");
+        let topic = format!("arn:{partition}:sns:{region}:123456789012:payments");
         for suffix in ["amazonaws.com", "amazonaws.com.cn"] {
             let url = format!("https://sns.{region}.{suffix}/{NAME}");
             let letter = with(SIGNED[3], "SigningCertURL", Some(json!(url)));
@@ -153,6 +153,6 @@ fn is_refused_where_the_topic_names_no_region() {
         }
     }
     let url = format!("https://sns.eu-central-1.amazonaws.com/{NAME}");
-    let queue = arn("arn:aws:sqs:eu-central-1:123456789012:orders");
+    let queue = arn("arn:aws:sqs:eu-central-1:123456789012:payments");
     assert!(CertificateUrl::of(&url, &queue).is_err());
 }

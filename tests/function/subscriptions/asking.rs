@@ -15,14 +15,14 @@ async fn ten_letters_of_a_subscription_cost_one_call_and_the_next_batch_none() {
     assert_eq!(
         world.cloud.summary(),
         [
-            "GetQueueAttributes orders-dlq".to_owned(),
+            "GetQueueAttributes payments-dlq".to_owned(),
             format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
-            "SendMessageBatch orders-worker 10".to_owned(),
+            "SendMessageBatch payments-worker 10".to_owned(),
         ]
     );
     world.cloud.forget();
     assert_eq!(world.run(&ten()).await.kept, [""; 0]);
-    assert_eq!(world.cloud.summary(), ["SendMessageBatch orders-worker 10"]);
+    assert_eq!(world.cloud.summary(), ["SendMessageBatch payments-worker 10"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,9 +10,9 @@ async fn a_letter_whose_subscription_passes_is_delivered_to_its_endpoint() {
     assert_eq!(
         world.cloud.summary(),
         [
-            "GetQueueAttributes orders-dlq".to_owned(),
+            "GetQueueAttributes payments-dlq".to_owned(),
             format!("GetSubscriptionAttributes {SUBSCRIPTION}"),
-            "SendMessageBatch orders-worker 1".to_owned(),
+            "SendMessageBatch payments-worker 1".to_owned(),
         ]
     );
 }
@@ -62,13 +62,13 @@ async fn a_subscription_that_nobody_confirmed_is_refused() {
 #[tokio::test]
 async fn endpoints_that_only_sns_can_reach_are_undeliverable() {
     for (protocol, endpoint) in [
-        ("email", "orders@example.com"),
-        ("email-json", "orders@example.com"),
+        ("email", "payments@example.com"),
+        ("email-json", "payments@example.com"),
         ("sms", "+491700000000"),
         ("application", "arn:aws:sns:eu-central-1:123456789012:endpoint/GCM/app/1"),
-        ("carrier-pigeon", "orders-worker"),
+        ("carrier-pigeon", "payments-worker"),
         // These endpoints do not fit their protocol.
-        ("sqs", "orders-worker"),
+        ("sqs", "payments-worker"),
         ("sqs", TOPIC),
         ("lambda", WORKER),
         ("firehose", NOTIFIER),
@@ -85,12 +85,12 @@ async fn urls_that_nobody_can_post_to_are_undeliverable_and_say_why() {
     let masked = "SNS masks the password of the endpoint (****), so only SNS can post to it";
     let no_http = "the endpoint is not an http or https URL";
     for (endpoint, detail) in [
-        ("https://shop:****@example.com/orders", masked),
-        ("https://****@example.com/orders", masked),
-        ("https://:****@example.com/orders", masked),
-        ("ftp://example.com/orders", no_http),
+        ("https://shop:****@example.com/payments", masked),
+        ("https://****@example.com/payments", masked),
+        ("https://:****@example.com/payments", masked),
+        ("ftp://example.com/payments", no_http),
         ("file:///etc/passwd", no_http),
-        ("example.com/orders", no_http),
+        ("example.com/payments", no_http),
         ("", no_http),
     ] {
         for protocol in ["http", "https"] {
@@ -116,7 +116,7 @@ async fn a_raw_letter_goes_to_the_subscription_of_its_rule_after_the_same_check(
     let post = Post::raw("r", "plain").attribute("tenant", "String", "gold");
     let ran = world.run([&post]).await;
     assert_eq!(ran.outcomes(), ["r delivered"]);
-    assert_eq!(world.cloud.calls("SendMessageBatch")[0].summary(), "SendMessageBatch orders-worker 1");
+    assert_eq!(world.cloud.calls("SendMessageBatch")[0].summary(), "SendMessageBatch payments-worker 1");
 
     let world = World::with_policy(&policy);
     world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", &names(OTHER_DLQ));
@@ -128,7 +128,7 @@ async fn a_raw_letter_goes_to_the_subscription_of_its_rule_after_the_same_check(
 #[tokio::test]
 async fn a_letter_cannot_choose_the_host_that_is_asked() {
     for region in ["x.evil.example/", "x.evil.example#", "x@evil.example?", "x.evil.example", "EU%2f", ""] {
-        let forged = format!("arn:aws:sns:{region}:123456789012:orders:43fe80b0");
+        let forged = format!("arn:aws:sns:{region}:123456789012:payments:43fe80b0");
         let world = World::new(&[]);
         let ran = world.run([&Post::envelope("a").subscription(&forged)]).await;
         let reason = if region.is_empty() { "refused" } else { "unrecognised" };
@@ -144,9 +144,9 @@ async fn a_letter_cannot_choose_the_host_that_is_asked() {
 
 #[tokio::test]
 async fn a_subscription_is_asked_for_in_its_own_region() {
-    let elsewhere = "arn:aws:sns:us-east-1:123456789012:orders:43fe80b0";
-    let topic = "arn:aws:sns:us-east-1:123456789012:orders";
-    let dlq = "arn:aws:sqs:us-east-1:123456789012:orders-dlq";
+    let elsewhere = "arn:aws:sns:us-east-1:123456789012:payments:43fe80b0";
+    let topic = "arn:aws:sns:us-east-1:123456789012:payments";
+    let dlq = "arn:aws:sqs:us-east-1:123456789012:payments-dlq";
     let world = World::new(&[]);
     world.cloud.subscribe_endpoint(elsewhere, topic, "sqs", WORKER, dlq);
     let ran = world.run([&Post::envelope("a").topic(topic).subscription(elsewhere).queue(dlq)]).await;

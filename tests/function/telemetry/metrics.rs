@@ -28,14 +28,14 @@ fn units() -> Value {
         "ArchivedUnmarkable",
         "ArchivedReturned",
         "ArchivedLoop",
-        "ArchivedOrdered",
+        "ArchivedGivenUp",
         "ArchiveRefusals",
         "FailuresThrottling",
         "FailuresTransient",
         "FailuresPermanent",
         "FailuresActionRequired",
-        "LettersOrdered",
-        "OrdersUnread",
+        "LettersOverridden",
+        "OverridesUnread",
         "WaitingListFailed",
         "LettersInFlight",
         "HighestRetry",
@@ -78,7 +78,7 @@ async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
         ran.metrics(),
         object(
             "SnsRedrive",
-            "orders-dlq",
+            "payments-dlq",
             &json!({
                 "LettersReceived": 10,
                 "LettersArrived": 7,
@@ -116,7 +116,7 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
         world.run(&posts).await.metrics(),
         object(
             "Shop/Letters",
-            "orders-dlq.fifo",
+            "payments-dlq.fifo",
             &json!({
                 "LettersReceived": 4,
                 "LettersArrived": 4,
@@ -136,7 +136,7 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
         world.run([&Post::envelope("a")]).await.metrics(),
         object(
             "SnsRedrive",
-            "orders-dlq",
+            "payments-dlq",
             &json!({
                 "LettersReceived": 1,
                 "LettersArrived": 1,
@@ -188,7 +188,7 @@ async fn what_has_left_its_queue_does_not_expire() {
 #[tokio::test]
 async fn a_moved_letter_of_a_source_that_does_not_tell_its_count_is_an_arrival() {
     let world = World::new(&[]);
-    world.cloud.queue("orders-billing", &[("MessageRetentionPeriod", "345600")]);
+    world.cloud.queue("payments-billing", &[("MessageRetentionPeriod", "345600")]);
     let ran = world.run([&Post::envelope("a").moved_from(BILLING).received(9)]).await;
     assert_eq!(ran.metrics()["LettersArrived"], 1);
 }
@@ -252,7 +252,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
         queue: &queue,
         function_name: Some("sns-redrive"),
         in_flight: Some(0),
-        orders_unread: false,
+        overrides_unread: false,
         list_failed: false,
         retention_assumed: false,
         request_id: "req-1",
@@ -264,7 +264,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
         let report = Report {
             letter: Arc::clone(&letter),
             rule: "default".to_owned(),
-            order: None,
+            override_id: None,
             outcome: Outcome::Archived(reason),
             retry: None,
             took: None,
@@ -294,7 +294,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
             "unmarkable LettersUndelivered",
             "returned LettersNowhereToGo",
             "loop LettersUndelivered",
-            "ordered",
+            "given-up",
         ]
     );
 }

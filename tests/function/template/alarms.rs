@@ -33,7 +33,7 @@ fn the_runbook_has_a_section_for_every_alarm_and_for_no_other() {
     }
 }
 
-/// Letters in the requeue hear of an order when their delay ends, which must be while the order is in force, and before
+/// Letters in the requeue hear of an override when their delay ends, which must be while the override is in force, and before
 /// the rest is archived.
 #[test]
 fn the_runbook_waits_for_delayed_letters_before_it_archives_the_rest() {
@@ -54,13 +54,13 @@ fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<
 
 #[test]
 fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
-    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq".parse().unwrap();
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
     let now = "2026-11-01T12:00:00Z".parse().unwrap();
     let run = Run {
         queue: &queue,
         function_name: None,
         in_flight: Some(0),
-        orders_unread: false,
+        overrides_unread: false,
         list_failed: false,
         retention_assumed: false,
         request_id: "id",

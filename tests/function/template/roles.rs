@@ -24,7 +24,7 @@ const CALLS: [(&str, &str); 14] = [
     ("send_message_batch", "sqs:SendMessage"),
 ];
 
-/// The calls by which `redrivectl` gives orders and wakes letters, and the action that permits each.
+/// The calls by which `redrivectl` gives overrides and wakes letters, and the action that permits each.
 const OPERATOR_CALLS: [(&str, &str); 7] = [
     ("describe_stacks", "cloudformation:DescribeStacks"),
     ("get_object", "s3:GetObject"),
@@ -54,8 +54,8 @@ const STATEMENTS: [(&str, &[&str]); 19] = [
     ),
     ("ReadSubscriptions", &["sns:GetSubscriptionAttributes"]),
     ("WriteArchive", &["s3:PutObject"]),
-    ("ReadOrders", &["s3:GetObject"]),
-    ("KnowThatThereAreNoOrders", &["s3:ListBucket"]),
+    ("ReadOverrides", &["s3:GetObject"]),
+    ("KnowThatThereAreNoOverrides", &["s3:ListBucket"]),
     ("WriteWaitingList", &["s3:PutObject"]),
     ("RedeliverToQueues", &["sqs:SendMessage", "sqs:GetQueueAttributes"]),
     ("RedeliverToDrills", &["sqs:SendMessage"]),
@@ -244,10 +244,10 @@ fn operator_policy() -> Vec<&'static str> {
 }
 
 #[test]
-fn an_operator_may_do_what_giving_orders_takes_and_nothing_else() {
+fn an_operator_may_do_what_giving_overrides_takes_and_nothing_else() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut made, mut sent) = (BTreeSet::new(), 0);
-    let folders = ["redrivectl/src/orders", "redrivectl/src/control"];
+    let folders = ["redrivectl/src/overrides", "redrivectl/src/control"];
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
     let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     files.push(root.join("redrivectl/src/describe.rs"));
@@ -263,7 +263,7 @@ fn an_operator_may_do_what_giving_orders_takes_and_nothing_else() {
     }
     assert_eq!(known, sent, "a call that OPERATOR_CALLS lacks");
     // It wakes letters with the code that hides them. The key of the bucket is used by S3.
-    let wakes = std::fs::read_to_string(root.join("redrivectl/src/orders/wake.rs")).unwrap();
+    let wakes = std::fs::read_to_string(root.join("redrivectl/src/overrides/wake.rs")).unwrap();
     assert!(wakes.contains("use sns_redrive::delivery::{Hiding, hide};"));
     made.extend(["sqs:ChangeMessageVisibility", "kms:Decrypt", "kms:GenerateDataKey"]);
     let granted: BTreeSet<_> = grants(operator_policy()).into_values().flatten().collect();
@@ -321,7 +321,7 @@ fn every_statement_says_which_call_needs_it() {
     assert_eq!(seen, STATEMENTS.len() + REPLAY_STATEMENTS.len());
 }
 
-/// Letters wait in both queues: an order to retry that wakes only one of them leaves the others hidden for hours.
+/// Letters wait in both queues: an override to retry that wakes only one of them leaves the others hidden for hours.
 #[test]
 fn operators_may_wake_and_count_the_letters_of_every_queue() {
     let (_, policy) = TEMPLATE.split_once("\n  OperatorPolicy:\n").unwrap();

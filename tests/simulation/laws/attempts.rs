@@ -1,11 +1,11 @@
 //! The laws about attempts: how many there are, and when.
 
 use sim::Millis;
-use sns_redrive::policy::OrderAction;
+use sns_redrive::policy::OverrideAction;
 
 use super::counts::{
-    Judged, SLACK, brought_along, by_slow_clocks, causes, first_twice, hops, is_left_alone, on_order, owed,
-    repeated,
+    Judged, SLACK, brought_along, by_slow_clocks, causes, first_twice, hops, is_left_alone, on_override,
+    owed, repeated,
 };
 use crate::lives::{Disturbed, Fact, Life, What};
 use crate::world::{DLQ, How, Kind, Outage, SECOND, State, Subscriber, Target, weather};
@@ -38,13 +38,13 @@ pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
         + first_twice(life)
         + brought_along(life)
         + others
-        + on_order(life, OrderAction::Retry).len();
+        + on_override(life, OverrideAction::Retry).len();
     if attempts.len() > most {
         return life.broken(&format!("{} attempts, {most} at most", attempts.len()));
     }
     let messages = life.messages();
     let [(sent, _, _)] = messages.as_slice() else { return Ok(()) };
-    let early = on_order(life, OrderAction::Retry);
+    let early = on_override(life, OverrideAction::Retry);
     if let Some(first) = attempts.first().filter(|first| early.iter().all(|it| it.index != first.index)) {
         let due = sent.at + world.wait(1).1;
         if first.at < due - SLACK - world.skew() {
@@ -63,8 +63,8 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
     for (fact, reason) in life.archived() {
         let before: Vec<_> = life.attempts().into_iter().filter(|one| one.index < fact.index).collect();
         match reason {
-            // Another law covers ordered archiving.
-            "again" | "ordered" => {}
+            // Another law covers letters that were given up.
+            "again" | "given-up" => {}
             "exhausted" => {
                 let least = owed(life, fact.index);
                 if before.len() < least {
@@ -191,12 +191,12 @@ pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Jud
         return Ok(());
     };
     let end = sent.at + world.retention() - world.margin();
-    let on_order = on_order(life, OrderAction::Retry);
+    let on_override = on_override(life, OverrideAction::Retry);
     for pair in life.attempts().windows(2) {
         let was_throttled = weather(&one.weather, pair[0].last - life.story.start) == Some(How::Throttled);
         let again = pair[0].last + pause;
-        let ordered = on_order.iter().any(|it| it.index == pair[1].index);
-        if was_throttled && again < end && !ordered && pair[1].at < again - SLACK - 2 * world.skew() {
+        let overridden = on_override.iter().any(|it| it.index == pair[1].index);
+        if was_throttled && again < end && !overridden && pair[1].at < again - SLACK - 2 * world.skew() {
             return life.broken(&format!("came again before {}", again - life.story.start));
         }
     }

@@ -1,7 +1,7 @@
-//! What laws count: the events that excuse an attempt more or less, and the spans of orders.
+//! What laws count: the events that excuse an attempt more or less, and the spans of overrides.
 
 use sim::Millis;
-use sns_redrive::policy::OrderAction;
+use sns_redrive::policy::OverrideAction;
 
 use crate::lives::{Attempt, Disturbed, Fact, Life, What};
 use crate::world::{Document, How, Kind, SECOND, Source};
@@ -12,21 +12,21 @@ pub type Judged = Result<(), String>;
 /// The slack of points in time: a point counts as reached one second early.
 pub const SLACK: Millis = SECOND;
 
-/// The time after which an order counts, including the time of a reading.
+/// The time after which an override counts, including the time of a reading.
 pub const HEARD: Millis = 16 * SECOND;
 
-/// The time for which an instance obeys an order to retry or to archive that it can no longer read.
+/// The time for which an instance obeys an override to retry or to archive that it can no longer read.
 pub const PATIENCE: Millis = 600 * SECOND;
 
 /// Returns the spans in which an order of this kind about the letter was in a readable document and in force.
 /// An instance may obey it for `patience` longer after an unreadable document replaced it.
-pub fn ordered(life: &Life<'_>, action: OrderAction, patience: Millis) -> Vec<(Millis, Millis)> {
+pub fn overridden(life: &Life<'_>, action: OverrideAction, patience: Millis) -> Vec<(Millis, Millis)> {
     let start = life.story.start;
     let writes = &life.world.operator.writes;
     let mut all = Vec::new();
     for (place, (at, document)) in writes.iter().enumerate() {
-        let Document::Order(order) = document else { continue };
-        if order.action != action || order.letter.is_some_and(|letter| letter != life.letter) {
+        let Document::Override(override_) = document else { continue };
+        if override_.action != action || override_.letter.is_some_and(|letter| letter != life.letter) {
             continue;
         }
         let next = writes.get(place + 1);
@@ -37,15 +37,15 @@ pub fn ordered(life: &Life<'_>, action: OrderAction, patience: Millis) -> Vec<(M
             }
             _ => *at,
         });
-        let ends = order.lasts.map_or(Millis::MAX / 2, |lasts| at + lasts);
+        let ends = override_.lasts.map_or(Millis::MAX / 2, |lasts| at + lasts);
         all.push((start + at, start + replaced.min(ends)));
     }
     all
 }
 
 /// Returns the attempts that an order of this kind may have caused.
-pub fn on_order(life: &Life<'_>, action: OrderAction) -> Vec<Attempt> {
-    let (skew, spans) = (life.world.skew(), ordered(life, action, PATIENCE));
+pub fn on_override(life: &Life<'_>, action: OverrideAction) -> Vec<Attempt> {
+    let (skew, spans) = (life.world.skew(), overridden(life, action, PATIENCE));
     let is = |attempt: &Attempt| {
         spans.iter().any(|(from, to)| (from - skew..=to + HEARD + skew).contains(&attempt.at))
     };
@@ -120,9 +120,9 @@ fn caused(life: &Life<'_>, before: usize) -> usize {
         || world.rate.is_some()
         || life.disturbed(&[Disturbed::Read, Disturbed::Hide]) > 0
         || life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. })) > 0
-        // While it has never read the orders, an instance attempts nothing for ten minutes.
+        // While it has never read the overrides, an instance attempts nothing for ten minutes.
         || world.operator.writes.iter().any(|(_, document)| matches!(document, Document::Broken))
-        || !ordered(life, OrderAction::Hold, PATIENCE).is_empty();
+        || !overridden(life, OverrideAction::Hold, PATIENCE).is_empty();
     let attempts = life.attempts();
     let mut count = 0;
     for fact in life.facts.iter().filter(|fact| fact.index < before) {

@@ -2,21 +2,22 @@
 
 mod attempts;
 mod counts;
-mod orders;
+mod overrides;
 mod safety;
 
 use std::collections::BTreeMap;
 
-use sns_redrive::policy::OrderAction;
+use sns_redrive::policy::OverrideAction;
 
 use self::attempts::{
     a_letter_comes_again_when_its_server_asked_for_it, bad_letters_cost_their_neighbours_nothing_but_time,
     no_attempt_comes_early_or_is_one_too_many, no_letter_is_given_up_early,
     undisturbed_letters_get_each_retry_once,
 };
-use self::counts::{Judged, hops, on_order, ordered, owed};
-use self::orders::{
-    no_attempt_begins_under_a_hold, only_an_order_archives_as_ordered, orders_to_retry_take_no_retry_away,
+use self::counts::{Judged, hops, on_override, overridden, owed};
+use self::overrides::{
+    no_attempt_begins_under_a_hold, only_an_override_archives_as_overridden,
+    overrides_to_retry_take_no_retry_away,
 };
 use self::safety::{
     groups_keep_their_order, no_letter_ends_twice_without_a_cause, nobody_gets_what_he_did_not_ask_for,
@@ -43,8 +44,8 @@ const LAWS: [fn(&Life<'_>) -> Judged; 13] = [
     a_letter_comes_again_when_its_server_asked_for_it,
     bad_letters_cost_their_neighbours_nothing_but_time,
     no_attempt_begins_under_a_hold,
-    only_an_order_archives_as_ordered,
-    orders_to_retry_take_no_retry_away,
+    only_an_override_archives_as_overridden,
+    overrides_to_retry_take_no_retry_away,
 ];
 
 /// Judges a story, and counts the ends of its letters.
@@ -61,8 +62,8 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
         };
         *tally.entry(end.to_owned()).or_default() += 1;
         let is_calm = life.count(|what| matches!(what, What::Disturbed { .. })) == 0;
-        let (hold, retry) = (OrderAction::Hold, OrderAction::Retry);
-        let held = ordered(life, hold, 0).into_iter().any(|(from, to)| {
+        let (hold, retry) = (OverrideAction::Hold, OverrideAction::Retry);
+        let held = overridden(life, hold, 0).into_iter().any(|(from, to)| {
             let keeps = |what: &What| match what {
                 What::Received { .. } => true,
                 What::Hidden { seconds, .. } => *seconds > 30,
@@ -79,7 +80,7 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
                 end == "exhausted" && !world.mapping.off.is_empty() && owed(life, usize::MAX) > 1,
             ),
             ("held", held),
-            ("retried on an order", !on_order(life, retry).is_empty()),
+            ("retried on an override", !on_override(life, retry).is_empty()),
             ("found by a search", end == "delivered" && world.discovers),
             ("back in its queue", end == "delivered" && world.source == Source::Queue),
             ("invoked again", end == "delivered" && world.source == Source::Function),

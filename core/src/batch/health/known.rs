@@ -24,13 +24,13 @@ const APART: Duration = Duration::from_secs(1);
 /// The longest time that a letter waits after a trial. Then it asks again, which costs a receive.
 const LONGEST_AFTER_TRIAL: Duration = Duration::from_mins(5);
 
-/// The same time for letters that an order sends, since an operator waits for them.
-const APART_ON_ORDER: Duration = Duration::from_millis(30);
+/// The same time for letters that an override sends, since an operator waits for them.
+const APART_ON_OVERRIDE: Duration = Duration::from_millis(30);
 
 /// The longest time that such a letter waits after a trial. If there are more letters than fit into it, the
 /// later ones come back between the earlier ones: if they all came at once, they would keep all other letters
 /// waiting.
-const LONGEST_ON_ORDER: Duration = Duration::from_mins(1);
+const LONGEST_ON_OVERRIDE: Duration = Duration::from_mins(1);
 
 /// The time after an endpoint accepted a message in which its wish to be left alone may be about one letter
 /// only: a server of many tenants throttles one of them.
@@ -75,7 +75,7 @@ pub(super) struct Known {
     trials: Trials,
     /// The time when the next letter that is left out comes back.
     back: Duration,
-    /// The time after the trial at which the next letter that an order sends comes back.
+    /// The time after the trial at which the next letter that an override sends comes back.
     after_trial: Duration,
     /// The beginning of the outage that was last reported.
     outage: Duration,
@@ -225,14 +225,14 @@ impl Known {
         turn.saturating_sub(now)
     }
 
-    /// Returns how long a letter that an order sends waits if it is left out.
-    pub(super) fn wait_on_order(&mut self, longest: Duration, now: Duration) -> Duration {
+    /// Returns how long a letter that an override sends waits if it is left out.
+    pub(super) fn wait_on_override(&mut self, longest: Duration, now: Duration) -> Duration {
         let until = self.left_alone_until(longest);
         if matches!(self.state, State::Up | State::Trying(_)) && now >= until {
             return Duration::ZERO;
         }
-        let next = self.after_trial + APART_ON_ORDER;
-        let next = if next > LONGEST_ON_ORDER { Duration::ZERO } else { next };
+        let next = self.after_trial + APART_ON_OVERRIDE;
+        let next = if next > LONGEST_ON_OVERRIDE { Duration::ZERO } else { next };
         until.saturating_sub(now) + std::mem::replace(&mut self.after_trial, next)
     }
 

@@ -66,13 +66,13 @@ impl Health {
         self.changes.extend(change.map(|change| (to.clone(), change)));
     }
 
-    /// Returns how long a letter that is left out waits for the endpoint. A letter that an order sends comes
+    /// Returns how long a letter that is left out waits for the endpoint. A letter that an override sends comes
     /// back soon after the trial.
     pub fn wait(&mut self, to: &Endpoint, purpose: Purpose, now: Duration) -> Duration {
         match (self.endpoints.get_mut(to), purpose) {
             (None, _) | (_, Purpose::Other) => Duration::ZERO,
-            (Some(known), Purpose::Retry { ordered: true, last: false, longest }) => {
-                known.wait_on_order(longest, now)
+            (Some(known), Purpose::Retry { overridden: true, last: false, longest }) => {
+                known.wait_on_override(longest, now)
             }
             (Some(known), Purpose::Retry { last, longest, .. }) => known.wait(last, longest, now),
         }

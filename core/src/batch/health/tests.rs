@@ -16,14 +16,14 @@ fn server(number: usize) -> Endpoint {
     Endpoint::Http(crate::endpoint::HttpUrl::parse(&url).unwrap())
 }
 
-const LAST: Purpose = Purpose::Retry { last: true, ordered: false, longest: LONGEST };
+const LAST: Purpose = Purpose::Retry { last: true, overridden: false, longest: LONGEST };
 
 fn retry(longest: Duration) -> Purpose {
-    Purpose::Retry { last: false, ordered: false, longest }
+    Purpose::Retry { last: false, overridden: false, longest }
 }
 
-fn on_order(longest: Duration) -> Purpose {
-    Purpose::Retry { last: false, ordered: true, longest }
+fn on_override(longest: Duration) -> Purpose {
+    Purpose::Retry { last: false, overridden: true, longest }
 }
 
 fn failure() -> Sent {
@@ -296,7 +296,7 @@ fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_lett
         };
         assert_eq!(wait(&mut story, 600), waits, "{asked}");
         for longest in [5, 20] {
-            let until = story.health.wait(&server(0), on_order(SECOND * longest), story.now);
+            let until = story.health.wait(&server(0), on_override(SECOND * longest), story.now);
             assert_eq!(until.as_secs(), waits.min(longest.into()));
         }
         // Another request that was under way does not change that.
@@ -373,10 +373,10 @@ fn letters_that_are_left_out_come_back_one_a_second_and_no_later_than_the_outage
 }
 
 #[test]
-fn letters_that_an_order_sends_come_back_in_the_minute_after_the_trial_and_evenly_over_it() {
+fn letters_that_an_override_sends_come_back_in_the_minute_after_the_trial_and_evenly_over_it() {
     let mut story = Story::default().hangs();
     let mut waits = |now, letters| -> Vec<_> {
-        (0..letters).map(|_| story.health.wait(&server(0), on_order(LONGEST), now).as_millis()).collect()
+        (0..letters).map(|_| story.health.wait(&server(0), on_override(LONGEST), now).as_millis()).collect()
     };
     let now = SECOND * 15;
     assert_eq!(waits(now, 5), [40_000, 40_030, 40_060, 40_090, 40_120]);
@@ -387,15 +387,15 @@ fn letters_that_an_order_sends_come_back_in_the_minute_after_the_trial_and_evenl
     }
     assert!(waits.iter().all(|wait| (40_000..=100_000).contains(wait)));
     assert_eq!(waits.iter().max(), Some(&100_000), "the whole minute");
-    assert_eq!(story.health.wait(&server(1), on_order(LONGEST), now), Duration::ZERO);
+    assert_eq!(story.health.wait(&server(1), on_override(LONGEST), now), Duration::ZERO);
     // The next trial fails as well. If the pause ends meanwhile, the letters do not come back at once.
     let mut story = story.at(55).hangs();
-    let mut wait = |now| story.health.wait(&server(0), on_order(LONGEST), now).as_secs();
+    let mut wait = |now| story.health.wait(&server(0), on_override(LONGEST), now).as_secs();
     assert_eq!(wait(SECOND * 57), 40);
     assert_eq!((1..1_000).map(|_| wait(SECOND * 200)).max(), Some(29));
     // Once the endpoint works they need not wait.
     let mut story = story.at(300).takes(SECOND);
-    assert_eq!(story.health.wait(&server(0), on_order(LONGEST), story.now), Duration::ZERO);
+    assert_eq!(story.health.wait(&server(0), on_override(LONGEST), story.now), Duration::ZERO);
 }
 
 #[test]

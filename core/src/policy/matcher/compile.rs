@@ -183,7 +183,7 @@ fn entry_of(entry: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
     let mut members = operator.members();
     let (Some((name, argument)), None) = (members.next(), members.next()) else {
         return Err(
-            "holds an object in a list that is not exactly one operator, such as {\"prefix\": \"orders\"}"
+            "holds an object in a list that is not exactly one operator, such as {\"prefix\": \"overrides\"}"
                 .to_owned(),
         );
     };

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_ordered_by_their_value() {
+    fn numbers_are_overridden_by_their_value() {
         let rising = [
             "-1e400",
             "-12345678901234567891",

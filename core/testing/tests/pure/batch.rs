@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redrive_core::batch::{
-    Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, OrdersRead,
-    Outcome, QueueAttributes, Report, Sent, Subscription, Verification,
+    Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, Outcome,
+    OverridesRead, QueueAttributes, Report, Sent, Subscription, Verification,
 };
 use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 use redrive_core::letter::Letter;
@@ -34,7 +34,7 @@ fn config(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> C
         in_flight_limit: IN_FLIGHT_LIMIT,
         ceiling: VISIBILITY_CEILING,
         instances: 1,
-        orders: true,
+        overrides: true,
         waiting_list: true,
     }
 }
@@ -101,12 +101,12 @@ fn drive(
     (batch.into_reports(now.at), asked)
 }
 
-/// Returns a document with one order about every letter.
-fn one_order(action: &str) -> OrdersRead {
-    let order = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
+/// Returns a document with one override about every letter.
+fn one_override(action: &str) -> OverridesRead {
+    let override_ = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
-    let json = json!({ "version": 1, "orders": [order] }).to_string().into_bytes();
-    OrdersRead::Document { json, tag: None }
+    let json = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
+    OverridesRead::Document { json, tag: None }
 }
 
 /// Returns the present so many seconds after the beginning.
@@ -197,15 +197,15 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
         Action::Hide { letters, .. } => {
             Answer::Hidden(letters.iter().map(|_| if good() { Ok(()) } else { failed() }).collect())
         }
-        Action::ReadOrders { .. } => {
-            let orders = match (good(), good(), good()) {
-                (true, true, _) => Ok(OrdersRead::None),
-                (true, false, true) => Ok(one_order("retry")),
-                (false, true, true) => Ok(one_order("hold")),
-                (true, false, false) => Ok(one_order("archive")),
+        Action::ReadOverrides { .. } => {
+            let overrides = match (good(), good(), good()) {
+                (true, true, _) => Ok(OverridesRead::None),
+                (true, false, true) => Ok(one_override("retry")),
+                (false, true, true) => Ok(one_override("hold")),
+                (true, false, false) => Ok(one_override("give-up")),
                 (false, ..) => failed(),
             };
-            Answer::Orders(orders)
+            Answer::Overrides(overrides)
         }
         Action::ListWaiting { .. } => Answer::Listed(if good() { Ok(()) } else { failed() }),
     }
@@ -276,7 +276,7 @@ fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
         Action::Move { .. } => Answer::Moved(Vec::new()),
         Action::Archive { .. } => Answer::Archived(Vec::new()),
         Action::Hide { .. } => Answer::Hidden(Vec::new()),
-        Action::ReadOrders { .. } => Answer::Orders(Ok(OrdersRead::NotModified)),
+        Action::ReadOverrides { .. } => Answer::Overrides(Ok(OverridesRead::NotModified)),
         Action::ListWaiting { .. } => Answer::Listed(failed()),
     };
     let other = |action: &Action| match action {
@@ -333,12 +333,12 @@ fn a_batch_without_letters_asks_for_nothing() {
 }
 
 #[test]
-fn orders_are_asked_for_once_and_only_where_there_is_a_place_for_them() {
-    for (orders, readings) in [(true, 1), (false, 0)] {
-        let machine = Machine::new(Config { orders, ..config("{}", None, None) });
+fn overrides_are_asked_for_once_and_only_where_there_is_a_place_for_them() {
+    for (overrides, readings) in [(true, 1), (false, 0)] {
+        let machine = Machine::new(Config { overrides, ..config("{}", None, None) });
         let mut read = 0;
         drive(machine.begin(letters_of(&event(&[Post::envelope("a")])), DEADLINE), false, |action| {
-            read += usize::from(matches!(action, Action::ReadOrders { .. }));
+            read += usize::from(matches!(action, Action::ReadOverrides { .. }));
             answer(action, &mut || true, &mut HashSet::new())
         });
         assert_eq!(read, readings);
@@ -351,12 +351,12 @@ fn in_fifo_group(post: Post) -> Post {
 }
 
 /// Returns the outcomes of two letters of a FIFO group of which the first is delivered for so many seconds,
-/// and how often the orders were read. The orders are `first`, then `later`.
+/// and how often the overrides were read. The overrides are `first`, then `later`.
 fn two_of_a_group(
     machine: &Machine,
     second: Post,
     seconds: i64,
-    (first, later): (&OrdersRead, &OrdersRead),
+    (first, later): (&OverridesRead, &OverridesRead),
 ) -> (Vec<Outcome>, u32) {
     let posts = [in_fifo_group(Post::envelope("a")), second.queue(FIFO_DLQ).group("g")];
     let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
@@ -368,9 +368,9 @@ fn two_of_a_group(
         }
         for (id, action) in actions {
             let mut good = || true;
-            let answer = if let Action::ReadOrders { .. } = action {
+            let answer = if let Action::ReadOverrides { .. } = action {
                 read += 1;
-                Answer::Orders(Ok(if read > 1 { later.clone() } else { first.clone() }))
+                Answer::Overrides(Ok(if read > 1 { later.clone() } else { first.clone() }))
             } else {
                 answer(&action, &mut good, &mut HashSet::new())
             };
@@ -384,36 +384,36 @@ fn two_of_a_group(
 }
 
 #[test]
-fn an_order_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
+fn an_override_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
     for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
         let machine = machine(&policies()[0], None, None);
         let second = in_fifo_group(Post::envelope("b"));
-        let orders = (&OrdersRead::None, &one_order("hold"));
-        let (outcomes, _) = two_of_a_group(&machine, second, seconds, orders);
+        let overrides = (&OverridesRead::None, &one_override("hold"));
+        let (outcomes, _) = two_of_a_group(&machine, second, seconds, overrides);
         assert_eq!(outcomes[0], Outcome::Delivered);
         assert!(format!("{:?}", outcomes[1]).starts_with(expected), "{:?}", outcomes[1]);
     }
 }
 
 #[test]
-fn a_letter_that_an_order_kept_from_its_search_is_not_given_up_once_the_order_is_gone() {
+fn a_letter_that_an_override_kept_from_its_search_is_not_given_up_once_the_override_is_gone() {
     let rule = json!([{ "name": "r", "match": { "origin": ["raw"] }, "subscription": "discover" }]);
     let machine = machine(&json!({ "rules": rule }).to_string(), None, None);
     let hold = json!({ "id": "o", "do": "hold", "match": { "origin": ["raw"] },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
-    let json = json!({ "version": 1, "orders": [hold] }).to_string().into_bytes();
-    let orders = (&OrdersRead::Document { json, tag: None }, &OrdersRead::None);
-    let (outcomes, read) = two_of_a_group(&machine, Post::raw("b", "hello"), 20, orders);
+    let json = json!({ "version": 1, "overrides": [hold] }).to_string().into_bytes();
+    let overrides = (&OverridesRead::Document { json, tag: None }, &OverridesRead::None);
+    let (outcomes, read) = two_of_a_group(&machine, Post::raw("b", "hello"), 20, overrides);
     assert_eq!(read, 2);
     assert_eq!(outcomes, [Outcome::Delivered, Outcome::Failed(NotDone::OutOfTime)]);
 }
 
-/// Drives a batch whose deliveries take 16 seconds, so that the orders are read again beside them. The orders
+/// Drives a batch whose deliveries take 16 seconds, so that the overrides are read again beside them. The overrides
 /// are `first`, then `later`. Every other answer is good.
-fn with_orders_that_change(
+fn with_overrides_that_change(
     machine: &Machine,
     posts: &[Post],
-    (first, later): (&OrdersRead, &OrdersRead),
+    (first, later): (&OverridesRead, &OverridesRead),
 ) -> Vec<Report> {
     let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
     let (mut now, mut read) = (now_after(0), 0);
@@ -428,9 +428,9 @@ fn with_orders_that_change(
             assert_eq!(actions.len(), 2, "{actions:?}");
         }
         for (id, action) in actions {
-            let answer = if let Action::ReadOrders { .. } = action {
+            let answer = if let Action::ReadOverrides { .. } = action {
                 read += 1;
-                Answer::Orders(Ok(if read > 1 { later.clone() } else { first.clone() }))
+                Answer::Overrides(Ok(if read > 1 { later.clone() } else { first.clone() }))
             } else {
                 answer(&action, &mut || true, &mut HashSet::new())
             };
@@ -441,13 +441,13 @@ fn with_orders_that_change(
     batch.into_reports(now.at)
 }
 
-/// Returns a document with one order about letters that arrived a minute ago or earlier.
-fn order_about_old_ones(action: &str) -> OrdersRead {
-    let order = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
+/// Returns a document with one override about letters that arrived a minute ago or earlier.
+fn override_about_old_ones(action: &str) -> OverridesRead {
+    let override_ = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
         "arrivedBefore": "2026-11-01T11:59:00Z", "at": "2026-11-01T11:00:00Z",
         "until": "2026-11-01T14:00:00Z", "by": "ada", "why": "w" });
-    let json = json!({ "version": 1, "orders": [order] }).to_string().into_bytes();
-    OrdersRead::Document { json, tag: None }
+    let json = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
+    OverridesRead::Document { json, tag: None }
 }
 
 fn old(id: &str) -> Post {
@@ -525,7 +525,7 @@ fn days_old(days: i64) -> Post {
 
 fn with_rule(rule: &serde_json::Value) -> Machine {
     let policy = json!({ "default": rule }).to_string();
-    Machine::new(Config { orders: false, waiting_list: false, ..config(&policy, None, None) })
+    Machine::new(Config { overrides: false, waiting_list: false, ..config(&policy, None, None) })
 }
 
 #[test]
@@ -579,15 +579,15 @@ fn a_follower_of_a_head_that_is_held_is_not_archived_by_a_guess() {
 }
 
 #[test]
-fn orders_that_are_read_beside_deliveries_count_for_the_letters_behind_them() {
+fn overrides_that_are_read_beside_deliveries_count_for_the_letters_behind_them() {
     let [none, hold, archive] =
-        [OrdersRead::None, order_about_old_ones("hold"), order_about_old_ones("archive")];
+        [OverridesRead::None, override_about_old_ones("hold"), override_about_old_ones("give-up")];
     for (first, later, expected) in
-        [(&none, &hold, "Deferred"), (&none, &archive, "Archived(Ordered)"), (&hold, &none, "Delivered")]
+        [(&none, &hold, "Deferred"), (&none, &archive, "Archived(GivenUp)"), (&hold, &none, "Delivered")]
     {
         let machine = machine(&policies()[0], None, None);
         let posts = [Post::envelope("a"), old("b")].map(in_fifo_group);
-        let reports = with_orders_that_change(&machine, &posts, (first, later));
+        let reports = with_overrides_that_change(&machine, &posts, (first, later));
         assert_eq!(reports[0].outcome, Outcome::Delivered);
         assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
     }
@@ -597,15 +597,15 @@ fn orders_that_are_read_beside_deliveries_count_for_the_letters_behind_them() {
 fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_invocation() {
     let early = old("early").mark(&mark(6, "early", NOW - 120_000)).sent(NOW - 60_000);
     for (later, [of_due, of_early]) in [
-        (OrdersRead::None, ["Failed(OutOfTime)", "why: Early"]),
-        (order_about_old_ones("archive"), ["Archived(Ordered)", "Archived(Ordered)"]),
-        (order_about_old_ones("retry"), ["Failed(OutOfTime)", "Failed(OutOfTime)"]),
-        (order_about_old_ones("hold"), ["why: Ordered", "why: Ordered"]),
+        (OverridesRead::None, ["Failed(OutOfTime)", "why: Early"]),
+        (override_about_old_ones("give-up"), ["Archived(GivenUp)", "Archived(GivenUp)"]),
+        (override_about_old_ones("retry"), ["Failed(OutOfTime)", "Failed(OutOfTime)"]),
+        (override_about_old_ones("hold"), ["why: Overridden", "why: Overridden"]),
     ] {
         let machine = machine(&policies()[0], None, None);
         let posts = [Post::envelope("delivered"), old("due"), early.clone()];
-        let orders = (&order_about_old_ones("hold"), &later);
-        let reports = with_orders_that_change(&machine, &posts, orders);
+        let overrides = (&override_about_old_ones("hold"), &later);
+        let reports = with_overrides_that_change(&machine, &posts, overrides);
         let outcomes: Vec<_> = reports.iter().map(|report| format!("{:?}", report.outcome)).collect();
         assert_eq!(outcomes[0], "Delivered");
         assert!(outcomes[1].contains(of_due), "{later:?}: {}", outcomes[1]);

@@ -5,6 +5,6 @@ mod batch;
 mod decisions;
 mod failure_classes;
 mod letters;
-mod orders;
+mod overrides;
 mod policy_document;
 mod schedule;

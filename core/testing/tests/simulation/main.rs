@@ -8,8 +8,8 @@ use std::cell::Cell;
 use model::figures;
 use model::laws;
 use model::life::{Judged, Life, lives};
-use model::orders;
 use model::outage::Outage;
+use model::overrides;
 use model::simulation::Story;
 use model::world::World;
 use model::worlds::{
@@ -19,7 +19,7 @@ use model::{DAY, MINUTE, SECOND};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use redrive_core::batch::IN_FLIGHT_LIMIT;
-use redrive_core::policy::{OrderAction, Schedule};
+use redrive_core::policy::{OverrideAction, Schedule};
 use redrive_testing::holds;
 
 type Law = fn(&World, &Story) -> Judged;
@@ -176,21 +176,21 @@ fn queues_that_do_not_tell_their_retention_cost_no_letter_and_no_retry() {
 fn holds_in_queues_that_do_not_tell_their_retention_go_on() {
     obey(
         200,
-        &operated(silent(calm()), &[OrderAction::Hold], 0),
+        &operated(silent(calm()), &[OverrideAction::Hold], 0),
         &[
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost,
             laws::nothing_is_archived_early,
-            orders::holds_hold,
+            overrides::holds_hold,
         ],
     );
 }
 
 // ---------------------------------------------------------------------------------------------
-// Orders
+// Overrides
 
 #[test]
-fn an_order_to_retry_costs_no_attempt_and_leaves_the_plan_where_it_was() {
+fn an_override_to_retry_costs_no_attempt_and_leaves_the_plan_where_it_was() {
     obey(
         3_000,
         &retried(calm()),
@@ -199,10 +199,10 @@ fn an_order_to_retry_costs_no_attempt_and_leaves_the_plan_where_it_was() {
             laws::nothing_is_lost,
             laws::nothing_is_archived_early,
             laws::attempts_are_honest,
-            orders::orders_lose_no_attempt,
-            orders::orders_keep_the_plan,
-            orders::orders_repeat_no_number,
-            orders::orders_make_no_hot_loop,
+            overrides::overrides_lose_no_attempt,
+            overrides::overrides_keep_the_plan,
+            overrides::overrides_repeat_no_number,
+            overrides::overrides_make_no_hot_loop,
             laws::each_letter_ends_once,
         ],
     );
@@ -224,18 +224,18 @@ fn a_head_of_a_fifo_group_is_attempted_on_an_order_and_its_group_keeps_its_order
     );
 }
 
-/// Wakes without an order can use up numbers, but never the last one.
+/// Wakes without an override can use up numbers, but never the last one.
 #[test]
-fn letters_that_are_woken_without_an_order_are_not_given_up_early() {
+fn letters_that_are_woken_without_an_override_are_not_given_up_early() {
     obey(
         2_000,
-        &operated(calm(), &[OrderAction::Hold], 0),
+        &operated(calm(), &[OverrideAction::Hold], 0),
         &[
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost,
             laws::nothing_is_archived_early,
             laws::attempts_are_honest,
-            orders::holds_hold,
+            overrides::holds_hold,
         ],
     );
 }
@@ -244,20 +244,20 @@ fn letters_that_are_woken_without_an_order_are_not_given_up_early() {
 fn a_hold_holds_whatever_else_goes_wrong() {
     obey(
         600,
-        &operated(wild(), &[OrderAction::Hold], 0),
+        &operated(wild(), &[OverrideAction::Hold], 0),
         &[
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost_that_was_seen_in_time,
-            orders::holds_hold,
+            overrides::holds_hold,
         ],
     );
 }
 
 #[test]
-fn whatever_is_ordered_and_whatever_happens_no_letter_is_lost_or_given_up_early() {
+fn whatever_is_overridden_and_whatever_happens_no_letter_is_lost_or_given_up_early() {
     obey(
         600,
-        &operated(wild(), &OrderAction::ALL, 100),
+        &operated(wild(), &OverrideAction::ALL, 100),
         &[
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost_that_was_seen_in_time,
@@ -266,10 +266,10 @@ fn whatever_is_ordered_and_whatever_happens_no_letter_is_lost_or_given_up_early(
     );
 }
 
-/// The case that only a requeue, orders and crashes make together: two messages of one letter, under an
-/// order.
+/// The case that only a requeue, overrides and crashes make together: two messages of one letter, under an
+/// override.
 #[test]
-fn letters_that_a_crash_splits_under_orders_are_not_lost_or_given_up_early() {
+fn letters_that_a_crash_splits_under_overrides_are_not_lost_or_given_up_early() {
     let count = Cell::new(0);
     holds(600, &split(), |world| {
         let story = world.live();
@@ -289,7 +289,7 @@ fn letters_that_a_crash_splits_under_orders_are_not_lost_or_given_up_early() {
 fn held_letters_in_queues_that_forget_are_archived_in_time() {
     obey(
         600,
-        &operated(forgetful(calm()), &OrderAction::ALL, 50),
+        &operated(forgetful(calm()), &OverrideAction::ALL, 50),
         &[
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost,
@@ -319,7 +319,7 @@ fn letters_that_nobody_takes_are_listed_eight_times_in_all() {
 fn fifo_groups_keep_their_order_under_orders() {
     obey(
         600,
-        &operated(fifo(wild()), &OrderAction::ALL, 50),
+        &operated(fifo(wild()), &OverrideAction::ALL, 50),
         &[
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost_that_was_seen_in_time,

@@ -4,8 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
-pub(crate) const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+pub(crate) const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
 /// The most bytes of a Lambda event, 6 MB.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
@@ -16,7 +16,7 @@ pub(crate) const SUBSCRIPTION: &str = "43fe80b0-b10c-4081-9e18-5bdb8f9824e6";
 
 /// Returns the name of the topic of this number.
 pub(crate) fn topic_name(number: usize) -> String {
-    format!("orders-{number}")
+    format!("payments-{number}")
 }
 
 /// Returns the ARN of the topic of this number.
@@ -81,7 +81,7 @@ fn body(index: usize, size: usize, sized: Sized, topic_number: usize) -> String 
 }
 
 fn filling(index: usize, size: usize) -> String {
-    let mut text = format!("order {index} ");
+    let mut text = format!("override {index} ");
     let rest = size - text.len();
     text.extend(std::iter::repeat_n('x', rest));
     text

@@ -23,7 +23,7 @@ const TIME: Duration = Duration::from_mins(5);
 const FUNCTION: &str = "function";
 
 /// The queues, emptied after each invocation because nothing receives from them.
-const QUEUES: [&str; 2] = ["orders-dlq", "orders-worker"];
+const QUEUES: [&str; 2] = ["payments-dlq", "payments-worker"];
 
 /// The binaries under test.
 pub(crate) struct Binaries {

@@ -24,7 +24,7 @@ const AIM: Duration = Duration::from_mins(5);
 /// The name of the tool as a caller.
 const OPERATOR: &str = "operator";
 const BUCKET: &str = "my-bucket";
-const QUEUE: &str = "orders-dlq";
+const QUEUE: &str = "payments-dlq";
 
 /// The visibility timeout of a letter that waits as long as possible.
 const HIDDEN: Duration = Duration::from_hours(12);
@@ -51,7 +51,7 @@ pub(crate) fn table(tool: &Path) -> Table {
 
 /// The measurements of one command.
 struct Measured {
-    /// The time until the order was written.
+    /// The time until the override was written.
     preview: Duration,
     whole: Duration,
     /// The letters asked to wake a second, from the first request to the last.
@@ -119,10 +119,10 @@ fn account() -> Aws {
                 // The handle is as long as those of SQS.
                 let handle = format!("AQEB{index:0>340}");
                 let line = json!({
-                    "letterId": format!("{index:032x}/{}", sim::arn("sns", "orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6")),
+                    "letterId": format!("{index:032x}/{}", sim::arn("sns", "payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6")),
                     "messageId": format!("{index:032x}"), "receiptHandle": handle,
-                    "queueArn": sim::arn("sqs", QUEUE), "topicArn": sim::arn("sns", "orders"),
-                    "target": sim::arn("sqs", "orders-worker"), "rule": "default", "error": "503",
+                    "queueArn": sim::arn("sqs", QUEUE), "topicArn": sim::arn("sns", "payments"),
+                    "target": sim::arn("sqs", "payments-worker"), "rule": "default", "error": "503",
                     "retry": { "number": 9, "of": 12 },
                     "since": hidden_since.to_string(), "due": (hidden_since + HIDDEN).to_string(),
                 });

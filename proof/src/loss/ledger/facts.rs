@@ -13,7 +13,7 @@ pub struct Plan {
     /// Its FIFO group.
     pub group: Option<String>,
     /// `true` if the order of its group is promised.
-    pub ordered: bool,
+    pub overridden: bool,
     /// The place where it must end if no fault prevents it.
     pub end: End,
     /// The retries of its schedule.

@@ -14,7 +14,7 @@ impl Ledger {
         for who in 0..self.plans.len() {
             self.judge_one(who, queued, &mut verdict);
         }
-        self.judge_order(&mut verdict);
+        self.judge_override(&mut verdict);
         for what in &self.strangers {
             let violation = Violation { what: what.clone(), who: None, history: String::new() };
             verdict.violations.push(violation);

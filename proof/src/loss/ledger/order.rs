@@ -10,11 +10,11 @@ impl Ledger {
     /// Judges the order. Within a queue, a letter of a group is neither attempted nor archived while an
     /// earlier one of the group lies there that was not delivered, archived or moved. This holds wherever
     /// each of them ends.
-    pub(super) fn judge_order(&self, verdict: &mut Verdict) {
+    pub(super) fn judge_override(&self, verdict: &mut Verdict) {
         // The messages of a group in a queue, in its order.
         let mut groups: BTreeMap<(&str, &str), Vec<_>> = BTreeMap::new();
         for (who, plan) in self.plans.iter().enumerate() {
-            let Some(group) = plan.group.as_ref().filter(|_| plan.ordered) else { continue };
+            let Some(group) = plan.group.as_ref().filter(|_| plan.overridden) else { continue };
             for fact in &self.facts[who] {
                 if let What::Queued { queue, .. } = &fact.what {
                     groups.entry((queue, group)).or_default().push((fact.order, who, fact.message));

@@ -50,24 +50,24 @@ pub enum Kind {
 #[must_use]
 pub fn subscriptions(fifo: bool, discovered_only: bool, web: &str) -> Vec<Subscription> {
     let queue = |name: &str| (Protocol::Sqs, arn("sqs", &named(name, fifo)));
-    let mut all = vec![(Kind::Raw, queue("orders-raw"))];
+    let mut all = vec![(Kind::Raw, queue("payments-raw"))];
     if !discovered_only {
         all.extend([
-            (Kind::Queue, queue("orders-worker")),
-            (Kind::Broken, queue("orders-broken")),
-            (Kind::Picky, queue("orders-picky")),
-            (Kind::Function, (Protocol::Lambda, arn("lambda", "function:orders-notifier"))),
+            (Kind::Queue, queue("payments-worker")),
+            (Kind::Broken, queue("payments-broken")),
+            (Kind::Picky, queue("payments-picky")),
+            (Kind::Function, (Protocol::Lambda, arn("lambda", "function:payments-notifier"))),
         ]);
     }
     if !discovered_only && !fifo {
         all.extend([
             (Kind::Web, (Protocol::Http, web.to_owned())),
-            (Kind::Stream, (Protocol::Firehose, arn("firehose", "deliverystream/orders"))),
+            (Kind::Stream, (Protocol::Firehose, arn("firehose", "deliverystream/payments"))),
         ]);
     }
     let subscribe = |(kind, (protocol, endpoint)): (Kind, (Protocol, String))| {
-        let one = Subscription::new(&named("orders", fifo), &subscription_id(kind), protocol, &endpoint);
-        let one = one.dead_letters(&named("orders-dlq", fifo));
+        let one = Subscription::new(&named("payments", fifo), &subscription_id(kind), protocol, &endpoint);
+        let one = one.dead_letters(&named("payments-dlq", fifo));
         if kind == Kind::Raw { one.raw() } else { one }
     };
     all.into_iter().map(subscribe).collect()
@@ -76,7 +76,7 @@ pub fn subscriptions(fifo: bool, discovered_only: bool, web: &str) -> Vec<Subscr
 /// Returns the subscription of letters of a kind.
 #[must_use]
 pub fn subscription(kind: Kind, fifo: bool) -> String {
-    format!("{}:{}", arn("sns", &named("orders", fifo)), subscription_id(kind))
+    format!("{}:{}", arn("sns", &named("payments", fifo)), subscription_id(kind))
 }
 
 fn subscription_id(kind: Kind) -> String {
@@ -106,9 +106,11 @@ pub fn policy(fifo: bool, schedule: &Value) -> Value {
     if fifo {
         let function = |name: &str| arn("lambda", &format!("function:{name}"));
         rules.push(
-            json!({ "name": "function", "match": way("function"), "target": function("orders-notifier") }),
+            json!({ "name": "function", "match": way("function"), "target": function("payments-notifier") }),
         );
-        rules.push(json!({ "name": "plain", "match": way("plain"), "target": function("orders-projector") }));
+        rules.push(
+            json!({ "name": "plain", "match": way("plain"), "target": function("payments-projector") }),
+        );
         rules.push(json!({ "name": "aside", "match": way("aside"), "fifo": "step-aside" }));
     }
     json!({ "default": { "target": "origin", "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } },
@@ -179,16 +181,16 @@ impl Kind {
     pub(super) fn target(self, fifo: bool) -> Option<(&'static str, String)> {
         let queue = |name: &str| Some(("SendMessageBatch", named(name, fifo)));
         match self {
-            Self::Queue | Self::Aside => queue("orders-worker"),
-            Self::Raw | Self::Discovered => queue("orders-raw"),
-            Self::Moved => queue("orders-billing"),
-            Self::Broken => queue("orders-broken"),
-            Self::Picky | Self::Neighbour => queue("orders-picky"),
-            Self::Topic => Some(("PublishBatch", named("orders", fifo))),
-            Self::Function | Self::Destination => Some(("Invoke", "orders-notifier".to_owned())),
-            Self::Plain => Some(("Invoke", "orders-projector".to_owned())),
-            Self::Web => Some(("POST", "orders".to_owned())),
-            Self::Stream => Some(("PutRecordBatch", "orders".to_owned())),
+            Self::Queue | Self::Aside => queue("payments-worker"),
+            Self::Raw | Self::Discovered => queue("payments-raw"),
+            Self::Moved => queue("payments-billing"),
+            Self::Broken => queue("payments-broken"),
+            Self::Picky | Self::Neighbour => queue("payments-picky"),
+            Self::Topic => Some(("PublishBatch", named("payments", fifo))),
+            Self::Function | Self::Destination => Some(("Invoke", "payments-notifier".to_owned())),
+            Self::Plain => Some(("Invoke", "payments-projector".to_owned())),
+            Self::Web => Some(("POST", "payments".to_owned())),
+            Self::Stream => Some(("PutRecordBatch", "payments".to_owned())),
             Self::Garbage | Self::Stranger | Self::Buried => None,
         }
     }

@@ -29,7 +29,7 @@ impl Letter {
         let sns = Sns {
             id: format!("00000000-0000-5000-8000-{who:012}"),
             message,
-            subject: format!("Order {who}"),
+            subject: format!("Override {who}"),
             attributes,
         };
         let mut letter = Self {
@@ -56,8 +56,8 @@ impl Letter {
                 } else {
                     letter.attributes = Attributes::from(
                         [
-                            ("RULE_ARN", arn("events", "rule/orders-to-projector")),
-                            ("TARGET_ARN", arn("lambda", "function:orders-projector")),
+                            ("RULE_ARN", arn("events", "rule/payments-to-projector")),
+                            ("TARGET_ARN", arn("lambda", "function:payments-projector")),
                             ("ERROR_CODE", "THROTTLING".to_owned()),
                         ]
                         .map(|(name, value)| (name.to_owned(), Attribute::string(value))),
@@ -71,7 +71,7 @@ impl Letter {
             }
             _ => {
                 letter.body = envelope(&sns, kind, fifo);
-                letter.source = (kind == Kind::Moved).then(|| arn("sqs", &named("orders-billing", fifo)));
+                letter.source = (kind == Kind::Moved).then(|| arn("sqs", &named("payments-billing", fifo)));
                 letter.sns = Some(sns);
             }
         }
@@ -101,7 +101,7 @@ fn envelope(sns: &Sns, kind: Kind, fifo: bool) -> String {
          \"Message\" : {},\n  \"Timestamp\" : \"2026-11-01T11:59:58.351Z\",\n  \"UnsubscribeURL\" : {},\n  \
          \"MessageAttributes\" : {}\n}}",
         text(&sns.id),
-        text(&arn("sns", &named("orders", fifo))),
+        text(&arn("sns", &named("payments", fifo))),
         text(&sns.subject),
         text(&sns.message),
         text(&url),
@@ -118,11 +118,11 @@ fn destination(sns: &Sns, fifo: bool) -> String {
     let event = json!({ "Records": [{
         "EventSource": "aws:sns", "EventVersion": "1.0",
         "EventSubscriptionArn": subscription(Kind::Destination, fifo),
-        "Sns": { "Type": "Notification", "MessageId": sns.id, "TopicArn": arn("sns", &named("orders", fifo)),
+        "Sns": { "Type": "Notification", "MessageId": sns.id, "TopicArn": arn("sns", &named("payments", fifo)),
             "Subject": sns.subject, "Message": sns.message, "Timestamp": "2026-11-01T11:59:58.351Z",
             "MessageAttributes": enveloped(&sns.attributes) } }] });
     json!({ "version": "1.0", "timestamp": "2026-11-01T11:59:59.351Z", "requestPayload": event,
-        "requestContext": { "requestId": "r", "functionArn": arn("lambda", "function:orders-notifier:$LATEST"),
+        "requestContext": { "requestId": "r", "functionArn": arn("lambda", "function:payments-notifier:$LATEST"),
             "condition": "RetriesExhausted", "approximateInvokeCount": 3 },
         "responseContext": { "statusCode": 200, "functionError": "Unhandled" },
         "responsePayload": { "errorMessage": "mail relay refused" } })

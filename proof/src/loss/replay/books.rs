@@ -12,7 +12,7 @@ use super::ramp::Ramp;
 use crate::loss::ledger::{Run as Invocation, Who};
 
 /// The queue that was replayed before. It is the first in a plan, so the first step would be one of its letters.
-pub(super) const BEFORE: &str = "backorders-dlq";
+pub(super) const BEFORE: &str = "backpayments-dlq";
 
 /// A bucket's objects by key.
 pub type Objects = BTreeMap<String, String>;
@@ -24,7 +24,7 @@ pub struct Books {
     ids: BTreeMap<String, Who>,
     /// The number of letters that are selected: those before this one.
     selected: Who,
-    /// The group of each letter whose order counts, and the last letter of each group that came.
+    /// The group of each letter whose override counts, and the last letter of each group that came.
     groups: BTreeMap<Who, String>,
     last: BTreeMap<String, Who>,
     arrivals: Vec<Arrival>,

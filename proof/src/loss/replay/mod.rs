@@ -50,10 +50,10 @@ const MOST_TOLD: usize = 3;
 /// Those of [`BEFORE`] are selected, but another replay has sent them.
 const LETTERS: [(Kind, &str, usize); 6] = [
     (Kind::Queue, "invoices-dlq", 12),
-    (Kind::Queue, "orders-dlq", 6),
-    (Kind::Moved, "orders-dlq", 6),
-    (Kind::Topic, "orders-dlq", 6),
-    (Kind::Raw, "orders-dlq", 6),
+    (Kind::Queue, "payments-dlq", 6),
+    (Kind::Moved, "payments-dlq", 6),
+    (Kind::Topic, "payments-dlq", 6),
+    (Kind::Raw, "payments-dlq", 6),
     (Kind::Queue, BEFORE, 12),
 ];
 

@@ -86,7 +86,7 @@ pub fn soaks(letters: usize, seed: u64) -> Vec<Soak> {
 #[must_use]
 pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Archive {
     let mut rng = Rng::with_seed(1);
-    let mut queue = |number: usize| named(&format!("orders-{}-dlq", number % QUEUES), fifo);
+    let mut queue = |number: usize| named(&format!("payments-{}-dlq", number % QUEUES), fifo);
     let queues: Vec<_> = (0..QUEUES).map(&mut queue).collect();
     let mut all = Vec::new();
     let mut groups = BTreeMap::new();
@@ -161,7 +161,7 @@ impl Soak {
     /// Returns the request: in steps that end within units, at a rate that is enough for several lanes. The
     /// index has the topic of each letter, so the number of selected letters is known.
     fn wish(&self) -> Wish {
-        let topic = named("orders", self.fifo);
+        let topic = named("payments", self.fifo);
         let rate = (self.letters * 3).max(600);
         let event = json!({ "select": { "topics": [topic] }, "rate": rate, "ramp": [10, 40, 100],
             "threshold": 90, "settleSeconds": 1 });

@@ -27,7 +27,7 @@ const PAGE: usize = 2;
 const BUCKET: &str = "my-bucket";
 
 /// The requeue.
-const REQUEUE: &str = "orders-requeue";
+const REQUEUE: &str = "payments-requeue";
 
 /// The name of the function that redrives.
 const REDRIVER: &str = "sns-redrive";
@@ -260,7 +260,7 @@ impl World {
             // A replay sends nothing to a queue without this tag.
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
             it.sqs.create(&named(REQUEUE, ground.fifo), QueueSettings { tags, ..settings });
-            it.sqs.create("orders-billing", moving("orders-dlq"));
+            it.sqs.create("payments-billing", moving("payments-dlq"));
             // A replay asks this function for its policy. Nothing receives from the requeue, so letters stay
             // there.
             let policy = [("REDRIVE_POLICY".to_owned(), policy().to_string())];
@@ -434,7 +434,7 @@ impl Drop for World {
 impl Ground {
     /// Returns a standard account with the real clock, with the queues of the matrix.
     pub(super) fn of_matrix() -> Self {
-        let queues = [BEFORE, "invoices-dlq", "orders-dlq"].map(str::to_owned).into();
+        let queues = [BEFORE, "invoices-dlq", "payments-dlq"].map(str::to_owned).into();
         Self { clock: Clock::real(), fifo: false, takes: true, queues, page: PAGE }
     }
 }
@@ -555,7 +555,7 @@ fn site(call: &Call) -> Site {
         ("GetObject", Some("replay.json")) => Site::GetState,
         ("GetObject", Some("stop.json")) => Site::GetStop,
         ("GetObject", Some(_)) => Site::GetLedger,
-        ("GetObject", None) if call.target.ends_with("/orders.json") => Site::Archiving,
+        ("GetObject", None) if call.target.ends_with("/overrides.json") => Site::Archiving,
         ("GetObject", None) => Site::Letters,
         ("PutObject", Some("cuts.json")) => Site::Cuts,
         ("PutObject", Some("units.jsonl")) => Site::Units,

@@ -18,7 +18,7 @@ use crate::loss::letters::{Kind, Letter, is_refused, named, subscriptions, token
 pub(super) const MAX_RECEIVES: usize = 3;
 
 /// The name of the subscribers' web server.
-const WEB: &str = "orders.example.com";
+const WEB: &str = "payments.example.com";
 
 /// The caller of the web server's door, which all processes share.
 pub(super) const WEB_CALLER: &str = "web";
@@ -51,18 +51,18 @@ impl Network {
 
     /// Returns the site of a call of the function.
     pub(super) fn site(&self, call: &Call) -> Site {
-        let requeue = named("orders-requeue", self.fifo);
+        let requeue = named("payments-requeue", self.fifo);
         match call.operation.as_str() {
             "GetQueueAttributes" if call.target == requeue => Site::RequeueAttributes,
             "GetQueueAttributes" => Site::QueueAttributes,
             "GetSubscriptionAttributes" => Site::Subscription,
             "ListSubscriptions" => Site::Subscriptions,
             "SendMessageBatch" if call.target == requeue => Site::Requeue,
-            "SendMessageBatch" if call.target == named("orders-archive", self.fifo) => Site::ArchiveMessage,
+            "SendMessageBatch" if call.target == named("payments-archive", self.fifo) => Site::ArchiveMessage,
             "SendMessageBatch" => Site::Send,
             "PublishBatch" => Site::Publish,
             "Publish" if call.target == "notices" => Site::Notice,
-            "Invoke" if call.target == "orders-projector" => Site::InvokeAndWait,
+            "Invoke" if call.target == "payments-projector" => Site::InvokeAndWait,
             "Invoke" => Site::Invoke,
             "POST" => Site::Post,
             "PutRecordBatch" => Site::Stream,
@@ -70,7 +70,9 @@ impl Network {
             "PutObject" if call.target.contains("-control/waiting/") => Site::Waiting,
             "PutObject" => Site::Store,
             // A listing follows if access is denied.
-            "GetObject" | "ListObjectsV2" if call.target.ends_with("-control/orders.json") => Site::Orders,
+            "GetObject" | "ListObjectsV2" if call.target.ends_with("-control/overrides.json") => {
+                Site::Overrides
+            }
             other => panic!("the function calls {other}"),
         }
     }
@@ -89,9 +91,9 @@ impl Network {
         let each = |fault: EntryFault| {
             sim::Fault::Entries((0..entries).map(|index| (index, fault.clone())).collect())
         };
-        let refuses = if is("orders-broken") {
+        let refuses = if is("payments-broken") {
             Some(each(EntryFault::service("InternalError", "Please try again.")))
-        } else if is("orders-picky") && call.entries.iter().any(|entry| is_refused(&entry.body)) {
+        } else if is("payments-picky") && call.entries.iter().any(|entry| is_refused(&entry.body)) {
             // One bad entry costs its whole request.
             Some(match entries {
                 1 => each(EntryFault::sender("InvalidMessageContents", "Invalid characters.")),
@@ -157,7 +159,7 @@ pub(super) fn letter_in(call: &Call) -> Option<Who> {
 /// Puts a letter into a dead-letter queue, as the service that gives it up does; returns the message's id.
 pub(in crate::loss) fn put(aws: &Aws, queue: &str, letter: &Letter) -> Arc<str> {
     let sent = if letter.kind == Kind::Moved {
-        let source = named("orders-billing", letter.fifo);
+        let source = named("payments-billing", letter.fifo);
         aws.act("consumer", |it, cx| {
             // Without this, a letter that was delivered there before would be received as well.
             it.sqs.purge_queue(cx, &source)?;
@@ -194,21 +196,23 @@ pub(super) fn furnish(aws: &Aws, config: &Config, network: &Arc<Network>) -> Ser
         ..QueueSettings::default()
     };
     aws.act("world", |it, _| {
-        for name in ["orders-dlq", "orders-requeue"] {
+        for name in ["payments-dlq", "payments-requeue"] {
             it.sqs.create(&config.named(name), feed.clone());
         }
-        for name in ["orders-worker", "orders-broken", "orders-picky", "orders-raw", "orders-archive"] {
+        for name in
+            ["payments-worker", "payments-broken", "payments-picky", "payments-raw", "payments-archive"]
+        {
             it.sqs.create(&config.named(name), QueueSettings::default());
         }
-        it.sqs.create(&config.named("orders-billing"), moving(&config.named("orders-dlq")));
+        it.sqs.create(&config.named("payments-billing"), moving(&config.named("payments-dlq")));
         it.sns.create("notices", TopicSettings::default());
         it.s3.create("my-bucket");
-        it.firehose.create("orders");
-        for name in ["orders-notifier", "orders-projector"] {
+        it.firehose.create("payments");
+        for name in ["payments-notifier", "payments-projector"] {
             it.lambda.create(name, FunctionSettings::default(), |_| Ran::ok("null"));
         }
-        it.sns.create(&config.named("orders"), TopicSettings::default());
-        for one in subscriptions(config.fifo, config.discovery, &format!("{}/orders", web.url())) {
+        it.sns.create(&config.named("payments"), TopicSettings::default());
+        for one in subscriptions(config.fifo, config.discovery, &format!("{}/payments", web.url())) {
             it.sns.subscribe(one);
         }
         // SNS knows the server by its address; the function uses its door.

@@ -68,7 +68,7 @@ impl World {
         let fifo = self.config.fifo;
         let plan = Plan {
             group: group.clone().filter(|_| fifo),
-            ordered: kind != Kind::Aside,
+            overridden: kind != Kind::Aside,
             end: kind.end(),
             retries: self.config.retries,
             last_due: self.config.last_due(),
@@ -77,7 +77,7 @@ impl World {
         };
         let who = state.ledger.letter(plan);
         let letter = Letter::write(who, kind, group, fifo, &mut state.rng);
-        let queue = self.config.named("orders-dlq");
+        let queue = self.config.named("payments-dlq");
         let id = put(&self.aws, &queue, &letter);
         let number = state.number(&id, who);
         state.ledger.fact(who, number, None, What::Queued { queue, spent: 0 });
@@ -87,7 +87,7 @@ impl World {
     /// Returns the number of messages in the queues.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.config.named(name));
+        let queues = ["payments-dlq", "payments-requeue"].map(|name| self.config.named(name));
         let waiting = self.aws.act("world", |it, _| {
             let len = |name: &String| it.sqs.queue(name).map_or(0, sim::sqs::Queue::len);
             queues.iter().map(len).sum()
@@ -118,7 +118,7 @@ impl World {
     pub fn judge(&self) -> Verdict {
         let mut state = self.state();
         self.read(&mut state);
-        let queues = ["orders-dlq", "orders-requeue"].map(|name| self.config.named(name));
+        let queues = ["payments-dlq", "payments-requeue"].map(|name| self.config.named(name));
         let queued = self.aws.act("world", |it, _| {
             let queues = queues.iter().filter_map(|name| it.sqs.queue(name));
             let ids = queues.flat_map(|queue| queue.contents().map(|(id, _)| id));
@@ -167,7 +167,7 @@ impl World {
         let config = &self.config;
         let queue = |name: &str| arn("sqs", &config.named(name));
         let archive = if config.archive_queue {
-            queue("orders-archive")
+            queue("payments-archive")
         } else {
             "s3://my-bucket/dead-letters".to_owned()
         };
@@ -175,7 +175,7 @@ impl World {
         [
             ("AWS_ENDPOINT_URL", url.to_owned()),
             ("ARCHIVE", archive),
-            ("REQUEUE_ARN", queue("orders-requeue")),
+            ("REQUEUE_ARN", queue("payments-requeue")),
             ("REDRIVE_POLICY", policy(config.fifo, &config.schedule).to_string()),
             ("MAX_CONCURRENCY", pollers.to_string()),
             ("IN_FLIGHT_LIMIT", config.in_flight.to_string()),
@@ -187,13 +187,13 @@ impl World {
         .collect()
     }
 
-    /// Gives the function an order about every letter; it takes effect after a while.
-    pub fn order(&self, action: &str, after: Duration) {
+    /// Gives the function an override about every letter; it takes effect after a while.
+    pub fn override_(&self, action: &str, after: Duration) {
         let at = self.aws.clock().now() + after;
-        let order = json!({ "id": "order", "do": action, "match": { "queueArn": [{ "exists": true }] },
+        let override_ = json!({ "id": "override", "do": action, "match": { "queueArn": [{ "exists": true }] },
             "at": at, "by": "operator", "why": "it is mended" });
-        let document = json!({ "version": 1, "orders": [order] }).to_string().into_bytes();
-        let key = ("my-bucket", "dead-letters-control/orders.json");
+        let document = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
+        let key = ("my-bucket", "dead-letters-control/overrides.json");
         let put =
             self.aws.act("operator", |it, cx| it.s3.put_object(cx, key, document, Condition::None, None));
         put.expect("a bucket takes a document");
@@ -201,7 +201,7 @@ impl World {
 
     /// Makes every hidden letter visible, as an operator does who wakes waiting letters.
     pub fn wake(&self) {
-        let queue = self.config.named("orders-dlq");
+        let queue = self.config.named("payments-dlq");
         self.aws.act("operator", |it, cx| {
             let ids = it
                 .sqs
@@ -220,7 +220,8 @@ impl World {
     pub(super) fn mappings(&self) -> Vec<(Mapping, usize)> {
         let mut all: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         let config = &self.config;
-        for (queue, pollers) in [("orders-dlq", &config.pollers), ("orders-requeue", &config.requeue_pollers)]
+        for (queue, pollers) in
+            [("payments-dlq", &config.pollers), ("payments-requeue", &config.requeue_pollers)]
         {
             for batch in pollers {
                 *all.entry((queue, *batch)).or_default() += 1;

@@ -62,7 +62,7 @@ impl World {
     fn note(&self, state: &mut State, ended: Ended<'_>) {
         let expected = match ended.site {
             Site::Store | Site::Waiting => ended.status == Some(412),
-            Site::Subscription | Site::Orders => ended.status == Some(404),
+            Site::Subscription | Site::Overrides => ended.status == Some(404),
             _ => false,
         };
         if *ended.fault == Course::Pass && ended.status.is_some_and(|it| it >= 400) && !expected {
@@ -70,18 +70,18 @@ impl World {
             state.ledger.stranger(format!("{what} is answered with {status}"));
         }
         let is_unread =
-            matches!(ended.site, Site::Orders | Site::Subscriptions) && ended.response() != Response::Done;
+            matches!(ended.site, Site::Overrides | Site::Subscriptions) && ended.response() != Response::Done;
         if is_unread || ended.response() == Response::Nothing {
             state.ledger.trouble();
         }
         match ended.site {
-            Site::QueueAttributes if ended.call.target == self.config.named("orders-billing") => {
+            Site::QueueAttributes if ended.call.target == self.config.named("payments-billing") => {
                 state.counted(ended);
             }
             Site::QueueAttributes
             | Site::RequeueAttributes
             | Site::Subscriptions
-            | Site::Orders
+            | Site::Overrides
             | Site::Waiting
             | Site::Notice => {}
             Site::Subscription => state.asked(ended),
@@ -89,9 +89,9 @@ impl World {
             Site::Store => state.stored(ended),
             Site::Post | Site::Invoke | Site::InvokeAndWait => {
                 let body = String::from_utf8_lossy(&ended.call.body).into_owned();
-                state.sent(ended, &[Entry::new("", body)], &self.config.named("orders-requeue"));
+                state.sent(ended, &[Entry::new("", body)], &self.config.named("payments-requeue"));
             }
-            _ => state.sent(ended, &ended.call.entries, &self.config.named("orders-requeue")),
+            _ => state.sent(ended, &ended.call.entries, &self.config.named("payments-requeue")),
         }
     }
 }
@@ -239,7 +239,7 @@ impl State {
                     reason = with;
                     None
                 }),
-                Site::Post => letter.is_posted(call).and_then(|()| letter.arrives("POST", "orders", entry)),
+                Site::Post => letter.is_posted(call).and_then(|()| letter.arrives("POST", "payments", entry)),
                 _ => letter.arrives(&call.operation, &call.target, entry),
             };
             let (spent, wrong) = checked.map_or_else(|wrong| (None, Some(wrong)), |spent| (spent, None));

@@ -22,12 +22,12 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     if let Some(bucket) = &setup.control {
         let is_archive = setup.archive.as_ref().is_some_and(|archive| archive.name == bucket.name);
         if !is_archive {
-            settings(bucket, "Orders control what happens to letters, and lists name them.", findings);
+            settings(bucket, "Overrides control what happens to letters, and lists name them.", findings);
         }
         match &bucket.lifecycle {
             Err(_) if is_archive => {}
             lifecycle => {
-                let what = "when orders and replays are deleted";
+                let what = "when overrides and replays are deleted";
                 if let Some(rules) = findings.known("archive-lifecycle", &bucket.name, what, lifecycle) {
                     control(bucket, rules, findings);
                 }
@@ -35,12 +35,12 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         }
     }
     let of_control = setup.control.as_ref().map_or(setup.function.name.as_str(), |bucket| &bucket.name);
-    let what = "whether the bucket of orders supports conditional writes";
+    let what = "whether the bucket of overrides supports conditional writes";
     if let Some(read) = &setup.conditional
         && let Some(false) = findings.known("archive-conditions", of_control, what, read)
     {
         let finding = "It ignores If-None-Match and overwrites objects: two people's replays can send the same \
-                       letters twice, and two people's orders can overwrite each other.";
+                       letters twice, and two people's overrides can overwrite each other.";
         findings.add(Severity::Error, "archive-conditions", of_control, finding, "use a bucket of Amazon S3");
     }
 }
@@ -122,7 +122,11 @@ fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
             format!("{control}/replays/"),
             "then replays send letters again that were replayed already",
         ),
-        ("archive-orders-expire", format!("{control}/orders.json"), "then held letters are tried again"),
+        (
+            "archive-overrides-expire",
+            format!("{control}/overrides.json"),
+            "then held letters are tried again",
+        ),
     ] {
         for rule in rules.iter().filter(|rule| touches(rule, &key)) {
             let id = &rule.id;
@@ -142,7 +146,7 @@ fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
                 Effect::Freezes(class) => {
                     let finding = format!(
                         "Its lifecycle rule {id} moves objects below {key} to {class}, where nobody can read them: then the \
-                         function obeys no orders, and replays cannot continue. By default S3 moves no object below 128 KB."
+                         function obeys no overrides, and replays cannot continue. By default S3 moves no object below 128 KB."
                     );
                     (Severity::Warning, "archive-frozen", finding)
                 }

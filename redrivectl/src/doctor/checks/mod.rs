@@ -9,7 +9,7 @@
 //! | `requeue` | the requeue |
 //! | `archive` | the bucket of the archive |
 //! | `function` | the function and its settings |
-//! | `orders` | forgotten orders, letters that expire soon |
+//! | `overrides` | forgotten overrides, letters that expire soon |
 //! | `policy` | the redrive policy's origins and allowed targets |
 //! | `grants` | the permissions of the function's role |
 
@@ -17,7 +17,7 @@ mod archive;
 mod function;
 mod grants;
 mod mappings;
-mod orders;
+mod overrides;
 mod policy;
 mod queues;
 mod requeue;
@@ -46,7 +46,7 @@ pub(super) fn check(setup: &Setup) -> Vec<Finding> {
         policy::check,
         grants::check,
         archive::check,
-        orders::check,
+        overrides::check,
     ] {
         check(setup, &mut findings);
     }

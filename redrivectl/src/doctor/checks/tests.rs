@@ -20,14 +20,14 @@ use crate::doctor::setup::{
     ReadError, ReadResult, Release, Setup, Subscription, Subscriptions,
 };
 use crate::text::harmless;
-use sns_redrive::policy::{Order, Orders};
+use sns_redrive::policy::{Override, Overrides};
 use sns_redrive::settings::{BadSettings, Settings};
 
-const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
-const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
-const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
-const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
-const SUBSCRIPTION: &str = "arn:aws:sns:eu-central-1:123456789012:orders:1";
+const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
+const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
+const SUBSCRIPTION: &str = "arn:aws:sns:eu-central-1:123456789012:payments:1";
 const ROLE: &str = "arn:aws:iam::123456789012:role/function";
 
 fn now() -> Timestamp {
@@ -133,7 +133,7 @@ fn healthy() -> Setup {
         undrained: Ok(Vec::new()),
         release: Some(Ok(release(Some(env!("CARGO_PKG_VERSION")), None))),
         function: Function {
-            name: "orders".to_owned(),
+            name: "payments".to_owned(),
             role: ROLE.to_owned(),
             timeout: 30,
             memory: 256,
@@ -158,7 +158,7 @@ fn healthy() -> Setup {
         archive: Some(a_bucket("my-bucket", "dead-letters")),
         control: Some(a_bucket("my-bucket", "dead-letters-control")),
         conditional: Some(Ok(true)),
-        orders: Some(Ok(vec![order(1, Some(3))])),
+        overrides: Some(Ok(vec![override_(1, Some(3))])),
         waiting: Some(Ok(vec![waits(2)])),
         grants: Ok(vec![grant(Decision::Allowed, Some(Ok(None)))]),
     }
@@ -178,18 +178,18 @@ fn a_target_that_takes_less_than_sns_delivers_is_told_with_the_command() {
     );
 }
 
-/// An order to hold, by the hours since it was given and its duration in hours.
-fn order(ago: i64, hours: Option<i64>) -> Order {
+/// An override to hold, by the hours since it was given and its duration in hours.
+fn override_(ago: i64, hours: Option<i64>) -> Override {
     let at = now() - SignedDuration::from_hours(ago);
     let until = hours.map(|hours| at + SignedDuration::from_hours(hours));
-    let orders = json!({ "version": 1, "orders": [
+    let overrides = json!({ "version": 1, "overrides": [
         { "id": "o1", "do": "hold", "match": { "queueArn": [DLQ] }, "at": at, "until": until, "by": "jo", "why": "down" },
     ] });
-    let mut orders: serde_json::Value = orders;
+    let mut overrides: serde_json::Value = overrides;
     if until.is_none() {
-        orders["orders"][0].as_object_mut().unwrap().remove("until");
+        overrides["overrides"][0].as_object_mut().unwrap().remove("until");
     }
-    Orders::parse(orders.to_string().as_bytes()).unwrap().all()[0].clone()
+    Overrides::parse(overrides.to_string().as_bytes()).unwrap().all()[0].clone()
 }
 
 /// A letter that has waited for this number of days.
@@ -284,8 +284,8 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
         });
         let filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
         all(&mut setup)[0] = Subscription { endpoint: DLQ.to_owned(), filter, ..subscription(&arn) };
-        let forgotten = Order { id, ..order(48, None) };
-        setup.orders = Some(Ok(vec![forgotten]));
+        let forgotten = Override { id, ..override_(48, None) };
+        setup.overrides = Some(Ok(vec![forgotten]));
         let (options, further) = (" --profile p", Further::default());
         for finding in check(&setup).into_iter().map(|it| it.with(options, &further)) {
             let Some(fix) =
@@ -301,8 +301,8 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
             let words: Vec<_> = words.collect();
             let meant = texts.iter().map(|text| harmless(text)).any(|text| words.contains(&text.as_str()));
             let names =
-                ["function-recursion", "mapping-state", "queue-key", "archive-public", "order-forgotten"];
-            let names_it = names.contains(&finding.check) && fix != "redrivectl orders";
+                ["function-recursion", "mapping-state", "queue-key", "archive-public", "override-forgotten"];
+            let names_it = names.contains(&finding.check) && fix != "redrivectl overrides";
             assert!(meant || !names_it, "{fix}");
             commands.borrow_mut().insert(finding.check);
         }
@@ -375,7 +375,7 @@ fn a_queue_of_these_topics_that_nobody_drains_is_found() {
         let is_denied = attributes.is_err();
         let found = found(|it| {
             it.undrained = Ok(vec![other(attributes)]);
-            let named = subscription("arn:aws:sns:eu-central-1:123456789012:orders:2");
+            let named = subscription("arn:aws:sns:eu-central-1:123456789012:payments:2");
             all(it).push(Subscription { dead_letters: Some(WORKER.to_owned()), ..named });
         });
         let unseen = [(CannotTell, "queue-undrained")];
@@ -481,12 +481,12 @@ fn the_release_of_template_and_code_is_compared_with_the_tool() {
 }
 
 #[test]
-fn orders_and_waiting_letters_are_looked_at() {
-    let with = |orders: Vec<Order>| found(|it| it.orders = Some(Ok(orders)));
-    assert_eq!(with(vec![order(1, None)]), [(Note, "order-forgotten")]);
-    assert_eq!(with(vec![order(25, None)]), [(Warning, "order-forgotten")]);
-    assert_eq!(with(vec![order(25, Some(48))]), [(Warning, "order-forgotten")]);
-    assert_eq!(with(vec![order(25, Some(24))]), [], "it has ended");
+fn overrides_and_waiting_letters_are_looked_at() {
+    let with = |overrides: Vec<Override>| found(|it| it.overrides = Some(Ok(overrides)));
+    assert_eq!(with(vec![override_(1, None)]), [(Note, "override-forgotten")]);
+    assert_eq!(with(vec![override_(25, None)]), [(Warning, "override-forgotten")]);
+    assert_eq!(with(vec![override_(25, Some(48))]), [(Warning, "override-forgotten")]);
+    assert_eq!(with(vec![override_(25, Some(24))]), [], "it has ended");
     let waiting = |waiting: Vec<HiddenLetter>| found(|it| it.waiting = Some(Ok(waiting)));
     assert_eq!(waiting(vec![waits(12)]), []);
     assert_eq!(waiting(vec![waits(13), waits(13)]), [(Warning, "letters-expire")]);
@@ -508,10 +508,10 @@ fn orders_and_waiting_letters_are_looked_at() {
     });
     assert!(unread.contains(&(CannotTell, "letters-expire")), "{unread:?}");
     let unknown = found(|it| {
-        it.orders = Some(denied("s3:GetObject"));
+        it.overrides = Some(denied("s3:GetObject"));
         it.waiting = Some(denied("s3:GetObject"));
     });
-    assert_eq!(unknown, [(CannotTell, "orders"), (CannotTell, "waiting")]);
+    assert_eq!(unknown, [(CannotTell, "overrides"), (CannotTell, "waiting")]);
 }
 
 #[test]
@@ -550,7 +550,7 @@ fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
     assert_eq!(foreign(Decision::NotAllowed), [(Error, "grant")]);
     let mut setup = healthy();
     for (queue, parameter) in
-        [("dead-letter queue orders-dlq", "KmsKeyArns"), ("queue billing", "TargetKmsKeyArns")]
+        [("dead-letter queue payments-dlq", "KmsKeyArns"), ("queue billing", "TargetKmsKeyArns")]
     {
         let for_what = format!("for the {queue}");
         let key = Grant { action: "kms:Decrypt", for_what, ..grant(Decision::NotAllowed, Some(Ok(None))) };

@@ -100,14 +100,14 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
     }
     if let Some(control) = &settings.control {
         let own_policy = Some(policy(clients, &control.bucket).await);
-        let key = format!("{}/orders.json", control.prefix);
-        needs.push(object(&control.bucket, key, &["s3:GetObject"], "to read orders", own_policy.clone()));
+        let key = format!("{}/overrides.json", control.prefix);
+        needs.push(object(&control.bucket, key, &["s3:GetObject"], "to read overrides", own_policy.clone()));
         needs.push(Need {
             resource: format!("arn:{partition}:s3:::{}", control.bucket),
             actions: &["s3:ListBucket"],
-            for_what: "to see that there are no orders".to_owned(),
+            for_what: "to see that there are no overrides".to_owned(),
             own_policy: own_policy.clone(),
-            prefix: Some(format!("{}/orders.json", control.prefix)),
+            prefix: Some(format!("{}/overrides.json", control.prefix)),
             ..Need::default()
         });
         if settings.waiting_list {

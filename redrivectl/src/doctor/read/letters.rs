@@ -1,16 +1,16 @@
-//! The orders and the waiting letters.
+//! The overrides and the waiting letters.
 
 use super::super::setup::{HiddenLetter, ReadError, ReadResult};
 use crate::console::{Console, Failed};
 use crate::control::Control;
 use crate::place::Place;
 use sns_redrive::control::WaitingList;
-use sns_redrive::policy::Order;
+use sns_redrive::policy::Override;
 use sns_redrive::settings::Settings;
 use sns_redrive::waiting::WaitingLetter;
 
-/// The orders and the waiting letters, if the function has a place for them.
-type Letters = (Option<ReadResult<Vec<Order>>>, Option<ReadResult<Vec<HiddenLetter>>>);
+/// The overrides and the waiting letters, if the function has a place for them.
+type Letters = (Option<ReadResult<Vec<Override>>>, Option<ReadResult<Vec<HiddenLetter>>>);
 
 /// Reads the control prefix, if the function has one.
 pub(super) async fn read(
@@ -26,9 +26,9 @@ pub(super) async fn read(
     let place = Place { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
     let control = Control::new(s3.clone(), place);
     let error = |failed: Failed| ReadError::new("s3:GetObject", failed.to_string());
-    let orders = control.orders(console).await.map(|orders| orders.all().to_vec()).map_err(error);
+    let overrides = control.overrides(console).await.map(|overrides| overrides.all().to_vec()).map_err(error);
     if !settings.waiting_list {
-        return (Some(orders), None);
+        return (Some(overrides), None);
     }
     let mut list = WaitingList::default();
     let now = console.clock.now();
@@ -53,5 +53,5 @@ pub(super) async fn read(
             })
             .collect()
     });
-    (Some(orders), Some(waiting))
+    (Some(overrides), Some(waiting))
 }

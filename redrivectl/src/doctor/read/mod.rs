@@ -83,7 +83,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     } else {
         None
     };
-    let (orders, waiting) = letters::read(&clients.s3, function.settings(), console).await;
+    let (overrides, waiting) = letters::read(&clients.s3, function.settings(), console).await;
     let mut setup = Setup {
         now: console.clock.now(),
         stack,
@@ -99,7 +99,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         archive,
         control,
         conditional,
-        orders,
+        overrides,
         waiting,
         grants: Ok(Vec::new()),
     };
@@ -175,8 +175,8 @@ fn read_error<E: ProvideErrorMetadata>(call: &'static str, error: &SdkError<E>) 
 mod tests {
     use super::*;
 
-    const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
-    const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
+    const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+    const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
 
     #[test]
     fn without_settings_the_stack_says_which_queue_is_the_requeue() {

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::doctor::setup::Encryption;
 
-    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
     const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
     const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:worker";
 
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn the_key_of_a_bucket_is_needed_once() {
-        let function: Arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders".parse().unwrap();
+        let function: Arn = "arn:aws:lambda:eu-central-1:123456789012:function:payments".parse().unwrap();
         let bucket = |name: &str, algorithm: &str| {
             let unknown = || ReadError::new("s3:GetBucket", "AccessDenied");
             let encryption = Encryption { algorithm: algorithm.to_owned(), key: Some("1234".to_owned()) };
@@ -242,7 +242,7 @@ mod tests {
         let alone = key("1234").unwrap();
         assert_eq!(alone.resource, "arn:aws:kms:eu-central-1:123456789012:key/1234");
         assert_eq!(alone.settled, None);
-        for alias in ["alias/orders", "arn:aws:kms:eu-central-1:123456789012:alias/orders"] {
+        for alias in ["alias/payments", "arn:aws:kms:eu-central-1:123456789012:alias/payments"] {
             assert!(matches!(key(alias).unwrap().settled, Some(Decision::Unclear(_))), "{alias}");
         }
         assert!(key("alias/aws/sqs").is_none());

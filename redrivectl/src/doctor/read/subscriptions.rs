@@ -146,16 +146,19 @@ mod tests {
             filter: None,
         };
         let mut all = vec![
-            subscription("orders", "worker", Some("dlq")),
-            subscription("orders", "audit", None),
+            subscription("payments", "worker", Some("dlq")),
+            subscription("payments", "audit", None),
             subscription("bills", "dlq", None),
             subscription("alarms", "requeue", None),
             subscription("others", "worker", Some("another")),
             subscription("wrong", "worker", Some("requeue")),
         ];
         let topics = kept(&mut all, &queues, Some(&requeue));
-        assert_eq!(topics, BTreeSet::from(["orders".to_owned()]));
+        assert_eq!(topics, BTreeSet::from(["payments".to_owned()]));
         let arns: Vec<_> = all.iter().map(|it| it.arn.as_str()).collect();
-        assert_eq!(arns, ["orders:worker", "orders:audit", "bills:dlq", "alarms:requeue", "wrong:worker"]);
+        assert_eq!(
+            arns,
+            ["payments:worker", "payments:audit", "bills:dlq", "alarms:requeue", "wrong:worker"]
+        );
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn beyond(act: &Act) -> Markup {
     }
 }
 
-/// Names the letters, the order or the replay of an action.
+/// Names the letters, the override or the replay of an action.
 pub(super) fn subject(act: &Act) -> Markup {
     let one = |what: &'static str, id: &str| vec![(what, harmless(id))];
     let list = match &act.on {
@@ -77,7 +77,7 @@ pub(super) fn subject(act: &Act) -> Markup {
             list
         }
         On::Archived { id, .. } | On::Waiting { id } => one("letter", id),
-        On::Order(id) => one("order", id),
+        On::Override(id) => one("override", id),
         On::Replay(id) => one("replay", id),
     };
     rows(list.iter().map(|(name, value)| (*name, value.as_str())))
@@ -86,13 +86,13 @@ pub(super) fn subject(act: &Act) -> Markup {
 fn does(doing: Doing) -> &'static str {
     match doing {
         Doing::Hold => {
-            "No attempts for these letters, until the order ends or is released. Letters that expire are still archived."
+            "No attempts for these letters, until the override ends or is released. Letters that expire are still archived."
         }
         Doing::Retry => {
             "The function tries each of these letters as soon as it receives it, whatever the schedule says."
         }
-        Doing::Archive => {
-            "These letters go to the archive, with the reason ordered. They can be replayed later."
+        Doing::GiveUp => {
+            "These letters go to the archive, with the reason given-up. They can be replayed later."
         }
         Doing::Replay => {
             "These archived letters are sent again, through the requeue: a few at first, then the rest."
@@ -100,7 +100,7 @@ fn does(doing: Doing) -> &'static str {
         Doing::Edit => {
             "You read the letter from the archive, edit it and see the difference. Then it is sent again."
         }
-        Doing::Release => "The order is taken back. The letters of a hold wake.",
+        Doing::Release => "The override is taken back. The letters of a hold wake.",
         Doing::Stop => "The replay stops after the letters under way, wherever it runs. It can go on later.",
         Doing::Resume => "The replay goes on where it stopped.",
     }

@@ -165,17 +165,17 @@ fn shown(preview: &Preview) -> Markup {
         h2 { "What it would do" }
         (rows(preview.rows.iter().map(|(name, value)| (*name, value.as_str()))))
         @if let Some(difference) = &preview.difference { h2 { "What is edited" } (printed(difference)) }
-        h2 { "Orders that have not ended" }
-        @if preview.orders.is_empty() {
+        h2 { "Overrides that have not ended" }
+        @if preview.overrides.is_empty() {
             p { "None." }
         } @else {
             table {
-                caption { "The first order that matches a letter counts. A new order comes before all of these" }
+                caption { "The first override that matches a letter counts. A new override comes before all of these" }
                 thead { tr {
-                    th scope="col" { "order" } th scope="col" { "do" } th scope="col" { "letters" } th scope="col" { "why" }
+                    th scope="col" { "override" } th scope="col" { "do" } th scope="col" { "letters" } th scope="col" { "why" }
                 } }
                 tbody {
-                    @for [id, does, letters, why] in &preview.orders {
+                    @for [id, does, letters, why] in &preview.overrides {
                         tr { th scope="row" { (id) } td class="short" { (does) } td { code { (letters) } } td { (why) } }
                     }
                 }

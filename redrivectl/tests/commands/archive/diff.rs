@@ -10,7 +10,7 @@ use support::{Account, NOW, Post};
 async fn shown() -> (Account, Vec<Value>) {
     let cloud = Account::new();
     let posts = [
-        Post::envelope("a").message(r#"{"order": 17, "items": [{"price": "x"}, {"price": 2}]}"#),
+        Post::envelope("a").message(r#"{"override": 17, "items": [{"price": "x"}, {"price": 2}]}"#),
         Post::raw("d", "first line\nsecond line"),
     ];
     bury(&cloud, &posts, ArchiveReason::Exhausted, NOW, "r1").await;

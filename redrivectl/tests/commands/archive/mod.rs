@@ -38,7 +38,7 @@ async fn bury_letters(
         target: None,
         retry: None,
         failure: None,
-        order: None,
+        override_id: None,
     };
     let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     let until = Instant::now() + Duration::from_secs(10);
@@ -91,14 +91,17 @@ fn a_pattern_is_refused_for_what_a_policy_would_refuse() {
         ("{}", "must be an object with at least one field"),
         (r#"{"topic": ["a"]}"#, "has no field \"topic\""),
         (r#"{"origin": []}"#, "origin: holds an empty list"),
-        (r#"{"topicArn": ["orders"]}"#, "topicArn: is the ARN of a topic, so \"orders\" can match nothing"),
+        (
+            r#"{"topicArn": ["payments"]}"#,
+            "topicArn: is the ARN of a topic, so \"payments\" can match nothing",
+        ),
         (r#"{"message": {"id": [12345678901234567890123]}}"#, "holds a number that would be rounded"),
         (r#"{"origin": ["sns"], "origin": ["raw"]}"#, "origin: is there twice"),
         (
-            r#"{"topicArn": [{"prefix": "arn:aws:sns:*:orders"}]}"#,
+            r#"{"topicArn": [{"prefix": "arn:aws:sns:*:payments"}]}"#,
             "topicArn: is the ARN of a topic, so prefix",
         ),
-        (r#"{"topicArn": [{"suffix": "*orders"}]}"#, "topicArn: is the ARN of a topic, so suffix"),
+        (r#"{"topicArn": [{"suffix": "*payments"}]}"#, "topicArn: is the ARN of a topic, so suffix"),
     ] {
         let problems = Pattern::parse(pattern).unwrap_err();
         assert!(problems.len() == 1 && problems[0].starts_with(problem), "{problems:?}");
@@ -206,9 +209,9 @@ async fn every_filter_reaches_the_selection() {
         (&["--until", "2026-11-01T12:00:00Z"], 2),
         (&["--until", "12h"], 2),
         (&["--reason", "exhausted"], 3),
-        (&["--topic", "orders"], 3),
+        (&["--topic", "payments"], 3),
         (&["--origin", "raw"], 2),
-        (&["--queue", "orders-dlq.fifo"], 1),
+        (&["--queue", "payments-dlq.fifo"], 1),
         (&["--match", r#"{"messageAttributes": {"tenant": ["gold"]}}"#], 1),
         (&["--error", "500"], 1),
         (&["--error", "500", "--error", "AccessDenied"], 1),
@@ -252,7 +255,7 @@ async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
 #[tokio::test]
 async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
     let cloud = archived().await;
-    let key = "dead-letters/queue=orders-dlq/date=2026-11-02/b.jsonl";
+    let key = "dead-letters/queue=payments-dlq/date=2026-11-02/b.jsonl";
     cloud.put(&format!("my-bucket/{key}"), "{\"version\": 2}\nS3CR3T\n");
     let ran = archive(&cloud, &["list"]).await;
     assert_eq!(ran.code, 1);
@@ -315,7 +318,7 @@ async fn attribute_values_are_shown_with_the_body_only() {
 #[tokio::test]
 async fn shown_as_json_a_letter_is_its_whole_record_and_a_digest() {
     let cloud = archived().await;
-    let text = archive(&cloud, &["show", "--json", "--queue", "orders-dlq"]).await.text();
+    let text = archive(&cloud, &["show", "--json", "--queue", "payments-dlq"]).await.text();
     let mut shown: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let objects = cloud.objects();
     for record in &mut shown {
@@ -327,7 +330,7 @@ async fn shown_as_json_a_letter_is_its_whole_record_and_a_digest() {
         let there = object.lines().nth(usize::try_from(line).unwrap() - 1).unwrap();
         assert_eq!(serde_json::from_str::<Value>(there).unwrap(), *record);
     }
-    let stored = objects.iter().filter(|(key, _)| key.contains("queue=orders-dlq/"));
+    let stored = objects.iter().filter(|(key, _)| key.contains("queue=payments-dlq/"));
     let stored = stored.flat_map(|(_, object)| object.lines());
     let stored: Vec<Value> = stored.map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(shown, stored);

@@ -45,9 +45,9 @@ async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
     let one = |text: &str| vec![text.to_owned()];
     let pattern = |json: &str| Some(Pattern::parse(json).unwrap());
     for (selection, expected) in [
-        (Selection { queue: Some("orders-dlq".into()), ..Selection::default() }, "agcd"),
+        (Selection { queue: Some("payments-dlq".into()), ..Selection::default() }, "agcd"),
         (Selection { queue: Some(FIFO_DLQ.into()), ..Selection::default() }, "e"),
-        (Selection { queue: Some(DLQ.replace("12:orders", "13:orders")), ..Selection::default() }, ""),
+        (Selection { queue: Some(DLQ.replace("12:payments", "13:payments")), ..Selection::default() }, ""),
         (Selection { from: Some(at(NOW)), ..Selection::default() }, "ecd"),
         (Selection { from: Some(at(NOW + 1)), ..Selection::default() }, "d"),
         (Selection { to: Some(at(NOW)), ..Selection::default() }, "ag"),
@@ -56,8 +56,8 @@ async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
         (Selection { reasons: one("exhausted"), ..Selection::default() }, "agc"),
         (Selection { reasons: vec!["rule".into(), "unrecognised".into()], ..Selection::default() }, "ed"),
         (Selection { topics: one(TOPIC), ..Selection::default() }, "agc"),
-        (Selection { topics: one("orders"), ..Selection::default() }, "agc"),
-        (Selection { topics: one("order"), ..Selection::default() }, ""),
+        (Selection { topics: one("payments"), ..Selection::default() }, "agc"),
+        (Selection { topics: one("override"), ..Selection::default() }, ""),
         (Selection { origins: one("raw"), ..Selection::default() }, "ed"),
         (
             Selection {
@@ -130,12 +130,12 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
     let between = |first: &str, before: Option<&str>| {
         listed(Listing::between(s3(), "my-bucket", "/dead-letters/", first, before))
     };
-    let folder = "dead-letters/queue=orders-dlq/";
+    let folder = "dead-letters/queue=payments-dlq/";
     assert_eq!(between(folder, None).await, all[..7]);
     assert_eq!(between(&all[2], Some(&all[5])).await, all[2..5]);
     assert_eq!(between(&all[2], None).await, all[2..7]);
     assert_eq!(between(&all[7], None).await, all[7..]);
-    assert_eq!(between("elsewhere/queue=orders-dlq/", None).await, [""; 0]);
+    assert_eq!(between("elsewhere/queue=payments-dlq/", None).await, [""; 0]);
 
     let objects = [&all[4], &all[1]].map(|key| Object::new(key.as_str(), 9, None)).to_vec();
     let selection = Selection::default();
@@ -198,7 +198,7 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     let early = Account::new();
     let early_line = line.replace(&format!(r#","deadLetterQueueArn":"{DLQ}""#), "");
     assert_ne!(early_line, line);
-    let folder = "my-bucket/dead-letters/queue=orders-requeue/date=2026-11-01";
+    let folder = "my-bucket/dead-letters/queue=payments-requeue/date=2026-11-01";
     early.put(&format!("{folder}/20261101T120000Z-r1.jsonl"), &early_line);
     for cloud in [cloud, early] {
         let of = |queue: &str| Selection {
@@ -206,7 +206,7 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
             requeue: Some(REQUEUE.into()),
             ..Selection::default()
         };
-        for queue in [DLQ, "orders-dlq", REQUEUE, "orders-requeue"] {
+        for queue in [DLQ, "payments-dlq", REQUEUE, "payments-requeue"] {
             assert_eq!(selected(&cloud, &of(queue)).await, [id(&moved)], "{queue}");
             the_index_agrees(&cloud, &of(queue)).await;
         }
@@ -223,7 +223,7 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
 
 /// Some letters of a FIFO group were moved to the requeue. All letters of the group still come in one order.
 #[tokio::test]
-async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time() {
+async fn letters_of_a_queue_and_of_its_requeue_come_in_the_override_of_their_time() {
     let cloud = Account::new();
     let mut expected = Vec::new();
     for number in 0..6 {
@@ -248,23 +248,26 @@ async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time()
 async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened() {
     let cloud = archived().await;
     let selection = Selection {
-        queue: Some("orders-dlq".into()),
+        queue: Some("payments-dlq".into()),
         from: Some(at(NOW - DAY - 3_600_000)),
         to: Some(at(NOW - DAY + 3_600_000)),
         ..Selection::default()
     };
     assert_eq!(selected(&cloud, &selection).await, ids("ag"));
-    let prefix = "my-bucket/dead-letters/queue=orders-dlq/";
+    let prefix = "my-bucket/dead-letters/queue=payments-dlq/";
     assert_eq!(
         cloud.summary(),
         [
             format!("ListObjectsV2 {prefix}"),
             format!(
-                "GetObject {prefix}date=2026-10-31/20261031T120000.000Z-r1.2-n2-r0.exhausted.HBaK2wDS.2.jsonl"
+                "GetObject {prefix}date=2026-10-31/20261031T120000.000Z-r1.2-n2-r0.exhausted.3zhK6Xx3.2.jsonl"
             ),
         ]
     );
-    assert_eq!(cloud.journal()[0].parameters["start-after"], "dead-letters/queue=orders-dlq/date=2026-10-31");
+    assert_eq!(
+        cloud.journal()[0].parameters["start-after"],
+        "dead-letters/queue=payments-dlq/date=2026-10-31"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,7 +306,7 @@ async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
     let lines = cloud.objects().into_iter().find(|(key, _)| key.contains("r1")).unwrap().1;
     let good = lines.lines().next().unwrap();
     let foreign = good.replacen("\"version\":1", "\"version\":2", 1);
-    let place = "my-bucket/dead-letters/queue=orders-dlq/date=2026-11-02";
+    let place = "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-02";
     cloud.put(&format!("{place}/b.jsonl"), &format!("{foreign}\n\n{{\"S3CR3T\n{good}\nno end"));
     cloud.put(&format!("{place}/c.jsonl"), "");
     cloud.put(&format!("{place}/d.jsonl"), &lines);
@@ -314,7 +317,7 @@ async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
     });
     let (letters, unread) = walked(&cloud, &Selection::default()).await;
     assert_eq!(letters, ids("eagcda"));
-    let key = "dead-letters/queue=orders-dlq/date=2026-11-02";
+    let key = "dead-letters/queue=payments-dlq/date=2026-11-02";
     assert_eq!(
         unread,
         [
@@ -331,12 +334,12 @@ async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
     let cloud = archived().await;
     cloud.script(|call| {
         let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:ListBucket");
-        let listed = call.operation == "ListObjectsV2" && call.target.ends_with("orders-dlq/");
+        let listed = call.operation == "ListObjectsV2" && call.target.ends_with("payments-dlq/");
         if listed { denied } else { Fault::Pass }
     });
     let (letters, unread) = walked(&cloud, &Selection::default()).await;
     assert_eq!(letters, ids("e"));
-    assert_eq!(unread, ["dead-letters/queue=orders-dlq/ AccessDenied: not allowed to s3:ListBucket"]);
+    assert_eq!(unread, ["dead-letters/queue=payments-dlq/ AccessDenied: not allowed to s3:ListBucket"]);
 
     cloud.reply("ListObjectsV2", Fault::refuse(404, "NoSuchBucket", "The specified bucket does not exist"));
     let (letters, unread) = walked(&cloud, &Selection::default()).await;

@@ -9,9 +9,9 @@ use super::super::stack::formation;
 use super::super::waiting::{letter, lines, list};
 use super::super::{Ran, World, redrivectl_in};
 
-pub(super) const ROLE: &str = "arn:aws:iam::123456789012:role/orders-function";
+pub(super) const ROLE: &str = "arn:aws:iam::123456789012:role/payments-function";
 
-pub(super) const OUTPUTS: [(&str, &str); 2] = [("FunctionName", "orders"), ("DeadLetterQueueArn", DLQ)];
+pub(super) const OUTPUTS: [(&str, &str); 2] = [("FunctionName", "payments"), ("DeadLetterQueueArn", DLQ)];
 
 /// Another answer than the template's deployment gives.
 pub(super) type Otherwise = fn(&Asked<'_>) -> Option<(u16, String)>;
@@ -40,7 +40,7 @@ impl Deployment {
         });
         Self {
             function: json!({
-                "FunctionName": "orders", "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:orders",
+                "FunctionName": "payments", "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:payments",
                 "Role": ROLE, "Timeout": 30, "MemorySize": 256, "State": "Active", "LastUpdateStatus": "Successful",
                 "LoggingConfig": { "LogFormat": "JSON", "ApplicationLogLevel": "INFO" },
                 "Environment": { "Variables": variables },
@@ -76,9 +76,11 @@ impl Deployment {
                 of_function if of_function.ends_with("/policy") => {
                     return Some((404, json!({ "__type": "ResourceNotFoundException" }).to_string()));
                 }
-                "2015-03-31/functions/orders/configuration" => self.function.clone(),
-                "2019-09-30/functions/orders/concurrency" => json!({}),
-                "2024-08-31/functions/orders/recursion-config" => json!({ "RecursiveLoop": self.recursion }),
+                "2015-03-31/functions/payments/configuration" => self.function.clone(),
+                "2019-09-30/functions/payments/concurrency" => json!({}),
+                "2024-08-31/functions/payments/recursion-config" => {
+                    json!({ "RecursiveLoop": self.recursion })
+                }
                 mappings if mappings.starts_with("2015-03-31/event-source-mappings") => {
                     json!({ "EventSourceMappings": self.mappings })
                 }
@@ -174,9 +176,9 @@ pub(super) fn account() -> Account {
     ] });
     let moves = json!({ "redrivePermission": "denyAll" }).to_string();
     let common = [("MessageRetentionPeriod", "1209600"), ("VisibilityTimeout", "180")];
-    cloud.queue("orders-dlq", &[&common[..], &[("Policy", &lets_in.to_string())]].concat());
+    cloud.queue("payments-dlq", &[&common[..], &[("Policy", &lets_in.to_string())]].concat());
     cloud.queue(
-        "orders-requeue",
+        "payments-requeue",
         &[&common[..], &[("Policy", &denies.to_string()), ("RedriveAllowPolicy", &moves)]].concat(),
     );
     cloud
@@ -198,16 +200,16 @@ pub(crate) fn ill_deployment() -> (Account, SdkConfig) {
 /// Returns a deployment that was partly made by hand.
 pub(super) fn ill() -> (Account, Deployment) {
     let cloud = account();
-    cloud.queue("orders-dlq", &[("VisibilityTimeout", "20"), ("MessageRetentionPeriod", "345600")]);
-    cloud.subscribe("arn:aws:sns:eu-central-1:123456789012:orders:audit", TOPIC, "sqs", WORKER);
+    cloud.queue("payments-dlq", &[("VisibilityTimeout", "20"), ("MessageRetentionPeriod", "345600")]);
+    cloud.subscribe("arn:aws:sns:eu-central-1:123456789012:payments:audit", TOPIC, "sqs", WORKER);
     let mut deployment = Deployment::new();
     deployment.mappings[0]["FunctionResponseTypes"] = json!([]);
-    deployment.denied = &["orders-notifier"];
-    let order = json!({ "version": 1, "orders": [
+    deployment.denied = &["payments-notifier"];
+    let override_ = json!({ "version": 1, "overrides": [
         { "id": "20261030T080000Z-5e07b9", "do": "hold", "match": { "queueArn": [DLQ] }, "at": "2026-10-30T08:00:00Z",
           "by": "jo", "why": "billing is down" },
     ] });
-    cloud.put("my-bucket/dead-letters-control/orders.json", &order.to_string());
+    cloud.put("my-bucket/dead-letters-control/overrides.json", &override_.to_string());
     let soon = letter("a", &json!({ "since": "2026-10-28T20:00:00Z" }));
     list(&cloud, "2026-11-01T10:00:00Z", &lines(&[soon]));
     (cloud, deployment)

@@ -1,4 +1,4 @@
-//! The account that a drill works in: its queues, its topic, its log, and a function that obeys orders.
+//! The account that a drill works in: its queues, its topic, its log, and a function that obeys overrides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,14 +17,14 @@ pub(super) const OUTPUTS: &[(&str, &str)] = &[
     ("ArchiveLocation", "s3://my-bucket/dead-letters"),
     ("ControlLocation", "s3://my-bucket/dead-letters-control"),
     ("DeadLetterQueueArn", DLQ),
-    ("LogGroupName", "/sns-redrive/orders"),
+    ("LogGroupName", "/sns-redrive/payments"),
     ("RequeueArn", REQUEUE),
 ];
 pub(super) const DRILLS: &str =
     "<member><ParameterKey>Drill</ParameterKey><ParameterValue>true</ParameterValue></member>";
 pub(super) const QUEUES: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/";
 pub(super) const SNS: &str = "arn:aws:sns:eu-central-1:123456789012:";
-pub(super) const ORDERS: &str = "my-bucket/dead-letters-control/orders.json";
+pub(super) const OVERRIDES: &str = "my-bucket/dead-letters-control/overrides.json";
 
 /// A letter that the function has not settled: the id of SNS's message, its attribute, and whether it is
 /// replayed.
@@ -36,7 +36,7 @@ pub(super) struct Letter {
     pub(super) hidden_until: Option<Instant>,
 }
 
-/// The resources in front of the account, and a function that obeys orders.
+/// The resources in front of the account, and a function that obeys overrides.
 #[derive(Default)]
 pub(super) struct Place {
     /// Messages by queue.
@@ -83,12 +83,12 @@ pub(super) struct Drill {
 impl Drill {
     pub(super) fn new() -> Self {
         let cloud = Account::new();
-        for queue in ["orders-requeue", "orders-dlq"] {
+        for queue in ["payments-requeue", "payments-dlq"] {
             cloud.drained(queue);
         }
         let lets_in = json!({ "Statement": [
             { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
-              "Resource": DLQ, "Condition": { "ArnLike": { "aws:SourceArn": format!("{SNS}orders-drill-*") } } },
+              "Resource": DLQ, "Condition": { "ArnLike": { "aws:SourceArn": format!("{SNS}payments-drill-*") } } },
         ] });
         Self {
             cloud,
@@ -112,7 +112,7 @@ impl Drill {
         let config = stand_in::before(&self.cloud, move |asked| this.answer(trouble, &flag, asked));
         let read_until = self.read_until;
         let world = World { config: Some(config), interrupted, ticks: true, read_until, ..World::default() };
-        let drill = ["drill", "--stack", "orders", "--settle", "1", "--within", "300", "--watch", "1"];
+        let drill = ["drill", "--stack", "payments", "--settle", "1", "--within", "300", "--watch", "1"];
         redrivectl_in(world, &[&drill, args].concat()).await
     }
 
@@ -167,20 +167,21 @@ impl Drill {
             return place.json(asked.target.rsplit('.').next().unwrap(), &body, &self.policy);
         }
         if asked.is_of("cloudformation") && self.outputs.is_none() {
-            let error = "<Code>ValidationError</Code><Message>Stack with id orders does not exist</Message>";
+            let error =
+                "<Code>ValidationError</Code><Message>Stack with id payments does not exist</Message>";
             return Some((400, format!("<ErrorResponse><Error>{error}</Error></ErrorResponse>")));
         }
         formation_with(asked, self.outputs.unwrap_or_default(), self.parameters)
             .or_else(|| self.versions(asked))
     }
 
-    /// Obeys the orders about its letters.
+    /// Obeys the overrides about its letters.
     fn function(&self, place: &mut Place) {
         let objects = self.cloud.objects();
         let document: Value =
-            objects.get(ORDERS).map(|it| serde_json::from_str(it).unwrap()).unwrap_or_default();
-        let orders = document["orders"].as_array().cloned().unwrap_or_default();
-        if !self.cloud.messages("orders-requeue").is_empty() {
+            objects.get(OVERRIDES).map(|it| serde_json::from_str(it).unwrap()).unwrap_or_default();
+        let overrides = document["overrides"].as_array().cloned().unwrap_or_default();
+        if !self.cloud.messages("payments-requeue").is_empty() {
             let replayed = place.replayed.take();
             place.letters.extend(replayed);
         }
@@ -189,14 +190,15 @@ impl Drill {
             .partition(|letter| letter.hidden_until.is_some_and(|until| Instant::now() < until));
         place.letters = hidden;
         for mut letter in seen {
-            let is_meant = |order: &&Value| {
-                let kinds = &order["match"]["messageAttributes"]["drill"];
+            let is_meant = |override_: &&Value| {
+                let kinds = &override_["match"]["messageAttributes"]["drill"];
                 kinds.is_null() || kinds[0] == letter.kind.as_str()
             };
-            let order = orders.iter().find(is_meant).map(|order| order["do"].as_str().unwrap());
+            let override_ =
+                overrides.iter().find(is_meant).map(|override_| override_["do"].as_str().unwrap());
             let broken = place.queues.iter_mut().find(|(name, _)| name.ends_with("-broken"));
-            match (order, broken) {
-                (Some("archive"), _) => {
+            match (override_, broken) {
+                (Some("give-up"), _) => {
                     self.archive(&letter, place.topics.first().unwrap());
                     place.replayed = Some(letter);
                 }
@@ -215,12 +217,12 @@ impl Drill {
     fn archive(&self, letter: &Letter, topic: &str) {
         let mut record = records::record(&support::letter(&Post::envelope("1")));
         record.topic_arn = Some(topic.parse().unwrap());
-        "ordered".clone_into(&mut record.reason);
+        "overridden".clone_into(&mut record.reason);
         record.letter_id.clone_from(&letter.id);
         record.message.message_id.clone_from(&letter.id);
         "2026-11-01T11:30:00Z".clone_into(&mut record.archived_at);
         let key = format!("20261101T113000.000Z-{}.2-n1-r0.jsonl", letter.id);
-        let key = format!("my-bucket/dead-letters/queue=orders-dlq/date=2026-11-01/{key}");
+        let key = format!("my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/{key}");
         self.cloud.put_at(&key, &record.to_line().unwrap(), "2026-11-01T11:30:00.000Z");
     }
 
@@ -255,8 +257,8 @@ impl Drill {
         left.extend(place.subscriptions.keys().cloned());
         left.extend(place.letters.iter().map(|letter| letter.id.clone()));
         for (key, object) in self.cloud.objects() {
-            let none = json!({ "version": 1, "orders": [] });
-            let is_none = key == ORDERS && serde_json::from_str::<Value>(&object).unwrap() == none;
+            let none = json!({ "version": 1, "overrides": [] });
+            let is_none = key == OVERRIDES && serde_json::from_str::<Value>(&object).unwrap() == none;
             // The records of a replay stay, so that no letter is replayed twice.
             if !(is_none || key.contains("-control/replays/")) {
                 left.push(key);
@@ -281,7 +283,7 @@ impl Place {
         let result = match action.as_str() {
             "CreateTopic" => {
                 self.tag(asked);
-                assert_eq!(self.tags["sns-redrive-drill"], "orders");
+                assert_eq!(self.tags["sns-redrive-drill"], "payments");
                 let arn = format!("{SNS}{}", field("Name"));
                 self.topics.insert(arn.clone());
                 self.made.push(field("Name"));
@@ -316,7 +318,7 @@ impl Place {
                 String::new()
             }
             "ListTopics" => {
-                let other = format!("{SNS}orders");
+                let other = format!("{SNS}payments");
                 let topics = self.topics.iter().chain([&other]);
                 let member = |arn: &String| format!("<member><TopicArn>{arn}</TopicArn></member>");
                 let topics: String = topics.map(member).collect();
@@ -360,7 +362,7 @@ impl Place {
                 json!({ "Attributes": { "Policy": policy } })
             }
             "CreateQueue" => {
-                assert_eq!(body["tags"]["sns-redrive-drill"], "orders");
+                assert_eq!(body["tags"]["sns-redrive-drill"], "payments");
                 self.made.push(name.to_owned());
                 self.queues.entry(name.to_owned()).or_default();
                 json!({ "QueueUrl": format!("{QUEUES}{name}") })
@@ -380,7 +382,7 @@ impl Place {
                 json!({ "QueueUrls": urls.collect::<Vec<_>>() })
             }
             "ListQueueTags" if is_drills => {
-                json!({ "Tags": { "sns-redrive-drill": "orders", "sns-redrive-drill-queue": DLQ } })
+                json!({ "Tags": { "sns-redrive-drill": "payments", "sns-redrive-drill-queue": DLQ } })
             }
             "FilterLogEvents" => {
                 assert!(body["filterPattern"].as_str().unwrap().starts_with('"'));

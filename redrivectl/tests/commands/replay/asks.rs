@@ -1,7 +1,7 @@
 //! The questions before a replay sends letters, and before one is freed.
 
 use super::*;
-use crate::orders::{order, put_orders};
+use crate::overrides::{override_, put_overrides};
 use support::SUBSCRIPTION;
 
 /// A person who types this.
@@ -187,16 +187,16 @@ async fn what_is_selected_is_told_in_words() {
             "--until",
             "2026-11-01",
             "--topic",
-            "orders",
+            "payments",
             "--topic",
             "stock"
         ])
         .await,
-        "topic orders or stock; archived 2026-10-30 22:59:00 UTC or later; archived before 2026-11-01 00:00:00 UTC"
+        "topic payments or stock; archived 2026-10-30 22:59:00 UTC or later; archived before 2026-11-01 00:00:00 UTC"
     );
     assert_eq!(
-        which(&["--queue", "orders-dlq", "--reason", "exhausted", "--error", "503", "--again"]).await,
-        "queue orders-dlq; reason exhausted; error 503; also those that were replayed already"
+        which(&["--queue", "payments-dlq", "--reason", "exhausted", "--error", "503", "--again"]).await,
+        "queue payments-dlq; reason exhausted; error 503; also those that were replayed already"
     );
     assert_eq!(which(&["--match", "{\"retry\": [1]}"]).await, "match {\"retry\":[1]}");
     assert_eq!(which(&[]).await, "the whole archive");
@@ -211,25 +211,25 @@ async fn what_is_selected_is_told_in_words() {
 
 /// Letters that a hold keeps are sent and get no attempt, which a person and a script have to know.
 #[tokio::test]
-async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() {
+async fn letters_that_an_override_will_hold_are_said_to_be_held_before_and_after() {
     let topic = json!({ "topicArn": [support::TOPIC] });
     let every = json!({ "queueArn": [{ "exists": true }] });
     for (pattern, args, held) in [
-        (&every, &[][..], "held by the order one (down)"),
-        (&topic, &["--topic", support::TOPIC], "held by the order one (down)"),
-        (&topic, &["--topic", "orders"], "may be held by the order one"),
+        (&every, &[][..], "held by the override one (down)"),
+        (&topic, &["--topic", support::TOPIC], "held by the override one (down)"),
+        (&topic, &["--topic", "payments"], "may be held by the override one"),
         (
             &topic,
-            &["--match", r#"{"topicArn":["arn:aws:sns:eu-central-1:123456789012:orders"]}"#],
-            "held by the order one (down)",
+            &["--match", r#"{"topicArn":["arn:aws:sns:eu-central-1:123456789012:payments"]}"#],
+            "held by the override one (down)",
         ),
         (&topic, &["--topic", "arn:aws:sns:eu-central-1:123456789012:bills"], ""),
-        (&topic, &[], "may be held by the order one"),
+        (&topic, &[], "may be held by the override one"),
     ] {
         let cloud = archived(&ten());
-        let mut hold = order("one", "hold", None);
+        let mut hold = override_("one", "hold", None);
         (hold["match"], hold["why"]) = (pattern.clone(), "down".into());
-        put_orders(&cloud, &[hold]);
+        put_overrides(&cloud, &[hold]);
         let is_sure = !held.starts_with("may");
         let told = |json: &Value| {
             let it = (!held.is_empty()).then(|| json!({ "by": ["one"], "atMost": !is_sure }));
@@ -261,25 +261,25 @@ async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() 
     }
 }
 
-/// The first order that is about a letter counts, whatever it does.
+/// The first override that is about a letter counts, whatever it does.
 #[tokio::test]
-async fn a_hold_after_an_order_that_may_be_about_some_of_the_letters_may_hold_them() {
+async fn a_hold_after_an_override_that_may_be_about_some_of_the_letters_may_hold_them() {
     let some = json!({ "subscriptionArn": [SUBSCRIPTION] });
     let every = json!({ "queueArn": [{ "exists": true }] });
     for (first, second, says) in [
-        (("retry", &some), ("hold", &every), "may be held by the order two"),
-        (("archive", &some), ("hold", &every), "may be held by the order two"),
-        (("hold", &some), ("hold", &every), "may be held by the order one or two"),
-        (("hold", &every), ("retry", &some), "held by the order one (down)"),
+        (("retry", &some), ("hold", &every), "may be held by the override two"),
+        (("give-up", &some), ("hold", &every), "may be held by the override two"),
+        (("hold", &some), ("hold", &every), "may be held by the override one or two"),
+        (("hold", &every), ("retry", &some), "held by the override one (down)"),
         (("retry", &every), ("hold", &every), ""),
     ] {
         let cloud = archived(&ten());
         let given = |id: &str, (does, pattern): (&str, &Value)| {
-            let mut order = order(id, does, Some("2026-11-01T23:00:00Z"));
-            (order["match"], order["why"]) = (pattern.clone(), "down".into());
-            order
+            let mut override_ = override_(id, does, Some("2026-11-01T23:00:00Z"));
+            (override_["match"], override_["why"]) = (pattern.clone(), "down".into());
+            override_
         };
-        put_orders(&cloud, &[given("one", first), given("two", second)]);
+        put_overrides(&cloud, &[given("one", first), given("two", second)]);
         let counted = replay(&cloud, &["--dry-run"]).await.text();
         let held = counted.lines().find_map(|line| line.trim_start().strip_prefix("held "));
         let expected = if says.is_empty() { None } else { Some(format!("{says}, as soon as they are sent")) };
@@ -292,29 +292,33 @@ async fn a_hold_after_an_order_that_may_be_about_some_of_the_letters_may_hold_th
 async fn a_replay_that_goes_on_and_given_records_are_said_to_be_held() {
     let cloud = archived(&ten());
     let (id, _) = stopped(&cloud).await;
-    let mut hold = order("one", "hold", None);
+    let mut hold = override_("one", "hold", None);
     hold["match"] = json!({ "queueArn": [{ "exists": true }] });
-    put_orders(&cloud, &[hold.clone()]);
+    put_overrides(&cloud, &[hold.clone()]);
     let asked = replay_in(types("n\n"), &cloud, &["--resume", &id]).await;
-    assert!(asked.out.contains("held by the order one ("), "{}", asked.out);
+    assert!(asked.out.contains("held by the override one ("), "{}", asked.out);
 
     let cloud = archived(&ten());
     let given = File::of("given.jsonl", &(line(&ten()[0]) + "\n"));
     for (letter, held) in [(&ids(&ten())[0], true), (&ids(&ten())[1], false)] {
         hold["match"] = json!({ "letterId": [letter] });
-        put_orders(&cloud, &[hold.clone()]);
+        put_overrides(&cloud, &[hold.clone()]);
         let ran = replay(&cloud, &["--from", given.path(), "--dry-run", "--again"]).await;
-        assert_eq!(ran.out.contains("held by the order one ("), held, "{letter}: {ran:?}");
+        assert_eq!(ran.out.contains("held by the override one ("), held, "{letter}: {ran:?}");
         assert!(!ran.out.contains("may be held"), "{}", ran.out);
     }
 }
 
-/// A role that may replay and not read the orders is told that nobody knows.
+/// A role that may replay and not read the overrides is told that nobody knows.
 #[tokio::test]
-async fn orders_that_cannot_be_read_are_said_to_be_unknown() {
+async fn overrides_that_cannot_be_read_are_said_to_be_unknown() {
     let cloud = archived(&ten());
-    cloud.script(|call| if call.target.ends_with("/orders.json") { Fault::Denied } else { Fault::Pass });
+    cloud.script(|call| if call.target.ends_with("/overrides.json") { Fault::Denied } else { Fault::Pass });
     let ran = replay(&cloud, &["--dry-run"]).await;
-    assert!(ran.err.contains("redrivectl: whether an order holds these letters is unknown: "), "{}", ran.err);
+    assert!(
+        ran.err.contains("redrivectl: whether an override holds these letters is unknown: "),
+        "{}",
+        ran.err
+    );
     assert_eq!(ran.code, 0, "{ran:?}");
 }

@@ -7,16 +7,16 @@ use super::*;
 async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archive_is_named() {
     let cloud = archived(&ten());
     let control: fn(&str) -> Option<String> =
-        |name| (name == "CONTROL").then(|| "s3://my-bucket/orders".to_owned());
+        |name| (name == "CONTROL").then(|| "s3://my-bucket/overrides".to_owned());
     let world = || World { variable: Some(control), ..World::on(&cloud) };
     replay_in(world(), &cloud, &[]).await.text();
     let kept_in = |place: &str| cloud.objects().keys().any(|key| key.starts_with(place));
-    assert!(kept_in("my-bucket/orders/replays/") && !kept_in("my-bucket/dead-letters-control/"));
+    assert!(kept_in("my-bucket/overrides/replays/") && !kept_in("my-bucket/dead-letters-control/"));
     let shown = redrivectl_in(world(), &["replays", PLACE[0], PLACE[1]]).await.text();
     assert!(shown.ends_with("\n1 replay.\n"), "{shown}");
 
     // What the command line says goes before.
-    let elsewhere = ["--control", "s3://my-bucket/orders"];
+    let elsewhere = ["--control", "s3://my-bucket/overrides"];
     let told = replay(&cloud, &elsewhere).await.text();
     assert!(told.contains("  passed over  10 letters, replayed already\n"), "{told}");
     let other = ["--control", "s3://my-bucket/other"];
@@ -148,7 +148,7 @@ async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
 async fn whoever_finds_another_at_work_waits_a_while_and_says_so() {
     let cloud = archived(&ten());
     let ledger =
-        "my-bucket/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
+        "my-bucket/dead-letters-control/replays/queues/queue=payments-dlq/hour=20261031T12/000000.json";
     let claim = json!({ "replay": "20261101T115900Z-0123ab", "worker": "other", "number": 1 });
     cloud.put(ledger, &json!({ "version": 1, "claim": claim, "entries": [] }).to_string());
     let ran = replay(&cloud, &["--json"]).await;
@@ -325,7 +325,7 @@ async fn a_replay_whose_id_is_not_its_folder_is_refused_and_its_id_never_printed
 async fn a_replay_that_fails_before_its_first_letter_names_its_id_too() {
     let cloud = archived(&ten());
     cloud.script(|call| {
-        let is_about_requeue = call.operation == "GetQueueAttributes" && call.target == "orders-requeue";
+        let is_about_requeue = call.operation == "GetQueueAttributes" && call.target == "payments-requeue";
         if is_about_requeue { Fault::Denied } else { Fault::Pass }
     });
     let ran = replay(&cloud, &[]).await;

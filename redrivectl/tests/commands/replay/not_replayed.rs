@@ -39,7 +39,7 @@ async fn letters_in_doubt_count_as_not_replayed() {
     let identity = |post: &Post| records::record(&letter(post)).identity();
     let entry = json!({ "replay": "one", "sent": [identity(&ten()[0])], "sending": [identity(&ten()[1])] });
     let ledger =
-        "my-bucket/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T12/000000.json";
+        "my-bucket/dead-letters-control/replays/queues/queue=payments-dlq/hour=20261031T12/000000.json";
     cloud.put(ledger, &json!({ "version": 1, "entries": [entry] }).to_string());
     assert_eq!(archive(&cloud, &["list", "--json"]).await.json()["notReplayed"], 9);
 }
@@ -54,7 +54,7 @@ async fn hours_without_a_replay_cost_no_call() {
         let record = line(post).replace("T12:00:00Z", &format!("T{hour}:00:00Z"));
         cloud.put_at(&format!("my-bucket/{key}"), &record, "2026-10-31T22:00:00.000Z");
     }
-    let hour = "my-bucket/dead-letters-control/replays/queues/queue=orders-dlq/hour=20261031T15";
+    let hour = "my-bucket/dead-letters-control/replays/queues/queue=payments-dlq/hour=20261031T15";
     let sent = records::record(&letter(&posts[5])).identity();
     let ledger = json!({ "version": 1, "entries": [{ "replay": "one", "sent": [sent] }] });
     cloud.put(&format!("{hour}/000000.json"), &ledger.to_string());

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 
 use super::{Client, Reply, serving, serving_with};
-use crate::orders::{has_document, order, orders, put_orders};
+use crate::overrides::{has_document, override_, overrides, put_overrides};
 use crate::stack::{OUTPUTS, formation};
 use crate::waiting::{letter, lines, list};
 use support::stand_in::{self, Asked};
 use support::{Account, CALLER, TOPIC};
 
-const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "orders"), ("why", "down"), ("for", "2h")];
+const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "payments"), ("why", "down"), ("for", "2h")];
 
 /// Puts a number of waiting letters of the topic on the list.
 fn waits(cloud: &Account, written: &str, letters: std::ops::Range<usize>) {
@@ -31,13 +31,13 @@ async fn post_confirmation(client: &Client, id: &str, nonce: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn an_order_is_previewed_confirmed_and_written_once() {
+async fn an_override_is_previewed_confirmed_and_written_once() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
-        let form = client.get("act?do=hold&topic=orders").await;
+        let form = client.get("act?do=hold&topic=payments").await;
         assert_eq!(form.status, 200);
-        assert!(form.body.contains("action=\"act?do=hold&amp;topic=orders\""), "{}", form.body);
-        let command = "redrivectl hold --topic orders --stack orders --why 'WHY'";
+        assert!(form.body.contains("action=\"act?do=hold&amp;topic=payments\""), "{}", form.body);
+        let command = "redrivectl hold --topic payments --stack payments --why 'WHY'";
         assert!(
             form.body.contains(&command.replace('\'', "&#39;")) || form.body.contains(command),
             "{}",
@@ -50,9 +50,9 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
             "Hold: at most 2 letters",
             "affects at most 2 letters on the list of waiting letters",
             "in force for 2 h, from the confirmation on",
-            "Orders that have not ended None.",
+            "Overrides that have not ended None.",
             "why down",
-            "redrivectl hold --topic orders --for=2h --why=down --stack orders",
+            "redrivectl hold --topic payments --for=2h --why=down --stack payments",
         ] {
             assert!(text.contains(says), "{says}: {text}");
         }
@@ -72,11 +72,11 @@ async fn an_order_is_previewed_confirmed_and_written_once() {
         assert!(client.get("jobs").await.text().contains("Hold 1 done"), "it is among the actions");
     })
     .await;
-    let written = orders(&cloud);
+    let written = overrides(&cloud);
     assert_eq!(written.len(), 1);
     let of = |field: &str| written[0][field].as_str().unwrap_or_default().to_owned();
     assert_eq!([of("do"), of("why"), of("by")], ["hold", "down", CALLER]);
-    assert_eq!(written[0]["match"], json!({ "topicArn": [{ "suffix": ":orders" }] }));
+    assert_eq!(written[0]["match"], json!({ "topicArn": [{ "suffix": ":payments" }] }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn one_waiting_letter_is_previewed_by_the_list_and_woken_alone() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
         let page = client.get("letter?id=letter-1").await;
-        for doing in ["hold", "retry", "archive"] {
+        for doing in ["hold", "retry", "give-up"] {
             let link = format!("href=\"act?do={doing}&amp;id=letter-1\"");
             assert!(page.body.contains(&link), "{link}: {}", page.body);
         }
@@ -107,7 +107,7 @@ async fn one_waiting_letter_is_previewed_by_the_list_and_woken_alone() {
         cloud.calls("ChangeMessageVisibilityBatch").into_iter().flat_map(|call| call.entries).collect();
     assert_eq!(woken.len(), 1);
     assert_eq!(woken[0].handle.as_deref(), Some("handle-S3CR3T-1"));
-    assert_eq!(orders(&cloud)[0]["match"], json!({ "letterId": ["letter-1"] }));
+    assert_eq!(overrides(&cloud)[0]["match"], json!({ "letterId": ["letter-1"] }));
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn whoever_confirms_is_told_that_the_command_touches_more_than_the_group()
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
         let says = "More letters than the group: the command cannot name error.";
-        let form = client.get("act?do=hold&topic=orders&error=503").await;
+        let form = client.get("act?do=hold&topic=payments&error=503").await;
         assert!(form.text().contains(says), "{}", form.text());
         let (_, asks) = client.begin(&[&HOLD[..], &[("error", "503")]].concat()).await;
         assert!(asks.hidden("nonce").is_some() && asks.text().contains(says), "{}", asks.text());
@@ -129,11 +129,11 @@ async fn whoever_confirms_is_told_that_the_command_touches_more_than_the_group()
 async fn a_reason_is_required() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
-        let reply = client.act(&[("do", "hold"), ("topic", "orders"), ("why", "  ")]).await;
+        let reply = client.act(&[("do", "hold"), ("topic", "payments"), ("why", "  ")]).await;
         assert_eq!(reply.status, 400);
         assert!(reply.text().contains("a reason is required"), "{}", reply.text());
         assert!(
-            reply.body.contains(r#"<a href="act?do=hold&amp;topic=orders">Fill in the form again"#),
+            reply.body.contains(r#"<a href="act?do=hold&amp;topic=payments">Fill in the form again"#),
             "{}",
             reply.body
         );
@@ -145,11 +145,11 @@ async fn a_reason_is_required() {
 async fn what_the_command_refuses_is_told_and_cannot_be_confirmed() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
-        let form = [("do", "hold"), ("topic", "orders"), ("why", "x"), ("for", "soon")];
+        let form = [("do", "hold"), ("topic", "payments"), ("why", "x"), ("for", "soon")];
         let (_, page) = client.begin(&form).await;
         assert!(page.text().contains("must be 1 second to 366 days"), "{}", page.text());
         assert!(
-            page.body.contains(r#"<a href="act?do=hold&amp;topic=orders">Fill in the form again"#),
+            page.body.contains(r#"<a href="act?do=hold&amp;topic=payments">Fill in the form again"#),
             "{}",
             page.body
         );
@@ -168,17 +168,17 @@ async fn what_has_changed_since_is_told_and_nothing_is_done() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&HOLD).await;
-        let mut other = order("other", "retry", Some("2026-11-01T23:00:00Z"));
+        let mut other = override_("other", "retry", Some("2026-11-01T23:00:00Z"));
         other["arrivedBefore"] = "2026-11-01T10:00:00Z".into();
         other["at"] = "2026-11-01T22:00:00Z".into();
-        put_orders(&cloud, &[other]);
+        put_overrides(&cloud, &[other]);
         let (_, changed) = client.confirm(&asks).await;
         let text = changed.text();
         assert!(text.contains("Nothing was done."), "{text}");
-        assert!(text.contains("Orders in force: other; it was: none."), "{text}");
+        assert!(text.contains("Overrides in force: other; it was: none."), "{text}");
         assert!(text.contains("other retry, from 2026-11-01 22:00:00 UTC"), "{text}");
         assert!(text.contains(", arrived before 2026-11-01 10:00:00 UTC down"), "{text}");
-        assert_eq!(orders(&cloud).len(), 1, "only that of somebody else is there");
+        assert_eq!(overrides(&cloud).len(), 1, "only that of somebody else is there");
         // The old question no longer counts. The new one shows the present state.
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409);
@@ -186,7 +186,7 @@ async fn what_has_changed_since_is_told_and_nothing_is_done() {
         assert!(done.text().contains("It is done."), "{}", done.text());
     })
     .await;
-    assert_eq!(orders(&cloud).len(), 2);
+    assert_eq!(overrides(&cloud).len(), 2);
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn a_confirmation_counts_for_ten_minutes_and_for_what_was_shown() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
         let (_, one) = client.begin(&HOLD).await;
-        let (_, other) = client.begin(&[("do", "archive"), ("topic", "orders"), ("why", "poison")]).await;
+        let (_, other) = client.begin(&[("do", "give-up"), ("topic", "payments"), ("why", "poison")]).await;
         let (nonce, id) = (one.hidden("nonce").unwrap(), other.hidden("id").unwrap());
         assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409, "of another question");
         assert_eq!(post_confirmation(client, &id, "").await.status, 409);
@@ -240,14 +240,14 @@ async fn two_confirmations_at_once_act_once() {
         assert!(done.text().contains("It is done."), "{}", done.text());
     })
     .await;
-    assert_eq!(orders(&cloud).len(), 1);
+    assert_eq!(overrides(&cloud).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_under_way_cannot_be_confirmed_again() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
-        let (_, asks) = client.begin(&[("do", "retry"), ("topic", "orders"), ("why", "mended")]).await;
+        let (_, asks) = client.begin(&[("do", "retry"), ("topic", "payments"), ("why", "mended")]).await;
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         assert_eq!(post_confirmation(client, &id, &nonce).await.status, 303);
         let page = client.get(&format!("job?id={id}&stay=1")).await;
@@ -258,7 +258,7 @@ async fn what_is_under_way_cannot_be_confirmed_again() {
         assert_eq!(post_confirmation(client, &id, &nonce).await.status, 409, "nor after its end");
     })
     .await;
-    assert_eq!(orders(&cloud).len(), 1);
+    assert_eq!(overrides(&cloud).len(), 1);
 }
 
 /// A preview that waits for an answer is not at work, so more than eight can wait at once.
@@ -314,12 +314,12 @@ async fn an_action_that_panics_has_ended_and_is_said_to_have_a_fault() {
     assert!(!has_document(&cloud));
 }
 
-/// An order to archive matches the letters of the preview, even if it is confirmed late.
+/// An override to give up matches the letters of the preview, even if it is confirmed late.
 #[tokio::test(start_paused = true)]
 async fn what_is_confirmed_is_what_was_shown() {
     let cloud = two();
     serving(&cloud, &["--operate"], async |client| {
-        let (_, asks) = client.begin(&[("do", "archive"), ("topic", "orders"), ("why", "poison")]).await;
+        let (_, asks) = client.begin(&[("do", "give-up"), ("topic", "payments"), ("why", "poison")]).await;
         // All times are those of S3.
         cloud.aws.clock().pass(std::time::Duration::from_mins(5));
         // This machine's clock is now slow. The page notes that, so the note differs from the confirmed one.
@@ -329,7 +329,7 @@ async fn what_is_confirmed_is_what_was_shown() {
         assert!(done.text().contains("2 letters asked to wake"), "{}", done.text());
     })
     .await;
-    let before: jiff::Timestamp = orders(&cloud)[0]["arrivedBefore"].as_str().unwrap().parse().unwrap();
+    let before: jiff::Timestamp = overrides(&cloud)[0]["arrivedBefore"].as_str().unwrap().parse().unwrap();
     assert!(before.as_second() - support::NOW / 1000 < 60, "{before}");
 }
 
@@ -337,7 +337,7 @@ async fn what_is_confirmed_is_what_was_shown() {
 async fn letters_are_woken_in_the_background_and_it_can_be_stopped() {
     let cloud = two();
     let ran = serving(&cloud, &["--operate"], async |client| {
-        let form = [("do", "retry"), ("topic", "orders"), ("why", "mended"), ("rate", "100")];
+        let form = [("do", "retry"), ("topic", "payments"), ("why", "mended"), ("rate", "100")];
         let (_, asks) = client.begin(&form).await;
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         let reply = post_confirmation(client, &id, &nonce).await;
@@ -357,7 +357,7 @@ async fn letters_are_woken_in_the_background_and_it_can_be_stopped() {
     })
     .await;
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
-    assert_eq!(orders(&cloud).len(), 2, "stopping the waking does not take the order back");
+    assert_eq!(overrides(&cloud).len(), 2, "stopping the waking does not take the override back");
     assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 1);
 }
 
@@ -365,7 +365,7 @@ async fn letters_are_woken_in_the_background_and_it_can_be_stopped() {
 async fn ctrl_c_stops_what_is_under_way() {
     let cloud = two();
     let ran = serving(&cloud, &["--operate"], async |client| {
-        let (_, asks) = client.begin(&[("do", "retry"), ("topic", "orders"), ("why", "mended")]).await;
+        let (_, asks) = client.begin(&[("do", "retry"), ("topic", "payments"), ("why", "mended")]).await;
         let (id, nonce) = (asks.hidden("id").unwrap(), asks.hidden("nonce").unwrap());
         assert_eq!(post_confirmation(client, &id, &nonce).await.status, 303);
     })
@@ -375,8 +375,7 @@ async fn ctrl_c_stops_what_is_under_way() {
     assert_eq!(lines[0], "redrivectl: 1 action under way: waiting until they have stopped");
     assert!(lines[1].starts_with("redrivectl: Retry now: Something failed, was interrupted"), "{}", ran.err);
     assert!(ran.err.contains("\n  0 letters asked to wake; interrupted, 2 left hidden.\n"), "{}", ran.err);
-    let command =
-        "redrivectl: Retry now: its command was: redrivectl retry --topic orders --why=mended --stack orders";
+    let command = "redrivectl: Retry now: its command was: redrivectl retry --topic payments --why=mended --stack payments";
     assert_eq!(lines.last(), Some(&command));
     assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 0);
 }
@@ -387,21 +386,21 @@ async fn a_hold_is_released() {
     let hold = json!({
         "id": "h1", "do": "hold", "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T10:00:00Z", "by": "ada", "why": "down",
     });
-    put_orders(&cloud, &[hold]);
+    put_overrides(&cloud, &[hold]);
     serving(&cloud, &["--operate"], async |client| {
-        let (_, asks) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "up again")]).await;
+        let (_, asks) = client.begin(&[("do", "release"), ("override", "h1"), ("why", "up again")]).await;
         let text = asks.text();
         assert!(text.contains("releases h1") && text.contains("Release: at most 2 letters"), "{text}");
         let (_, done) = client.confirm(&asks).await;
-        assert!(done.text().contains("Released 1 order"), "{}", done.text());
+        assert!(done.text().contains("Released 1 override"), "{}", done.text());
         // Somebody else released it first.
-        let (_, page) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "x")]).await;
-        assert!(page.text().contains("there is no order h1"), "{}", page.text());
+        let (_, page) = client.begin(&[("do", "release"), ("override", "h1"), ("why", "x")]).await;
+        assert!(page.text().contains("there is no override h1"), "{}", page.text());
     })
     .await;
-    assert_eq!(orders(&cloud), [] as [Value; 0]);
+    assert_eq!(overrides(&cloud), [] as [Value; 0]);
     let ended: Value =
-        serde_json::from_str(&cloud.objects()["my-bucket/dead-letters-control/orders/h1.json"]).unwrap();
+        serde_json::from_str(&cloud.objects()["my-bucket/dead-letters-control/overrides/h1.json"]).unwrap();
     assert_eq!(ended["ended"]["why"], "up again");
 }
 
@@ -409,12 +408,12 @@ async fn a_hold_is_released() {
 #[tokio::test(start_paused = true)]
 async fn letters_that_stay_held_after_a_release_are_said_to_be() {
     let cloud = two();
-    put_orders(&cloud, &[order("other", "hold", None), order("h1", "hold", None)]);
+    put_overrides(&cloud, &[override_("other", "hold", None), override_("h1", "hold", None)]);
     serving(&cloud, &["--operate"], async |client| {
-        let (_, asks) = client.begin(&[("do", "release"), ("order", "h1"), ("why", "up again")]).await;
+        let (_, asks) = client.begin(&[("do", "release"), ("override", "h1"), ("why", "up again")]).await;
         assert!(asks.text().contains("2 letters, which another hold still holds"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
-        let says = "Released; at most 2 letters held by another order.";
+        let says = "Released; at most 2 letters held by another override.";
         assert!(done.text().contains(says) && !done.text().contains("It is done."), "{}", done.text());
     })
     .await;
@@ -424,10 +423,10 @@ async fn letters_that_stay_held_after_a_release_are_said_to_be() {
 async fn what_strangers_wrote_forges_nothing() {
     let cloud = two();
     let evil = "</code><script>alert(1)</script><form action=x>\u{202e}";
-    let mut forged = order("evil", "hold", None);
+    let mut forged = override_("evil", "hold", None);
     forged["why"] = evil.into();
     forged["by"] = evil.into();
-    put_orders(&cloud, &[forged]);
+    put_overrides(&cloud, &[forged]);
     serving(&cloud, &["--operate"], async |client| {
         let link = format!("act?{}", super::encoded(&[("do", "hold"), ("topic", evil)]));
         let form = client.get(&link).await;
@@ -444,26 +443,27 @@ async fn what_strangers_wrote_forges_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preview_says_what_is_woken_and_when_the_order_is_too_short() {
+async fn a_preview_says_what_is_woken_and_when_the_override_is_too_short() {
     let cloud = Account::new();
     waits(&cloud, "2026-11-01T11:00:00Z", 0..500);
-    put_orders(&cloud, &[order("one", "hold", None)]);
+    put_overrides(&cloud, &[override_("one", "hold", None)]);
     serving(&cloud, &["--operate"], async |client| {
-        let wakes = "wakes 500 hidden letters, beginning 20 s after the order, 10 a second; takes about 70 s";
+        let wakes =
+            "wakes 500 hidden letters, beginning 20 s after the override, 10 a second; takes about 70 s";
         let ends = "waking ends with redrivectl serve";
         let (short, long) = (("for", "30s"), ("for", "1h"));
         for (doing, what, lasts, is_short) in [
-            ("retry", ("topic", "orders"), short, true),
-            ("retry", ("topic", "orders"), long, false),
-            ("archive", ("topic", "orders"), short, true),
-            ("release", ("order", "one"), ("why", "up"), false),
+            ("retry", ("topic", "payments"), short, true),
+            ("retry", ("topic", "payments"), long, false),
+            ("give-up", ("topic", "payments"), short, true),
+            ("release", ("override", "one"), ("why", "up"), false),
         ] {
             let form = [("do", doing), what, ("rate", "10"), ("why", "up"), lasts];
             let form = if doing == "release" { &form[..4] } else { &form[..] };
             let (_, asks) = client.begin(form).await;
             let text = asks.text();
             assert!(text.contains(wakes) && text.contains(ends), "{doing}: {text}");
-            let says = "too short the order ends before the last letter is asked to wake";
+            let says = "too short the override ends before the last letter is asked to wake";
             assert_eq!(text.contains(says), is_short, "{doing}: {text}");
         }
         // A hold wakes no letters.

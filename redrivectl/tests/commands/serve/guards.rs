@@ -1,11 +1,11 @@
 //! Tests of the guard: which requests are answered, and what strangers learn.
 
 use super::{Reply, serving};
-use crate::orders::has_document;
+use crate::overrides::has_document;
 use support::Account;
 
 /// The form of an action, which the server accepts from its own pages.
-const FORM: [(&str, &str); 3] = [("do", "hold"), ("topic", "orders"), ("why", "down")];
+const FORM: [(&str, &str); 3] = [("do", "hold"), ("topic", "payments"), ("why", "down")];
 
 #[tokio::test]
 async fn without_the_token_there_is_nothing() {
@@ -16,7 +16,7 @@ async fn without_the_token_there_is_nothing() {
         assert_eq!(get("/TOKEN/").await.status, 200);
         let mut answers = Vec::new();
         let almost = format!("/{}/", &client.token[1..]);
-        for path in ["/", "/groups", &almost, "/TOKENx/", "/x/TOKEN/", "/act?do=hold&topic=orders"] {
+        for path in ["/", "/groups", &almost, "/TOKENx/", "/x/TOKEN/", "/act?do=hold&topic=payments"] {
             let Reply { status, head, body } = get(path).await;
             assert_eq!(status, 404, "{path}");
             // All refusals are alike, apart from the date.
@@ -45,7 +45,7 @@ async fn a_page_that_has_its_name_point_here_gets_nothing() {
             let reply = client.send("GET", "/TOKEN/", &[("Host", host)], "").await;
             assert_eq!(reply.status, 421, "{host}");
             let origin = format!("http://{host}");
-            let page = "/TOKEN/act?do=hold&topic=orders";
+            let page = "/TOKEN/act?do=hold&topic=payments";
             let reply = client.send("POST", page, &[("Host", host), ("Origin", &origin)], "why=down").await;
             assert_eq!(reply.status, 421, "{host}");
         }
@@ -102,7 +102,7 @@ async fn every_answer_tells_the_browser_what_to_leave() {
             (client.send("GET", "/", &[("Host", &client.host())], "").await, "no-referrer"),
             (client.send("GET", "/TOKEN/", &[("Host", "evil")], "").await, "no-referrer"),
             // With `no-referrer`, a browser would send `Origin: null` with a form.
-            (client.get("act?do=hold&topic=orders").await, "same-origin"),
+            (client.get("act?do=hold&topic=payments").await, "same-origin"),
             (asks, "same-origin"),
         ];
         for (page, referrer) in &pages {
@@ -157,7 +157,7 @@ async fn without_operate_it_only_shows() {
     let cloud = Account::new();
     serving(&cloud, &[], async |client| {
         for reply in [
-            client.get("act?do=hold&topic=orders").await,
+            client.get("act?do=hold&topic=payments").await,
             client.get("jobs").await,
             client.get("job?id=1").await,
             client.act(&FORM).await,

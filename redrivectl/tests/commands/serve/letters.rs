@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::serving;
 use crate::machine::state;
-use crate::orders::{order, put_orders};
+use crate::overrides::{override_, put_overrides};
 use crate::replay::{INDEXED, archived, archived_at, sent};
 use sns_redrive::replay::Request;
 use support::{Account, CALLER, FIFO_DLQ, Post};
@@ -43,7 +43,7 @@ async fn a_replay_is_previewed_and_ramped() {
         // The letters stay in the archive, and the pages say that they were replayed.
         let groups = client.get("groups?by=queue&range=3d").await.text();
         assert!(groups.contains("10 archived in this time, 0 not replayed yet;"), "{groups}");
-        let group = client.get("group?queue=orders-dlq&range=3d").await.text();
+        let group = client.get("group?queue=payments-dlq&range=3d").await.text();
         assert!(group.contains("archived 10 not replayed yet 0 "), "{group}");
     })
     .await;
@@ -52,12 +52,12 @@ async fn a_replay_is_previewed_and_ramped() {
 
 /// The replay sends letters that a hold keeps, but they get no attempt. So the page must not call it done.
 #[tokio::test(start_paused = true)]
-async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() {
+async fn letters_that_an_override_will_hold_are_said_to_be_held_before_and_after() {
     let topic = json!({ "topicArn": [support::TOPIC] });
     for (pattern, address, held) in [
-        (json!({ "queueArn": [{ "exists": true }] }), &[][..], "held by the order one (down)"),
-        (topic.clone(), &[("topic", support::TOPIC)], "held by the order one (down)"),
-        (topic, &[], "may be held by the order one"),
+        (json!({ "queueArn": [{ "exists": true }] }), &[][..], "held by the override one (down)"),
+        (topic.clone(), &[("topic", support::TOPIC)], "held by the override one (down)"),
+        (topic, &[], "may be held by the override one"),
         (
             json!({ "topicArn": ["arn:aws:sns:eu-central-1:123456789012:bills"] }),
             &[("topic", support::TOPIC)],
@@ -65,10 +65,10 @@ async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() 
         ),
     ] {
         let cloud = ten();
-        let mut hold = order("one", "hold", None);
+        let mut hold = override_("one", "hold", None);
         hold["match"] = pattern.clone();
         hold["why"] = "down".into();
-        put_orders(&cloud, &[hold]);
+        put_overrides(&cloud, &[hold]);
         serving(&cloud, &["--operate"], async |client| {
             let form =
                 [&[("do", "replay"), ("why", "up"), ("ramp", "100"), ("settle", "1")], address].concat();
@@ -85,16 +85,16 @@ async fn letters_that_an_order_will_hold_are_said_to_be_held_before_and_after() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn letters_that_an_order_holds_are_said_to_be_held_also_where_others_were_left_out() {
+async fn letters_that_an_override_holds_are_said_to_be_held_also_where_others_were_left_out() {
     let cloud = archived(&[Post::envelope("1"), Post::envelope("f").queue(FIFO_DLQ)]);
-    let mut hold = order("one", "hold", None);
+    let mut hold = override_("one", "hold", None);
     hold["match"] = json!({ "queueArn": [{ "exists": true }] });
-    put_orders(&cloud, &[hold]);
+    put_overrides(&cloud, &[hold]);
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) =
             client.begin(&[("do", "replay"), ("why", "up"), ("ramp", "100"), ("settle", "1")]).await;
         let (_, done) = client.confirm(&asks).await;
-        let says = "Sent, held by the order one (down); letters were left out.";
+        let says = "Sent, held by the override one (down); letters were left out.";
         assert!(done.text().contains(says), "{}", done.text());
     })
     .await;
@@ -160,7 +160,7 @@ async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
         assert!(form.text().contains("Read the letter") && !form.body.contains('\u{fffd}'), "{}", form.body);
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
         assert!(
-            page.text().contains("redrivectl replay --from letter.jsonl --stack orders"),
+            page.text().contains("redrivectl replay --from letter.jsonl --stack payments"),
             "{}",
             page.text()
         );
@@ -182,7 +182,7 @@ async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
             show.starts_with("redrivectl archive show --json ") && show.ends_with(" &gt; letter.jsonl"),
             "{show}"
         );
-        assert_eq!(replay, "redrivectl replay --from letter.jsonl --why=typo --stack orders");
+        assert_eq!(replay, "redrivectl replay --from letter.jsonl --why=typo --stack payments");
         let (_, done) = client.confirm(&asks).await;
         assert!(done.text().contains("sent 1 letter"), "{}", done.text());
     })
@@ -274,7 +274,7 @@ async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_i
         let id = support::letter(&Post::envelope("3")).sqs.message_id;
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
         assert!(
-            page.text().contains("redrivectl replay --from letter.jsonl --stack orders"),
+            page.text().contains("redrivectl replay --from letter.jsonl --stack payments"),
             "{}",
             page.text()
         );
@@ -308,7 +308,7 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
     let cloud = ten();
     // Unreadable objects elsewhere in the archive do not matter for this letter.
     let elsewhere =
-        "my-bucket/dead-letters/queue=orders-dlq/date=2026-09-01/20260901T120000.000Z-x.2-n1-r0.jsonl";
+        "my-bucket/dead-letters/queue=payments-dlq/date=2026-09-01/20260901T120000.000Z-x.2-n1-r0.jsonl";
     cloud.put(elsewhere, "{broken\n");
     serving(&cloud, &["--operate"], async |client| {
         let id = support::letter(&Post::envelope("3")).sqs.message_id;
@@ -322,7 +322,7 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
         let read = |key: &str| {
             journal.iter().any(|call| call.operation == "GetObject" && format!("{call:?}").contains(key))
         };
-        assert!(!read("20260901T120000") && read("queue=orders-dlq"), "{journal:?}");
+        assert!(!read("20260901T120000") && read("queue=payments-dlq"), "{journal:?}");
     })
     .await;
 }

@@ -20,7 +20,7 @@ async fn heads_and_forms_have_a_size() {
         assert_eq!(client.send("GET", "/TOKEN/", &many, "").await.status, 431);
         let form = format!("why=w&rate={}", "x".repeat(5 << 20));
         let reply = client
-            .send("POST", "/TOKEN/act?do=hold&topic=orders", &[("Host", &host), ("Origin", &origin)], &form)
+            .send("POST", "/TOKEN/act?do=hold&topic=payments", &[("Host", &host), ("Origin", &origin)], &form)
             .await;
         // The server refuses while the client still sends, so the answer may get lost. The action is not
         // done.

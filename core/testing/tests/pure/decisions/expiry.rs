@@ -21,7 +21,7 @@ const FOUR_DAYS: Facts = Facts {
     subscription_delivery: None,
     delivery_unread: false,
     discovered: None,
-    ordered: Ordered::Nothing,
+    overridden: Overridden::Nothing,
 };
 const LATEST: i64 = NOW + 4 * 86_400_000 - 3_600_000;
 

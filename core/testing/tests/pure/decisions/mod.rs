@@ -8,7 +8,7 @@ mod attempts;
 mod delays;
 mod expiry;
 mod of_a_letter;
-mod ordered;
+mod overridden;
 mod steps;
 mod unread;
 
@@ -18,8 +18,8 @@ use redrive_core::arn::Arn;
 use redrive_core::failure::FailureClass;
 use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
 use redrive_core::policy::{
-    ArchiveReason, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Ordered,
-    Phase, Policy, Receive, Retention, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher,
+    ArchiveReason, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
+    Overridden, Phase, Policy, Receive, Retention, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher,
     expiry_margin, is_kept, step,
 };
 use redrive_testing::record::{envelope, letter, received, record, sample, text_attribute};

@@ -72,7 +72,7 @@ fn receives_of_the_source_queue_are_not_receives_of_ours() {
         (Some(2), deliver(2, Phase::PreBackoff)),
         (Some(1_000), deliver(1, Phase::Immediate)),
         // Two more than its second retry takes, which was due a moment ago.
-        (None, early(&deliver(2, Phase::PreBackoff), 16_300)),
+        (None, early(&deliver(2, Phase::PreBackoff), 19_300)),
     ] {
         let facts = Facts { source_max_receives, ..Facts::default() };
         let decision = policy.decide(moved, &facts, at(NOW)).decision;
@@ -183,7 +183,7 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
         Some("SQS did not move the letter here, so the letter has no source queue");
     const NO_TOPIC: Option<&str> =
         Some("the letter names no topic: set the target of its rule to a topic's ARN");
-    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
     let sns = letter(&record(&envelope("hello", &json!({}))));
     let anonymous = letter(&record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, "nobody")));
@@ -204,7 +204,7 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
             other => panic!("{other:?}"),
         };
     for (target, expected) in [
-        // In order: an SNS letter, one that names no subscription, a raw one, a raw one that SQS moved, and
+        // In override: an SNS letter, one that names no subscription, a raw one, a raw one that SQS moved, and
         // one of a Lambda function that holds no SNS event.
         ("origin", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, None, NO_FUNCTION]),
         ("subscription", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION]),
@@ -222,7 +222,7 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
     }
 }
 
-const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
 /// If copies were published again, each copy of each retry would make new ones.
 #[test]
@@ -297,7 +297,7 @@ fn to_the_successor(mut record: Value) -> Letter {
     Letter::parse_requeued(received(&record), Origins::none())
 }
 
-const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:orders:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
+const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:payments:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
 
 #[test]
 fn a_letter_that_sns_gave_up_on_goes_to_the_successor_of_its_subscription_whatever_its_rule_says() {
@@ -361,7 +361,7 @@ fn a_subscription_is_looked_for_only_where_a_letter_needs_one_and_none_is_named(
     }
 }
 
-/// Orders again and again, each of which the target accepts, and each time the letter comes back.
+/// Overrides again and again, each of which the target accepts, and each time the letter comes back.
 #[test]
 fn attempts_without_a_number_make_no_loop_of_a_letter_that_keeps_its_message() {
     for (message, is_loop) in [("hello", false), ("another", true)] {

@@ -1,7 +1,7 @@
 //! Facts that could not be read: nothing final is decided by a guess, and letters come back soon so that the
 //! question is asked again.
 
-use redrive_core::policy::{Decision, LEAST_RETENTION, Order, OrderAction, Orders, ask_again_after};
+use redrive_core::policy::{Decision, LEAST_RETENTION, Override, OverrideAction, Overrides, ask_again_after};
 
 use super::*;
 
@@ -56,20 +56,21 @@ fn nothing_expires_and_no_hold_ends_while_the_retention_was_never_read() {
     assert_eq!(expiring, Decision::Archive(ArchiveReason::Expiring, None));
 }
 
-/// Orders hold as rules do, and so does one that is not read yet.
+/// Overrides hold as rules do, and so does one that is not read yet.
 #[test]
-fn whatever_is_held_by_an_order_is_not_archived_by_a_guess() {
-    let order = json!({ "id": "o", "do": "hold", "match": { "origin": [{ "exists": true }] },
+fn whatever_is_held_by_an_override_is_not_archived_by_a_guess() {
+    let override_ = json!({ "id": "o", "do": "hold", "match": { "origin": [{ "exists": true }] },
         "at": "2026-10-01T12:00:00Z", "by": "ada", "why": "w" });
-    let orders = Orders::parse(json!({ "version": 1, "orders": [order] }).to_string().as_bytes()).unwrap();
+    let overrides =
+        Overrides::parse(json!({ "version": 1, "overrides": [override_] }).to_string().as_bytes()).unwrap();
     let letter = aged(5 * DAY, 2);
-    let held = orders.on(&letter, at(NOW));
-    assert_eq!(held.order().map(|order: &Order| order.action), Some(OrderAction::Hold));
-    for (ordered, expected) in
-        [(held, (900, DeferReason::Ordered)), (Ordered::Unread, (60, DeferReason::OrdersUnread))]
+    let held = overrides.on(&letter, at(NOW));
+    assert_eq!(held.by().map(|override_: &Override| override_.action), Some(OverrideAction::Hold));
+    for (overridden, expected) in
+        [(held, (900, DeferReason::Overridden)), (Overridden::Unread, (60, DeferReason::OverridesUnread))]
     {
         for retention in [Retention::Unread, Retention::Assumed] {
-            let facts = Facts { ordered: ordered.clone(), ..facts(retention) };
+            let facts = Facts { overridden: overridden.clone(), ..facts(retention) };
             let decision = three().decide(&letter, &facts, at(NOW)).decision;
             assert_eq!(hidden(&decision), Some(expected), "{retention:?}");
         }

@@ -274,7 +274,7 @@ fn bodies_of_other_makers_have_their_origin() {
         (
             "a record of a custom bus",
             json!({ "version": "1.0", "subscriberArn": "s", "failedMessages": [],
-            "busArn": "arn:aws:events:eu-central-1:123456789012:event-busv2/orders" }),
+            "busArn": "arn:aws:events:eu-central-1:123456789012:event-busv2/overrides" }),
             "eventbridge-bus",
         ),
     ] {

@@ -12,7 +12,7 @@ fn only_a_whole_notification_is_an_envelope() {
         ("MessageId", json!("(absent)")),
         ("TopicArn", json!(SUBSCRIPTION)),
         ("TopicArn", json!(DLQ)),
-        ("TopicArn", json!("orders")),
+        ("TopicArn", json!("payments")),
         ("TopicArn", json!("(absent)")),
         ("Message", json!({ "event": "order-placed" })),
         ("Message", json!(null)),
@@ -135,7 +135,7 @@ fn the_message_of_an_error_is_kept_to_a_kilobyte() {
 
 #[test]
 fn what_sqs_says_of_a_move_counts_more_than_attributes_and_body() {
-    let source = "arn:aws:sqs:eu-central-1:123456789012:orders-billing";
+    let source = "arn:aws:sqs:eu-central-1:123456789012:payments-billing";
     let mut record = with_lambda_attributes(&envelope("hello", &json!({})));
     assert_eq!(letter(&record).origin, Origin::Sns, "an envelope counts more than attributes");
     record["messageAttributes"]["RULE_ARN"] =
@@ -151,6 +151,6 @@ fn what_sqs_says_of_a_move_counts_more_than_attributes_and_body() {
     record["attributes"]["DeadLetterQueueSourceArn"] = source.into();
     assert_eq!(letter(&record).origin, Origin::Sqs { source: arn(source) });
     assert_eq!(letter(&record).topic(), Some(&arn(TOPIC)), "its body is still read");
-    record["attributes"]["DeadLetterQueueSourceArn"] = "orders-billing".into();
+    record["attributes"]["DeadLetterQueueSourceArn"] = "payments-billing".into();
     assert_eq!(letter(&record).origin.name(), "sns", "a source that is no ARN tells nothing");
 }

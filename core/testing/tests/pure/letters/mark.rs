@@ -8,7 +8,7 @@ fn mark_text(spent: u32, id: &str) -> String {
         .to_string()
 }
 
-/// Else an order about letters that arrived before a time would not hold it.
+/// Else an override about letters that arrived before a time would not hold it.
 #[test]
 fn no_mark_makes_a_letter_arrive_after_its_message_was_sent() {
     for (first, expected) in [(NOW + 86_400_000, NOW), (NOW - 1, NOW - 1)] {

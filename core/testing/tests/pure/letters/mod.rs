@@ -24,9 +24,9 @@ use redrive_testing::{DLQ, FIFO_DLQ, NOW, PROJECTOR, SUBSCRIPTION, TOPIC, at, ho
 use serde_json::{Value, json};
 
 const BILLING_SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders:632be099-8c45-4e84-a963-95515684f2e0";
+    "arn:aws:sns:eu-central-1:123456789012:payments:632be099-8c45-4e84-a963-95515684f2e0";
 const FUNCTION_SUBSCRIPTION: &str =
-    "arn:aws:sns:eu-central-1:123456789012:orders:42f6a085-cc9a-44f4-b486-a8ff9c06c475";
+    "arn:aws:sns:eu-central-1:123456789012:payments:42f6a085-cc9a-44f4-b486-a8ff9c06c475";
 
 fn arn(text: &str) -> Arn {
     text.parse().unwrap()
@@ -110,7 +110,7 @@ fn with_lambda_attributes(body: &str) -> Value {
 }
 
 const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:requeue";
-const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
 /// Returns a letter in the requeue, and its mark: SQS had moved it to its dead-letter queue, and it was
 /// replayed once.

@@ -57,7 +57,7 @@ fn a_raw_delivery_of_sns() {
 fn envelopes_of_a_fifo_topic() {
     let letters = sample("fifo.json");
     let subscription =
-        "arn:aws:sns:eu-central-1:123456789012:orders.fifo:c741ca07-c97a-40d7-b428-731c4aeebc23";
+        "arn:aws:sns:eu-central-1:123456789012:payments.fifo:c741ca07-c97a-40d7-b428-731c4aeebc23";
     let seen: Vec<_> = letters
         .iter()
         .map(|letter| {
@@ -112,7 +112,7 @@ fn a_letter_without_the_origin_that_it_claims_tells_nothing_of_sns() {
 #[test]
 fn a_record_of_an_on_failure_destination() {
     let letter = only("lambda-destination.json");
-    let function = arn("arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier");
+    let function = arn("arn:aws:lambda:eu-central-1:123456789012:function:payments-notifier");
     assert_eq!(letter.origin, Origin::LambdaDestination { function });
     assert_eq!(letter.message(), "{\"event\":\"order-placed\",\"orderId\":\"o-1004\"}");
     assert_eq!(letter.topic(), Some(&arn(TOPIC)));
@@ -125,7 +125,7 @@ fn a_record_of_an_on_failure_destination() {
 #[test]
 fn a_letter_that_sqs_moved_from_a_consumer() {
     let letter = only("sqs-consumer.json");
-    let source = arn("arn:aws:sqs:eu-central-1:123456789012:orders-billing");
+    let source = arn("arn:aws:sqs:eu-central-1:123456789012:payments-billing");
     assert_eq!(letter.origin, Origin::Sqs { source });
     assert_eq!(letter.message(), "{\"event\":\"order-paid\",\"orderId\":\"o-1005\"}");
     assert_eq!(letter.subscription(), Some(&arn(BILLING_SUBSCRIPTION)));
@@ -137,8 +137,8 @@ fn a_letter_that_sqs_moved_from_a_consumer() {
 #[test]
 fn a_letter_of_an_eventbridge_rule() {
     let letter = only("eventbridge.json");
-    let rule = arn("arn:aws:events:eu-central-1:123456789012:rule/shop/orders-to-projector");
-    let target = arn("arn:aws:lambda:eu-central-1:123456789012:function:orders-projector");
+    let rule = arn("arn:aws:events:eu-central-1:123456789012:rule/shop/payments-to-projector");
+    let target = arn("arn:aws:lambda:eu-central-1:123456789012:function:payments-projector");
     assert_eq!(letter.origin, Origin::EventBridge { rule, target });
     assert_eq!(letter.notification, None);
     assert_cause(&letter, "THROTTLING", "Rate exceeded");

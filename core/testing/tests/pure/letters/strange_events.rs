@@ -23,7 +23,7 @@ fn a_record_that_cannot_be_read_says_where() {
         ("/receiptHandle", json!(null), "receiptHandle"),
         ("/receiptHandle", json!(""), "receiptHandle"),
         ("/eventSourceARN", json!(null), "eventSourceARN"),
-        ("/eventSourceARN", json!("orders-dlq"), "eventSourceARN"),
+        ("/eventSourceARN", json!("payments-dlq"), "eventSourceARN"),
         ("/attributes/SentTimestamp", json!("soon"), "SentTimestamp"),
         ("/attributes/SentTimestamp", json!("99999999999999999"), "SentTimestamp"),
         ("/attributes/ApproximateFirstReceiveTimestamp", json!(""), "ApproximateFirstReceiveTimestamp"),

@@ -158,9 +158,9 @@ fn presets_and_backoff_functions_go_by_their_names() {
 
 #[test]
 fn targets_are_words_or_arns() {
-    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
-    let function = "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier";
-    let alias = "arn:aws:lambda:eu-central-1:123456789012:function:orders-notifier:live";
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
+    let function = "arn:aws:lambda:eu-central-1:123456789012:function:payments-notifier";
+    let alias = "arn:aws:lambda:eu-central-1:123456789012:function:payments-notifier:live";
     for (text, target) in [
         ("origin", TargetSpec::Origin),
         ("subscription", TargetSpec::Subscription),

@@ -92,7 +92,7 @@ fn every_fault_of_a_document_is_told_at_once_with_its_path() {
         ("default.retries", &format!("unknown key; known here: {known_default}")),
         (
             "default.subscription",
-            "must be the ARN of a subscription, or discover, not \"arn:aws:sns:eu-central-1:123456789012:orders\"",
+            "must be the ARN of a subscription, or discover, not \"arn:aws:sns:eu-central-1:123456789012:payments\"",
         ),
         (
             "default.target",
@@ -163,7 +163,7 @@ fn origins_are_listed_by_queue_and_faults_have_their_path() {
         (json!({ "*": [] }), format!("origins.*: {names}")),
         (json!({ "*": ["eventbridge", "sns"] }), format!("origins.*: {names}")),
         (json!({ "*": ["eventbridge", 1] }), format!("origins.*: {names}")),
-        (json!({ "orders": ["eventbridge"] }), format!("origins.orders: {queue}")),
+        (json!({ "overrides": ["eventbridge"] }), format!("origins.overrides: {queue}")),
         (json!({ TOPIC: ["eventbridge"] }), format!("origins.{TOPIC}: {queue}")),
     ] {
         assert_eq!(parse(&origins).unwrap_err().to_string(), expected);
@@ -186,7 +186,7 @@ fn each_of_these_documents_has_one_fault() {
         |healthy: Value| json!({ "default": { "deliveryPolicy": { "healthyRetryPolicy": healthy } } });
     let rule = |rule: Value| json!({ "rules": [rule] });
     let sns = json!({ "origin": ["sns"] });
-    let stream = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/orders";
+    let stream = "arn:aws:firehose:eu-central-1:123456789012:deliverystream/payments";
     for (document, path) in [
         (json!([]), ""),
         (json!("policy"), ""),
@@ -243,10 +243,10 @@ fn told_of(pattern: &Value) -> String {
 /// A hold that can match nothing lets everything go.
 #[test]
 fn a_pattern_that_can_match_nothing_is_refused_with_the_reason() {
-    let queue = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+    let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
     let origins = "sns, sqs, lambda-async, lambda-destination, eventbridge, eventbridge-bus, raw";
     for (pattern, expected) in [
-        (json!({ "topicArn": { "suffix": [":orders"] } }), "match.topicArn: holds suffix where a list belongs: write [{\"suffix\": ...}]".to_owned()),
+        (json!({ "topicArn": { "suffix": [":payments"] } }), "match.topicArn: holds suffix where a list belongs: write [{\"suffix\": ...}]".to_owned()),
         (json!({ "retry": { "numeric": [">", 1] } }), "match.retry: holds numeric where a list belongs: write [{\"numeric\": ...}]".to_owned()),
         (json!({ "messageAttributes": { "tenant": { "prefix": ["g"] } } }), "match.messageAttributes.tenant: holds prefix where a list belongs: write [{\"prefix\": ...}], or \"name.prefix\" if that is the attribute's name".to_owned()),
         (json!({ "subject": { "text": ["x"] } }), "match.subject: has no fields, so \"text\" can match nothing: write a list of values".to_owned()),
@@ -263,7 +263,7 @@ fn a_pattern_that_can_match_nothing_is_refused_with_the_reason() {
         (json!({ "topicArn": [TOPIC, "payments"] }), "match.topicArn: is the ARN of a topic, so \"payments\" can match nothing: write {\"suffix\": \":payments\"} for a name".to_owned()),
         (json!({ "topicArn": [queue] }), format!("match.topicArn: is the ARN of a topic, so {queue:?} can match nothing")),
         (json!({ "topicArn": [SUBSCRIPTION] }), format!("match.topicArn: is the ARN of a topic, so {SUBSCRIPTION:?} can match nothing")),
-        (json!({ "queueArn": ["orders-dlq"] }), "match.queueArn: is the ARN of a queue, so \"orders-dlq\" can match nothing: write {\"suffix\": \":orders-dlq\"} for a name".to_owned()),
+        (json!({ "queueArn": ["payments-dlq"] }), "match.queueArn: is the ARN of a queue, so \"payments-dlq\" can match nothing: write {\"suffix\": \":payments-dlq\"} for a name".to_owned()),
         (json!({ "queueArn": [TOPIC] }), format!("match.queueArn: is the ARN of a queue, so {TOPIC:?} can match nothing")),
         (json!({ "subscriptionArn": [TOPIC] }), format!("match.subscriptionArn: is the ARN of a subscription, so {TOPIC:?} can match nothing")),
         (json!({ "topicArn": [{ "prefix": "payments" }] }), "match.topicArn: is the ARN of a topic, so prefix \"payments\" can match nothing".to_owned()),
@@ -293,9 +293,9 @@ fn a_pattern_that_can_match_nothing_is_refused_with_the_reason() {
 fn a_pattern_that_can_match_something_is_taken() {
     for pattern in [
         json!({ "topicArn": [{ "prefix": "a" }, { "prefix": "arn:aws" }, { "prefix": "arn:aws-cn:sns:" }, { "prefix": "arn:aws:s" }] }),
-        json!({ "topicArn": [{ "suffix": ":orders" }, { "wildcard": "*:orders" }, { "wildcard": "arn:*:orders" }, { "prefix": "" }] }),
+        json!({ "topicArn": [{ "suffix": ":payments" }, { "wildcard": "*:payments" }, { "wildcard": "arn:*:payments" }, { "prefix": "" }] }),
         json!({ "topicArn": [{ "equals-ignore-case": TOPIC.to_uppercase() }, { "wildcard": TOPIC }, { "exactly": TOPIC }] }),
-        json!({ "topicArn": [{ "anything-but": { "suffix": [":orders"] } }, { "exists": false }] }),
+        json!({ "topicArn": [{ "anything-but": { "suffix": [":payments"] } }, { "exists": false }] }),
         json!({ "origin": [{ "suffix": "-bus" }, { "equals-ignore-case": "SNS" }, { "anything-but": ["raw", "sqs"] }] }),
         json!({ "retry": [0, { "numeric": [">", 0] }, { "numeric": ["<=", 0] }, { "numeric": [">", 2.5, "<", 3.5] }, { "anything-but": 3 }] }),
         json!({ "subject": [{ "exists": false }, { "cidr": "10.0.0.0/8" }], "letterId": ["l"] }),
@@ -328,11 +328,11 @@ fn patterns_that_mean_nothing_are_refused() {
         ),
         (
             json!({ "origin": [{}] }),
-            "match.origin: holds an object in a list that is not exactly one operator, such as {\"prefix\": \"orders\"}",
+            "match.origin: holds an object in a list that is not exactly one operator, such as {\"prefix\": \"overrides\"}",
         ),
         (
             json!({ "origin": [{ "prefix": "s", "suffix": "x" }] }),
-            "match.origin: holds an object in a list that is not exactly one operator, such as {\"prefix\": \"orders\"}",
+            "match.origin: holds an object in a list that is not exactly one operator, such as {\"prefix\": \"overrides\"}",
         ),
         (
             json!({ "retry": [{ "numeric": [">", "x"] }] }),
@@ -360,11 +360,11 @@ fn patterns_that_mean_nothing_are_refused() {
         ),
         (json!({ "origin": ["sns"], "topicArn": [] }), "match.topicArn: holds an empty list"),
         (json!({ "origin": ["sns"], "message": {} }), "match.message: holds an empty object"),
-        (json!({ "message": { "order": {} } }), "match.message.order: holds an empty object"),
+        (json!({ "message": { "override": {} } }), "match.message.override: holds an empty object"),
         (json!({ "origin": [["sns"]] }), "match.origin: holds a list in a list"),
         (
-            json!({ "message": { "order": 5 } }),
-            "match.message.order: must be a list of values, such as [5], not 5",
+            json!({ "message": { "override": 5 } }),
+            "match.message.override: must be a list of values, such as [5], not 5",
         ),
     ] {
         assert_eq!(told_of(&pattern), expected, "{pattern}");

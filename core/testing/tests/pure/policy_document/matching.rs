@@ -23,7 +23,7 @@ fn matches(pattern: &Value, letter: &Letter) -> bool {
 fn the_first_rule_that_matches_wins() {
     let letter = letter(&record(&envelope("hello", &json!({}))));
     let (yes, no) = (json!({ "origin": ["sns"] }), json!({ "origin": ["raw"] }));
-    let also = json!({ "topicArn": [{ "suffix": ":orders" }] });
+    let also = json!({ "topicArn": [{ "suffix": ":payments" }] });
     for (patterns, expected) in [
         (vec![no.clone(), yes.clone(), also.clone()], "rule 1"),
         (vec![no.clone(), also.clone(), yes.clone()], "rule 1"),
@@ -39,7 +39,7 @@ fn the_first_rule_that_matches_wins() {
 
 /// Returns a letter that has every field of the view.
 fn full_letter() -> Letter {
-    let message = json!({ "event": "order-placed", "order": { "total": 49.9, "lines": [{ "sku": "a" }, { "sku": "b" }] },
+    let message = json!({ "event": "order-placed", "override": { "total": 49.9, "lines": [{ "sku": "a" }, { "sku": "b" }] },
         "urgent": true, "coupon": null });
     let attributes = json!({
         "tenant": { "Type": "String", "Value": "gold" },
@@ -61,10 +61,10 @@ fn patterns_reach_every_field_with_every_operator() {
         json!({ "origin": ["raw", "sns"] }),
         json!({ "origin": [{ "equals-ignore-case": "SNS" }] }),
         json!({ "letterId": ["letter-1"] }),
-        json!({ "queueArn": [{ "suffix": ":orders-dlq" }] }),
+        json!({ "queueArn": [{ "suffix": ":payments-dlq" }] }),
         json!({ "topicArn": [TOPIC] }),
         json!({ "topicArn": [{ "prefix": "arn:aws:sns:eu-" }] }),
-        json!({ "topicArn": [{ "wildcard": "arn:*:orders" }] }),
+        json!({ "topicArn": [{ "wildcard": "arn:*:payments" }] }),
         json!({ "topicArn": [{ "anything-but": ["arn:aws:sns:eu-central-1:123456789012:audit"] }] }),
         json!({ "subscriptionArn": [SUBSCRIPTION] }),
         json!({ "subject": [{ "prefix": "Order" }] }),
@@ -79,8 +79,8 @@ fn patterns_reach_every_field_with_every_operator() {
         json!({ "messageAttributes": { "region": [{ "exists": false }] } }),
         json!({ "messageAttributes": { "checksum": [{ "exists": false }] } }),
         json!({ "message": { "event": ["order-placed"] } }),
-        json!({ "message": { "order": { "total": [{ "numeric": [">", 49, "<", 50] }] } } }),
-        json!({ "message": { "order": { "lines": { "sku": ["b"] } } } }),
+        json!({ "message": { "override": { "total": [{ "numeric": [">", 49, "<", 50] }] } } }),
+        json!({ "message": { "override": { "lines": { "sku": ["b"] } } } }),
         json!({ "message": { "urgent": [true] } }),
         json!({ "message": { "coupon": [null] } }),
         json!({ "message": { "coupon": [{ "exists": true }] } }),
@@ -95,7 +95,7 @@ fn patterns_reach_every_field_with_every_operator() {
         json!({ "origin": ["sqs"] }),
         json!({ "origin": [{ "anything-but": "sns" }] }),
         json!({ "letterId": ["letter-2"] }),
-        json!({ "topicArn": [{ "suffix": ":order" }] }),
+        json!({ "topicArn": [{ "suffix": ":override" }] }),
         json!({ "subject": [{ "exists": false }] }),
         json!({ "messageAttributes": { "tenant": ["silver"] } }),
         json!({ "messageAttributes": { "tenant": [{ "anything-but": ["gold", "silver"] }] } }),
@@ -103,7 +103,7 @@ fn patterns_reach_every_field_with_every_operator() {
         json!({ "messageAttributes": { "priority": [{ "numeric": [">", 3] }] } }),
         json!({ "messageAttributes": { "tags": ["old"] } }),
         json!({ "messageAttributes": { "region": [{ "exists": true }] } }),
-        json!({ "message": { "order": { "total": [{ "numeric": [">", 50] }] } } }),
+        json!({ "message": { "override": { "total": [{ "numeric": [">", 50] }] } } }),
         json!({ "message": { "event": [{ "exists": false }] } }),
         json!({ "retry": [5] }),
         json!({ "error": { "code": [{ "exists": true }] } }),
@@ -199,12 +199,12 @@ fn a_letter_without_an_sns_message_is_matched_by_its_body_and_native_attributes(
     ] {
         assert!(matches(&pattern, raw), "{pattern}");
     }
-    let plain = letter(&record("orders are late"));
-    assert!(matches(&json!({ "message": ["orders are late"] }), &plain));
-    assert!(matches(&json!({ "message": [{ "prefix": "orders" }] }), &plain));
+    let plain = letter(&record("payments are late"));
+    assert!(matches(&json!({ "message": ["payments are late"] }), &plain));
+    assert!(matches(&json!({ "message": [{ "prefix": "payments" }] }), &plain));
 }
 
-/// Wherever the fields stand that are absent: an order that holds such letters must find them.
+/// Wherever the fields stand that are absent: an override that holds such letters must find them.
 #[test]
 fn several_fields_may_be_absent_and_so_may_those_behind_the_last() {
     let raw = &sample("raw.json")[0];
@@ -365,7 +365,7 @@ fn a_letter_falls_under_the_first_rule_all_of_whose_fields_hold() {
 #[test]
 fn no_message_hides_a_letter_from_a_rule() {
     let policy = parsed(&json!({ "rules": [{ "name": "audit", "action": "archive", "match": {
-        "topicArn": [{ "suffix": ":orders" }], "message": { "x": { "y": [{ "exists": false }] } } } }] }));
+        "topicArn": [{ "suffix": ":payments" }], "message": { "x": { "y": [{ "exists": false }] } } } }] }));
     let falls_under_it = |message: &str| {
         let attributes = json!({ "a": { "Type": "String", "Value": message }, "n": { "Type": "Number", "Value": message },
             "l": { "Type": "String.Array", "Value": message } });
@@ -464,11 +464,11 @@ fn a_content_type_that_sns_does_not_know_or_no_header_can_hold_is_refused() {
 fn allowed_targets_are_arns_and_urls() {
     let parse = |target: &str| Policy::parse(&json!({ "default": { "allowTargets": [target] } }).to_string());
     for target in
-        ["arn:aws:sqs:eu-central-1:123456789012:orders", "https://a.example/hook", "http://a.example"]
+        ["arn:aws:sqs:eu-central-1:123456789012:payments", "https://a.example/hook", "http://a.example"]
     {
         assert!(parse(target).is_ok(), "{target}");
     }
-    for target in ["orders", "a.example/hook", "ftp://a.example/", "https://a.example/?key=1", ""] {
+    for target in ["payments", "a.example/hook", "ftp://a.example/", "https://a.example/?key=1", ""] {
         let faults = parse(target).unwrap_err().to_string();
         assert_eq!(
             faults, "default.allowTargets: must hold only ARNs and http or https URLs without a query",

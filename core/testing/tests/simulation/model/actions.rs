@@ -54,11 +54,11 @@ impl Simulation<'_> {
                 let hide = |(letter, hide): &(Arc<Letter>, u64)| self.hide(run, letter, *hide);
                 Answer::Hidden(letters.iter().map(hide).collect())
             }
-            Action::ReadOrders { unless, .. } => {
+            Action::ReadOverrides { unless, .. } => {
                 let operator = &self.world.operator;
                 let fails = self.chance.happens(operator.reads_fail);
                 let read = operator.read(self.now, unless.as_deref());
-                Answer::Orders(if fails { Err(transient("SlowDown")) } else { Ok(read) })
+                Answer::Overrides(if fails { Err(transient("SlowDown")) } else { Ok(read) })
             }
             Action::ListWaiting { letters, .. } => {
                 for line in &letters {

@@ -85,7 +85,7 @@ pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
         in_flight_limit: world.believed_limit,
         ceiling: world.ceiling,
         instances: world.mapping.instances,
-        orders: !world.operator.is_idle(),
+        overrides: !world.operator.is_idle(),
         waiting_list: !world.operator.is_idle(),
     })
 }
@@ -174,4 +174,4 @@ pub fn transient(code: &str) -> Failure {
 /// The `maxReceiveCount` of the source queue of every letter that SQS moved.
 pub const SOURCE_RECEIVES: u32 = 5;
 
-const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+const WORKER: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";

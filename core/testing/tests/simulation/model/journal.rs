@@ -28,7 +28,7 @@ pub enum What {
     Sent { due: Option<Millis> },
     /// Lambda received it.
     Received { receives: u32 },
-    /// A retry was made from `at` until `end`. `planned` is the time of the next retry, if an order made this
+    /// A retry was made from `at` until `end`. `planned` is the time of the next retry, if an override made this
     /// attempt.
     Attempt { number: u32, planned: Option<Millis>, receives: u32, end: Millis, delivered: bool },
     /// An operator has made it visible.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redrive_core::policy::{ArchiveReason, OrderAction};
+use redrive_core::policy::{ArchiveReason, OverrideAction};
 
 use super::journal::{Fact, Idle, Message, What};
 use super::life::{Attempt, Judged, Life, SLACK, lives};
@@ -150,7 +150,7 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
                         return life.fault("expiring too early");
                     }
                 }
-                ArchiveReason::Ordered if life.is_ordered(OrderAction::Archive) => {}
+                ArchiveReason::GivenUp if life.is_overridden(OverrideAction::GiveUp) => {}
                 other => return life.fault(&format!("archived as {other:?}")),
             }
         }
@@ -176,13 +176,13 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
         }
         for attempt in life.attempts() {
             if let Some(planned) = attempt.planned {
-                // Without an order, it is an attempt after the moment of the retry before.
+                // Without an override, it is an attempt after the moment of the retry before.
                 let too_soon = attempt.number <= life.plan().spent
                     || attempt.number >= world.schedule.retries
                     || attempt.begin < life.earliest(attempt.number);
-                let is_ordered = life.is_ordered(OrderAction::Retry);
-                if planned <= attempt.begin - SECOND || (too_soon && !is_ordered) {
-                    return life.fault("an attempt ahead of a retry that nobody ordered");
+                let is_overridden = life.is_overridden(OverrideAction::Retry);
+                if planned <= attempt.begin - SECOND || (too_soon && !is_overridden) {
+                    return life.fault("an attempt ahead of a retry that no override asked for");
                 }
                 continue;
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use redrive_core::batch::MAX_DELAY;
-use redrive_core::policy::{ArchiveReason, DEFAULT_RETENTION, OrderAction, expiry_margin};
+use redrive_core::policy::{ArchiveReason, DEFAULT_RETENTION, OverrideAction, expiry_margin};
 
 use super::journal::{Fact, Idle, Message, What};
 use super::simulation::Story;
@@ -183,10 +183,10 @@ impl Life<'_> {
         last.is_some_and(|fact| fact.what == What::SourceUnread)
     }
 
-    /// Reports whether an order about it to hold is in force.
+    /// Reports whether an override about it to hold is in force.
     pub fn is_held_at(&self, now: Millis) -> bool {
-        let mut orders = self.world.operator.orders.iter().filter(|given| given.is_about(self.who));
-        orders.any(|given| given.action == OrderAction::Hold && (given.from..given.to).contains(&now))
+        let mut overrides = self.world.operator.overrides.iter().filter(|given| given.is_about(self.who));
+        overrides.any(|given| given.action == OverrideAction::Hold && (given.from..given.to).contains(&now))
     }
 
     /// Returns the time when a message was sent. In the requeue, the mark's first arrival counts.
@@ -195,9 +195,9 @@ impl Life<'_> {
     }
 
     /// Reports whether an order of this kind is ever given about it.
-    pub fn is_ordered(&self, action: OrderAction) -> bool {
-        let orders = &self.world.operator.orders;
-        orders.iter().any(|given| given.action == action && given.is_about(self.who))
+    pub fn is_overridden(&self, action: OverrideAction) -> bool {
+        let overrides = &self.world.operator.overrides;
+        overrides.iter().any(|given| given.action == action && given.is_about(self.who))
     }
 
     pub fn count(&self, matches: impl Fn(&What) -> bool) -> usize {

@@ -13,10 +13,10 @@
 //! | [`state`] | the state of a world that lives, and the events to come |
 //! | [`actions`] | the machine's actions, carried out |
 //! | [`simulation`] | the life of a world: its events one by one |
-//! | [`operator`] | orders and waking |
+//! | [`operator`] | overrides and waking |
 //! | [`journal`] | the events, letter by letter |
 //! | [`life`] | one letter's life, as the laws see it |
-//! | [`laws`], [`orders`] | the laws of every journal, and those of journals with orders |
+//! | [`laws`], [`overrides`] | the laws of every journal, and those of journals with overrides |
 //! | [`worlds`] | random worlds |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
 //! | [`figures`] | the page of figures |
@@ -29,8 +29,8 @@ pub mod journal;
 pub mod laws;
 pub mod life;
 pub mod operator;
-pub mod orders;
 pub mod outage;
+pub mod overrides;
 pub mod queue;
 pub mod simulation;
 pub mod state;

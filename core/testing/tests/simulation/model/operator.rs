@@ -1,9 +1,9 @@
-//! An operator: orders, given and taken back, and the waking of waiting letters.
+//! An operator: overrides, given and taken back, and the waking of waiting letters.
 
 use std::collections::HashMap;
 
-use redrive_core::batch::OrdersRead;
-use redrive_core::policy::OrderAction;
+use redrive_core::batch::OverridesRead;
+use redrive_core::policy::OverrideAction;
 use redrive_core::waiting::WaitingLetter;
 use serde_json::{Value, json};
 
@@ -14,19 +14,19 @@ use super::{MINUTE, Millis, at, since_begin};
 /// The actions of an operator.
 #[derive(Debug, Clone, Default)]
 pub struct Operator {
-    pub orders: Vec<TimedOrder>,
+    pub overrides: Vec<TimedOverride>,
     /// The times when all letters are woken.
     pub wakes: Vec<Millis>,
     /// True if only letters on the list of waiting letters are woken. Otherwise all hidden letters are.
     pub by_list: bool,
-    /// The percentage of readings of the orders that fail.
+    /// The percentage of readings of the overrides that fail.
     pub reads_fail: u8,
 }
 
-/// An order that stands in the document for a while.
+/// An override that stands in the document for a while.
 #[derive(Debug, Clone)]
-pub struct TimedOrder {
-    pub action: OrderAction,
+pub struct TimedOverride {
+    pub action: OverrideAction,
     pub from: Millis,
     pub to: Millis,
     /// The letters that it is about, or all letters if this is empty.
@@ -35,24 +35,24 @@ pub struct TimedOrder {
 
 impl Operator {
     pub fn is_idle(&self) -> bool {
-        self.orders.is_empty() && self.wakes.is_empty()
+        self.overrides.is_empty() && self.wakes.is_empty()
     }
 
     /// Returns the result of reading the document.
-    pub fn read(&self, now: Millis, unless: Option<&str>) -> OrdersRead {
-        let given = |(_, given): &(usize, &TimedOrder)| (given.from..given.to).contains(&now);
-        let given: Vec<_> = self.orders.iter().enumerate().filter(given).collect();
+    pub fn read(&self, now: Millis, unless: Option<&str>) -> OverridesRead {
+        let given = |(_, given): &(usize, &TimedOverride)| (given.from..given.to).contains(&now);
+        let given: Vec<_> = self.overrides.iter().enumerate().filter(given).collect();
         let tag = format!("{:?}", given.iter().map(|(index, _)| index).collect::<Vec<_>>());
         if unless == Some(tag.as_str()) {
-            return OrdersRead::NotModified;
+            return OverridesRead::NotModified;
         }
-        let orders: Vec<_> = given.iter().map(|(index, given)| given.to_json(*index)).collect();
-        let json = json!({ "version": 1, "orders": orders }).to_string().into_bytes();
-        OrdersRead::Document { json, tag: Some(tag) }
+        let overrides: Vec<_> = given.iter().map(|(index, given)| given.to_json(*index)).collect();
+        let json = json!({ "version": 1, "overrides": overrides }).to_string().into_bytes();
+        OverridesRead::Document { json, tag: Some(tag) }
     }
 }
 
-impl TimedOrder {
+impl TimedOverride {
     pub fn is_about(&self, who: usize) -> bool {
         self.about.is_empty() || self.about.contains(&who)
     }
@@ -65,7 +65,7 @@ impl TimedOrder {
         } else {
             json!({ "message": messages })
         };
-        json!({ "id": format!("order-{index}"), "do": self.action.name(), "match": pattern,
+        json!({ "id": format!("override-{index}"), "do": self.action.name(), "match": pattern,
             "at": at(self.from).to_string(), "until": at(self.to).to_string(), "by": "ada", "why": "it is time" })
     }
 }

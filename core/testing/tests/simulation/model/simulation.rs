@@ -19,7 +19,7 @@ use super::state::{Event, Received, Simulation, message};
 use super::world::{DLQ, Plan, REQUEUE, World};
 use super::{Chance, Millis, at, duration, seconds};
 
-const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-worker";
+const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
 /// The largest number of events in a story. A letter that circulates for ever exceeds it.
 const MANY: u64 = 300_000;
@@ -369,7 +369,7 @@ impl<'w> Simulation<'w> {
                 return;
             }
             for (id, action) in asked {
-                let control = matches!(action, Action::ReadOrders { .. } | Action::ListWaiting { .. });
+                let control = matches!(action, Action::ReadOverrides { .. } | Action::ListWaiting { .. });
                 run.actions += u32::from(!control);
                 let again = matches!(action, Action::LookUpQueues { suffices: Suffices::Answer, .. });
                 run.opening += u32::from(again || (run.actions == 1 && !control));
@@ -463,4 +463,4 @@ impl<'w> Simulation<'w> {
 }
 
 /// The envelope that SNS leaves in a dead-letter queue.
-const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:orders","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:orders:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"}"#;
+const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:payments","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"}"#;

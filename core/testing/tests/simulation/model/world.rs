@@ -9,8 +9,8 @@ use sim_queue::QueueSettings;
 use super::operator::Operator;
 use super::{Millis, seconds};
 
-pub(super) const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
-pub(super) const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-requeue";
+pub(super) const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+pub(super) const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
 
 /// The plan of a letter that is going to arrive.
 #[derive(Debug, Clone, Default)]

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
-use redrive_core::policy::{Jitter, OrderAction, Schedule, VISIBILITY_CEILING};
+use redrive_core::policy::{Jitter, OverrideAction, Schedule, VISIBILITY_CEILING};
 use redrive_testing::schedules;
 use sim_queue::QueueSettings;
 
-use super::operator::{Operator, TimedOrder};
+use super::operator::{Operator, TimedOverride};
 use super::world::{Mapping, Moved, Plan, Subscriber, Trouble, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
@@ -149,7 +149,7 @@ pub fn silent(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = Wor
 fn moves(world: &World) -> u64 {
     let wait = |k| world.schedule.wait(k, &Jitter::NONE).unwrap();
     let planned: u64 = (1..=world.schedule.retries).map(|k| wait(k).div_ceil(MAX_DELAY)).sum();
-    let holds = world.operator.orders.iter().filter(|given| given.action == OrderAction::Hold);
+    let holds = world.operator.overrides.iter().filter(|given| given.action == OverrideAction::Hold);
     let held =
         holds.map(|given| u64::try_from((given.to - given.from) / SECOND).unwrap().div_ceil(MAX_DELAY));
     planned + held.sum::<u64>()
@@ -227,7 +227,7 @@ fn wakes() -> impl Strategy<Value = Vec<Millis>> {
     prop::collection::vec(moment, 0..=8)
 }
 
-/// Returns worlds in which an order to retry every letter is in force all the time, and letters are woken. No
+/// Returns worlds in which an override to retry every letter is in force all the time, and letters are woken. No
 /// letter is moved, because a letter that moves on every quarter of an hour would be attempted each time. None
 /// is woken while it is being handled, which would deliver it twice.
 pub fn retried(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
@@ -235,19 +235,19 @@ pub fn retried(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = Wo
         world.requeue = None;
         world.dlq.stale_shows = false;
         let always =
-            TimedOrder { action: OrderAction::Retry, from: 0, to: 100 * 365 * DAY, about: Vec::new() };
-        world.operator = Operator { orders: vec![always], wakes, by_list, ..Operator::default() };
+            TimedOverride { action: OverrideAction::Retry, from: 0, to: 100 * 365 * DAY, about: Vec::new() };
+        world.operator = Operator { overrides: vec![always], wakes, by_list, ..Operator::default() };
         world
     })
 }
 
-/// Returns orders of every kind, about all letters or about some, for a while.
-fn given(actions: &'static [OrderAction]) -> impl Strategy<Value = TimedOrder> {
+/// Returns overrides of every kind, about all letters or about some, for a while.
+fn given(actions: &'static [OverrideAction]) -> impl Strategy<Value = TimedOverride> {
     let from = prop_oneof![Just(0), 0..=HOUR, 0..=2 * DAY];
     let lasts = prop_oneof![MINUTE..=HOUR, HOUR..=DAY];
     let about = prop_oneof![Just(Vec::new()), prop::collection::vec(0_usize..8, 1..=3)];
     let action = prop::sample::select(actions.to_vec());
-    (action, from, lasts, about).prop_map(|(action, from, lasts, about)| TimedOrder {
+    (action, from, lasts, about).prop_map(|(action, from, lasts, about)| TimedOverride {
         action,
         from,
         to: from + lasts,
@@ -255,18 +255,18 @@ fn given(actions: &'static [OrderAction]) -> impl Strategy<Value = TimedOrder> {
     })
 }
 
-/// Returns worlds with an operator who gives such orders and wakes letters, and with an S3 that fails now and
+/// Returns worlds with an operator who gives such overrides and wakes letters, and with an S3 that fails now and
 /// then.
 pub fn operated(
     worlds: impl Strategy<Value = World>,
-    actions: &'static [OrderAction],
+    actions: &'static [OverrideAction],
     fails: u8,
 ) -> impl Strategy<Value = World> {
-    let orders = prop::collection::vec(given(actions), 0..=3);
+    let overrides = prop::collection::vec(given(actions), 0..=3);
     let stale = (any::<bool>(), any::<bool>());
-    (worlds, orders, wakes(), stale, percent(fails)).prop_map(
-        |(mut world, orders, wakes, (by_list, stale_shows), reads_fail)| {
-            world.operator = Operator { orders, wakes, by_list, reads_fail };
+    (worlds, overrides, wakes(), stale, percent(fails)).prop_map(
+        |(mut world, overrides, wakes, (by_list, stale_shows), reads_fail)| {
+            world.operator = Operator { overrides, wakes, by_list, reads_fail };
             for settings in world.queues() {
                 settings.stale_shows = stale_shows;
             }
@@ -276,16 +276,16 @@ pub fn operated(
     )
 }
 
-/// Returns worlds in which orders are given about letters that all move into the requeue, by functions that
-/// often die. Waits and orders are short, since otherwise there are too many letters.
+/// Returns worlds in which overrides are given about letters that all move into the requeue, by functions that
+/// often die. Waits and overrides are short, since otherwise there are too many letters.
 pub fn split() -> impl Strategy<Value = World> {
-    let order = given(&OrderAction::ALL);
-    (operated(wild(), &OrderAction::ALL, 20), order).prop_map(|(mut world, order)| {
+    let override_ = given(&OverrideAction::ALL);
+    (operated(wild(), &OverrideAction::ALL, 20), override_).prop_map(|(mut world, override_)| {
         let longest = u32::try_from(MAX_DELAY).unwrap();
         world.schedule = Schedule { min: longest.min(world.schedule.min), max: longest, ..world.schedule };
         (world.requeue, world.believed_limit) = (Some(world.dlq.clone()), 0);
-        world.operator.orders.push(order);
-        for given in &mut world.operator.orders {
+        world.operator.overrides.push(override_);
+        for given in &mut world.operator.overrides {
             given.to = given.to.min(given.from + HOUR);
         }
         (world.trouble.crash, world.trouble.put_off, world.trouble.left_out) = (30, false, 0);

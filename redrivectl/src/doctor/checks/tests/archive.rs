@@ -1,4 +1,4 @@
-//! The archive, and the place of orders and replays.
+//! The archive, and the place of overrides and replays.
 
 use super::*;
 
@@ -39,10 +39,10 @@ fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
     };
     assert_eq!(ends("dead-letters/", 29), [(Warning, "archive-lifecycle")]);
     assert_eq!(ends("dead-letters/", 365), [(Note, "archive-lifecycle")]);
-    assert_eq!(ends("dead-letters/queue=orders-dlq/", 1), [(Warning, "archive-lifecycle")]);
+    assert_eq!(ends("dead-letters/queue=payments-dlq/", 1), [(Warning, "archive-lifecycle")]);
     assert_eq!(ends("dead-letters-control/replays/", 365), [(Error, "archive-replays-expire")]);
     assert_eq!(ends("dead-letters-control/replays/queues/", 365), [(Error, "archive-replays-expire")]);
-    assert_eq!(ends("dead-letters-control/orders", 365), [(Error, "archive-orders-expire")]);
+    assert_eq!(ends("dead-letters-control/overrides", 365), [(Error, "archive-overrides-expire")]);
     assert_eq!(ends("something-else/", 1), []);
     assert_eq!(ends("", 1).len(), 3, "a rule of the whole bucket ends all of it");
     // For example a rule for tagged objects: the function's objects have no tags.
@@ -58,7 +58,7 @@ fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
         })
     };
     assert_eq!(frozen("dead-letters/"), [(Warning, "archive-frozen")]);
-    assert_eq!(frozen("dead-letters-control/orders.json"), [(Warning, "archive-frozen")]);
+    assert_eq!(frozen("dead-letters-control/overrides.json"), [(Warning, "archive-frozen")]);
     assert_eq!(frozen("something-else/"), []);
     let of_one_day = found(|it| {
         let rules = vec![expiry("part", "dead-letters-control/waiting/letters/2026", 1)];
@@ -71,15 +71,15 @@ fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
 fn a_control_prefix_in_another_bucket_is_looked_at_there() {
     let there = |change: fn(&mut Bucket)| {
         found(|it| {
-            let mut control = a_bucket("elsewhere", "orders-control");
-            control.lifecycle = Ok(vec![expiry("list", "orders-control/waiting/", 1)]);
+            let mut control = a_bucket("elsewhere", "payments-control");
+            control.lifecycle = Ok(vec![expiry("list", "payments-control/waiting/", 1)]);
             change(&mut control);
             it.control = Some(control);
         })
     };
     assert_eq!(there(|_| {}), []);
     let ends =
-        |it: &mut Bucket| it.lifecycle.as_mut().unwrap().push(expiry("rule", "orders-control/replays/", 9));
+        |it: &mut Bucket| it.lifecycle.as_mut().unwrap().push(expiry("rule", "payments-control/replays/", 9));
     assert_eq!(there(ends), [(Error, "archive-replays-expire")]);
     assert_eq!(there(|it| it.is_private = Ok(false)), [(CannotTell, "archive-public")]);
     let unread = |it: &mut Bucket| it.lifecycle = denied("s3:GetLifecycleConfiguration");

@@ -7,7 +7,7 @@ fn subscriptions_are_looked_at() {
     let one = |change: fn(&mut Subscription)| found(|it| change(&mut all(it)[0]));
     let second = |change: fn(&mut Subscription)| {
         found(|it| {
-            all(it).push(subscription("arn:aws:sns:eu-central-1:123456789012:orders:2"));
+            all(it).push(subscription("arn:aws:sns:eu-central-1:123456789012:payments:2"));
             change(&mut all(it)[1]);
         })
     };
@@ -61,7 +61,7 @@ fn subscriptions_are_looked_at() {
     assert_eq!(fifo, [(Error, "subscription-kind")]);
 }
 
-const RAW: &str = "arn:aws:sns:eu-central-1:123456789012:orders:2";
+const RAW: &str = "arn:aws:sns:eu-central-1:123456789012:payments:2";
 
 /// Returns the findings if a raw subscription shares the queue, with this redrive policy.
 fn found_of_raw(policy: &serde_json::Value) -> Vec<(Severity, &'static str)> {

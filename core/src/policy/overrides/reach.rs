@@ -1,0 +1,186 @@
+//! The waiting letters that an override is about, as far as the list of waiting letters tells.
+//!
+//! A line of the list names a letter's id, queue, topic and subscription, and the time when it arrived. Only the
+//! function can decide about any other field of a pattern, such as the message, when it receives the letter.
+
+use serde_json::{Map, Value};
+
+use super::{BadOverrides, Override, Overrides};
+use crate::policy::fields::Faults;
+use crate::policy::matcher::{Matcher, Seen, View};
+use crate::waiting::WaitingLetter;
+
+/// The fields of a pattern that a line of the list decides.
+const DECIDED: [&str; 4] = ["letterId", "queueArn", "topicArn", "subscriptionArn"];
+
+/// An override, for comparison with the lines of waiting letters.
+#[derive(Debug)]
+pub struct Reach {
+    override_: Override,
+    /// The part of the pattern that the list decides, if the pattern has such fields.
+    decided: Option<Matcher>,
+    undecided: Vec<String>,
+}
+
+/// The answer whether an override is about a waiting letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Touches {
+    /// It is not.
+    No,
+    /// It may be: the list does not have the fields that decide.
+    Maybe,
+    /// It is.
+    Yes,
+}
+
+impl Reach {
+    /// Prepares an override.
+    ///
+    /// # Errors
+    ///
+    /// [`BadOverrides`] if the override could not stand in a document.
+    pub fn of(override_: &Override) -> Result<Self, BadOverrides> {
+        Overrides::of(std::slice::from_ref(override_))?;
+        let fields = override_.pattern.as_object().cloned().unwrap_or_default();
+        let (decided, rest): (Map<_, _>, Map<_, _>) =
+            fields.into_iter().partition(|(name, _)| DECIDED.contains(&name.as_str()));
+        let decided = (!decided.is_empty()).then(|| {
+            let mut matcher = Matcher::default();
+            // Any part of a checked pattern is a pattern, unless it is empty.
+            matcher.add(0, &Seen::from(&Value::Object(decided)), &Faults::default(), "match");
+            matcher
+        });
+        Ok(Self {
+            override_: override_.clone(),
+            decided,
+            undecided: rest.into_iter().map(|(name, _)| name).collect(),
+        })
+    }
+
+    /// Returns the fields of the pattern that the list does not have.
+    #[must_use]
+    pub fn undecided(&self) -> &[String] {
+        &self.undecided
+    }
+
+    /// Returns whether the override is about a waiting letter.
+    #[must_use]
+    pub fn touches(&self, letter: &WaitingLetter) -> Touches {
+        if !self.override_.is_about(letter.since) {
+            return Touches::No;
+        }
+        let view = View::of_line(letter);
+        match &self.decided {
+            Some(matcher) if matcher.first_of(&view).is_none() => Touches::No,
+            _ if self.undecided.is_empty() => Touches::Yes,
+            _ => Touches::Maybe,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::policy::OverrideAction;
+    use crate::waiting::WaitingRetry;
+
+    const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+    const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
+    const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
+
+    fn override_(pattern: Value) -> Override {
+        Override {
+            id: "1".to_owned(),
+            action: OverrideAction::Retry,
+            pattern,
+            arrived_before: None,
+            arrived_after: None,
+            at: "2026-11-01T12:00:00Z".parse().unwrap(),
+            until: None,
+            by: "ada".to_owned(),
+            why: "mended".to_owned(),
+        }
+    }
+
+    fn letter() -> WaitingLetter {
+        WaitingLetter {
+            letter_id: "l".to_owned(),
+            message_id: "m".to_owned(),
+            receipt_handle: "h".to_owned(),
+            queue_arn: QUEUE.parse().unwrap(),
+            dead_letter_queue_arn: None,
+            topic_arn: Some(TOPIC.to_owned()),
+            subscription_arn: None,
+            target: None,
+            rule: "default".to_owned(),
+            error: Some("503".to_owned()),
+            held_by: None,
+            retry: WaitingRetry { number: 3, of: 12 },
+            since: "2026-11-01T10:00:00Z".parse().unwrap(),
+            due: "2026-11-01T16:00:00Z".parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_line_decides_id_queue_topic_and_subscription_and_nothing_else() {
+        for (pattern, touches, undecided) in [
+            (json!({ "topicArn": [TOPIC] }), Touches::Yes, ""),
+            (json!({ "letterId": ["l"] }), Touches::Yes, ""),
+            (json!({ "letterId": ["m"] }), Touches::No, ""),
+            (json!({ "letterId": ["l"], "subject": ["urgent"] }), Touches::Maybe, "subject"),
+            (
+                json!({ "topicArn": [{ "suffix": ":payments" }], "queueArn": [{ "exists": true }] }),
+                Touches::Yes,
+                "",
+            ),
+            (json!({ "topicArn": [{ "suffix": ":billing" }] }), Touches::No, ""),
+            (json!({ "subscriptionArn": [{ "exists": true }] }), Touches::No, ""),
+            (json!({ "subscriptionArn": [{ "exists": false }] }), Touches::Yes, ""),
+            (json!({ "topicArn": [TOPIC], "subject": ["urgent"] }), Touches::Maybe, "subject"),
+            (
+                json!({ "topicArn": [{ "suffix": ":another" }], "subject": ["urgent"] }),
+                Touches::No,
+                "subject",
+            ),
+            (json!({ "error": { "code": ["503"] } }), Touches::Maybe, "error"),
+        ] {
+            let reach = Reach::of(&override_(pattern.clone())).unwrap();
+            assert_eq!(
+                (reach.touches(&letter()), reach.undecided().join(" ").as_str()),
+                (touches, undecided),
+                "{pattern}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_letter_in_the_requeue_counts_by_its_dead_letter_queue() {
+        let queue = QUEUE.parse().unwrap();
+        let moved = WaitingLetter {
+            queue_arn: REQUEUE.parse().unwrap(),
+            dead_letter_queue_arn: Some(queue),
+            ..letter()
+        };
+        let reach = Reach::of(&override_(json!({ "queueArn": [QUEUE] }))).unwrap();
+        assert_eq!(reach.touches(&moved), Touches::Yes);
+        assert_eq!(reach.touches(&WaitingLetter { dead_letter_queue_arn: None, ..moved }), Touches::No);
+    }
+
+    #[test]
+    fn the_time_of_arrival_decides() {
+        let arrived = letter().since;
+        let before =
+            Override { arrived_before: Some(arrived), ..override_(json!({ "subject": ["urgent"] })) };
+        let after = Override { arrived_after: Some(arrived), ..override_(json!({ "topicArn": [TOPIC] })) };
+        assert_eq!(Reach::of(&before).unwrap().touches(&letter()), Touches::No);
+        assert_eq!(Reach::of(&after).unwrap().touches(&letter()), Touches::Yes);
+    }
+
+    #[test]
+    fn a_pattern_that_a_document_could_not_hold_is_refused() {
+        assert!(Reach::of(&override_(json!({ "topic": ["x"] }))).is_err());
+        assert!(Reach::of(&override_(json!({}))).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! The document of overrides, and the override that a letter falls under.
+
+use jiff::{SignedDuration, Timestamp};
+use redrive_core::policy::{MAX_OVERRIDES, OverrideAction, Overrides};
+use serde_json::{Value, json};
+
+fn override_(id: &str, action: &str, more: &Value) -> Value {
+    let mut override_ = json!({
+        "id": id, "do": action, "match": { "queueArn": [{ "exists": true }] },
+        "at": "2026-11-22T10:00:00Z", "by": "ada", "why": "the database is down",
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        override_[key] = value.clone();
+    }
+    override_
+}
+
+fn parse(overrides: &[Value]) -> Result<Overrides, String> {
+    let document = json!({ "version": 1, "overrides": overrides });
+    Overrides::parse(document.to_string().as_bytes()).map_err(|bad| bad.to_string())
+}
+
+fn at(minutes: i64) -> Timestamp {
+    "2026-11-22T10:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_mins(minutes)
+}
+
+#[test]
+fn a_document_is_written_as_it_was_read() {
+    let more = json!({ "arrivedBefore": "2026-11-22T09:00:00Z", "until": "2026-11-22T12:00:00Z" });
+    let overrides = parse(&[override_("a", "hold", &more), override_("b", "give-up", &json!({}))]).unwrap();
+    let again = Overrides::parse(overrides.to_json().as_bytes()).unwrap();
+    assert_eq!(again.all(), overrides.all());
+    assert_eq!(Overrides::of(overrides.all()).unwrap().all(), overrides.all());
+    assert_eq!(overrides.all()[0].action, OverrideAction::Hold);
+}
+
+#[test]
+fn an_override_is_in_force_from_its_beginning_to_its_end() {
+    let until = json!({ "until": "2026-11-22T11:00:00Z" });
+    for (action, more, minutes, expected) in [
+        ("hold", json!({}), 10_000, true),
+        ("hold", json!({}), -1, false),
+        ("hold", until.clone(), 59, true),
+        ("hold", until.clone(), 60, false),
+        ("retry", json!({}), 14, true),
+        ("retry", json!({}), 15, false),
+        ("retry", until, 59, true),
+        ("give-up", json!({}), 10_000, true),
+    ] {
+        let overrides = parse(&[override_("a", action, &more)]).unwrap();
+        assert_eq!(overrides.all()[0].is_in_force(at(minutes)), expected, "{action} {more} {minutes}");
+    }
+}
+
+#[test]
+fn every_fault_is_named_with_its_path() {
+    let faults = parse(&[
+        json!({ "id": "a", "do": "stop", "match": {}, "at": "now", "by": "", "why": "w", "note": "n" }),
+        override_("a", "hold", &json!({ "until": "2026-11-22T10:00:00Z", "match": { "topc": ["x"] } })),
+    ]);
+    let faults = faults.unwrap_err();
+    for expected in [
+        "overrides[0].do: must be one of hold, retry, give-up, not \"stop\"",
+        "overrides[0].match: must be an object with at least one field",
+        "overrides[0].at: must be a time such as",
+        "overrides[0].by: must be a text",
+        "overrides[0].note: unknown key",
+        "overrides[1].id: \"a\" is the id of another override",
+        "overrides[1].until: must be later than at",
+        "overrides[1].match: has no field \"topc\"",
+    ] {
+        assert!(faults.contains(expected), "{expected} in {faults}");
+    }
+}
+
+#[test]
+fn a_document_of_another_version_is_one_fault() {
+    let fault = |json: &str| Overrides::parse(json.as_bytes()).unwrap_err().to_string();
+    let newer = "version: must be 1, not 2: a newer version of the tools may have written it";
+    assert_eq!(fault(r#"{"version": 2, "overrides": 7}"#), newer);
+    assert_eq!(fault("{}"), "version: must be 1");
+    assert!(fault("{").starts_with("not JSON"));
+    let long = format!("\"{}\"", "x".repeat(256 * 1024));
+    assert_eq!(fault(&long), "must be at most 262144 bytes long, not 262146");
+}
+
+#[test]
+fn a_document_of_too_many_overrides_is_a_fault() {
+    let overrides =
+        |count: usize| (0..count).map(|n| override_(&n.to_string(), "hold", &json!({}))).collect::<Vec<_>>();
+    assert!(parse(&overrides(MAX_OVERRIDES)).is_ok());
+    let fault = parse(&overrides(MAX_OVERRIDES + 1)).unwrap_err();
+    assert_eq!(fault, "overrides: must be at most 100 overrides, not 101");
+}
+
+/// A hold that can match nothing would let everything go.
+#[test]
+fn a_pattern_that_can_match_nothing_is_a_fault() {
+    for (pattern, fault) in [
+        (
+            json!({ "topicArn": { "suffix": [":payments"] } }),
+            "overrides[0].match.topicArn: holds suffix where a list belongs",
+        ),
+        (
+            json!({ "topicArn": ["payments"] }),
+            "overrides[0].match.topicArn: is the ARN of a topic, so \"payments\" can match nothing",
+        ),
+        (
+            json!({ "subscriptionArn": [7] }),
+            "overrides[0].match.subscriptionArn: is a text, so 7 can match nothing",
+        ),
+    ] {
+        let told = parse(&[override_("a", "hold", &json!({ "match": pattern }))]).unwrap_err();
+        assert!(told.starts_with(fault), "{told}");
+    }
+}
+
+/// The tools write the document anew, and would round the number.
+#[test]
+fn a_number_that_no_document_keeps_is_a_fault() {
+    let document = |number: &str| {
+        let more = json!({ "match": { "message": { "id": [{ "numeric": ["=", 7] }] } } });
+        let document = json!({ "version": 1, "overrides": [override_("a", "hold", &more)] }).to_string();
+        document.replace("\"=\",7", &format!("\"=\",{number}"))
+    };
+    let written = |number: &str| Overrides::parse(document(number).as_bytes());
+    for number in ["1234567890123456789", "0.1", "3.018e2", "18446744073709551615"] {
+        assert!(written(number).is_ok(), "{number}");
+    }
+    for number in ["12345678901234567890123", "0.12345678901234567890"] {
+        let told = written(number).unwrap_err().to_string();
+        assert_eq!(told, "overrides[0].match: holds a number that would be rounded: write 15 digits at most");
+        let marked = Overrides::parse(["\u{feff}", &document(number)].concat().as_bytes());
+        assert_eq!(marked.unwrap_err().to_string(), told);
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_is_a_fault() {
+    let document = json!({ "version": 1, "overrides": [override_("a", "hold", &json!({}))] }).to_string();
+    let document = document.replacen("\"overrides\":", "\"overrides\":[],\"overrides\":", 1);
+    let told = Overrides::parse(document.as_bytes()).unwrap_err().to_string();
+    assert_eq!(told, "overrides: is there twice, and only one can count: remove the other");
+}
+
+#[test]
+fn a_long_text_is_cut_where_it_is_told() {
+    let long = "é".repeat(100_000);
+    for more in [
+        json!({ "at": long }),
+        json!({ "do": long }),
+        json!({ "match": { &*long: ["x"] } }),
+        json!({ &*long: 1 }),
+    ] {
+        let fault = parse(&[override_("a", "hold", &more)]).unwrap_err();
+        assert!(fault.chars().count() < 1_100 && fault.contains(" ..."), "{}", fault.chars().count());
+    }
+    let version = json!({ "version": long, "overrides": [] }).to_string();
+    assert!(Overrides::parse(version.as_bytes()).unwrap_err().to_string().chars().count() < 600);
+}

@@ -1,0 +1,277 @@
+//! `redrivectl hold`, `retry` and `give-up`: give an override.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::known::Unknown;
+use super::picks::{every, pattern};
+use super::preview::Preview;
+use super::wake::{BEGINS, Waker, Woken};
+use super::{Connected, Signed, connect, signed, watch_from_the_start, write};
+use crate::args;
+use crate::console::{Console, Failed, Finished, unless_interrupted};
+use crate::control::Change;
+use sns_redrive::policy::{Override, OverrideAction, RETRY_IN_FORCE, Reach};
+
+/// The default duration of an override to give up: in this time every letter comes back at least once.
+const GIVE_UP_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
+
+pub(crate) async fn hold(
+    args: &args::Give,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let request = Request { action: OverrideAction::Hold, give: args, future: true, rate: None };
+    Box::pin(request.run(as_json, console)).await
+}
+
+pub(crate) async fn retry(
+    args: &args::Retry,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    let rate = Some(args.pace.rate);
+    let request = Request { action: OverrideAction::Retry, give: &args.give, future: true, rate };
+    Box::pin(request.run(as_json, console)).await
+}
+
+pub(crate) async fn give_up(
+    args: &args::GiveUp,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<Finished, Failed> {
+    if args.future && args.give.until.is_none() && args.give.lasts.is_none() {
+        let problem =
+            "--future gives up every matching letter until the override ends: limit it with --for or --until";
+        return Err(Failed::Input(vec![problem.to_owned()]));
+    }
+    let rate = Some(args.pace.rate);
+    let request = Request { action: OverrideAction::GiveUp, give: &args.give, future: args.future, rate };
+    Box::pin(request.run(as_json, console)).await
+}
+
+/// The request for an override.
+struct Request<'a> {
+    action: OverrideAction,
+    give: &'a args::Give,
+    /// True if it also applies to letters that have not arrived yet.
+    future: bool,
+    /// The number of letters a second to wake; `None` if the override wakes none.
+    rate: Option<u32>,
+}
+
+impl Request<'_> {
+    async fn run(&self, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+        let Some(pattern) = pattern(&self.give.picks)? else {
+            let problem = "no letters are selected: give --match, --topic, --subscription, --queue or --all";
+            return Err(Failed::Input(vec![problem.to_owned()]));
+        };
+        // The end is checked later, by the clock of S3.
+        check(&Override { until: None, ..self.override_(pattern.clone(), console) })?;
+        let stop = watch_from_the_start(&self.give.sign, console)?;
+        let Connected { control, sqs, sts, aws } =
+            connect(&self.give.place, &self.give.connection, console).await?;
+        let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
+        let others = control.overrides(console).await?;
+        let draft = Override { by, ..self.override_(pattern, console) };
+        let reach = self.check(&draft)?;
+        let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
+        unless_interrupted(stop.as_ref(), waker.read(console)).await?;
+
+        let touched = waker.touched(console.clock.now());
+        let unknown = if self.give.anyway {
+            Unknown::default()
+        } else {
+            let asked = Box::pin(Unknown::of(&draft.pattern, waker.listed(), &aws));
+            unless_interrupted(stop.as_ref(), async { Ok(asked.await) }).await?
+        };
+        let draft = self.begun(draft, console);
+        let preview = Preview {
+            override_: &draft,
+            reach: &reach,
+            others: others.all(),
+            touched,
+            unknown: &unknown,
+            rate: self.rate,
+        };
+        let asks = !self.give.sign.yes && !self.give.sign.dry_run;
+        if !as_json {
+            write!(console.out, "{}", preview.text(checked, console.clock.now()))?;
+            console.out.flush()?;
+        } else if asks && console.answers {
+            write!(console.err, "{}", preview.text(checked, console.clock.now()))?;
+        }
+        let touched = preview.touched.to_json(reach.undecided());
+        if self.give.sign.dry_run {
+            if as_json {
+                writeln!(console.out, "{}", preview.json(checked, console.clock.now()))?;
+            } else {
+                writeln!(console.out, "\nDry run: nothing was written.")?;
+            }
+            return Ok(Finished::of(waker.unread()));
+        }
+        if self.give.sign.yes && !unknown.missing.is_empty() {
+            let why = format!(
+                "neither SNS, SQS nor the list of waiting letters knows {}: correct the name, or give --anyway",
+                unknown.missing.join(", ")
+            );
+            return Err(Failed::Input(vec![why]));
+        }
+        console.confirm(self.give.sign.yes, &format!("Give this override to {}?", draft.action.name()))?;
+
+        let override_ = self.begun(draft, console);
+        // The override may have ended while the question waited for its answer.
+        self.check(&override_)?;
+        let stop = write(&control, &Change::Give(&override_), stop, console).await?;
+        let written = Instant::now();
+        if !as_json {
+            writeln!(
+                console.out,
+                "\nOverride {} is written; the function obeys within 15 seconds.",
+                override_.id
+            )?;
+            console.out.flush()?;
+        }
+        let woken = match self.rate {
+            None => None,
+            Some(rate) => Some(waker.wake(written, rate, override_.end(), &stop, console).await),
+        };
+        let unread = waker.unread();
+        if as_json {
+            let told =
+                json!({ "override": override_, "byChecked": checked, "waiting": touched, "wake": woken });
+            writeln!(console.out, "{told}")?;
+        } else {
+            self.tell(&override_, woken.as_ref(), console)?;
+        }
+        let whole = woken.as_ref().is_none_or(Woken::is_whole);
+        Ok(if whole && unread == 0 { Finished::Whole } else { Finished::Partly })
+    }
+
+    /// Returns the override, as if it were given now. From here on it applies to the letters of the preview.
+    fn override_(&self, pattern: Value, console: &Console) -> Override {
+        let now = console.clock.now();
+        let arrived = &self.give.arrived;
+        let arrived_before = arrived.arrived_before.map(|when| when.at(now));
+        // Letters that arrive in the current second count as arrived.
+        let end_of_second = || {
+            let second = whole_second(now);
+            second.saturating_add(SignedDuration::from_secs(i64::from(second < now))).unwrap_or(now)
+        };
+        let override_ = Override {
+            id: String::new(),
+            action: self.action,
+            pattern,
+            arrived_before: arrived_before.or_else(|| (!self.future).then(end_of_second)),
+            arrived_after: arrived.arrived_after.map(|when| when.at(now)),
+            at: now,
+            until: None,
+            by: self.give.sign.by.clone().unwrap_or_else(|| "?".to_owned()),
+            why: self.give.why.clone().unwrap_or_default(),
+        };
+        self.begun(override_, console)
+    }
+
+    /// Returns the override with its times counted from now, since reading a long list and waiting for an answer
+    /// take time.
+    fn begun(&self, override_: Override, console: &Console) -> Override {
+        let at = whole_second(console.clock.now());
+        let lasts = self
+            .give
+            .lasts
+            .map(|seconds| SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX)));
+        let lasts = lasts.or(match self.action {
+            OverrideAction::Hold => None,
+            OverrideAction::Retry => Some(RETRY_IN_FORCE),
+            OverrideAction::GiveUp => Some(GIVE_UP_IN_FORCE),
+        });
+        let end = || lasts.and_then(|lasts| at.saturating_add(lasts).ok());
+        Override { id: id(at), at, until: self.give.until.or_else(end), ..override_ }
+    }
+
+    /// Checks that an override is valid, and still in force when letters wake.
+    fn check(&self, override_: &Override) -> Result<Reach, Failed> {
+        let reach = check(override_)?;
+        let begins = SignedDuration::try_from(BEGINS).unwrap_or(SignedDuration::ZERO);
+        let is_short = |end| override_.at.saturating_add(begins).is_ok_and(|begins| end <= begins);
+        if self.rate.is_some() && override_.end().is_some_and(is_short) {
+            let seconds = BEGINS.as_secs();
+            let problem = format!(
+                "the override must be in force for more than {seconds} s, because waking begins only then"
+            );
+            return Err(Failed::Input(vec![problem]));
+        }
+        Ok(reach)
+    }
+
+    fn tell(&self, override_: &Override, woken: Option<&Woken>, console: &mut Console) -> Result<(), Failed> {
+        if let Some(woken) = woken {
+            writeln!(console.out, "{}", woken.text())?;
+        }
+        let to = match self.action {
+            OverrideAction::Hold => "end the hold and wake its letters",
+            OverrideAction::Retry | OverrideAction::GiveUp => "take the override back before it ends",
+        };
+        let command = console.stack.further().command(&["release", &override_.id]);
+        Ok(writeln!(console.out, "To {to}: {command}")?)
+    }
+}
+
+/// Returns the second of a point in time: nobody means nanoseconds, or wants to type them.
+fn whole_second(moment: Timestamp) -> Timestamp {
+    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
+}
+
+/// Returns an id for an override: its time, so that ids sort by time, and a random part.
+fn id(at: Timestamp) -> String {
+    // The keys of a hasher are the only source of randomness in the standard library.
+    let random = RandomState::new().build_hasher().finish() & 0xffff_ffff;
+    format!("{}-{random:08x}", at.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ"))
+}
+
+/// Returns the letters that these options select, for comparison with the list; `None` if they select none.
+pub(crate) fn reach(
+    picks: &args::Picks,
+    arrived: &args::Arrived,
+    console: &Console,
+) -> Result<Option<Reach>, Failed> {
+    let now = console.clock.now();
+    let pattern = pattern(picks)?;
+    if pattern.is_none() && arrived.arrived_before.is_none() && arrived.arrived_after.is_none() {
+        return Ok(None);
+    }
+    let override_ = Override {
+        id: "1".to_owned(),
+        action: OverrideAction::Hold,
+        pattern: pattern.unwrap_or_else(every),
+        arrived_before: arrived.arrived_before.map(|when| when.at(now)),
+        arrived_after: arrived.arrived_after.map(|when| when.at(now)),
+        at: now,
+        until: None,
+        by: "nobody".to_owned(),
+        why: "to count".to_owned(),
+    };
+    check(&override_).map(Some)
+}
+
+/// Checks an override. Its problems name the options.
+fn check(override_: &Override) -> Result<Reach, Failed> {
+    Reach::of(override_).map_err(|bad| {
+        let problem = |fault: &sns_redrive::policy::Fault| match fault.path.strip_prefix("overrides[0].") {
+            // The override begins now.
+            Some("until") => "--until must be in the future".to_owned(),
+            Some(field) => match field.split_once('.') {
+                Some((option, path)) => format!("--{option} {path}: {}", fault.problem),
+                None => format!("--{field} {}", fault.problem),
+            },
+            None => fault.to_string(),
+        };
+        Failed::Input(bad.0.iter().map(problem).collect())
+    })
+}

@@ -1,0 +1,93 @@
+//! Overrides of an operator about letters, which the running function obeys.
+//!
+//! `hold`, `retry` and `give-up` give an override, `release` takes overrides back, `overrides` shows them. A command
+//! first shows which letters it would affect, by the list of waiting letters, and asks. Then it writes the
+//! override and wakes the letters.
+
+mod give;
+mod known;
+mod picks;
+mod preview;
+mod release;
+mod show;
+mod wake;
+
+pub(crate) use give::{give_up, hold, reach, retry};
+pub(crate) use preview::ends;
+pub(crate) use release::run as release;
+pub(crate) use show::run as list;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::args;
+use crate::aws::{self, Aws};
+use crate::console::{Console, Failed, check_interrupt};
+use crate::control::{Change, Control};
+use crate::place;
+use sns_redrive::failure::Failure;
+
+/// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
+const SOON: i64 = 60;
+
+/// The control prefix of a command, and its clients.
+struct Connected {
+    control: Control,
+    sqs: aws_sdk_sqs::Client,
+    sts: aws_sdk_sts::Client,
+    aws: Aws,
+}
+
+async fn connect(
+    place_args: &args::ControlPlace,
+    connection: &args::Connection,
+    console: &Console,
+) -> Result<Connected, Failed> {
+    let place = place::control(place_args, console)?;
+    let aws = Aws::connect(connection, console).await?;
+    let clients = aws.clients();
+    Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts: aws.sts(), aws })
+}
+
+/// The author of an override.
+struct Signed {
+    by: String,
+    /// True if AWS confirmed the name. Otherwise it is what the caller claims to be.
+    checked: bool,
+}
+
+/// Returns the author of the command line, else the caller's ARN according to AWS.
+async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, Failed> {
+    if let Some(by) = &args.by {
+        return Ok(Signed { by: by.clone(), checked: false });
+    }
+    let by = aws::caller(sts).await;
+    let failed = |failure: Failure| {
+        let why = failure.told();
+        Failed::Work(format!(
+            "cannot ask AWS who you are (sts:GetCallerIdentity failed: {why}); give --by NAME"
+        ))
+    };
+    let by = by.map_err(failed)?;
+    Ok(Signed { by, checked: true })
+}
+
+/// Begins to watch for Ctrl-C before anything is read, if the command asks no question. Ctrl-C ends a command
+/// that asks, or that only shows.
+fn watch_from_the_start(args: &args::Sign, console: &Console) -> Result<Option<Arc<AtomicBool>>, Failed> {
+    let watches = args.yes && !args.dry_run;
+    Ok(watches.then(|| (console.interrupts)()).transpose()?)
+}
+
+/// Writes a change, unless the command was interrupted. Returns the flag that interrupts the rest of the command.
+async fn write(
+    control: &Control,
+    change: &Change<'_>,
+    stop: Option<Arc<AtomicBool>>,
+    console: &Console,
+) -> Result<Arc<AtomicBool>, Failed> {
+    let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
+    check_interrupt(&stop)?;
+    control.change(change).await?;
+    Ok(stop)
+}
