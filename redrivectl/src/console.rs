@@ -14,6 +14,8 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 use tokio::time::sleep;
 
 pub(crate) use crate::failed::Failed;
+pub(crate) use crate::finished::Finished;
+use crate::output::CommandResult;
 pub use crate::output::WriteFailure;
 use crate::silence::SilentServers;
 use crate::stack::Stack;
@@ -83,6 +85,16 @@ impl Console {
             silent: SilentServers::default(),
             interrupts: Box::new(interrupts_of_process),
         }
+    }
+
+    /// Prints the result of a command, and returns how the command ended.
+    pub(crate) fn print(&mut self, result: &impl CommandResult, as_json: bool) -> Result<Finished, Failed> {
+        if as_json {
+            writeln!(self.out, "{}", result.json())?;
+        } else {
+            write!(self.out, "{}", result.text())?;
+        }
+        Ok(result.finished())
     }
 
     /// Sets the clock by a server's `Date` header that has just arrived. Warns if this machine's clock is
@@ -219,28 +231,6 @@ fn ignores_hangup(status: &str) -> bool {
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // SIGHUP is signal 1, the lowest bit of the mask.
     ignored.is_some_and(|mask| mask & 1 == 1)
-}
-
-/// How a command ended that was carried out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finished {
-    /// All was done.
-    Whole,
-    /// A part could not be read or done.
-    Partly,
-    /// Letters were left out.
-    LeftOut,
-    /// It was stopped, and can be continued.
-    Stopped,
-    /// Something could not be read, so nobody can say that all is well.
-    Unseen,
-}
-
-impl Finished {
-    /// Returns the end of work with this number of things that could not be read.
-    pub(crate) fn of(unread: u64) -> Self {
-        if unread == 0 { Self::Whole } else { Self::Partly }
-    }
 }
 
 /// Returns the policy of a file, or the built-in one without a file.

@@ -18,6 +18,7 @@ mod doctor;
 mod drill;
 mod explain;
 mod failed;
+mod finished;
 mod follow;
 mod install;
 mod machine;
@@ -44,7 +45,6 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Parser;
-use futures_util::future::LocalBoxFuture;
 
 pub use console::{Console, WriteFailure};
 use console::{Failed, Finished};
@@ -125,31 +125,33 @@ impl Console {
     }
 }
 
-/// Executes a command. Some commands run further ones by this function, so its future must be boxed.
-fn carry_out<'a>(
-    cli: &'a args::Cli,
-    console: &'a mut Console,
-) -> LocalBoxFuture<'a, Result<Finished, Failed>> {
-    Box::pin(command(cli, console))
-}
-
-async fn command(cli: &args::Cli, console: &mut Console) -> Result<Finished, Failed> {
+/// Executes the command of a command line.
+async fn carry_out(cli: &args::Cli, console: &mut Console) -> Result<Finished, Failed> {
+    let as_json = cli.json;
     match &cli.command {
-        args::Command::Plan(args) => plan::run(args, cli.json, console),
-        args::Command::Explain(args) => explain::run(args, cli.json, console),
-        args::Command::Hold(args) => Box::pin(overrides::hold(args, cli.json, console)).await,
-        args::Command::Retry(args) => Box::pin(overrides::retry(args, cli.json, console)).await,
-        args::Command::Release(args) => Box::pin(overrides::release(args, cli.json, console)).await,
-        args::Command::Overrides(args) => Box::pin(overrides::list(args, cli.json, console)).await,
-        args::Command::Waiting(args) => Box::pin(waiting::run(args, cli.json, console)).await,
-        args::Command::GiveUp(args) => Box::pin(overrides::give_up(args, cli.json, console)).await,
-        args::Command::Archive(args) => Box::pin(archive::run(&args.command, cli.json, console)).await,
-        args::Command::Replay(args) => Box::pin(replay::run(args, cli.json, console)).await,
+        args::Command::Plan(args) => plan::run(args, as_json, console),
+        args::Command::Explain(args) => explain::run(args, as_json, console),
+        args::Command::Hold(args) => Box::pin(overrides::Request::hold(args).run(as_json, console)).await,
+        args::Command::Retry(args) => Box::pin(overrides::Request::retry(args).run(as_json, console)).await,
+        args::Command::Release(args) => Box::pin(overrides::release(args, as_json, console)).await,
+        args::Command::Overrides(args) => Box::pin(overrides::list(args, as_json, console)).await,
+        args::Command::Waiting(args) => Box::pin(waiting::run(args, as_json, console)).await,
+        args::Command::GiveUp(args) => {
+            Box::pin(overrides::Request::give_up(args)?.run(as_json, console)).await
+        }
+        args::Command::Archive(args) => Box::pin(archive::run(&args.command, as_json, console)).await,
+        args::Command::Replay(args) => {
+            let result = Box::pin(replay::run(args, as_json, console)).await?;
+            console.print(&result, as_json)
+        }
         args::Command::Completion { shell } => install::completion(*shell, console),
         args::Command::Man { folder } => install::man(folder),
-        args::Command::Doctor(args) => Box::pin(doctor::run(args, cli.json, console)).await,
-        args::Command::Drill(args) => Box::pin(drill::run(args, cli.json, carry_out, console)).await,
-        args::Command::Serve(args) => Box::pin(serve::run(args, cli.json, carry_out, console)).await,
-        args::Command::Replays(args) => Box::pin(replays::run(args, cli.json, console)).await,
+        args::Command::Doctor(args) => {
+            let examination = Box::pin(doctor::examine(args, console)).await?;
+            console.print(&examination, as_json)
+        }
+        args::Command::Drill(args) => Box::pin(drill::run(args, as_json, console)).await,
+        args::Command::Serve(args) => Box::pin(serve::run(args, as_json, console)).await,
+        args::Command::Replays(args) => Box::pin(replays::run(args, as_json, console)).await,
     }
 }

@@ -7,8 +7,23 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use serde_json::Value;
+
 use crate::failed::Failed;
+use crate::finished::Finished;
 use sns_redrive::shell::is_obeyed;
+
+/// The result of a command. A command returns it, and prints it last.
+pub(crate) trait CommandResult {
+    /// Returns the result as lines of text, for a person.
+    fn text(&self) -> String;
+
+    /// Returns the result as JSON, for a script.
+    fn json(&self) -> Value;
+
+    /// Returns how the command ended.
+    fn finished(&self) -> Finished;
+}
 
 /// The first error of the stream for results, if any.
 #[derive(Debug, Clone, Default)]

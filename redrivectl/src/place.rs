@@ -2,14 +2,9 @@
 
 use crate::args;
 use crate::console::{Console, Failed};
+pub(crate) use redrive_console::Place;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::settings::{ArchiveAt, Settings};
-
-/// A bucket and a prefix of keys.
-pub(crate) struct Place {
-    pub(crate) bucket: String,
-    pub(crate) prefix: String,
-}
 
 /// Returns the archive of the command line, else of the stack, else of the function's own variable.
 pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Failed> {

@@ -2,15 +2,27 @@
 
 use std::io::Write;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
+use crate::output::CommandResult;
 use crate::place::{self, Place};
 use crate::replay::{status, summary, who};
 use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::replay::{ReplayError, Replays, State, Status};
+
+/// All replays, or one of them.
+enum ShownReplays {
+    All(Vec<(String, Result<State, ReplayError>)>),
+    One {
+        state: Box<State>,
+        /// What becomes of it.
+        said: &'static str,
+        further: args::Further,
+    },
+}
 
 pub(super) async fn run(
     args: &args::Replays,
@@ -20,28 +32,9 @@ pub(super) async fn run(
     let (state, said) = match &args.command {
         None => {
             let replays = kept(&args.place, &args.connection, console).await?;
-            let all = replays.list().await?;
-            let is_broken = |(_, state): &&(_, Result<_, _>)| {
-                matches!(state, Err(ReplayError::Broken(_) | ReplayError::TooLarge(..)))
-            };
-            let broken = all.iter().filter(is_broken).count();
-            if as_json {
-                let (states, unread): (Vec<_>, Vec<_>) = all.iter().partition(|(_, state)| state.is_ok());
-                let states: Vec<_> =
-                    states.into_iter().filter_map(|(_, state)| state.as_ref().ok()).collect();
-                let unread = unread.into_iter().filter_map(|(id, state)| Some((id, state.as_ref().err()?)));
-                let unread: Vec<_> =
-                    unread.map(|(id, why)| json!({ "id": id, "why": why.to_string() })).collect();
-                writeln!(console.out, "{}", json!({ "replays": states, "unread": unread }))?;
-            } else {
-                write!(console.out, "{}", list(&all))?;
-            }
-            return Ok(Finished::of(broken as u64));
+            return console.print(&ShownReplays::All(replays.list().await?), as_json);
         }
-        Some(args::ReplaysCommand::Show(one)) => {
-            let replays = kept(&one.place, &one.connection, console).await?;
-            (replays.show(&one.id).await, "")
-        }
+        Some(args::ReplaysCommand::Show(one)) => (show(one, console).await, ""),
         Some(args::ReplaysCommand::Stop(end)) => {
             let replays = signed(end, console).await?;
             let state = replays.stop(&end.one.id, end.why.as_deref()).await;
@@ -50,34 +43,75 @@ pub(super) async fn run(
                 Ok(state) if !state.is_unfinished() => "\nIt had already ended.\n",
                 _ => "\nIt stops, wherever it runs, when the letters under way are sent.\n",
             };
-            (state, said)
+            (state.map_err(Failed::from), said)
         }
-        Some(args::ReplaysCommand::Free(args::FreeReplay { end, yes })) => {
-            console.can_confirm(*yes)?;
-            let replays = signed(end, console).await?;
-            if !yes {
-                let state = replays.show(&end.one.id).await?;
-                let shown = summary(&state, &who_and_why(&state), &console.stack.further());
-                let to = if as_json { &mut console.err } else { &mut console.out };
-                writeln!(to, "{shown}")?;
-                to.flush()?;
-                let question = "Free it? It cannot be continued then, and the next replay of these letters sends those that it \
-                                may have sent: subscribers can get them twice.";
-                console.confirm(false, question)?;
-            }
+        Some(args::ReplaysCommand::Free(free)) => {
             let said = "\nIt has ended. Letters that it may have sent count as not sent: the next replay of these \
                         letters sends them.\n";
-            (replays.free(&end.one.id, end.why.as_deref()).await, said)
+            (self::free(free, as_json, console).await, said)
         }
     };
-    let state = state?;
-    if as_json {
-        writeln!(console.out, "{}", json!(state))?;
-    } else {
-        let further = console.stack.further();
-        write!(console.out, "{}{said}", summary(&state, &who_and_why(&state), &further))?;
+    let shown = ShownReplays::One { state: Box::new(state?), said, further: console.stack.further() };
+    console.print(&shown, as_json)
+}
+
+/// Returns the state of a replay.
+pub(crate) async fn show(one: &args::OneReplay, console: &Console) -> Result<State, Failed> {
+    let replays = kept(&one.place, &one.connection, console).await?;
+    Ok(replays.show(&one.id).await?)
+}
+
+/// Asks, unless `--yes` is given, and frees a replay.
+async fn free(
+    args::FreeReplay { end, yes }: &args::FreeReplay,
+    as_json: bool,
+    console: &mut Console,
+) -> Result<State, Failed> {
+    console.can_confirm(*yes)?;
+    let replays = signed(end, console).await?;
+    if !yes {
+        let state = replays.show(&end.one.id).await?;
+        let shown = summary(&state, &who_and_why(&state), &console.stack.further());
+        let to = if as_json { &mut console.err } else { &mut console.out };
+        writeln!(to, "{shown}")?;
+        to.flush()?;
+        let question = "Free it? It cannot be continued then, and the next replay of these letters sends those that it \
+                        may have sent: subscribers can get them twice.";
+        console.confirm(false, question)?;
     }
-    Ok(Finished::Whole)
+    Ok(replays.free(&end.one.id, end.why.as_deref()).await?)
+}
+
+impl CommandResult for ShownReplays {
+    fn text(&self) -> String {
+        match self {
+            Self::All(all) => list(all),
+            Self::One { state, said, further } => {
+                format!("{}{said}", summary(state, &who_and_why(state), further))
+            }
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::All(all) => {
+                let states: Vec<_> = all.iter().filter_map(|(_, state)| state.as_ref().ok()).collect();
+                let unread = all.iter().filter_map(|(id, state)| Some((id, state.as_ref().err()?)));
+                let unread: Vec<_> =
+                    unread.map(|(id, why)| json!({ "id": id, "why": why.to_string() })).collect();
+                json!({ "replays": states, "unread": unread })
+            }
+            Self::One { state, .. } => json!(state),
+        }
+    }
+
+    fn finished(&self) -> Finished {
+        let Self::All(all) = self else { return Finished::Whole };
+        let is_broken = |(_, state): &&(_, Result<_, _>)| {
+            matches!(state, Err(ReplayError::Broken(_) | ReplayError::TooLarge(..)))
+        };
+        Finished::of(all.iter().filter(is_broken).count() as u64)
+    }
 }
 
 /// Returns the replays for reading.

@@ -1,33 +1,23 @@
-//! Runs further commands of the tool itself.
+//! The consoles of commands that another command runs.
 
 use std::io::{self, Cursor, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_config::SdkConfig;
-use clap::Parser;
-use futures_util::future::LocalBoxFuture;
 use indicatif::ProgressDrawTarget;
-use serde_json::Value;
 
-use crate::args::{self, Cli};
+use crate::args;
 use crate::console::{Console, Failed, Finished, WriteFailure};
 use crate::silence::SilentServers;
 use crate::stack::Stack;
 use crate::text::count;
 use sns_redrive::clock::Clock;
 
-/// Executes the command of a command line. Code that runs further commands gets this function, so that no
-/// command depends on the others.
-pub(crate) type CarryOut =
-    for<'a> fn(&'a Cli, &'a mut Console) -> LocalBoxFuture<'a, Result<Finished, Failed>>;
-
-/// The commands, with the connection and the stack of the command that runs them.
+/// The environment of further commands: the connection and the stack of the command that runs them.
 #[derive(Clone)]
 pub(crate) struct Tool {
-    carry_out: CarryOut,
-    /// The connection options for each command.
-    options: Vec<String>,
+    connection: args::Connection,
     clock: Clock,
     variable: fn(&str) -> Option<String>,
     config: Option<SdkConfig>,
@@ -35,18 +25,6 @@ pub(crate) struct Tool {
     silent: SilentServers,
     /// Becomes true at an interrupt.
     stop: Arc<AtomicBool>,
-}
-
-/// A command with its input and output.
-pub(crate) struct Line<'a> {
-    /// The words after the tool's name, without the connection.
-    pub(crate) words: &'a [&'a str],
-    /// The text that `-` reads.
-    pub(crate) input: &'a str,
-    /// The output for results.
-    pub(crate) out: Printed,
-    /// The output for problems and for progress in lines.
-    pub(crate) err: Printed,
 }
 
 /// The number of bytes that a bounded text keeps of its beginning, and of its end.
@@ -68,18 +46,10 @@ struct Text {
 }
 
 impl Tool {
-    pub(crate) fn new(carry_out: CarryOut, connection: &args::Connection, console: &Console) -> Self {
-        let args::Connection { stack, endpoint_url, profile, region } = connection;
-        let options = [
-            ("--stack", stack.as_deref().or(console.stack.name())),
-            ("--endpoint-url", endpoint_url.as_deref()),
-            ("--profile", profile.as_deref()),
-            ("--region", region.as_deref()),
-        ];
-        let options = options.iter().filter_map(|(name, value)| Some([*name, (*value)?])).flatten();
+    pub(crate) fn new(connection: &args::Connection, console: &Console) -> Self {
+        let stack = connection.stack.clone().or_else(|| console.stack.name().map(str::to_owned));
         Self {
-            carry_out,
-            options: options.map(str::to_owned).collect(),
+            connection: args::Connection { stack, ..connection.clone() },
             clock: console.clock.clone(),
             variable: console.variable,
             config: console.config.clone(),
@@ -89,60 +59,52 @@ impl Tool {
         }
     }
 
-    /// Returns the same commands, stopped by another flag.
+    /// Returns the same environment, where another flag stops commands.
     pub(crate) fn stopped_by(&self, stop: &Arc<AtomicBool>) -> Self {
         Self { stop: Arc::clone(stop), ..self.clone() }
     }
 
-    /// Runs a command, and returns its output, one JSON value for each line.
+    /// Returns the connection of all commands.
+    pub(crate) fn connection(&self) -> args::Connection {
+        self.connection.clone()
+    }
+
+    /// Does the work of a command, and returns its result.
     ///
     /// # Errors
     ///
     /// It failed, or did not finish.
-    pub(crate) async fn run(&self, words: &[&str]) -> Result<Vec<Value>, Failed> {
-        let (finished, said, err) = self.finish(words).await?;
+    pub(crate) async fn run<T>(
+        &self,
+        name: &str,
+        work: impl AsyncFnOnce(&mut Console) -> Result<(T, Finished), Failed>,
+    ) -> Result<T, Failed> {
+        let err = Printed::default();
+        let (result, finished) = work(&mut self.console("", &Printed::default(), &err)).await?;
         match finished {
-            Finished::Whole => Ok(said),
+            Finished::Whole => Ok(result),
             Finished::Stopped if self.stop.load(Ordering::Relaxed) => {
                 Err(Failed::Stopped("interrupted".to_owned()))
             }
             Finished::Stopped | Finished::Partly | Finished::LeftOut | Finished::Unseen => {
-                let because = said.iter().find_map(|said| said["because"].as_str()).unwrap_or(err.trim());
-                Err(Failed::Work(format!("redrivectl {} finished only in part: {because}", words[0])))
+                let because = err.text();
+                Err(Failed::Work(format!("redrivectl {name} finished only in part: {}", because.trim())))
             }
         }
     }
 
-    /// Runs a command, and returns how it ended, its output and its problems.
-    pub(crate) async fn finish(&self, words: &[&str]) -> Result<(Finished, Vec<Value>, String), Failed> {
-        let (out, err) = (Printed::default(), Printed::default());
-        let words = [&["--json"], words].concat();
-        let finished =
-            self.print(Line { words: &words, input: "", out: out.clone(), err: err.clone() }).await?;
-        let said = out.text().lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        Ok((finished, said, err.text()))
-    }
-
-    /// Runs a command, which prints as it goes, and returns how it ended.
-    pub(crate) async fn print(&self, line: Line<'_>) -> Result<Finished, Failed> {
-        let words = line.words.iter().copied().chain(self.options.iter().map(String::as_str));
-        let cli = Cli::try_parse_from(["redrivectl"].into_iter().chain(words));
-        let cli = cli.map_err(|error| Failed::Input(vec![error.to_string()]))?;
-        let mut console = self.console(&line);
-        (self.carry_out)(&cli, &mut console).await
-    }
-
-    /// Returns a console that answers no questions.
-    fn console(&self, line: &Line<'_>) -> Console {
+    /// Returns a console that answers no questions. `input` is the text that `-` reads, `out` takes results,
+    /// and `err` takes problems, and progress in lines.
+    pub(crate) fn console(&self, input: &str, out: &Printed, err: &Printed) -> Console {
         let stop = Arc::clone(&self.stop);
         Console {
-            out: Box::new(line.out.clone()),
+            out: Box::new(out.clone()),
             unwritten: WriteFailure::default(),
-            err: Box::new(line.err.clone()),
+            err: Box::new(err.clone()),
             progress: false,
             lines: true,
             draws: Box::new(ProgressDrawTarget::hidden),
-            input: Box::new(Cursor::new(line.input.as_bytes().to_vec())),
+            input: Box::new(Cursor::new(input.as_bytes().to_vec())),
             clock: self.clock.clone(),
             variable: self.variable,
             answers: false,

@@ -4,17 +4,17 @@
 //! due. The number for a whole queue comes from SQS, which gives approximate numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{self, WaitingBy};
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::control::Control;
+use crate::output::CommandResult;
 use crate::overrides::reach;
 use crate::place;
 use crate::text::{count, harmless, table, thousands, utc};
@@ -23,6 +23,18 @@ use sns_redrive::clients::failure_of_call;
 use sns_redrive::control::WaitingList;
 use sns_redrive::policy::Touches;
 use sns_redrive::waiting::WaitingLetter;
+
+/// Waiting letters in groups, and the totals of their queues.
+struct WaitingCounts {
+    by: WaitingBy,
+    groups: BTreeMap<Option<String>, Group>,
+    /// The numbers of letters that each override or rule holds.
+    held: BTreeMap<String, u64>,
+    /// The totals of the queues, or why SQS gave none.
+    queues: Vec<(Arn, Result<Total, String>)>,
+    /// Lines and objects of the list that could not be read.
+    unread: u64,
+}
 
 /// A number of waiting letters, and when the first and the last of them are due.
 struct Group {
@@ -36,6 +48,12 @@ pub(super) async fn run(
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
+    let counts = counted(args, console).await?;
+    console.print(&counts, as_json)
+}
+
+/// Counts the waiting letters that a command line selects.
+async fn counted(args: &args::Waiting, console: &Console) -> Result<WaitingCounts, Failed> {
     let reach = reach(&args.picks, &args.arrived, console)?;
     let place = place::control(&args.place, console)?;
     let clients = Aws::connect(&args.connection, console).await?.clients();
@@ -50,79 +68,99 @@ pub(super) async fn run(
     Control::new(clients.s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
 
     let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
-    let (mut held, mut queues) = (BTreeMap::<&str, u64>::new(), BTreeSet::new());
+    let (mut held, mut queues) = (BTreeMap::new(), BTreeSet::new());
     for line in list.due_after(now) {
         let Some((name, by, queue)) = &line.kept else { continue };
-        held.extend(by.as_deref().map(|by| (by, held.get(by).copied().unwrap_or_default() + 1)));
-        queues.insert(queue);
+        if let Some(by) = by {
+            *held.entry(by.clone()).or_default() += 1;
+        }
+        queues.insert(queue.clone());
         let new = || Group { letters: 0, first: line.due, last: line.due };
         let group = groups.entry(name.clone()).or_insert_with(new);
         group.letters += 1;
         (group.first, group.last) = (group.first.min(line.due), group.last.max(line.due));
     }
-    let letters: u64 = groups.values().map(|group| group.letters).sum();
-    let what = args.by.name();
     let mut totals = Vec::new();
     for queue in queues {
-        totals.push((queue, total(&clients.sqs, queue).await));
+        let total = total(&clients.sqs, &queue).await;
+        totals.push((queue, total));
     }
-    if as_json {
-        let groups = groups.iter().map(|(name, group)| {
-            json!({ what: name, "letters": group.letters, "firstDue": group.first, "lastDue": group.last })
-        });
-        let groups: Vec<_> = groups.collect();
-        writeln!(
-            console.out,
-            "{}",
-            json!({
-                "groups": groups, "letters": letters, "atMost": list.unread() == 0, "held": held, "unread": list.unread(),
-                "queues": totals.iter().map(|(queue, total)| {
-                    json!({ "queue": queue, "hidden": total.as_ref().ok().map(|it| it.hidden),
-                            "visible": total.as_ref().ok().map(|it| it.visible) })
-                }).collect::<Vec<_>>(),
-            })
-        )?;
-        return Ok(Finished::of(list.unread()));
+    Ok(WaitingCounts { by: args.by, groups, held, queues: totals, unread: list.unread() })
+}
+
+impl WaitingCounts {
+    fn letters(&self) -> u64 {
+        self.groups.values().map(|group| group.letters).sum()
     }
-    if letters > 0 {
-        let mut rows =
-            vec![[what, "letters", "first due (UTC)", "last due (UTC)"].map(str::to_owned).to_vec()];
-        rows.extend(groups.iter().map(|(name, group)| {
+
+    fn table(&self) -> String {
+        let header = [self.by.name(), "letters", "first due (UTC)", "last due (UTC)"];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        rows.extend(self.groups.iter().map(|(name, group)| {
             let name = name.as_deref().map_or("(none)".to_owned(), harmless);
             vec![name, thousands(group.letters), utc(group.first), utc(group.last)]
         }));
-        writeln!(console.out, "{}", table(&rows, &[1]))?;
+        table(&rows, &[1])
     }
-    let listed = count(letters, "letter");
-    let wait = if letters == 1 { "waits" } else { "wait" };
-    match list.unread() {
-        0 => writeln!(
-            console.out,
-            "At most {listed} {wait}, by the list of those hidden for more than two minutes."
-        )?,
-        // A part of the list is no bound.
-        unread => writeln!(
-            console.out,
-            "{listed} listed, of a list that was read in part: {} could not be read. It has letters hidden for more than two \
-             minutes.",
-            thousands(unread)
-        )?,
-    }
-    if !held.is_empty() {
-        let by = held.iter().map(|(by, letters)| format!("{} by {}", thousands(*letters), harmless(by)));
-        let most = if list.unread() == 0 { "at most" } else { "of those listed" };
-        writeln!(console.out, "Held, {most}: {}.", by.collect::<Vec<_>>().join(", "))?;
-    }
-    for (queue, total) in &totals {
-        let says = match total {
-            Ok(Total { hidden, visible }) => {
-                format!("about {} hidden, {} visible", count(*hidden, "letter"), thousands(*visible))
+}
+
+impl CommandResult for WaitingCounts {
+    fn text(&self) -> String {
+        let letters = self.letters();
+        let mut lines = Vec::new();
+        if letters > 0 {
+            lines.push(self.table());
+        }
+        let listed = count(letters, "letter");
+        let wait = if letters == 1 { "waits" } else { "wait" };
+        lines.push(match self.unread {
+            0 => {
+                format!("At most {listed} {wait}, by the list of those hidden for more than two minutes.")
             }
-            Err(why) => format!("not known: {}", harmless(why)),
-        };
-        writeln!(console.out, "SQS, for all of {}: {says}.", harmless(queue.resource()))?;
+            // A part of the list is no bound.
+            unread => format!(
+                "{listed} listed, of a list that was read in part: {} could not be read. It has letters hidden for more than two \
+                 minutes.",
+                thousands(unread)
+            ),
+        });
+        if !self.held.is_empty() {
+            let held = self.held.iter();
+            let by = held.map(|(by, letters)| format!("{} by {}", thousands(*letters), harmless(by)));
+            let most = if self.unread == 0 { "at most" } else { "of those listed" };
+            lines.push(format!("Held, {most}: {}.", by.collect::<Vec<_>>().join(", ")));
+        }
+        for (queue, total) in &self.queues {
+            let says = match total {
+                Ok(Total { hidden, visible }) => {
+                    format!("about {} hidden, {} visible", count(*hidden, "letter"), thousands(*visible))
+                }
+                Err(why) => format!("not known: {}", harmless(why)),
+            };
+            lines.push(format!("SQS, for all of {}: {says}.", harmless(queue.resource())));
+        }
+        lines.join("\n") + "\n"
     }
-    Ok(Finished::of(list.unread()))
+
+    fn json(&self) -> Value {
+        let groups = self.groups.iter().map(|(name, group)| {
+            json!({
+                self.by.name(): name, "letters": group.letters, "firstDue": group.first, "lastDue": group.last,
+            })
+        });
+        let queues = self.queues.iter().map(|(queue, total)| {
+            json!({ "queue": queue, "hidden": total.as_ref().ok().map(|it| it.hidden),
+                    "visible": total.as_ref().ok().map(|it| it.visible) })
+        });
+        json!({
+            "groups": groups.collect::<Vec<_>>(), "letters": self.letters(), "atMost": self.unread == 0,
+            "held": self.held, "unread": self.unread, "queues": queues.collect::<Vec<_>>(),
+        })
+    }
+
+    fn finished(&self) -> Finished {
+        Finished::of(self.unread)
+    }
 }
 
 /// The approximate number of letters in a queue, from SQS.

@@ -1,40 +1,24 @@
-//! Lists the objects of an archive, page by page.
+//! Lists the objects of an archive in the order of their keys.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use jiff::Timestamp;
-
-use super::object::{Object, day, day_of, folder, queue_folder};
+use super::bucket::{Bucket, Stretch};
+use super::object::{Object, day, queue_folder, queues_folder};
 use super::select::{Selection, Times};
 use super::unread::{Unread, WhyUnread};
-use crate::clients::failure_of_call;
 use crate::failure::Failure;
 
 /// The objects of an archive in the order of their keys: queue by queue, then by time. It holds one page of
 /// them.
 pub struct Listing {
-    s3: aws_sdk_s3::Client,
-    bucket: Arc<str>,
-    /// The archive's prefix: empty, or with a slash at its end.
-    prefix: String,
+    bucket: Bucket,
     times: Times,
     /// The first key to list. Empty: from the beginning.
     first: String,
-    /// The key at which the listing ends. This key is left out.
-    before: Option<String>,
-    /// The folders of queues that are still to be listed. `None` until they are known.
-    queues: Option<VecDeque<String>>,
-    /// The folder that is being listed, and the beginning of its next page.
-    current: Option<(String, Page)>,
+    /// The stretches of keys that are still to be listed. `None` until the queues are known.
+    stretches: Option<VecDeque<Stretch>>,
     objects: VecDeque<Object>,
     strangers: u64,
-}
-
-#[derive(Debug, Clone)]
-enum Page {
-    First,
-    After(String),
 }
 
 impl Listing {
@@ -42,10 +26,12 @@ impl Listing {
     /// prefix may have slashes at its ends.
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &Selection) -> Self {
-        let prefix = folder(prefix);
-        let queues = selection.folders();
-        let queues = queues.map(|names| names.into_iter().map(|name| queue_folder(&prefix, name)).collect());
-        Self { times: selection.times(), queues, ..Self::of(s3, bucket, prefix) }
+        let mut listing = Self::of(s3, bucket, prefix, selection.times());
+        if let Some(names) = selection.folders() {
+            let folders = names.into_iter().map(|name| queue_folder(&listing.bucket.prefix, name));
+            listing.stretches = Some(listing.stretches(folders.collect()));
+        }
+        listing
     }
 
     /// Lists the objects of one queue from the key `first` up to, but without, the key `before`, or to the
@@ -58,30 +44,36 @@ impl Listing {
         first: &str,
         before: Option<&str>,
     ) -> Self {
-        let prefix = folder(prefix);
-        let name = first.strip_prefix(&*prefix).and_then(|rest| rest.strip_prefix("queue=")?.split_once('/'));
-        let queue = name.map(|(name, _)| queue_folder(&prefix, name));
-        Self {
-            first: first.to_owned(),
+        let mut listing = Self::of(s3, bucket, prefix, Times::default());
+        let prefix = &listing.bucket.prefix;
+        let name =
+            first.strip_prefix(&**prefix).and_then(|rest| rest.strip_prefix("queue=")?.split_once('/'));
+        let queue = name.map(|(name, _)| Stretch {
+            folder: queue_folder(prefix, name).into(),
+            after: before_key(first),
             before: before.map(str::to_owned),
-            queues: Some(queue.into_iter().collect()),
-            ..Self::of(s3, bucket, prefix)
-        }
+        });
+        first.clone_into(&mut listing.first);
+        listing.stretches = Some(queue.into_iter().collect());
+        listing
     }
 
-    fn of(s3: aws_sdk_s3::Client, bucket: &str, prefix: String) -> Self {
-        Self {
-            s3,
-            bucket: bucket.into(),
-            prefix,
-            times: Times::default(),
-            first: String::new(),
-            before: None,
-            queues: None,
-            current: None,
-            objects: VecDeque::new(),
-            strangers: 0,
-        }
+    fn of(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, times: Times) -> Self {
+        let bucket = Bucket::new(s3, bucket, prefix);
+        let (first, objects) = (String::new(), VecDeque::new());
+        Self { bucket, times, first, stretches: None, objects, strangers: 0 }
+    }
+
+    /// Returns the stretch of the selected days in each queue's folder.
+    fn stretches(&self, folders: Vec<String>) -> VecDeque<Stretch> {
+        let (first, last) = self.times.days();
+        let end = last.and_then(|last| last.tomorrow().ok());
+        let stretch = |folder: String| Stretch {
+            after: first.map_or(String::new(), |day| format!("{folder}date={day}")),
+            before: end.map(|day| format!("{folder}date={day}/")),
+            folder: folder.into(),
+        };
+        folders.into_iter().map(stretch).collect()
     }
 
     /// Returns the number of objects found so far under the prefix that do not belong to an archive.
@@ -97,78 +89,31 @@ impl Listing {
             if let Some(object) = self.objects.pop_front() {
                 return Some(Ok(object));
             }
-            if let Some((queue, page)) = self.current.take() {
-                if let Err(unread) = self.list(queue, page).await {
-                    return Some(Err(unread));
+            if self.stretches.is_none() {
+                // If listing the queues fails, the listing is at its end.
+                self.stretches = Some(VecDeque::new());
+                match queue_folders(&self.bucket).await {
+                    Ok(folders) => self.stretches = Some(self.stretches(folders)),
+                    Err(unread) => return Some(Err(unread)),
                 }
-                continue;
             }
-            if self.queues.is_none()
-                && let Err(unread) = self.list_queues().await
-            {
+            let stretch = self.stretches.as_mut().and_then(VecDeque::pop_front)?;
+            if let Err(unread) = self.list(stretch).await {
                 return Some(Err(unread));
             }
-            let queue = self.queues.as_mut().and_then(VecDeque::pop_front)?;
-            self.current = Some((queue, Page::First));
         }
     }
 
-    /// Lists one page of a queue's keys.
-    async fn list(&mut self, queue: String, page: Page) -> Result<(), Unread> {
-        let mut call = self.s3.list_objects_v2().bucket(&*self.bucket).prefix(&queue);
-        call = match page {
-            Page::After(token) => call.continuation_token(token),
-            Page::First => call.set_start_after(self.start(&queue)),
-        };
-        let answer = call.send().await.map_err(|error| unlisted(&queue, failure_of_call(&error)))?;
-        let (_, last) = self.times.days();
-        for object in answer.contents() {
-            let Some(key) = object.key() else { continue };
-            if key < &*self.first {
-                continue;
-            }
-            if self.before.as_deref().is_some_and(|before| key >= before) {
-                return Ok(());
-            }
-            let Some(day) = key.strip_prefix(&self.prefix).and_then(day_of) else {
-                self.strangers += 1;
-                continue;
-            };
-            if last.is_some_and(|last| day > last) {
-                return Ok(());
-            }
-            let stored = object.last_modified().and_then(|at| {
-                at.to_millis().ok().and_then(|millis| Timestamp::from_millisecond(millis).ok())
-            });
-            if self.times.may_hold(stored) {
-                let bytes = object.size().and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
-                self.objects.push_back(Object::new(key, bytes, stored));
-            }
+    /// Lists one page of a stretch.
+    async fn list(&mut self, stretch: Stretch) -> Result<(), Unread> {
+        let page = self.bucket.page(&stretch).await;
+        let page = page.map_err(|failure| unlisted(&stretch.folder, failure))?;
+        self.strangers += page.strangers;
+        let objects = page.objects.into_iter().filter(|object| *object.key >= *self.first);
+        self.objects.extend(objects.filter(|object| self.times.may_hold(object.stored)));
+        if let (Some(stretches), Some(last)) = (&mut self.stretches, page.last) {
+            stretches.push_front(Stretch { after: last, ..stretch });
         }
-        let next = answer.next_continuation_token().filter(|_| answer.is_truncated() == Some(true));
-        self.current = next.map(|token| (queue, Page::After(token.to_owned())));
-        Ok(())
-    }
-
-    /// Returns the key after which a queue's listing begins. S3 lists keys in order, so it skips everything
-    /// before this key at once.
-    fn start(&self, queue: &str) -> Option<String> {
-        let mut first = self.first.clone();
-        // S3 leaves out the key itself. No key of an archive lies between this one and the first key.
-        if let Some(last) = first.pop() {
-            if last.is_ascii_graphic() && last > '!' {
-                first.push(char::from(last as u8 - 1));
-                first.push('~');
-            }
-            return Some(first);
-        }
-        self.times.days().0.map(|day| format!("{queue}date={day}"))
-    }
-
-    async fn list_queues(&mut self) -> Result<(), Unread> {
-        // From here on the queues count as known, even if listing fails: the listing is then at its end.
-        let queues = self.queues.insert(VecDeque::new());
-        queues.extend(queue_folders(&self.s3, &self.bucket, &self.prefix).await?);
         Ok(())
     }
 }
@@ -185,16 +130,16 @@ pub async fn days(
     prefix: &str,
     selection: &Selection,
 ) -> Result<Vec<String>, Unread> {
-    let prefix = folder(prefix);
+    let bucket = Bucket::new(s3.clone(), bucket, prefix);
     let queues = match selection.folders() {
-        Some(names) => names.into_iter().map(|name| queue_folder(&prefix, name)).collect(),
-        None => queue_folders(s3, bucket, &prefix).await?,
+        Some(names) => names.into_iter().map(|name| queue_folder(&bucket.prefix, name)).collect(),
+        None => queue_folders(&bucket).await?,
     };
     let (first, last) = selection.times().days();
     let mut days = Vec::new();
     for queue in queues {
         let after = first.map(|day| format!("{queue}date={day}"));
-        days.extend(folders(s3, bucket, &queue, after).await?.into_iter().filter(|folder| {
+        days.extend(folders(&bucket, &queue, after).await?.into_iter().filter(|folder| {
             let date =
                 folder.strip_prefix(&*queue).and_then(|rest| rest.strip_prefix("date=")?.strip_suffix('/'));
             date.and_then(day).is_some_and(|date| last.is_none_or(|last| date <= last))
@@ -203,24 +148,28 @@ pub async fn days(
     Ok(days)
 }
 
-async fn queue_folders(s3: &aws_sdk_s3::Client, bucket: &str, prefix: &str) -> Result<Vec<String>, Unread> {
-    folders(s3, bucket, &format!("{prefix}queue="), None).await
+async fn queue_folders(bucket: &Bucket) -> Result<Vec<String>, Unread> {
+    folders(bucket, &queues_folder(&bucket.prefix), None).await
 }
 
 /// Lists the folders whose keys begin with `beginning`, in order.
-async fn folders(
-    s3: &aws_sdk_s3::Client,
-    bucket: &str,
-    beginning: &str,
-    after: Option<String>,
-) -> Result<Vec<String>, Unread> {
-    let call = s3.list_objects_v2().bucket(bucket).prefix(beginning).delimiter("/").set_start_after(after);
-    let (mut pages, mut found) = (call.into_paginator().send(), Vec::new());
-    while let Some(page) = pages.next().await {
-        let page = page.map_err(|error| unlisted(beginning, failure_of_call(&error)))?;
-        found.extend(page.common_prefixes().iter().filter_map(|prefix| prefix.prefix()).map(str::to_owned));
+async fn folders(bucket: &Bucket, beginning: &str, after: Option<String>) -> Result<Vec<String>, Unread> {
+    let listed = bucket.folders(beginning, after, u32::MAX).await;
+    listed.map(|(folders, _)| folders).map_err(|failure| unlisted(beginning, failure))
+}
+
+/// Returns a key after which the listing begins with `first`. S3 leaves out the key itself. No key of an
+/// archive lies between this one and the first key.
+fn before_key(first: &str) -> String {
+    let mut key = first.to_owned();
+    if let Some(last) = key.pop()
+        && last.is_ascii_graphic()
+        && last > '!'
+    {
+        key.push(char::from(last as u8 - 1));
+        key.push('~');
     }
-    Ok(found)
+    key
 }
 
 fn unlisted(prefix: &str, failure: Failure) -> Unread {

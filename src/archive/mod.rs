@@ -4,6 +4,7 @@
 //! either it has the letter, or it says why not, and the letter stays in its queue. Storing a letter twice is
 //! harmless, losing one is not.
 
+mod bucket;
 mod index;
 mod lines;
 mod listing;
@@ -13,13 +14,14 @@ mod read;
 mod record;
 mod select;
 mod store;
+mod sweep;
 mod unread;
 mod walk;
 
 pub use index::{Group, Index, topic_hash};
 pub use listing::{Listing, days};
 pub(crate) use object::folder;
-pub use object::{Object, keys_of};
+pub use object::{KeyRange, Object, hours_of, is_archived, is_day, keys_of, keys_with, queues_folder};
 pub use queue::RECORD_ATTRIBUTE;
 pub use read::{BadRecord, Identity};
 pub use record::{
@@ -27,5 +29,6 @@ pub use record::{
 };
 pub use select::{Holds, Pattern, Selection};
 pub use store::{Archive, Batch};
+pub use sweep::{Sweep, Swept};
 pub use unread::{Unread, WhyUnread};
 pub use walk::{Archived, Found, Tally, Walk};

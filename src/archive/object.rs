@@ -97,19 +97,66 @@ pub(crate) fn folder(prefix: &str) -> String {
 pub fn keys_of(prefix: &str, queue: &str, time: &str, name: &str) -> String {
     let part = |from, to| time.get(from..to).unwrap_or_default();
     let (year, month, day) = (part(0, 4), part(4, 6), part(6, 8));
-    format!("{}date={year}-{month}-{day}/{name}", queue_folder(&folder(prefix), queue))
+    format!("{}date={year}-{month}-{day}/{name}", queue_folder(prefix, queue))
 }
 
-/// Returns the common beginning of the keys of a queue. The prefix must be empty or end with a slash.
+/// A range of keys: from the first up to, but without, the second.
+pub type KeyRange = (String, String);
+
+/// Returns the range of all keys with this beginning.
+#[must_use]
+pub fn keys_with(beginning: &str) -> KeyRange {
+    (beginning.to_owned(), format!("{beginning}\u{10ffff}"))
+}
+
+/// Divides the keys of a day's folder into parts: each hour, and, as the whole day, the keys before and after
+/// the hours. Each part has the name of [`Object::hour`].
+#[must_use]
+pub fn hours_of(day: &str) -> Vec<(String, KeyRange)> {
+    let date = day.trim_end_matches('/').rsplit("date=").next().unwrap_or_default().replace('-', "");
+    let (first, end) = keys_with(day);
+    // T24 is greater than any name of an hour.
+    let hours: Vec<_> = (0..=24).map(|hour| format!("{date}T{hour:02}")).collect();
+    let keys = || hours.iter().map(|hour| format!("{day}{hour}"));
+    let bounds: Vec<_> = [first].into_iter().chain(keys()).chain([end]).collect();
+    let of = [&date].into_iter().chain(&hours[..24]).chain([&date]).cloned();
+    of.zip(bounds.windows(2).map(|two| (two[0].clone(), two[1].clone()))).collect()
+}
+
+/// Reports whether an hour is a whole day, of objects without a time in their names.
+#[must_use]
+pub fn is_day(hour: &str) -> bool {
+    hour.len() == 8
+}
+
+/// Returns the common beginning of the folders of all queues. The prefix may have slashes at its ends.
+#[must_use]
+pub fn queues_folder(prefix: &str) -> String {
+    format!("{}queue=", folder(prefix))
+}
+
+/// Returns the common beginning of the keys of a queue. The prefix may have slashes at its ends.
 pub(super) fn queue_folder(prefix: &str, queue: &str) -> String {
-    format!("{prefix}queue={queue}/")
+    format!("{}{queue}/", queues_folder(prefix))
+}
+
+/// Returns a lower bound for the keys in a queue's folder of objects from this time on.
+pub(super) fn key_at(queue_folder: &str, at: Timestamp) -> String {
+    let utc = at.to_zoned(TimeZone::UTC);
+    format!("{queue_folder}date={}/{}", utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3f"))
+}
+
+/// Reports whether a key is one of an archive's object. The prefix may have slashes at its ends.
+#[must_use]
+pub fn is_archived(prefix: &str, key: &str) -> bool {
+    key.strip_prefix(&*folder(prefix)).and_then(day_of).is_some()
 }
 
 /// Returns the key of a new object. Its index has groups if there is room for them.
 pub(super) fn key(prefix: &str, queue: &str, now: Timestamp, request_id: &str, index: &Index) -> String {
     let utc = now.to_zoned(TimeZone::UTC);
     let (date, time) = (utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
-    let folder = queue_folder(&folder(prefix), queue);
+    let folder = queue_folder(prefix, queue);
     let key = |index: &Index| format!("{folder}date={date}/{time}-{request_id}.{index}.jsonl");
     let whole = key(index);
     if whole.len() <= MAX_KEY_BYTES { whole } else { key(&index.in_short()) }
@@ -220,6 +267,20 @@ mod tests {
         ] {
             assert_eq!(day(key), None, "{key}");
         }
+    }
+
+    #[test]
+    fn the_parts_of_a_day_take_every_key_of_it_once() {
+        let (hours, keys): (Vec<_>, Vec<_>) =
+            hours_of("a/queue=overrides/date=2026-11-01/").into_iter().unzip();
+        assert_eq!((hours.len(), &*hours[0], &*hours[25]), (26, "20261101", "20261101"));
+        assert_eq!(keys[0].0, "a/queue=overrides/date=2026-11-01/");
+        assert_eq!(
+            (&*hours[8], &*keys[8].0),
+            ("20261101T07", "a/queue=overrides/date=2026-11-01/20261101T07")
+        );
+        assert!(keys.windows(2).all(|two| two[0].1 == two[1].0));
+        assert_eq!(keys[25].1, "a/queue=overrides/date=2026-11-01/\u{10ffff}");
     }
 
     proptest! {

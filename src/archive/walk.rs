@@ -12,6 +12,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
 
+use super::bucket::Bucket;
 use super::lines::Lines;
 use super::listing::Listing;
 use super::object::Object;
@@ -19,7 +20,6 @@ use super::read::BadRecord;
 use super::record::Record;
 use super::select::{Holds, Selection};
 use super::unread::{Unread, WhyUnread};
-use crate::clients::failure_of_call;
 use crate::failure::{Failure, FailureClass};
 
 /// The number of objects requested at the same time. Most hold only a few letters, so the call takes most of
@@ -77,12 +77,6 @@ pub struct Walk<'s> {
 
 type Opened = Result<ByteStream, Failure>;
 
-#[derive(Debug, Clone)]
-struct Bucket {
-    s3: aws_sdk_s3::Client,
-    name: Arc<str>,
-}
-
 /// An object whose lines are being read.
 struct Reading {
     key: Arc<str>,
@@ -106,7 +100,7 @@ impl<'s> Walk<'s> {
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &'s Selection) -> Self {
         let listing = Listing::new(s3.clone(), bucket, prefix, selection);
-        Self::of(s3, bucket, Source::Listing(Box::new(listing)), selection)
+        Self::of(Bucket::new(s3, bucket, prefix), Source::Listing(Box::new(listing)), selection)
     }
 
     /// Starts a walk through these objects, in their order.
@@ -117,12 +111,12 @@ impl<'s> Walk<'s> {
         objects: Vec<Object>,
         selection: &'s Selection,
     ) -> Self {
-        Self::of(s3, bucket, Source::Objects(objects.into()), selection)
+        Self::of(Bucket::new(s3, bucket, ""), Source::Objects(objects.into()), selection)
     }
 
-    fn of(s3: aws_sdk_s3::Client, bucket: &str, source: Source, selection: &'s Selection) -> Self {
+    fn of(bucket: Bucket, source: Source, selection: &'s Selection) -> Self {
         Self {
-            bucket: Bucket { s3, name: bucket.into() },
+            bucket,
             selection,
             source,
             waiting: None,
@@ -215,7 +209,11 @@ impl<'s> Walk<'s> {
                 break;
             }
             self.opening_bytes += object.bytes;
-            self.opening.push_back(Box::pin(self.bucket.clone().open_object(object)));
+            let bucket = self.bucket.clone();
+            self.opening.push_back(Box::pin(async move {
+                let opened = bucket.open(&object.key).await;
+                (object, opened)
+            }));
         }
         Ok(())
     }
@@ -239,18 +237,6 @@ impl<'s> Walk<'s> {
 fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Option<Record>, BadRecord> {
     let record = Record::from_line(&line?)?;
     Ok(selection.takes(&record)?.then_some(record))
-}
-
-impl Bucket {
-    async fn open_object(self, object: Object) -> (Object, Opened) {
-        let opened = self.open(&object.key).await;
-        (object, opened)
-    }
-
-    async fn open(&self, key: &str) -> Opened {
-        let answer = self.s3.get_object().bucket(&*self.name).key(key).send().await;
-        answer.map(|answer| answer.body).map_err(|error| failure_of_call(&error))
-    }
 }
 
 impl Reading {

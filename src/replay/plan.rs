@@ -19,7 +19,7 @@ use super::error::ReplayError;
 use super::parts::Replay;
 use super::store::Condition;
 use super::unit::Unit;
-use crate::archive::{Holds, Object, Selection, days};
+use crate::archive::{Holds, KeyRange, Object, Selection, days, hours_of, is_day, keys_with};
 
 /// The number of listings at the same time.
 const AT_ONCE: usize = 32;
@@ -67,9 +67,6 @@ pub(super) struct Planner<'r> {
     /// An hour may be listed twice.
     cut_before: Mutex<BTreeMap<String, bool>>,
 }
-
-/// A range of keys: from the first up to, but without, the second.
-type Keys = (String, String);
 
 /// The limit on the listing of a range of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,17 +126,17 @@ impl<'r> Planner<'r> {
     /// Returns the units of the objects whose keys begin with `keys`: those of an hour, or of a day without
     /// times.
     pub(super) async fn beginning(&self, keys: &str) -> Result<Vec<Unit>, ReplayError> {
-        let units = self.range(&up_to_the_end(keys), Most::All).await?;
+        let units = self.range(&keys_with(keys), Most::All).await?;
         Ok(units.unwrap_or_default())
     }
 
     /// Returns the units of a day, by its folder.
     async fn day(&self, day: String) -> Result<Vec<Unit>, ReplayError> {
-        let whole = up_to_the_end(&day);
+        let whole = keys_with(&day);
         if let Some(units) = self.range(&whole, Most::Few).await? {
             return Ok(units);
         }
-        let asked = parts_of(&day).into_iter().filter(|(hour, _)| self.is_asked(hour));
+        let asked = hours_of(&day).into_iter().filter(|(hour, _)| self.is_asked(hour));
         let parts: Vec<_> = asked.map(|(_, keys)| keys).collect();
         let listed = stream::iter(&parts).map(|part| self.range(part, Most::Named)).buffered(AT_ONCE);
         let units: Option<Vec<_>> = listed.try_collect::<Vec<_>>().await?.into_iter().collect();
@@ -152,7 +149,7 @@ impl<'r> Planner<'r> {
     }
 
     /// Returns the units of a range of keys of one queue, or `None` if the range has more than `most` allows.
-    async fn range(&self, keys: &Keys, most: Most) -> Result<Option<Vec<Unit>>, ReplayError> {
+    async fn range(&self, keys: &KeyRange, most: Most) -> Result<Option<Vec<Unit>>, ReplayError> {
         let _turn = self.turns.acquire().await;
         for _ in 0..TRIES {
             match self.range_once(keys, most).await? {
@@ -172,7 +169,7 @@ impl<'r> Planner<'r> {
         from.is_none_or(|from| is_day(hour) || hour >= &*from) && until.is_none_or(|until| hour <= &*until)
     }
 
-    async fn range_once(&self, (first, before): &Keys, most: Most) -> Result<Listed, ReplayError> {
+    async fn range_once(&self, (first, before): &KeyRange, most: Most) -> Result<Listed, ReplayError> {
         let mut listing = self.replay.listing(first, Some(before));
         let (mut open, mut units, mut objects) = (Vec::<Open>::new(), Vec::new(), 0);
         while let Some(object) = listing.next().await {
@@ -242,29 +239,6 @@ impl<'r> Planner<'r> {
     }
 }
 
-/// Returns the range of all keys with this beginning.
-fn up_to_the_end(beginning: &str) -> Keys {
-    (beginning.to_owned(), format!("{beginning}\u{10ffff}"))
-}
-
-/// Reports whether an hour is a whole day, of objects without a time in their names.
-fn is_day(hour: &str) -> bool {
-    hour.len() == 8
-}
-
-/// Divides the keys of a day's folder into parts: each hour, and, as the whole day, the keys before and after
-/// the hours.
-fn parts_of(day: &str) -> Vec<(String, Keys)> {
-    let date = day.trim_end_matches('/').rsplit("date=").next().unwrap_or_default().replace('-', "");
-    let (first, end) = up_to_the_end(day);
-    // T24 is greater than any name of an hour.
-    let hours: Vec<_> = (0..=24).map(|hour| format!("{date}T{hour:02}")).collect();
-    let keys = || hours.iter().map(|hour| format!("{day}{hour}"));
-    let bounds: Vec<_> = [first].into_iter().chain(keys()).chain([end]).collect();
-    let of = [&date].into_iter().chain(&hours[..24]).chain([&date]).cloned();
-    of.zip(bounds.windows(2).map(|two| (two[0].clone(), two[1].clone()))).collect()
-}
-
 impl Open {
     fn take(&mut self, object: &Object, selection: &Selection) {
         let all = object.index.as_ref().map_or(1 + object.bytes / 1024, |index| index.letters);
@@ -277,24 +251,5 @@ impl Open {
         let (sum, all_exact) = self.units.entry(unit).or_insert((0, true));
         *sum += letters;
         *all_exact &= exact;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parts_of_a_day_take_every_key_of_it_once() {
-        let (hours, keys): (Vec<_>, Vec<_>) =
-            parts_of("a/queue=overrides/date=2026-11-01/").into_iter().unzip();
-        assert_eq!((hours.len(), &*hours[0], &*hours[25]), (26, "20261101", "20261101"));
-        assert_eq!(keys[0].0, "a/queue=overrides/date=2026-11-01/");
-        assert_eq!(
-            (&*hours[8], &*keys[8].0),
-            ("20261101T07", "a/queue=overrides/date=2026-11-01/20261101T07")
-        );
-        assert!(keys.windows(2).all(|two| two[0].1 == two[1].0));
-        assert_eq!(keys[25].1, "a/queue=overrides/date=2026-11-01/\u{10ffff}");
     }
 }

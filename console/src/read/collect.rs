@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sns_redrive::archive::{Found, Identity, Selection, Walk};
+use sns_redrive::archive::{Found, Identity, Selection, Sweep, Swept, Walk};
 use sns_redrive::batch::OverridesRead;
 use sns_redrive::control::{Control, WaitingList};
 use sns_redrive::failure::Failure;
@@ -17,7 +17,6 @@ use tokio::time::{Instant, timeout_at};
 use super::index::{Index, known_by_keys};
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::said::Said;
-use super::sweep::{Sweep, Swept};
 use super::tally::Span;
 use super::times::Times;
 use crate::account::{Account, Clients, Place};
@@ -162,10 +161,11 @@ pub(super) async fn sweep(
     index: &mut Index,
 ) -> Result<Swept, String> {
     let Some(archive) = &account.archive else { return Ok(Swept::Whole) };
+    let Place { bucket, prefix } = archive;
+    let sweep = Sweep::new(clients.s3.clone(), bucket, prefix, (span.from, span.to), PAGES);
     let queue = of.get(Field::Queue);
-    let range = (span.from, span.to);
-    let sweep = Sweep { s3: &clients.s3, archive, queue, range, pages: PAGES };
-    let swept = timeout_at(until, sweep.run(|object| index.add(&object, of, span, OBJECTS as usize))).await;
+    let each = |object| index.add(&object, of, span, OBJECTS as usize);
+    let swept = timeout_at(until, sweep.run(queue, each)).await;
     let what = "the listing of the archive";
     swept.map_err(|_| too_late(what))?.map_err(|failure| unread(what, &failure))
 }

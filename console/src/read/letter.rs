@@ -5,7 +5,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use sns_redrive::archive::{Archived, Found, Object, Selection, Walk};
+use sns_redrive::archive::{Archived, Found, Object, Selection, Walk, is_archived};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::endpoint::TargetName;
 use sns_redrive::replay::{Replays, Sent, began};
@@ -162,7 +162,7 @@ async fn find(
 ) -> Result<Option<Box<Archived>>, String> {
     let Some(archive) = &account.archive else { return Ok(None) };
     let (objects, left_out) = match &one.key {
-        Some(key) if is_below(archive, key) => {
+        Some(key) if is_archived(&archive.prefix, key) => {
             let list =
                 clients.s3.list_objects_v2().bucket(&archive.bucket).prefix(key).max_keys(1).send().await;
             let list = list.map_err(|error| unread("its object", &failure_of_call(&error)))?;
@@ -202,16 +202,6 @@ async fn find(
     // The letter may be in an object that was passed over, so "not found" would be wrong.
     let passed_over: Vec<_> = passed_over(failed, left_out).collect();
     if passed_over.is_empty() { Ok(None) } else { Err(passed_over.join("; ")) }
-}
-
-fn is_below(archive: &Place, key: &str) -> bool {
-    let prefix = archive.prefix.trim_matches('/');
-    let rest = if prefix.is_empty() {
-        Some(key)
-    } else {
-        key.strip_prefix(prefix).and_then(|it| it.strip_prefix('/'))
-    };
-    rest.is_some_and(|rest| rest.starts_with("queue="))
 }
 
 /// Returns the latest replay that sent a letter.

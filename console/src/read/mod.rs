@@ -8,7 +8,6 @@
 //! | `groups` | letters in groups, and one group |
 //! | `collect` | collects a page's letters, from the archive and the list |
 //! | `index` | counts letters by the archive's keys |
-//! | `sweep` | lists an archive over a time range |
 //! | `letters` | letters as pages show them |
 //! | `policy` | the function's own policy |
 //! | `said` | the content of a letter |
@@ -23,7 +22,6 @@ mod letters;
 mod now;
 mod policy;
 mod said;
-mod sweep;
 mod tally;
 mod times;
 mod waiting;

@@ -15,6 +15,7 @@ use redrive_console::read::Mask;
 use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished, read_file};
+use crate::output::CommandResult;
 use crate::place::{self, Place};
 use crate::text::{count, harmless, thousands};
 use sns_redrive::archive::{Object, Record, Selection, Walk};
@@ -30,11 +31,40 @@ struct EditedRecord {
 /// The number of unchanged lines shown around a change.
 const CONTEXT: usize = 2;
 
+/// The differences between edited records and the archive.
+pub(crate) struct ArchiveDifference {
+    changed: Vec<ChangedRecord>,
+    /// The number of records that are as in the archive.
+    same: u64,
+    /// The number of records and objects that could not be read.
+    unread: u64,
+}
+
+/// A record that was changed.
+struct ChangedRecord {
+    letter_id: String,
+    message_id: String,
+    place: (Arc<str>, u64),
+    /// The paths of the changes.
+    paths: Vec<String>,
+    old: Value,
+    new: Value,
+}
+
 pub(super) async fn run(
     args: &args::ArchiveDiff,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
+    let difference = compare(args, console).await?;
+    console.print(&difference, as_json)
+}
+
+/// Compares edited records with the archive.
+pub(crate) async fn compare(
+    args: &args::ArchiveDiff,
+    console: &mut Console,
+) -> Result<ArchiveDifference, Failed> {
     let Place { bucket, .. } = place::archive(&args.place, console)?;
     let given = given(&read_file(&args.file, console)?)?;
     let clients = Aws::connect(&args.connection, console).await?.clients();
@@ -55,8 +85,8 @@ pub(super) async fn run(
     .await?;
 
     let (mut changed, mut same) = (Vec::new(), 0);
-    for EditedRecord { number, place, record } in &given {
-        let original = originals.get(place).filter(|original| original.identity() == record.identity());
+    for EditedRecord { number, place, record } in given {
+        let original = originals.get(&place).filter(|original| original.identity() == record.identity());
         let Some(original) = original else {
             unread += 1;
             writeln!(
@@ -66,7 +96,7 @@ pub(super) async fn run(
             )?;
             continue;
         };
-        let Some((mut old, mut new)) = forms(original, record)? else {
+        let Some((mut old, mut new)) = forms(original, &record)? else {
             same += 1;
             continue;
         };
@@ -77,22 +107,46 @@ pub(super) async fn run(
             mask.value(&mut old);
             mask.value(&mut new);
         }
-        if !as_json {
-            show(place, record, (&old, &new), console)?;
-        }
-        let (key, line) = place;
-        let ids = (&record.letter_id, &record.message.message_id);
-        changed.push(
-            json!({ "letterId": ids.0, "messageId": ids.1, "key": key, "line": line, "changed": paths }),
-        );
+        let (letter_id, message_id) = (record.letter_id, record.message.message_id);
+        changed.push(ChangedRecord { letter_id, message_id, place, paths, old, new });
     }
-    if as_json {
-        writeln!(console.out, "{}", json!({ "letters": changed, "unchanged": same, "unread": unread }))?;
-    } else {
-        let letters = count(changed.len() as u64, "letter");
-        writeln!(console.out, "{letters} changed, {} as in the archive.", thousands(same))?;
+    Ok(ArchiveDifference { changed, same, unread })
+}
+
+impl CommandResult for ArchiveDifference {
+    fn text(&self) -> String {
+        let changed: String = self.changed.iter().map(ChangedRecord::text).collect();
+        let letters = count(self.changed.len() as u64, "letter");
+        format!("{changed}{letters} changed, {} as in the archive.\n", thousands(self.same))
     }
-    Ok(Finished::of(unread))
+
+    fn json(&self) -> Value {
+        let letters: Vec<_> = self.changed.iter().map(ChangedRecord::json).collect();
+        json!({ "letters": letters, "unchanged": self.same, "unread": self.unread })
+    }
+
+    fn finished(&self) -> Finished {
+        Finished::of(self.unread)
+    }
+}
+
+impl ChangedRecord {
+    fn text(&self) -> String {
+        let (key, line) = &self.place;
+        let (old, new) = (format!("{:#}\n", self.old), format!("{:#}\n", self.new));
+        let diff = TextDiff::from_lines(old.as_str(), new.as_str());
+        let hunks = diff.unified_diff().context_radius(CONTEXT).to_string();
+        let hunks: String = hunks.lines().map(|line| harmless(line) + "\n").collect();
+        format!("Letter {}\n  {}, line {line}\n{hunks}\n", harmless(&self.letter_id), harmless(key))
+    }
+
+    fn json(&self) -> Value {
+        let (key, line) = &self.place;
+        json!({
+            "letterId": self.letter_id, "messageId": self.message_id, "key": key, "line": line,
+            "changed": self.paths,
+        })
+    }
 }
 
 /// Reads the records of the input, with their places in the archive. Skips empty lines.
@@ -178,21 +232,4 @@ fn below(path: &str, name: &str) -> String {
         (path, true) => format!("{path}.{name}"),
         (path, false) => format!("{path}[{}]", Value::from(name)),
     }
-}
-
-fn show(
-    (key, line): &(Arc<str>, u64),
-    record: &Record,
-    (old, new): (&Value, &Value),
-    console: &mut Console,
-) -> Result<(), Failed> {
-    writeln!(console.out, "Letter {}", harmless(&record.letter_id))?;
-    writeln!(console.out, "  {}, line {line}", harmless(key))?;
-    let (old, new) = (format!("{old:#}\n"), format!("{new:#}\n"));
-    let diff = TextDiff::from_lines(old.as_str(), new.as_str());
-    let hunks = diff.unified_diff().context_radius(CONTEXT).to_string();
-    for line in hunks.lines() {
-        writeln!(console.out, "{}", harmless(line))?;
-    }
-    Ok(writeln!(console.out)?)
 }

@@ -1,7 +1,6 @@
 //! `redrivectl archive list`: counts letters by topic, reason and day, or by other fields.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,6 +13,7 @@ use super::walk::walk;
 use crate::args::{self, By};
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
+use crate::output::CommandResult;
 use crate::place::{self, Place};
 use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::archive::{Record, Walk};
@@ -29,11 +29,32 @@ struct Group {
     example: String,
 }
 
+/// The letters of an archive in groups.
+struct ArchiveCounts<'a> {
+    by: &'a [By],
+    groups: BTreeMap<Vec<Option<String>>, Group>,
+    /// Records that are stored twice.
+    doubles: u64,
+    /// Objects and lines that could not be read.
+    unread: u64,
+    /// True if it is known which letters a replay has sent.
+    is_known: bool,
+}
+
 pub(super) async fn run(
     args: &args::ArchiveList,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
+    let counts = counted(args, console).await?;
+    console.print(&counts, as_json)
+}
+
+/// Counts the letters that a command line selects.
+async fn counted<'a>(
+    args: &'a args::ArchiveList,
+    console: &mut Console,
+) -> Result<ArchiveCounts<'a>, Failed> {
     let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = Aws::connect(&args.letters.connection, console).await?.clients();
@@ -54,29 +75,49 @@ pub(super) async fn run(
         Ok(())
     })
     .await?;
+    Ok(ArchiveCounts { by: &args.by, groups, doubles, unread, is_known: replayed.is_known() })
+}
 
-    let letters: u64 = groups.values().map(|group| group.letters).sum();
-    let not_replayed: u64 = groups.values().map(Group::not_replayed).sum();
-    let is_known = replayed.is_known();
-    if as_json {
-        let all = groups.iter().map(|(values, group)| group.to_json(&args.by, values, is_known));
-        let all: Vec<_> = all.collect();
-        let mut list = json!({ "groups": all, "letters": letters, "doubles": doubles, "unread": unread });
-        if is_known {
+impl ArchiveCounts<'_> {
+    fn letters(&self) -> u64 {
+        self.groups.values().map(|group| group.letters).sum()
+    }
+
+    /// Returns the number of letters that no replay has sent, if it is known.
+    fn not_replayed(&self) -> Option<u64> {
+        self.is_known.then(|| self.groups.values().map(Group::not_replayed).sum())
+    }
+}
+
+impl CommandResult for ArchiveCounts<'_> {
+    fn text(&self) -> String {
+        let letters = self.letters();
+        let not_replayed = self.not_replayed().filter(|_| letters > 0);
+        let sums = sums(letters, not_replayed, self.doubles, self.unread);
+        if letters == 0 {
+            return format!("{sums}.\n");
+        }
+        let rows = self.groups.iter().map(|(values, group)| group.row(values, self.is_known));
+        let rows: Vec<_> = std::iter::once(header(self.by, self.is_known)).chain(rows).collect();
+        let first = self.by.len();
+        format!("{}\n{sums}.\n", table(&rows, &[first, first + usize::from(self.is_known)]))
+    }
+
+    fn json(&self) -> Value {
+        let groups = self.groups.iter().map(|(values, group)| group.to_json(self.by, values, self.is_known));
+        let groups: Vec<_> = groups.collect();
+        let mut list = json!({
+            "groups": groups, "letters": self.letters(), "doubles": self.doubles, "unread": self.unread,
+        });
+        if let Some(not_replayed) = self.not_replayed() {
             list["notReplayed"] = not_replayed.into();
         }
-        writeln!(console.out, "{list}")?;
-    } else {
-        if letters > 0 {
-            let rows = groups.iter().map(|(values, group)| group.row(values, is_known));
-            let rows: Vec<_> = std::iter::once(header(&args.by, is_known)).chain(rows).collect();
-            let first = args.by.len();
-            writeln!(console.out, "{}", table(&rows, &[first, first + usize::from(is_known)]))?;
-        }
-        let not_replayed = (is_known && letters > 0).then_some(not_replayed);
-        writeln!(console.out, "{}.", sums(letters, not_replayed, doubles, unread))?;
+        list
     }
-    Ok(Finished::of(unread))
+
+    fn finished(&self) -> Finished {
+        Finished::of(self.unread)
+    }
 }
 
 fn sums(letters: u64, not_replayed: Option<u64>, doubles: u64, unread: u64) -> String {

@@ -12,9 +12,10 @@ mod walk;
 use crate::args;
 use crate::console::{Console, Failed, Finished};
 
+pub(crate) use diff::compare;
 pub(crate) use select::select;
-pub(crate) use show::NO_SUCH_LETTER;
-pub(crate) use shown::{Shown, read as read_shown};
+pub(crate) use show::{NO_SUCH_LETTER, letters};
+pub(crate) use shown::{Shown, read as read_shown, shown};
 
 pub(super) async fn run(
     command: &args::ArchiveCommand,

@@ -17,16 +17,56 @@ use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
 /// The error if the selection has no letter.
 pub(crate) const NO_SUCH_LETTER: &str = "no letter in this archive matches";
 
+/// Prints letters as they are read: a whole archive has no room in memory.
 pub(super) async fn run(
     args: &args::ArchiveShow,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
+    let mut is_first = true;
+    let unread = each(args, console, |page, letter| {
+        if as_json {
+            return Ok(writeln!(page, "{}", shown(&letter)?)?);
+        }
+        if !std::mem::take(&mut is_first) {
+            writeln!(page)?;
+        }
+        show(&letter, args.body, page)
+    })
+    .await?;
+    Ok(Finished::of(unread))
+}
+
+/// Returns letters of an archive, and how many objects and lines could not be read.
+///
+/// # Errors
+///
+/// There is no such letter.
+pub(crate) async fn letters(
+    args: &args::ArchiveShow,
+    console: &mut Console,
+) -> Result<(Vec<Archived>, u64), Failed> {
+    let mut letters = Vec::new();
+    let take = |_: &mut Page<'_>, letter| {
+        letters.push(letter);
+        Ok(())
+    };
+    let unread = each(args, console, take).await?;
+    Ok((letters, unread))
+}
+
+/// Passes each letter that a command line means to `take`. Returns the number of objects and lines that could
+/// not be read.
+async fn each(
+    args: &args::ArchiveShow,
+    console: &mut Console,
+    mut take: impl FnMut(&mut Page<'_>, Archived) -> Result<(), Failed>,
+) -> Result<u64, Failed> {
     let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = Aws::connect(&args.letters.connection, console).await?.clients();
 
-    let mut letters_shown = 0;
+    let mut has_letters = false;
     let mut replayed = if args.letters.selection.not_replayed {
         Replayed::of(&args.letters, clients.s3.clone(), console)?
     } else {
@@ -34,30 +74,21 @@ pub(super) async fn run(
     };
     let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
     let unread = walk(letters, &mut replayed, console, |page, letter, _| {
-        if !is_meant(&letter.record, &args.ids) {
-            return Ok(());
+        if is_meant(&letter.record, &args.ids) {
+            has_letters = true;
+            take(page, letter)?;
         }
-        if as_json {
-            writeln!(page, "{}", shown(&letter)?)?;
-        } else {
-            if letters_shown > 0 {
-                writeln!(page)?;
-            }
-            show(&letter, args.body, page)?;
-        }
-        letters_shown += 1;
         Ok(())
     })
     .await?;
-    if letters_shown == 0 && unread > 0 {
-        return Err(Failed::Work(
-            "no letter matches in the part of this archive that could be read".to_owned(),
-        ));
+    match (has_letters, unread) {
+        (true, unread) => Ok(unread),
+        (false, 0) => Err(Failed::Work(NO_SUCH_LETTER.to_owned())),
+        (false, _) => {
+            let why = "no letter matches in the part of this archive that could be read";
+            Err(Failed::Work(why.to_owned()))
+        }
     }
-    if letters_shown == 0 {
-        return Err(Failed::Work(NO_SUCH_LETTER.to_owned()));
-    }
-    Ok(Finished::of(unread))
 }
 
 /// Reports whether a record has one of the ids; without ids all match.

@@ -24,7 +24,7 @@ struct Added {
 }
 
 /// Returns a record with its place and its digest. The digest shows a replay whether the message was edited.
-pub(super) fn shown(letter: &Archived) -> Result<Value, Failed> {
+pub(crate) fn shown(letter: &Archived) -> Result<Value, Failed> {
     let Archived { key, line, record } = letter;
     let bad = |error: serde_json::Error| Failed::Work(format!("cannot write a record as JSON: {error}"));
     let mut value = serde_json::to_value(record).map_err(bad)?;

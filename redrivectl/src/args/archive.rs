@@ -52,7 +52,7 @@ pub(crate) enum By {
     Hour,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ArchiveDiff {
     /// File of edited records of `archive show --json`, one a line; - for standard input
     pub(crate) file: PathBuf,
@@ -65,7 +65,7 @@ pub(crate) struct ArchiveDiff {
     pub(crate) connection: Connection,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ArchiveShow {
     /// SQS message ids or letter ids [default: every letter of the selection]
     pub(crate) ids: Vec<String>,
@@ -77,7 +77,7 @@ pub(crate) struct ArchiveShow {
 }
 
 /// Letters of an archive: where it is, which, and how it is reached.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Letters {
     #[command(flatten)]
     pub(crate) place: ReplayPlace,
@@ -87,7 +87,7 @@ pub(crate) struct Letters {
     pub(crate) connection: Connection,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Place {
     /// The archive, s3://bucket/prefix [default: the stack's, else the variable ARCHIVE]
     #[arg(long, value_name = "PLACE")]
@@ -95,7 +95,7 @@ pub(crate) struct Place {
 }
 
 /// The archive, and the place of what replays know of it.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ReplayPlace {
     #[command(flatten)]
     pub(crate) archive: Place,
@@ -106,7 +106,7 @@ pub(crate) struct ReplayPlace {
     pub(crate) control: Option<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Selection {
     /// Letters archived at this time or later: 2026-11-01T12:00Z, 2026-11-01T12:00+01:00, 2026-11-01 for its midnight in

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::text::command_line;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "AWS")]
 pub(crate) struct Connection {
     /// Take places that no option gives from the outputs of this stack of template.yaml [default: the

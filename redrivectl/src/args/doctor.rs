@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::connection::Connection;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Doctor {
     /// Check this function [default: the stack's]
     #[arg(long, value_name = "NAME")]

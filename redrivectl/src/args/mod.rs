@@ -22,7 +22,9 @@ pub(crate) use doctor::Doctor;
 pub(crate) use drill::Drill;
 pub(crate) use overrides::{
     Arrived, ControlPlace, Give, GiveUp, Picks, Release, Retry, ShowOverrides, Sign, Waiting, WaitingBy,
+    WakePace,
 };
 pub(crate) use plan::{Explain, Plan};
-pub(crate) use replay::{EndReplay, FreeReplay, Pace, Replay, Replays, ReplaysCommand};
+pub(crate) use replay::{EndReplay, FreeReplay, OneReplay, Pace, Replay, Replays, ReplaysCommand};
 pub(crate) use serve::Serve;
+pub(crate) use values::When;

@@ -6,6 +6,9 @@ use jiff::Timestamp;
 use super::connection::Connection;
 use super::values::{When, lasts, moment, when};
 
+/// The default number of letters a second to wake.
+const WAKE_RATE: u32 = 500;
+
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
     #[command(flatten)]
@@ -26,7 +29,7 @@ pub(crate) struct GiveUp {
 }
 
 /// An override that is given.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Give {
     #[command(flatten)]
     pub(crate) picks: Picks,
@@ -54,7 +57,7 @@ pub(crate) struct Give {
 }
 
 /// The author of an override, and whether to ask before it is written.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "The override")]
 pub(crate) struct Sign {
     /// The author of the override [default: who you are, according to AWS]
@@ -72,11 +75,17 @@ pub(crate) struct Sign {
 #[command(next_help_heading = "How fast")]
 pub(crate) struct WakePace {
     /// Wake this many letters a second, 1 to 10000
-    #[arg(long, value_name = "LETTERS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "LETTERS", default_value_t = WAKE_RATE, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
 }
 
-#[derive(Debug, Args)]
+impl Default for WakePace {
+    fn default() -> Self {
+        Self { rate: WAKE_RATE }
+    }
+}
+
+#[derive(Debug, Default, Args)]
 pub(crate) struct Release {
     /// Ids of overrides, which `overrides` shows
     #[arg(required_unless_present = "Picks", conflicts_with = "Picks")]
@@ -96,7 +105,7 @@ pub(crate) struct Release {
     pub(crate) connection: Connection,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ShowOverrides {
     /// Show overrides that have ended
     #[arg(long)]
@@ -159,7 +168,7 @@ impl WaitingBy {
 }
 
 /// The control prefix, which holds the overrides and the list of waiting letters.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ControlPlace {
     /// The function's control prefix, s3://bucket/prefix [default: the stack's, else the variable CONTROL]
     #[arg(long, value_name = "PLACE", help_heading = "AWS")]
@@ -170,7 +179,7 @@ pub(crate) struct ControlPlace {
 }
 
 /// The letters that an override matches.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Picks {
     /// Letters that match this EventBridge pattern, as in rules of a redrive policy
@@ -191,7 +200,7 @@ pub(crate) struct Picks {
 }
 
 /// The time at which the letters of an override arrived.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which letters")]
 pub(crate) struct Arrived {
     /// Letters that arrived before this time: 2026-11-01T12:00Z, 2026-11-01T12:00+01:00, 2026-11-01 for its midnight in

@@ -10,7 +10,7 @@ use super::help::EXIT_CODES_OF_REPLAYS;
 use super::values::{When, settle, successor, target, when};
 use sns_redrive::letter::ReplayTarget;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Replay {
     #[command(flatten)]
     pub(crate) place: ReplayPlace,
@@ -118,7 +118,7 @@ pub(crate) enum ReplaysCommand {
     Free(FreeReplay),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct OneReplay {
     /// The id of the replay, which `replays` shows
     pub(crate) id: String,
@@ -149,7 +149,7 @@ pub(crate) struct FreeReplay {
     pub(crate) yes: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "How fast")]
 pub(crate) struct Pace {
     /// Letters a second, 1 to 1000000 [default: 100]

@@ -15,59 +15,85 @@ mod read;
 mod setup;
 
 pub(crate) use access::{Access, Policy, Sender};
+pub(crate) use finding::Finding;
 pub(crate) use read::feeding as queues;
 
 use std::collections::BTreeSet;
-use std::io::Write;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args;
 use crate::console::{Console, Failed, Finished};
+use crate::output::CommandResult;
 use crate::text::count;
-use finding::{Finding, Severity, text};
+use finding::{Severity, text};
 use setup::{ReadError, Setup};
 
-pub(super) async fn run(
-    args: &args::Doctor,
-    as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+/// What the doctor has found.
+pub(crate) struct Examination {
+    /// The name of the function.
+    function: String,
+    /// The ARNs of its queues.
+    queues: Vec<String>,
+    /// The number of subscriptions.
+    subscriptions: u64,
+    /// The findings, the most severe first.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Examines a deployment.
+pub(crate) async fn examine(args: &args::Doctor, console: &mut Console) -> Result<Examination, Failed> {
     let setup = Box::pin(read::setup(args, console)).await?;
     let options = args.connection.of_aws_cli();
     let further = further(&setup, console);
-    let findings: Vec<_> = checks::check(&setup).into_iter().map(|it| it.with(&options, &further)).collect();
-    let unseen: Vec<_> = findings.iter().filter_map(|it| Some((it, it.unseen.as_ref()?))).collect();
-    let subscriptions = setup.subscriptions.as_ref().map_or(0, |it| it.all.len()) as u64;
-    if as_json {
-        let answer = json!({
-            "function": setup.function.name,
-            "queues": setup.queues.iter().map(|queue| queue.arn.as_str()).collect::<Vec<_>>(),
-            "subscriptions": subscriptions,
-            "unseen": unseen.iter().map(|(finding, error)| {
-                json!({ "check": finding.check, "about": finding.about, "call": error.call, "denied": error.is_denied() })
-            }).collect::<Vec<_>>(),
-            "findings": findings,
-        });
-        writeln!(console.out, "{answer}")?;
-    } else {
-        write!(console.out, "{}", blind(&unseen))?;
-        for finding in &findings {
-            writeln!(console.out, "{}", text(finding))?;
-        }
-        writeln!(
-            console.out,
-            "Checked {}, {}, {}: {}.",
-            setup.function.name,
-            count(setup.queues.len() as u64, "dead-letter queue"),
-            count(subscriptions, "subscription"),
-            sum(&findings)
-        )?;
-    }
-    Ok(match number(&findings, Severity::Error) {
-        0 if !unseen.is_empty() => Finished::Unseen,
-        errors => Finished::of(errors),
+    let findings = checks::check(&setup).into_iter().map(|it| it.with(&options, &further)).collect();
+    Ok(Examination {
+        function: setup.function.name.clone(),
+        queues: setup.queues.iter().map(|queue| queue.arn.to_string()).collect(),
+        subscriptions: setup.subscriptions.as_ref().map_or(0, |it| it.all.len()) as u64,
+        findings,
     })
+}
+
+impl Examination {
+    /// Returns the findings whose answer is unknown because a call failed, with that call.
+    fn unseen(&self) -> Vec<(&Finding, &ReadError)> {
+        self.findings.iter().filter_map(|it| Some((it, it.unseen.as_ref()?))).collect()
+    }
+}
+
+impl CommandResult for Examination {
+    fn text(&self) -> String {
+        let findings: String = self.findings.iter().map(|finding| text(finding) + "\n").collect();
+        format!(
+            "{}{findings}Checked {}, {}, {}: {}.\n",
+            blind(&self.unseen()),
+            self.function,
+            count(self.queues.len() as u64, "dead-letter queue"),
+            count(self.subscriptions, "subscription"),
+            sum(&self.findings)
+        )
+    }
+
+    fn json(&self) -> Value {
+        let unseen = self.unseen().into_iter().map(|(finding, error)| {
+            json!({ "check": finding.check, "about": finding.about, "call": error.call, "denied": error.is_denied() })
+        });
+        json!({
+            "function": self.function,
+            "queues": self.queues,
+            "subscriptions": self.subscriptions,
+            "unseen": unseen.collect::<Vec<_>>(),
+            "findings": self.findings,
+        })
+    }
+
+    fn finished(&self) -> Finished {
+        match number(&self.findings, Severity::Error) {
+            0 if !self.unseen().is_empty() => Finished::Unseen,
+            errors => Finished::of(errors),
+        }
+    }
 }
 
 /// Says what could not be read, and which permissions are missing. This comes first, because the findings

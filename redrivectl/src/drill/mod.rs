@@ -6,12 +6,14 @@
 //! | `plan` | the text shown before the drill, with effects and costs |
 //! | `scene` | the calls for the topic, the queues and the subscriptions |
 //! | `story` | the steps, one after the other |
+//! | `commands` | the commands of the tool that the steps carry out |
 //! | `record` | the questions to AWS besides, and its answers |
 //! | `log` | the function's log |
 //! | `find` | the leftovers of earlier drills |
 //! | `sweep` | the removal of all resources |
 //! | `report` | the planned and the observed steps |
 
+mod commands;
 mod find;
 mod log;
 mod names;
@@ -35,7 +37,7 @@ use crate::output::unless_closed;
 use crate::place;
 use crate::stack::Stack;
 use crate::text::harmless;
-use crate::tool::{CarryOut, Tool};
+use crate::tool::Tool;
 use find::{Found, find};
 use log::Log;
 use names::{Names, SETTLED, new_id};
@@ -68,18 +70,17 @@ struct Stage {
 pub(super) async fn run(
     args: &args::Drill,
     as_json: bool,
-    carry_out: CarryOut,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let Some(stack) = console.stack.name().map(str::to_owned) else {
         return Err(bad("no stack is named: give --stack NAME (or REDRIVE_STACK)".to_owned()));
     };
-    let tool = Tool::new(carry_out, &args.connection, console);
+    let tool = Tool::new(&args.connection, console);
     if args.clean {
-        clean(&stack, args, as_json, &tool, console).await
+        Box::pin(clean(&stack, args, as_json, &tool, console)).await
     } else {
         let stage = stage(stack, args, console).await?;
-        drill(&stage, args, as_json, &tool, console).await
+        Box::pin(drill(&stage, args, as_json, &tool, console)).await
     }
 }
 

@@ -5,30 +5,25 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
+use super::commands::{self, LATELY, records, release, selection};
 use super::log::Log;
 use super::names::ON_THE_WAY;
 use super::report::Report;
 use super::scene::{ATTRIBUTE, Scene};
-use crate::archive::NO_SUCH_LETTER;
 use crate::args;
 use crate::console::Failed;
+use crate::replay::{self, ReplayResult};
 use crate::text::{brief, count};
-use crate::tool::Tool;
+use crate::tool::{Printed, Tool};
 
 /// The time between two checks of a condition.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// The longest time in which an interrupt goes unnoticed.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// The age up to which records are searched while a drill runs. Listing a whole archive would take long.
-pub(super) const LATELY: &str = "6h";
-
-/// The duration of the overrides if nobody releases them.
-const IN_FORCE: &str = "30m";
 
 /// The values of the attribute by which overrides distinguish the messages.
 pub(super) const RETRY: &str = "retry";
@@ -88,10 +83,11 @@ impl<'a> Story<'a> {
 
         report.begin(
             "override",
-            "override the function to archive one letter, and to retry the other at once".to_owned(),
+            "override the function to give up one letter, and to retry the other at once".to_owned(),
         )?;
-        let archive = self.override_(&["give-up", "--future"], GIVE_UP).await?;
-        let retry = self.override_(&["retry"], RETRY).await?;
+        let archive = commands::give_up(self.tool, self.picks(GIVE_UP), self.why());
+        let archive = self.command(archive).await?;
+        let retry = self.retry().await?;
         report.end(true, &format!("gave the overrides {archive} and {retry}"))?;
 
         report.begin(
@@ -120,10 +116,14 @@ impl<'a> Story<'a> {
         report.end(true, &attempt.await?)?;
 
         report.begin("archive", "the function archives the second letter, as given-up".to_owned())?;
-        let record =
-            self.until("the letter in the archive", async || record_of(self.tool, self.scene).await).await?;
+        let record = self
+            .until("the letter in the archive", async || {
+                let records = records(self.tool, self.scene, LATELY).await?;
+                Ok(records.into_iter().next())
+            })
+            .await?;
         (self.on_the_way, self.archived) = (self.on_the_way - 1, 1);
-        report.end(true, record["key"].as_str().unwrap_or_default())?;
+        report.end(true, &record.key)?;
 
         report.begin(
             "repair",
@@ -133,12 +133,11 @@ impl<'a> Story<'a> {
             Ok(self.scene.make_queue(&broken).await?.then_some(()))
         })
         .await?;
-        let release = ["release", &archive, "--yes", "--why", "the drill goes on"];
-        self.command(&release).await?;
+        self.command(release(self.tool, vec![archive], "the drill goes on", None)).await?;
         report.end(true, "done")?;
 
         report.begin("deliver", format!("an override to retry brings the first message to {broken}"))?;
-        let override_ = self.override_(&["retry"], RETRY).await?;
+        let override_ = self.retry().await?;
         self.arrive(&broken, &[&to_retry]).await?;
         self.on_the_way -= 1;
         report.end(true, &format!("it arrived after the override {override_}"))?;
@@ -180,46 +179,68 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    /// Gives an override for the letters of this drill with one value of the attribute. Returns its id.
-    async fn override_(&self, words: &[&str], kind: &str) -> Result<String, Halt> {
+    /// Overrides the function to retry the letters of this drill that are to be retried. Returns the override's id.
+    async fn retry(&self) -> Result<String, Halt> {
+        self.command(commands::retry(self.tool, self.picks(RETRY), self.why())).await
+    }
+
+    /// Returns the letters of this drill with one value of the attribute.
+    fn picks(&self, kind: &str) -> args::Picks {
         let pattern =
             json!({ "topicArn": [self.scene.names.topic_arn()], "messageAttributes": { ATTRIBUTE: [kind] } });
-        let (pattern, why) = (pattern.to_string(), format!("drill {}", self.scene.names.id));
-        let options = ["--match", &pattern, "--for", IN_FORCE, "--why", &why, "--yes", "--anyway"];
-        let said = self.command(&[words, &options].concat()).await?;
-        let id = said.first().and_then(|said| said["override"]["id"].as_str());
-        id.map(str::to_owned).ok_or_else(|| Failed::Work("the override has no id".to_owned()).into())
+        args::Picks { pattern: Some(pattern.to_string()), ..Default::default() }
+    }
+
+    fn why(&self) -> String {
+        format!("drill {}", self.scene.names.id)
     }
 
     /// Replays the archived letter. If it was not sent, no letter is on its way.
     async fn replay(&mut self, topic: &str) -> Result<String, Halt> {
-        let (why, queue) = (format!("drill {}", self.scene.names.id), self.scene.dead_letters.resource());
-        let pace = ["--new", "--yes", "--workers", "1", "--ramp", "100", "--settle", "0"];
-        let which = ["replay", "--topic", topic, "--queue", queue, "--since", LATELY, "--why", &why];
+        let (problems, args) = (Printed::default(), self.replay_of(topic));
         self.goes_on()?;
         self.on_the_way += 1;
-        let ended = self.tool.finish(&[&which[..], &pace].concat()).await;
+        let mut console = self.tool.console("", &Printed::default(), &problems);
+        let ended = Box::pin(replay::run(&args, true, &mut console)).await;
         if matches!(ended, Err(Failed::Stopped(_) | Failed::Denied(_) | Failed::Input(_))) {
             // Nothing was sent.
             self.on_the_way -= 1;
         }
-        let (_, said, problems) = ended?;
-        let state = said.into_iter().next().unwrap_or_default();
-        if state["counts"]["sent"].as_u64() == Some(1) {
-            return Ok(state["id"].as_str().unwrap_or("?").to_owned());
+        let state = match ended? {
+            ReplayResult::Ended { state, .. } => Some(state),
+            ReplayResult::Detached { state, .. } => state,
+        };
+        if let Some(state) = state.as_ref().filter(|state| state.counts.sent == 1) {
+            return Ok(state.id.clone());
         }
         self.on_the_way -= 1;
         self.goes_on()?;
-        let because = state["because"].as_str().unwrap_or(problems.trim());
+        let problems = problems.text();
+        let because = state.as_ref().and_then(|state| state.because.as_deref()).unwrap_or(problems.trim());
         Err(Failed::Work(format!("the replay sent no letter: {because}")).into())
     }
 
-    /// Runs a command of the tool.
-    async fn command(&self, words: &[&str]) -> Result<Vec<Value>, Halt> {
+    /// Returns the options of the replay.
+    fn replay_of(&self, topic: &str) -> args::Replay {
+        let pace =
+            args::Pace { ramp: Some(vec![100]), settle: Some(0), workers: Some(1), ..Default::default() };
+        args::Replay {
+            selection: selection(topic.to_owned(), self.scene, LATELY),
+            new: true,
+            yes: true,
+            why: Some(self.why()),
+            pace,
+            connection: self.tool.connection(),
+            ..Default::default()
+        }
+    }
+
+    /// Does the work of a command of the tool.
+    async fn command<T>(&self, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Halt> {
         self.goes_on()?;
-        let said = self.tool.run(words).await;
+        let done = work.await;
         self.goes_on()?;
-        Ok(said?)
+        Ok(done?)
     }
 
     /// Waits until these messages have arrived in a queue.
@@ -276,20 +297,6 @@ impl<'a> Story<'a> {
         check: impl AsyncFnMut() -> Result<Option<T>, Failed>,
     ) -> Result<T, Halt> {
         until(self.args.within, self.stop, what, check).await
-    }
-}
-
-/// Returns the record of the drill's letter in the archive, if there is one yet.
-async fn record_of(tool: &Tool, scene: &Scene) -> Result<Option<Value>, Failed> {
-    Ok(records(tool, scene, LATELY).await?.into_iter().next())
-}
-
-/// Returns the records of the drill's topic that were archived since then.
-pub(super) async fn records(tool: &Tool, scene: &Scene, since: &str) -> Result<Vec<Value>, Failed> {
-    let (topic, queue) = (scene.names.topic_arn(), scene.dead_letters.resource());
-    match tool.run(&["archive", "show", "--topic", &topic, "--queue", queue, "--since", since]).await {
-        Err(Failed::Work(said)) if said == NO_SUCH_LETTER => Ok(Vec::new()),
-        said => said,
     }
 }
 

@@ -10,11 +10,14 @@ use aws_sdk_s3::error::ProvideErrorMetadata;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::commands::{self, LATELY, records, release};
 use super::names::SETTLED;
 use super::report::Report;
 use super::scene::{Scene, failed};
-use super::story::{Halt, LATELY, records, until};
-use crate::console::Failed;
+use super::story::{Halt, until};
+use crate::args;
+use crate::console::{Failed, Finished};
+use crate::overrides;
 use crate::place::Place;
 use crate::text::{brief, count};
 use crate::tool::Tool;
@@ -25,7 +28,7 @@ use sns_redrive::waiting::{LISTED_ABOVE, ended_override_key};
 const WAITS: u64 = LISTED_ABOVE + 60;
 
 /// The age up to which records of earlier drills are searched.
-const EVER: &str = "90d";
+const EVER: args::When = args::When::Ago(90 * 24 * 3600);
 
 /// The words of S3 for an object under a retention.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
@@ -170,9 +173,8 @@ impl Sweep<'_> {
     async fn archive_rest(&self, awaited: Awaited) -> Result<(), Failed> {
         let (topic, broken) = (self.scene.names.topic_arn(), self.scene.names.broken());
         let why = format!("drill {} ends", self.scene.names.id);
-        let words =
-            ["give-up", "--topic", &topic, "--future", "--for", "30m", "--why", &why, "--yes", "--anyway"];
-        self.tool.run(&words).await?;
+        let picks = args::Picks { topic: Some(topic), ..Default::default() };
+        commands::give_up(&self.tool, picks, why).await?;
         let (never, mut came) = (AtomicBool::new(false), 0);
         let end = Instant::now() + Duration::from_secs(WAITS);
         // If the wait ends without a failure, that must be noticed before the time is over.
@@ -192,23 +194,30 @@ impl Sweep<'_> {
     /// Takes back the overrides for the drill's topic, and deletes their records.
     async fn overrides(&self, control: &Place) -> Result<Taken, Failed> {
         let topic = self.scene.names.topic_arn();
-        let ids = |said: Vec<Value>| -> Vec<String> {
-            let overrides = said.into_iter().next().map(|mut said| said["overrides"].take());
-            let overrides = overrides.as_ref().and_then(Value::as_array).cloned().unwrap_or_default();
-            let of_drill =
-                overrides.iter().filter(|override_| override_["match"]["topicArn"][0] == topic.as_str());
-            of_drill.filter_map(|override_| override_["id"].as_str().map(str::to_owned)).collect()
-        };
+        let is_of_drill = |pattern: &Value| pattern["topicArn"][0] == topic.as_str();
         // The stack does not name their place after it was deployed with Overrides=off.
-        let place = format!("s3://{}/{}", control.bucket, control.prefix);
-        let place = ["--control", place.as_str()];
-        let in_force = ids(self.tool.run(&[&["overrides"], &place[..]].concat()).await?);
+        let place = Some(format!("s3://{}/{}", control.bucket, control.prefix));
+        let shown = |ended| args::ShowOverrides {
+            ended,
+            place: args::ControlPlace { control: place.clone(), archive: None },
+            connection: self.tool.connection(),
+        };
+        let args = shown(false);
+        let in_force = self.tool.run("payments", async |console| {
+            Ok((overrides::in_force(&args, console).await?, Finished::Whole))
+        });
+        let in_force = in_force.await?.into_iter().filter(|override_| is_of_drill(&override_.pattern));
+        let in_force: Vec<_> = in_force.map(|override_| override_.id).collect();
         if !in_force.is_empty() {
-            let words: Vec<_> = in_force.iter().map(String::as_str).collect();
-            let why = ["--yes", "--why", "the drill ends"];
-            self.tool.run(&[&["release"], &words[..], &why[..], &place[..]].concat()).await?;
+            release(&self.tool, in_force, "the drill ends", place.clone()).await?;
         }
-        let ended = ids(self.tool.run(&[&["overrides", "--ended"], &place[..]].concat()).await?);
+        let args = shown(true);
+        let ended = self
+            .tool
+            .run("payments", async |console| Ok((overrides::ended(&args, console).await?, Finished::Whole)));
+        let ended = ended.await?.into_iter().filter(|override_| is_of_drill(&override_["match"]));
+        let ended: Vec<_> =
+            ended.filter_map(|override_| override_["id"].as_str().map(str::to_owned)).collect();
         let (mut taken, mut stay) = (0, Vec::new());
         for id in &ended {
             let key = ended_override_key(&control.prefix, id);
@@ -226,8 +235,8 @@ impl Sweep<'_> {
         let topic = self.scene.names.topic_arn();
         let records = records(&self.tool, self.scene, EVER).await?;
         let mut objects = BTreeMap::<_, u64>::new();
-        for key in records.iter().filter_map(|record| record["key"].as_str()) {
-            *objects.entry(key).or_default() += 1;
+        for record in &records {
+            *objects.entry(&*record.key).or_default() += 1;
         }
         let (mut taken, mut stay) = (0, Vec::new());
         for (key, lines) in objects {

@@ -3,6 +3,8 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -13,51 +15,18 @@ use super::known::Unknown;
 use super::picks::{every, pattern};
 use super::preview::Preview;
 use super::wake::{BEGINS, Waker, Woken};
-use super::{Connected, Signed, connect, signed, watch_from_the_start, write};
+use super::{Connected, Signed, connect, finished, show_lines, signed, watch_from_the_start, write};
 use crate::args;
 use crate::console::{Console, Failed, Finished, unless_interrupted};
-use crate::control::Change;
+use crate::control::{Change, Control};
+use crate::output::CommandResult;
 use sns_redrive::policy::{Override, OverrideAction, RETRY_IN_FORCE, Reach};
 
 /// The default duration of an override to give up: in this time every letter comes back at least once.
 const GIVE_UP_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
 
-pub(crate) async fn hold(
-    args: &args::Give,
-    as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
-    let request = Request { action: OverrideAction::Hold, give: args, future: true, rate: None };
-    Box::pin(request.run(as_json, console)).await
-}
-
-pub(crate) async fn retry(
-    args: &args::Retry,
-    as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
-    let rate = Some(args.pace.rate);
-    let request = Request { action: OverrideAction::Retry, give: &args.give, future: true, rate };
-    Box::pin(request.run(as_json, console)).await
-}
-
-pub(crate) async fn give_up(
-    args: &args::GiveUp,
-    as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
-    if args.future && args.give.until.is_none() && args.give.lasts.is_none() {
-        let problem =
-            "--future gives up every matching letter until the override ends: limit it with --for or --until";
-        return Err(Failed::Input(vec![problem.to_owned()]));
-    }
-    let rate = Some(args.pace.rate);
-    let request = Request { action: OverrideAction::GiveUp, give: &args.give, future: args.future, rate };
-    Box::pin(request.run(as_json, console)).await
-}
-
 /// The request for an override.
-struct Request<'a> {
+pub(crate) struct Request<'a> {
     action: OverrideAction,
     give: &'a args::Give,
     /// True if it also applies to letters that have not arrived yet.
@@ -66,8 +35,62 @@ struct Request<'a> {
     rate: Option<u32>,
 }
 
-impl Request<'_> {
-    async fn run(&self, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+/// An override that is not written yet.
+pub(crate) struct Draft<'a> {
+    request: &'a Request<'a>,
+    pub(crate) preview: Preview,
+    control: Control,
+    waker: Waker,
+    stop: Option<Arc<AtomicBool>>,
+}
+
+/// An override that was given.
+pub(crate) struct Given {
+    pub(crate) override_: Override,
+    preview: Preview,
+    woken: Option<Woken>,
+    /// Lines and objects of the list that could not be read.
+    unread: u64,
+    /// The command that takes the override back.
+    release: String,
+}
+
+impl<'a> Request<'a> {
+    pub(crate) fn hold(give: &'a args::Give) -> Self {
+        Self { action: OverrideAction::Hold, give, future: true, rate: None }
+    }
+
+    pub(crate) fn retry(args: &'a args::Retry) -> Self {
+        let rate = Some(args.pace.rate);
+        Self { action: OverrideAction::Retry, give: &args.give, future: true, rate }
+    }
+
+    /// Returns the request to give letters up.
+    ///
+    /// # Errors
+    ///
+    /// It is for letters that arrive later, and has no end.
+    pub(crate) fn give_up(args: &'a args::GiveUp) -> Result<Self, Failed> {
+        if args.future && args.give.until.is_none() && args.give.lasts.is_none() {
+            let problem = "--future gives up every matching letter until the override ends: limit it with --for or --until";
+            return Err(Failed::Input(vec![problem.to_owned()]));
+        }
+        let rate = Some(args.pace.rate);
+        Ok(Self { action: OverrideAction::GiveUp, give: &args.give, future: args.future, rate })
+    }
+
+    /// Gives the override, or shows what it would do, and prints the result.
+    pub(crate) async fn run(&self, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+        let draft = self.look(console).await?;
+        if self.give.sign.dry_run {
+            return console.print(&draft.preview, as_json);
+        }
+        let given = draft.give(as_json, console).await?;
+        console.print(&given, as_json)
+    }
+
+    /// Prepares the override, and reads what it would do.
+    pub(crate) async fn look(&self, console: &mut Console) -> Result<Draft<'_>, Failed> {
         let Some(pattern) = pattern(&self.give.picks)? else {
             let problem = "no letters are selected: give --match, --topic, --subscription, --queue or --all";
             return Err(Failed::Input(vec![problem.to_owned()]));
@@ -81,7 +104,8 @@ impl Request<'_> {
         let others = control.overrides(console).await?;
         let draft = Override { by, ..self.override_(pattern, console) };
         let reach = self.check(&draft)?;
-        let mut waker = Waker::new(&control, &sqs, vec![(&reach, None)]);
+        let undecided = reach.undecided().to_vec();
+        let mut waker = Waker::new(&control, &sqs, vec![(reach, None)]);
         unless_interrupted(stop.as_ref(), waker.read(console)).await?;
 
         let touched = waker.touched(console.clock.now());
@@ -91,67 +115,18 @@ impl Request<'_> {
             let asked = Box::pin(Unknown::of(&draft.pattern, waker.listed(), &aws));
             unless_interrupted(stop.as_ref(), async { Ok(asked.await) }).await?
         };
-        let draft = self.begun(draft, console);
+        let now = console.clock.now();
         let preview = Preview {
-            override_: &draft,
-            reach: &reach,
-            others: others.all(),
+            override_: self.begun(draft, console),
+            by_checked: checked,
+            undecided,
+            others: others.all().iter().filter(|other| other.is_in_force(now)).count(),
             touched,
-            unknown: &unknown,
+            unknown,
             rate: self.rate,
+            now,
         };
-        let asks = !self.give.sign.yes && !self.give.sign.dry_run;
-        if !as_json {
-            write!(console.out, "{}", preview.text(checked, console.clock.now()))?;
-            console.out.flush()?;
-        } else if asks && console.answers {
-            write!(console.err, "{}", preview.text(checked, console.clock.now()))?;
-        }
-        let touched = preview.touched.to_json(reach.undecided());
-        if self.give.sign.dry_run {
-            if as_json {
-                writeln!(console.out, "{}", preview.json(checked, console.clock.now()))?;
-            } else {
-                writeln!(console.out, "\nDry run: nothing was written.")?;
-            }
-            return Ok(Finished::of(waker.unread()));
-        }
-        if self.give.sign.yes && !unknown.missing.is_empty() {
-            let why = format!(
-                "neither SNS, SQS nor the list of waiting letters knows {}: correct the name, or give --anyway",
-                unknown.missing.join(", ")
-            );
-            return Err(Failed::Input(vec![why]));
-        }
-        console.confirm(self.give.sign.yes, &format!("Give this override to {}?", draft.action.name()))?;
-
-        let override_ = self.begun(draft, console);
-        // The override may have ended while the question waited for its answer.
-        self.check(&override_)?;
-        let stop = write(&control, &Change::Give(&override_), stop, console).await?;
-        let written = Instant::now();
-        if !as_json {
-            writeln!(
-                console.out,
-                "\nOverride {} is written; the function obeys within 15 seconds.",
-                override_.id
-            )?;
-            console.out.flush()?;
-        }
-        let woken = match self.rate {
-            None => None,
-            Some(rate) => Some(waker.wake(written, rate, override_.end(), &stop, console).await),
-        };
-        let unread = waker.unread();
-        if as_json {
-            let told =
-                json!({ "override": override_, "byChecked": checked, "waiting": touched, "wake": woken });
-            writeln!(console.out, "{told}")?;
-        } else {
-            self.tell(&override_, woken.as_ref(), console)?;
-        }
-        let whole = woken.as_ref().is_none_or(Woken::is_whole);
-        Ok(if whole && unread == 0 { Finished::Whole } else { Finished::Partly })
+        Ok(Draft { request: self, preview, control, waker, stop })
     }
 
     /// Returns the override, as if it were given now. From here on it applies to the letters of the preview.
@@ -209,17 +184,63 @@ impl Request<'_> {
         }
         Ok(reach)
     }
+}
 
-    fn tell(&self, override_: &Override, woken: Option<&Woken>, console: &mut Console) -> Result<(), Failed> {
-        if let Some(woken) = woken {
-            writeln!(console.out, "{}", woken.text())?;
+impl Draft<'_> {
+    /// Shows what the override would do and asks, unless `--yes` is given. Then writes it, and wakes letters.
+    pub(crate) async fn give(self, as_json: bool, console: &mut Console) -> Result<Given, Failed> {
+        let Self { request, preview, control, mut waker, stop } = self;
+        let yes = request.give.sign.yes;
+        show_lines(&preview.lines(), yes, as_json, console)?;
+        let missing = &preview.unknown.missing;
+        if yes && !missing.is_empty() {
+            let why = format!(
+                "neither SNS, SQS nor the list of waiting letters knows {}: correct the name, or give --anyway",
+                missing.join(", ")
+            );
+            return Err(Failed::Input(vec![why]));
         }
-        let to = match self.action {
+        console.confirm(yes, &format!("Give this override to {}?", request.action.name()))?;
+
+        let override_ = request.begun(preview.override_.clone(), console);
+        // The override may have ended while the question waited for its answer.
+        request.check(&override_)?;
+        let stop = write(&control, &Change::Give(&override_), stop, console).await?;
+        let written = Instant::now();
+        if !as_json {
+            writeln!(
+                console.out,
+                "\nOverride {} is written; the function obeys within 15 seconds.",
+                override_.id
+            )?;
+            console.out.flush()?;
+        }
+        let woken = match request.rate {
+            None => None,
+            Some(rate) => Some(waker.wake(written, rate, override_.end(), &stop, console).await),
+        };
+        let release = console.stack.further().command(&["release", &override_.id]);
+        Ok(Given { override_, preview, woken, unread: waker.unread(), release })
+    }
+}
+
+impl CommandResult for Given {
+    fn text(&self) -> String {
+        let woken = self.woken.as_ref().map_or_else(String::new, |woken| woken.text() + "\n");
+        let to = match self.override_.action {
             OverrideAction::Hold => "end the hold and wake its letters",
             OverrideAction::Retry | OverrideAction::GiveUp => "take the override back before it ends",
         };
-        let command = console.stack.further().command(&["release", &override_.id]);
-        Ok(writeln!(console.out, "To {to}: {command}")?)
+        format!("{woken}To {to}: {}\n", self.release)
+    }
+
+    fn json(&self) -> Value {
+        let Self { override_, preview, woken, .. } = self;
+        json!({ "override": override_, "byChecked": preview.by_checked, "waiting": preview.waiting(), "wake": woken })
+    }
+
+    fn finished(&self) -> Finished {
+        finished(self.woken.as_ref(), self.unread)
     }
 }
 

@@ -52,11 +52,11 @@ impl Listed {
 
 /// The resources of a pattern of which SNS and SQS do not say that they exist.
 #[derive(Debug, Default)]
-pub(super) struct Unknown {
+pub(crate) struct Unknown {
     /// The resources that do not exist.
-    pub(super) missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
     /// The resources that could not be looked up, each with the reason.
-    pub(super) unseen: Vec<String>,
+    pub(crate) unseen: Vec<String>,
 }
 
 impl Unknown {

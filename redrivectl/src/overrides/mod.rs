@@ -12,17 +12,20 @@ mod release;
 mod show;
 mod wake;
 
-pub(crate) use give::{give_up, hold, reach, retry};
-pub(crate) use preview::ends;
-pub(crate) use release::run as release;
-pub(crate) use show::run as list;
+pub(crate) use give::{Request, reach};
+pub(crate) use preview::{Waking, ends};
+pub(crate) use release::{look as look_at_release, run as release};
+pub(crate) use show::{ended, in_force, run as list};
+pub(crate) use wake::Touched;
+use wake::Woken;
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::args;
 use crate::aws::{self, Aws};
-use crate::console::{Console, Failed, check_interrupt};
+use crate::console::{Console, Failed, Finished, check_interrupt};
 use crate::control::{Change, Control};
 use crate::place;
 use sns_redrive::failure::Failure;
@@ -77,6 +80,24 @@ async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, 
 fn watch_from_the_start(args: &args::Sign, console: &Console) -> Result<Option<Arc<AtomicBool>>, Failed> {
     let watches = args.yes && !args.dry_run;
     Ok(watches.then(|| (console.interrupts)()).transpose()?)
+}
+
+/// Shows what a command would do, before it asks. Results in JSON are for a script, so the text goes beside
+/// them, and only if somebody can answer.
+fn show_lines(lines: &str, yes: bool, as_json: bool, console: &mut Console) -> std::io::Result<()> {
+    if !as_json {
+        write!(console.out, "{lines}")?;
+        console.out.flush()?;
+    } else if !yes && console.answers {
+        write!(console.err, "{lines}")?;
+    }
+    Ok(())
+}
+
+/// Returns how a command ended that woke letters.
+fn finished(woken: Option<&Woken>, unread: u64) -> Finished {
+    let is_whole = woken.is_none_or(Woken::is_whole) && unread == 0;
+    if is_whole { Finished::Whole } else { Finished::Partly }
 }
 
 /// Writes a change, unless the command was interrupted. Returns the flag that interrupts the rest of the command.

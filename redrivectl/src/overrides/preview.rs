@@ -1,25 +1,47 @@
 //! The preview of an override: the letters that it would affect, before it is written.
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::known::{Unknown, in_words};
 use super::wake::{BEGINS, Touched};
+use crate::console::Finished;
+use crate::output::CommandResult;
 use crate::text::{brief, count, harmless, table, utc};
-use sns_redrive::policy::{Override, OverrideAction, Reach, seconds_until};
+use sns_redrive::policy::{Override, OverrideAction, seconds_until};
 
-pub(super) struct Preview<'a> {
-    pub(super) override_: &'a Override,
-    pub(super) reach: &'a Reach,
-    /// The existing overrides.
-    pub(super) others: &'a [Override],
-    pub(super) touched: Touched,
-    pub(super) unknown: &'a Unknown,
+/// What an override would do.
+pub(crate) struct Preview {
+    pub(crate) override_: Override,
+    /// True if AWS confirmed who gives the override.
+    pub(crate) by_checked: bool,
+    /// The fields of the pattern that the list does not have.
+    pub(crate) undecided: Vec<String>,
+    /// The number of existing overrides in force.
+    pub(super) others: usize,
+    pub(crate) touched: Touched,
+    pub(crate) unknown: Unknown,
+    /// The number of letters a second to wake; `None` if the override wakes none.
     pub(super) rate: Option<u32>,
+    pub(super) now: Timestamp,
 }
 
-impl Preview<'_> {
-    pub(super) fn text(&self, by_checked: bool, now: Timestamp) -> String {
+/// How long it takes to wake letters.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waking {
+    pub(crate) letters: u64,
+    pub(crate) rate: u32,
+    /// The seconds between the override and the first letter that is asked to wake.
+    pub(crate) begins_after_seconds: u64,
+    /// The seconds between the override and the last one.
+    pub(crate) takes_seconds: u64,
+}
+
+impl Preview {
+    /// Returns the preview as lines of text.
+    pub(super) fn lines(&self) -> String {
         let Self { override_, touched, .. } = self;
         let mut rows = Vec::new();
         let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
@@ -35,7 +57,7 @@ impl Preview<'_> {
         }
         say("affects", format!("at most {} on the list of waiting letters", count(touched.yes, "letter")));
         if touched.maybe > 0 {
-            let fields = self.reach.undecided().join(", ");
+            let fields = self.undecided.join(", ");
             say(
                 "may affect",
                 format!(
@@ -58,16 +80,15 @@ impl Preview<'_> {
         for unseen in &self.unknown.unseen {
             say("not checked", format!("whether there is {unseen}"));
         }
-        say("in force", ends(override_, now));
-        let others = self.others.iter().filter(|other| other.is_in_force(now)).count();
-        if others > 0 {
-            say("wins over", format!("{} in force", count(others as u64, "override")));
+        say("in force", ends(override_, self.now));
+        if self.others > 0 {
+            say("wins over", format!("{} in force", count(self.others as u64, "override")));
         }
-        say("by", signature(&override_.by, by_checked));
+        say("by", signature(&override_.by, self.by_checked));
         say("why", harmless(&override_.why));
-        if let Some(rate) = self.rate {
-            say("wakes", waking(touched.wakes(), rate));
-            if self.is_too_short(rate, now) {
+        if let Some(waking) = self.waking() {
+            say("wakes", waking.text());
+            if self.is_too_short() {
                 say(
                     "too short",
                     "the override ends before the last letter is asked to wake: raise --for or --rate"
@@ -78,48 +99,65 @@ impl Preview<'_> {
         format!("{}\n{}", headline(override_), table(&rows, &[]))
     }
 
-    /// Returns the preview as JSON.
-    pub(super) fn json(&self, by_checked: bool, now: Timestamp) -> Value {
-        let touched = self.touched.to_json(self.reach.undecided());
-        let mut json = json!({ "dryRun": true, "override": self.override_, "byChecked": by_checked, "waiting": touched });
+    /// Returns the numbers of waiting letters as JSON.
+    pub(super) fn waiting(&self) -> Value {
+        self.touched.to_json(&self.undecided)
+    }
+
+    /// Returns how letters are woken; `None` if the override wakes none.
+    pub(crate) fn waking(&self) -> Option<Waking> {
+        self.rate.map(|rate| Waking::of(self.touched, rate))
+    }
+
+    /// Reports whether the override ends before the last letter is asked to wake.
+    pub(crate) fn is_too_short(&self) -> bool {
+        let takes = self.waking().map_or(0, |waking| waking.takes_seconds);
+        self.override_.end().is_some_and(|end| seconds_until(self.now, end) < takes)
+    }
+}
+
+impl CommandResult for Preview {
+    fn text(&self) -> String {
+        format!("{}\nDry run: nothing was written.\n", self.lines())
+    }
+
+    fn json(&self) -> Value {
+        let mut json = json!({
+            "dryRun": true, "override": self.override_, "byChecked": self.by_checked, "waiting": self.waiting(),
+        });
         for (field, list) in [("unknown", &self.unknown.missing), ("notChecked", &self.unknown.unseen)] {
             if !list.is_empty() {
                 json[field] = json!(list);
             }
         }
-        if let Some(rate) = self.rate {
-            json["wakes"] = waking_json(self.touched.wakes(), rate);
-            json["tooShort"] = self.is_too_short(rate, now).into();
+        if let Some(waking) = self.waking() {
+            json["wakes"] = json!(waking);
+            json["tooShort"] = self.is_too_short().into();
         }
         json
     }
 
-    /// Reports whether the override ends before the last letter is asked to wake.
-    fn is_too_short(&self, rate: u32, now: Timestamp) -> bool {
-        let takes = takes(self.touched.wakes(), rate);
-        self.override_.end().is_some_and(|end| seconds_until(now, end) < takes)
+    fn finished(&self) -> Finished {
+        Finished::of(self.touched.unread)
     }
 }
 
-/// Returns the text on how long it takes to wake this number of letters.
-pub(super) fn waking(letters: u64, rate: u32) -> String {
-    let takes = takes(letters, rate);
-    format!(
-        "hidden letters, beginning {} after the override, {rate} a second; takes about {}",
-        brief(BEGINS.as_secs()),
-        brief(takes)
-    )
-}
+impl Waking {
+    /// Returns how long it takes to wake letters at this rate, in letters a second.
+    pub(super) fn of(touched: Touched, rate: u32) -> Self {
+        let (letters, begins_after_seconds) = (touched.yes + touched.maybe, BEGINS.as_secs());
+        let takes_seconds = begins_after_seconds + letters.div_ceil(u64::from(rate));
+        Self { letters, rate, begins_after_seconds, takes_seconds }
+    }
 
-/// Returns the same facts as JSON.
-pub(super) fn waking_json(letters: u64, rate: u32) -> Value {
-    let (begins, takes) = (BEGINS.as_secs(), takes(letters, rate));
-    json!({ "letters": letters, "rate": rate, "beginsAfterSeconds": begins, "takesSeconds": takes })
-}
-
-/// Returns the seconds between an override and the last letter that is asked to wake.
-fn takes(letters: u64, rate: u32) -> u64 {
-    BEGINS.as_secs() + letters.div_ceil(u64::from(rate))
+    pub(super) fn text(self) -> String {
+        format!(
+            "hidden letters, beginning {} after the override, {} a second; takes about {}",
+            brief(self.begins_after_seconds),
+            self.rate,
+            brief(self.takes_seconds)
+        )
+    }
 }
 
 fn headline(override_: &Override) -> &'static str {
@@ -147,11 +185,6 @@ pub(super) fn signature(by: &str, checked: bool) -> String {
 }
 
 impl Touched {
-    /// The letters that are asked to wake.
-    pub(super) fn wakes(self) -> u64 {
-        self.yes + self.maybe
-    }
-
     pub(super) fn to_json(self, undecided: &[String]) -> Value {
         json!({
             "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "stillHeld": self.held,

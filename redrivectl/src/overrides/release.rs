@@ -1,26 +1,76 @@
 //! `redrivectl release`: takes overrides back.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::picks::pattern;
-use super::preview::{signature, waking, waking_json};
+use super::preview::{Waking, signature};
 use super::show::row;
-use super::wake::{Waker, Woken};
-use super::{Connected, Signed, connect, signed, watch_from_the_start, write};
+use super::wake::{Touched, Waker, Woken};
+use super::{Connected, Signed, connect, finished, show_lines, signed, watch_from_the_start, write};
 use crate::args;
 use crate::console::{Console, Failed, Finished, unless_interrupted};
-use crate::control::{Change, Release};
+use crate::control::{Change, Control, Release};
+use crate::output::CommandResult;
 use crate::text::{count, harmless, table};
-use sns_redrive::policy::{Override, OverrideAction, Reach};
+use sns_redrive::policy::{Override, OverrideAction, Overrides, Reach};
 
+/// What a release would do.
+pub(crate) struct ReleasePreview {
+    ids: Vec<String>,
+    /// The overrides as rows of a table.
+    rows: Vec<Vec<String>>,
+    by: String,
+    by_checked: bool,
+    pub(crate) touched: Touched,
+    /// How the letters of holds are woken; `None` if no hold is released.
+    pub(crate) waking: Option<Waking>,
+}
+
+/// Overrides that are to be taken back.
+pub(crate) struct ReleaseDraft<'a> {
+    args: &'a args::Release,
+    pub(crate) preview: ReleasePreview,
+    holds: Vec<Override>,
+    control: Control,
+    waker: Waker,
+    stop: Option<Arc<AtomicBool>>,
+}
+
+/// Overrides that were taken back.
+pub(crate) struct Released {
+    preview: ReleasePreview,
+    release: Release,
+    woken: Option<Woken>,
+    /// Lines and objects of the list that could not be read.
+    unread: u64,
+    /// The commands that wake the letters of the holds, which are gone.
+    to_wake: Vec<String>,
+}
+
+/// Releases overrides, or shows what that would do, and prints the result.
 pub(crate) async fn run(
     args: &args::Release,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
+    let draft = look(args, console).await?;
+    if args.sign.dry_run {
+        return console.print(&draft.preview, as_json);
+    }
+    let released = draft.release(as_json, console).await?;
+    console.print(&released, as_json)
+}
+
+/// Reads what a release would do.
+pub(crate) async fn look<'a>(
+    args: &'a args::Release,
+    console: &mut Console,
+) -> Result<ReleaseDraft<'a>, Failed> {
     let picked = pattern(&args.picks)?;
     let stop = watch_from_the_start(&args.sign, console)?;
     let Connected { control, sqs, sts, .. } = connect(&args.place, &args.connection, console).await?;
@@ -28,8 +78,44 @@ pub(crate) async fn run(
     let overrides = control.overrides(console).await?;
     let now = console.clock.now();
     let is_hold =
-        |override_: &&Override| override_.action == OverrideAction::Hold && !override_.has_ended(now);
-    let is_meant = |override_: &&Override| match &picked {
+        |override_: &Override| override_.action == OverrideAction::Hold && !override_.has_ended(now);
+    let meant = meant(args, picked.as_ref(), &overrides, is_hold)?;
+
+    // A letter that came onto the list after a hold began was hidden by the hold.
+    let holds: Vec<_> =
+        meant.iter().filter(|override_| is_hold(override_)).map(|override_| (*override_).clone()).collect();
+    let reaches: Result<Vec<_>, _> =
+        holds.iter().map(|override_| Reach::of(override_).map(|reach| (reach, Some(override_.at)))).collect();
+    let reaches = reaches.map_err(|bad| Failed::Work(bad.to_string()))?;
+    let stay =
+        overrides.all().iter().filter(|override_| override_.is_in_force(now) && !meant.contains(override_));
+    let stay: Result<Vec<_>, _> =
+        stay.map(|override_| Reach::of(override_).map(|reach| (override_.clone(), reach))).collect();
+    let stay = stay.map_err(|bad| Failed::Work(bad.to_string()))?;
+    let mut waker = Waker::new(&control, &sqs, reaches).but_not(stay);
+    if !holds.is_empty() {
+        unless_interrupted(stop.as_ref(), waker.read(console)).await?;
+    }
+    let touched = waker.touched(now);
+    let preview = ReleasePreview {
+        ids: meant.iter().map(|override_| override_.id.clone()).collect(),
+        rows: meant.iter().map(|override_| row(override_, now)).collect(),
+        by,
+        by_checked: checked,
+        touched,
+        waking: (!holds.is_empty()).then(|| Waking::of(touched, args.pace.rate)),
+    };
+    Ok(ReleaseDraft { args, preview, holds, control, waker, stop })
+}
+
+/// Returns the overrides that a command line means.
+fn meant<'o>(
+    args: &args::Release,
+    picked: Option<&Value>,
+    overrides: &'o Overrides,
+    is_hold: impl Fn(&Override) -> bool,
+) -> Result<Vec<&'o Override>, Failed> {
+    let is_meant = |override_: &&Override| match picked {
         None => args.ids.contains(&override_.id),
         Some(_) if args.picks.all => is_hold(override_),
         Some(pattern) => is_hold(override_) && override_.pattern == *pattern,
@@ -43,110 +129,101 @@ pub(crate) async fn run(
         return Err(Failed::Input(unknown));
     }
     if meant.is_empty() {
-        return Err(no_such_hold(args.picks.all));
+        let all = args.picks.all;
+        let has = if all { "no hold is in force" } else { "no hold in force has exactly this pattern" };
+        return Err(Failed::Work(format!("{has}; `redrivectl overrides` lists the overrides")));
     }
+    Ok(meant)
+}
 
-    // A letter that came onto the list after a hold began was hidden by the hold.
-    let holds = meant.iter().filter(|override_| is_hold(override_));
-    let reaches: Result<Vec<_>, _> =
-        holds.map(|override_| Reach::of(override_).map(|reach| (reach, override_.at))).collect();
-    let reaches = reaches.map_err(|bad| Failed::Work(bad.to_string()))?;
-    let stay =
-        overrides.all().iter().filter(|override_| override_.is_in_force(now) && !meant.contains(override_));
-    let stay: Result<Vec<_>, _> =
-        stay.map(|override_| Reach::of(override_).map(|reach| (override_, reach))).collect();
-    let stay = stay.map_err(|bad| Failed::Work(bad.to_string()))?;
-    let mut waker =
-        Waker::new(&control, &sqs, reaches.iter().map(|(reach, at)| (reach, Some(*at))).collect())
-            .but_not(stay);
-    if !reaches.is_empty() {
-        unless_interrupted(stop.as_ref(), waker.read(console)).await?;
-    }
-    let touched = waker.touched(now);
-    let preview = {
-        let rows: Vec<_> = meant.iter().map(|override_| row(override_, now)).collect();
-        let wakes = waking(touched.wakes(), args.pace.rate);
-        let held = count(touched.wakes(), "letter");
-        let others = match touched.held {
-            0 => String::new(),
-            held => format!("Stays hidden: {}, which another override still holds.\n", count(held, "letter")),
-        };
-        let note = format!("\nHeld: at most {held} on the list of waiting letters. Wakes {wakes}.\n{others}");
-        let note = if reaches.is_empty() { String::new() } else { note };
-        format!("Release:\n{}{note}By: {}\n", table(&rows, &[]), signature(&by, checked))
-    };
-    if !as_json {
-        write!(console.out, "{preview}")?;
-        console.out.flush()?;
-    } else if !args.sign.yes && !args.sign.dry_run && console.answers {
-        write!(console.err, "{preview}")?;
-    }
-    let ids: Vec<_> = meant.iter().map(|override_| override_.id.clone()).collect();
-    if args.sign.dry_run {
-        if as_json {
-            let mut told = json!({ "dryRun": true, "released": ids, "waiting": touched.to_json(&[]) });
-            if !reaches.is_empty() {
-                told["wakes"] = waking_json(touched.wakes(), args.pace.rate);
-            }
-            writeln!(console.out, "{told}")?;
+impl ReleaseDraft<'_> {
+    /// Shows what the release would do and asks, unless `--yes` is given. Then takes the overrides back, and
+    /// wakes the letters of holds.
+    pub(crate) async fn release(self, as_json: bool, console: &mut Console) -> Result<Released, Failed> {
+        let Self { args, preview, holds, control, mut waker, stop } = self;
+        show_lines(&preview.lines(), args.sign.yes, as_json, console)?;
+        console.confirm(args.sign.yes, "Release?")?;
+
+        let at = console.clock.now();
+        let release = Release { at, by: preview.by.clone(), why: args.why.clone() };
+        let stop = write(&control, &Change::Release(&preview.ids, &release), stop, console).await?;
+        let written = Instant::now();
+        if !as_json {
+            let overrides = count(preview.ids.len() as u64, "override");
+            writeln!(console.out, "\nReleased {overrides}; the function obeys within 15 seconds.")?;
+            console.out.flush()?;
+        }
+        let woken = if holds.is_empty() {
+            None
         } else {
-            writeln!(console.out, "\nDry run: nothing was written.")?;
-        }
-        return Ok(Finished::of(waker.unread()));
+            Some(waker.wake(written, args.pace.rate, None, &stop, console).await)
+        };
+        let (further, why) = (console.stack.further(), args.why.as_deref().unwrap_or("released"));
+        let to_wake = holds.iter().map(|hold| further.command(&retry_of(hold, why))).collect();
+        Ok(Released { preview, release, woken, unread: waker.unread(), to_wake })
     }
-    console.confirm(args.sign.yes, "Release?")?;
+}
 
-    let at = console.clock.now();
-    let release = Release { at, by, why: args.why.clone() };
-    let stop = write(&control, &Change::Release(&ids, &release), stop, console).await?;
-    let written = Instant::now();
-    if !as_json {
-        writeln!(
-            console.out,
-            "\nReleased {}; the function obeys within 15 seconds.",
-            count(ids.len() as u64, "override")
-        )?;
-        console.out.flush()?;
+impl ReleasePreview {
+    fn lines(&self) -> String {
+        let note = self.waking.map_or_else(String::new, |waking| {
+            let letters = count(waking.letters, "letter");
+            let others = match self.touched.held {
+                0 => String::new(),
+                held => {
+                    format!("Stays hidden: {}, which another override still holds.\n", count(held, "letter"))
+                }
+            };
+            let wakes = waking.text();
+            format!("\nHeld: at most {letters} on the list of waiting letters. Wakes {wakes}.\n{others}")
+        });
+        format!("Release:\n{}{note}By: {}\n", table(&self.rows, &[]), signature(&self.by, self.by_checked))
     }
-    let woken = if reaches.is_empty() {
-        None
-    } else {
-        Some(waker.wake(written, args.pace.rate, None, &stop, console).await)
-    };
-    if as_json {
-        let told = json!({ "released": ids, "byChecked": checked, "end": release, "waiting": touched.to_json(&[]), "wake": woken });
-        writeln!(console.out, "{told}")?;
-    } else if let Some(woken) = &woken {
-        writeln!(console.out, "{}", woken.text())?;
+}
+
+impl CommandResult for ReleasePreview {
+    fn text(&self) -> String {
+        format!("{}\nDry run: nothing was written.\n", self.lines())
+    }
+
+    fn json(&self) -> Value {
+        let mut json = json!({ "dryRun": true, "released": self.ids, "waiting": self.touched.to_json(&[]) });
+        if let Some(waking) = self.waking {
+            json["wakes"] = json!(waking);
+        }
+        json
+    }
+
+    fn finished(&self) -> Finished {
+        Finished::of(self.touched.unread)
+    }
+}
+
+impl CommandResult for Released {
+    fn text(&self) -> String {
+        let Some(woken) = &self.woken else { return String::new() };
+        let mut lines = vec![woken.text()];
         if !woken.is_whole() {
-            let holds = meant.iter().filter(|override_| is_hold(override_));
-            say_how_to_wake_the_rest(holds, args.why.as_deref(), touched.held > 0, console)?;
+            let wakes = self.to_wake.iter();
+            lines.extend(wakes.map(|command| format!("To wake the rest for an attempt at once: {command}")));
+            if self.preview.touched.held > 0 {
+                lines.push("That override wins over the other hold: its letters are tried too.".to_owned());
+            }
         }
+        lines.join("\n") + "\n"
     }
-    let whole = woken.as_ref().is_none_or(Woken::is_whole) && waker.unread() == 0;
-    Ok(if whole { Finished::Whole } else { Finished::Partly })
-}
 
-fn no_such_hold(all: bool) -> Failed {
-    let has = if all { "no hold is in force" } else { "no hold in force has exactly this pattern" };
-    Failed::Work(format!("{has}; `redrivectl overrides` lists the overrides"))
-}
+    fn json(&self) -> Value {
+        let Self { preview, release, woken, .. } = self;
+        json!({
+            "released": preview.ids, "byChecked": preview.by_checked, "end": release,
+            "waiting": preview.touched.to_json(&[]), "wake": woken,
+        })
+    }
 
-/// Prints the commands that wake the letters of these holds, which are gone.
-fn say_how_to_wake_the_rest<'o>(
-    holds: impl Iterator<Item = &'o &'o Override>,
-    why: Option<&str>,
-    others_hold: bool,
-    console: &mut Console,
-) -> Result<(), Failed> {
-    for hold in holds {
-        let command = console.stack.further().command(&retry_of(hold, why.unwrap_or("released")));
-        writeln!(console.out, "To wake the rest for an attempt at once: {command}")?;
+    fn finished(&self) -> Finished {
+        finished(self.woken.as_ref(), self.unread)
     }
-    if others_hold {
-        writeln!(console.out, "That override wins over the other hold: its letters are tried too.")?;
-    }
-    Ok(())
 }
 
 /// Returns the command that wakes the letters of a hold that is gone.

@@ -1,7 +1,5 @@
 //! `redrivectl overrides`: shows the overrides in force, and those that have ended.
 
-use std::io::Write;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -10,46 +8,82 @@ use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::control::Control;
+use crate::output::CommandResult;
 use crate::place;
 use crate::text::{harmless, table, utc};
 use sns_redrive::policy::Override;
 
+/// Overrides to show.
+enum ShownOverrides {
+    /// The overrides that have not ended by a point in time.
+    InForce(Vec<Override>, Timestamp),
+    /// The records of overrides that have ended.
+    Ended(Vec<Value>),
+}
+
+/// Shows the overrides in force, or those that have ended.
 pub(crate) async fn run(
     args: &args::ShowOverrides,
     as_json: bool,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
-    let place = place::control(&args.place, console)?;
-    let s3 = Aws::connect(&args.connection, console).await?.clients().s3;
-    let control = Control::new(s3, place);
-    let overrides = control.overrides(console).await?;
-    let now = console.clock.now();
-    if args.ended {
-        let ended = control.ended(&overrides, now).await?;
-        if !as_json {
-            return tell(ended.iter().map(ended_row).collect(), "No override has ended.", console);
-        }
-        writeln!(console.out, "{}", json!({ "overrides": ended }))?;
+    let overrides = if args.ended {
+        ShownOverrides::Ended(ended(args, console).await?)
     } else {
-        let overrides: Vec<_> =
-            overrides.all().iter().filter(|override_| !override_.has_ended(now)).collect();
-        if !as_json {
-            let rows = overrides.iter().map(|override_| row(override_, now)).collect();
-            return tell(rows, "No override is in force.", console);
-        }
-        writeln!(console.out, "{}", json!({ "overrides": overrides }))?;
-    }
-    Ok(Finished::Whole)
+        let overrides = in_force(args, console).await?;
+        ShownOverrides::InForce(overrides, console.clock.now())
+    };
+    console.print(&overrides, as_json)
 }
 
-fn tell(mut rows: Vec<Vec<String>>, none: &str, console: &mut Console) -> Result<Finished, Failed> {
-    if rows.is_empty() {
-        writeln!(console.out, "{none}")?;
-    } else {
+/// Returns the overrides that have not ended.
+pub(crate) async fn in_force(
+    args: &args::ShowOverrides,
+    console: &mut Console,
+) -> Result<Vec<Override>, Failed> {
+    let overrides = connect(args, console).await?.overrides(console).await?;
+    let now = console.clock.now();
+    Ok(overrides.all().iter().filter(|override_| !override_.has_ended(now)).cloned().collect())
+}
+
+/// Returns the records of the overrides that have ended.
+pub(crate) async fn ended(args: &args::ShowOverrides, console: &mut Console) -> Result<Vec<Value>, Failed> {
+    let control = connect(args, console).await?;
+    let overrides = control.overrides(console).await?;
+    control.ended(&overrides, console.clock.now()).await
+}
+
+async fn connect(args: &args::ShowOverrides, console: &Console) -> Result<Control, Failed> {
+    let place = place::control(&args.place, console)?;
+    Ok(Control::new(Aws::connect(&args.connection, console).await?.clients().s3, place))
+}
+
+impl CommandResult for ShownOverrides {
+    fn text(&self) -> String {
+        let (mut rows, none): (Vec<_>, _) = match self {
+            Self::InForce(overrides, now) => (
+                overrides.iter().map(|override_| row(override_, *now)).collect(),
+                "No override is in force.\n",
+            ),
+            Self::Ended(overrides) => (overrides.iter().map(ended_row).collect(), "No override has ended.\n"),
+        };
+        if rows.is_empty() {
+            return none.to_owned();
+        }
         rows.insert(0, ["override", "do", "match", "in force", "by", "why"].map(str::to_owned).to_vec());
-        write!(console.out, "{}", table(&rows, &[]))?;
+        table(&rows, &[])
     }
-    Ok(Finished::Whole)
+
+    fn json(&self) -> Value {
+        match self {
+            Self::InForce(overrides, _) => json!({ "overrides": overrides }),
+            Self::Ended(overrides) => json!({ "overrides": overrides }),
+        }
+    }
+
+    fn finished(&self) -> Finished {
+        Finished::Whole
+    }
 }
 
 /// Returns an override as a row of a table.

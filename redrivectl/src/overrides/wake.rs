@@ -56,13 +56,13 @@ const STALE: [&str; 4] =
     ["ReceiptHandleIsInvalid", "InvalidReceiptHandle", "MessageNotInflight", "InvalidParameterValue"];
 
 /// Wakes the letters of overrides.
-pub(super) struct Waker<'a> {
-    control: &'a Control,
+pub(super) struct Waker {
+    control: Control,
     /// A client that makes each request once.
     sqs: aws_sdk_sqs::Client,
-    reaches: Vec<(&'a Reach, Option<Timestamp>)>,
+    reaches: Vec<(Reach, Option<Timestamp>)>,
     /// Other overrides, by precedence: a letter that one of them holds stays hidden.
-    others: Vec<(&'a Override, Reach)>,
+    others: Vec<(Override, Reach)>,
     list: WaitingList<Kept>,
     listed: RefCell<Listed>,
 }
@@ -80,14 +80,14 @@ struct Kept {
 
 /// The numbers of waiting letters that overrides match.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Touched {
-    pub(super) yes: u64,
+pub(crate) struct Touched {
+    pub(crate) yes: u64,
     /// Letters that may match: the list lacks a field of the pattern.
-    pub(super) maybe: u64,
+    pub(crate) maybe: u64,
     /// Letters that another override holds.
-    pub(super) held: u64,
+    pub(crate) held: u64,
     /// Lines and objects of the list that could not be read.
-    pub(super) unread: u64,
+    pub(crate) unread: u64,
 }
 
 /// The result of waking.
@@ -123,18 +123,18 @@ pub(super) enum Stopped {
     OverrideEnded,
 }
 
-impl<'a> Waker<'a> {
+impl Waker {
     /// Returns a waker for overrides, each with the time since which a line of the list must have been written.
     pub(super) fn new(
-        control: &'a Control,
+        control: &Control,
         sqs: &aws_sdk_sqs::Client,
-        reaches: Vec<(&'a Reach, Option<Timestamp>)>,
+        reaches: Vec<(Reach, Option<Timestamp>)>,
     ) -> Self {
         // The SDK must not repeat requests whose answer was lost.
         let once = sqs.config().to_builder().retry_config(RetryConfig::disabled()).build();
         let sqs = aws_sdk_sqs::Client::from_conf(once);
         Self {
-            control,
+            control: control.clone(),
             sqs,
             reaches,
             others: Vec::new(),
@@ -144,7 +144,7 @@ impl<'a> Waker<'a> {
     }
 
     /// Leaves letters hidden that one of these overrides holds.
-    pub(super) fn but_not(self, others: Vec<(&'a Override, Reach)>) -> Self {
+    pub(super) fn but_not(self, others: Vec<(Override, Reach)>) -> Self {
         Self { others, ..self }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Waker<'a> {
 
 /// Reports whether one of these overrides holds a waiting letter until it comes back by itself. A letter hidden
 /// beyond the end of the hold wakes, so that the function hides it only until then.
-fn is_held(overrides: &[(&Override, Reach)], letter: &WaitingLetter) -> bool {
+fn is_held(overrides: &[(Override, Reach)], letter: &WaitingLetter) -> bool {
     for (override_, reach) in overrides {
         match (override_.action, reach.touches(letter)) {
             (_, Touches::No) | (OverrideAction::Hold, Touches::Maybe) => {}

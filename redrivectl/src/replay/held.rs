@@ -31,9 +31,8 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    pub(super) fn at(Place { bucket, prefix }: &Place, aws: &Aws) -> Self {
-        let place = Place { bucket: bucket.clone(), prefix: prefix.clone() };
-        Self { control: Control::new(aws.clients().s3, place) }
+    pub(super) fn at(place: &Place, aws: &Aws) -> Self {
+        Self { control: Control::new(aws.clients().s3, place.clone()) }
     }
 
     /// Returns what holds the letters of a replay, and `None` if nothing does. If the overrides cannot be read, it says so on
@@ -59,6 +58,19 @@ impl Holds {
         let given: Option<Vec<_>> = given.map(Iterator::collect);
         let now = now.unwrap_or_else(|| console.clock.now());
         Ok(Held::of(request, given.as_deref(), overrides.all(), now))
+    }
+
+    /// Returns what holds the letters that a replay has sent, if it has sent any.
+    pub(super) async fn of_sent(
+        &self,
+        state: &State,
+        source: &Source,
+        console: &mut Console,
+    ) -> Result<Option<Held>, Failed> {
+        if state.counts.sent == 0 {
+            return Ok(None);
+        }
+        self.of(&state.request, source, console).await
     }
 }
 

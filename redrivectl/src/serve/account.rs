@@ -1,7 +1,7 @@
 //! Reads the account for the console's pages: from the stack's outputs and the function's event source
 //! mappings.
 
-use redrive_console::{Account, Bodies, Place};
+use redrive_console::{Account, Bodies};
 
 use crate::args;
 use crate::aws::Aws;
@@ -25,13 +25,10 @@ pub(super) async fn account(args: &args::Serve, aws: &Aws, console: &Console) ->
     let function = output("FunctionName")?;
     let (queues, requeue) = doctor::queues(&aws.clients().lambda, function.as_deref(), console).await?;
     let bodies = if args.bodies { Bodies::Shown { masked: args.mask.clone() } } else { Bodies::Hidden };
-    let in_s3 = |place: place::Place| Place { bucket: place.bucket, prefix: place.prefix };
     Ok(Account {
         clients: aws.console(),
-        archive: place::archive(&args::Place { archive: None }, console).ok().map(in_s3),
-        control: place::control(&args::ControlPlace { control: None, archive: None }, console)
-            .ok()
-            .map(in_s3),
+        archive: place::archive(&args::Place::default(), console).ok(),
+        control: place::control(&args::ControlPlace::default(), console).ok(),
         stack: Some(stack),
         function,
         log_group: output("LogGroupName")?,

@@ -1,14 +1,15 @@
-//! An action: a command line of this tool, filled in by a form.
+//! An action: a command of this tool, filled in by a form.
 //!
-//! Running the command is the only way to act. A form fills in its options. The preview is the same command
-//! with `--dry-run`, or a command that shows the present state. After the confirmation this process runs the
-//! command itself.
+//! The command is the only way to act. A form fills in its options. The preview is what the same command
+//! would do, or the present state. After the confirmation this process runs the command itself.
 
+use clap::Parser;
 use redrive_console::{Act, Doing, On};
 use serde_json::{Map, Value};
 
 use super::fields::Fields;
-use crate::args::Further;
+use crate::args::{Cli, Command, Further};
+use crate::console::Failed;
 use sns_redrive::policy::{read_json, rounds_numbers};
 
 /// The longest reason in characters, the same as for overrides.
@@ -174,6 +175,16 @@ impl Action {
         words.extend(is_override.then(|| "--anyway".to_owned()));
         words.extend((self.act.doing != Doing::Stop).then(|| "--yes".to_owned()));
         words
+    }
+
+    /// Returns the command that these arguments name.
+    ///
+    /// # Errors
+    ///
+    /// An option is invalid.
+    pub(super) fn parsed(words: Vec<String>) -> Result<Command, Failed> {
+        let cli = Cli::try_parse_from(std::iter::once("redrivectl".to_owned()).chain(words));
+        Ok(cli.map_err(|error| Failed::Input(vec![error.to_string()]))?.command)
     }
 
     /// Returns the command as a line to paste into a shell.

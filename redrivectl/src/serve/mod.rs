@@ -9,10 +9,11 @@
 //! | `route` | from a request to its answer |
 //! | `session` | the state that all requests share |
 //! | `account` | the account that pages are read from |
-//! | `fields`, `action` | turn a form into a command line |
-//! | `preview` | shows what the command would do, and what has changed since |
+//! | `fields`, `action` | turn a form into a command |
+//! | `look`, `override_preview` | read what the command would do |
+//! | `preview` | what the command would do, and what has changed since |
 //! | `jobs`, `work` | actions between their form and their end |
-//! | `edit` | edits a letter's record |
+//! | `record`, `edit` | reads a letter's record, and edits it |
 //! | `view` | renders the pages of actions |
 
 mod account;
@@ -22,7 +23,10 @@ mod edit;
 mod fields;
 mod guard;
 mod jobs;
+mod look;
+mod override_preview;
 mod preview;
+mod record;
 mod route;
 mod secret;
 mod server;
@@ -41,7 +45,7 @@ use crate::args;
 use crate::aws::Aws;
 use crate::console::{Console, Failed, Finished};
 use crate::text::{count, harmless};
-use crate::tool::{CarryOut, Tool};
+use crate::tool::Tool;
 use guard::Guard;
 use jobs::{Jobs, Phase};
 use secret::Secret;
@@ -50,7 +54,6 @@ use session::{Examined, Session};
 pub(super) async fn run(
     args: &args::Serve,
     as_json: bool,
-    carry_out: CarryOut,
     console: &mut Console,
 ) -> Result<Finished, Failed> {
     let aws = Aws::connect(&args.connection, console).await?;
@@ -62,7 +65,7 @@ pub(super) async fn run(
         guard: Guard::new(port, Secret::new()?),
         account,
         operates: args.operate,
-        tool: Tool::new(carry_out, &args.connection, console),
+        tool: Tool::new(&args.connection, console),
         further: console.stack.further(),
         jobs: RefCell::new(Jobs::default()),
         doctor: RefCell::new(Examined::default()),

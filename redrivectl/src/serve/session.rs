@@ -6,12 +6,12 @@ use std::rc::Rc;
 use jiff::{SignedDuration, Timestamp};
 use redrive_console::read::Mask;
 use redrive_console::{Account, Bodies, Doctor, Door, Finding, Local};
-use serde_json::Value;
 
 use super::guard::Guard;
 use super::jobs::{Job, Jobs};
-use crate::args::Further;
-use crate::tool::Tool;
+use crate::args::{self, Further};
+use crate::doctor;
+use crate::tool::{Printed, Tool};
 
 /// The greatest age of the doctor's findings before it runs again.
 const FRESH: SignedDuration = SignedDuration::from_mins(10);
@@ -75,28 +75,22 @@ impl Session {
         drop(examined);
         let session = Rc::clone(self);
         tokio::task::spawn_local(async move {
-            let said = session.tool.finish(&["doctor"]).await;
+            let tool = &session.tool;
+            let args = args::Doctor { connection: tool.connection(), ..Default::default() };
+            let mut console = tool.console("", &Printed::default(), &Printed::default());
+            let examined = doctor::examine(&args, &mut console).await;
             let at = session.account.clock.now();
-            let said = said.map_err(|failed| failed.to_string()).and_then(|(_, said, problems)| {
-                let findings = said.first().and_then(|said| said["findings"].as_array());
-                findings.map(|findings| findings.iter().map(finding).collect()).ok_or(problems)
-            });
-            session.doctor.borrow_mut().said = Some(match said {
-                Ok(findings) => Doctor::Found { at, findings },
-                Err(why) => Doctor::Failed { at, why },
+            session.doctor.borrow_mut().said = Some(match examined {
+                Ok(examined) => {
+                    Doctor::Found { at, findings: examined.findings.into_iter().map(finding).collect() }
+                }
+                Err(why) => Doctor::Failed { at, why: why.to_string() },
             });
         });
     }
 }
 
-fn finding(said: &Value) -> Finding {
-    let text = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
-    let severity = text("severity");
-    Finding {
-        severity: if severity == "cannotTell" { "cannot tell".to_owned() } else { severity },
-        check: text("check"),
-        about: text("about"),
-        says: text("says"),
-        fix: said["fix"].as_str().map(str::to_owned),
-    }
+fn finding(found: doctor::Finding) -> Finding {
+    let doctor::Finding { severity, check, about, says, fix, .. } = found;
+    Finding { severity: severity.name().to_owned(), check: check.to_owned(), about, says, fix }
 }

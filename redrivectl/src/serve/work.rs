@@ -6,13 +6,19 @@ use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
 
+use super::action::Action;
 use super::jobs::{Job, Phase};
-use super::preview::{Preview, look, record};
+use super::look::look;
+use super::override_preview::override_of;
+use super::preview::Preview;
+use super::record::record;
 use super::secret::Secret;
 use super::session::Session;
-use crate::console::{Failed, Finished};
+use crate::args::Command;
+use crate::console::{Console, Failed, Finished};
 use crate::text::harmless;
-use crate::tool::{Line, Tool};
+use crate::tool::Tool;
+use crate::{overrides, replay, replays};
 use redrive_console::Doing;
 
 /// The message for a job whose work panicked.
@@ -51,7 +57,7 @@ async fn looks(session: Rc<Session>, id: u64) {
         });
         return;
     }
-    let preview = look(&mut action, session.mask(), session.account.clock.now(), &tool).await;
+    let preview = Box::pin(look(&mut action, session.mask(), session.account.clock.now(), &tool)).await;
     session.job(id, |job| job.action = action);
     asks(&session, id, preview, Vec::new());
 }
@@ -75,7 +81,7 @@ async fn checks(session: Rc<Session>, id: u64) {
         _ => None,
     });
     let Some(Some((mut action, shown, tool))) = shown else { return };
-    let preview = look(&mut action, session.mask(), session.account.clock.now(), &tool).await;
+    let preview = Box::pin(look(&mut action, session.mask(), session.account.clock.now(), &tool)).await;
     let changed = preview.as_ref().map(|now| now.changed_since(&shown)).unwrap_or_default();
     if preview.is_err() || !changed.is_empty() {
         return asks(&session, id, preview, changed);
@@ -89,10 +95,9 @@ async fn checks(session: Rc<Session>, id: u64) {
         Some((job.out.clone(), job.err.clone()))
     });
     let Some(Some((out, err))) = begun else { return };
-    let words = action.confirmed();
-    let words: Vec<_> = words.iter().map(String::as_str).collect();
     let input = action.record.as_deref().unwrap_or_default();
-    let ended = tool.print(Line { words: &words, input, out, err }).await;
+    let mut console = tool.console(input, &out, &err);
+    let ended = run(action.confirmed(), &mut console).await;
     let held = preview.ok().and_then(|preview| preview.held);
     session.job(id, |job| match ended {
         // An override holds the letters: no attempt was made, and none will be while the override is in force.
@@ -126,6 +131,19 @@ async fn checks(session: Rc<Session>, id: u64) {
         }
         Err(failed) => fails(job, &failed),
     });
+}
+
+/// Runs the command of an action.
+async fn run(words: Vec<String>, console: &mut Console) -> Result<Finished, Failed> {
+    match Action::parsed(words)? {
+        Command::Release(args) => overrides::release(&args, false, console).await,
+        Command::Replay(args) => {
+            let result = Box::pin(replay::run(&args, false, console)).await?;
+            console.print(&result, false)
+        }
+        Command::Replays(args) => replays::run(&args, false, console).await,
+        command => Box::pin(override_of(&command)?.run(false, console)).await,
+    }
 }
 
 fn fails(job: &mut Job, failed: &Failed) {

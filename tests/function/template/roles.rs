@@ -226,7 +226,7 @@ fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
 fn the_replay_function_may_do_what_its_code_does_and_nothing_else() {
     let (mut made, _) = calls(&source().join("replay"), &[]);
     // It reads the archive, and sends to the requeue with the code that delivers to queues.
-    for (file, call) in [("archive/walk.rs", "get_object"), ("delivery/queue.rs", "send_message_batch")] {
+    for (file, call) in [("archive/bucket.rs", "get_object"), ("delivery/queue.rs", "send_message_batch")] {
         assert!(
             std::fs::read_to_string(source().join(file)).unwrap().contains(&format!(".{call}()")),
             "{file}"

@@ -2,6 +2,7 @@
 
 use crate::doctor::finding::{Findings, Severity, aws};
 use crate::doctor::setup::{Bucket, Effect, LifecycleRule, Setup};
+use sns_redrive::archive::queues_folder;
 use sns_redrive::settings::ArchiveAt;
 
 /// The number of days below which letters may be gone before somebody returns from a holiday to replay them.
@@ -87,8 +88,7 @@ fn s3api(bucket: &Bucket, operation: &str, options: &[&str]) -> String {
 /// Checks the lifecycle rules for archived letters.
 fn letters(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
     let name = bucket.name.as_str();
-    let archive =
-        if bucket.prefix.is_empty() { "queue=".to_owned() } else { format!("{}/queue=", bucket.prefix) };
+    let archive = queues_folder(&bucket.prefix);
     for rule in rules.iter().filter(|rule| touches(rule, &archive)) {
         let days = match &rule.effect {
             Effect::Ends(days) => *days,

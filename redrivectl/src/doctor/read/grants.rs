@@ -14,6 +14,7 @@ use super::needs::{
 };
 use super::{queues, read_error};
 use crate::doctor::setup::{Decision, Grant, Queue, ReadError, ReadResult, Setup};
+use sns_redrive::archive::queues_folder;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::Clients;
 use sns_redrive::settings::ArchiveAt;
@@ -82,9 +83,14 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
     };
     match &settings.archive {
         ArchiveAt::S3 { bucket, prefix } => {
-            let key = if prefix.is_empty() { "queue=".to_owned() } else { format!("{prefix}/queue=") };
             let own_policy = Some(policy(clients, bucket).await);
-            needs.push(object(bucket, key, &["s3:PutObject"], "to archive letters", own_policy));
+            needs.push(object(
+                bucket,
+                queues_folder(prefix),
+                &["s3:PutObject"],
+                "to archive letters",
+                own_policy,
+            ));
         }
         ArchiveAt::Queue(arn) => {
             let queue = queues::read(&clients.sqs, arn.clone(), false).await;

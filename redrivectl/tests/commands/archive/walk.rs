@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sns_redrive::archive::{Found, Holds, Listing, Object, Pattern, Record, Selection, Walk};
+use sns_redrive::archive::{Found, Holds, Listing, Object, Pattern, Record, Selection, Sweep, Swept, Walk};
 use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::ArchiveReason;
 
@@ -145,6 +145,35 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
         found.push(letter.key.to_string());
     }
     assert_eq!(found, [all[4].clone(), all[1].clone()]);
+}
+
+/// Pages list many parts of an archive at once, and the tool lists one after the other. Both see the same.
+#[tokio::test]
+async fn a_sweep_finds_what_a_listing_finds_wherever_a_page_ends() {
+    let cloud = Account::new();
+    for number in 0..7 {
+        let name = format!("r{number}");
+        bury(&cloud, &[Post::raw(&name, "x")], ArchiveReason::Rule, NOW + number * 1000, &name).await;
+    }
+    bury(&cloud, &[Post::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
+    for stranger in ["date=2026-10-32/a.jsonl", "date=2026-13-01/a.jsonl", "date=2026-11-01/notes.txt"] {
+        cloud.put(&format!("my-bucket/dead-letters/queue=payments-dlq/{stranger}"), "");
+    }
+    let (s3, range) = (|| cloud.clients().s3, (at(NOW - 1000), at(NOW + 90_000)));
+    for keys in [1, 2, 3, 1000] {
+        cloud.pages_of(keys);
+        for queue in [None, Some("payments-dlq"), Some("other")] {
+            let selection = Selection { queue: queue.map(str::to_owned), ..Selection::default() };
+            let all = listed(Listing::new(s3(), "my-bucket", "dead-letters", &selection)).await;
+            assert_eq!(all.len(), if queue.is_none() { 8 } else { 7 * usize::from(queue != Some("other")) });
+            let mut swept = Vec::new();
+            let sweep = Sweep::new(s3(), "my-bucket", "/dead-letters/", range, 200);
+            let end = sweep.run(queue, |object| swept.push(object.key.to_string())).await;
+            assert_eq!(end, Ok(Swept::Whole));
+            swept.sort();
+            assert_eq!(swept, all, "{queue:?}, {keys} keys a page");
+        }
+    }
 }
 
 /// The bytes in flight are bounded. A large object is read alone, even one beyond the bound.

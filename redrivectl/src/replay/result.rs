@@ -1,0 +1,90 @@
+//! The result of a replay.
+
+use serde_json::{Value, json};
+
+use super::held::Held;
+use super::summary::summary;
+use crate::args;
+use crate::console::Finished;
+use crate::output::CommandResult;
+use crate::text::{harmless, table};
+use sns_redrive::replay::{State, Status};
+
+/// The result of a replay.
+pub(crate) enum ReplayResult {
+    /// It was tried, has ended or has stopped.
+    Ended {
+        state: State,
+        /// What holds its letters.
+        held: Option<Held>,
+        /// An unfinished replay of the same letters.
+        other: Option<String>,
+        /// The execution of the state machine that made it; `None` if this terminal did.
+        execution: Option<String>,
+        further: args::Further,
+    },
+    /// A state machine goes on with it.
+    Detached {
+        /// Its state; `None` if the caller may not read it.
+        state: Option<State>,
+        execution: String,
+        further: args::Further,
+    },
+}
+
+impl CommandResult for ReplayResult {
+    fn text(&self) -> String {
+        match self {
+            Self::Ended { state, held, execution, further, .. } => {
+                let held = held.as_ref().map(|held| ("held", held.of_state(state)));
+                let execution = execution.as_ref().map(|execution| ("execution", harmless(execution)));
+                let more: Vec<_> = held.into_iter().chain(execution).collect();
+                summary(state, &more, further)
+            }
+            Self::Detached { state: Some(state), execution, further } => format!(
+                "Replay {}: the state machine runs it.\n{}\nTo see its state: {}\nTo stop it: {}\n",
+                harmless(&state.id),
+                table(&[vec!["  execution".to_owned(), harmless(execution)]], &[]),
+                further.command(&["replays", "show", &state.id]),
+                further.command(&["replays", "stop", &state.id]),
+            ),
+            Self::Detached { state: None, execution, .. } => {
+                format!("The state machine runs the replay: {}\n", harmless(execution))
+            }
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::Ended { state, held, execution, .. } => {
+                let mut json = json!(state);
+                if let Some(held) = held {
+                    json["held"] = held.to_json();
+                }
+                if let Some(execution) = execution {
+                    json["executionArn"] = execution.as_str().into();
+                }
+                json
+            }
+            Self::Detached { state, execution, .. } => {
+                json!({ "executionArn": execution, "id": state.as_ref().map(|state| &state.id) })
+            }
+        }
+    }
+
+    fn finished(&self) -> Finished {
+        match self {
+            Self::Ended { state, .. } => finished(state),
+            Self::Detached { .. } => Finished::Whole,
+        }
+    }
+}
+
+/// Returns how it ended: whether all selected letters are sent, or can be sent.
+fn finished(state: &State) -> Finished {
+    match state.status {
+        Status::DryRun | Status::Done if state.counts.is_whole() => Finished::Whole,
+        Status::DryRun | Status::Done => Finished::LeftOut,
+        Status::Running | Status::Settling | Status::Stopped => Finished::Stopped,
+    }
+}
