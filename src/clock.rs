@@ -90,32 +90,6 @@ impl Clock {
     }
 }
 
-/// Converts moments of an invocation into ages of the instance. It is made anew for each use, and within one
-/// use nothing but the monotonic clock counts: nobody freezes an instance that works.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ages {
-    now: Instant,
-    age: Duration,
-}
-
-impl Ages {
-    /// Reads the age of the instance now.
-    pub(crate) fn now(clock: &Clock) -> Self {
-        Self { now: Instant::now(), age: clock.age() }
-    }
-
-    /// Returns the age at a moment.
-    pub(crate) fn at(self, moment: Instant) -> Duration {
-        let later = self.age + moment.saturating_duration_since(self.now);
-        later.saturating_sub(self.now.saturating_duration_since(moment))
-    }
-
-    /// Returns the moment of an age that lies ahead, or of the present.
-    pub(crate) fn moment(self, age: Duration) -> Instant {
-        self.now + age.saturating_sub(self.age)
-    }
-}
-
 impl std::fmt::Debug for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Clock")

@@ -156,7 +156,7 @@ impl Function {
         let invocation = Invocation { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
         let handled = self.redrive.handle(messages, invocation).await;
-        let Handled { reports, overrides_unread, list_failed, retention_assumed } = handled;
+        let Handled { reports, in_flight, overrides_unread, list_failed, retention_assumed } = handled;
         let together = telemetry::together();
         for report in &reports {
             telemetry::letter(report);
@@ -166,7 +166,6 @@ impl Function {
         let notices_failed = self.tell(&reports, began, invocation).await;
         if let Some(first) = reports.first() {
             let queue = &first.letter.sqs.queue;
-            let in_flight = self.redrive.in_flight(queue);
             let now = self.clock.now();
             let run = Run {
                 queue,

@@ -10,8 +10,8 @@
 //!       ▼                                                                       │
 //!  SqsMessage ──> Letter ──> Decision ──> Action ──> Outcome ──> SqsBatchResponse
 //!                                           │           │
-//!                    delivery: retry now <──┤           └──> telemetry: a log line a letter,
-//!            delivery: hide, retry later <──┤                an object of metrics a batch
+//!                        send: retry now <──┤           └──> telemetry: a log line a letter,
+//!                   hide: retry it later <──┤                an object of metrics a batch
 //!      archive: no retry left, or no way <──┘
 //! ```
 //!
@@ -21,6 +21,22 @@
 //! letter but cannot lose one.
 //!
 //! `docs/SEMANTICS.md` says what users may rely on, `docs/decisions.md` says why it is so.
+//!
+//! # The way of a letter that is delivered
+//!
+//! Between deciding and doing it crosses the wall four times: its subscription is asked for and told, and its
+//! request is asked for and its result told.
+//!
+//! | what happens | here | in `core/src` |
+//! |---|---|---|
+//! | an event becomes messages, and a message a letter | `function.rs`, `redrive/mod.rs` | `letter/`, `policy/rules.rs` |
+//! | the letter falls under a rule, and a retry is due | | `batch/opening.rs`, `batch/case.rs`, `batch/round.rs`, `policy/decide.rs` |
+//! | its subscription is looked up, and says where it may go | `lookup/subscriptions.rs` | `batch/round.rs`, `batch/resolve.rs` |
+//! | it gets a turn, and shares a request | | `batch/delivery.rs`, `batch/throttle.rs`, `batch/requests.rs` |
+//! | the request begins, if a place is free, its endpoint is not down and no override holds the letter | | `batch/sending.rs`, `batch/dispatch.rs`, `batch/health/` |
+//! | the letter is packed, and the request made | `redrive/act.rs`, `delivery/payload.rs`, `delivery/dispatcher.rs`, and a file for each kind of endpoint | |
+//! | the result counts for the endpoint and the letter | | `batch/sending.rs`, `batch/delivery.rs`, `batch/case.rs` |
+//! | the report becomes a log line, and Lambda may delete the message | `telemetry/letter.rs`, `function.rs` | `batch/outcome.rs` |
 //!
 //! # The map
 //!
@@ -39,9 +55,10 @@
 //! | [`control`] | the overrides of operators, and the list of waiting letters |
 //! | [`signature`] | the check that SNS wrote a letter |
 //! | [`lookup`] | queues and subscriptions: asked once, kept for a while, cut off at a deadline |
-//! | [`delivery`] | the sending of retries, with a file for each kind of endpoint; hiding |
+//! | [`delivery`] | makes requests, with a file for each kind of endpoint; hiding |
 //! | [`clients`] | the AWS clients, their HTTP client, the meaning of their errors |
 //! | [`settings`] | the environment becomes [`Settings`](settings::Settings) |
+//! | `under_way` | calls under way at the same time |
 //! | [`clock`] | the present time |
 //!
 //! Below these is the crate `redrive-core`, in `core/`. It decides and makes no calls:
@@ -76,5 +93,6 @@ pub mod settings;
 pub mod signature;
 pub mod start;
 pub mod telemetry;
+mod under_way;
 
 pub use redrive_core::{archive_notice, arn, batch, endpoint, failure, letter, policy, shell, waiting};

@@ -8,6 +8,12 @@
 /// The code of a call whose function ran and failed by itself.
 pub const FUNCTION_ERROR: &str = "FunctionError";
 
+/// The code of a call whose function ran until its own timeout.
+pub const FUNCTION_TIMED_OUT: &str = "FunctionTimedOut";
+
+/// The code of work that was not done in time.
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+
 /// The code of a call about a message that its queue no longer has: another copy of it was handled.
 pub const MESSAGE_GONE: &str = "MessageGone";
 

@@ -2,7 +2,7 @@
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{DEADLINE_EXCEEDED, Failure, FailureClass};
 
 /// Runs some work, and cuts it off at a deadline.
 pub(crate) async fn in_time<T>(
@@ -14,5 +14,5 @@ pub(crate) async fn in_time<T>(
 
 /// Returns the failure of work that was not done in time.
 pub(crate) fn too_late() -> Failure {
-    Failure::ours(FailureClass::Transient, "DeadlineExceeded")
+    Failure::ours(FailureClass::Transient, DEADLINE_EXCEEDED)
 }

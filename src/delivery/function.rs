@@ -10,12 +10,9 @@ use aws_sdk_lambda::types::InvocationType;
 use super::event::Invoke;
 use crate::arn::Arn;
 use crate::clients::{CONNECT_TIMEOUT, failure_of_call};
-use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
+use crate::failure::{FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass};
 
-/// The error code for a function that ran until its own timeout.
-pub(super) const TIMED_OUT: &str = "FunctionTimedOut";
-
-/// The text at the beginning of Lambda's answer for such a function.
+/// The text at the beginning of Lambda's answer for a function that ran until its own timeout.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-timeout.html>
 const TIMED_OUT_TEXT: &[u8] = b"Task timed out after";
 
@@ -51,7 +48,7 @@ pub(super) async fn call(
     }
     // The function ran and failed. Its answer may hold anything, so it is not kept.
     let timed_out = answer.payload().is_some_and(|payload| says_that_time_was_over(payload.as_ref()));
-    Err(Failure::ours(FailureClass::Transient, if timed_out { TIMED_OUT } else { FUNCTION_ERROR }))
+    Err(Failure::ours(FailureClass::Transient, if timed_out { FUNCTION_TIMED_OUT } else { FUNCTION_ERROR }))
 }
 
 fn says_that_time_was_over(answer: &[u8]) -> bool {

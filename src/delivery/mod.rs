@@ -1,8 +1,8 @@
-//! The delivery of retries to their targets.
+//! Requests to the targets of letters.
 //!
-//! A [`Payload`] is a letter packed for its endpoint. The [`Dispatcher`] sends payloads: many in few
-//! requests, several requests at the same time, with a result for every payload. One file per kind of
-//! endpoint knows the request of its service. This module knows nothing of policies and schedules.
+//! A [`Payload`] is a letter packed for its endpoint. The [`Dispatcher`] makes a request with payloads. One
+//! file per kind of endpoint knows the request of its service. The batch machine decides which letters share
+//! a request and when it begins; this module decides nothing.
 
 mod answers;
 mod dispatcher;
@@ -17,7 +17,7 @@ mod queue;
 mod stream;
 mod topic;
 
-pub use dispatcher::{Dispatcher, Gate, PendingDelivery, Time};
+pub use dispatcher::{Dispatcher, PendingDelivery, Time};
 pub use event::Invoke;
 pub use guard::Reach;
 pub use hiding::{Hiding, hide};

@@ -7,19 +7,14 @@ use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 use super::answers::in_order;
 use super::message::OutgoingMessage;
 use crate::arn::Arn;
-use crate::batch::Sent;
+use crate::batch::{Sent, recorded_trace};
 use crate::clients::{TRACE_HEADER, elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Attribute, AttributeValue};
 
-/// Returns the trace that a message belongs to, if the trace is recorded. SNS knows no system attributes: it
-/// takes the trace from a header of the request, and passes it on.
-/// <https://docs.aws.amazon.com/sns/latest/dg/sns-active-tracing.html>
-///
-/// All messages of a request have the same trace. So messages of a recorded trace share requests only with
-/// messages of that trace. Other messages share them freely.
+/// Returns the trace that a message belongs to, if the trace is recorded.
 pub(super) fn trace<'a>(message: &OutgoingMessage<'a>) -> Option<&'a str> {
-    message.trace_header.filter(|header| !header.contains("Sampled=0"))
+    recorded_trace(message.trace_header)
 }
 
 /// Makes one request, all of whose messages belong to one trace. Returns an answer per message, or one

@@ -1,6 +1,5 @@
 //! Carries out the actions of the batch machine, each with the part of the program that does it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,12 +7,11 @@ use tokio::time::Instant;
 use super::signatures::verify;
 use crate::archive::{self, Archive};
 use crate::arn::Arn;
-use crate::batch::{
-    Action, Answer, Attempt, Delivery, KnownOverrides, Move, OverridesRead, Purpose, Sent, Window,
-};
+use crate::batch::{Action, Answer, Move, OverridesRead, RequestEnd, RequestResult, SendRequest, Sent};
 use crate::clock::Clock;
 use crate::control::{Control, List};
-use crate::delivery::{Dispatcher, Gate, Hiding, OutgoingMessage, Payload, PendingDelivery, Time, hide};
+use crate::delivery::{Dispatcher, Hiding, OutgoingMessage, Payload, hide};
+use crate::failure::{Failure, FailureClass};
 use crate::lookup::{Queues, Subscriptions};
 use crate::signature::Certificates;
 
@@ -23,8 +21,6 @@ pub(super) struct Carrier {
     pub(super) archive: Archive,
     pub(super) control: Option<Control>,
     pub(super) sqs: aws_sdk_sqs::Client,
-    /// The overrides, if there is a place to read them from.
-    pub(super) overrides: Option<Arc<Mutex<KnownOverrides>>>,
     pub(super) dispatcher: Dispatcher,
     pub(super) subscriptions: Subscriptions,
     pub(super) queues: Queues,
@@ -39,30 +35,6 @@ pub(super) struct Run<'a> {
     pub(super) queue: &'a Arn,
     pub(super) request_id: &'a str,
     pub(super) began: Instant,
-}
-
-/// The overrides at the moment when a letter's turn comes.
-struct Overrides<'a> {
-    known: &'a Option<Arc<Mutex<KnownOverrides>>>,
-    clock: &'a Clock,
-    letters: Vec<&'a Delivery>,
-}
-
-impl Overrides<'_> {
-    fn known(&self) -> Option<MutexGuard<'_, KnownOverrides>> {
-        Some(self.known.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Gate for Overrides<'_> {
-    fn is_shut(&self) -> bool {
-        self.known().is_some_and(|known| known.are_old(self.clock.age()))
-    }
-
-    fn lets(&self, index: usize) -> bool {
-        let (Some(known), Some(one)) = (self.known(), self.letters.get(index)) else { return true };
-        known.allow_attempt(&one.letter, one.overridden, self.clock.moment())
-    }
 }
 
 impl Run<'_> {
@@ -90,9 +62,7 @@ impl Carrier {
             Action::Verify { letters, until } => {
                 Answer::Verified(verify(&letters, &self.certificates, &self.clock, run.after(until)).await)
             }
-            Action::Deliver { deliveries, window } => {
-                Answer::Delivered(self.deliver(&deliveries, window, run).await)
-            }
+            Action::Send(request) => Answer::Sent(self.send(&request, run).await),
             Action::Move { moves, requeue, until } => {
                 Answer::Moved(self.send_to_requeue(&moves, &requeue, run.after(until)).await)
             }
@@ -127,42 +97,19 @@ impl Carrier {
         }
     }
 
-    /// Packs letters for their destinations and sends them.
-    async fn deliver(&self, deliveries: &[Delivery], window: Window, run: Run<'_>) -> Vec<Attempt> {
-        let packed: Vec<_> = deliveries
+    /// Packs letters for their destination and sends them in one request.
+    async fn send(&self, request: &SendRequest, run: Run<'_>) -> RequestResult {
+        let SendRequest { to, deliveries, until } = request;
+        let pack = deliveries
             .iter()
-            .map(|one| Payload::pack(&one.letter, &one.destination, one.unmarked, one.retry))
-            .collect();
-        let pending: Vec<_> = deliveries
-            .iter()
-            .zip(&packed)
-            .filter_map(|(one, payload)| {
-                Some(PendingDelivery {
-                    to: &one.destination.endpoint,
-                    payload: payload.as_ref().ok()?,
-                    not_before: run.after(one.not_before),
-                    at_once: one.at_once,
-                    purpose: Purpose::Retry {
-                        last: one.retry.is_last(),
-                        overridden: one.overridden,
-                        longest: one.longest,
-                    },
-                })
-            })
-            .collect();
-        let letters = deliveries.iter().zip(&packed).filter(|(_, payload)| payload.is_ok());
-        let letters = letters.map(|(one, _)| one).collect();
-        let gate = Overrides { known: &self.overrides, clock: &self.clock, letters };
-        let time = Time::of(window, run.began);
-        let mut sent = self.dispatcher.deliver_timed(&pending, time, &gate).await.into_iter();
-        let attempt = |payload: &Result<Payload<'_>, _>| match payload {
-            Ok(payload) => {
-                let (sent, took) = sent.next().unwrap_or((Sent::NotStarted, Duration::ZERO));
-                Attempt { sent: Ok(sent), took, unmarked: payload.is_unmarked() }
-            }
-            Err(error) => Attempt { sent: Err(*error), took: Duration::ZERO, unmarked: false },
+            .map(|one| Payload::pack(&one.letter, &one.destination, one.unmarked, one.retry));
+        // The machine sends only what can be packed.
+        let Ok(payloads) = pack.collect::<Result<Vec<_>, _>>() else {
+            let failure = Failure::ours(FailureClass::Permanent, "NotBuildable");
+            return RequestResult { end: RequestEnd::Failed(failure), took: Duration::ZERO };
         };
-        packed.iter().map(attempt).collect()
+        let payloads: Vec<_> = payloads.iter().collect();
+        self.dispatcher.request(to, &payloads, run.after(*until)).await
     }
 
     /// Sends letters to the requeue. The answer is `None` for a letter without room for the mark.

@@ -1,18 +1,19 @@
 //! Carries out the actions of the batch machine.
 //!
 //! [`Redrive::handle`] gives a batch of letters to the machine of [`crate::batch`], carries out its actions,
-//! several at the same time if it asks for several, and passes the answers back. It makes no decisions.
+//! several at the same time if it asks for several, and passes the answers back, each before it asks for the
+//! next action. It makes no decisions.
 
 mod act;
 mod signatures;
 
 use futures_util::future::FutureExt;
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::archive::Archive;
 use crate::arn::Arn;
-use crate::batch::{Config, Machine, Mode, Moment, Notice, Now, Report};
+use crate::batch::{Config, Machine, Mode, Notice, Now, Report};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::control::Control;
@@ -22,12 +23,14 @@ use crate::lookup::{Queues, Subscriptions};
 use crate::policy::Policy;
 use crate::signature::Certificates;
 use crate::telemetry;
+use crate::under_way::UnderWay;
 use act::{Carrier, Run};
 
 /// The parts that are needed to handle a batch.
 #[derive(Debug)]
 pub struct Redrive {
-    machine: Machine,
+    /// The machine handles one batch at a time.
+    machine: Mutex<Machine>,
     carrier: Carrier,
     clock: Clock,
 }
@@ -78,6 +81,8 @@ pub struct Invocation<'a> {
 pub struct Handled {
     /// A report for each letter, in the order of the batch.
     pub reports: Vec<Report>,
+    /// The number of messages in flight in the queue, as far as this instance knows.
+    pub in_flight: Option<u64>,
     /// `true` if the last attempt to read the overrides failed.
     pub overrides_unread: bool,
     /// `true` if the list of waiting letters was not written.
@@ -105,12 +110,11 @@ impl Redrive {
             overrides,
             waiting_list,
         };
-        let machine = Machine::new(config);
-        let dispatcher = Dispatcher::new(&clients, reach, clock.clone()).with_health(machine.health());
+        let machine = Mutex::new(Machine::new(config));
+        let dispatcher = Dispatcher::new(&clients, reach, clock.clone());
         let Clients { sns, sqs, .. } = clients;
         let carrier = Carrier {
             archive,
-            overrides: control.is_some().then(|| machine.overrides()),
             control,
             dispatcher,
             subscriptions: Subscriptions::new(sns, clock.clone()),
@@ -129,53 +133,48 @@ impl Redrive {
         self
     }
 
-    /// Returns the number of messages in flight in a queue, as far as this instance knows.
-    #[must_use]
-    pub fn in_flight(&self, queue: &Arn) -> Option<u64> {
-        self.machine.in_flight(queue)
-    }
-
     /// Handles a batch. It never fails.
     pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Handled {
         let Some(queue) = messages.first().map(|message| message.queue.clone()) else {
             return Handled::default();
         };
+        let mut machine = self.machine.lock().await;
         let began = Instant::now();
-        let now = || {
-            let Moment { at, age } = self.clock.moment();
-            Now { at, age, elapsed: began.elapsed() }
-        };
-        let letters = messages.into_iter().map(|message| self.machine.read(message)).collect();
+        let now = || Now::of(self.clock.moment(), began.elapsed());
+        let letters = messages.into_iter().map(|message| machine.read(message)).collect();
         let deadline = invocation.deadline.saturating_duration_since(began);
-        let mut batch = self.machine.begin(letters, deadline);
+        let mut batch = machine.begin(letters, deadline);
         let run = Run { queue: &queue, request_id: invocation.request_id, began };
-        let mut under_way = FuturesUnordered::new();
+        let mut under_way = UnderWay::new();
         let mut list_failed = false;
         loop {
-            for (id, action) in batch.poll(now()) {
-                // Boxed, because the futures of actions differ greatly in size.
-                under_way.push(self.carrier.act(action, run).map(move |answer| (id, answer)).boxed_local());
+            let asked = batch.poll(now());
+            let asks = !asked.is_empty();
+            for (id, action) in asked {
+                let call = self.carrier.act(action, run).map(move |answer| (id, answer)).boxed_local();
+                for (id, answer) in under_way.begin(call).await {
+                    batch.take(id, answer, now());
+                }
             }
             for notice in batch.notices() {
                 telemetry::notice(&notice);
                 list_failed |= matches!(notice, Notice::WaitingListFailed { .. });
             }
-            if !batch.is_under_way() {
+            if asks {
+                continue;
+            }
+            let until = batch.next_poll(now()).map(|elapsed| began + elapsed);
+            if !batch.is_under_way() || (until.is_none() && under_way.is_empty()) {
                 break;
             }
-            let answer = match batch.next_poll(now()) {
-                None => under_way.next().await,
-                Some(elapsed) => match timeout_at(began + elapsed, under_way.next()).await {
-                    Ok(answer) => answer,
-                    Err(_) => continue,
-                },
-            };
-            let Some((id, answer)) = answer else { break };
-            batch.take(id, answer, now());
+            if let Some((id, answer)) = under_way.next(until).await {
+                batch.take(id, answer, now());
+            }
         }
         let retention_assumed = batch.assumes_retention();
         let reports = batch.into_reports(self.clock.now());
-        let overrides_unread = self.machine.overrides_are_unread();
-        Handled { reports, overrides_unread, list_failed, retention_assumed }
+        let in_flight = machine.in_flight(&queue);
+        let overrides_unread = machine.overrides_are_unread();
+        Handled { reports, in_flight, overrides_unread, list_failed, retention_assumed }
     }
 }

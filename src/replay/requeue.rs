@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::letter::Replayable;
 use super::request::Request;
 use crate::arn::Arn;
-use crate::batch::{GroupOrder, Sent};
+use crate::batch::{GroupOrder, Health, Sent};
 use crate::clients::{failure_of_call, too_late};
 use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};
 use crate::endpoint::Endpoint;
@@ -106,7 +106,7 @@ impl Requeue {
             payloads.push(Payload::Message(OutgoingMessage { deduplication_id, ..message }));
         }
         let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
-        self.dispatcher.deliver(&pending, Time::until(until)).await
+        self.dispatcher.deliver(&pending, Time::until(until), &mut Health::default()).await
     }
 
     /// Reports whether the queue has the tag of a requeue.

@@ -8,10 +8,11 @@ use jiff::Timestamp;
 
 use super::health::Change;
 use super::moment::Moment;
+pub use super::send_request::{Delivery, RequestEnd, RequestResult, SendRequest};
+pub use super::sent::Sent;
 use super::subscription::Subscription;
-use super::time::Window;
 use crate::arn::Arn;
-use crate::endpoint::{Destination, Endpoint};
+use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::{Letter, MAX_ATTRIBUTES, Mark};
 use crate::policy::{ArchiveReason, NOT_JSON, Retry};
@@ -30,6 +31,13 @@ pub struct Now {
 }
 
 impl Now {
+    /// Returns the present of an invocation that began so long ago.
+    #[must_use]
+    pub fn of(moment: Moment, elapsed: Duration) -> Self {
+        let Moment { at, age } = moment;
+        Self { at, age, elapsed }
+    }
+
     /// Returns the present by both clocks.
     pub(super) fn moment(self) -> Moment {
         Moment { at: self.at, age: self.age }
@@ -76,13 +84,8 @@ pub enum Action {
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Delivers letters. Answered by [`Answer::Delivered`].
-    Deliver {
-        /// The letters with their destinations.
-        deliveries: Vec<Delivery>,
-        /// The time for the deliveries.
-        window: Window,
-    },
+    /// Makes one request. Answered by [`Answer::Sent`].
+    Send(SendRequest),
     /// Sends letters to the requeue. Answered by [`Answer::Moved`].
     Move {
         /// The letters.
@@ -159,8 +162,8 @@ pub enum Answer {
     Shared(Vec<Arn>),
     /// The result of each check.
     Verified(Vec<Verification>),
-    /// The result of each delivery.
-    Delivered(Vec<Attempt>),
+    /// The result of the request.
+    Sent(RequestResult),
     /// The result of each move, or `None` for a letter that has no room for the mark.
     Moved(Vec<Option<Sent>>),
     /// The result of archiving each letter.
@@ -189,38 +192,6 @@ pub enum OverridesRead {
     None,
 }
 
-/// A letter that is to be delivered.
-#[derive(Debug)]
-pub struct Delivery {
-    /// The letter.
-    pub letter: Arc<Letter>,
-    /// The retry that this delivery is.
-    pub retry: Retry,
-    /// The destination.
-    pub destination: Destination,
-    /// True if an override asks for it.
-    pub overridden: bool,
-    /// The longest delay of its schedule.
-    pub longest: Duration,
-    /// Its turn, by the rule's throttle policy.
-    pub not_before: Duration,
-    /// The number of letters that may go in one request with it. The service's own limit holds as well.
-    pub at_once: usize,
-    /// True if it goes without its mark, for which there is no room.
-    pub unmarked: bool,
-}
-
-/// The result of a delivery.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    /// The result of sending the letter, or why it has no form for this destination.
-    pub sent: Result<Sent, CannotPack>,
-    /// The time that its request took. The request may have had other letters too.
-    pub took: Duration,
-    /// True if it went without its mark, for which there was no room.
-    pub unmarked: bool,
-}
-
 /// A letter that is to go to the requeue.
 #[derive(Debug)]
 pub struct Move {
@@ -230,23 +201,6 @@ pub struct Move {
     pub mark: Mark,
     /// `DelaySeconds`.
     pub delay: u64,
-}
-
-/// The result of sending one message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sent {
-    /// The service has accepted it.
-    Accepted,
-    /// It was not accepted, or it is unknown whether it was: a time-out may hide a success.
-    Failed(Failure),
-    /// It may not go there, which only the attempt showed. The text says why.
-    Refused(&'static str),
-    /// There was no time to begin.
-    NotStarted,
-    /// Its endpoint is down, and is tried again after this time.
-    LeftOut(Duration),
-    /// Other overrides were read before it began.
-    Withheld,
 }
 
 /// The reason why a letter has no form for its destination.

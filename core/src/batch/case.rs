@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{ArchiveContext, Attempt, CannotPack, Sent};
+use super::action::{ArchiveContext, CannotPack, Sent};
 use super::foresight::foresee;
 use super::outcome::{NotDone, Outcome, Report};
 use super::time::later;
@@ -279,22 +279,20 @@ impl<'p> Case<'p> {
         self.soon = true;
     }
 
+    /// Archives it, because its destination has no form for it.
+    pub(super) fn not_packed(&mut self, error: CannotPack) {
+        let reason = match error {
+            CannotPack::Unmarkable => ArchiveReason::Unmarkable,
+            CannotPack::NotJson => ArchiveReason::Unrecognised,
+        };
+        self.archive(reason, Some(error.to_string()));
+    }
+
     /// Takes over the result of a delivery.
-    pub(super) fn attempted(&mut self, retry: Retry, attempt: Attempt, now: Timestamp) {
-        match attempt.sent {
-            Ok(sent) => {
-                self.soon = sent == Sent::NotStarted;
-                self.answered(retry, sent, now);
-                self.took = self.retry.map(|_| attempt.took);
-            }
-            Err(error) => {
-                let reason = match error {
-                    CannotPack::Unmarkable => ArchiveReason::Unmarkable,
-                    CannotPack::NotJson => ArchiveReason::Unrecognised,
-                };
-                self.archive(reason, Some(error.to_string()));
-            }
-        }
+    pub(super) fn attempted(&mut self, retry: Retry, sent: Sent, took: Duration, now: Timestamp) {
+        self.soon = sent == Sent::NotStarted;
+        self.answered(retry, sent, now);
+        self.took = self.retry.map(|_| took);
     }
 
     /// Takes over the answer to a retry.

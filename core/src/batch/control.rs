@@ -16,21 +16,12 @@ use crate::waiting::{LISTED_ABOVE, WaitingLetter, WaitingRetry};
 /// The part of the control time that is kept for the list when the overrides are read beside deliveries.
 const LIST_TIME: Duration = Duration::from_millis(500);
 
-impl super::machine::Machine {
-    /// Reports whether the overrides cannot be read: the last attempt failed, and not only by something that may pass until
-    /// the next one.
-    #[must_use]
-    pub fn overrides_are_unread(&self) -> bool {
-        self.known_overrides().is_unread
-    }
-}
-
 impl Batch<'_> {
     /// Reads the overrides, if that is due and time is left for it.
     pub(super) fn read_overrides(&mut self, now: Now) -> Option<Action> {
-        let mut overrides = self.machine.known_overrides();
+        let overrides = &mut self.memory.overrides;
         let has_time = !self.control_time.is_zero();
-        if !self.machine.config.overrides || self.rereading || !has_time || !overrides.is_due(now.age) {
+        if !self.config.overrides || self.rereading || !has_time || !overrides.is_due(now.age) {
             return None;
         }
         self.overrides_asked = Some(now);
@@ -47,40 +38,44 @@ impl Batch<'_> {
 
     fn take_overrides(&mut self, answer: Answer, asked: Duration, now: Moment) {
         let reading = if let Answer::Overrides(reading) = answer { reading } else { Err(no_answer()) };
-        let mut overrides = self.machine.known_overrides();
+        let overrides = &mut self.memory.overrides;
         if let Err(failure) = overrides.take(reading, asked, now) {
             let (last_read, hides) = (overrides.read.map(|read| read.at), overrides.waits(now.age));
             self.notices.push(Notice::OverridesUnread { failure, last_read, hides });
         }
-        drop(overrides);
         self.apply_overrides(now);
     }
 
     /// Decides whether deliveries that begin later wait when the overrides get old.
     pub(super) fn wait_for_overrides(&mut self) {
-        self.machine.known_overrides().waits_no_more = self.control_time <= LIST_TIME;
+        self.memory.overrides.waits_no_more = self.control_time <= LIST_TIME;
     }
 
     /// Returns the time when [`Batch::poll`] asks for something new without an answer, counted as `elapsed`
     /// is.
     #[must_use]
     pub fn next_poll(&self, now: Now) -> Option<Duration> {
-        let is_delivering = matches!(self.stage, Stage::AwaitDelivered(..));
-        if !self.machine.config.overrides || self.rereading || !is_delivering {
-            return None;
-        }
-        Some(now.elapsed + self.machine.known_overrides().due_in(now.age))
+        let Stage::Sending(round) = &self.stage else { return None };
+        let rereads = self.rereads_in(now).map(|due_in| now.elapsed + due_in);
+        rereads.into_iter().chain(round.next_turn(now)).min()
+    }
+
+    /// Returns the time after which the overrides are read beside deliveries, if they are.
+    fn rereads_in(&self, now: Now) -> Option<Duration> {
+        let is_sending = matches!(self.stage, Stage::Sending(_));
+        let rereads = self.config.overrides && !self.rereading && is_sending;
+        rereads.then(|| self.memory.overrides.due_in(now.age))
     }
 
     /// Reads the overrides beside deliveries. Deliveries that have not begun wait for the answer while there is
     /// time for that. After that time they begin by the old overrides, and new overrides count as soon as they
     /// arrive.
     pub(super) fn reread_overrides(&mut self, now: Now) -> Option<(ActionId, Action)> {
-        if self.next_poll(now)? > now.elapsed {
+        if self.rereads_in(now)? > Duration::ZERO {
             return None;
         }
         let time = self.control_time.saturating_sub(LIST_TIME);
-        let mut overrides = self.machine.known_overrides();
+        let overrides = &mut self.memory.overrides;
         overrides.waits_no_more = time.is_zero();
         self.rereading = true;
         self.overrides_asked = Some(now);
@@ -92,11 +87,10 @@ impl Batch<'_> {
     pub(super) fn overrides_reread(&mut self, answer: Answer, now: Now) {
         self.rereading = false;
         let asked = self.overrides_asked.take().unwrap_or(now);
-        let overrides = self.machine.known_overrides();
+        let overrides = &self.memory.overrides;
         if !overrides.waits_no_more {
             self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
         }
-        drop(overrides);
         self.wait_for_overrides();
         self.take_overrides(answer, asked.age, now.moment());
     }
@@ -105,8 +99,7 @@ impl Batch<'_> {
     pub(super) fn still_due(&mut self, due: Due, now: Moment) -> Due {
         let still = due.into_iter().filter_map(|(index, retry)| {
             let case = &self.cases[index];
-            let goes =
-                self.machine.known_overrides().allow_attempt(&case.letter, case.is_sent_by_override(), now);
+            let goes = self.memory.overrides.allow_attempt(&case.letter, case.is_sent_by_override(), now);
             if goes { Some((index, retry)) } else { Some((index, self.decide_anew(index, now)?)) }
         });
         still.collect()
@@ -115,7 +108,7 @@ impl Batch<'_> {
     /// Decides about a letter by the overrides that are known now. Returns the retry that is due.
     fn decide_anew(&mut self, index: usize, now: Moment) -> Option<Retry> {
         let case = &mut self.cases[index];
-        case.facts.overridden = self.machine.known_overrides().on(&case.letter, now);
+        case.facts.overridden = self.memory.overrides.on(&case.letter, now);
         case.open();
         if case.needs_discovery() && !case.searched {
             case.put_off();
@@ -138,10 +131,10 @@ impl Batch<'_> {
 
     /// Looks up the overrides about the letters that are undecided.
     pub(super) fn apply_overrides(&mut self, now: Moment) {
-        if !self.machine.config.overrides {
+        if !self.config.overrides {
             return;
         }
-        let overrides = self.machine.known_overrides();
+        let overrides = &self.memory.overrides;
         for case in self.cases.iter_mut().filter(|case| case.is_undecided()) {
             case.facts.overridden = overrides.on(&case.letter, now);
         }
@@ -153,7 +146,7 @@ impl Batch<'_> {
         for index in 0..self.cases.len() {
             let case = &mut self.cases[index];
             if case.disposition.overridden().is_some() {
-                case.facts.overridden = self.machine.known_overrides().on(&case.letter, now);
+                case.facts.overridden = self.memory.overrides.on(&case.letter, now);
                 if case.is_taken_back(&case.disposition) {
                     case.unarchived = None;
                     self.withheld(index, now);
@@ -164,7 +157,7 @@ impl Batch<'_> {
 
     /// Lists the letters that are hidden for long, once, beside archiving and hiding.
     pub(super) fn list_waiting(&mut self, now: Now) -> Option<(ActionId, Action)> {
-        if std::mem::replace(&mut self.listed, true) || !self.machine.config.waiting_list {
+        if std::mem::replace(&mut self.listed, true) || !self.config.waiting_list {
             return None;
         }
         let letters: Vec<_> = self.cases.iter().filter_map(|case| waiting(case, now.at)).collect();

@@ -1,8 +1,8 @@
 //! The order in which requests begin: at their turn, when a place is free, if they are likely to end in time,
 //! and if their endpoint is not down.
 //!
-//! A batch becomes some requests. The code that makes them asks [`Dispatch`] which of them begin now, and
-//! tells it how they have ended.
+//! A batch becomes some requests. [`super::Sending`] asks [`Dispatch`] which of them begin now, and tells it
+//! how they have ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::endpoint::Endpoint;
 
 /// A request that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub(super) struct Request {
     /// The endpoint.
     pub to: Endpoint,
     /// Its turn, counted as the window is.
@@ -29,7 +29,7 @@ pub struct Request {
 
 /// The answer whether a request begins now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
+pub(super) enum Begin {
     /// It begins and may take this long, or its full time if this is `None`.
     Now(Option<Duration>),
     /// It would not end in time, so it is not made.
@@ -42,7 +42,7 @@ pub enum Begin {
 
 /// The requests of one round of a batch.
 #[derive(Debug)]
-pub struct Dispatch {
+pub(super) struct Dispatch {
     window: Window,
     /// The time that a call may take while nothing is known of its function.
     share: Duration,
@@ -89,8 +89,7 @@ impl Lane {
 impl Dispatch {
     /// Creates the dispatch of a round's requests, of which none is under way. The window, `now` and the
     /// turns are counted from the same point.
-    #[must_use]
-    pub fn new(requests: Vec<Request>, window: Window, now: Duration) -> Self {
+    pub(super) fn new(requests: Vec<Request>, window: Window, now: Duration) -> Self {
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_by_key(|request| requests[*request].turn);
         let mut numbers: HashMap<&Endpoint, usize> = HashMap::new();
@@ -110,7 +109,7 @@ impl Dispatch {
 
     /// Returns a request whose turn and place have come, or one that is not made. `goes` says whether any
     /// letter of a request may still go. It is asked once for each request, before that counts as begun.
-    pub fn poll(
+    pub(super) fn poll(
         &mut self,
         now: Duration,
         health: &mut Health,
@@ -173,14 +172,28 @@ impl Dispatch {
     }
 
     /// Returns the next turn that lies ahead, if there is one.
-    #[must_use]
-    pub fn next_turn(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn next_turn(&self, now: Duration) -> Option<Duration> {
         let fronts = self.lanes.iter().flat_map(Lane::fronts);
         fronts.map(|one| self.requests[one].turn).filter(|turn| *turn > now).min()
     }
 
+    /// Reports whether there are requests that have not begun.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.fronts().next().is_some())
+    }
+
+    /// Returns the endpoint of a request.
+    pub(super) fn endpoint(&self, request: usize) -> &Endpoint {
+        &self.requests[request].to
+    }
+
+    /// Returns the function that a request waits for, if it does.
+    pub(super) fn function(&self, request: usize) -> Option<&Arn> {
+        self.requests[request].function()
+    }
+
     /// Takes note of the answers to a request that has ended now.
-    pub fn ended(&mut self, request: usize, answers: &[Sent], now: Duration, health: &mut Health) {
+    pub(super) fn ended(&mut self, request: usize, answers: &[Sent], now: Duration, health: &mut Health) {
         let Some(made) = self.begun.remove(&request) else { return };
         let Request { to, purpose, .. } = &self.requests[request];
         self.lanes[self.lane_of[request]].under_way -= 1;

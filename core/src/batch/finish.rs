@@ -19,7 +19,7 @@ impl Batch<'_> {
     /// Asks whether publishers of a raw subscription's topic can write letters of other subscriptions of a
     /// queue.
     pub(super) fn look_at_sharing(&mut self) -> (Stage, Option<Action>) {
-        let queues = checkup::open_to_forgery(&self.machine.config.policy, &self.cases);
+        let queues = checkup::open_to_forgery(&self.config.policy, &self.cases);
         if queues.is_empty() {
             return (Stage::Finish, None);
         }
@@ -35,7 +35,7 @@ impl Batch<'_> {
         // Letters that the archive does not accept are hidden afterwards, so the archive does not get all of
         // the time.
         let until = half_of(now.elapsed, self.time.finish);
-        self.archiving = Some(Archiving::new(&self.machine.config, &mut self.cases, now.at, until));
+        self.archiving = Some(Archiving::new(self.config, &mut self.cases, now.at, until));
         let hiding = |(index, case): (usize, &Case<'_>)| Some((index, case.hiding(now.at)?));
         let hidings: Vec<_> = self.cases.iter().enumerate().filter_map(hiding).collect();
         if hidings.is_empty() || !self.is_active() {
@@ -56,7 +56,7 @@ impl Batch<'_> {
             return None;
         }
         let archiving = self.archiving.as_mut()?;
-        let archive = self.machine.config.archive_queue.as_ref().filter(|_| !archiving.limit_known);
+        let archive = self.config.archive_queue.as_ref().filter(|_| !archiving.limit_known);
         if let Some(archive) = archive.filter(|_| !archiving.is_done()) {
             self.archive_asked = Some(Asked::Limit);
             let until = half_of(now.elapsed, archiving.until);
@@ -78,7 +78,7 @@ impl Batch<'_> {
         match self.archive_asked.take() {
             Some(Asked::Limit) => {
                 let known = self.queues(answer);
-                let archive = self.machine.config.archive_queue.as_ref();
+                let archive = self.config.archive_queue.as_ref();
                 if let Some(archiving) = &mut self.archiving {
                     archiving.limit = archive.and_then(|queue| known.get(queue)?.max_message_bytes);
                     archiving.limit_known = true;
@@ -95,7 +95,7 @@ impl Batch<'_> {
 
     /// Hides the letters that the archive did not accept.
     pub(super) fn hide_unarchived(&mut self, now: Now) -> (Stage, Option<Action>) {
-        let hidings = unarchived(&mut self.machine.knowledge(), &self.cases, now.moment());
+        let hidings = unarchived(&mut self.memory.knowledge, &self.cases, now.moment());
         if hidings.is_empty() {
             return (Stage::Done, None);
         }

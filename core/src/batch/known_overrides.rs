@@ -25,7 +25,7 @@ const MAX_FAULTS: usize = 3;
 
 /// The overrides that an instance knows.
 #[derive(Debug, Default)]
-pub struct KnownOverrides {
+pub(super) struct KnownOverrides {
     overrides: Overrides,
     /// S3's tag of the document that was read last.
     tag: Option<String>,
@@ -45,15 +45,13 @@ pub struct KnownOverrides {
 
 impl KnownOverrides {
     /// Reports whether deliveries must wait: the last reading is too old, and a new one is on its way.
-    #[must_use]
-    pub fn are_old(&self, age: Duration) -> bool {
+    pub(super) fn are_old(&self, age: Duration) -> bool {
         !self.waits_no_more && self.is_due(age)
     }
 
     /// Reports whether an attempt that was decided by an earlier reading may still begin. `overridden` says
     /// whether an override asked for it.
-    #[must_use]
-    pub fn allow_attempt(&self, letter: &Letter, overridden: bool, now: Moment) -> bool {
+    pub(super) fn allow_attempt(&self, letter: &Letter, overridden: bool, now: Moment) -> bool {
         match self.on(letter, now).action() {
             Some(OverrideAction::Hold | OverrideAction::GiveUp) => false,
             Some(OverrideAction::Retry) => true,

@@ -3,12 +3,16 @@
 //! It asks for actions, takes their answers, and ends in a report for every letter:
 //!
 //! ```text
-//!  letters ──> Machine::begin ──> Batch ──poll──> actions: look up, verify, deliver, move, archive, hide
+//!  letters ──> Machine::begin ──> Batch ──poll──> actions: look up, verify, send, move, archive, hide
 //!                                   ▲                  │
 //!                                   └──take── answers <┘  carried out by the driver of the batch
 //!                                   │
 //!                                   └──> a Report for every letter ──> Lambda's answer, log, metrics
 //! ```
+//!
+//! The batch decides about each request too: which letters share it, when it begins and how long it may take,
+//! and what its answer means. It asks for one request at a time ([`Action::Send`]), so that what an answer
+//! shows, or an override that was read meanwhile, counts for the next one.
 //!
 //! Nothing here makes a call or reads a clock: the time comes with every call ([`Now`]), and the facts about
 //! queues and subscriptions come as answers. So the function, the simulation and the figures drive the same
@@ -21,18 +25,21 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `machine`, `config`, `knowledge` | the machine of an instance, from batch to batch |
+//! | `machine`, `config` | the machine of an instance, from batch to batch |
+//! | `memory`, `knowledge` | what an instance remembers from batch to batch |
 //! | `run` | the stages of a batch, and which comes next |
-//! | `opening`, `round`, `finish` | the stages, on what `state` holds |
-//! | `action` | the actions and their answers |
+//! | `opening`, `round`, `delivery`, `finish` | the stages, on what `state` holds |
+//! | `action`, `send_request`, `sent` | the actions and their answers |
 //! | `case` | one letter and its disposition |
 //! | `override` | rounds, and blocked groups |
 //! | `time` | the division of an invocation's time |
 //! | `moment` | the present by both clocks, and the age by which an instance forgets |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `throttle` | turns at an endpoint |
-//! | `requests` | which messages share a request |
+//! | `outgoing`, `packed` | letters on their way out, and their size |
 //! | `unmarked` | letters that have no room for their mark |
+//! | `sending` | messages on their way to a result each: one request after the other |
+//! | `requests` | which messages share a request |
 //! | `dispatch`, `calls` | the order in which requests begin |
 //! | `purpose` | the purposes of requests |
 //! | `foresight` | what becomes of a letter, said in advance |
@@ -51,6 +58,7 @@ mod case;
 mod checkup;
 mod config;
 mod control;
+mod delivery;
 mod dispatch;
 mod ending;
 mod finish;
@@ -61,15 +69,21 @@ mod in_flight;
 mod knowledge;
 mod known_overrides;
 mod machine;
+mod memory;
 mod moment;
 mod opening;
 mod outcome;
+mod outgoing;
+mod packed;
 mod place;
 mod purpose;
 mod requests;
 mod resolve;
 mod round;
 mod run;
+mod send_request;
+mod sending;
+mod sent;
 mod state;
 mod subscription;
 mod throttle;
@@ -78,22 +92,22 @@ mod unarchived;
 mod unmarked;
 
 pub use action::{
-    Action, Answer, ArchiveContext, Attempt, CannotPack, Delivery, Known, Move, Notice, Now, OverridesRead,
-    QueueAttributes, Sent, Suffices, Verification,
+    Action, Answer, ArchiveContext, CannotPack, Delivery, Known, Move, Notice, Now, OverridesRead,
+    QueueAttributes, RequestEnd, RequestResult, SendRequest, Sent, Suffices, Verification,
 };
-pub use calls::{CallTimes, Ended};
 pub use config::{Config, Mode};
-pub use dispatch::{Begin, Dispatch, Request};
 pub use foresight::{Foresight, foresee};
 pub use group_order::GroupOrder;
 pub use health::{Change, Health};
 pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
-pub use known_overrides::KnownOverrides;
 pub use machine::Machine;
+pub use memory::Memory;
 pub use moment::{Age, Moment};
 pub use outcome::{BatchItemFailure, NotDone, Outcome, Report, SqsBatchResponse, response};
+pub use packed::{Packed, recorded_trace};
 pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
-pub use requests::{MAX_ENTRIES, Unsent, requests, runs};
+pub use requests::{MAX_ENTRIES, Unsent, runs};
+pub use sending::{NextRequest, Sending};
 pub use state::{ActionId, Batch};
 pub use subscription::{Check, Refusal, Subscription};
 pub use time::{CALL_TIME, HTTP_TIMEOUT, Window};

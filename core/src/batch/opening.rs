@@ -23,7 +23,7 @@ impl Batch<'_> {
     /// Asks for the attributes of the queues that the batch needs.
     pub(super) fn begin(&mut self, letters: Vec<Letter>, now: Now) -> (Stage, Option<Action>) {
         let queues = Knowledge::queues_of(&letters);
-        let first = self.machine.knowledge().ask(&queues, now.age);
+        let first = self.memory.knowledge.ask(&queues, now.age);
         let until = half_of(now.elapsed, self.time.deliver);
         let inquiry = Inquiry { known: HashMap::new(), first, tries: FIRST_TRIES, until };
         let (inquiry, action) = inquiry.ask(queues, Suffices::Kept, now.elapsed);
@@ -54,8 +54,8 @@ impl Batch<'_> {
         known: &HashMap<Arn, QueueAttributes>,
         now: Now,
     ) -> Stage {
-        let config = &self.machine.config;
-        let mut knowledge = self.machine.knowledge();
+        let config = self.config;
+        let knowledge = &mut self.memory.knowledge;
         let of = |queue: &Arn| known.get(queue).cloned().unwrap_or_default();
         if let Some(queue) = letters.first().map(|letter| letter.sqs.queue.clone()) {
             let attributes = of(&queue);
@@ -89,7 +89,6 @@ impl Batch<'_> {
             self.retention_assumed = true;
             self.notices.extend(knowledge.assume(&case.letter.sqs.queue));
         }
-        drop(knowledge);
         self.apply_overrides(now.moment());
         Stage::HideForInvocation
     }
@@ -113,7 +112,7 @@ impl Batch<'_> {
     /// the retention has ended that is known now.
     pub(super) fn resume(&mut self) {
         if self.is_active() {
-            let mut knowledge = self.machine.knowledge();
+            let knowledge = &mut self.memory.knowledge;
             for case in &mut self.cases {
                 match knowledge.unarchived.of(&case.letter.sqs) {
                     Some(unarchived)
@@ -190,7 +189,7 @@ impl Batch<'_> {
 
     /// Takes over the delivery policies. A subscription that does not exist has none.
     pub(super) fn take_delivery_policies(&mut self, routes: &[Option<Route>], known: &HashMap<Arn, Known>) {
-        let mut knowledge = self.machine.knowledge();
+        let knowledge = &mut self.memory.knowledge;
         for (case, route) in self.cases.iter_mut().zip(routes) {
             let Some(arn) = route.as_ref().and_then(Route::subscription) else { continue };
             match delivery_policy(known.get(arn)) {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use super::health::Health;
 use super::purpose::Purpose;
@@ -42,13 +43,16 @@ pub struct Unsent<'a> {
     pub bytes: usize,
     /// The number of messages that may go in one request with it. The service's own limit holds as well.
     pub at_once: usize,
+    /// True if its request waits until the function that it calls has ended.
+    pub waits: bool,
+    /// Its turn, counted from the beginning of the invocation.
+    pub turn: Duration,
     /// The purpose.
     pub purpose: Purpose,
 }
 
 /// Groups messages, by their positions, into requests.
-#[must_use]
-pub fn requests(messages: &[Unsent<'_>], health: &Health) -> Vec<Vec<usize>> {
+pub(super) fn requests(messages: &[Unsent<'_>], health: &Health) -> Vec<Vec<usize>> {
     let mut together: BTreeMap<(&Endpoint, Option<&str>, bool), Vec<usize>> = BTreeMap::new();
     for (index, Unsent { to, trace, purpose, .. }) in messages.iter().enumerate() {
         // Last retries wait for another trial than the others.
@@ -104,8 +108,6 @@ pub fn runs(sizes: &[usize], max_entries: usize, max_bytes: usize) -> Vec<Range<
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::super::action::Sent;
@@ -130,7 +132,8 @@ mod tests {
     }
 
     fn unsent(to: &Endpoint) -> Unsent<'_> {
-        Unsent { to, trace: None, bytes: 100, at_once: usize::MAX, purpose: Purpose::Other }
+        let (turn, purpose) = (Duration::ZERO, Purpose::Other);
+        Unsent { to, trace: None, bytes: 100, at_once: usize::MAX, waits: false, turn, purpose }
     }
 
     /// Returns the requests in the order of their first messages.

@@ -1,27 +1,16 @@
-//! The steps of one round of a batch: decide, verify, look up, deliver, and place the deferred letters.
+//! The steps of one round of a batch: decide, verify, look up, and place the deferred letters.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{
-    Action, Answer, Attempt, Delivery, Known, Notice, Now, QueueAttributes, Sent, Suffices, Verification,
-    no_answer, whole,
-};
+use super::action::{Action, Answer, Now, QueueAttributes, Sent, Suffices, Verification, whole};
 use super::case::{Case, Disposition};
 use super::place::{Placing, deferred};
-use super::resolve::{Resolution, refusal_at_sight, resolve, subscriptions};
+use super::resolve::{refusal_at_sight, subscriptions};
 use super::state::{Batch, Due, Stage};
-use super::throttle::Turn;
-use super::time::{Window, half_of, later};
-use super::unmarked::Unmarking;
+use super::time::half_of;
 use crate::arn::Arn;
-use crate::endpoint::Destination;
-use crate::policy::{Decision, Retry, Route};
-
-/// The longest time that an invocation waits for a letter's turn. A letter with a later turn is hidden
-/// instead, so that it holds up nothing.
-const LONGEST_TURN: Duration = Duration::from_millis(1_500);
+use crate::policy::{Decision, Route};
 
 impl Batch<'_> {
     /// Decides about the letters of the next round, except those behind another of their group and those
@@ -30,7 +19,7 @@ impl Batch<'_> {
         let Some(round) = self.order.next_round() else { return Stage::Share };
         self.round = round;
         let (active, now) = (self.is_active(), now.at);
-        let requeue = self.machine.config.requeue.as_ref();
+        let requeue = self.config.requeue.as_ref();
         for &index in &self.round {
             let case = &mut self.cases[index];
             let is_behind = self.order.blocked(index).is_some();
@@ -102,136 +91,6 @@ impl Batch<'_> {
         (Stage::AwaitSubscriptions(due), Some(Action::LookUpSubscriptions { subscriptions, until }))
     }
 
-    /// Sends the letters that are due, may go to their targets, and have a turn in time.
-    pub(super) fn send(&mut self, due: Due, known: HashMap<Arn, Known>, now: Now) -> (Stage, Option<Action>) {
-        self.wait_for_overrides();
-        let since = *self.begun.get_or_insert(now.elapsed);
-        let window = Window { since, start: now.elapsed, end: self.time.deliver };
-        let (mut sent, mut deliveries) = (Vec::new(), Vec::new());
-        let mut unmarking = Unmarking::new(known);
-        for (index, retry) in due {
-            let Some(destination) = self.address(index, retry, &unmarking.known, now) else { continue };
-            if self.may_go_unmarked(index, &destination) {
-                unmarking.add(index, retry, None);
-                continue;
-            }
-            let turn = self.turn(index, retry, &destination, window, now);
-            let Some((not_before, at_once)) = turn else { continue };
-            sent.push((index, retry));
-            deliveries.push(self.delivery(index, retry, destination, not_before, at_once));
-        }
-        match (deliveries.is_empty(), unmarking.is_empty()) {
-            (true, true) => (Stage::Place, None),
-            (true, false) => (Stage::AskTargets(unmarking), None),
-            (false, _) => {
-                (Stage::AwaitDelivered(sent, unmarking), Some(Action::Deliver { deliveries, window }))
-            }
-        }
-    }
-
-    /// Returns the delivery of a letter, with its mark.
-    pub(super) fn delivery(
-        &self,
-        index: usize,
-        retry: Retry,
-        destination: Destination,
-        not_before: Duration,
-        at_once: usize,
-    ) -> Delivery {
-        let case = &self.cases[index];
-        let longest = case.verdict.as_ref().map_or(0, |verdict| verdict.delivery.schedule.max);
-        let (letter, longest) = (case.letter.clone(), Duration::from_secs(longest.into()));
-        let overridden = case.is_sent_by_override();
-        Delivery { letter, retry, destination, overridden, longest, not_before, at_once, unmarked: false }
-    }
-
-    /// Returns the destination of a letter that is due, or settles another disposition.
-    pub(super) fn address(
-        &mut self,
-        index: usize,
-        retry: Retry,
-        known: &HashMap<Arn, Known>,
-        now: Now,
-    ) -> Option<Destination> {
-        let case = &mut self.cases[index];
-        let requeue = self.machine.config.requeue.as_ref();
-        match resolve(case.verdict.as_ref()?, &case.letter, requeue, known) {
-            Resolution::Send(destination) => {
-                case.target = Some(destination.endpoint.clone());
-                return Some(destination);
-            }
-            Resolution::Archive(reason, detail) => case.archive(reason, Some(detail)),
-            Resolution::Unknown(sent) => case.answered(retry, sent, now.at),
-        }
-        None
-    }
-
-    /// Returns the time when a letter may go by its rule's throttle policy, and with how many others. If its
-    /// turn comes too late, or so late that the invocation would wait for it, the letter is put off, which is
-    /// no attempt.
-    pub(super) fn turn(
-        &mut self,
-        index: usize,
-        retry: Retry,
-        destination: &Destination,
-        window: Window,
-        now: Now,
-    ) -> Option<(Duration, usize)> {
-        let case = &mut self.cases[index];
-        let verdict = case.verdict.as_ref()?;
-        let Some(rate) = verdict.delivery.max_receives_per_second else {
-            return Some((now.elapsed, usize::MAX));
-        };
-        let last = window.latest_start(&destination.endpoint).saturating_sub(now.elapsed).min(LONGEST_TURN);
-        let mut knowledge = self.machine.knowledge();
-        let turn = knowledge.throttle.turn(&destination.endpoint, rate, now.age, now.age + last);
-        match turn {
-            Turn::Taken(turn) => {
-                let not_before = now.elapsed + turn.saturating_sub(now.age);
-                Some((not_before, knowledge.throttle.at_once(rate)))
-            }
-            Turn::Later(turn) => {
-                let turn = later(now.at, turn.saturating_sub(now.age));
-                let put_off = verdict.put_off(retry, now.at, turn);
-                case.settle(&put_off, now.at);
-                None
-            }
-        }
-    }
-
-    pub(super) fn delivered(
-        &mut self,
-        sent: Due,
-        mut unmarking: Unmarking,
-        answer: Answer,
-        now: Now,
-    ) -> Stage {
-        let attempts = if let Answer::Delivered(attempts) = answer { attempts } else { Vec::new() };
-        let unanswered =
-            || Attempt { sent: Ok(Sent::Failed(no_answer())), took: Duration::ZERO, unmarked: false };
-        let attempts = whole(attempts, sent.len(), unanswered);
-        for ((index, retry), attempt) in sent.into_iter().zip(attempts) {
-            if attempt.unmarked {
-                self.notices.push(Notice::Unmarked(Arc::clone(&self.cases[index].letter)));
-            }
-            if attempt.sent == Ok(Sent::Withheld) {
-                self.withheld(index, now.moment());
-                continue;
-            }
-            if let Ok(failed @ Sent::Failed(refusal)) = &attempt.sent
-                && !attempt.unmarked
-                && self.is_refused_with_mark(index, failed)
-            {
-                unmarking.add(index, retry, Some((refusal.clone(), attempt.took)));
-                continue;
-            }
-            self.cases[index].attempted(retry, attempt, now.at);
-        }
-        let notice = |(endpoint, change)| Notice::Endpoint { endpoint, change };
-        self.notices.extend(self.machine.changes().into_iter().map(notice));
-        if unmarking.is_empty() { Stage::Place } else { Stage::AskTargets(unmarking) }
-    }
-
     /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is
     /// not good enough.
     pub(super) fn place(&mut self, now: Now) -> (Stage, Option<Action>) {
@@ -239,8 +98,8 @@ impl Batch<'_> {
             return (Stage::EndRound, None);
         };
         let until = half_of(now.elapsed, self.time.finish);
-        let config = &self.machine.config;
-        let wants_reading = self.machine.knowledge().estimate(config, &queue).wants_reading(now.age);
+        let config = self.config;
+        let wants_reading = self.memory.knowledge.estimate(config, &queue).wants_reading(now.age);
         // If no letter can be moved, the reading of the last minute is good enough.
         if !wants_reading || queue.is_fifo() || config.requeue_of(&queue).is_none() {
             return (Stage::PlaceWithEstimate(until), None);
@@ -252,8 +111,8 @@ impl Batch<'_> {
     /// Decides where the deferred letters of the round wait.
     pub(super) fn place_with_estimate(&mut self, until: Duration, now: Now) -> (Stage, Option<Action>) {
         let Some(queue) = self.queue() else { return (Stage::EndRound, None) };
-        let config = &self.machine.config;
-        let estimate = self.machine.knowledge().estimate(config, &queue);
+        let config = self.config;
+        let estimate = self.memory.knowledge.estimate(config, &queue);
         let deferred = deferred(&self.cases, &self.round);
         let placing = Placing::new(config, estimate, &self.cases, deferred, now.moment());
         match config.requeue_of(&queue).filter(|_| !placing.moving.is_empty() && self.requeue_works) {
@@ -275,7 +134,7 @@ impl Batch<'_> {
         until: Duration,
         now: Now,
     ) -> Stage {
-        let requeue = self.machine.config.requeue.as_ref();
+        let requeue = self.config.requeue.as_ref();
         let retention = requeue.and_then(|requeue| known.get(requeue)?.retention);
         match retention {
             None => placing.moving.clear(),
@@ -288,14 +147,14 @@ impl Batch<'_> {
     }
 
     pub(super) fn make_moves(&mut self, placing: Placing, until: Duration) -> (Stage, Option<Action>) {
-        let Some(requeue) = self.machine.config.requeue.clone() else { return (Stage::EndRound, None) };
+        let Some(requeue) = self.config.requeue.clone() else { return (Stage::EndRound, None) };
         let moves = placing.moves(&self.cases);
         (Stage::AwaitMoved(placing), Some(Action::Move { moves, requeue, until }))
     }
 
     pub(super) fn moved(&mut self, mut placing: Placing, answer: Answer, now: Now) -> Stage {
         let answers = if let Answer::Moved(answers) = answer { answers } else { Vec::new() };
-        if let Some(requeue) = &self.machine.config.requeue {
+        if let Some(requeue) = &self.config.requeue {
             let (works, notice) = placing.moved(&mut self.cases, answers, requeue);
             self.requeue_works = works;
             self.notices.extend(notice);
@@ -305,8 +164,8 @@ impl Batch<'_> {
 
     pub(super) fn placed(&mut self, placing: Placing, now: Now) -> Stage {
         if let Some(queue) = self.queue() {
-            let mut knowledge = self.machine.knowledge();
-            let notice = placing.end(&self.machine.config, &mut knowledge, &queue, now.age);
+            let knowledge = &mut self.memory.knowledge;
+            let notice = placing.end(self.config, knowledge, &queue, now.age);
             self.notices.extend(notice);
         }
         Stage::EndRound

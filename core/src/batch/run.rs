@@ -1,30 +1,14 @@
 //! The stages of a batch, and which comes next.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use jiff::Timestamp;
-
 use super::action::{Action, Answer, Notice, Now, Suffices, results};
 use super::checkup;
-use super::machine::Machine;
-use super::outcome::Report;
 use super::state::{ActionId, Batch, Chain, Stage};
 use crate::arn::Arn;
-use crate::letter::Letter;
-
-impl Machine {
-    /// Begins a batch of letters of one queue. `deadline` is the time when Lambda ends the invocation,
-    /// counted from now.
-    #[must_use]
-    pub fn begin(&self, letters: Vec<Letter>, deadline: Duration) -> Batch<'_> {
-        Batch::new(self, letters, deadline)
-    }
-}
+use std::collections::HashMap;
 
 impl Batch<'_> {
-    /// Returns the actions that are to be done now. There are none while an answer is awaited, and at the
-    /// end.
+    /// Returns the actions that are to be done now. There are none while an answer or a turn is awaited, and
+    /// at the end. Requests are asked for one at a time.
     pub fn poll(&mut self, now: Now) -> Vec<(ActionId, Action)> {
         let mut asked: Vec<_> = self.next_stage(now).into_iter().collect();
         if matches!(self.stage, Stage::AwaitFinished) {
@@ -40,11 +24,11 @@ impl Batch<'_> {
         asked
     }
 
-    /// Reports whether the batch waits for an answer. It does not wait for overrides that are read beside
-    /// deliveries.
+    /// Reports whether the batch waits for an answer or a turn. It does not wait for overrides that are read
+    /// beside deliveries.
     #[must_use]
     pub fn is_under_way(&self) -> bool {
-        self.awaited > 0
+        self.awaited > 0 || matches!(self.stage, Stage::Sending(_))
     }
 
     /// Takes the answer to an action. An answer of another kind than was asked for counts as an empty one.
@@ -54,6 +38,7 @@ impl Batch<'_> {
         }
         match id.0 {
             Chain::Overrides => self.overrides_reread(answer, now),
+            Chain::Request(number) => self.request_answered(number, answer, now),
             Chain::Stages => self.stage_answered(answer, now),
             Chain::Archive => self.archive_answered(answer),
             Chain::List => self.waiting_listed(answer),
@@ -72,12 +57,6 @@ impl Batch<'_> {
     /// Returns the notices since the last call.
     pub fn notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
-    }
-
-    /// Returns the report of each letter, in the order of the batch.
-    #[must_use]
-    pub fn into_reports(self, now: Timestamp) -> Vec<Report> {
-        self.cases.into_iter().map(|case| case.report(now)).collect()
     }
 
     /// Goes on until an answer is needed.
@@ -105,11 +84,18 @@ impl Batch<'_> {
                 Stage::Verify => self.verify(now),
                 Stage::LookUp(due) => self.look_up(due, now),
                 Stage::Send(due, known) => match self.read_overrides(now) {
-                    None => self.send(due, known, now),
+                    None => (self.send(due, known, now), None),
                     action => (Stage::AwaitOverridesToSend(due, known), action),
                 },
+                Stage::Sending(round) => match self.send_next(round, now) {
+                    (Stage::Sending(round), request) => {
+                        self.stage = Stage::Sending(round);
+                        return request;
+                    }
+                    (next, _) => (next, None),
+                },
                 Stage::AskTargets(unmarking) => self.ask_targets(unmarking, now),
-                Stage::SendUnmarked(unmarking, queues) => self.send_unmarked(unmarking, &queues, now),
+                Stage::SendUnmarked(unmarking, queues) => (self.send_unmarked(unmarking, &queues, now), None),
                 Stage::Place => self.place(now),
                 Stage::PlaceWithEstimate(until) => self.place_with_estimate(until, now),
                 Stage::Move(placing, until) => self.make_moves(placing, until),
@@ -173,7 +159,6 @@ impl Batch<'_> {
                 self.overrides_read(answer, now);
                 Stage::Send(self.still_due(due, now.moment()), known)
             }
-            Stage::AwaitDelivered(sent, unmarking) => self.delivered(sent, unmarking, answer, now),
             Stage::AwaitTargets(unmarking) => Self::targets_known(unmarking, answer),
             Stage::AwaitReading(until) => {
                 self.queues(answer);

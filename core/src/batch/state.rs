@@ -3,12 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::action::{Answer, Known, Notice, Now, QueueAttributes};
 use super::archiving::Archiving;
 use super::case::Case;
-use super::config::Mode;
+use super::config::{Config, Mode};
 use super::group_order::GroupOrder;
-use super::machine::Machine;
+use super::memory::Memory;
+use super::outcome::Report;
+use super::outgoing::RoundSending;
 use super::place::Placing;
 use super::time::{Budget, CONTROL_TIME};
 use super::unmarked::Unmarking;
@@ -18,12 +22,14 @@ use crate::policy::{Retry, Route};
 
 /// A batch on its way to its reports.
 ///
-/// [`Batch::poll`] returns the actions that are to be done now, [`Batch::take`] takes an answer. When no
-/// action is under way and `poll` returns none, the batch is at its end. A batch that is dropped before
+/// [`Batch::poll`] returns the actions that are to be done now, [`Batch::take`] takes an answer. `poll` is
+/// called until it returns none, and again after each answer and at the time of [`Batch::next_poll`]. When it
+/// returns none and [`Batch::is_under_way`] says no, the batch is at its end. A batch that is dropped before
 /// leaves its letters in their queue.
 #[derive(Debug)]
 pub struct Batch<'m> {
-    pub(super) machine: &'m Machine,
+    pub(super) config: &'m Config,
+    pub(super) memory: &'m mut Memory,
     pub(super) time: Budget,
     pub(super) deadline: Duration,
     pub(super) cases: Vec<Case<'m>>,
@@ -72,6 +78,8 @@ pub(super) enum Chain {
     List,
     /// Reading the overrides, beside deliveries.
     Overrides,
+    /// The request of a round with this number.
+    Request(usize),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +115,7 @@ pub(super) enum Stage {
     AwaitSubscriptions(Due),
     Send(Due, HashMap<Arn, Known>),
     AwaitOverridesToSend(Due, HashMap<Arn, Known>),
-    AwaitDelivered(Due, Unmarking),
+    Sending(Box<RoundSending>),
     AskTargets(Unmarking),
     AwaitTargets(Unmarking),
     SendUnmarked(Unmarking, HashMap<Arn, QueueAttributes>),
@@ -145,10 +153,13 @@ pub(super) struct Inquiry {
 pub(super) type Due = Vec<(usize, Retry)>;
 
 impl<'m> Batch<'m> {
-    /// Creates a batch of which nothing is known yet.
-    pub(super) fn new(machine: &'m Machine, letters: Vec<Letter>, deadline: Duration) -> Self {
+    /// Begins a batch of letters of one queue, for an instance that remembers so much. `deadline` is the time
+    /// when Lambda ends the invocation, counted from now.
+    #[must_use]
+    pub fn new(config: &'m Config, memory: &'m mut Memory, letters: Vec<Letter>, deadline: Duration) -> Self {
         Self {
-            machine,
+            config,
+            memory,
             time: Budget::until(deadline, letters.len()),
             deadline,
             cases: Vec::new(),
@@ -171,7 +182,7 @@ impl<'m> Batch<'m> {
     }
 
     pub(super) fn is_active(&self) -> bool {
-        self.machine.config.mode == Mode::Active
+        self.config.mode == Mode::Active
     }
 
     /// Reports whether letters are archived by the default retention, because their queue has not told its
@@ -185,11 +196,23 @@ impl<'m> Batch<'m> {
         self.cases.first().map(|case| case.letter.sqs.queue.clone())
     }
 
+    /// Returns the report of each letter, in the order of the batch, and the memory of the instance.
+    #[must_use]
+    pub fn end(self, now: Timestamp) -> (Vec<Report>, &'m mut Memory) {
+        (self.cases.into_iter().map(|case| case.report(now)).collect(), self.memory)
+    }
+
+    /// Returns the report of each letter, in the order of the batch.
+    #[must_use]
+    pub fn into_reports(self, now: Timestamp) -> Vec<Report> {
+        self.end(now).0
+    }
+
     /// Takes over the attributes of queues.
     pub(super) fn queues(&mut self, answer: Answer) -> HashMap<Arn, QueueAttributes> {
         let Answer::Queues { known, unread } = answer else { return HashMap::new() };
-        let mut knowledge = self.machine.knowledge();
-        knowledge.read(&self.machine.config, &known);
+        let knowledge = &mut self.memory.knowledge;
+        knowledge.read(self.config, &known);
         let notice = |(queue, failure)| {
             let last = known.get(&queue).and_then(|attributes| attributes.read);
             knowledge.unreadable(queue, last, failure)

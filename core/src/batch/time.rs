@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::action::Now;
 use crate::endpoint::Endpoint;
 
 /// The longest time that a call of AWS takes, apart from rare exceptions.
@@ -48,6 +49,37 @@ pub(super) fn half_of(now: Duration, until: Duration) -> Duration {
 pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
     let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+/// The conversion between times of an invocation and ages of the instance. It is made anew for each use, and
+/// within one use nothing but the monotonic clock counts: nobody freezes an instance that works.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ages {
+    elapsed: Duration,
+    age: Duration,
+}
+
+impl Ages {
+    pub(super) fn new(now: Now) -> Self {
+        Self { elapsed: now.elapsed, age: now.age }
+    }
+
+    /// Returns the age of the instance at this time of the invocation.
+    pub(super) fn at(self, elapsed: Duration) -> Duration {
+        let later = self.age + elapsed.saturating_sub(self.elapsed);
+        later.saturating_sub(self.elapsed.saturating_sub(elapsed))
+    }
+
+    /// Returns the time of the invocation at an age that lies ahead, or the present.
+    pub(super) fn elapsed(self, age: Duration) -> Duration {
+        self.elapsed + age.saturating_sub(self.age)
+    }
+
+    /// Converts a window of the invocation to one of ages.
+    pub(super) fn window(self, window: Window) -> Window {
+        let Window { since, start, end } = window;
+        Window { since: self.at(since), start: self.at(start), end: self.at(end) }
+    }
 }
 
 /// The time for the deliveries of one round, counted from the beginning of the invocation.

@@ -10,11 +10,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::action::{
-    Action, Answer, CannotPack, Delivery, Known, Now, QueueAttributes, Sent, Suffices, no_answer,
-};
+use super::action::{Action, Answer, CannotPack, Known, Now, QueueAttributes, Sent, Suffices, no_answer};
 use super::state::{Batch, Stage};
-use super::time::{Window, half_of};
+use super::time::half_of;
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
 use crate::failure::{Failure, FailureClass};
@@ -87,10 +85,10 @@ impl Batch<'_> {
     }
 
     /// Reports whether an answer may be due to the mark: a queue or a topic refuses the letter for good.
-    pub(super) fn is_refused_with_mark(&self, index: usize, sent: &Sent) -> bool {
+    pub(super) fn is_refused_with_mark(&self, index: usize, failure: &Failure) -> bool {
         let to = self.cases[index].target.as_ref();
-        let is_of_mark = |code: &str| !NOT_OF_MARK.contains(&code);
-        matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent && is_of_mark(&failure.code))
+        failure.class == FailureClass::Permanent
+            && !NOT_OF_MARK.contains(&failure.code.as_str())
             && matches!(to, Some(Endpoint::Queue(_) | Endpoint::Topic(_)))
     }
 
@@ -123,10 +121,9 @@ impl Batch<'_> {
         unmarking: Unmarking,
         queues: &HashMap<Arn, QueueAttributes>,
         now: Now,
-    ) -> (Stage, Option<Action>) {
-        let since = *self.begun.get_or_insert(now.elapsed);
-        let window = Window { since, start: now.elapsed, end: self.time.deliver };
-        let (mut sent, mut deliveries) = (Vec::new(), Vec::new());
+    ) -> Stage {
+        let window = self.window(now);
+        let mut outgoing = Vec::new();
         let Unmarking { letters, known } = unmarking;
         for Unmarked { index, retry, refusal } in letters {
             let Some(to) = self.address(index, retry, &known, now) else { continue };
@@ -136,14 +133,7 @@ impl Batch<'_> {
             let comes_to_us = |arn: &Arn| self.feeds_us(&letter, arn);
             match room(&letter, &to, mark.bytes(), refusal.is_some(), queue, comes_to_us) {
                 Room::Without => {
-                    let Some((not_before, at_once)) = self.turn(index, retry, &to, window, now) else {
-                        continue;
-                    };
-                    sent.push((index, retry));
-                    deliveries.push(Delivery {
-                        unmarked: true,
-                        ..self.delivery(index, retry, to, not_before, at_once)
-                    });
+                    outgoing.extend(self.outgoing(index, retry, to, true, window, now));
                 }
                 Room::Unmarkable(detail) => {
                     self.cases[index].archive(ArchiveReason::Unmarkable, Some(detail));
@@ -164,11 +154,7 @@ impl Batch<'_> {
                 }
             }
         }
-        if deliveries.is_empty() {
-            return (Stage::Place, None);
-        }
-        let none = Unmarking::default();
-        (Stage::AwaitDelivered(sent, none), Some(Action::Deliver { deliveries, window }))
+        self.begin_sending(outgoing, Unmarking::default(), window, now)
     }
 
     /// Settles a letter whose retry failed, with the details.
@@ -182,8 +168,8 @@ impl Batch<'_> {
     fn feeds_us(&self, letter: &Letter, queue: &Arn) -> bool {
         let own = [&letter.sqs.queue, letter.dead_letter_queue()];
         own.contains(&queue)
-            || self.machine.config.requeue.as_ref() == Some(queue)
-            || self.machine.knowledge().checked.contains(queue)
+            || self.config.requeue.as_ref() == Some(queue)
+            || self.memory.knowledge.checked.contains(queue)
     }
 }
 

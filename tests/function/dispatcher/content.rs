@@ -12,7 +12,9 @@ async fn sent(letter: &Letter, to: Destination, retry: u32) -> Entry {
         at_once: usize::MAX,
         purpose: Purpose::Other,
     };
-    let answers = dispatcher(&cloud.clients()).deliver(&[waiting], Time::until(in_time())).await;
+    let answers = dispatcher(&cloud.clients())
+        .deliver(&[waiting], Time::until(in_time()), &mut Health::default())
+        .await;
     assert_eq!(answers, [Sent::Accepted]);
     let mut entries: Vec<_> = cloud.journal().into_iter().flat_map(|call| call.entries).collect();
     assert_eq!(entries.len(), 1);

@@ -9,23 +9,21 @@ mod time;
 mod traces;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use serde_json::json;
-use sns_redrive::batch::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Purpose, Sent};
+use sns_redrive::batch::{
+    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Health, Packed, Purpose, Sent,
+};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock;
-use sns_redrive::delivery::{
-    Dispatcher, Gate, Numbered, OutgoingMessage, Payload, PendingDelivery, Reach, Time,
-};
+use sns_redrive::delivery::{Dispatcher, Numbered, OutgoingMessage, Payload, PendingDelivery, Reach, Time};
 use sns_redrive::endpoint::{Destination, Endpoint, Through};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
+use sns_redrive::policy::{Phase, Retry};
 use support::*;
 use tokio::time::Instant;
 
@@ -87,7 +85,7 @@ async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Ins
             purpose: Purpose::Other,
         })
         .collect();
-    dispatcher(&clients).deliver(&waiting, Time::until(until)).await
+    dispatcher(&clients).deliver(&waiting, Time::until(until), &mut Health::default()).await
 }
 
 /// Sends all letters to one destination.

@@ -83,3 +83,29 @@ async fn nothing_to_send_costs_no_request() {
     assert_eq!(send(&cloud, Vec::new(), TOPIC).await, []);
     assert_eq!(cloud.summary(), [""; 0]);
 }
+
+/// The machine divides letters into requests by sizes that it counts without packing them.
+#[test]
+fn a_letter_weighs_what_the_machine_counts_wherever_it_goes() {
+    let full = (0..10).fold(Post::raw("r", "x"), |post, n| post.attribute(&format!("a{n}"), "String", "x"));
+    let events = samples().into_iter().map(|(_, event)| event).chain([event(&[full])]);
+    let letters: Vec<_> = events.flat_map(|event| letters_of(&event)).collect();
+    let mut packable = 0;
+    for (letter, to) in letters.iter().flat_map(|letter| {
+        let places = [WORKER, FIFO_WORKER, TOPIC, FIFO_TOPIC, NOTIFIER, STREAM];
+        places.into_iter().flat_map(move |to| [(letter, elsewhere(to)), (letter, endpoint(to))])
+    }) {
+        for (unmarked, planned) in [(false, None), (false, Some(at(NOW))), (true, None)] {
+            let retry = Retry { number: 3, of: 12, phase: Phase::Backoff, planned };
+            let counted = Packed::new(letter, &to, retry, unmarked);
+            let is_single = matches!(to.endpoint, Endpoint::Function(_));
+            let packed = Payload::pack(letter, &to, unmarked, retry).map(|payload| Packed {
+                bytes: if is_single { 0 } else { payload.size() },
+                waits: payload.waits(),
+            });
+            assert_eq!(counted, packed, "{} to {to:?}", letter.id);
+            packable += usize::from(packed.is_ok());
+        }
+    }
+    assert!(packable > 100, "{packable}");
+}

@@ -10,7 +10,7 @@ fn plain(count: usize) -> Vec<(Letter, Destination)> {
 
 /// Calls a function once for each of so many letters. Returns how many calls succeeded, were cut off, and did
 /// not begin.
-async fn call(dispatcher: &Dispatcher, count: usize, time: Time) -> [usize; 3] {
+async fn call((dispatcher, health): (&Dispatcher, &mut Health), count: usize, time: Time) -> [usize; 3] {
     let letters = plain(count);
     let packed: Vec<_> = letters
         .iter()
@@ -27,7 +27,7 @@ async fn call(dispatcher: &Dispatcher, count: usize, time: Time) -> [usize; 3] {
             purpose: Purpose::Other,
         })
         .collect();
-    let sent = dispatcher.deliver(&waiting, time).await;
+    let sent = dispatcher.deliver(&waiting, time, health).await;
     let late = failed(FailureClass::Transient, "DeadlineExceeded");
     [Sent::Accepted, late, Sent::NotStarted].map(|what| sent.iter().filter(|answer| **answer == what).count())
 }
@@ -41,7 +41,8 @@ async fn one_that_would_not_end_in_time_is_not_begun() {
     let cloud = Account::new();
     cloud.script(|_| Fault::Pass.after(Duration::from_millis(3_500)));
     // The second row of calls could begin only two and a half seconds before the end.
-    let answers = call(&dispatcher(&cloud.clients()), CONCURRENT_SINGLES + 4, within(6_000)).await;
+    let instance = (&dispatcher(&cloud.clients()), &mut Health::default());
+    let answers = call(instance, CONCURRENT_SINGLES + 4, within(6_000)).await;
     assert_eq!(answers, [CONCURRENT_SINGLES, 0, 4]);
     assert_eq!(cloud.journal().len(), CONCURRENT_SINGLES);
 }
@@ -50,35 +51,35 @@ async fn one_that_would_not_end_in_time_is_not_begun() {
 async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
     let cloud = Account::new();
     cloud.script(|_| Fault::HangBefore);
-    let dispatcher = dispatcher(&cloud.clients());
-    assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 3, 0], "nothing is known yet");
+    let (dispatcher, mut health) = (dispatcher(&cloud.clients()), Health::default());
+    assert_eq!(call((&dispatcher, &mut health), 3, within(300)).await, [0, 3, 0], "nothing is known yet");
     for _ in 0..3 {
-        assert_eq!(call(&dispatcher, 3, within(300)).await, [0, 1, 2]);
+        assert_eq!(call((&dispatcher, &mut health), 3, within(300)).await, [0, 1, 2]);
     }
     // One call that comes back shows that not all calls are so slow.
     cloud.script(|_| Fault::Pass);
-    assert_eq!(call(&dispatcher, 3, within(299)).await, [1, 0, 2]);
-    assert_eq!(call(&dispatcher, 3, within(900)).await, [3, 0, 0]);
+    assert_eq!(call((&dispatcher, &mut health), 3, within(299)).await, [1, 0, 2]);
+    assert_eq!(call((&dispatcher, &mut health), 3, within(900)).await, [3, 0, 0]);
 }
 
 /// The rounds of a FIFO queue are one invocation.
 #[tokio::test(start_paused = true)]
 async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
     let cloud = Account::new();
-    let dispatcher = dispatcher(&cloud.clients());
+    let (dispatcher, mut health) = (dispatcher(&cloud.clients()), Health::default());
     cloud.script(|_| Fault::Pass.after(Duration::from_millis(500)));
-    assert_eq!(call(&dispatcher, 1, within(1_200)).await, [1, 0, 0]);
+    assert_eq!(call((&dispatcher, &mut health), 1, within(1_200)).await, [1, 0, 0]);
     let time = within(450);
     cloud.script(|_| Fault::Pass);
     assert_eq!(
-        call(&dispatcher, 1, time).await,
+        call((&dispatcher, &mut health), 1, time).await,
         [1, 0, 0],
         "half a second does not fit, but it is the first"
     );
-    assert_eq!(call(&dispatcher, 1, time).await, [0, 0, 1]);
+    assert_eq!(call((&dispatcher, &mut health), 1, time).await, [0, 0, 1]);
     // An invocation is told from the one before by its start.
     tokio::time::advance(Duration::from_millis(1)).await;
-    assert_eq!(call(&dispatcher, 1, within(450)).await, [1, 0, 0]);
+    assert_eq!(call((&dispatcher, &mut health), 1, within(450)).await, [1, 0, 0]);
 }
 
 /// An error of the function counts with its duration. If Lambda refuses the call, the function did not run.
@@ -109,7 +110,7 @@ async fn what_counts_is_how_long_functions_ran() {
                 purpose: Purpose::Other,
             })
             .collect();
-        dispatcher.deliver(&waiting, time).await;
+        dispatcher.deliver(&waiting, time, &mut Health::default()).await;
         assert_eq!(cloud.journal().len(), begun, "{reply:?}");
     }
 }

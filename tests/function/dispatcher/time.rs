@@ -1,3 +1,7 @@
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
 use super::*;
 
 #[tokio::test]
@@ -63,38 +67,20 @@ async fn what_is_refused_as_a_whole_is_not_sent_again_one_by_one_after_the_time_
     assert_eq!((sent, cloud.journal().len()), (vec![Sent::NotStarted; 2], 1));
 }
 
-/// A gate that gives a task to the runtime for each request, and counts those that have run by then.
-#[derive(Default)]
-struct Tasks {
-    run: Arc<AtomicUsize>,
-    seen: Mutex<Vec<usize>>,
-}
-
-impl Gate for Tasks {
-    fn is_shut(&self) -> bool {
-        false
-    }
-
-    fn lets(&self, _: usize) -> bool {
-        self.seen.lock().unwrap().push(self.run.load(Relaxed));
-        let run = Arc::clone(&self.run);
-        tokio::spawn(async move { run.fetch_add(1, Relaxed) });
-        true
-    }
-}
-
 /// A connection is such a task. Else the first request of a batch would leave when the last one is made.
 #[tokio::test]
 async fn connections_work_before_the_next_request_begins() {
     let cloud = with_queues(5);
-    let letters = one_for_each_queue(5);
-    let packed: Vec<_> = letters
-        .iter()
-        .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
-        .collect();
-    let waiting: Vec<_> = packed.iter().map(|(to, payload)| PendingDelivery::now(to, payload)).collect();
-    let tasks = Tasks::default();
-    let sent = dispatcher(&cloud.clients()).deliver_timed(&waiting, Time::until(in_time()), &tasks).await;
-    assert!(sent.iter().all(|(sent, _)| *sent == Sent::Accepted), "{sent:?}");
-    assert_eq!(*tasks.seen.lock().unwrap(), [0, 1, 2, 3, 4]);
+    // Each request gives a task to the runtime, and counts those that have run by then.
+    let (run, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let noted = Arc::clone(&seen);
+    cloud.script(move |_| {
+        noted.lock().unwrap().push(run.load(Relaxed));
+        let run = Arc::clone(&run);
+        tokio::spawn(async move { run.fetch_add(1, Relaxed) });
+        Fault::Pass.after(Duration::from_millis(50))
+    });
+    let sent = send_to(cloud.clients(), &one_for_each_queue(5), in_time()).await;
+    assert_eq!(sent, vec![Sent::Accepted; 5]);
+    assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 3, 4]);
 }

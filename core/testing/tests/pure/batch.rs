@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redrive_core::batch::{
-    Action, Answer, Attempt, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, Outcome,
-    OverridesRead, QueueAttributes, Report, Sent, Subscription, Verification,
+    Action, ActionId, Answer, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, Outcome,
+    OverridesRead, QueueAttributes, Report, RequestEnd, RequestResult, SendRequest, Sent, Subscription,
+    Verification,
 };
 use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 use redrive_core::letter::Letter;
@@ -75,6 +76,24 @@ fn batches() -> Vec<Vec<Letter>> {
     batches
 }
 
+/// Returns what a batch asks for, once the next turn of its letters has come.
+fn poll(batch: &mut Batch<'_>, now: &mut Now) -> Vec<(ActionId, Action)> {
+    loop {
+        let actions = batch.poll(*now);
+        if !actions.is_empty() || !batch.is_under_way() {
+            return actions;
+        }
+        let by = batch.next_poll(*now).unwrap().saturating_sub(now.elapsed);
+        *now = Now { at: now.at.checked_add(by).unwrap(), age: now.age + by, elapsed: now.elapsed + by };
+    }
+}
+
+/// Returns the same answer to each letter of a request.
+fn sent(request: &SendRequest, sent: &Sent) -> Answer {
+    let end = RequestEnd::Answered(vec![sent.clone(); request.deliveries.len()]);
+    Answer::Sent(RequestResult { end, took: Duration::ZERO })
+}
+
 /// Drives a batch to its end. The answers come in the order of the actions, or in the reverse order. Returns
 /// the reports and the number of actions.
 fn drive(
@@ -85,7 +104,7 @@ fn drive(
     let mut now = now_after(0);
     let (mut under_way, mut asked) = (Vec::new(), 0);
     loop {
-        let actions = batch.poll(now);
+        let actions = if under_way.is_empty() { poll(&mut batch, &mut now) } else { batch.poll(now) };
         asked += actions.len();
         assert!(asked < 1_000, "asks for ever");
         under_way.extend(actions);
@@ -172,13 +191,13 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
             let mut one = || if good() { Verification::Genuine } else { Verification::Refused("no") };
             Answer::Verified(letters.iter().map(|_| one()).collect())
         }
-        Action::Deliver { deliveries, .. } => {
-            let attempts = deliveries.iter().map(|one| {
+        Action::Send(request) => {
+            let answers = request.deliveries.iter().map(|one| {
                 let good = make_safe(&one.letter, good());
-                let sent = if good { Sent::Accepted } else { Sent::Failed(failed::<()>().unwrap_err()) };
-                Attempt { sent: Ok(sent), took: Duration::ZERO, unmarked: false }
+                if good { Sent::Accepted } else { Sent::Failed(failed::<()>().unwrap_err()) }
             });
-            Answer::Delivered(attempts.collect())
+            let end = RequestEnd::Answered(answers.collect());
+            Answer::Sent(RequestResult { end, took: Duration::ZERO })
         }
         Action::Move { moves, .. } => {
             let moved = moves.iter().map(|one| {
@@ -227,7 +246,7 @@ fn a_letter_leaves_its_queue_only_when_an_answer_said_that_it_is_safe() {
         let letters = batches[batch].clone();
         let fifo = letters[0].sqs.queue.is_fifo();
         let requeue = requeue.then_some(if fifo { FIFO_REQUEUE } else { REQUEUE });
-        let machine = machine(&policies[policy], requeue, archive.then_some(ARCHIVE_QUEUE));
+        let mut machine = machine(&policies[policy], requeue, archive.then_some(ARCHIVE_QUEUE));
         let ids: Vec<_> = letters.iter().map(|letter| letter.sqs.message_id.clone()).collect();
         let (mut safe, mut state) = (HashSet::new(), seed);
         let mut good = || {
@@ -272,7 +291,9 @@ fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
         Action::Discover { .. } => Answer::Discovered(Vec::new()),
         Action::LookUpSharing { .. } => Answer::Shared(Vec::new()),
         Action::Verify { .. } => Answer::Verified(Vec::new()),
-        Action::Deliver { .. } => Answer::Delivered(Vec::new()),
+        Action::Send(_) => {
+            Answer::Sent(RequestResult { end: RequestEnd::Answered(Vec::new()), took: Duration::ZERO })
+        }
         Action::Move { .. } => Answer::Moved(Vec::new()),
         Action::Archive { .. } => Answer::Archived(Vec::new()),
         Action::Hide { .. } => Answer::Hidden(Vec::new()),
@@ -286,7 +307,7 @@ fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
     for policy in policies() {
         for letters in batches() {
             for answers in [&empty as &dyn Fn(&Action) -> Answer, &other] {
-                let machine = machine(&policy, None, None);
+                let mut machine = machine(&policy, None, None);
                 let count = letters.len();
                 let (reports, asked) = drive(machine.begin(letters.clone(), DEADLINE), false, answers);
                 assert!(asked > 0 && reports.len() == count);
@@ -299,13 +320,13 @@ fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
 
 #[test]
 fn what_is_archived_and_what_is_hidden_is_asked_for_at_once() {
-    let machine = machine(&policies()[0], None, None);
+    let mut machine = machine(&policies()[0], None, None);
     let letters = letters_of(&event(&[Post::envelope("waits"), Post::raw("nobody-knows", "?")]));
     let mut together = Vec::new();
     let mut batch = machine.begin(letters, DEADLINE);
-    let now = now_after(0);
+    let mut now = now_after(0);
     loop {
-        let actions = batch.poll(now);
+        let actions = poll(&mut batch, &mut now);
         if actions.is_empty() {
             break;
         }
@@ -317,7 +338,7 @@ fn what_is_archived_and_what_is_hidden_is_asked_for_at_once() {
         together.push(names.collect::<Vec<_>>());
         for (id, action) in actions {
             // The subscriber fails, so its letter waits.
-            let mut good = || !matches!(action, Action::Deliver { .. });
+            let mut good = || !matches!(action, Action::Send(_));
             let answer = answer(&action, &mut good, &mut HashSet::new());
             batch.take(id, answer, now);
         }
@@ -327,7 +348,7 @@ fn what_is_archived_and_what_is_hidden_is_asked_for_at_once() {
 
 #[test]
 fn a_batch_without_letters_asks_for_nothing() {
-    let machine = machine("{}", None, None);
+    let mut machine = machine("{}", None, None);
     let (reports, asked) = drive(machine.begin(Vec::new(), DEADLINE), false, |_| unreachable!());
     assert_eq!((reports.len(), asked), (0, 0));
 }
@@ -335,7 +356,7 @@ fn a_batch_without_letters_asks_for_nothing() {
 #[test]
 fn overrides_are_asked_for_once_and_only_where_there_is_a_place_for_them() {
     for (overrides, readings) in [(true, 1), (false, 0)] {
-        let machine = Machine::new(Config { overrides, ..config("{}", None, None) });
+        let mut machine = Machine::new(Config { overrides, ..config("{}", None, None) });
         let mut read = 0;
         drive(machine.begin(letters_of(&event(&[Post::envelope("a")])), DEADLINE), false, |action| {
             read += usize::from(matches!(action, Action::ReadOverrides { .. }));
@@ -353,7 +374,7 @@ fn in_fifo_group(post: Post) -> Post {
 /// Returns the outcomes of two letters of a FIFO group of which the first is delivered for so many seconds,
 /// and how often the overrides were read. The overrides are `first`, then `later`.
 fn two_of_a_group(
-    machine: &Machine,
+    machine: &mut Machine,
     second: Post,
     seconds: i64,
     (first, later): (&OverridesRead, &OverridesRead),
@@ -362,7 +383,7 @@ fn two_of_a_group(
     let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
     let (mut now, mut read) = (now_after(0), 0);
     loop {
-        let actions = batch.poll(now);
+        let actions = poll(&mut batch, &mut now);
         if actions.is_empty() {
             break;
         }
@@ -374,7 +395,7 @@ fn two_of_a_group(
             } else {
                 answer(&action, &mut good, &mut HashSet::new())
             };
-            if matches!(action, Action::Deliver { .. }) {
+            if matches!(action, Action::Send(_)) {
                 now = Now { elapsed: Duration::from_secs(1), ..now_after(seconds) };
             }
             batch.take(id, answer, now);
@@ -386,10 +407,10 @@ fn two_of_a_group(
 #[test]
 fn an_override_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
     for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
-        let machine = machine(&policies()[0], None, None);
+        let mut machine = machine(&policies()[0], None, None);
         let second = in_fifo_group(Post::envelope("b"));
         let overrides = (&OverridesRead::None, &one_override("hold"));
-        let (outcomes, _) = two_of_a_group(&machine, second, seconds, overrides);
+        let (outcomes, _) = two_of_a_group(&mut machine, second, seconds, overrides);
         assert_eq!(outcomes[0], Outcome::Delivered);
         assert!(format!("{:?}", outcomes[1]).starts_with(expected), "{:?}", outcomes[1]);
     }
@@ -398,12 +419,12 @@ fn an_override_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_
 #[test]
 fn a_letter_that_an_override_kept_from_its_search_is_not_given_up_once_the_override_is_gone() {
     let rule = json!([{ "name": "r", "match": { "origin": ["raw"] }, "subscription": "discover" }]);
-    let machine = machine(&json!({ "rules": rule }).to_string(), None, None);
+    let mut machine = machine(&json!({ "rules": rule }).to_string(), None, None);
     let hold = json!({ "id": "o", "do": "hold", "match": { "origin": ["raw"] },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
     let json = json!({ "version": 1, "overrides": [hold] }).to_string().into_bytes();
     let overrides = (&OverridesRead::Document { json, tag: None }, &OverridesRead::None);
-    let (outcomes, read) = two_of_a_group(&machine, Post::raw("b", "hello"), 20, overrides);
+    let (outcomes, read) = two_of_a_group(&mut machine, Post::raw("b", "hello"), 20, overrides);
     assert_eq!(read, 2);
     assert_eq!(outcomes, [Outcome::Delivered, Outcome::Failed(NotDone::OutOfTime)]);
 }
@@ -411,18 +432,18 @@ fn a_letter_that_an_override_kept_from_its_search_is_not_given_up_once_the_overr
 /// Drives a batch whose deliveries take 16 seconds, so that the overrides are read again beside them. The overrides
 /// are `first`, then `later`. Every other answer is good.
 fn with_overrides_that_change(
-    machine: &Machine,
+    machine: &mut Machine,
     posts: &[Post],
     (first, later): (&OverridesRead, &OverridesRead),
 ) -> Vec<Report> {
     let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
     let (mut now, mut read) = (now_after(0), 0);
     loop {
-        let mut actions = batch.poll(now);
+        let mut actions = poll(&mut batch, &mut now);
         if actions.is_empty() {
             break;
         }
-        if read == 1 && matches!(actions[0].1, Action::Deliver { .. }) {
+        if read == 1 && matches!(actions[0].1, Action::Send(_)) {
             now = now_after(16);
             actions.splice(0..0, batch.poll(now));
             assert_eq!(actions.len(), 2, "{actions:?}");
@@ -458,7 +479,7 @@ fn old(id: &str) -> Post {
 /// batch, and its queue answers or not, each time that it is asked. Returns the reports, and for each batch
 /// how often the queue was asked, and the notices.
 fn with_answers(
-    machine: &Machine,
+    machine: &mut Machine,
     posts: &[Post],
     batches: &[(i64, &[Option<u64>])],
 ) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
@@ -467,12 +488,12 @@ fn with_answers(
 
 /// The same beside an archive that takes every letter, or none.
 fn with_archive(
-    machine: &Machine,
+    machine: &mut Machine,
     posts: &[Post],
     batches: &[(i64, &[Option<u64>])],
     takes: bool,
 ) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
-    let handle = |(seconds, answers): &(i64, &[Option<u64>])| {
+    let mut handle = |(seconds, answers): &(i64, &[Option<u64>])| {
         let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
         let mut now = Now {
             at: at(NOW + seconds * 1_000),
@@ -481,7 +502,7 @@ fn with_archive(
         };
         let (mut asked, mut notices) = (0, Vec::new());
         loop {
-            let actions = batch.poll(now);
+            let actions = poll(&mut batch, &mut now);
             notices.extend(batch.notices().iter().map(|notice| format!("{notice:?}")));
             if actions.is_empty() {
                 break;
@@ -499,11 +520,7 @@ fn with_archive(
                             unread: unread.map(|queue| (queue.clone(), failure.clone())).collect(),
                         }
                     }
-                    Action::Deliver { deliveries, .. } => {
-                        let sent = Ok(Sent::Failed(failed::<()>().unwrap_err()));
-                        let attempt = Attempt { sent, took: Duration::ZERO, unmarked: false };
-                        Answer::Delivered(vec![attempt; deliveries.len()])
-                    }
+                    Action::Send(request) => sent(request, &Sent::Failed(failed::<()>().unwrap_err())),
                     Action::Archive { letters, .. } if !takes => {
                         Answer::Archived(letters.iter().map(|_| failed()).collect())
                     }
@@ -516,7 +533,7 @@ fn with_archive(
         let reports = batch.into_reports(now.at);
         (reports.into_iter().map(|report| report.outcome).collect(), asked, notices)
     };
-    batches.iter().map(handle).collect()
+    batches.iter().map(&mut handle).collect()
 }
 
 fn days_old(days: i64) -> Post {
@@ -530,13 +547,13 @@ fn with_rule(rule: &serde_json::Value) -> Machine {
 
 #[test]
 fn the_first_batch_asks_three_times_and_later_ones_once() {
-    let machine = with_rule(&json!({ "action": "hold" }));
+    let mut machine = with_rule(&json!({ "action": "hold" }));
     let (fortnight, none) = (Some(1_209_600), None);
-    let all = with_answers(&machine, &[days_old(5)], &[(0, &[none, none, fortnight]), (60, &[none])]);
+    let all = with_answers(&mut machine, &[days_old(5)], &[(0, &[none, none, fortnight]), (60, &[none])]);
     assert_eq!(all[0].1, 3);
     assert!(format!("{:?}", all[0].0).contains("hide: 41400"), "{:?}", all[0].0);
-    let machine = with_rule(&json!({ "action": "hold" }));
-    let all = with_answers(&machine, &[days_old(5)], &[(0, &[none]), (60, &[none]), (120, &[fortnight])]);
+    let mut machine = with_rule(&json!({ "action": "hold" }));
+    let all = with_answers(&mut machine, &[days_old(5)], &[(0, &[none]), (60, &[none]), (120, &[fortnight])]);
     assert_eq!(all.iter().map(|(_, asked, _)| *asked).collect::<Vec<_>>(), [3, 1, 1]);
     let unread = |notices: &Vec<String>| notices.iter().any(|notice| notice.starts_with("QueueUnreadable"));
     assert_eq!(all.iter().map(|(.., notices)| unread(notices)).collect::<Vec<_>>(), [true, false, false]);
@@ -549,9 +566,9 @@ fn a_queue_that_was_never_read_costs_no_letter_for_ten_minutes_and_never_one_tha
     let failing = json!({ "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 9 } } });
     let (hold, none) = (json!({ "action": "hold" }), None);
     for (rule, ends) in [(&failing, true), (&hold, false)] {
-        let machine = with_rule(rule);
+        let mut machine = with_rule(rule);
         let all = with_answers(
-            &machine,
+            &mut machine,
             &[days_old(5)],
             &[(0, &[none]), (599, &[none]), (600, &[none]), (660, &[none]), (720, &[Some(1_209_600)])],
         );
@@ -568,9 +585,9 @@ fn a_queue_that_was_never_read_costs_no_letter_for_ten_minutes_and_never_one_tha
 
 #[test]
 fn a_follower_of_a_head_that_is_held_is_not_archived_by_a_guess() {
-    let machine = with_rule(&json!({ "action": "hold" }));
+    let mut machine = with_rule(&json!({ "action": "hold" }));
     let posts = ["a", "b"].map(|id| in_fifo_group(Post::envelope(id).sent(NOW - 5 * 86_400_000)));
-    let all = with_answers(&machine, &posts, &[(0, &[None]), (700, &[None]), (800, &[Some(345_600)])]);
+    let all = with_answers(&mut machine, &posts, &[(0, &[None]), (700, &[None]), (800, &[Some(345_600)])]);
     let outcomes: Vec<_> = all.iter().map(|(outcomes, ..)| format!("{outcomes:?}")).collect();
     for outcome in &outcomes[..2] {
         assert!(outcome.contains("Hold") && outcome.contains("Held"), "{outcome}");
@@ -585,9 +602,9 @@ fn overrides_that_are_read_beside_deliveries_count_for_the_letters_behind_them()
     for (first, later, expected) in
         [(&none, &hold, "Deferred"), (&none, &archive, "Archived(GivenUp)"), (&hold, &none, "Delivered")]
     {
-        let machine = machine(&policies()[0], None, None);
+        let mut machine = machine(&policies()[0], None, None);
         let posts = [Post::envelope("a"), old("b")].map(in_fifo_group);
-        let reports = with_overrides_that_change(&machine, &posts, (first, later));
+        let reports = with_overrides_that_change(&mut machine, &posts, (first, later));
         assert_eq!(reports[0].outcome, Outcome::Delivered);
         assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
     }
@@ -602,10 +619,10 @@ fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_inv
         (override_about_old_ones("retry"), ["Failed(OutOfTime)", "Failed(OutOfTime)"]),
         (override_about_old_ones("hold"), ["why: Overridden", "why: Overridden"]),
     ] {
-        let machine = machine(&policies()[0], None, None);
+        let mut machine = machine(&policies()[0], None, None);
         let posts = [Post::envelope("delivered"), old("due"), early.clone()];
         let overrides = (&override_about_old_ones("hold"), &later);
-        let reports = with_overrides_that_change(&machine, &posts, overrides);
+        let reports = with_overrides_that_change(&mut machine, &posts, overrides);
         let outcomes: Vec<_> = reports.iter().map(|report| format!("{:?}", report.outcome)).collect();
         assert_eq!(outcomes[0], "Delivered");
         assert!(outcomes[1].contains(of_due), "{later:?}: {}", outcomes[1]);
@@ -616,13 +633,10 @@ fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_inv
 /// Returns the outcome of a letter that cannot be hidden or archived, by these answers to its attempt and its
 /// hiding.
 fn not_hidden(post: Post, sent: &Sent, code: &str) -> Outcome {
-    let machine = machine(&policies()[0], None, None);
+    let mut machine = machine(&policies()[0], None, None);
     let batch = machine.begin(letters_of(&event(&[post])), DEADLINE);
     let (mut reports, _) = drive(batch, false, |action| match action {
-        Action::Deliver { .. } => {
-            let attempt = Attempt { sent: Ok(sent.clone()), took: Duration::ZERO, unmarked: false };
-            Answer::Delivered(vec![attempt])
-        }
+        Action::Send(request) => self::sent(request, sent),
         Action::Archive { .. } => Answer::Archived(vec![failed()]),
         Action::Hide { .. } => Answer::Hidden(vec![Err(Failure::ours(FailureClass::Permanent, code))]),
         _ => answer(action, &mut || true, &mut HashSet::new()),
@@ -656,7 +670,7 @@ fn a_letter_whose_receive_is_over_is_not_stuck_whatever_was_to_be_done_with_it()
 /// Returns the outcomes of letters whose queue drops them in so many seconds, if there is no time to begin
 /// any. The queue's visibility timeout is twelve hours.
 fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
-    let machine = machine(&policies()[0], None, None);
+    let mut machine = machine(&policies()[0], None, None);
     let posts: Vec<_> = posts.into_iter().map(|post| post.sent(NOW - (1_209_600 - left) * 1000)).collect();
     let batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
     let (reports, _) = drive(batch, false, |action| match action {
@@ -669,10 +683,7 @@ fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
             let known = queues.iter().map(|queue| (queue.clone(), attributes.clone())).collect();
             Answer::Queues { known, unread: Vec::new() }
         }
-        Action::Deliver { deliveries, .. } => {
-            let attempt = Attempt { sent: Ok(Sent::NotStarted), took: Duration::ZERO, unmarked: false };
-            Answer::Delivered(vec![attempt; deliveries.len()])
-        }
+        Action::Send(request) => sent(request, &Sent::NotStarted),
         _ => answer(action, &mut || true, &mut HashSet::new()),
     });
     reports.into_iter().map(|report| report.outcome).collect()
@@ -696,9 +707,9 @@ fn letters_that_come_back_after_a_second_are_archived_within_the_margin_and_not_
 
 #[test]
 fn a_letter_that_only_a_guess_has_ended_goes_on_once_its_queue_tells_its_retention() {
-    let machine = with_rule(&json!({ "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 9 } } }));
+    let mut machine = with_rule(&json!({ "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 9 } } }));
     let batches: [(i64, &[Option<u64>]); 3] = [(0, &[None]), (600, &[None]), (660, &[Some(1_209_600)])];
-    let all = with_archive(&machine, &[days_old(5)], &batches, false);
+    let all = with_archive(&mut machine, &[days_old(5)], &batches, false);
     assert_eq!(format!("{:?}", all[1].0), "[Failed(Archive)]");
     assert!(format!("{:?}", all[2].0).starts_with("[Deferred("), "{:?}", all[2].0);
 }
@@ -706,22 +717,18 @@ fn a_letter_that_only_a_guess_has_ended_goes_on_once_its_queue_tells_its_retenti
 /// What is left of a wait is told by the wall clock.
 #[test]
 fn a_letter_is_hidden_no_longer_than_its_wait_though_the_wall_clock_is_set_back_meanwhile() {
-    let machine = with_rule(&json!({ "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": {
+    let mut machine = with_rule(&json!({ "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": {
         "minDelayTarget": 60, "maxDelayTarget": 60, "numRetries": 3 } } }));
     let mut batch = machine.begin(letters_of(&event(&[old("a")])), DEADLINE);
     let (mut now, mut hidden) = (now_after(0), Vec::new());
     loop {
-        let actions = batch.poll(now);
+        let actions = poll(&mut batch, &mut now);
         if actions.is_empty() {
             break;
         }
         for (id, action) in actions {
             let answer = match &action {
-                Action::Deliver { deliveries, .. } => {
-                    let sent = Ok(Sent::Failed(failed::<()>().unwrap_err()));
-                    let attempt = Attempt { sent, took: Duration::ZERO, unmarked: false };
-                    Answer::Delivered(vec![attempt; deliveries.len()])
-                }
+                Action::Send(request) => sent(request, &Sent::Failed(failed::<()>().unwrap_err())),
                 Action::Hide { letters, .. } => {
                     hidden.extend(letters.iter().map(|(_, seconds)| *seconds));
                     Answer::Hidden(vec![Ok(()); letters.len()])
@@ -729,7 +736,7 @@ fn a_letter_is_hidden_no_longer_than_its_wait_though_the_wall_clock_is_set_back_
                 _ => self::answer(&action, &mut || true, &mut HashSet::new()),
             };
             batch.take(id, answer, now);
-            if matches!(action, Action::Deliver { .. }) {
+            if matches!(action, Action::Send(_)) {
                 now.at = at(NOW - 3_600_000);
             }
         }

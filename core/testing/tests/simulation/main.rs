@@ -5,6 +5,7 @@ mod model;
 
 use std::cell::Cell;
 
+use model::endpoints::{self, crowded, one_dead};
 use model::figures;
 use model::laws;
 use model::life::{Judged, Life, lives};
@@ -325,6 +326,27 @@ fn fifo_groups_keep_their_order_under_orders() {
             laws::nothing_is_lost_that_was_seen_in_time,
             laws::groups_keep_their_order,
         ],
+    );
+}
+
+#[test]
+fn no_attempt_begins_under_a_hold_older_than_15_s() {
+    obey(
+        100,
+        &crowded(),
+        &[laws::every_letter_is_accounted_for, endpoints::no_attempt_begins_under_an_old_hold],
+    );
+}
+
+// ---------------------------------------------------------------------------------------------
+// Endpoints
+
+#[test]
+fn a_dead_endpoint_starves_no_other() {
+    obey(
+        60,
+        &one_dead(),
+        &[laws::every_letter_is_accounted_for, endpoints::a_dead_endpoint_starves_no_other],
     );
 }
 

@@ -3,19 +3,23 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redrive_core::arn::Arn;
-use redrive_core::batch::{Action, Answer, Attempt, Delivery, Move, QueueAttributes, Sent, Suffices, Window};
-use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
+use redrive_core::batch::{
+    Action, Answer, Delivery, Move, QueueAttributes, RequestEnd, RequestResult, SendRequest, Sent, Suffices,
+};
+use redrive_core::failure::{FUNCTION_ERROR, Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
 use sim_queue::{Message as Sending, Refused};
 
-use super::function::{Run, SOURCE_RECEIVES, begins, subscriptions, transient};
+use super::function::{Run, SOURCE_RECEIVES, subscriber_at, subscriptions, transient};
 use super::journal::{Message, What};
 use super::queue::{Content, Receipt};
 use super::state::{Event, Simulation, message};
-use super::{MINUTE, Millis, at, seconds, since_begin};
+use super::{Millis, SECOND, at, duration, seconds, since_begin};
+
+/// The time after which a client gives up on an endpoint that hangs.
+const HANGS: Millis = 15 * SECOND;
 
 impl Simulation<'_> {
     /// Carries out an action. Returns the answer, and how long it takes.
@@ -33,7 +37,7 @@ impl Simulation<'_> {
             }
             Action::LookUpSharing { .. } => Answer::Shared(Vec::new()),
             Action::Discover { .. } | Action::Verify { .. } => unreachable!("no rule asks for it"),
-            Action::Deliver { deliveries, window } => return self.deliver(run, &deliveries, window),
+            Action::Send(request) => return self.send(run, &request),
             Action::Move { moves, .. } => {
                 Answer::Moved(moves.into_iter().map(|one| Some(self.move_away(run, &one))).collect())
             }
@@ -123,54 +127,59 @@ impl Simulation<'_> {
         }
     }
 
-    /// Makes the attempts of a round, which end together.
-    fn deliver(&mut self, run: &Run<'_>, deliveries: &[Delivery], window: Window) -> (Answer, Millis) {
-        let now = self.now;
-        let late = |delivery: &Delivery| {
-            let turn = run.now(begins(run, delivery, now)).elapsed;
-            turn >= window.latest_start(&delivery.destination.endpoint)
+    /// Makes a request. Its attempts end together.
+    fn send(&mut self, run: &Run<'_>, request: &SendRequest) -> (Answer, Millis) {
+        let (now, world) = (self.now, self.world);
+        let subscriber = world.subscriber(subscriber_at(&request.to));
+        let is_down = subscriber.is_down(now);
+        let slowest = request.deliveries.iter().map(|_| self.chance.within(&subscriber.takes)).max();
+        let takes = match (is_down, subscriber.hangs) {
+            (true, true) => HANGS,
+            (true, false) => 0,
+            (false, _) => slowest.unwrap_or(0),
         };
-        let begun: Vec<bool> = deliveries
-            .iter()
-            .map(|delivery| !late(delivery) && !self.chance.happens(self.world.trouble.out_of_time))
-            .collect();
-        let mut ends = now;
-        for (delivery, begun) in deliveries.iter().zip(&begun) {
-            let took = self.chance.within(&self.world.subscriber.takes);
-            if *begun {
-                ends = ends.max(begins(run, delivery, now) + took);
-            }
+        let until = run.after(request.until).max(now);
+        let (end, is_cut_off) = (until.min(now + takes), until < now + takes);
+        let is_whole = request.deliveries.len() > 1 && !is_cut_off;
+        let how = if is_whole && self.chance.happens(world.trouble.refused_whole) {
+            RequestEnd::Failed(Failure::ours(FailureClass::ActionRequired, "Strange"))
+        } else {
+            let failure = (is_down || is_cut_off).then(|| transient("Unreachable"));
+            let attempt = |one: &Arc<Delivery>| self.attempt(run, one, end, is_cut_off, failure.clone());
+            let answers = request.deliveries.iter().map(attempt).collect();
+            if is_cut_off { RequestEnd::CutOff } else { RequestEnd::Answered(answers) }
+        };
+        (Answer::Sent(RequestResult { end: how, took: duration(end - now) }), end - now)
+    }
+
+    /// Makes the attempt of one letter in a request, which fails if its endpoint does.
+    fn attempt(
+        &mut self,
+        run: &Run<'_>,
+        delivery: &Delivery,
+        end: Millis,
+        is_cut_off: bool,
+        failure: Option<Failure>,
+    ) -> Sent {
+        let world = self.world;
+        if !is_cut_off && self.chance.happens(world.trouble.out_of_time) {
+            return Sent::NotStarted;
         }
-        let cut_off = ends > run.after(window.end);
-        let end = ends.min(run.after(window.end)).max(now);
-        let mut attempts = Vec::new();
-        for (delivery, begun) in deliveries.iter().zip(begun) {
-            let left_out = begun && self.chance.happens(self.world.trouble.left_out);
-            let sent = if left_out {
-                let wait = self.chance.within(&(0..=5 * MINUTE));
-                Sent::LeftOut(Duration::from_millis(u64::try_from(wait).unwrap()))
-            } else if begun {
-                let receipt = run.receipt(&delivery.letter);
-                let begin = begins(run, delivery, now);
-                let fails = cut_off
-                    || self.world.letters[receipt.who].poison
-                    || self.world.subscriber.is_down(begin)
-                    || self.chance.happens(self.world.subscriber.flaky);
-                let attempt = What::Attempt {
-                    number: delivery.retry.number,
-                    planned: delivery.retry.planned.map(since_begin),
-                    receives: delivery.letter.sqs.receive_count,
-                    end,
-                    delivered: !fails,
-                };
-                self.journal.note(receipt.who, message(run.requeue, receipt), begin, attempt);
-                if fails { Sent::Failed(transient("Unreachable")) } else { Sent::Accepted }
-            } else {
-                Sent::NotStarted
-            };
-            attempts.push(Attempt { sent: Ok(sent), took: Duration::ZERO, unmarked: false });
-        }
-        (Answer::Delivered(attempts), end - now)
+        let receipt = run.receipt(&delivery.letter);
+        // Its endpoint works.
+        let poison = || world.letters[receipt.who].poison.then(|| transient(FUNCTION_ERROR));
+        let subscriber = world.subscriber(world.letters[receipt.who].to);
+        let flaky = || self.chance.happens(subscriber.flaky).then(|| transient("InternalError"));
+        let failure = failure.or_else(poison).or_else(flaky);
+        let attempt = What::Attempt {
+            number: delivery.retry.number,
+            planned: delivery.retry.planned.map(since_begin),
+            receives: delivery.letter.sqs.receive_count,
+            end,
+            delivered: failure.is_none(),
+        };
+        self.journal.note(receipt.who, message(run.requeue, receipt), self.now, attempt);
+        failure.map_or(Sent::Accepted, Sent::Failed)
     }
 
     fn move_away(&mut self, run: &Run<'_>, one: &Move) -> Sent {

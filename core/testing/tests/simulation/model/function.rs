@@ -1,15 +1,15 @@
 //! One invocation: the machine of the function, with a virtual queue, subscriber and archive around it.
 //!
-//! This file has no code of the function: [`Machine`] decides, and this file answers its actions.
+//! This file has no code of the function: [`Batch`] decides, and this file answers its actions.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    ActionId, Answer, Batch, Config, Delivery, Known, Machine, Mode, Now, QueueAttributes, Subscription,
-    Suffices,
+    ActionId, Answer, Batch, Config, Known, Mode, Now, QueueAttributes, Subscription, Suffices,
 };
+use redrive_core::endpoint::Endpoint;
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::letter::Letter;
 
@@ -44,6 +44,8 @@ pub struct Run<'m> {
     /// The number of its first actions, which read the attributes of its queues.
     pub opening: u32,
     pub under_way: u32,
+    /// The next time at which it is polled without an answer.
+    pub turn: Option<Millis>,
 }
 
 /// An answer on its way.
@@ -60,9 +62,10 @@ impl Run<'_> {
         Now { at: at(now), age: self.age + elapsed, elapsed }
     }
 
-    /// Returns the virtual time that lies so far after the beginning.
+    /// Returns the virtual time that lies so far after the beginning, rounded up.
     pub fn after(&self, elapsed: Duration) -> Millis {
-        self.began + Millis::try_from(elapsed.as_millis()).unwrap()
+        let micros = Millis::try_from(elapsed.as_micros()).unwrap();
+        self.began + micros.div_euclid(1_000) + Millis::from(micros % 1_000 > 0)
     }
 
     /// Returns the number of a letter in its batch, which is its receipt handle.
@@ -75,9 +78,9 @@ impl Run<'_> {
     }
 }
 
-/// Creates the machine of an instance of the function.
-pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
-    Machine::new(Config {
+/// Returns the settings of the function.
+pub fn config(world: &World, requeue: Option<Arn>) -> Config {
+    Config {
         policy: world.policy(),
         mode: Mode::Active,
         requeue,
@@ -87,7 +90,7 @@ pub fn machine(world: &World, requeue: Option<Arn>) -> Machine {
         instances: world.mapping.instances,
         overrides: !world.operator.is_idle(),
         waiting_list: !world.operator.is_idle(),
-    })
+    }
 }
 
 /// Returns the time that Lambda gives an invocation: a sixth of the visibility timeout, as AWS recommends.
@@ -148,11 +151,30 @@ impl Kept {
     }
 }
 
-/// Returns SNS's answer for every subscription: it delivers to a queue, and its dead letters lie in this one.
+/// Returns the end of the ARN of a subscriber's subscription.
+pub fn subscription_id(subscriber: usize) -> String {
+    format!("{:06x}", 0x98_24e6 + subscriber)
+}
+
+/// Returns the number of the subscriber with this endpoint.
+pub fn subscriber_at(endpoint: &Endpoint) -> usize {
+    let Endpoint::Http(url) = endpoint else { return 0 };
+    url.as_str().rsplit_once('/').unwrap().1.parse().unwrap()
+}
+
+/// Returns SNS's answer for every subscription: it delivers to a queue or a web server, and its dead letters lie
+/// in this queue.
 pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, Known> {
+    let number = |arn: &Arn| {
+        let id = usize::from_str_radix(&arn.as_str()[arn.as_str().len() - 6..], 16).unwrap();
+        id - 0x98_24e6
+    };
     let subscription = |arn: &Arn| Subscription {
-        protocol: "sqs".to_owned(),
-        endpoint: WORKER.to_owned(),
+        protocol: if number(arn) == 0 { "sqs" } else { "https" }.to_owned(),
+        endpoint: match number(arn) {
+            0 => WORKER.to_owned(),
+            other => format!("https://web.example/{other}"),
+        },
         topic: arn.as_str().rsplit_once(':').unwrap().0.to_owned(),
         dead_letter_target: Some(dlq.as_str().to_owned()),
         raw: false,
@@ -160,11 +182,6 @@ pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, Known> {
         delivery_policy: None,
     };
     asked.into_iter().map(|arn| (arn.clone(), Ok(Some(subscription(&arn))))).collect()
-}
-
-/// Returns the time when the attempt of a delivery begins.
-pub fn begins(run: &Run<'_>, delivery: &Delivery, now: Millis) -> Millis {
-    run.after(delivery.not_before).max(now)
 }
 
 pub fn transient(code: &str) -> Failure {

@@ -13,18 +13,22 @@
 //! | [`state`] | the state of a world that lives, and the events to come |
 //! | [`actions`] | the machine's actions, carried out |
 //! | [`simulation`] | the life of a world: its events one by one |
+//! | [`invocation`] | the life of an invocation |
 //! | [`operator`] | overrides and waking |
 //! | [`journal`] | the events, letter by letter |
 //! | [`life`] | one letter's life, as the laws see it |
 //! | [`laws`], [`overrides`] | the laws of every journal, and those of journals with overrides |
 //! | [`worlds`] | random worlds |
+//! | [`endpoints`] | worlds with several subscribers, and their laws |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
 //! | [`figures`] | the page of figures |
 #![allow(unreachable_pub, reason = "a test program has no other crate")]
 
 pub mod actions;
+pub mod endpoints;
 pub mod figures;
 pub mod function;
+pub mod invocation;
 pub mod journal;
 pub mod laws;
 pub mod life;

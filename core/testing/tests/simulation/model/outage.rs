@@ -89,7 +89,8 @@ impl Outage {
             believed_limit: limit,
             step_aside: false,
             letters: (0..number).map(|who| Plan { arrives: arrives(who), ..Plan::default() }).collect(),
-            subscriber: Subscriber { outages: vec![(0, self.lasts)], flaky: 0, takes: 0..=0 },
+            subscriber: Subscriber { outages: vec![(0, self.lasts)], hangs: false, flaky: 0, takes: 0..=0 },
+            others: Vec::new(),
             mapping: Mapping {
                 batch: usize::try_from((BATCH / self.each).max(1)).unwrap(),
                 window: 0..=0,

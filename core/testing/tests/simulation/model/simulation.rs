@@ -3,21 +3,20 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
-use std::time::Duration;
 
 use redrive_core::arn::Arn;
-use redrive_core::batch::{Action, ActionId, Answer, Machine, NotDone, Outcome, Suffices};
+use redrive_core::batch::{Config, Memory};
 use redrive_core::letter::{Attribute, Letter, MARK_ATTRIBUTE, SqsMessage};
 use serde_json::json;
 use sim_queue::Message as Sending;
 
-use super::function::{Coming, Death, Kept, LAST_ACTION, Run, SOURCE_RECEIVES, machine, timeout};
+use super::function::{Death, Kept, LAST_ACTION, SOURCE_RECEIVES, config, subscription_id};
 use super::journal::{Idle, Journal, Message, What};
 use super::operator::List;
 use super::queue::{Content, Queue, Receipt};
 use super::state::{Event, Received, Simulation, message};
 use super::world::{DLQ, Plan, REQUEUE, World};
-use super::{Chance, Millis, at, duration, seconds};
+use super::{Chance, Millis, at, seconds};
 
 const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
@@ -43,12 +42,19 @@ pub struct Story {
 impl World {
     /// Lives until every queue is empty.
     pub fn live(&self) -> Story {
-        Simulation::new(self, &self.machines(SPARE), false).run()
+        self.run(SPARE, false)
     }
 
     /// Lives until every queue is empty, and keeps only counts.
     pub fn count(&self) -> Story {
-        Simulation::new(self, &self.machines(0), true).run()
+        self.run(0, true)
+    }
+
+    fn run(&self, spare: usize, counts_only: bool) -> Story {
+        let requeue: Option<Arn> = self.requeue.as_ref().map(|_| self.arn(REQUEUE).parse().unwrap());
+        let config = config(self, requeue);
+        let mut memories: Vec<_> = (0..self.processes() + spare).map(|_| Memory::new(&config)).collect();
+        Simulation::new(self, &config, &mut memories, counts_only).run()
     }
 
     /// Returns the number of processes that may run at once: each of two mappings may run as many.
@@ -56,22 +62,18 @@ impl World {
         let mappings = if self.requeue.is_some() { 2 } else { 1 };
         usize::try_from(self.mapping.instances).unwrap() * mappings
     }
-
-    fn machines(&self, spare: usize) -> Vec<Machine> {
-        let requeue: Option<Arn> = self.requeue.as_ref().map(|_| self.arn(REQUEUE).parse().unwrap());
-        (0..self.processes() + spare).map(|_| machine(self, requeue.clone())).collect()
-    }
 }
 
 impl<'w> Simulation<'w> {
-    fn new(world: &'w World, machines: &'w [Machine], counts_only: bool) -> Self {
+    fn new(world: &'w World, config: &'w Config, memories: &'w mut [Memory], counts_only: bool) -> Self {
         let queue = |arn: &str, settings| Queue::new(&world.arn(arn), world.fifo, settings);
         let processes = world.processes();
         let mut simulation = Self {
             world,
-            machines,
-            kept: vec![Kept::default(); machines.len()],
-            ages: vec![<_>::default(); machines.len()],
+            config,
+            kept: vec![Kept::default(); memories.len()],
+            ages: vec![<_>::default(); memories.len()],
+            memories: memories.iter_mut().map(Some).collect(),
             spare: processes,
             runs: BTreeMap::new(),
             now: 0,
@@ -119,6 +121,7 @@ impl<'w> Simulation<'w> {
                 Event::Poll { requeue } => self.poll(requeue),
                 Event::Begin(received) => self.begin(received),
                 Event::Answer(coming) => self.answered(coming),
+                Event::Turn(run) => self.turn_comes(run),
                 Event::WakeAll => self.wake_all(),
                 Event::ComeBack { requeue, receipt } => self.wake(requeue, &receipt, What::CameBack),
             }
@@ -185,8 +188,7 @@ impl<'w> Simulation<'w> {
         }
         // When SQS moves a message, a standard queue's message keeps its time, a FIFO queue's does not.
         let age = plan.moved.filter(|_| !self.world.fifo).map_or(0, |moved| moved.age);
-        let body =
-            if plan.moved.is_some() { format!("{who}") } else { BODY.replace("{who}", &who.to_string()) };
+        let body = if plan.moved.is_some() { format!("{who}") } else { envelope(who, plan.to) };
         Letter::parse(SqsMessage {
             message_id: format!("message-{who}"),
             receipt_handle: "handle".to_owned(),
@@ -249,7 +251,7 @@ impl<'w> Simulation<'w> {
     }
 
     /// Schedules Lambda's poll, some time after a message has become visible.
-    fn want_poll(&mut self, requeue: bool) {
+    pub(super) fn want_poll(&mut self, requeue: bool) {
         if self.polling[usize::from(requeue)] || self.queue(requeue).messages.is_empty() {
             return;
         }
@@ -309,158 +311,17 @@ impl<'w> Simulation<'w> {
         Some(Death { action, effect: self.chance.happens(50) })
     }
 
-    fn idle(&mut self, requeue: bool, receipts: &[Receipt], why: Idle) {
+    pub(super) fn idle(&mut self, requeue: bool, receipts: &[Receipt], why: Idle) {
         for receipt in receipts {
             self.journal.note(receipt.who, message(requeue, receipt), self.now, What::Idle(why));
         }
     }
+}
 
-    fn begin(&mut self, received: Received) {
-        let Received { requeue, instance, began, death, receipts } = received;
-        let machines = self.machines;
-        let letters = receipts.iter().enumerate().map(|(index, receipt)| receipt.letter(index)).collect();
-        let deadline = Duration::from_millis(u64::try_from(timeout(self.world)).unwrap());
-        let batch = machines[instance].begin(letters, deadline);
-        let (began_at, age) = (self.now, self.age_of(instance));
-        let run = Run {
-            requeue,
-            instance,
-            began: began_at,
-            age,
-            batch,
-            receipts,
-            death,
-            actions: 0,
-            opening: 0,
-            under_way: 0,
-        };
-        self.journal.counts.busy += self.now - began;
-        self.order += 1;
-        self.drive(self.order, run);
-    }
-
-    /// Returns the age of an instance that begins to work. In every other world its monotonic clock has stood
-    /// still since it worked last, as in a sandbox that Lambda freezes.
-    fn age_of(&mut self, instance: usize) -> Duration {
-        let (age, worked) = &mut self.ages[instance];
-        let monotonic = if self.world.seed.is_multiple_of(2) { *worked } else { self.now };
-        age.at(at(self.now), duration(monotonic))
-    }
-
-    fn answered(&mut self, coming: Coming) {
-        let Coming { run: number, id, answer } = coming;
-        let Some(mut run) = self.runs.remove(&number) else { return };
-        run.under_way -= 1;
-        run.batch.take(id, answer, run.now(self.now));
-        self.drive(number, run);
-    }
-
-    /// Carries out the machine's actions until it waits, ends or dies.
-    fn drive(&mut self, number: u64, mut run: Run<'w>) {
-        self.journal.run = number;
-        loop {
-            let asked = run.batch.poll(run.now(self.now));
-            if asked.is_empty() {
-                if run.under_way > 0 {
-                    self.runs.insert(number, run);
-                } else {
-                    self.end(run);
-                }
-                return;
-            }
-            for (id, action) in asked {
-                let control = matches!(action, Action::ReadOverrides { .. } | Action::ListWaiting { .. });
-                run.actions += u32::from(!control);
-                let again = matches!(action, Action::LookUpQueues { suffices: Suffices::Answer, .. });
-                run.opening += u32::from(again || (run.actions == 1 && !control));
-                let dies = run.death.filter(|death| !control && death.action == run.actions);
-                if dies.is_some_and(|death| !death.effect) {
-                    return self.die(run);
-                }
-                let (answer, took) = self.act(&mut run, action);
-                if dies.is_some() {
-                    return self.die(run);
-                }
-                self.give(number, &mut run, id, answer, took);
-            }
-        }
-    }
-
-    fn give(&mut self, number: u64, run: &mut Run<'_>, id: ActionId, answer: Answer, took: Millis) {
-        if took == 0 {
-            run.batch.take(id, answer, run.now(self.now));
-            return;
-        }
-        run.under_way += 1;
-        self.schedule(self.now + took, Event::Answer(Coming { run: number, id, answer }));
-    }
-
-    /// Removes the process. Another takes its place, as long as there are some.
-    fn die(&mut self, mut run: Run<'_>) {
-        self.idle(run.requeue, &run.receipts, Idle::Crashed);
-        if self.spare < self.machines.len() {
-            run.instance = self.spare;
-            self.spare += 1;
-        }
-        self.leave(&run);
-    }
-
-    fn leave(&mut self, run: &Run<'_>) {
-        self.journal.counts.invocations += 1;
-        self.journal.counts.busy += self.now - run.began;
-        self.ages[run.instance].1 += self.now - run.began;
-        self.free.push(run.instance);
-        self.running[usize::from(run.requeue)] -= 1;
-        self.busy -= 1;
-        self.want_poll(false);
-        if self.requeue.is_some() {
-            self.want_poll(true);
-        }
-    }
-
-    /// Tells Lambda which messages it may delete, unless the function dies just then.
-    fn end(&mut self, run: Run<'w>) {
-        if run.death.is_some() {
-            return self.die(run);
-        }
-        let Run { requeue, instance, began, age, batch, receipts, .. } = run;
-        let now = self.now;
-        let reports = batch.into_reports(at(now));
-        for (report, receipt) in reports.iter().zip(&receipts) {
-            let mut note = |what| self.journal.note(receipt.who, message(requeue, receipt), now, what);
-            match &report.outcome {
-                Outcome::Deferred(deferral) | Outcome::Requeued(deferral) => note(What::Waits {
-                    due: super::since_begin(deferral.due),
-                    hide: deferral.hide,
-                    why: deferral.why,
-                }),
-                Outcome::Held => note(What::Held),
-                Outcome::Failed(NotDone::OutOfTime) => note(What::Idle(Idle::OutOfTime)),
-                _ => {}
-            }
-            if report.outcome.leaves_queue() {
-                let messages = &mut self.queue(requeue).messages;
-                if let Ok(Some(number)) = messages.to_delete(receipt.handle) {
-                    messages.remove(now, number);
-                }
-                self.journal.note(receipt.who, message(requeue, receipt), now, What::Deleted);
-            }
-        }
-        let empty = self.machines[instance].begin(Vec::new(), Duration::ZERO);
-        self.leave(&Run {
-            requeue,
-            instance,
-            began,
-            age,
-            batch: empty,
-            receipts,
-            death: None,
-            actions: 0,
-            opening: 0,
-            under_way: 0,
-        });
-    }
+/// Returns the envelope of a letter for this subscriber.
+fn envelope(who: usize, to: usize) -> String {
+    BODY.replace("{who}", &who.to_string()).replace("{to}", &subscription_id(to))
 }
 
 /// The envelope that SNS leaves in a dead-letter queue.
-const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:payments","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6"}"#;
+const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:payments","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f{to}"}"#;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use redrive_core::batch::{Age, Machine};
+use redrive_core::batch::{Age, Config, Memory};
 
 use super::function::{Coming, Death, Kept, Run};
 use super::journal::{Journal, Message, What};
@@ -23,6 +23,8 @@ pub(super) enum Event {
     },
     Begin(Received),
     Answer(Coming),
+    /// The turn of a letter comes, or the overrides are read again.
+    Turn(u64),
     WakeAll,
     /// A hidden letter becomes visible before its time.
     ComeBack {
@@ -43,8 +45,10 @@ pub(super) struct Received {
 
 pub struct Simulation<'w> {
     pub(super) world: &'w World,
-    /// The machine of each process: as many as may run at once, and some that replace those that die.
-    pub(super) machines: &'w [Machine],
+    pub(super) config: &'w Config,
+    /// The memory of each process, unless it works just now: as many as may run at once, and some that replace
+    /// those that die.
+    pub(super) memories: Vec<Option<&'w mut Memory>>,
     pub(super) kept: Vec<Kept>,
     /// The age of each process, and the time for which it has worked.
     pub(super) ages: Vec<(Age, Millis)>,

@@ -16,6 +16,8 @@ pub(super) const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub arrives: Millis,
+    /// The subscriber that it goes to: 0 for the first, or one of the others.
+    pub to: usize,
     pub group: u32,
     /// True if no attempt ever succeeds.
     pub poison: bool,
@@ -54,6 +56,8 @@ pub struct Mapping {
 pub struct Subscriber {
     /// The times when it is down: from, until.
     pub outages: Vec<(Millis, Millis)>,
+    /// True if it hangs while it is down. Otherwise it refuses at once.
+    pub hangs: bool,
     /// The percentage of attempts that fail at random.
     pub flaky: u8,
     /// The time that an attempt takes.
@@ -75,8 +79,8 @@ pub struct Trouble {
     pub crash: u8,
     /// There is no time for a letter.
     pub out_of_time: u8,
-    /// The endpoint is known to be down, and a letter's attempt is left out for some minutes.
-    pub left_out: u8,
+    /// A service refuses a whole request, for the content of one of its letters.
+    pub refused_whole: u8,
     /// Letters go one a second, and few of them in time.
     pub put_off: bool,
     pub hide_fails: u8,
@@ -104,6 +108,8 @@ pub struct World {
     pub step_aside: bool,
     pub letters: Vec<Plan>,
     pub subscriber: Subscriber,
+    /// Further subscribers, which are web servers.
+    pub others: Vec<Subscriber>,
     pub mapping: Mapping,
     pub trouble: Trouble,
     pub operator: Operator,
@@ -127,6 +133,11 @@ impl World {
     /// Returns the wait before retry `k` of a letter.
     pub fn wait(&self, id: &str, k: u32) -> Millis {
         seconds(self.schedule.wait(k, &Jitter::new(self.jitter, id)).unwrap())
+    }
+
+    /// Returns the subscriber with this number.
+    pub fn subscriber(&self, number: usize) -> &Subscriber {
+        number.checked_sub(1).map_or(&self.subscriber, |other| &self.others[other])
     }
 
     /// Returns the settings of both queues.

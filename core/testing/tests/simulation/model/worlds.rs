@@ -28,6 +28,7 @@ fn letters(schedule: &Schedule) -> impl Strategy<Value = Vec<Plan>> + use<> {
     );
     let letter = letter.prop_map(|(arrives, group, poison, spent, moved)| Plan {
         arrives,
+        to: 0,
         group,
         poison,
         spent: if moved.is_some() { 0 } else { spent },
@@ -40,7 +41,7 @@ fn subscribers() -> impl Strategy<Value = Subscriber> {
     let outage =
         prop_oneof![Just(vec![]), (0..=HOUR, 0..=2 * DAY).prop_map(|(from, long)| vec![(from, from + long)])];
     let takes = prop_oneof![Just(0..=0), Just(0..=2 * SECOND), Just(0..=15 * SECOND)];
-    (outage, takes).prop_map(|(outages, takes)| Subscriber { outages, flaky: 0, takes })
+    (outage, takes).prop_map(|(outages, takes)| Subscriber { outages, hangs: false, flaky: 0, takes })
 }
 
 /// Returns worlds with a standard queue where nothing goes wrong. The limit in flight that the function
@@ -73,6 +74,7 @@ pub fn calm() -> impl Strategy<Value = World> {
             step_aside: false,
             letters,
             subscriber,
+            others: Vec::new(),
             mapping: Mapping { batch, window: 0..=0, late: 0..=200, instances: 10, off: vec![], takes: 50 },
             trouble: Trouble::default(),
             operator: Operator::default(),
@@ -90,7 +92,7 @@ fn troubles() -> impl Strategy<Value = Trouble> {
     let t = (
         percent(50),
         percent(30),
-        (percent(20), percent(60)),
+        (percent(20), percent(30)),
         prop::bool::weighted(0.2),
         percent(30),
         percent(50),
@@ -101,7 +103,7 @@ fn troubles() -> impl Strategy<Value = Trouble> {
         |(
             throttled,
             crash,
-            (out_of_time, left_out),
+            (out_of_time, refused_whole),
             put_off,
             hide_fails,
             send_fails,
@@ -111,7 +113,7 @@ fn troubles() -> impl Strategy<Value = Trouble> {
             throttled,
             crash,
             out_of_time,
-            left_out,
+            refused_whole,
             put_off,
             hide_fails,
             comes_back,
@@ -158,7 +160,7 @@ fn moves(world: &World) -> u64 {
 /// Reduces crashes that would leave too many letters: a crash after a move leaves two letters, and each of
 /// them moves on. A letter that is put off or left out moves once more each time.
 fn crash_less(world: &mut World) {
-    let moves_on = world.trouble.put_off || world.trouble.left_out > 20;
+    let moves_on = world.trouble.put_off || world.subscriber.hangs;
     let most = match moves(world) {
         _ if world.requeue.is_none() => 100,
         0..=20 if !moves_on => 30,
@@ -180,14 +182,15 @@ fn offs() -> impl Strategy<Value = Vec<(Millis, Millis)>> {
 /// Returns worlds in which everything goes wrong that can.
 pub fn wild() -> impl Strategy<Value = World> {
     let window = prop_oneof![Just(0), 0..=5 * MINUTE];
-    (calm(), troubles(), late_polls(), offs(), window, (1_u32..=3, percent(40))).prop_map(
-        |(mut world, trouble, late, off, window, (instances, flaky))| {
+    (calm(), troubles(), late_polls(), offs(), window, (1_u32..=3, percent(40), any::<bool>())).prop_map(
+        |(mut world, trouble, late, off, window, (instances, flaky, hangs))| {
             world.trouble = trouble;
             world.mapping.late = 0..=late;
             world.mapping.off = off;
             world.mapping.window = 0..=window;
             world.mapping.instances = instances;
             world.subscriber.flaky = flaky;
+            world.subscriber.hangs = hangs;
             crash_less(&mut world);
             world
         },
@@ -288,7 +291,7 @@ pub fn split() -> impl Strategy<Value = World> {
         for given in &mut world.operator.overrides {
             given.to = given.to.min(given.from + HOUR);
         }
-        (world.trouble.crash, world.trouble.put_off, world.trouble.left_out) = (30, false, 0);
+        (world.trouble.crash, world.trouble.put_off, world.subscriber.hangs) = (30, false, false);
         world
     })
 }
@@ -318,7 +321,8 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
         letters: (0..letters)
             .map(|who| Plan { arrives: arrives(who), poison: true, ..Plan::default() })
             .collect(),
-        subscriber: Subscriber { outages: vec![], flaky: 0, takes: 0..=0 },
+        subscriber: Subscriber { outages: vec![], hangs: false, flaky: 0, takes: 0..=0 },
+        others: Vec::new(),
         mapping: Mapping { batch: 1, window: 0..=0, late: 0..=200, instances: 2, off: vec![], takes: 100 },
         trouble: Trouble::default(),
         operator: Operator::default(),

@@ -1,0 +1,22 @@
+//! The result of sending one message.
+
+use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// The result of sending one message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// The service has accepted it.
+    Accepted,
+    /// It was not accepted, or it is unknown whether it was: a time-out may hide a success.
+    Failed(Failure),
+    /// It may not go there, which only the attempt showed. The text says why.
+    Refused(&'static str),
+    /// There was no time to begin.
+    NotStarted,
+    /// Its endpoint is down, and is tried again after this time.
+    LeftOut(Duration),
+    /// Other overrides were read before it began.
+    Withheld,
+}
