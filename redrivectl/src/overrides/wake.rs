@@ -292,7 +292,7 @@ impl Ends<'_> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(Stopped::Interrupted);
         }
-        // A letter that wakes after the end of its order uses up a retry.
+        // A letter that wakes after the end of its override uses up a retry.
         self.end.is_some_and(|end| end <= self.clock.now()).then_some(Stopped::OverrideEnded)
     }
 }

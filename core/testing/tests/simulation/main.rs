@@ -317,7 +317,7 @@ fn letters_that_nobody_takes_are_listed_eight_times_in_all() {
 }
 
 #[test]
-fn fifo_groups_keep_their_order_under_orders() {
+fn fifo_groups_keep_their_order_under_overrides() {
     obey(
         600,
         &operated(fifo(wild()), &OverrideAction::ALL, 50),

@@ -204,7 +204,7 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
             other => panic!("{other:?}"),
         };
     for (target, expected) in [
-        // In override: an SNS letter, one that names no subscription, a raw one, a raw one that SQS moved, and
+        // In order: an SNS letter, one that names no subscription, a raw one, a raw one that SQS moved, and
         // one of a Lambda function that holds no SNS event.
         ("origin", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, None, NO_FUNCTION]),
         ("subscription", [None, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION, NO_SUBSCRIPTION]),
