@@ -53,7 +53,7 @@ impl RecordDelimiter {
 /// The handling of a FIFO group whose head fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fifo {
-    /// The group waits for its head: override is kept.
+    /// The group waits for its head: order is kept.
     Block,
     /// The head moves to the requeue and its group goes on: order is given up.
     StepAside,

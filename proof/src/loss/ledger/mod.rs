@@ -13,7 +13,7 @@
 //! | one way out | a message has left twice, and nothing explains the first time |
 //! | reasons to archive | a letter was archived whose retries did not fail, or before the last can be due |
 //! | honest attempts | more attempts than retries, or fewer before `exhausted` than the receives allow |
-//! | override | a letter of a FIFO group was attempted or archived while an earlier one lay in the same queue |
+//! | order | a letter of a FIFO group was attempted or archived while an earlier one lay in the same queue |
 //! | batches do not fail | the function answered with an error, or with ids that are not its batch's |
 
 mod archive;

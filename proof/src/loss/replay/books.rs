@@ -24,7 +24,7 @@ pub struct Books {
     ids: BTreeMap<String, Who>,
     /// The number of letters that are selected: those before this one.
     selected: Who,
-    /// The group of each letter whose override counts, and the last letter of each group that came.
+    /// The group of each letter whose order counts, and the last letter of each group that came.
     groups: BTreeMap<Who, String>,
     last: BTreeMap<String, Who>,
     arrivals: Vec<Arrival>,
