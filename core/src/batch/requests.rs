@@ -81,7 +81,7 @@ fn limits(to: &Endpoint) -> (usize, usize) {
 
 /// Splits messages of the given sizes into runs of at most `max_entries` whose total respects `max_bytes`. A
 /// message that is larger than this gets a request of its own, since only the service knows its real limit.
-/// The override is kept.
+/// The order is kept.
 ///
 /// ```
 /// use redrive_core::batch::runs;
