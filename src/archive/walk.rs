@@ -1,6 +1,6 @@
 //! Walks an archive in S3: every letter of a [`Selection`], in a fixed order, one at a time.
 //!
-//! The override is that of the keys, then that of the lines: by queue, then by the time of the invocation that
+//! The order is that of the keys, then that of the lines: by queue, then by the time of the invocation that
 //! archived. Memory stays bounded: one page of keys, a few answers of S3 under way, and one line. Something
 //! that cannot be read is reported in its place, and the walk continues behind it.
 
