@@ -14,6 +14,10 @@ pub const FUNCTION_TIMED_OUT: &str = "FunctionTimedOut";
 /// The code of work that was not done in time.
 pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 
+/// The code of an attempt, or of a look-up before one, that got less than its full time: endpoints that do not work
+/// have used up the time that the function spends on them.
+pub const CUT_SHORT: &str = "CutShort";
+
 /// The code of a call about a message that its queue no longer has: another copy of it was handled.
 pub const MESSAGE_GONE: &str = "MessageGone";
 

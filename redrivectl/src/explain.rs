@@ -331,6 +331,7 @@ fn why(reason: DeferReason) -> &'static str {
         DeferReason::Overridden => "because an override holds it",
         DeferReason::OverridesUnread => "because the overrides are not known yet",
         DeferReason::EndpointDown => "because its target is down",
+        DeferReason::EndpointSlow => "because its target is slow, and gets its letters together",
     }
 }
 

@@ -58,7 +58,9 @@ async fn send(
     let result = |sent| match sent {
         Sent::Accepted => Ok(()),
         Sent::Failed(failure) => Err(failure),
-        Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => Err(too_late()),
+        Sent::NotStarted | Sent::LeftOut(_) | Sent::PutOff(_) | Sent::Withheld | Sent::Refused(_) => {
+            Err(too_late())
+        }
     };
     dispatcher.send(queue, messages, until).await.into_iter().map(result).collect()
 }

@@ -152,7 +152,7 @@ impl Dispatcher {
                 sending.take(number, result, elapsed(), health);
             }
         }
-        sending.into_results(elapsed(), health).into_iter().map(|(sent, _)| sent).collect()
+        sending.into_results().into_iter().map(|(sent, _)| sent).collect()
     }
 
     /// Makes one request, which is cut off at `until`. All of its payloads were packed for this kind of endpoint.

@@ -165,7 +165,7 @@ impl Answers {
                 self.failure.get_or_insert(failure);
             }
             // There was no time, or an earlier letter of its group was not sent.
-            Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld | Sent::Refused(_) => {
+            Sent::NotStarted | Sent::LeftOut(_) | Sent::PutOff(_) | Sent::Withheld | Sent::Refused(_) => {
                 self.failure.get_or_insert_with(too_late);
                 self.left.push((replayable, false));
             }

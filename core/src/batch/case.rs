@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::action::{ArchiveContext, CannotPack, Sent};
 use super::foresight::foresee;
 use super::outcome::{NotDone, Outcome, Report};
+use super::resolve::refusal_at_sight;
 use super::time::later;
 use super::unarchived::Unarchived;
 use crate::arn::Arn;
@@ -190,6 +191,14 @@ impl<'p> Case<'p> {
         asks.then(|| self.rule.route(&self.letter, self.facts.discovered.as_ref()))
     }
 
+    /// Returns the route of a letter whose subscription SNS must be asked about, unless it is clear already that the
+    /// letter may not go there.
+    pub(super) fn route_to_ask(&self) -> Option<&Route> {
+        let route = &self.verdict.as_ref()?.route;
+        let refused = refusal_at_sight(route, &self.letter, self.letter.dead_letter_queue());
+        refused.is_none().then_some(route)
+    }
+
     /// Returns the group that keeps this letter in order. It is `None` on standard queues, whose groups keep
     /// no override.
     pub(super) fn fifo_group(&self) -> Option<&str> {
@@ -303,24 +312,26 @@ impl<'p> Case<'p> {
                 self.disposition = Disposition::Delivered;
             }
             Sent::NotStarted | Sent::Withheld => self.disposition = Disposition::OutOfTime,
-            Sent::LeftOut(wait) => {
-                let left_out =
-                    self.verdict.as_ref().map(|verdict| verdict.left_out(retry, now, later(now, wait)));
-                if let Some(left_out) = left_out {
-                    self.settle(&left_out, now);
-                }
+            Sent::LeftOut(least) => {
+                let (is_overridden, soonest) = (self.is_sent_by_override(), later(now, least));
+                self.settle_by(now, |verdict| verdict.left_out(retry, is_overridden, now, soonest));
             }
+            Sent::PutOff(minutes) => self.settle_by(now, |verdict| verdict.put_off_by(retry, minutes, now)),
             Sent::Refused(detail) => self.refuse(detail),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);
-                let target = self.target.as_ref();
-                let next = self.verdict.as_ref().map(|verdict| verdict.after(retry, &failure, target, now));
-                if let Some(next) = next {
-                    self.settle(&next, now);
-                }
+                let target = self.target.clone();
+                self.settle_by(now, |verdict| verdict.after(retry, &failure, target.as_ref(), now));
                 self.detail = self.detail.take().or(failure.advice().map(str::to_owned));
                 self.failure = Some(failure);
             }
+        }
+    }
+
+    /// Takes over what its verdict says now, if it has one.
+    fn settle_by(&mut self, now: Timestamp, decide: impl FnOnce(&Verdict<'p>) -> Decision) {
+        if let Some(decision) = self.verdict.as_ref().map(decide) {
+            self.settle(&decision, now);
         }
     }
 

@@ -215,6 +215,7 @@ fn held_by(case: &Case<'_>, why: DeferReason) -> Option<String> {
         | DeferReason::Early
         | DeferReason::Hop
         | DeferReason::Throttled
-        | DeferReason::EndpointDown => None,
+        | DeferReason::EndpointDown
+        | DeferReason::EndpointSlow => None,
     }
 }

@@ -71,14 +71,14 @@ impl Batch<'_> {
 
     /// Divides letters into requests.
     pub(super) fn begin_sending(
-        &self,
+        &mut self,
         letters: Vec<OutgoingLetter>,
         unmarking: Unmarking,
         window: Window,
         now: Now,
     ) -> Stage {
         if letters.is_empty() {
-            return after_sending(unmarking);
+            return self.after_sending(unmarking);
         }
         let unsent: Vec<_> = letters.iter().map(|one| self.unsent(one)).collect();
         let sending = Sending::new(&unsent, window, now, &self.memory.health);
@@ -99,11 +99,7 @@ impl Batch<'_> {
             at_once: one.at_once,
             waits: one.packed.waits,
             turn: one.turn,
-            purpose: Purpose::Retry {
-                last: retry.is_last(),
-                overridden: case.is_sent_by_override(),
-                longest: Duration::from_secs(longest.into()),
-            },
+            purpose: Purpose::Retry { last: retry.is_last(), longest: Duration::from_secs(longest.into()) },
         }
     }
 
@@ -150,7 +146,7 @@ impl Batch<'_> {
     /// Takes over the results of a round.
     fn sent(&mut self, round: RoundSending, now: Now) -> Stage {
         let RoundSending { letters, sending, mut unmarking } = round;
-        let results = sending.into_results(now.elapsed, &mut self.memory.health);
+        let results = sending.into_results();
         for (OutgoingLetter { index, delivery, .. }, (sent, took)) in letters.into_iter().zip(results) {
             let retry = delivery.retry;
             if delivery.unmarked {
@@ -166,7 +162,7 @@ impl Batch<'_> {
         }
         let notice = |(endpoint, change)| Notice::Endpoint { endpoint, change };
         self.notices.extend(self.memory.health.changes().into_iter().map(notice));
-        after_sending(unmarking)
+        self.after_sending(unmarking)
     }
 
     /// Returns the destination of a letter that is due, or settles another disposition.
@@ -185,7 +181,7 @@ impl Batch<'_> {
                 return Some(destination);
             }
             Resolution::Archive(reason, detail) => case.archive(reason, Some(detail)),
-            Resolution::Unknown(sent) => case.answered(retry, sent, now.at),
+            Resolution::Unknown(sent) => self.unanswered(index, retry, sent, now),
         }
         None
     }
@@ -222,9 +218,4 @@ impl Batch<'_> {
             }
         }
     }
-}
-
-/// Returns the stage after a round was sent.
-fn after_sending(unmarking: Unmarking) -> Stage {
-    if unmarking.is_empty() { Stage::Place } else { Stage::AskTargets(unmarking) }
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::action::Sent;
-use super::health::{Admission, Health, Made};
+use super::health::{Admission, Attempt, Health};
 use super::purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
 use super::time::Window;
 use crate::arn::Arn;
@@ -34,8 +34,10 @@ pub(super) enum Begin {
     Now(Option<Duration>),
     /// It would not end in time, so it is not made.
     TooLate,
-    /// Its endpoint is down, so it is not made.
-    LeftOut,
+    /// Its endpoint is left alone, for this time at least, so it is not made.
+    LeftOut(Duration),
+    /// Its endpoint is slow, so it is put off by so many full minutes and the rest of this one.
+    PutOff(u32),
     /// Its letters may no longer go, so it is not made.
     Withheld,
 }
@@ -50,8 +52,8 @@ pub(super) struct Dispatch {
     lanes: Vec<Lane>,
     /// The lane of each request.
     lane_of: Vec<usize>,
-    /// The requests under way.
-    begun: HashMap<usize, Made>,
+    /// The requests under way, with the times when they began.
+    begun: HashMap<usize, Duration>,
     singles_under_way: usize,
 }
 
@@ -129,11 +131,13 @@ impl Dispatch {
                 }
                 lane.under_way += 1;
                 self.singles_under_way += usize::from(goes_alone(to));
-                self.begun.insert(request, Made { began: now, full: limit.is_none() });
+                self.begun.insert(request, now);
                 Begin::Now(limit)
             }
             Admission::Begins(_) => Begin::TooLate,
-            Admission::LeftOut | Admission::Waits => Begin::LeftOut,
+            Admission::PutOff => Begin::PutOff(health.put_off(to, now)),
+            Admission::LeftOut(least) => Begin::LeftOut(least),
+            Admission::Waits => Begin::LeftOut(Duration::ZERO),
         };
         Some((request, begin))
     }
@@ -159,8 +163,9 @@ impl Dispatch {
             }
             let slots = if alone { CONCURRENT_SINGLES } else { CONCURRENT_REQUESTS };
             let admission = match purpose {
-                Purpose::Retry { last, longest, .. } => {
-                    health.admit(to, *last, *longest, lane.under_way, slots, now)
+                Purpose::Retry { last, longest } => {
+                    let (last, longest, under_way) = (*last, *longest, lane.under_way);
+                    health.admit(to, Attempt { last, longest, under_way, slots }, now)
                 }
                 Purpose::Other => Admission::Begins(None),
             };
@@ -194,12 +199,12 @@ impl Dispatch {
 
     /// Takes note of the answers to a request that has ended now.
     pub(super) fn ended(&mut self, request: usize, answers: &[Sent], now: Duration, health: &mut Health) {
-        let Some(made) = self.begun.remove(&request) else { return };
+        let Some(began) = self.begun.remove(&request) else { return };
         let Request { to, purpose, .. } = &self.requests[request];
         self.lanes[self.lane_of[request]].under_way -= 1;
         self.singles_under_way -= usize::from(goes_alone(to));
         if *purpose != Purpose::Other {
-            health.ended(to, made, answers, now);
+            health.ended(to, began, answers, now);
         }
     }
 }
@@ -347,18 +352,18 @@ mod tests {
 
     #[test]
     fn a_request_that_is_withheld_changes_nothing_that_is_known_of_its_endpoint() {
-        let purpose = Purpose::Retry { last: false, overridden: true, longest: SECOND * 600 };
+        let purpose = Purpose::Retry { last: false, longest: SECOND * 600 };
         let call = |turn| Request { waits: true, purpose, ..function(0, turn) };
         let to = call(0).to;
         let mut health = Health::default();
         let failure = Failure::ours(FailureClass::Transient, "Timeout");
-        health.ended(&to, Made { began: Duration::ZERO, full: true }, &[Sent::Failed(failure)], SECOND * 15);
+        health.ended(&to, Duration::ZERO, &[Sent::Failed(failure)], SECOND * 15);
         let mut dispatch = Dispatch::new(vec![call(0), call(81), call(81)], window(100), Duration::ZERO);
         let begin = polled(&mut dispatch, 60, &mut health, false);
         assert_eq!(begin, [(0, Begin::Withheld)]);
-        assert!(health.wait(&to, purpose, SECOND * 54) > Duration::ZERO, "it is still down");
+        assert!(!health.is_up(&to), "it is still down");
         // The first call to a function in an invocation always begins, and the trial is not made yet.
         let begin = polled(&mut dispatch, 81, &mut health, true);
-        assert_eq!(begin, [(1, Begin::Now(Some(SECOND * 2)))]);
+        assert_eq!(begin, [(1, Begin::Now(Some(SECOND * 3)))]);
     }
 }

@@ -31,10 +31,11 @@
 //! | `opening`, `round`, `delivery`, `finish` | the stages, on what `state` holds |
 //! | `action`, `send_request`, `sent` | the actions and their answers |
 //! | `case` | one letter and its disposition |
-//! | `override` | rounds, and blocked groups |
+//! | `group_order` | rounds, and blocked groups |
 //! | `time` | the division of an invocation's time |
 //! | `moment` | the present by both clocks, and the age by which an instance forgets |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
+//! | `questions` | the two passes of a round: letters do not wait for look-ups that hang |
 //! | `throttle` | turns at an endpoint |
 //! | `outgoing`, `packed` | letters on their way out, and their size |
 //! | `unmarked` | letters that have no room for their mark |
@@ -77,6 +78,7 @@ mod outgoing;
 mod packed;
 mod place;
 mod purpose;
+mod questions;
 mod requests;
 mod resolve;
 mod round;

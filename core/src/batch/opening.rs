@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, Sent, Suffices, no_answer, whole};
 use super::case::{Case, Disposition, SEARCH_FAILED};
 use super::group_order::GroupOrder;
+use super::health::{Asking, Question};
 use super::knowledge::Knowledge;
 use super::resolve::{refusal_at_sight, subscriptions};
+use super::round::subscriptions_asked;
 use super::state::{Batch, Inquiry, Stage};
 use super::time::half_of;
 use super::{checkup, ending};
@@ -24,7 +26,10 @@ impl Batch<'_> {
     pub(super) fn begin(&mut self, letters: Vec<Letter>, now: Now) -> (Stage, Option<Action>) {
         let queues = Knowledge::queues_of(&letters);
         let first = self.memory.knowledge.ask(&queues, now.age);
-        let until = half_of(now.elapsed, self.time.deliver);
+        // A queue that hung keeps its last answer, and none that has one waits for long.
+        let asking = |queue: &Arn| self.memory.health.asking(&Question::Queue(queue.clone()), now.age);
+        let asking = queues.iter().map(asking).max().unwrap_or(Asking::AtOnce);
+        let until = self.begin_to_ask(if first.is_empty() { asking } else { Asking::Later }, now);
         let inquiry = Inquiry { known: HashMap::new(), first, tries: FIRST_TRIES, until };
         let (inquiry, action) = inquiry.ask(queues, Suffices::Kept, now.elapsed);
         (Stage::AwaitQueues(letters, inquiry), Some(action))
@@ -38,6 +43,12 @@ impl Batch<'_> {
         answer: Answer,
         now: Now,
     ) -> Stage {
+        if let Answer::Queues { known, unread } = &answer {
+            let is_read = |queue: &Arn| !unread.iter().any(|(unread, _)| unread == queue);
+            let asked = known.keys().map(|queue| (Question::Queue(queue.clone()), is_read(queue)));
+            let asked: Vec<_> = asked.collect();
+            self.memory.health.asked(asked, self.asked_at, false, now.age);
+        }
         inquiry.known.extend(self.queues(answer));
         let is_unread = |queue: &&Arn| !inquiry.known.get(*queue).is_some_and(QueueAttributes::were_read);
         let unread: BTreeSet<_> = inquiry.first.iter().filter(is_unread).cloned().collect();
@@ -142,16 +153,30 @@ impl Batch<'_> {
             (letter.dead_letter_queue().clone(), letter.first_arrival())
         };
         let searches = asked.iter().map(search).collect();
-        let until = half_of(now.elapsed, self.time.deliver);
+        let asking = self.queue().map(|queue| self.memory.health.asking(&Question::Search(queue), now.age));
+        let asking = asking.unwrap_or(Asking::AtOnce);
+        // Where all letters wait for the search, it keeps no other waiting.
+        let has_others = asked.len() < self.cases.len();
+        let until = match asking {
+            Asking::AtOnce if !has_others => {
+                self.asked_at = now.age;
+                half_of(now.elapsed, self.time.deliver)
+            }
+            asking => self.begin_to_ask(asking, now),
+        };
         (Stage::AwaitDiscovered(asked), Some(Action::Discover { searches, until }))
     }
 
     /// Takes over the subscriptions that were found. A letter without an answer stays in its queue untouched,
     /// and the search goes on next time.
-    pub(super) fn discovered(&mut self, asked: Vec<usize>, answer: Answer) -> Stage {
+    pub(super) fn discovered(&mut self, asked: Vec<usize>, answer: Answer, now: Now) -> Stage {
         let answers = if let Answer::Discovered(answers) = answer { answers } else { Vec::new() };
         let active = self.is_active();
         let answers = whole(answers, asked.len(), || Err(no_answer()));
+        if let Some(queue) = self.queue() {
+            let is_found = answers.iter().all(Result::is_ok);
+            self.memory.health.asked([(Question::Search(queue), is_found)], self.asked_at, false, now.age);
+        }
         for (index, answer) in asked.into_iter().zip(answers) {
             let case = &mut self.cases[index];
             case.searched = true;
@@ -178,17 +203,26 @@ impl Batch<'_> {
             refused.is_none().then_some(route)
         };
         let routes: Vec<_> = self.cases.iter().map(route).collect();
-        let subscriptions = subscriptions(routes.iter().flatten());
+        let mut subscriptions = subscriptions(routes.iter().flatten());
+        let asking = |arn: &Arn| self.memory.health.asking(&Question::Subscription(arn.clone()), now.age);
+        subscriptions.retain(|arn| asking(arn) != Asking::NotNow);
         if subscriptions.is_empty() {
+            self.take_delivery_policies(&routes, &HashMap::new(), now);
             return (Stage::NextRound, None);
         }
-        let until = half_of(now.elapsed, self.time.deliver);
+        let until = self.begin_to_ask(Asking::Later, now);
         let action = Action::LookUpSubscriptions { subscriptions, until };
         (Stage::AwaitDeliveryPolicies(routes), Some(action))
     }
 
     /// Takes over the delivery policies. A subscription that does not exist has none.
-    pub(super) fn take_delivery_policies(&mut self, routes: &[Option<Route>], known: &HashMap<Arn, Known>) {
+    pub(super) fn take_delivery_policies(
+        &mut self,
+        routes: &[Option<Route>],
+        known: &HashMap<Arn, Known>,
+        now: Now,
+    ) {
+        self.memory.health.asked(subscriptions_asked(known), self.asked_at, false, now.age);
         let knowledge = &mut self.memory.knowledge;
         for (case, route) in self.cases.iter_mut().zip(routes) {
             let Some(arn) = route.as_ref().and_then(Route::subscription) else { continue };

@@ -120,7 +120,9 @@ impl Placing {
                     works &= failure.class == FailureClass::Permanent;
                     failures.push(failure);
                 }
-                Some(Sent::Refused(_) | Sent::NotStarted | Sent::LeftOut(_) | Sent::Withheld) => {
+                Some(
+                    Sent::Refused(_) | Sent::NotStarted | Sent::LeftOut(_) | Sent::PutOff(_) | Sent::Withheld,
+                ) => {
                     works = false;
                 }
                 None => {}

@@ -17,9 +17,6 @@ pub enum Purpose {
     Retry {
         /// True if a letter in it has no further retry. Then it gets the full time for an answer.
         last: bool,
-        /// True if an override asks for the attempt. If it is left out, the letter comes back soon after the
-        /// next trial.
-        overridden: bool,
         /// The longest time that the letters wait if the endpoint asks for a pause.
         longest: Duration,
     },

@@ -111,7 +111,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::action::Sent;
-    use super::super::health::Made;
     use super::*;
     use crate::failure::{Failure, FailureClass};
 
@@ -171,15 +170,14 @@ mod tests {
     fn last_retries_go_apart_while_their_endpoint_is_down() {
         let queue = queue();
         let longest = Duration::from_mins(10);
-        let retry =
-            |last| Unsent { purpose: Purpose::Retry { last, overridden: false, longest }, ..unsent(&queue) };
+        let retry = |last| Unsent { purpose: Purpose::Retry { last, longest }, ..unsent(&queue) };
         let messages = [true, false, true, false].map(retry);
         let mut health = Health::default();
         assert_eq!(of(&messages, &health), [vec![0, 1, 2, 3]]);
         let late = Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let (began, now) = (Duration::ZERO, Duration::from_secs(15));
         health.begins(&queue, began);
-        health.ended(&queue, Made { began, full: true }, &[late], now);
+        health.ended(&queue, began, &[late], now);
         assert!(!health.is_up(&queue));
         assert_eq!(of(&messages, &health), [vec![0, 2], vec![1, 3]]);
     }

@@ -3,21 +3,23 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::action::{Action, Answer, Now, QueueAttributes, Sent, Suffices, Verification, whole};
-use super::case::{Case, Disposition};
+use super::action::{Action, Answer, Known, Now, QueueAttributes, Sent, Suffices, Verification, whole};
+use super::case::Disposition;
+use super::health::Question;
 use super::place::{Placing, deferred};
-use super::resolve::{refusal_at_sight, subscriptions};
+use super::questions::Pass;
+use super::resolve::subscriptions;
 use super::state::{Batch, Due, Stage};
 use super::time::half_of;
 use crate::arn::Arn;
-use crate::policy::{Decision, Route};
+use crate::policy::Decision;
 
 impl Batch<'_> {
     /// Decides about the letters of the next round, except those behind another of their group and those
     /// whose disposition is known already.
     pub(super) fn next_round(&mut self, now: Now) -> Stage {
         let Some(round) = self.order.next_round() else { return Stage::Share };
-        self.round = round;
+        (self.round, self.pass) = (round, Pass::First);
         let (active, now) = (self.is_active(), now.at);
         let requeue = self.config.requeue.as_ref();
         for &index in &self.round {
@@ -48,18 +50,14 @@ impl Batch<'_> {
 
     /// Asks for the signatures of letters whose rule demands that, and lets the others pass.
     pub(super) fn verify(&mut self, now: Now) -> (Stage, Option<Action>) {
-        let due = |index: &usize| match self.cases[*index].disposition {
-            Disposition::Due(retry) => Some((*index, retry)),
-            _ => None,
-        };
-        let due = self.round.iter().filter_map(due);
+        let due = self.due_to_ask(now);
         let (asked, passed): (Due, Due) =
-            due.partition(|(index, _)| self.cases[*index].rule.verify_signature);
+            due.into_iter().partition(|(index, _)| self.cases[*index].rule.verify_signature);
         if asked.is_empty() {
             return (Stage::LookUp(passed), None);
         }
         let letters = asked.iter().map(|(index, _)| self.cases[*index].letter.clone()).collect();
-        let until = half_of(now.elapsed, self.time.deliver);
+        let until = self.ask_until(now);
         (Stage::AwaitVerified { passed, asked }, Some(Action::Verify { letters, until }))
     }
 
@@ -68,13 +66,18 @@ impl Batch<'_> {
     pub(super) fn verified(&mut self, mut passed: Due, asked: Due, answer: Answer, now: Now) -> Stage {
         let answers = if let Answer::Verified(answers) = answer { answers } else { Vec::new() };
         let answers = whole(answers, asked.len(), || Verification::Unknown(Sent::NotStarted));
+        let mut questions = Vec::new();
         for ((index, retry), answer) in asked.into_iter().zip(answers) {
+            let is_answered = !matches!(&answer, Verification::Unknown(Sent::Failed(_)));
+            let topic = self.cases[index].letter.topic().cloned();
+            questions.extend(topic.map(|topic| (Question::Signature(topic), is_answered)));
             match answer {
                 Verification::Genuine => passed.push((index, retry)),
                 Verification::Refused(why) => self.cases[index].refuse(why),
-                Verification::Unknown(sent) => self.cases[index].answered(retry, sent, now.at),
+                Verification::Unknown(sent) => self.unanswered(index, retry, sent, now),
             }
         }
+        self.asked(questions, now);
         // Restores the order of the batch, in which letters of one request are sent.
         passed.sort_unstable_by_key(|(index, _)| *index);
         Stage::LookUp(passed)
@@ -82,13 +85,20 @@ impl Batch<'_> {
 
     /// Asks SNS about the subscriptions of the letters that are due.
     pub(super) fn look_up(&mut self, due: Due, now: Now) -> (Stage, Option<Action>) {
-        let routes = due.iter().filter_map(|(index, _)| route_to_ask(&self.cases[*index]));
+        let routes = due.iter().filter_map(|(index, _)| self.cases[*index].route_to_ask());
         let subscriptions = subscriptions(routes);
         if subscriptions.is_empty() {
             return (Stage::Send(due, HashMap::new()), None);
         }
-        let until = half_of(now.elapsed, self.time.deliver);
+        let until = self.ask_until(now);
         (Stage::AwaitSubscriptions(due), Some(Action::LookUpSubscriptions { subscriptions, until }))
+    }
+
+    /// Takes over SNS's answers about subscriptions.
+    pub(super) fn looked_up(&mut self, due: Due, answer: Answer, now: Now) -> Stage {
+        let known = if let Answer::Subscriptions(known) = answer { known } else { HashMap::new() };
+        self.asked(subscriptions_asked(&known), now);
+        Stage::Send(due, known)
     }
 
     /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is
@@ -172,10 +182,8 @@ impl Batch<'_> {
     }
 }
 
-/// Returns the route of a letter whose subscription SNS must be asked about, unless it is clear already that
-/// the letter may not go there.
-fn route_to_ask<'c>(case: &'c Case<'_>) -> Option<&'c Route> {
-    let route = &case.verdict.as_ref()?.route;
-    let refused = refusal_at_sight(route, &case.letter, case.letter.dead_letter_queue());
-    refused.is_none().then_some(route)
+/// Returns the questions about subscriptions, each with whether it was answered.
+pub(super) fn subscriptions_asked(known: &HashMap<Arn, Known>) -> Vec<(Question, bool)> {
+    let asked = known.iter().filter(|(_, known)| !matches!(known, Err(Sent::NotStarted)));
+    asked.map(|(arn, known)| (Question::Subscription(arn.clone()), known.is_ok())).collect()
 }

@@ -144,17 +144,14 @@ impl Batch<'_> {
                 self.resume();
                 Stage::Discover
             }
-            Stage::AwaitDiscovered(asked) => self.discovered(asked, answer),
+            Stage::AwaitDiscovered(asked) => self.discovered(asked, answer, now),
             Stage::AwaitDeliveryPolicies(routes) => {
                 let known = if let Answer::Subscriptions(known) = answer { known } else { HashMap::new() };
-                self.take_delivery_policies(&routes, &known);
+                self.take_delivery_policies(&routes, &known, now);
                 Stage::NextRound
             }
             Stage::AwaitVerified { passed, asked } => self.verified(passed, asked, answer, now),
-            Stage::AwaitSubscriptions(due) => match answer {
-                Answer::Subscriptions(known) => Stage::Send(due, known),
-                _ => Stage::Send(due, HashMap::new()),
-            },
+            Stage::AwaitSubscriptions(due) => self.looked_up(due, answer, now),
             Stage::AwaitOverridesToSend(due, known) => {
                 self.overrides_read(answer, now);
                 Stage::Send(self.still_due(due, now.moment()), known)

@@ -11,11 +11,12 @@ use super::action::{Now, RequestEnd, RequestResult, Sent, no_answer, whole};
 use super::calls::Ended;
 use super::dispatch::{Begin, Dispatch, Request};
 use super::health::Health;
-use super::purpose::Purpose;
 use super::requests::{Unsent, requests};
 use super::time::{Ages, Window};
 use crate::endpoint::Endpoint;
-use crate::failure::{DEADLINE_EXCEEDED, FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass};
+use crate::failure::{
+    CUT_SHORT, DEADLINE_EXCEEDED, FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass,
+};
 
 /// Messages on their way to a result each.
 #[derive(Debug)]
@@ -26,11 +27,8 @@ pub struct Sending {
     dispatch: Dispatch,
     /// The messages of each request, by their positions.
     requests: Vec<Vec<usize>>,
-    purposes: Vec<Purpose>,
     /// The requests that hold a place among those under way.
     begun: BTreeMap<usize, Begun>,
-    /// The messages whose endpoints are down, with their requests.
-    left_out: Vec<(usize, usize)>,
     results: Vec<(Sent, Duration)>,
 }
 
@@ -78,9 +76,7 @@ impl Sending {
             window,
             dispatch,
             requests,
-            purposes: messages.iter().map(|one| one.purpose).collect(),
             begun: BTreeMap::new(),
-            left_out: Vec::new(),
             results: vec![(Sent::NotStarted, Duration::ZERO); messages.len()],
         }
     }
@@ -113,9 +109,8 @@ impl Sending {
             };
             match dispatch.poll(now, health, any_goes)? {
                 (number, Begin::Now(limit)) => return Some(self.begin(number, limit, now)),
-                (number, Begin::LeftOut) => {
-                    self.left_out.extend(self.requests[number].iter().map(|message| (*message, number)));
-                }
+                (number, Begin::LeftOut(least)) => self.is_not_made(number, &Sent::LeftOut(least)),
+                (number, Begin::PutOff(minutes)) => self.is_not_made(number, &Sent::PutOff(minutes)),
                 (_, Begin::TooLate | Begin::Withheld) => {}
             }
         }
@@ -169,14 +164,15 @@ impl Sending {
     /// Returns the result of each message, in their order, with the time that its request took. What has not
     /// begun by now does not begin.
     #[must_use]
-    pub fn into_results(mut self, elapsed: Duration, health: &mut Health) -> Vec<(Sent, Duration)> {
-        let now = self.ages.at(elapsed);
-        self.left_out.sort_unstable();
-        for (message, request) in self.left_out {
-            let wait = health.wait(self.dispatch.endpoint(request), self.purposes[message], now);
-            self.results[message].0 = Sent::LeftOut(wait);
-        }
+    pub fn into_results(self) -> Vec<(Sent, Duration)> {
         self.results
+    }
+
+    /// Gives the messages of a request that is not made their result.
+    fn is_not_made(&mut self, number: usize, result: &Sent) {
+        for message in &self.requests[number] {
+            self.results[*message].0 = result.clone();
+        }
     }
 
     fn begin(&mut self, number: usize, limit: Option<Duration>, now: Duration) -> NextRequest {
@@ -243,7 +239,7 @@ fn answers(end: RequestEnd, count: usize, is_short: bool) -> Vec<Sent> {
         RequestEnd::Answered(answers) => return whole(answers, count, || Sent::Failed(no_answer())),
         RequestEnd::Failed(failure) => failure,
         RequestEnd::CutOff => {
-            Failure::ours(FailureClass::Transient, if is_short { "Timeout" } else { DEADLINE_EXCEEDED })
+            Failure::ours(FailureClass::Transient, if is_short { CUT_SHORT } else { DEADLINE_EXCEEDED })
         }
     };
     vec![Sent::Failed(failure); count]
@@ -251,6 +247,7 @@ fn answers(end: RequestEnd, count: usize, is_short: bool) -> Vec<Sent> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::purpose::Purpose;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -267,7 +264,7 @@ mod tests {
     /// Returns the sending of so many retries to an endpoint, in a minute that begins when the instance is an
     /// hour old.
     fn retries(to: &Endpoint, count: usize, health: &Health) -> Sending {
-        let purpose = Purpose::Retry { last: false, overridden: false, longest: SECOND * 600 };
+        let purpose = Purpose::Retry { last: false, longest: SECOND * 600 };
         let (turn, waits) = (Duration::ZERO, false);
         let one = Unsent { to, trace: None, bytes: 1, at_once: usize::MAX, waits, turn, purpose };
         let window = Window { since: Duration::ZERO, start: Duration::ZERO, end: SECOND * 60 };
@@ -309,7 +306,7 @@ mod tests {
         }
         assert_eq!(sending.poll(SECOND * 58, &mut health, |_| true), None, "it would not end in time");
         assert!(!sending.is_under_way() && !sending.has_waiting());
-        let results = sending.into_results(SECOND * 58, &mut health);
+        let results = sending.into_results();
         assert_eq!(codes(&results), ["Accepted", "Withheld", "InvalidMessageContents", "NotStarted"]);
         assert_eq!(results[0].1, SECOND * 3, "all of its requests took this long");
     }
@@ -322,7 +319,7 @@ mod tests {
         let denied = RequestEnd::Failed(failed(FailureClass::ActionRequired, "AccessDenied"));
         sending.take(first.number, after(1, denied), SECOND, &mut health);
         assert_eq!(sending.poll(SECOND, &mut health, |_| true), None);
-        assert_eq!(codes(&sending.into_results(SECOND, &mut health)), ["AccessDenied"; 2]);
+        assert_eq!(codes(&sending.into_results()), ["AccessDenied"; 2]);
     }
 
     #[test]
@@ -331,11 +328,11 @@ mod tests {
         let mut sending = retries(&to, 1, &health);
         let first = sending.poll(Duration::ZERO, &mut health, |_| true).unwrap();
         sending.take(first.number, after(60, RequestEnd::CutOff), SECOND * 60, &mut health);
-        assert_eq!(codes(&sending.into_results(SECOND * 60, &mut health)), [DEADLINE_EXCEEDED]);
+        assert_eq!(codes(&sending.into_results()), [DEADLINE_EXCEEDED]);
         // The endpoint is down.
         let mut sending = retries(&to, 2, &health);
         assert_eq!(sending.poll(SECOND, &mut health, |_| true), None);
-        let results = sending.into_results(SECOND, &mut health);
+        let results = sending.into_results();
         assert!(codes(&results).iter().all(|code| code.starts_with("LeftOut(")), "{results:?}");
     }
 
@@ -349,6 +346,6 @@ mod tests {
         // An answer that comes twice counts once.
         let again = RequestEnd::Answered(vec![Sent::Accepted; 2]);
         sending.take(first.number, after(0, again), Duration::ZERO, &mut health);
-        assert_eq!(codes(&sending.into_results(Duration::ZERO, &mut health)), ["Accepted", "NoAnswer"]);
+        assert_eq!(codes(&sending.into_results()), ["Accepted", "NoAnswer"]);
     }
 }

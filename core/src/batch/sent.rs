@@ -15,8 +15,10 @@ pub enum Sent {
     Refused(&'static str),
     /// There was no time to begin.
     NotStarted,
-    /// Its endpoint is down, and is tried again after this time.
+    /// Its endpoint is left alone, or a question about it is not asked, for this time at least.
     LeftOut(Duration),
+    /// Its endpoint is slow. It waits for the rest of this minute and so many full minutes.
+    PutOff(u32),
     /// Other overrides were read before it began.
     Withheld,
 }

@@ -14,6 +14,7 @@ use super::memory::Memory;
 use super::outcome::Report;
 use super::outgoing::RoundSending;
 use super::place::Placing;
+use super::questions::Pass;
 use super::time::{Budget, CONTROL_TIME};
 use super::unmarked::Unmarking;
 use crate::arn::Arn;
@@ -37,6 +38,14 @@ pub struct Batch<'m> {
     /// The order of the cases.
     pub(super) order: GroupOrder,
     pub(super) round: Vec<usize>,
+    /// The pass of the round.
+    pub(super) pass: Pass,
+    /// The letters that the second pass has.
+    pub(super) set_aside: Vec<usize>,
+    /// The age of the instance when the questions that are under way were asked.
+    pub(super) asked_at: Duration,
+    /// The time that they have, if it is less than what the invocation has for them.
+    pub(super) asked_for: Option<Duration>,
     /// The time when the first round of the invocation was sent.
     pub(super) begun: Option<Duration>,
     /// False once the requeue has failed in this invocation. Then it is left alone.
@@ -157,6 +166,7 @@ impl<'m> Batch<'m> {
     /// when Lambda ends the invocation, counted from now.
     #[must_use]
     pub fn new(config: &'m Config, memory: &'m mut Memory, letters: Vec<Letter>, deadline: Duration) -> Self {
+        memory.health.batch_begins(letters.len());
         Self {
             config,
             memory,
@@ -166,6 +176,10 @@ impl<'m> Batch<'m> {
             stage: if letters.is_empty() { Stage::Done } else { Stage::Open(letters) },
             order: GroupOrder::default(),
             round: Vec::new(),
+            pass: Pass::First,
+            set_aside: Vec::new(),
+            asked_at: Duration::ZERO,
+            asked_for: None,
             begun: None,
             requeue_works: true,
             archiving: None,

@@ -76,7 +76,7 @@ impl Deferral {
             DeferReason::Failed | DeferReason::Early | DeferReason::Hop | DeferReason::Hold => until_due,
             // The attempt may be made after the hiding, before the time from which an override has brought it
             // forward.
-            DeferReason::Throttled | DeferReason::EndpointDown => self.hide,
+            DeferReason::Throttled | DeferReason::EndpointDown | DeferReason::EndpointSlow => self.hide,
         }
     }
 
@@ -108,6 +108,8 @@ pub enum DeferReason {
     OverridesUnread,
     /// Its target is down and is tried again later.
     EndpointDown,
+    /// Its target is slow, and gets its letters together.
+    EndpointSlow,
 }
 
 /// The reason why a letter is archived.
@@ -191,6 +193,7 @@ impl DeferReason {
             Self::Overridden => "overridden",
             Self::OverridesUnread => "overrides_unread",
             Self::EndpointDown => "endpoint_down",
+            Self::EndpointSlow => "endpoint_slow",
         }
     }
 }

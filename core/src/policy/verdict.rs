@@ -12,12 +12,15 @@ use super::rule::{Action, Rule};
 use super::schedule::{Jitter, Phase, Schedule};
 use crate::arn::{Arn, ArnKind};
 use crate::endpoint::Endpoint;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{CUT_SHORT, Failure, FailureClass};
 use crate::letter::Letter;
 
-/// The shortest time, in seconds, after which a letter comes back by its own schedule while its target is
-/// down. Most targets are tried again within it.
+/// The shortest time, in seconds, after which a letter comes back whose attempt was left out or cut short. Most
+/// targets are tried again within it.
 const LEAST_LEFT_OUT: u64 = 40;
+
+/// The longest such time, in seconds, of a letter that an override sends, since an operator waits for it.
+const LONGEST_OVERRIDDEN: u64 = 60;
 
 /// The number of passes of a mark after which a letter is archived if the mark was made for another message.
 /// A consumer that copies our mark onto messages of its own makes a new letter each time, with no retry
@@ -110,7 +113,7 @@ impl Verdict<'_> {
     /// Returns what is to be done once the retry of this verdict has failed.
     #[must_use]
     pub fn after_failure(&self, failed: Retry, class: FailureClass, now: Timestamp) -> Decision {
-        self.after_failure_by(&self.delivery.schedule, failed, class, now)
+        self.after_failure_by(&self.delivery.schedule, failed, class, false, now)
     }
 
     fn after_failure_by(
@@ -118,6 +121,7 @@ impl Verdict<'_> {
         schedule: &Schedule,
         failed: Retry,
         class: FailureClass,
+        is_cut_short: bool,
         now: Timestamp,
     ) -> Decision {
         if class == FailureClass::Permanent && !self.rule.retry_permanent {
@@ -132,6 +136,11 @@ impl Verdict<'_> {
             Some(wait) => self.clock.defer(now, plus(now, wait), next, DeferReason::Failed),
             None if self.is_unsure => {
                 let again = wait(failed.number).unwrap_or(0).max(ask_again_after(self.clock.since, now));
+                self.clock.defer(now, plus(now, again), failed.number, DeferReason::Failed)
+            }
+            // It may have arrived. So it ends by an attempt that has its full time.
+            None if is_cut_short => {
+                let again = wait(failed.number).unwrap_or(0).max(LEAST_LEFT_OUT);
                 self.clock.defer(now, plus(now, again), failed.number, DeferReason::Failed)
             }
             None => Decision::Archive(ArchiveReason::Exhausted, None),
@@ -150,7 +159,8 @@ impl Verdict<'_> {
         now: Timestamp,
     ) -> Decision {
         let schedule = self.schedule_after(failure, target);
-        let planned = self.after_failure_by(schedule, failed, failure.class, now);
+        let is_cut_short = failure.code == CUT_SHORT;
+        let planned = self.after_failure_by(schedule, failed, failure.class, is_cut_short, now);
         let (Decision::Defer(deferral), Some(asked)) = (&planned, failure.retry_after) else {
             return planned;
         };
@@ -176,15 +186,35 @@ impl Verdict<'_> {
         }
     }
 
-    /// Returns what is to be done if the target is down until `trial`, so that the attempt was not made. The
-    /// letter comes back earlier if another of its retries is due before.
+    /// Returns what is to be done if the attempt was left out, since the target is down. The letter waits for its own
+    /// next planned moment, a last retry for its last delay once more, and at least until `soonest`. One that an
+    /// override sends comes back within a minute.
     #[must_use]
-    pub fn left_out(&self, due: Retry, now: Timestamp, trial: Timestamp) -> Decision {
-        let next = || self.delivery.schedule.wait(due.number + 1, &self.clock.jitter);
-        // A letter that comes back sooner is left out again, and each receive can use up a retry.
-        let own = due.planned.or_else(|| next().map(|wait| plus(now, wait.max(LEAST_LEFT_OUT))));
-        let until = own.map_or(trial, |own| own.min(trial)).max(plus(now, 1));
+    pub fn left_out(&self, due: Retry, is_overridden: bool, now: Timestamp, soonest: Timestamp) -> Decision {
+        let own = self.next_moment(due, now);
+        let own = if is_overridden { own.min(plus(now, LONGEST_OVERRIDDEN)) } else { own };
+        // The queue would drop it before: then it asks again as planned.
+        let is_kept = seconds_until(now, soonest) <= self.clock.longest(now, DeferReason::EndpointDown);
+        let until = if is_kept { own.max(soonest) } else { own }.max(plus(now, 1));
         self.clock.keep(now, until, due.planned, due.upcoming(), DeferReason::EndpointDown)
+    }
+
+    /// Returns what is to be done if the attempt was put off to the full minute after so many others, since the target
+    /// is slow.
+    #[must_use]
+    pub fn put_off_by(&self, due: Retry, minutes: u32, now: Timestamp) -> Decision {
+        let into_minute = u64::try_from(now.as_second().rem_euclid(60)).unwrap_or(0);
+        let until = plus(now, 60 - into_minute + 60 * u64::from(minutes)).min(self.next_moment(due, now));
+        self.clock.keep(now, until, due.planned, due.upcoming(), DeferReason::EndpointSlow)
+    }
+
+    /// Returns the moment for which a letter waits whose attempt is not made now.
+    fn next_moment(&self, due: Retry, now: Timestamp) -> Timestamp {
+        let wait = |retry| self.delivery.schedule.wait(retry, &self.clock.jitter);
+        due.planned.unwrap_or_else(|| {
+            let next = wait(due.number + 1).or_else(|| wait(due.number)).unwrap_or(0);
+            plus(now, next.max(LEAST_LEFT_OUT))
+        })
     }
 
     /// Returns what is to be done if the target accepts no more for now, so that the attempt was not made.

@@ -491,7 +491,7 @@ async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn letters_that_an_override_sends_to_an_endpoint_that_is_down_come_back_when_it_is_tried() {
+async fn letters_that_an_override_sends_to_an_endpoint_that_is_down_come_back_within_a_minute() {
     let world = world(&[]);
     let hang =
         |call: &Call| if call.operation == "SendMessageBatch" { Fault::HangBefore } else { Fault::Pass };
@@ -504,8 +504,7 @@ async fn letters_that_an_override_sends_to_an_endpoint_that_is_down_come_back_wh
     for number in 0..5 {
         let line = ran.letter(&format!("b{number}"));
         assert_eq!(line["reason"], "endpoint_down", "{number}");
-        // Of the pause of 40 s half is over.
-        assert!((20..=22).contains(&line["delay_s"].as_i64().unwrap()), "{line}");
+        assert!((54..=60).contains(&line["delay_s"].as_i64().unwrap()), "{line}");
     }
 }
 

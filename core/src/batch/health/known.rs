@@ -2,35 +2,22 @@
 
 use std::time::Duration;
 
-use super::trials::{PAUSE_FACTOR, Trials};
+use super::slow::Slowness;
+use super::trials::Trials;
 use crate::batch::purpose::CONCURRENT_SINGLES;
 use crate::failure::Failure;
 
-/// The time that failures of an endpoint may cost before it is left alone. When a call of AWS fails once, the
-/// SDK has tried it three times, which takes up to 2 s.
-const BUDGET: Duration = Duration::from_secs(3);
+/// The time from which on a failure is costly: one that comes at once costs the letters of other endpoints little.
+pub(super) const COSTLY: Duration = Duration::from_secs(1);
 
-/// The same limit while the endpoint is tried again.
-const TRIAL_BUDGET: Duration = Duration::from_secs(1);
+/// The factor from the time that a costly failure took to the time that the endpoint is left alone.
+pub(super) const REST_FACTOR: u32 = 20;
 
-/// The longest time that an endpoint is left alone: after a recovery its letters come back within a minute.
-const LONGEST_PAUSE: Duration = Duration::from_secs(40);
+/// The longest time that an endpoint is left alone by itself.
+pub(super) const LONGEST_REST: Duration = Duration::from_secs(40);
 
-/// The time between the returns of letters that are left out. An endpoint that is down for long has many
-/// letters, and if all came back with each trial, the instance would do nothing else. No letter waits longer
-/// after the trial than the outage has lasted, so that a short outage costs little.
-const APART: Duration = Duration::from_secs(1);
-
-/// The longest time that a letter waits after a trial. Then it asks again, which costs a receive.
-const LONGEST_AFTER_TRIAL: Duration = Duration::from_mins(5);
-
-/// The same time for letters that an override sends, since an operator waits for them.
-const APART_ON_OVERRIDE: Duration = Duration::from_millis(30);
-
-/// The longest time that such a letter waits after a trial. If there are more letters than fit into it, the
-/// later ones come back between the earlier ones: if they all came at once, they would keep all other letters
-/// waiting.
-const LONGEST_ON_OVERRIDE: Duration = Duration::from_mins(1);
+/// The shortest time that an endpoint gets which is not known to be down, while nothing is left of the allowance.
+pub(super) const SHORT: Duration = Duration::from_secs(3);
 
 /// The time after an endpoint accepted a message in which its wish to be left alone may be about one letter
 /// only: a server of many tenants throttles one of them.
@@ -64,19 +51,12 @@ pub(super) struct Known {
     state: State,
     /// The time when it last accepted a message.
     lived: Option<Duration>,
-    /// The time that its failures have cost since it was last left alone.
-    cost: Duration,
-    /// The time up to which the cost is counted.
-    counted: Duration,
     /// The pause that it has asked for since it last accepted a message.
     asked: Option<Asked>,
     /// The number of requests that have asked for a pause since then.
     asks: usize,
     trials: Trials,
-    /// The time when the next letter that is left out comes back.
-    back: Duration,
-    /// The time after the trial at which the next letter that an override sends comes back.
-    after_trial: Duration,
+    slow: Slowness,
     /// The beginning of the outage that was last reported.
     outage: Duration,
     /// The state that was last reported.
@@ -117,16 +97,23 @@ pub(in crate::batch) enum Admission {
     Begins(Option<Duration>),
     /// It waits for the end of other requests.
     Waits,
-    /// It is left out, because the endpoint is down.
-    LeftOut,
+    /// It is left out, because the endpoint is left alone, for this time at least.
+    LeftOut(Duration),
+    /// It is put off, because the endpoint is slow.
+    PutOff,
 }
 
-/// A request that has ended.
+/// A request that may begin.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::batch) struct Made {
-    pub(in crate::batch) began: Duration,
-    /// True if it had its full time.
-    pub(in crate::batch) full: bool,
+pub(in crate::batch) struct Attempt {
+    /// True if a letter in it has no further retry.
+    pub(in crate::batch) last: bool,
+    /// The longest pause that it grants to an endpoint that asks for one.
+    pub(in crate::batch) longest: Duration,
+    /// The number of requests to the endpoint that are under way.
+    pub(in crate::batch) under_way: usize,
+    /// The number of requests that there may be at once to all endpoints of its kind.
+    pub(in crate::batch) slots: usize,
 }
 
 impl Known {
@@ -136,13 +123,10 @@ impl Known {
             used: now,
             state: State::Up,
             lived: None,
-            cost: Duration::ZERO,
-            counted: Duration::ZERO,
             asked: None,
             asks: 0,
             trials: Trials::default(),
-            back: Duration::ZERO,
-            after_trial: Duration::ZERO,
+            slow: Slowness::default(),
             outage: Duration::ZERO,
             reported: Reported::Up,
         }
@@ -158,34 +142,38 @@ impl Known {
         self.used
     }
 
-    /// Decides whether a request begins: see [`super::Health::admit`].
-    pub(super) fn admit(
-        &self,
-        last: bool,
-        longest: Duration,
-        under_way: usize,
-        slots: usize,
-        now: Duration,
-    ) -> Admission {
-        if now < self.left_alone_until(longest) {
-            return Admission::LeftOut;
+    /// Decides whether a request begins: see [`super::Health::admit`]. `can_spend` is true if something is left of
+    /// the allowance for endpoints that do not work.
+    pub(super) fn admit(&self, attempt: Attempt, can_spend: bool, now: Duration) -> Admission {
+        let Attempt { last, longest, under_way, slots } = attempt;
+        let until = self.left_alone_until(longest);
+        if now < until {
+            return Admission::LeftOut(until.saturating_sub(now));
         }
         // An endpoint that may hang leaves places for those that work.
         let some = slots / 4;
-        let trial_time = || self.trials.time(self.outage, now);
+        let trial_time = self.trials.time(self.outage, now);
         let below = |most, limit| {
             if under_way < most { Admission::Begins(limit) } else { Admission::Waits }
         };
+        let short = (!can_spend).then_some(trial_time.max(SHORT));
         match self.state {
-            State::Up => below(if self.lived.is_some() { slots } else { some }, None),
-            State::Down { .. } | State::Trying(1) if last && now >= self.trials.full() => {
-                below(slots - some, None)
-            }
-            State::Down { .. } | State::Trying(1) if last && under_way == 0 => Admission::LeftOut,
-            State::Down { .. } => below(1, trial_time()),
-            State::Trying(1) if last => Admission::Waits,
-            State::Trying(most) => below(most, if last { None } else { trial_time() }),
+            State::Up => below(if self.lived.is_some() { slots } else { some }, short),
+            State::Down { .. } | State::Trying(1) if !can_spend => Admission::LeftOut(Duration::ZERO),
+            State::Down { .. } | State::Trying(1) if last => below(slots - some, None),
+            State::Down { .. } => below(1, Some(trial_time)),
+            State::Trying(most) => below(most, if last { short } else { Some(trial_time) }),
         }
+    }
+
+    /// Reports whether it works, but slowly.
+    pub(super) fn is_slow(&self) -> bool {
+        self.is_up() && self.slow.is_slow()
+    }
+
+    /// Puts off one more letter: see [`Slowness::put_off`].
+    pub(super) fn put_off(&mut self, now: Duration) -> u32 {
+        self.slow.put_off(now)
     }
 
     /// Takes note that a request begins.
@@ -193,47 +181,7 @@ impl Known {
         self.used = now;
         if let State::Down { .. } = self.state {
             self.state = State::Trying(1);
-            (self.cost, self.counted, self.after_trial) = (Duration::ZERO, now, Duration::ZERO);
         }
-    }
-
-    /// Takes note of a request that has ended. Without a failure, it shows that the endpoint works.
-    pub(super) fn ended(&mut self, made: Made, failure: Option<&Failure>, now: Duration) -> Option<Change> {
-        self.used = now;
-        match failure {
-            Some(failure) => self.failed(made, failure, now),
-            None => self.took(made, now),
-        }
-    }
-
-    /// Returns how long a letter that is left out waits: see [`super::Health::wait`].
-    pub(super) fn wait(&mut self, last: bool, longest: Duration, now: Duration) -> Duration {
-        let until = self.left_alone_until(longest);
-        let turn = match self.state {
-            State::Down { .. } | State::Trying(1) if last => {
-                until.max(self.trials.full().min(until.max(now) + LONGEST_AFTER_TRIAL))
-            }
-            State::Up | State::Trying(_) if now >= until => now,
-            _ => {
-                let lasted = now.saturating_sub(self.outage);
-                let latest = until + lasted.min(LONGEST_AFTER_TRIAL);
-                let turn = self.back.clamp(until, latest);
-                self.back = turn + APART;
-                turn
-            }
-        };
-        turn.saturating_sub(now)
-    }
-
-    /// Returns how long a letter that an override sends waits if it is left out.
-    pub(super) fn wait_on_override(&mut self, longest: Duration, now: Duration) -> Duration {
-        let until = self.left_alone_until(longest);
-        if matches!(self.state, State::Up | State::Trying(_)) && now >= until {
-            return Duration::ZERO;
-        }
-        let next = self.after_trial + APART_ON_OVERRIDE;
-        let next = if next > LONGEST_ON_OVERRIDE { Duration::ZERO } else { next };
-        until.saturating_sub(now) + std::mem::replace(&mut self.after_trial, next)
     }
 
     /// Returns the time until which a letter whose schedule has this longest delay leaves the endpoint alone.
@@ -243,16 +191,18 @@ impl Known {
         down.max(asked.unwrap_or_default())
     }
 
-    /// Takes note that the endpoint has accepted a message.
-    fn took(&mut self, made: Made, now: Duration) -> Option<Change> {
+    /// Takes note that the endpoint has accepted a message of a request that began then.
+    pub(super) fn took(&mut self, began: Duration, now: Duration) -> Option<Change> {
+        self.used = now;
         self.lived = Some(now);
         (self.asked, self.asks) = (None, 0);
-        self.trials.saw(now.saturating_sub(made.began), now);
+        let took = now.saturating_sub(began);
+        self.trials.saw(took, now);
+        self.slow.saw(took);
         // A request that began before the endpoint went down says nothing of it now.
-        if matches!(self.state, State::Down { since, .. } if made.began <= since) {
+        if matches!(self.state, State::Down { since, .. } if began <= since) {
             return None;
         }
-        (self.cost, self.back, self.after_trial) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         self.trials.ended_well();
         self.state = match self.state {
             State::Up => State::Up,
@@ -273,41 +223,40 @@ impl Known {
         }
     }
 
-    /// Takes note that a request has failed, and has cost time.
-    fn failed(&mut self, made: Made, failure: &Failure, now: Duration) -> Option<Change> {
-        // Time in which nothing failed pays for the failures before it. Requests at the same time cost that
-        // time once.
-        let idle = made.began.saturating_sub(self.counted);
-        self.cost = self.cost.saturating_sub(idle / PAUSE_FACTOR);
-        self.cost += now.saturating_sub(made.began.max(self.counted));
-        self.counted = now;
+    /// Takes note that a request has failed that began then. `can_spend` is true if something is left of the
+    /// allowance after it.
+    pub(super) fn failed(
+        &mut self,
+        began: Duration,
+        failure: &Failure,
+        can_spend: bool,
+        now: Duration,
+    ) -> Option<Change> {
+        self.used = now;
+        let took = now.saturating_sub(began);
         let asked = self.asked(failure, now);
-        let budget = if self.state == State::Up { BUDGET } else { TRIAL_BUDGET };
-        if self.cost < budget && asked.is_none() {
+        if took < COSTLY && can_spend && asked.is_none() {
             return None;
-        }
-        if made.full {
-            self.trials.had_full_time(self.cost, now);
         }
         if let State::Trying(_) = self.state {
             self.trials.ended_badly();
         }
         // It accepted other messages meanwhile. Now it gets a few requests at a time, each for a short time.
-        let lived = self.lived.is_some_and(|lived| lived > made.began);
+        let lived = self.lived.is_some_and(|lived| lived > began);
         if lived && self.state == State::Up && asked.is_none() {
             self.state = State::Trying(2);
-            self.cost = Duration::ZERO;
             return None;
         }
-        let pause = (self.cost * PAUSE_FACTOR).min(LONGEST_PAUSE);
+        let rest = (took * REST_FACTOR).min(LONGEST_REST);
         let before = if let State::Down { until, .. } = self.state { until } else { Duration::ZERO };
-        self.state = State::Down { since: now, until: before.max(now + pause) };
+        self.state = State::Down { since: now, until: before.max(now + rest) };
         let reported = std::mem::replace(&mut self.reported, Reported::Down);
-        if reported != Reported::Down {
-            self.outage = made.began;
+        if reported == Reported::Down {
+            return None;
         }
-        let pause = asked.map_or(pause, |asked| pause.max(asked.pause));
-        (reported != Reported::Down).then(|| Change::Down { failure: failure.clone(), pause })
+        self.outage = began;
+        let pause = asked.map_or(rest, |asked| rest.max(asked.pause));
+        Some(Change::Down { failure: failure.clone(), pause })
     }
 
     /// Takes note that the endpoint asks to be left alone. Returns `None` if it may mean one letter only.

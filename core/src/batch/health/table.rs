@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::known::{Admission, Change, Known, Made};
+use super::allowance::Allowance;
+use super::known::{Admission, Attempt, Change, Known};
+use super::questions::Questions;
+use super::slow;
 use crate::batch::action::Sent;
 use crate::batch::calls::CallTimes;
-use crate::batch::purpose::Purpose;
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
@@ -14,30 +16,73 @@ use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 /// forgotten first.
 pub(super) const MAX_KEPT: usize = 1_000;
 
+/// The part of the time that may be spent on endpoints that do not work, all together, and the most that is saved:
+/// two attempts at web servers that hang.
+const FOR_FAILURES: (u32, Duration) = (20, Duration::from_secs(30));
+
+/// The number of letters from which on a batch counts as full: the function may have more to do than it can.
+const FULL_BATCH: usize = 10;
+
+/// The time after which an endpoint that accepted a message at once no longer counts as one that slow endpoints could
+/// keep waiting.
+const LATELY: Duration = Duration::from_mins(1);
+
 /// The health of every endpoint. Times are counted from any fixed point in the life of an instance.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Health {
     pub(super) endpoints: HashMap<Endpoint, Known>,
     changes: Vec<(Endpoint, Change)>,
+    /// The time that may be spent on endpoints that do not work, and on questions without an answer.
+    pub(super) for_failures: Allowance,
+    /// The time that may be spent on endpoints that work slowly, while batches are full.
+    for_slow: Allowance,
+    /// True if the batch is full.
+    is_busy: bool,
+    /// The time when an endpoint last accepted a message at once.
+    fast: Option<Duration>,
+    /// What is asked before letters are sent.
+    pub(in crate::batch) questions: Questions,
     /// The time that the calls of functions took.
     pub calls: CallTimes,
 }
 
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            endpoints: HashMap::new(),
+            changes: Vec::new(),
+            for_failures: Allowance::new(FOR_FAILURES.0, FOR_FAILURES.1),
+            for_slow: Allowance::new(slow::PART.0, slow::PART.1),
+            is_busy: false,
+            fast: None,
+            questions: Questions::default(),
+            calls: CallTimes::default(),
+        }
+    }
+}
+
 impl Health {
-    /// Decides whether a request to this endpoint begins, if so many are under way. If the endpoint asks for
-    /// a pause, the request grants `longest` at most. `slots` is the number of requests that there may be at
-    /// once to all endpoints of its kind.
-    pub(in crate::batch) fn admit(
-        &self,
-        to: &Endpoint,
-        last: bool,
-        longest: Duration,
-        under_way: usize,
-        slots: usize,
-        now: Duration,
-    ) -> Admission {
-        let admit = |known: &Known| known.admit(last, longest, under_way, slots, now);
-        self.endpoints.get(to).map_or_else(|| admit(&Known::new(now)), admit)
+    /// Takes note that a batch of so many letters begins.
+    pub(in crate::batch) fn batch_begins(&mut self, letters: usize) {
+        self.is_busy = letters >= FULL_BATCH;
+    }
+
+    /// Decides whether a request to this endpoint begins.
+    pub(in crate::batch) fn admit(&self, to: &Endpoint, attempt: Attempt, now: Duration) -> Admission {
+        let can_spend = !self.for_failures.is_empty(now);
+        let Some(known) = self.endpoints.get(to) else {
+            return Known::new(now).admit(attempt, can_spend, now);
+        };
+        let others_wait = self.is_busy && self.fast.is_some_and(|fast| now.saturating_sub(fast) < LATELY);
+        if known.is_slow() && others_wait && self.for_slow.is_empty(now) {
+            return Admission::PutOff;
+        }
+        known.admit(attempt, can_spend, now)
+    }
+
+    /// Returns the number of full minutes for which a letter waits that is put off, beside what is left of this one.
+    pub(in crate::batch) fn put_off(&mut self, to: &Endpoint, now: Duration) -> u32 {
+        self.endpoints.get_mut(to).map_or(0, |known| known.put_off(now))
     }
 
     /// Takes note that a request begins.
@@ -47,8 +92,14 @@ impl Health {
         }
     }
 
-    /// Takes note of the answers to a request that has ended now.
-    pub(in crate::batch) fn ended(&mut self, to: &Endpoint, made: Made, answers: &[Sent], now: Duration) {
+    /// Takes note of the answers to a request that began then and has ended now.
+    pub(in crate::batch) fn ended(
+        &mut self,
+        to: &Endpoint,
+        began: Duration,
+        answers: &[Sent],
+        now: Duration,
+    ) {
         let refused =
             |failure: &Failure| failure.class == FailureClass::Permanent || failure.code == FUNCTION_ERROR;
         let mut failures = answers.iter().filter_map(|answer| match answer {
@@ -59,23 +110,23 @@ impl Health {
         // fails by itself.
         let lives = answers.contains(&Sent::Accepted) || failures.clone().any(refused);
         let failure = failures.next();
-        if !lives && failure.is_none() {
-            return;
-        }
-        let change = self.known(to, now).ended(made, failure.filter(|_| !lives), now);
-        self.changes.extend(change.map(|change| (to.clone(), change)));
-    }
-
-    /// Returns how long a letter that is left out waits for the endpoint. A letter that an override sends comes
-    /// back soon after the trial.
-    pub fn wait(&mut self, to: &Endpoint, purpose: Purpose, now: Duration) -> Duration {
-        match (self.endpoints.get_mut(to), purpose) {
-            (None, _) | (_, Purpose::Other) => Duration::ZERO,
-            (Some(known), Purpose::Retry { overridden: true, last: false, longest }) => {
-                known.wait_on_override(longest, now)
+        let change = match failure.filter(|_| !lives) {
+            Some(failure) => {
+                self.for_failures.charge(began, now);
+                let can_spend = !self.for_failures.is_empty(now);
+                self.known(to, now).failed(began, failure, can_spend, now)
             }
-            (Some(known), Purpose::Retry { last, longest, .. }) => known.wait(last, longest, now),
-        }
+            None if lives => {
+                if now.saturating_sub(began) > slow::SLOW {
+                    self.for_slow.charge(began, now);
+                } else {
+                    self.fast = Some(now);
+                }
+                self.known(to, now).took(began, now)
+            }
+            None => return,
+        };
+        self.changes.extend(change.map(|change| (to.clone(), change)));
     }
 
     /// Reports whether an endpoint works as far as is known, so that its requests need not be treated

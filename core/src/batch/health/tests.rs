@@ -1,29 +1,20 @@
 use std::time::Duration;
 
-use super::known::{ASKS_IN_A_ROW, Admission, Change, Made};
+use super::known::{ASKS_IN_A_ROW, Admission, Attempt, Change};
+use super::questions::{Asking, Question};
 use super::table::{Health, MAX_KEPT};
 use crate::batch::action::Sent;
-use crate::batch::purpose::{CONCURRENT_SINGLES, Purpose};
+use crate::batch::purpose::CONCURRENT_SINGLES;
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(10);
-const SLOTS: usize = CONCURRENT_SINGLES;
+const ONE: Attempt = Attempt { last: false, longest: LONGEST, under_way: 0, slots: CONCURRENT_SINGLES };
 
 fn server(number: usize) -> Endpoint {
     let url = format!("https://server-{number}.example/");
     Endpoint::Http(crate::endpoint::HttpUrl::parse(&url).unwrap())
-}
-
-const LAST: Purpose = Purpose::Retry { last: true, overridden: false, longest: LONGEST };
-
-fn retry(longest: Duration) -> Purpose {
-    Purpose::Retry { last: false, overridden: false, longest }
-}
-
-fn on_override(longest: Duration) -> Purpose {
-    Purpose::Retry { last: false, overridden: true, longest }
 }
 
 fn failure() -> Sent {
@@ -44,16 +35,20 @@ impl Story {
     }
 
     fn asks(&self, last: bool, under_way: usize) -> Admission {
-        self.health.admit(&server(0), last, LONGEST, under_way, SLOTS, self.now)
+        self.asks_about(0, Attempt { last, under_way, ..ONE })
+    }
+
+    fn asks_about(&self, number: usize, attempt: Attempt) -> Admission {
+        self.health.admit(&server(number), attempt, self.now)
     }
 
     /// Makes a request that takes so long. The endpoint must admit it.
     fn makes(mut self, took: Duration, answer: &Sent) -> Self {
         let Admission::Begins(limit) = self.asks(false, 0) else { panic!("{:?}", self.asks(false, 0)) };
         self.health.begins(&server(0), self.now);
-        let made = Made { began: self.now, full: limit.is_none() };
+        let began = self.now;
         self.now += limit.map_or(took, |limit| limit.min(took));
-        self.health.ended(&server(0), made, std::slice::from_ref(answer), self.now);
+        self.health.ended(&server(0), began, std::slice::from_ref(answer), self.now);
         self
     }
 
@@ -84,33 +79,219 @@ fn one_time_out_is_paid_and_then_the_endpoint_is_left_alone_for_forty_seconds() 
     let Sent::Failed(failure) = failure() else { unreachable!() };
     assert_eq!(story.changes(), [Change::Down { failure, pause: SECOND * 40 }]);
     for last in [false, true] {
-        assert_eq!(story.asks(last, 0), Admission::LeftOut);
+        assert_eq!(story.asks(last, 0), Admission::LeftOut(SECOND * 40));
     }
-    assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 40);
-    assert_eq!(story.health.wait(&server(1), retry(LONGEST), story.now), Duration::ZERO);
     let story = story.at(54);
-    assert_eq!(story.asks(false, 0), Admission::LeftOut);
+    assert_eq!(story.asks(false, 0), Admission::LeftOut(SECOND));
     let story = story.at(55);
-    assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * 2)));
+    assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * 3)));
     assert_eq!(story.asks(false, 1), Admission::Waits);
 }
 
 #[test]
-fn failures_at_once_are_gone_on_with_until_they_have_cost_three_seconds() {
+fn failures_at_once_are_gone_on_with_until_nothing_is_left_to_pay_them() {
     let fails = |mut story: Story, times| {
         for _ in 0..times {
             story = story.makes(SECOND / 10, &failure());
         }
         story
     };
-    let story = fails(Story::default(), 29);
-    assert_eq!(story.asks(false, 0), Admission::Begins(None));
-    let mut story = fails(story, 1);
-    assert_eq!(story.asks(false, 0), Admission::LeftOut);
-    assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 40);
-    // After that each trial may cost a second.
-    let mut story = fails(story.at(44), 10);
-    assert_eq!(story.health.wait(&server(0), retry(LONGEST), story.now), SECOND * 20);
+    // Thirty seconds are saved at first, and those that pass earn one and a half.
+    let mut story = fails(Story::default(), 300);
+    assert_eq!((story.asks(false, 0), story.changes()), (Admission::Begins(None), Vec::new()));
+    let mut story = fails(story, 16);
+    assert_eq!((story.asks(false, 0), story.changes().len()), (Admission::LeftOut(SECOND * 2), 1));
+    let later = story.now + SECOND * 2;
+    story.now = later;
+    assert!(
+        matches!(story.asks(false, 0), Admission::Begins(Some(_))),
+        "it has rested, and something is left"
+    );
+}
+
+#[test]
+fn all_endpoints_share_what_is_left_and_those_at_once_are_charged_once() {
+    let mut story = Story::default();
+    for began in [0, 15, 30] {
+        story.now = SECOND * (began + 15);
+        for number in 0..10 {
+            story.health.ended(&server(number), SECOND * began, &[failure()], story.now);
+        }
+    }
+    // Forty-five seconds were spent: a quarter of an hour pays them, ten minutes of which were saved.
+    assert!(matches!(story.asks_about(0, ONE), Admission::LeftOut(_)));
+    assert_eq!(story.asks_about(99, ONE), Admission::Begins(Some(SECOND * 3)), "nobody knows it");
+    let story = story.at(314);
+    assert_eq!(story.asks_about(0, ONE), Admission::LeftOut(Duration::ZERO), "it has rested");
+    let story = story.at(316);
+    assert!(matches!(story.asks_about(0, ONE), Admission::Begins(Some(_))));
+    assert_eq!(story.asks_about(99, ONE), Admission::Begins(None));
+}
+
+#[test]
+fn trials_of_an_endpoint_that_is_down_cost_a_twentieth_of_the_time() {
+    let (mut story, mut cost) = (Story::default().hangs(), Duration::ZERO);
+    while story.now < SECOND * 7_200 {
+        let before = story.now;
+        if matches!(story.asks(false, 0), Admission::Begins(_)) {
+            story = story.hangs();
+            cost += story.now.saturating_sub(before);
+        }
+        story.now += SECOND;
+    }
+    let share = cost.div_duration_f64(story.now);
+    assert!((0.04..0.055).contains(&share), "{share}");
+}
+
+#[test]
+fn every_second_trial_is_twice_as_long_and_the_first_after_one_that_is_taken_is_short_again() {
+    let mut story = Story::default().hangs();
+    for limit in [3, 6, 3, 12, 3] {
+        story.now += SECOND * 600;
+        assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * limit)));
+        story = story.hangs();
+    }
+    story.now += SECOND * 600;
+    let story = story.takes(SECOND / 10);
+    assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND)), "it was fast");
+}
+
+#[test]
+fn an_endpoint_that_recovers_is_found_by_the_next_trial_that_is_long_enough() {
+    // The trials of a server that was never seen working, and how long each may take.
+    let (mut story, mut trials) = (Story::default().hangs(), Vec::new());
+    while story.now < SECOND * 14_400 {
+        if let Admission::Begins(Some(limit)) = story.asks(false, 0) {
+            trials.push((story.now, limit));
+            story = story.hangs();
+        }
+        story.now += SECOND;
+    }
+    // It recovers just after a trial has begun.
+    let longest = |takes| {
+        let long_enough = trials.iter().filter(|(_, limit)| takes < *limit).map(|(began, _)| *began);
+        let early =
+            trials.iter().map(|(recovers, _)| *recovers).filter(|recovers| *recovers < SECOND * 10_000);
+        let waits = early.map(|recovers| {
+            let found = long_enough.clone().find(|began| *began > recovers).unwrap() + takes;
+            found.saturating_sub(recovers)
+        });
+        waits.max().unwrap()
+    };
+    for (tenths, most) in [(1, 245), (29, 250), (30, 315), (59, 320), (60, 510), (119, 515)] {
+        let longest = longest(SECOND * tenths / 10);
+        assert!(longest <= SECOND * most, "{tenths}: {longest:?}");
+    }
+}
+
+#[test]
+fn last_retries_get_their_full_time_and_share_it() {
+    let story = Story::default().hangs().at(60);
+    assert_eq!(
+        (story.asks(true, 0), story.asks(true, 11)),
+        (Admission::Begins(None), Admission::Begins(None))
+    );
+    assert_eq!(story.asks(true, 12), Admission::Waits);
+    // Nothing is left for them once others have spent it.
+    let mut story = story;
+    story.health.ended(&server(1), SECOND * 60, &[failure()], SECOND * 100);
+    story.now = SECOND * 100;
+    assert_eq!(story.asks(true, 0), Admission::LeftOut(Duration::ZERO));
+}
+
+#[test]
+fn an_endpoint_that_recovers_goes_on_though_others_have_spent_everything() {
+    let mut story = Story::default().hangs().at(60).takes(SECOND / 10);
+    story.health.ended(&server(1), story.now, &[failure()], story.now + SECOND * 60);
+    story.now += SECOND * 60;
+    assert!(matches!(story.asks(false, 1), Admission::Begins(Some(_))));
+    assert_eq!(story.asks(true, 1), Admission::Begins(Some(SECOND * 3)), "in a short time as well");
+    // One that is known to need more has it.
+    let mut slow = Story::default().takes(SECOND * 20);
+    slow.health.ended(&server(1), slow.now, &[failure()], slow.now + SECOND * 60);
+    assert_eq!(slow.asks(false, 0), Admission::Begins(Some(SECOND * 60)));
+}
+
+#[test]
+fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_letter_at_most() {
+    for (asked, waits) in [(7, 7), (300, 300), (100_000, 600), (u64::MAX, 600)] {
+        let mut story = Story::default().makes(SECOND / 100, &busy(asked));
+        let admits =
+            |story: &Story, longest| story.asks_about(0, Attempt { longest: SECOND * longest, ..ONE });
+        for longest in [5, 20, 600] {
+            let expected = SECOND * waits.min(longest);
+            assert_eq!(admits(&story, longest), Admission::LeftOut(expected), "{asked} {longest}");
+        }
+        // Another request that was under way does not change that.
+        story.health.ended(&server(0), Duration::ZERO, &[failure()], story.now);
+        assert_eq!(admits(&story, 600), Admission::LeftOut(SECOND * waits));
+        // A letter of a short schedule tries an endpoint that others still leave alone.
+        story.now += SECOND * 6;
+        assert_eq!(admits(&story, 5), Admission::Begins(Some(SECOND * 3)));
+    }
+    assert_eq!(Story::default().makes(SECOND / 100, &busy(0)).asks(false, 0), Admission::Begins(None));
+}
+
+#[test]
+fn a_slow_endpoint_gets_a_tenth_of_the_time_while_batches_are_full_and_others_wait() {
+    let mut story = Story::default().takes(SECOND * 8);
+    // Alone, or in small batches, it keeps nobody waiting.
+    for (letters, other, answer) in [
+        (10, None, Admission::Begins(None)),
+        (10, Some(SECOND * 2), Admission::Begins(None)),
+        (9, Some(SECOND / 10), Admission::Begins(None)),
+        (10, Some(SECOND / 10), Admission::PutOff),
+    ] {
+        story.health.batch_begins(letters);
+        if let Some(took) = other {
+            story.health.ended(&server(1), story.now, &[Sent::Accepted], story.now + took);
+        }
+        assert_eq!(story.asks(false, 0), answer, "{letters} {other:?}");
+    }
+    // Ten seconds were spent, six of which were saved: the tenth of forty seconds pays the rest.
+    assert_eq!(story.at(47).asks(false, 0), Admission::PutOff);
+    let mut story = Story::default().takes(SECOND * 8).at(29);
+    story.health.batch_begins(10);
+    story.health.ended(&server(1), story.now, &[Sent::Accepted], story.now);
+    assert_eq!(story.asks(false, 0), Admission::Begins(None), "its part of the time has come");
+}
+
+#[test]
+fn ten_letters_of_a_slow_endpoint_are_put_off_to_the_same_minute_and_more_to_the_next() {
+    let mut story = Story::default().takes(SECOND * 8);
+    let minutes: Vec<_> = (0..25).map(|_| story.health.put_off(&server(0), story.now)).collect();
+    assert_eq!(minutes, [vec![0; 10], vec![1; 10], vec![2; 5]].concat());
+    assert_eq!(story.health.put_off(&server(1), story.now), 0);
+}
+
+#[test]
+fn a_question_that_hung_is_asked_after_its_rest_and_from_what_is_left() {
+    let question = |number: usize| {
+        let arn = format!("arn:aws:sns:eu-central-1:123456789012:payments:{number}");
+        Question::Subscription(arn.parse().unwrap())
+    };
+    let mut health = Health::default();
+    let asking = |health: &Health, now: u64| health.asking(&question(0), Duration::from_secs(now));
+    // One that is asked once more at once is paid, and not remembered.
+    health.asked([(question(0), false)], Duration::ZERO, true, SECOND);
+    assert_eq!(asking(&health, 1), Asking::AtOnce);
+    health.asked([(question(0), false), (question(1), true)], SECOND, false, SECOND * 16);
+    assert_eq!((asking(&health, 55), asking(&health, 56)), (Asking::NotNow, Asking::Later));
+    assert_eq!(health.asking(&question(1), SECOND * 16), Asking::AtOnce);
+    // Sixteen seconds are spent, and fifteen more.
+    health.asked([(question(0), false)], SECOND * 60, false, SECOND * 75);
+    assert_eq!(health.time_to_ask(Asking::Later, SECOND * 75), SECOND * 15, "three seconds were earned");
+    health.asked([(question(0), false)], SECOND * 120, false, SECOND * 135);
+    assert_eq!(
+        (asking(&health, 200), health.time_to_ask(Asking::Later, SECOND * 200)),
+        (Asking::NotNow, SECOND * 3)
+    );
+    assert_eq!(asking(&health, 500), Asking::Later);
+    health.asked([(question(0), true)], SECOND * 500, false, SECOND * 501);
+    assert_eq!(asking(&health, 501), Asking::AtOnce);
+    // What fails at once is asked again, and each attempt fails.
+    health.asked([(question(0), false)], SECOND * 600, false, SECOND * 600 + SECOND / 10);
+    assert_eq!(asking(&health, 601), Asking::AtOnce);
 }
 
 #[test]
@@ -121,81 +302,6 @@ fn a_function_that_fails_by_itself_works() {
         story = story.makes(SECOND * 5, &own);
     }
     assert_eq!(story.asks(false, 15), Admission::Begins(None));
-}
-
-#[test]
-fn time_without_failures_pays_for_those_before() {
-    let mut story = Story::default();
-    for minute in 0..60 {
-        story = story.at(60 * minute).makes(SECOND * 9 / 10, &failure());
-    }
-    assert_eq!(story.asks(false, 0), Admission::Begins(None));
-}
-
-#[test]
-fn requests_at_the_same_time_cost_it_once() {
-    let mut story = Story::default().at(100);
-    for _ in 0..4 {
-        let made = Made { began: story.now, full: true };
-        story.health.ended(&server(0), made, &[failure()], story.now + SECOND * 9 / 10);
-    }
-    assert!(story.health.is_up(&server(0)));
-}
-
-#[test]
-fn trials_of_an_endpoint_that_is_down_cost_a_ninth_of_the_time() {
-    let (mut story, mut cost) = (Story::default().hangs(), Duration::ZERO);
-    let began = story.now;
-    while story.now < began + SECOND * 3_600 {
-        story.now += story.health.wait(&server(0), retry(LONGEST), story.now);
-        let before = story.now;
-        story = story.hangs();
-        cost += story.now.saturating_sub(before);
-    }
-    let share = cost.div_duration_f64(story.now.saturating_sub(began));
-    assert!((0.05..0.115).contains(&share), "{share}");
-}
-
-#[test]
-fn an_endpoint_that_answers_slowly_is_found_by_the_next_trial_that_is_long_enough() {
-    // The trials of a server that was never seen working, and how long each may take.
-    let (mut story, mut trials) = (Story::default().hangs(), Vec::new());
-    while story.now < SECOND * 3_600 {
-        story.now += story.health.wait(&server(0), retry(LONGEST), story.now);
-        let Admission::Begins(limit) = story.asks(false, 0) else { panic!("{:?}", story.now) };
-        trials.push((story.now, limit.unwrap_or(SECOND * 15)));
-        story = story.hangs();
-    }
-    // It recovers just after a trial has begun.
-    let longest = |takes| {
-        let long_enough = trials.iter().filter(|(_, limit)| takes < *limit).map(|(began, _)| *began);
-        let early =
-            trials.iter().map(|(recovers, _)| *recovers).filter(|recovers| *recovers < SECOND * 3_000);
-        let waits = early.map(|recovers| {
-            let found = long_enough.clone().find(|began| *began > recovers).unwrap() + takes;
-            found.saturating_sub(recovers)
-        });
-        waits.max().unwrap()
-    };
-    for (tenths, most) in [(1, 60), (19, 60), (30, 105), (39, 105), (79, 200), (80, 380), (140, 380)] {
-        let longest = longest(SECOND * tenths / 10);
-        assert!(longest <= SECOND * most, "{tenths}: {longest:?}");
-    }
-}
-
-#[test]
-fn the_trials_after_one_that_is_taken_are_short_again() {
-    let mut story = Story::default().hangs();
-    for limit in [2, 4, 2, 8, 2] {
-        story.now += SECOND * 40;
-        assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * limit)));
-        story = story.hangs();
-    }
-    story.now += SECOND * 40;
-    let mut story = story.takes(SECOND / 10).hangs();
-    story.now += SECOND * 40;
-    let Admission::Begins(Some(limit)) = story.asks(false, 0) else { panic!() };
-    assert!(limit <= SECOND * 2, "{limit:?}");
 }
 
 #[test]
@@ -231,27 +337,10 @@ fn a_trial_takes_three_times_as_long_as_the_slowest_that_was_taken() {
 }
 
 #[test]
-fn last_retries_wait_for_a_trial_that_may_take_its_full_time_and_share_it() {
-    let story = Story::default().hangs().at(60);
-    assert_eq!(story.asks(true, 0), Admission::LeftOut);
-    let mut story = story.hangs();
-    assert_eq!(story.health.wait(&server(0), LAST, story.now), SECOND * (315 - 62));
-    let story = story.at(316);
-    assert_eq!(
-        (story.asks(true, 0), story.asks(true, 11)),
-        (Admission::Begins(None), Admission::Begins(None))
-    );
-    assert_eq!(story.asks(true, 12), Admission::Waits);
-    // The other retries leave the long trial to the last retries for a while.
-    assert_eq!(story.asks(false, 0), Admission::Begins(Some(SECOND * 4)));
-    assert_eq!(story.at(361).asks(false, 0), Admission::Begins(None));
-}
-
-#[test]
-fn last_retries_go_as_soon_as_the_endpoint_takes_messages() {
+fn last_retries_wait_for_no_trial() {
     let mut story = Story::default().hangs().at(60);
     story.health.begins(&server(0), story.now);
-    assert_eq!(story.asks(true, 1), Admission::Waits);
+    assert_eq!((story.asks(false, 1), story.asks(true, 1)), (Admission::Waits, Admission::Begins(None)));
     let story = story.takes(SECOND);
     assert_eq!(story.asks(true, 0), Admission::Begins(None));
 }
@@ -259,8 +348,8 @@ fn last_retries_go_as_soon_as_the_endpoint_takes_messages() {
 #[test]
 fn a_time_out_among_messages_that_are_taken_slows_an_endpoint_and_no_more() {
     let mut story = Story::default().takes(SECOND / 10).at(100).takes(SECOND / 10);
-    let made = Made { began: SECOND * 90, full: true };
-    story.health.ended(&server(0), made, &[failure()], SECOND * 105);
+    let began = SECOND * 90;
+    story.health.ended(&server(0), began, &[failure()], SECOND * 105);
     let story = story.at(105);
     assert!(matches!(story.asks(false, 1), Admission::Begins(Some(_))));
     assert_eq!(story.asks(false, 2), Admission::Waits);
@@ -277,48 +366,14 @@ fn a_message_that_is_refused_for_good_shows_that_the_endpoint_lives() {
     // Any accepted entry of a batch shows the same.
     let mut other = Story::default().hangs().at(60);
     other.health.begins(&server(0), other.now);
-    let made = Made { began: other.now, full: false };
-    other.health.ended(&server(0), made, &[failure(), Sent::Accepted], other.now + SECOND);
+    let began = other.now;
+    other.health.ended(&server(0), began, &[failure(), Sent::Accepted], other.now + SECOND);
     assert_eq!(other.changes().last(), Some(&Change::Trying));
 }
 
 fn busy(seconds: u64) -> Sent {
     let throttled = Failure::ours(FailureClass::Throttling, "Http429");
     Sent::Failed(Failure { retry_after: Some(seconds), ..throttled })
-}
-
-#[test]
-fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_letter_at_most() {
-    for (asked, waits) in [(0, 0), (7, 7), (300, 300), (100_000, 600), (u64::MAX, 600)] {
-        let mut story = Story::default().makes(SECOND / 100, &busy(asked));
-        let wait = |story: &mut Story, longest| {
-            story.health.wait(&server(0), retry(SECOND * longest), story.now).as_secs()
-        };
-        assert_eq!(wait(&mut story, 600), waits, "{asked}");
-        for longest in [5, 20] {
-            let until = story.health.wait(&server(0), on_override(SECOND * longest), story.now);
-            assert_eq!(until.as_secs(), waits.min(longest.into()));
-        }
-        // Another request that was under way does not change that.
-        let made = Made { began: Duration::ZERO, full: true };
-        story.health.ended(&server(0), made, &[failure()], story.now + SECOND);
-        assert!(wait(&mut story, 600) >= waits);
-    }
-}
-
-#[test]
-fn a_letter_of_a_short_schedule_tries_an_endpoint_that_others_still_leave_alone() {
-    let story = Story::default().makes(SECOND / 100, &busy(300)).at(21);
-    let admits =
-        |story: &Story, longest| story.health.admit(&server(0), false, SECOND * longest, 0, SLOTS, story.now);
-    assert_eq!(admits(&story, 300), Admission::LeftOut);
-    assert_eq!(admits(&story, 20), Admission::Begins(Some(SECOND * 2)));
-    let mut story = story;
-    story.health.begins(&server(0), story.now);
-    assert_eq!(admits(&story, 300), Admission::LeftOut);
-    let made = Made { began: story.now, full: false };
-    story.health.ended(&server(0), made, &[Sent::Accepted], story.now + SECOND);
-    assert!(matches!(admits(&story, 300), Admission::Begins(_)), "it takes letters");
 }
 
 #[test]
@@ -334,17 +389,17 @@ fn an_endpoint_that_takes_letters_and_asks_one_of_them_to_wait_is_not_left_alone
         assert_eq!(all.asks(false, 15), Admission::Begins(None));
         all = all.makes(SECOND / 100, &busy(300));
     }
-    assert_eq!(all.asks(false, 0), Admission::LeftOut);
+    assert_eq!(all.asks(false, 0), Admission::LeftOut(SECOND * 300));
     let later = Story::default().takes(SECOND).at(61).makes(SECOND / 100, &busy(300));
-    assert_eq!(later.asks(false, 0), Admission::LeftOut);
+    assert_eq!(later.asks(false, 0), Admission::LeftOut(SECOND * 300));
 }
 
 #[test]
 fn an_endpoint_that_takes_a_letter_after_it_asked_to_be_left_alone_is_tried() {
     let mut story = Story::default().makes(SECOND, &busy(300));
-    assert_eq!(story.asks(false, 0), Admission::LeftOut);
-    let made = Made { began: Duration::ZERO, full: true };
-    story.health.ended(&server(0), made, &[Sent::Accepted], story.now);
+    assert_eq!(story.asks(false, 0), Admission::LeftOut(SECOND * 300));
+    let began = Duration::ZERO;
+    story.health.ended(&server(0), began, &[Sent::Accepted], story.now);
     let story = story.at(25);
     assert!(matches!(story.asks(false, 0), Admission::Begins(Some(_))));
     assert_eq!(story.asks(false, 1), Admission::Waits);
@@ -353,49 +408,9 @@ fn an_endpoint_that_takes_a_letter_after_it_asked_to_be_left_alone_is_tried() {
 #[test]
 fn what_began_before_an_endpoint_went_down_does_not_bring_it_back() {
     let mut story = Story::default().hangs();
-    let made = Made { began: Duration::ZERO, full: true };
-    story.health.ended(&server(0), made, &[Sent::Accepted], story.now);
-    assert_eq!(story.asks(false, 0), Admission::LeftOut);
-}
-
-#[test]
-fn letters_that_are_left_out_come_back_one_a_second_and_no_later_than_the_outage_has_lasted() {
-    let waits = |story: &mut Story, letters| -> Vec<_> {
-        (0..letters).map(|_| story.health.wait(&server(0), retry(LONGEST), story.now).as_secs()).collect()
-    };
-    let mut story = Story::default().hangs();
-    assert_eq!(waits(&mut story, 20), (40..=55).chain([55; 4]).collect::<Vec<_>>());
-    let mut story = story.at(600).hangs();
-    assert_eq!(waits(&mut story, 400), (40..=340).chain([340; 99]).collect::<Vec<_>>());
-    // Another outage begins afresh.
-    let mut story = story.at(700).takes(SECOND).at(1_000).takes(SECOND).hangs();
-    assert_eq!(waits(&mut story, 1_000).into_iter().max(), Some(40 + 15));
-}
-
-#[test]
-fn letters_that_an_override_sends_come_back_in_the_minute_after_the_trial_and_evenly_over_it() {
-    let mut story = Story::default().hangs();
-    let mut waits = |now, letters| -> Vec<_> {
-        (0..letters).map(|_| story.health.wait(&server(0), on_override(LONGEST), now).as_millis()).collect()
-    };
-    let now = SECOND * 15;
-    assert_eq!(waits(now, 5), [40_000, 40_030, 40_060, 40_090, 40_120]);
-    let waits = waits(now, 100_000);
-    for second in 40..100 {
-        let back = waits.iter().filter(|wait| *wait / 1_000 == second).count();
-        assert!((1_600..1_750).contains(&back), "{back} after {second} s");
-    }
-    assert!(waits.iter().all(|wait| (40_000..=100_000).contains(wait)));
-    assert_eq!(waits.iter().max(), Some(&100_000), "the whole minute");
-    assert_eq!(story.health.wait(&server(1), on_override(LONGEST), now), Duration::ZERO);
-    // The next trial fails as well. If the pause ends meanwhile, the letters do not come back at once.
-    let mut story = story.at(55).hangs();
-    let mut wait = |now| story.health.wait(&server(0), on_override(LONGEST), now).as_secs();
-    assert_eq!(wait(SECOND * 57), 40);
-    assert_eq!((1..1_000).map(|_| wait(SECOND * 200)).max(), Some(29));
-    // Once the endpoint works they need not wait.
-    let mut story = story.at(300).takes(SECOND);
-    assert_eq!(story.health.wait(&server(0), on_override(LONGEST), story.now), Duration::ZERO);
+    let began = Duration::ZERO;
+    story.health.ended(&server(0), began, &[Sent::Accepted], story.now);
+    assert_eq!(story.asks(false, 0), Admission::LeftOut(SECOND * 40));
 }
 
 #[test]
@@ -403,7 +418,7 @@ fn so_many_endpoints_are_remembered_and_no_more() {
     let mut health = Health::default();
     for number in 0..=MAX_KEPT {
         let now = SECOND * u32::try_from(number).unwrap();
-        health.ended(&server(number), Made { began: now, full: true }, &[Sent::Accepted], now);
+        health.ended(&server(number), now, &[Sent::Accepted], now);
     }
     assert_eq!((health.endpoints.len(), health.endpoints.contains_key(&server(0))), (MAX_KEPT, false));
 }

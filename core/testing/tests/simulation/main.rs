@@ -5,6 +5,7 @@ mod model;
 
 use std::cell::Cell;
 
+use model::crowd::{self, Crowd};
 use model::endpoints::{self, crowded, one_dead};
 use model::figures;
 use model::laws;
@@ -348,6 +349,26 @@ fn a_dead_endpoint_starves_no_other() {
         &one_dead(),
         &[laws::every_letter_is_accounted_for, endpoints::a_dead_endpoint_starves_no_other],
     );
+}
+
+/// Promise P9, with many endpoints that do not work: from the second minute on.
+#[test]
+fn dead_endpoints_starve_nobody() {
+    for crowd in Crowd::all() {
+        let healthy = crowd.lives();
+        assert!(healthy.delivered * 10 >= healthy.letters * 9, "{crowd}: {healthy:?}");
+        assert!(
+            healthy.slowest <= SECOND * 3 / 2 || crowd.of < 40 || crowd.is_slow(),
+            "{crowd}: {healthy:?}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "prints the table of what endpoints that do not work cost the letters of others"]
+#[expect(clippy::print_stdout, reason = "that is what it is for")]
+fn the_table_of_crowds() {
+    print!("{}", crowd::table());
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ fn an_attempt_that_was_not_made_keeps_its_letter_until_the_margin_however_far_th
     let verdict = policy.decide(&letter, &FOUR_DAYS, at(NOW));
     let far = at(LATEST + 3_600_000);
     for (now, hide) in [(LATEST - 21_600_000, Some(21_600)), (LATEST - 1_000, Some(1)), (LATEST, None)] {
-        for decision in [verdict.left_out(due, at(now), far), verdict.put_off(due, at(now), far)] {
+        for decision in [verdict.left_out(due, false, at(now), far), verdict.put_off(due, at(now), far)] {
             let hidden = match decision {
                 Decision::Defer(deferral) => Some(deferral.hide),
                 other => {

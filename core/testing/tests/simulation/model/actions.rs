@@ -7,15 +7,19 @@ use std::sync::Arc;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
     Action, Answer, Delivery, Move, QueueAttributes, RequestEnd, RequestResult, SendRequest, Sent, Suffices,
+    Verification,
 };
-use redrive_core::failure::{FUNCTION_ERROR, Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
+use redrive_core::failure::{
+    DEADLINE_EXCEEDED, FUNCTION_ERROR, Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE,
+};
 use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
 use sim_queue::{Message as Sending, Refused};
 
-use super::function::{Run, SOURCE_RECEIVES, subscriber_at, subscriptions, transient};
+use super::function::{Run, SOURCE_RECEIVES, subscriber_at, subscriber_of, subscriptions, transient};
 use super::journal::{Message, What};
 use super::queue::{Content, Receipt};
 use super::state::{Event, Simulation, message};
+use super::world::Fails;
 use super::{Millis, SECOND, at, duration, seconds, since_begin};
 
 /// The time after which a client gives up on an endpoint that hangs.
@@ -32,11 +36,29 @@ impl Simulation<'_> {
                 });
                 Answer::Queues { known: known.collect::<HashMap<_, _>>(), unread: Vec::new() }
             }
-            Action::LookUpSubscriptions { subscriptions: asked, .. } => {
-                Answer::Subscriptions(subscriptions(asked, &self.dlq.arn))
+            Action::LookUpSubscriptions { subscriptions: asked, until } => {
+                let mut known = subscriptions(asked, &self.dlq.arn);
+                let hangs = |arn: &Arn| self.world.fails(subscriber_of(arn), Fails::LookUpHanging, self.now);
+                let hung = known.iter_mut().filter(|(arn, _)| hangs(arn));
+                let hung =
+                    hung.map(|(_, known)| *known = Err(Sent::Failed(transient(DEADLINE_EXCEEDED)))).count();
+                let takes = if hung > 0 { run.after(until).max(self.now) - self.now } else { 0 };
+                return (Answer::Subscriptions(known), takes);
+            }
+            Action::Verify { letters, until } => {
+                let hangs = |letter: &Arc<Letter>| {
+                    let to = self.world.letters[run.receipt(letter).who].to;
+                    self.world.fails(to, Fails::CertificateHanging, self.now)
+                };
+                let late = || Verification::Unknown(Sent::Failed(transient(DEADLINE_EXCEEDED)));
+                let check = |letter| if hangs(letter) { late() } else { Verification::Genuine };
+                let answers: Vec<_> = letters.iter().map(check).collect();
+                let hung = answers.iter().any(|answer| *answer != Verification::Genuine);
+                let takes = if hung { run.after(until).max(self.now) - self.now } else { 0 };
+                return (Answer::Verified(answers), takes);
             }
             Action::LookUpSharing { .. } => Answer::Shared(Vec::new()),
-            Action::Discover { .. } | Action::Verify { .. } => unreachable!("no rule asks for it"),
+            Action::Discover { .. } => unreachable!("no rule asks for it"),
             Action::Send(request) => return self.send(run, &request),
             Action::Move { moves, .. } => {
                 Answer::Moved(moves.into_iter().map(|one| Some(self.move_away(run, &one))).collect())
@@ -131,9 +153,9 @@ impl Simulation<'_> {
     fn send(&mut self, run: &Run<'_>, request: &SendRequest) -> (Answer, Millis) {
         let (now, world) = (self.now, self.world);
         let subscriber = world.subscriber(subscriber_at(&request.to));
-        let is_down = subscriber.is_down(now);
+        let is_down = subscriber.is_down(now) && [Fails::AtOnce, Fails::Hanging].contains(&subscriber.fails);
         let slowest = request.deliveries.iter().map(|_| self.chance.within(&subscriber.takes)).max();
-        let takes = match (is_down, subscriber.hangs) {
+        let takes = match (is_down, subscriber.fails == Fails::Hanging) {
             (true, true) => HANGS,
             (true, false) => 0,
             (false, _) => slowest.unwrap_or(0),

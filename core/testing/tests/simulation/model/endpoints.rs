@@ -8,7 +8,7 @@ use super::journal::{Fact, What};
 use super::life::{Judged, lives};
 use super::operator::{Operator, TimedOverride};
 use super::simulation::Story;
-use super::world::{Mapping, Plan, Subscriber, World};
+use super::world::{Fails, Mapping, Plan, Subscriber, World};
 use super::worlds::filling;
 use super::{DAY, HOUR, MINUTE, Millis, SECOND};
 
@@ -24,8 +24,8 @@ pub fn one_dead() -> impl Strategy<Value = World> {
                 to: usize::try_from(to % u64::try_from(healthy + 1).unwrap()).unwrap(),
                 ..Plan::default()
             };
-            let dead = Subscriber { outages: vec![(0, DAY)], hangs: true, flaky: 0, takes: 0..=0 };
-            let works = Subscriber { outages: vec![], hangs: false, flaky: 0, takes: 0..=takes };
+            let dead = Subscriber { outages: vec![(0, DAY)], fails: Fails::Hanging, flaky: 0, takes: 0..=0 };
+            let works = Subscriber { outages: vec![], fails: Fails::AtOnce, flaky: 0, takes: 0..=takes };
             let mut world = filling(0, IN_FLIGHT_LIMIT, 0);
             (world.seed, world.requeue, world.until) = (seed, None, Some(20 * MINUTE));
             world.letters = letters.into_iter().map(plan).collect();
@@ -52,7 +52,8 @@ pub fn crowded() -> impl Strategy<Value = World> {
     (any::<u64>(), letters, prop::collection::vec(hold, 1..=2), 5 * SECOND..=14 * SECOND, 100_usize..=200)
         .prop_map(|(seed, letters, overrides, takes, batch)| {
             let plan = |(arrives, to)| Plan { arrives, to, ..Plan::default() };
-            let slow = Subscriber { outages: vec![], hangs: false, flaky: 0, takes: 4 * SECOND..=takes };
+            let slow =
+                Subscriber { outages: vec![], fails: Fails::AtOnce, flaky: 0, takes: 4 * SECOND..=takes };
             let mut world = filling(0, IN_FLIGHT_LIMIT, 0);
             (world.seed, world.requeue, world.until) = (seed, None, Some(HOUR));
             world.dlq.visibility = 1_800;

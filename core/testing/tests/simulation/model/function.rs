@@ -162,16 +162,18 @@ pub fn subscriber_at(endpoint: &Endpoint) -> usize {
     url.as_str().rsplit_once('/').unwrap().1.parse().unwrap()
 }
 
+/// Returns the number of the subscriber with this subscription.
+pub fn subscriber_of(subscription: &Arn) -> usize {
+    let arn = subscription.as_str();
+    usize::from_str_radix(&arn[arn.len() - 6..], 16).unwrap() - 0x98_24e6
+}
+
 /// Returns SNS's answer for every subscription: it delivers to a queue or a web server, and its dead letters lie
 /// in this queue.
 pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, Known> {
-    let number = |arn: &Arn| {
-        let id = usize::from_str_radix(&arn.as_str()[arn.as_str().len() - 6..], 16).unwrap();
-        id - 0x98_24e6
-    };
     let subscription = |arn: &Arn| Subscription {
-        protocol: if number(arn) == 0 { "sqs" } else { "https" }.to_owned(),
-        endpoint: match number(arn) {
+        protocol: if subscriber_of(arn) == 0 { "sqs" } else { "https" }.to_owned(),
+        endpoint: match subscriber_of(arn) {
             0 => WORKER.to_owned(),
             other => format!("https://web.example/{other}"),
         },

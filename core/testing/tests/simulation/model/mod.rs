@@ -20,11 +20,13 @@
 //! | [`laws`], [`overrides`] | the laws of every journal, and those of journals with overrides |
 //! | [`worlds`] | random worlds |
 //! | [`endpoints`] | worlds with several subscribers, and their laws |
+//! | [`crowd`] | many subscribers of which some do not work, and what that costs the others |
 //! | [`outage`] | outages of many letters, where one letter stands for thousands |
 //! | [`figures`] | the page of figures |
 #![allow(unreachable_pub, reason = "a test program has no other crate")]
 
 pub mod actions;
+pub mod crowd;
 pub mod endpoints;
 pub mod figures;
 pub mod function;

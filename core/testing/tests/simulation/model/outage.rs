@@ -11,7 +11,7 @@ use sim_queue::QueueSettings;
 
 use super::operator::Operator;
 use super::queue::Queue;
-use super::world::{Mapping, Plan, Subscriber, Trouble, World};
+use super::world::{Fails, Mapping, Plan, Subscriber, Trouble, World};
 use super::{HOUR, MINUTE, Millis, SECOND};
 
 /// The number of letters in a batch, and the time that an invocation takes for them.
@@ -89,7 +89,12 @@ impl Outage {
             believed_limit: limit,
             step_aside: false,
             letters: (0..number).map(|who| Plan { arrives: arrives(who), ..Plan::default() }).collect(),
-            subscriber: Subscriber { outages: vec![(0, self.lasts)], hangs: false, flaky: 0, takes: 0..=0 },
+            subscriber: Subscriber {
+                outages: vec![(0, self.lasts)],
+                fails: Fails::AtOnce,
+                flaky: 0,
+                takes: 0..=0,
+            },
             others: Vec::new(),
             mapping: Mapping {
                 batch: usize::try_from((BATCH / self.each).max(1)).unwrap(),

@@ -318,10 +318,11 @@ impl<'w> Simulation<'w> {
     }
 }
 
-/// Returns the envelope of a letter for this subscriber.
+/// Returns the envelope of a letter for this subscriber. Each of the others has a topic of its own.
 fn envelope(who: usize, to: usize) -> String {
-    BODY.replace("{who}", &who.to_string()).replace("{to}", &subscription_id(to))
+    let topic = if to == 0 { "payments".to_owned() } else { format!("payments-{to}") };
+    BODY.replace("{who}", &who.to_string()).replace("{to}", &subscription_id(to)).replace("{topic}", &topic)
 }
 
 /// The envelope that SNS leaves in a dead-letter queue.
-const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:payments","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f{to}"}"#;
+const BODY: &str = r#"{"Type":"Notification","MessageId":"m{who}","TopicArn":"arn:aws:sns:eu-central-1:123456789012:{topic}","Message":"hello {who}","Timestamp":"2026-11-01T11:59:58.351Z","UnsubscribeURL":"https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=arn:aws:sns:eu-central-1:123456789012:{topic}:43fe80b0-b10c-4081-9e18-5bdb8f{to}"}"#;

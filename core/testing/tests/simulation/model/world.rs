@@ -51,13 +51,26 @@ pub struct Mapping {
     pub takes: Millis,
 }
 
+/// The way in which a subscriber fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fails {
+    /// It refuses at once.
+    AtOnce,
+    /// It does not answer.
+    Hanging,
+    /// SNS does not answer about its subscription.
+    LookUpHanging,
+    /// The certificate of its topic does not come.
+    CertificateHanging,
+}
+
 /// The target of the letters.
 #[derive(Debug, Clone)]
 pub struct Subscriber {
     /// The times when it is down: from, until.
     pub outages: Vec<(Millis, Millis)>,
-    /// True if it hangs while it is down. Otherwise it refuses at once.
-    pub hangs: bool,
+    /// How it fails while it is down.
+    pub fails: Fails,
     /// The percentage of attempts that fail at random.
     pub flaky: u8,
     /// The time that an attempt takes.
@@ -122,7 +135,10 @@ impl World {
         let s = &self.schedule;
         let throttle = if self.trouble.put_off { json!({ "maxReceivesPerSecond": 1 }) } else { json!({}) };
         let fifo = if self.step_aside { "step-aside" } else { "block" };
-        let document = json!({ "default": { "jitter": self.jitter, "fifo": fifo, "deliveryPolicy": {
+        let is_verified =
+            (0..=self.others.len()).any(|to| self.subscriber(to).fails == Fails::CertificateHanging);
+        let document = json!({ "default": { "jitter": self.jitter, "fifo": fifo, "verifySignature": is_verified,
+            "deliveryPolicy": {
             "throttlePolicy": throttle, "healthyRetryPolicy": {
             "minDelayTarget": s.min, "maxDelayTarget": s.max, "numRetries": s.retries,
             "numNoDelayRetries": s.no_delay, "numMinDelayRetries": s.min_delay,
@@ -138,6 +154,12 @@ impl World {
     /// Returns the subscriber with this number.
     pub fn subscriber(&self, number: usize) -> &Subscriber {
         number.checked_sub(1).map_or(&self.subscriber, |other| &self.others[other])
+    }
+
+    /// Reports whether a subscriber fails in this way now.
+    pub fn fails(&self, number: usize, how: Fails, now: Millis) -> bool {
+        let subscriber = self.subscriber(number);
+        subscriber.fails == how && subscriber.is_down(now)
     }
 
     /// Returns the settings of both queues.

@@ -7,7 +7,7 @@ use redrive_testing::schedules;
 use sim_queue::QueueSettings;
 
 use super::operator::{Operator, TimedOverride};
-use super::world::{Mapping, Moved, Plan, Subscriber, Trouble, World};
+use super::world::{Fails, Mapping, Moved, Plan, Subscriber, Trouble, World};
 use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
 
 /// The longest retention, in seconds.
@@ -41,7 +41,7 @@ fn subscribers() -> impl Strategy<Value = Subscriber> {
     let outage =
         prop_oneof![Just(vec![]), (0..=HOUR, 0..=2 * DAY).prop_map(|(from, long)| vec![(from, from + long)])];
     let takes = prop_oneof![Just(0..=0), Just(0..=2 * SECOND), Just(0..=15 * SECOND)];
-    (outage, takes).prop_map(|(outages, takes)| Subscriber { outages, hangs: false, flaky: 0, takes })
+    (outage, takes).prop_map(|(outages, takes)| Subscriber { outages, fails: Fails::AtOnce, flaky: 0, takes })
 }
 
 /// Returns worlds with a standard queue where nothing goes wrong. The limit in flight that the function
@@ -160,7 +160,7 @@ fn moves(world: &World) -> u64 {
 /// Reduces crashes that would leave too many letters: a crash after a move leaves two letters, and each of
 /// them moves on. A letter that is put off or left out moves once more each time.
 fn crash_less(world: &mut World) {
-    let moves_on = world.trouble.put_off || world.subscriber.hangs;
+    let moves_on = world.trouble.put_off || world.subscriber.fails == Fails::Hanging;
     let most = match moves(world) {
         _ if world.requeue.is_none() => 100,
         0..=20 if !moves_on => 30,
@@ -190,7 +190,7 @@ pub fn wild() -> impl Strategy<Value = World> {
             world.mapping.window = 0..=window;
             world.mapping.instances = instances;
             world.subscriber.flaky = flaky;
-            world.subscriber.hangs = hangs;
+            world.subscriber.fails = if hangs { Fails::Hanging } else { Fails::AtOnce };
             crash_less(&mut world);
             world
         },
@@ -291,7 +291,8 @@ pub fn split() -> impl Strategy<Value = World> {
         for given in &mut world.operator.overrides {
             given.to = given.to.min(given.from + HOUR);
         }
-        (world.trouble.crash, world.trouble.put_off, world.subscriber.hangs) = (30, false, false);
+        (world.trouble.crash, world.trouble.put_off) = (30, false);
+        world.subscriber.fails = Fails::AtOnce;
         world
     })
 }
@@ -321,7 +322,7 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
         letters: (0..letters)
             .map(|who| Plan { arrives: arrives(who), poison: true, ..Plan::default() })
             .collect(),
-        subscriber: Subscriber { outages: vec![], hangs: false, flaky: 0, takes: 0..=0 },
+        subscriber: Subscriber { outages: vec![], fails: Fails::AtOnce, flaky: 0, takes: 0..=0 },
         others: Vec::new(),
         mapping: Mapping { batch: 1, window: 0..=0, late: 0..=200, instances: 2, off: vec![], takes: 100 },
         trouble: Trouble::default(),

@@ -1,0 +1,100 @@
+//! The questions that are asked before letters are sent, and those that hung.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::known::{COSTLY, LONGEST_REST, REST_FACTOR, SHORT};
+use super::table::{Health, MAX_KEPT};
+use crate::arn::Arn;
+use crate::batch::time::HTTP_TIMEOUT;
+
+/// The time that questions get which never hung. Those that take longer are asked once more, after the letters that do
+/// not wait for them.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// A question whose answer decides whether, or where, a letter may go.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::batch) enum Question {
+    /// The attributes of a queue.
+    Queue(Arn),
+    /// The attributes of a subscription.
+    Subscription(Arn),
+    /// The signatures of a topic's letters, for which a certificate may have to be fetched.
+    Signature(Arn),
+    /// The subscription that names a queue.
+    Search(Arn),
+}
+
+/// The time at which a question is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::batch) enum Asking {
+    /// With the others: it never hung.
+    AtOnce,
+    /// After the letters that do not wait for it.
+    Later,
+    /// Not now.
+    NotNow,
+}
+
+/// The questions that hung, each with the time until which it is not asked.
+#[derive(Debug, Default)]
+pub(in crate::batch) struct Questions(HashMap<Question, Duration>);
+
+impl Health {
+    /// Decides when a question is asked. One that has hung is asked again after its rest, if something is left of the
+    /// allowance.
+    pub(in crate::batch) fn asking(&self, question: &Question, now: Duration) -> Asking {
+        match self.questions.0.get(question) {
+            None => Asking::AtOnce,
+            Some(rests) if now < *rests || self.for_failures.is_empty(now) => Asking::NotNow,
+            Some(_) => Asking::Later,
+        }
+    }
+
+    /// Returns how long questions may take that are asked then.
+    pub(in crate::batch) fn time_to_ask(&self, asking: Asking, now: Duration) -> Duration {
+        match asking {
+            Asking::AtOnce => AT_ONCE,
+            Asking::Later if self.for_failures.is_empty(now) => SHORT,
+            Asking::Later => HTTP_TIMEOUT,
+            Asking::NotNow => Duration::ZERO,
+        }
+    }
+
+    /// Takes note of questions that were asked together, each with whether it was answered. `will_ask` is true if those
+    /// without an answer are asked once more at once.
+    pub(in crate::batch) fn asked(
+        &mut self,
+        questions: impl IntoIterator<Item = (Question, bool)>,
+        began: Duration,
+        will_ask: bool,
+        now: Duration,
+    ) {
+        let mut unanswered = Vec::new();
+        for (question, is_answered) in questions {
+            if is_answered {
+                self.questions.0.remove(&question);
+            } else {
+                unanswered.push(question);
+            }
+        }
+        if unanswered.is_empty() {
+            return;
+        }
+        self.for_failures.charge(began, now);
+        let took = now.saturating_sub(began);
+        if will_ask || (took < COSTLY && !self.for_failures.is_empty(now)) {
+            return;
+        }
+        let rests = now + (took * REST_FACTOR).min(LONGEST_REST);
+        let all = &mut self.questions.0;
+        for question in unanswered {
+            if all.len() >= MAX_KEPT && !all.contains_key(&question) {
+                let first = all.iter().min_by_key(|(_, rests)| **rests).map(|(question, _)| question.clone());
+                first.and_then(|question| all.remove(&question));
+            }
+            let until = all.entry(question).or_default();
+            *until = rests.max(*until);
+        }
+    }
+}
