@@ -1,0 +1,381 @@
+//! The batch machine with answers from the test. Whatever the answers are, a letter leaves its queue only
+//! when an answer said that it is safe.
+
+mod overrides_meanwhile;
+mod stuck;
+mod unread_retention;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redrive_core::batch::{
+    Action, ActionId, Answer, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, Outcome,
+    OverridesRead, QueueAttributes, Report, RequestEnd, RequestResult, SendRequest, Sent, Subscription,
+    Verification,
+};
+use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
+use redrive_core::letter::Letter;
+use redrive_core::policy::{Policy, VISIBILITY_CEILING};
+use redrive_testing::{
+    ARCHIVE_QUEUE, DLQ, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post, REQUEUE, TOPIC,
+    WORKER, arn, at, event, every_origin, holds, letters_of, mark, samples,
+};
+use serde_json::json;
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+fn machine(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> Machine {
+    Machine::new(config(policy, requeue, archive_queue))
+}
+
+fn config(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> Config {
+    Config {
+        policy: Policy::parse(policy).unwrap(),
+        mode: Mode::Active,
+        requeue: requeue.map(arn),
+        archive_queue: archive_queue.map(arn),
+        // Half of it is in flight by every reading, so that letters are moved.
+        in_flight_limit: IN_FLIGHT_LIMIT,
+        ceiling: VISIBILITY_CEILING,
+        instances: 1,
+        overrides: true,
+        waiting_list: true,
+    }
+}
+
+/// Returns policies that reach every stage.
+fn policies() -> Vec<String> {
+    let origins = every_origin();
+    let rules = |rules: serde_json::Value| json!({ "origins": origins, "rules": rules }).to_string();
+    vec![
+        rules(json!([])),
+        rules(json!([{ "name": "r", "match": { "origin": ["sns"] }, "verifySignature": true }])),
+        rules(json!([{ "name": "r", "match": { "origin": ["raw"] }, "subscription": "discover" }])),
+        rules(
+            json!([{ "name": "r", "match": { "origin": ["sns"] }, "deliveryPolicy": "from-subscription" }]),
+        ),
+        rules(json!([{ "name": "r", "match": { "origin": ["sns"] }, "fifo": "step-aside" }])),
+        rules(json!([{ "name": "r", "match": { "origin": ["sns"] }, "target": "topic" }])),
+        rules(json!([{ "name": "r", "match": { "origin": ["sns"] }, "action": "archive" }])),
+        rules(json!([{ "name": "r", "match": { "origin": ["sns"] }, "action": "hold" }])),
+    ]
+}
+
+/// Returns batches of every kind of letter, young and near their end, standard and FIFO.
+fn batches() -> Vec<Vec<Letter>> {
+    let mut batches: Vec<_> = samples().into_iter().map(|(_, event)| letters_of(&event)).collect();
+    let fifo: Vec<_> = ["a", "b", "c", "d"]
+        .into_iter()
+        .zip(["g", "g", "h", "g"])
+        .map(|(id, group)| {
+            let mut post = Post::envelope(id).group(group);
+            FIFO_DLQ.clone_into(&mut post.queue);
+            post
+        })
+        .collect();
+    batches.push(letters_of(&event(&fifo)));
+    let old: Vec<_> = ["a", "b"].into_iter().map(|id| Post::envelope(id).sent(NOW - 1_209_000_000)).collect();
+    batches.push(letters_of(&event(&old)));
+    batches
+}
+
+/// Returns what a batch asks for, once the next turn of its letters has come.
+fn poll(batch: &mut Batch<'_>, now: &mut Now) -> Vec<(ActionId, Action)> {
+    loop {
+        let actions = batch.poll(*now);
+        if !actions.is_empty() || !batch.is_under_way() {
+            return actions;
+        }
+        let by = batch.next_poll(*now).unwrap().saturating_sub(now.elapsed);
+        *now = Now { at: now.at.checked_add(by).unwrap(), age: now.age + by, elapsed: now.elapsed + by };
+    }
+}
+
+/// Returns the same answer to each letter of a request.
+fn sent(request: &SendRequest, sent: &Sent) -> Answer {
+    let end = RequestEnd::Answered(vec![sent.clone(); request.deliveries.len()]);
+    Answer::Sent(RequestResult { end, took: Duration::ZERO })
+}
+
+/// Drives a batch to its end. The answers come in the order of the actions, or in the reverse order. Returns
+/// the reports and the number of actions.
+fn drive(
+    mut batch: Batch<'_>,
+    backwards: bool,
+    mut answer: impl FnMut(&Action) -> Answer,
+) -> (Vec<Report>, usize) {
+    let mut now = now_after(0);
+    let (mut under_way, mut asked) = (Vec::new(), 0);
+    loop {
+        let actions = if under_way.is_empty() { poll(&mut batch, &mut now) } else { batch.poll(now) };
+        asked += actions.len();
+        assert!(asked < 1_000, "asks for ever");
+        under_way.extend(actions);
+        let next =
+            if backwards { under_way.len().checked_sub(1) } else { (!under_way.is_empty()).then_some(0) };
+        let Some(next) = next else { break };
+        let (id, action) = under_way.remove(next);
+        now.elapsed += Duration::from_millis(10);
+        now.age = now.elapsed;
+        let answer = answer(&action);
+        batch.take(id, answer, now);
+    }
+    (batch.into_reports(now.at), asked)
+}
+
+/// Returns a document with one override about every letter.
+fn one_override(action: &str) -> OverridesRead {
+    let override_ = json!({ "id": "o", "do": action, "match": { "queueArn": [{ "exists": true }] },
+        "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
+    let json = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
+    OverridesRead::Document { json, tag: None }
+}
+
+/// Returns the present so many seconds after the beginning.
+fn now_after(seconds: i64) -> Now {
+    let elapsed = Duration::from_secs(seconds.unsigned_abs());
+    Now { at: at(NOW + seconds * 1_000), age: elapsed, elapsed }
+}
+
+fn failed<T>() -> Result<T, Failure> {
+    Err(Failure::ours(FailureClass::Transient, "ServiceUnavailable"))
+}
+
+/// Returns an answer of the right kind, good or bad for each letter as `good` says. Adds the letters that it
+/// makes safe to `safe`.
+fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<String>) -> Answer {
+    let mut make_safe = |letter: &Letter, good: bool| {
+        if good {
+            safe.insert(letter.sqs.message_id.clone());
+        }
+        good
+    };
+    match action {
+        Action::LookUpQueues { queues, .. } => {
+            let attributes = |of_requeue: bool| QueueAttributes {
+                retention: Some(1_209_600),
+                visibility_timeout: Some(180),
+                in_flight: Some(if of_requeue { 0 } else { IN_FLIGHT_LIMIT }),
+                read: Some(Duration::ZERO),
+                ..QueueAttributes::default()
+            };
+            let known = queues.iter().filter(|_| good()).cloned();
+            let known: HashMap<_, _> = known
+                .map(|queue| {
+                    let of_requeue = [REQUEUE, FIFO_REQUEUE].contains(&queue.as_str());
+                    (queue, attributes(of_requeue))
+                })
+                .collect();
+            Answer::Queues { known, unread: Vec::new() }
+        }
+        Action::LookUpSubscriptions { subscriptions, .. } => {
+            let subscription = |topic: &str, dlq: &str| Subscription {
+                protocol: "sqs".to_owned(),
+                endpoint: WORKER.to_owned(),
+                topic: topic.to_owned(),
+                dead_letter_target: Some(dlq.to_owned()),
+                raw: false,
+                pending: false,
+                delivery_policy: None,
+            };
+            let known = subscriptions.iter().map(|arn| {
+                let topic = arn.as_str().rsplit_once(':').unwrap().0;
+                let dlq = if topic == TOPIC { DLQ } else { FIFO_DLQ };
+                let unknown = Err(Sent::NotStarted);
+                (arn.clone(), if good() { Ok(Some(subscription(topic, dlq))) } else { unknown })
+            });
+            Answer::Subscriptions(known.collect())
+        }
+        Action::Discover { searches, .. } => {
+            Answer::Discovered(searches.iter().map(|_| if good() { Ok(None) } else { failed() }).collect())
+        }
+        Action::LookUpSharing { queues } => Answer::Shared(queues.iter().cloned().collect()),
+        Action::Verify { letters, .. } => {
+            let mut one = || if good() { Verification::Genuine } else { Verification::Refused("no") };
+            Answer::Verified(letters.iter().map(|_| one()).collect())
+        }
+        Action::Send(request) => {
+            let answers = request.deliveries.iter().map(|one| {
+                let good = make_safe(&one.letter, good());
+                if good { Sent::Accepted } else { Sent::Failed(failed::<()>().unwrap_err()) }
+            });
+            let end = RequestEnd::Answered(answers.collect());
+            Answer::Sent(RequestResult { end, took: Duration::ZERO })
+        }
+        Action::Move { moves, .. } => {
+            let moved = moves.iter().map(|one| {
+                let good = make_safe(&one.letter, good());
+                Some(if good { Sent::Accepted } else { Sent::NotStarted })
+            });
+            Answer::Moved(moved.collect())
+        }
+        Action::Archive { letters, .. } => {
+            let archived = letters.iter().map(|(letter, _)| {
+                let good = make_safe(letter, good());
+                if good { Ok(()) } else { failed() }
+            });
+            Answer::Archived(archived.collect())
+        }
+        Action::Hide { letters, .. } => {
+            Answer::Hidden(letters.iter().map(|_| if good() { Ok(()) } else { failed() }).collect())
+        }
+        Action::ReadOverrides { .. } => {
+            let overrides = match (good(), good(), good()) {
+                (true, true, _) => Ok(OverridesRead::None),
+                (true, false, true) => Ok(one_override("retry")),
+                (false, true, true) => Ok(one_override("hold")),
+                (true, false, false) => Ok(one_override("give-up")),
+                (false, ..) => failed(),
+            };
+            Answer::Overrides(overrides)
+        }
+        Action::ListWaiting { .. } => Answer::Listed(if good() { Ok(()) } else { failed() }),
+    }
+}
+
+#[test]
+fn a_letter_leaves_its_queue_only_when_an_answer_said_that_it_is_safe() {
+    let (policies, batches) = (policies(), batches());
+    let inputs = (
+        0..policies.len(),
+        0..batches.len(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        0_u8..=100,
+        any::<u64>(),
+    );
+    holds(2_000, &inputs, |(policy, batch, backwards, requeue, archive, luck, seed)| {
+        let letters = batches[batch].clone();
+        let fifo = letters[0].sqs.queue.is_fifo();
+        let requeue = requeue.then_some(if fifo { FIFO_REQUEUE } else { REQUEUE });
+        let mut machine = machine(&policies[policy], requeue, archive.then_some(ARCHIVE_QUEUE));
+        let ids: Vec<_> = letters.iter().map(|letter| letter.sqs.message_id.clone()).collect();
+        let (mut safe, mut state) = (HashSet::new(), seed);
+        let mut good = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % 100 < u64::from(luck)
+        };
+        let batch = machine.begin(letters, DEADLINE);
+        let (reports, _) = drive(batch, backwards, |action| answer(action, &mut good, &mut safe));
+        let reported: Vec<_> = reports.iter().map(|report| report.letter.sqs.message_id.clone()).collect();
+        prop_assert_eq!(reported, ids, "one report a letter, in the order of the batch");
+        for report in &reports {
+            let id = &report.letter.sqs.message_id;
+            if report.outcome.leaves_queue() {
+                prop_assert!(safe.contains(id), "{} left its queue: {:?}", id, report.outcome);
+            }
+            let kept = !matches!(report.outcome, Outcome::Failed(_) | Outcome::Observed(_));
+            prop_assert!(luck < 100 || kept, "{} ends so though all went well: {:?}", id, report.outcome);
+        }
+        // The first letter of a group that stays holds the others.
+        let mut held = BTreeSet::new();
+        for report in reports.iter().filter(|_| fifo) {
+            let group = report.letter.sqs.group_id().map(str::to_owned);
+            let delivered = report.outcome == Outcome::Delivered;
+            prop_assert!(
+                !(delivered && held.contains(&group)),
+                "{} passed one of its group",
+                report.letter.id
+            );
+            if !report.outcome.leaves_queue() {
+                held.insert(group);
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
+    let empty = |action: &Action| match action {
+        Action::LookUpQueues { .. } => Answer::Queues { known: HashMap::new(), unread: Vec::new() },
+        Action::LookUpSubscriptions { .. } => Answer::Subscriptions(HashMap::new()),
+        Action::Discover { .. } => Answer::Discovered(Vec::new()),
+        Action::LookUpSharing { .. } => Answer::Shared(Vec::new()),
+        Action::Verify { .. } => Answer::Verified(Vec::new()),
+        Action::Send(_) => {
+            Answer::Sent(RequestResult { end: RequestEnd::Answered(Vec::new()), took: Duration::ZERO })
+        }
+        Action::Move { .. } => Answer::Moved(Vec::new()),
+        Action::Archive { .. } => Answer::Archived(Vec::new()),
+        Action::Hide { .. } => Answer::Hidden(Vec::new()),
+        Action::ReadOverrides { .. } => Answer::Overrides(Ok(OverridesRead::NotModified)),
+        Action::ListWaiting { .. } => Answer::Listed(failed()),
+    };
+    let other = |action: &Action| match action {
+        Action::LookUpSharing { .. } => Answer::Discovered(Vec::new()),
+        _ => Answer::Shared(Vec::new()),
+    };
+    for policy in policies() {
+        for letters in batches() {
+            for answers in [&empty as &dyn Fn(&Action) -> Answer, &other] {
+                let mut machine = machine(&policy, None, None);
+                let count = letters.len();
+                let (reports, asked) = drive(machine.begin(letters.clone(), DEADLINE), false, answers);
+                assert!(asked > 0 && reports.len() == count);
+                let left = reports.iter().find(|report| report.outcome.leaves_queue());
+                assert!(left.is_none(), "{policy}: {left:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_archived_and_what_is_hidden_is_asked_for_at_once() {
+    let mut machine = machine(&policies()[0], None, None);
+    let letters = letters_of(&event(&[Post::envelope("waits"), Post::raw("nobody-knows", "?")]));
+    let mut together = Vec::new();
+    let mut batch = machine.begin(letters, DEADLINE);
+    let mut now = now_after(0);
+    loop {
+        let actions = poll(&mut batch, &mut now);
+        if actions.is_empty() {
+            break;
+        }
+        let names = actions.iter().map(|(_, action)| match action {
+            Action::Archive { .. } => "archive",
+            Action::Hide { .. } => "hide",
+            _ => "other",
+        });
+        together.push(names.collect::<Vec<_>>());
+        for (id, action) in actions {
+            // The subscriber fails, so its letter waits.
+            let mut good = || !matches!(action, Action::Send(_));
+            let answer = answer(&action, &mut good, &mut HashSet::new());
+            batch.take(id, answer, now);
+        }
+    }
+    assert_eq!(together.last().unwrap(), &["hide", "archive"]);
+}
+
+#[test]
+fn a_batch_without_letters_asks_for_nothing() {
+    let mut machine = machine("{}", None, None);
+    let (reports, asked) = drive(machine.begin(Vec::new(), DEADLINE), false, |_| unreachable!());
+    assert_eq!((reports.len(), asked), (0, 0));
+}
+
+#[test]
+fn overrides_are_asked_for_once_and_only_where_there_is_a_place_for_them() {
+    for (overrides, readings) in [(true, 1), (false, 0)] {
+        let mut machine = Machine::new(Config { overrides, ..config("{}", None, None) });
+        let mut read = 0;
+        drive(machine.begin(letters_of(&event(&[Post::envelope("a")])), DEADLINE), false, |action| {
+            read += usize::from(matches!(action, Action::ReadOverrides { .. }));
+            answer(action, &mut || true, &mut HashSet::new())
+        });
+        assert_eq!(read, readings);
+    }
+}
+
+/// Puts a letter into a FIFO topic, and into one group with all others.
+fn in_fifo_group(post: Post) -> Post {
+    post.topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
+}
+
+fn with_rule(rule: &serde_json::Value) -> Machine {
+    let policy = json!({ "default": rule }).to_string();
+    Machine::new(Config { overrides: false, waiting_list: false, ..config(&policy, None, None) })
+}
