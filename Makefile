@@ -99,7 +99,7 @@ LETTERS ?= 100000
 WORLDS ?= 20000
 PROFILE ?= release
 soak: ## Search for lost letters: many letters through the release binary, many simulated worlds, in an hour: [LETTERS=100000] [SEED=7] [WORLDS=20000] [PROFILE=dev] [PAGE=docs/figures.md]
-	cargo build --profile $(PROFILE) --bins
+	cargo build --profile $(PROFILE) --bin sns-redrive --bin sns-redrive-replay
 	cargo build --profile $(PROFILE) --package redrivectl
 	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))

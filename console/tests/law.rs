@@ -37,7 +37,7 @@ fn what_attackers_write_forges_nothing() {
 
 #[test]
 fn what_is_kept_of_a_fuzzer_forges_nothing() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/console");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/console");
     let kept: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(kept.len() >= 10);
     for path in kept {
