@@ -38,13 +38,15 @@ test: ## Run the Rust tests, the faults and the stack at once
 	@echo 'Running the Rust tests, the faults and the stack at once. The output of each appears when it ends'
 	@$(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) unit faults stack
 
+# --tests: otherwise cargo also links every example.
 compiled: $(PACKAGE)
-	cargo test --workspace --no-run
+	cargo test --workspace --tests --no-run
 
 # Two tests for each core, because many of them wait for a time.
 unit: THREADS = $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 unit: build ## Run the Rust tests, count the calls for letters, measure the memory of a page
-	cargo test --workspace -- --test-threads $(THREADS)
+	cargo test --workspace --tests -- --test-threads $(THREADS)
+	cargo test --workspace --doc --quiet
 	target/debug/bench --function target/debug/sns-redrive --alone cost
 	target/debug/examples/page
 
