@@ -1,21 +1,28 @@
-# The commands of this project. They need Rust, Python 3.11 or newer, and make, and install the rest into local/.venv.
+# The commands of this project. They need Rust, Python 3.11 or newer, and make, and install the rest into local/.venv; the demo
+# has its own part of that in local/.demo.
 
 PYTHON ?= python3
 VENV := local/.venv
 PY := $(VENV)/bin/python
+DEMO := local/.demo
 # The build of the function that `make faults` tests. CI sets BUILD=package: then the tests run the bytes that Lambda runs.
 # CI tests the package for x86_64, because none of its machines can run the one for arm64.
 BUILD ?= debug
 PACKAGE := $(if $(filter package,$(BUILD)),artifacts)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo local invoke ready which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format artifacts package build
+.PHONY: help demo functions local invoke ready which test compiled unit faults stack drill figures bench wake replay soak sabotage lint format artifacts package build
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ready ## Tell the main job as a story on a local stack, in two minutes: no AWS account, no Docker
-	@$(PY) -m local.demo
+demo: ## Tell the main job as a story on a local stack, in two minutes: no AWS account, no Docker
+	@$(MAKE) --jobs=2 functions $(DEMO)/installed
+	@BUILT=demo $(DEMO)/bin/python -m local.demo
+
+# The demo shows the two functions and not the tool, which would take longer to compile than both.
+functions:
+	cargo build --profile demo --bin sns-redrive --bin sns-redrive-replay
 
 local: ready ## Run a local deployment with alarms to play with, until Ctrl-C
 	@$(PY) -m local.run
@@ -151,18 +158,29 @@ package: artifacts ## Build the package for AWS, with cargo-lambda and with SAM:
 	cmp target/lambda/sns-redrive-widget/bootstrap .aws-sam/operations/ConsoleFunction/bootstrap
 	@$(PY) -m local.size .aws-sam/operations/ReplayFunction/bootstrap .aws-sam/operations/ConsoleFunction/bootstrap
 
-# Builds the whole workspace, and an example. Then all crates have the features that `cargo test --workspace` gives them.
-# With other features the tests would compile some crates once more.
+# Builds the whole workspace, and an example. Then all crates have the features and the profile that `cargo test --workspace`
+# gives them. With others the tests would compile the SDK once more.
 build:
-	cargo build --workspace --bins --example page
+	cargo build --workspace --profile test --bins --example page
 
-# --no-deps: requirements.txt names every package. Without the option pip would also look for extras, such as boto3[crt].
 $(VENV)/installed: local/requirements.txt
-	@test ! -L $(VENV) || { echo '$(VENV) is a link: venv would empty what it points to. Run make there, or remove the link'; exit 2; }
+	$(call installed,$<)
+
+# The versions and hashes of demo.txt stand in requirements.txt.
+$(DEMO)/installed: local/requirements.txt local/demo.txt
+	@mkdir -p target
+	@awk 'NR == FNR { wanted[$$1]; next } /^[a-z]/ { split($$1, name, "=="); is_wanted = name[1] in wanted } is_wanted' \
+	    local/demo.txt $< > target/demo.txt
+	$(call installed,target/demo.txt)
+
+# --no-deps: the file names every package. Without the option pip would also look for extras, such as boto3[crt].
+define installed
+	@test ! -L $(@D) || { echo '$(@D) is a link: venv would empty what it points to. Run make there, or remove the link'; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=...")'
-	$(PYTHON) -m venv --clear $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement local/requirements.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement $(1)
 	@touch $@
+endef
 
 LOCALSTACK_PYTHON ?= python3.13
 # LocalStack sets no upper bounds on its dependencies, and does not start with newer versions of these four.

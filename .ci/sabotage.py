@@ -13,6 +13,8 @@ import time
 PATCHES = pathlib.Path("proof/sabotage")
 TREE = pathlib.Path("target/sabotage/tree")
 BUILD = pathlib.Path("target/sabotage/build")
+# With the profile and, for the sake of an example, the features of the tests. Else the SDK would be compiled twice.
+BINARIES = ["cargo", "build", "--quiet", "--workspace", "--profile", "test", "--bins", "--example", "page"]
 # A change may make a test wait for ever, which is noticed as well.
 PATIENCE = 900
 
@@ -35,10 +37,10 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
         soak = [f"{binaries}/soak", "--function", f"{binaries}/sns-redrive", "--alone", kind, "--only", which]
         # For soaks of a replay; as `make faults` has them.
         soak += ["--letters", "2000", "--seed", "1"]
-        return ["cargo", "build", "--quiet", "--workspace", "--bins"], soak
+        return BINARIES, soak
     elif kind == "stack":
         python = str(pathlib.Path("local/.venv/bin/python").absolute())
-        return ["cargo", "build", "--quiet", "--workspace", "--bins"], [
+        return BINARIES, [
             python,
             "-m",
             "pytest",

@@ -12,6 +12,7 @@ archived.py     letters in the archive, of earlier days
 letters.py      what the function's log tells about a letter
 console.py      the console of a deployment, through both of its doors
 demo.py         `make demo`
+overrides.py    what it does in the place of an operator
 run.py          `make local`
 invoke.py       `make invoke`
 """

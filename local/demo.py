@@ -4,8 +4,11 @@ A topic has four subscribers: two queues, a web server and a function. Three of 
 messages, which become letters in the dead-letter queue. The function, deployed by template.yaml, retries each letter
 on a schedule of seconds at the subscriber that failed, until that one is repaired, or until the schedule ends and the
 letter is archived. Overrides act on letters that would wait for an hour: hold, and when their subscriber is repaired,
-retry now. When the last subscriber is repaired too, `redrivectl replay` sends its letter from the archive. The demo
-checks its own results: if a message is missing, changed or duplicated, the exit code is 1.
+retry now. When the last subscriber is repaired too, the replay function of operations.yaml sends its letter from the
+archive. The demo checks its own results: if a message is missing, changed or duplicated, the exit code is 1.
+
+An operator would use `redrivectl` for the overrides and the replay. The demo does without, since compiling it takes
+minutes.
 """
 
 import json
@@ -16,12 +19,12 @@ from datetime import UTC, datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from local.deploy import deploy
+from local.deploy import deploy, deploy_operations
 from local.letters import Letter, sentence, sort_of
+from local.overrides import Control
 from local.sns import dead_letter, envelope
 from local.stack import ACCOUNT, REGION, Stack, StackError, stop_on_signals, wait_until
 from local.subscribers import function_arn, subscribe, subscribe_function, subscribe_web
-from local.tool import redrivectl
 from local.web import WebServer
 
 # All four phases in 42 seconds.
@@ -64,7 +67,7 @@ REPAIR_AFTER = 14
 LATE = 5
 # Every instance of the function has read an override by then.
 HEARD_AFTER = 15
-# How soon letters are there after `redrivectl retry` has woken them.
+# How soon letters are there after they were woken.
 WOKEN_WITHIN = 10
 # CloudWatch's period of the arrival alarm, after which an arrival is forgotten.
 ALARM_PERIOD = 60
@@ -117,7 +120,6 @@ class Story:
         self.letters = []
         self.parcels = []
         self.alarms_seen = []
-        self.overrides_given = []
 
     def tell(self):
         self.set_up()
@@ -240,30 +242,39 @@ class Story:
         screen.say("the queue of courier is deleted")
         self.parcels.append(self.put("parcel-1", self.courier))
         self.watch(until=lambda: self.parcels[0].lines)
-        self.override("hold", "--topic", "parcels", "courier is being repaired")
-        screen.more(f"the function obeys within {HEARD_AFTER} s")
-        time.sleep(HEARD_AFTER + 1)
+        control = Control(self.deployment)
+        self.override("hold", "courier is being repaired")
+        control.give("hold", "parcels", "courier is being repaired")
+        self.wait_until_heard()
         self.parcels.append(self.put("parcel-2", self.courier))
         self.watch(until=lambda: self.parcels[1].lines)
         self.courier.repair()
         screen.say(screen.style("courier is repaired", 1))
-        self.override("retry", "--topic", "parcels", "courier is back")
+        self.override("retry", "courier is back")
+        control.give("retry", "parcels", "courier is back")
+        self.wait_until_heard()
+        screen.say(f"{control.wake('parcels')} hidden letters are shown to the function")
         woken = time.time()
         self.watch(until=lambda: all(parcel.outcome for parcel in self.parcels))
         self.woken_for = time.time() - woken
-        self.override("release", "--topic", "parcels", "courier is back")
+        self.override("release", "courier is back")
+        control.release("parcels")
 
     def replay(self):
-        """Replays the archived letter with the operator's tool."""
+        """Replays the archived letter with the replay function."""
         screen = self.screen
         screen.title("4. A replay from the archive")
         self.legacy.repair()
         screen.say("legacy is repaired, but its letter, the return, is in the archive")
-        options = ["replay", "--yes", "--topic", "returns"]
-        screen.say(screen.style(f"redrivectl {' '.join(options)}", 1))
-        self.replayed = redrivectl(self.deployment, *options)
-        for line in (self.replayed.stdout + self.replayed.stderr).splitlines():
-            screen.more(line)
+        operations = deploy_operations(self.deployment)
+        screen.say("operations.yaml is deployed: the replay function")
+        screen.say(screen.style("the function replays the letters of returns", 1))
+        screen.more("an operator would type: redrivectl replay --topic returns --why 'legacy is back'")
+        answered, state = operations.invoke(replay={"select": {"topics": ["returns"]}, "why": "legacy is back"})
+        if not answered:
+            raise StackError(f"the replay function failed: {state}")
+        self.replayed = state["status"], state["counts"]
+        screen.more(f"the function answered: {self.replayed[0]}, {json.dumps(self.replayed[1])}")
 
         def delivered():
             lines = [
@@ -298,14 +309,14 @@ class Story:
         arrived = time.time()
         return Letter(name, subscriber, body, dead_letter(self.deployment, body), arrived)
 
-    def override(self, *words):
-        """Gives an override, as the operator."""
-        screen = self.screen
-        screen.say(screen.style(f"redrivectl {' '.join(words[:3])} --why '{words[3]}'", 1))
-        done = redrivectl(self.deployment, *words[:3], "--why", words[3], "--yes")
-        for line in (done.stdout + done.stderr).splitlines():
-            screen.more(line)
-        self.overrides_given.append(done.returncode)
+    def override(self, action, why):
+        """Tells of an override for the topic parcels."""
+        self.screen.say(self.screen.style(f"an override for parcels: {action}, {why}", 1))
+        self.screen.more(f"an operator would type: redrivectl {action} --topic parcels --why '{why}'")
+
+    def wait_until_heard(self):
+        self.screen.more(f"the function obeys within {HEARD_AFTER} s")
+        time.sleep(HEARD_AFTER + 1)
 
     def watch(self, until, at_most=60):
         """Prints what the function logs, until a condition holds."""
@@ -431,17 +442,16 @@ class Story:
         )
         yield (
             "the replayed return had a fresh schedule: retry 1 delivered it",
-            self.replayed.returncode == 0
+            self.replayed == ("done", {"sent": 1})
             and [(line["letter.id"], line["retry.number"]) for line in self.after_replay]
             == [(poison.lines[-1]["letter.id"], 1)],
         )
         held = [line["reason"] for line in self.parcels[1].lines[:1] if "retry.number" not in line]
         yield "parcel-2 was held, with no attempt", held == ["overridden"]
         yield (
-            f"courier has both parcels, each exactly once, within {WOKEN_WITHIN} seconds after the override to retry",
+            f"courier has both parcels, each exactly once, within {WOKEN_WITHIN} seconds after they were woken",
             sorted(self.courier.bodies()) == sorted(parcel.body for parcel in self.parcels)
-            and self.woken_for < WOKEN_WITHIN
-            and self.overrides_given == [0, 0, 0],
+            and self.woken_for < WOKEN_WITHIN,
         )
         yield "the dead-letter queue is empty", self.deployment.waiting() == 0
         yield "the alarm went off and is OK again", self.alarms_seen[-2:] == ["ALARM", "OK"]

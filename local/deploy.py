@@ -244,9 +244,9 @@ def create(stack, package_uri, name, template, values):
 
 
 def built_function(name="sns-redrive"):
-    """The binary that `make build` left."""
+    """The binary that `make build` left, or with BUILT=demo `make functions`."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target"))
-    binary = ROOT / target / "debug" / name
+    binary = ROOT / target / os.environ.get("BUILT", "debug") / name
     if not binary.exists():
         raise StackError(f"{binary} does not exist; run make build")
     return binary

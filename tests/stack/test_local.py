@@ -8,9 +8,12 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from importlib.metadata import requires
 from types import SimpleNamespace
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from local import demo
 from local.stack import ROOT, wait_until
@@ -77,3 +80,17 @@ def test_demo_ends_by_saying_how_to_open_the_console(monkeypatch, capsys):
     assert demo.main() == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert "console" in last and "make local" in last
+
+
+def test_the_demo_installs_what_its_packages_need():
+    lines = (ROOT / "local" / "demo.txt").read_text().splitlines()
+    listed = {line for line in lines if not line.startswith("#")}
+    needed, left = set(), ["ministack", "boto3", "aws-sam-translator", "cbor2"]
+    while left:
+        name = left.pop()
+        if name not in needed:
+            needed.add(name)
+            requirements = map(Requirement, requires(name) or [])
+            here = [r for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+            left += [canonicalize_name(requirement.name) for requirement in here]
+    assert listed == needed
