@@ -18,6 +18,9 @@ pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// have used up the time that the function spends on them.
 pub const CUT_SHORT: &str = "CutShort";
 
+/// The code of a search that has made progress, and goes on next time.
+pub const SEARCH_UNFINISHED: &str = "SearchUnfinished";
+
 /// The code of a call about a message that its queue no longer has: another copy of it was handled.
 pub const MESSAGE_GONE: &str = "MessageGone";
 

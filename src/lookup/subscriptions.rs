@@ -20,7 +20,7 @@ use crate::arn::Arn;
 use crate::batch::{Known, Sent, Subscription, Suffices};
 use crate::clients::{failure_of_call, in_time, too_late};
 use crate::clock::Clock;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{DEADLINE_EXCEEDED, Failure, FailureClass, SEARCH_UNFINISHED};
 
 /// The time for which an answer is valid. A repaired subscription is noticed after this time at the latest.
 const MAX_AGE: Duration = Duration::from_mins(5);
@@ -80,14 +80,20 @@ impl Subscriptions {
         // Clocks differ, and a mark can hold any time. A search that begins now covers all letters that have
         // arrived.
         let arrived = arrived.min(now.at);
+        let mut progress = false;
         loop {
             if let Some(found) = searches.done.as_ref().filter(|found| found.covers(arrived, now.age)) {
                 return Ok(found.only.get(dlq.as_str()).cloned().flatten());
             }
+            let cut_off = |failure: Failure| match failure.code.as_str() {
+                DEADLINE_EXCEEDED if progress => Failure::ours(failure.class, SEARCH_UNFINISHED),
+                _ => failure,
+            };
             if Instant::now() >= until {
-                return Err(too_late());
+                return Err(cut_off(too_late()));
             }
-            in_time(until, self.search_on(&mut searches)).await?;
+            in_time(until, self.search_on(&mut searches)).await.map_err(cut_off)?;
+            progress = true;
         }
     }
 

@@ -133,7 +133,7 @@ async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_
         for (fault, code) in [
             (Fault::ResetBefore, "Unreachable"),
             (Fault::refuse(400, "Throttling", "slow"), "Throttling"),
-            (Fault::HangBefore, "DeadlineExceeded"),
+            (Fault::HangBefore, "SearchUnfinished"),
         ] {
             let world = world_of(&discover()).with_time(Duration::from_millis(400));
             let asked = Arc::new(AtomicUsize::new(0));

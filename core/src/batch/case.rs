@@ -316,7 +316,10 @@ impl<'p> Case<'p> {
                 let (is_overridden, soonest) = (self.is_sent_by_override(), later(now, least));
                 self.settle_by(now, |verdict| verdict.left_out(retry, is_overridden, now, soonest));
             }
-            Sent::PutOff(minutes) => self.settle_by(now, |verdict| verdict.put_off_by(retry, minutes, now)),
+            Sent::PutOff(minutes) => {
+                let is_overridden = self.is_sent_by_override();
+                self.settle_by(now, |verdict| verdict.put_off_by(retry, minutes, is_overridden, now));
+            }
             Sent::Refused(detail) => self.refuse(detail),
             Sent::Failed(failure) => {
                 self.retry = Some(retry);

@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::outgoing::{OutgoingLetter, RoundSending};
 use super::packed::{Packed, recorded_trace};
 use super::purpose::Purpose;
+use super::questions::Pass;
 use super::requests::Unsent;
 use super::resolve::{Resolution, resolve};
 use super::sending::{NextRequest, Sending};
@@ -82,6 +83,7 @@ impl Batch<'_> {
         }
         let unsent: Vec<_> = letters.iter().map(|one| self.unsent(one)).collect();
         let sending = Sending::new(&unsent, window, now, &self.memory.health);
+        let sending = if self.pass == Pass::Second { sending.in_what_is_left() } else { sending };
         Stage::Sending(Box::new(RoundSending { letters, sending, unmarking }))
     }
 

@@ -6,17 +6,21 @@ use std::time::Duration;
 use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, Sent, Suffices, no_answer, whole};
 use super::case::{Case, Disposition, SEARCH_FAILED};
 use super::group_order::GroupOrder;
-use super::health::{Asking, Question};
+use super::health::{Asking, Question, QuestionEnd};
 use super::knowledge::Knowledge;
+use super::questions::Pass;
 use super::resolve::{refusal_at_sight, subscriptions};
-use super::round::subscriptions_asked;
+
 use super::state::{Batch, Inquiry, Stage};
 use super::time::half_of;
 use super::{checkup, ending};
 use crate::arn::Arn;
-use crate::failure::{Failure, FailureClass};
+use crate::failure::{Failure, FailureClass, SEARCH_UNFINISHED};
 use crate::letter::Letter;
 use crate::policy::{DeliveryPolicy, Facts, Retention, Route};
+
+/// The time for the delivery policies of subscriptions. Without them an attempt can be made, but its plan is not known.
+const LONGEST_FOR_POLICIES: Duration = Duration::from_secs(3);
 
 /// The number of times that a queue is asked in the first batch that needs its attributes.
 const FIRST_TRIES: u32 = 3;
@@ -44,10 +48,15 @@ impl Batch<'_> {
         now: Now,
     ) -> Stage {
         if let Answer::Queues { known, unread } = &answer {
-            let is_read = |queue: &Arn| !unread.iter().any(|(unread, _)| unread == queue);
-            let asked = known.keys().map(|queue| (Question::Queue(queue.clone()), is_read(queue)));
-            let asked: Vec<_> = asked.collect();
-            self.memory.health.asked(asked, self.asked_at, false, now.age);
+            let began = self.age_when_asked(now);
+            let end = |(queue, attributes): (&Arn, &QueueAttributes)| {
+                let is_unread = unread.iter().any(|(unread, _)| unread == queue);
+                let is_read = attributes.read.is_some_and(|read| read >= began);
+                let end = if is_unread { QuestionEnd::Failed } else { QuestionEnd::Answered };
+                (is_unread || is_read).then(|| (Question::Queue(queue.clone()), end))
+            };
+            let ends = known.iter().filter_map(end).collect();
+            self.asked(ends, now);
         }
         inquiry.known.extend(self.queues(answer));
         let is_unread = |queue: &&Arn| !inquiry.known.get(*queue).is_some_and(QueueAttributes::were_read);
@@ -153,17 +162,18 @@ impl Batch<'_> {
             (letter.dead_letter_queue().clone(), letter.first_arrival())
         };
         let searches = asked.iter().map(search).collect();
-        let asking = self.queue().map(|queue| self.memory.health.asking(&Question::Search(queue), now.age));
-        let asking = asking.unwrap_or(Asking::AtOnce);
-        // Where all letters wait for the search, it keeps no other waiting.
-        let has_others = asked.len() < self.cases.len();
-        let until = match asking {
-            Asking::AtOnce if !has_others => {
-                self.asked_at = now.age;
-                half_of(now.elapsed, self.time.deliver)
-            }
-            asking => self.begin_to_ask(asking, now),
+        let health = &self.memory.health;
+        let asking = self.queue().map(|queue| health.asking(&Question::Search(queue), now.age));
+        // A search of a large account takes minutes. It works, so it has the time of what is slow.
+        let keeps_others = asked.len() < self.cases.len();
+        let asking = match asking.unwrap_or(Asking::AtOnce) {
+            Asking::AtOnce if keeps_others && health.slow_must_wait(now.age) => Asking::NotNow,
+            asking => asking,
         };
+        let mut until = self.begin_to_ask(asking, now);
+        if asking == Asking::AtOnce && !keeps_others {
+            until = half_of(now.elapsed, self.time.deliver);
+        }
         (Stage::AwaitDiscovered(asked), Some(Action::Discover { searches, until }))
     }
 
@@ -173,10 +183,7 @@ impl Batch<'_> {
         let answers = if let Answer::Discovered(answers) = answer { answers } else { Vec::new() };
         let active = self.is_active();
         let answers = whole(answers, asked.len(), || Err(no_answer()));
-        if let Some(queue) = self.queue() {
-            let is_found = answers.iter().all(Result::is_ok);
-            self.memory.health.asked([(Question::Search(queue), is_found)], self.asked_at, false, now.age);
-        }
+        self.search_ended(&answers, now);
         for (index, answer) in asked.into_iter().zip(answers) {
             let case = &mut self.cases[index];
             case.searched = true;
@@ -192,6 +199,19 @@ impl Batch<'_> {
             }
         }
         Stage::DeliveryPolicies
+    }
+
+    /// Takes note of what a search has cost. One that only has to go on has worked.
+    fn search_ended(&mut self, answers: &[Result<Option<Arn>, Failure>], now: Now) {
+        let Some(queue) = self.queue() else { return };
+        let failure = answers.iter().find_map(|answer| answer.as_ref().err());
+        if failure.is_some_and(|failure| failure.code == SEARCH_UNFINISHED) {
+            let began = self.age_when_asked(now);
+            self.memory.health.worked_slowly(began, now.age);
+        }
+        let failed = failure.filter(|failure| failure.code != SEARCH_UNFINISHED);
+        let end = if failed.is_none() { QuestionEnd::Answered } else { QuestionEnd::Failed };
+        self.asked(vec![(Question::Search(queue), end)], now);
     }
 
     /// Reads the delivery policies of subscriptions, for rules that use them.
@@ -210,7 +230,7 @@ impl Batch<'_> {
             self.take_delivery_policies(&routes, &HashMap::new(), now);
             return (Stage::NextRound, None);
         }
-        let until = self.begin_to_ask(Asking::Later, now);
+        let until = self.begin_to_ask(Asking::Later, now).min(now.elapsed + LONGEST_FOR_POLICIES);
         let action = Action::LookUpSubscriptions { subscriptions, until };
         (Stage::AwaitDeliveryPolicies(routes), Some(action))
     }
@@ -222,7 +242,9 @@ impl Batch<'_> {
         known: &HashMap<Arn, Known>,
         now: Now,
     ) {
-        self.memory.health.asked(subscriptions_asked(known), self.asked_at, false, now.age);
+        // There is no second pass here.
+        self.pass = Pass::Second;
+        self.subscriptions_asked(known, now);
         let knowledge = &mut self.memory.knowledge;
         for (case, route) in self.cases.iter_mut().zip(routes) {
             let Some(arn) = route.as_ref().and_then(Route::subscription) else { continue };

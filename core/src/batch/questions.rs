@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::action::{Now, Sent};
 use super::case::Disposition;
-use super::health::{Asking, Question};
+use super::health::{Asking, Question, QuestionEnd};
 use super::state::{Batch, Due, Stage};
 use super::time::{HTTP_TIMEOUT, half_of};
 use super::unmarked::Unmarking;
-use crate::failure::{CUT_SHORT, DEADLINE_EXCEEDED};
+use crate::failure::{CUT_SHORT, DEADLINE_EXCEEDED, Failure, FailureClass};
 use crate::policy::Retry;
 
 /// The passes of a round.
@@ -33,8 +33,14 @@ impl Batch<'_> {
             Pass::Second => std::mem::take(&mut self.set_aside),
         };
         let mut due = Vec::new();
+        // Half of the time must be enough. Letters that come back soon have all of it.
+        let is_late = self.pass == Pass::Second && now.elapsed > half_of(self.round_began, self.time.deliver);
         for index in candidates {
             let Disposition::Due(retry) = self.cases[index].disposition else { continue };
+            if is_late {
+                self.cases[index].put_off();
+                continue;
+            }
             let health = &self.memory.health;
             let asking = self.questions(index).map(|question| health.asking(&question, now.age)).max();
             match (self.pass, asking) {
@@ -67,33 +73,51 @@ impl Batch<'_> {
     pub(super) fn begin_to_ask(&mut self, asking: Asking, now: Now) -> Duration {
         let time = self.memory.health.time_to_ask(asking, now.age);
         let (whole, until) = (half_of(now.elapsed, self.time.deliver), now.elapsed + time);
-        (self.asked_at, self.asked_for) = (now.age, (until < whole).then_some(time));
+        (self.asked_at, self.asked_for) = (now.elapsed, (until < whole).then_some(time));
         until.min(whole)
     }
 
-    /// Takes note of the questions that were asked, each with whether it was answered.
-    pub(super) fn asked(&mut self, questions: Vec<(Question, bool)>, now: Now) {
-        let will_ask = self.pass == Pass::First;
-        self.memory.health.asked(questions, self.asked_at, will_ask, now.age);
+    /// Takes note of the ends of the questions that were asked.
+    pub(super) fn asked(&mut self, questions: Vec<(Question, QuestionEnd)>, now: Now) {
+        let began = self.age_when_asked(now);
+        self.memory.health.asked(questions, began, now.age);
+    }
+
+    /// Returns the age of the instance when the questions were asked. Between then and now nothing but the monotonic clock
+    /// counts.
+    pub(super) fn age_when_asked(&self, now: Now) -> Duration {
+        now.age.saturating_sub(now.elapsed.saturating_sub(self.asked_at))
+    }
+
+    /// Returns the end of a question, if it was asked. `unanswered` says why it has no answer, if it has none.
+    pub(super) fn question_end(&self, unanswered: Option<&Sent>) -> Option<QuestionEnd> {
+        match unanswered {
+            None => Some(QuestionEnd::Answered),
+            Some(Sent::NotStarted) => None,
+            Some(sent) if self.will_ask(sent) => Some(QuestionEnd::CutOff),
+            Some(_) => Some(QuestionEnd::Failed),
+        }
+    }
+
+    /// Reports whether a question without an answer is asked once more in the second pass.
+    fn will_ask(&self, sent: &Sent) -> bool {
+        is_cut_off(sent) && self.pass == Pass::First && self.asked_for.is_some()
     }
 
     /// Takes over that a question of a letter has no answer: it is asked once more in the second pass, or this attempt
     /// has failed.
     pub(super) fn unanswered(&mut self, index: usize, retry: Retry, mut sent: Sent, now: Now) {
-        let is_cut_off = match &sent {
-            Sent::NotStarted => true,
-            Sent::Failed(failure) => failure.code == DEADLINE_EXCEEDED,
-            _ => false,
-        };
-        if is_cut_off && self.pass == Pass::First && self.asked_for.is_some() {
+        if self.will_ask(&sent) {
             self.set_aside.push(index);
             return;
         }
-        if let Sent::Failed(failure) = &mut sent
-            && is_cut_off
-            && self.asked_for.is_some_and(|time| time < HTTP_TIMEOUT)
-        {
-            CUT_SHORT.clone_into(&mut failure.code);
+        // Its call has not begun behind others that hung.
+        if sent == Sent::NotStarted && self.pass == Pass::Second {
+            return self.cases[index].put_off();
+        }
+        let is_short = self.pass == Pass::Second || self.asked_for.is_some_and(|time| time < HTTP_TIMEOUT);
+        if is_short && is_cut_off(&sent) {
+            sent = Sent::Failed(Failure::ours(FailureClass::Transient, CUT_SHORT));
         }
         self.cases[index].answered(retry, sent, now.at);
     }
@@ -108,5 +132,14 @@ impl Batch<'_> {
             return Stage::Verify;
         }
         Stage::Place
+    }
+}
+
+/// Reports whether an answer did not come in time.
+fn is_cut_off(sent: &Sent) -> bool {
+    match sent {
+        Sent::NotStarted => true,
+        Sent::Failed(failure) => failure.code == DEADLINE_EXCEEDED,
+        _ => false,
     }
 }

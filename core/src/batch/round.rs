@@ -19,7 +19,7 @@ impl Batch<'_> {
     /// whose disposition is known already.
     pub(super) fn next_round(&mut self, now: Now) -> Stage {
         let Some(round) = self.order.next_round() else { return Stage::Share };
-        (self.round, self.pass) = (round, Pass::First);
+        (self.round, self.pass, self.round_began) = (round, Pass::First, now.elapsed);
         let (active, now) = (self.is_active(), now.at);
         let requeue = self.config.requeue.as_ref();
         for &index in &self.round {
@@ -68,9 +68,9 @@ impl Batch<'_> {
         let answers = whole(answers, asked.len(), || Verification::Unknown(Sent::NotStarted));
         let mut questions = Vec::new();
         for ((index, retry), answer) in asked.into_iter().zip(answers) {
-            let is_answered = !matches!(&answer, Verification::Unknown(Sent::Failed(_)));
-            let topic = self.cases[index].letter.topic().cloned();
-            questions.extend(topic.map(|topic| (Question::Signature(topic), is_answered)));
+            let unknown = if let Verification::Unknown(sent) = &answer { Some(sent) } else { None };
+            let topic = self.cases[index].letter.topic().cloned().map(Question::Signature);
+            questions.extend(topic.zip(self.question_end(unknown)));
             match answer {
                 Verification::Genuine => passed.push((index, retry)),
                 Verification::Refused(why) => self.cases[index].refuse(why),
@@ -97,8 +97,17 @@ impl Batch<'_> {
     /// Takes over SNS's answers about subscriptions.
     pub(super) fn looked_up(&mut self, due: Due, answer: Answer, now: Now) -> Stage {
         let known = if let Answer::Subscriptions(known) = answer { known } else { HashMap::new() };
-        self.asked(subscriptions_asked(&known), now);
+        self.subscriptions_asked(&known, now);
         Stage::Send(due, known)
+    }
+
+    /// Takes note of the ends of questions about subscriptions.
+    pub(super) fn subscriptions_asked(&mut self, known: &HashMap<Arn, Known>, now: Now) {
+        let end = |(arn, known): (&Arn, &Known)| {
+            Some((Question::Subscription(arn.clone()), self.question_end(known.as_ref().err())?))
+        };
+        let ends = known.iter().filter_map(end).collect();
+        self.asked(ends, now);
     }
 
     /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is
@@ -180,10 +189,4 @@ impl Batch<'_> {
         }
         Stage::EndRound
     }
-}
-
-/// Returns the questions about subscriptions, each with whether it was answered.
-pub(super) fn subscriptions_asked(known: &HashMap<Arn, Known>) -> Vec<(Question, bool)> {
-    let asked = known.iter().filter(|(_, known)| !matches!(known, Err(Sent::NotStarted)));
-    asked.map(|(arn, known)| (Question::Subscription(arn.clone()), known.is_ok())).collect()
 }

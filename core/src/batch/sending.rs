@@ -25,6 +25,8 @@ pub struct Sending {
     /// The time for it, in ages.
     window: Window,
     dispatch: Dispatch,
+    /// True if other letters of the batch have had a part of the time.
+    is_late: bool,
     /// The messages of each request, by their positions.
     requests: Vec<Vec<usize>>,
     /// The requests that hold a place among those under way.
@@ -75,10 +77,17 @@ impl Sending {
             ages,
             window,
             dispatch,
+            is_late: false,
             requests,
             begun: BTreeMap::new(),
             results: vec![(Sent::NotStarted, Duration::ZERO); messages.len()],
         }
+    }
+
+    /// Returns the same in the time that other letters have left: what is cut off in it had less than the whole.
+    #[must_use]
+    pub fn in_what_is_left(self) -> Self {
+        Self { is_late: true, ..self }
     }
 
     /// Returns the next request to make, if one may begin now. `goes` says whether a message may still go.
@@ -128,7 +137,7 @@ impl Sending {
         let may_be_content = |failure: &Failure| failure.may_be_content();
         if out > 1 && matches!(&result.end, RequestEnd::Failed(failure) if may_be_content(failure)) {
             begun.alone = self.requests[number].iter().copied().collect();
-            begun.is_short = false;
+            begun.is_short = self.is_late;
             return;
         }
         begun.answers.extend(answers(result.end, out, begun.is_short));
@@ -178,7 +187,7 @@ impl Sending {
     fn begin(&mut self, number: usize, limit: Option<Duration>, now: Duration) -> NextRequest {
         let messages = self.requests[number].clone();
         let until = limit.map_or(self.window.end, |limit| self.window.end.min(now + limit));
-        let is_short = until < self.window.end;
+        let is_short = until < self.window.end || self.is_late;
         self.begun.insert(number, Begun { out: messages.len(), is_short, ..Begun::default() });
         NextRequest { number, messages, until: self.ages.elapsed(until) }
     }

@@ -200,11 +200,12 @@ impl Verdict<'_> {
     }
 
     /// Returns what is to be done if the attempt was put off to the full minute after so many others, since the target
-    /// is slow.
+    /// is slow. A letter that an override sends comes back within a minute.
     #[must_use]
-    pub fn put_off_by(&self, due: Retry, minutes: u32, now: Timestamp) -> Decision {
+    pub fn put_off_by(&self, due: Retry, minutes: u32, is_overridden: bool, now: Timestamp) -> Decision {
         let into_minute = u64::try_from(now.as_second().rem_euclid(60)).unwrap_or(0);
-        let until = plus(now, 60 - into_minute + 60 * u64::from(minutes)).min(self.next_moment(due, now));
+        let until = plus(now, 60 - into_minute + 60 * u64::from(if is_overridden { 0 } else { minutes }));
+        let until = until.min(self.next_moment(due, now));
         self.clock.keep(now, until, due.planned, due.upcoming(), DeferReason::EndpointSlow)
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A part of the time that passes. What is not spent is saved, up to a limit. More may be spent than there is: then
-/// nothing is left until the time that passes has paid for it.
+/// A part of the time that passes. What is not spent is saved, up to a limit. More may be spent than there is, up to the
+/// same limit: then nothing is left until the time that passes has paid for it.
 #[derive(Debug)]
 pub(super) struct Allowance {
     /// The time that must pass for each second that is spent, in seconds.
@@ -32,7 +32,8 @@ impl Allowance {
         let cost = now.saturating_sub(began.max(self.charged));
         self.charged = self.charged.max(now);
         // What was not spent before is saved up to the limit: `now` then.
-        self.paid = self.paid.max(now) + cost * self.factor;
+        let latest = now + self.most * self.factor * 2;
+        self.paid = latest.min(self.paid.max(now) + cost * self.factor);
     }
 }
 
@@ -55,11 +56,19 @@ mod tests {
 
     #[test]
     fn what_is_under_way_at_once_is_charged_once() {
-        let mut allowance = Allowance::new(20, Duration::ZERO);
+        let mut allowance = Allowance::new(20, SECOND * 10);
         for (began, ended) in [(0, 10), (0, 10), (5, 12), (3, 11)] {
             allowance.charge(SECOND * began, SECOND * ended);
         }
-        assert!(allowance.is_empty(SECOND * 249) && !allowance.is_empty(SECOND * 251));
+        // Twelve seconds, ten of which were saved.
+        assert!(allowance.is_empty(SECOND * 49) && !allowance.is_empty(SECOND * 51));
+    }
+
+    #[test]
+    fn no_more_is_owed_than_can_be_saved() {
+        let mut allowance = Allowance::new(20, SECOND * 30);
+        allowance.charge(SECOND, SECOND * 10_000);
+        assert!(allowance.is_empty(SECOND * 10_599) && !allowance.is_empty(SECOND * 10_601));
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub(super) const LONGEST_REST: Duration = Duration::from_secs(40);
 /// The shortest time that an endpoint gets which is not known to be down, while nothing is left of the allowance.
 pub(super) const SHORT: Duration = Duration::from_secs(3);
 
-/// The time after an endpoint accepted a message in which its wish to be left alone may be about one letter
-/// only: a server of many tenants throttles one of them.
+/// The time after an endpoint accepted a message in which a failure may be about one letter only: a server of many
+/// tenants throttles one of them, or one letter is bad.
 const LIVES_ON: Duration = Duration::from_mins(1);
 
 /// The number of requests in a row that must ask for a pause until the endpoint is believed to mean all
@@ -171,6 +171,11 @@ impl Known {
         self.is_up() && self.slow.is_slow()
     }
 
+    /// Reports whether it has accepted a message within so much time.
+    pub(super) fn lived_within(&self, time: Duration, now: Duration) -> bool {
+        self.lived.is_some_and(|lived| now.saturating_sub(lived) < time)
+    }
+
     /// Puts off one more letter: see [`Slowness::put_off`].
     pub(super) fn put_off(&mut self, now: Duration) -> u32 {
         self.slow.put_off(now)
@@ -235,7 +240,10 @@ impl Known {
         self.used = now;
         let took = now.saturating_sub(began);
         let asked = self.asked(failure, now);
-        if took < COSTLY && can_spend && asked.is_none() {
+        // One that has just worked may hiccup: when a call of AWS fails, the SDK has tried it for up to 2 s.
+        let lives = self.lived_within(LIVES_ON, now) && self.is_up();
+        let goes_on = if lives { took < SHORT } else { took < COSTLY && can_spend };
+        if goes_on && asked.is_none() {
             return None;
         }
         if let State::Trying(_) = self.state {
@@ -263,8 +271,7 @@ impl Known {
     fn asked(&mut self, failure: &Failure, now: Duration) -> Option<Asked> {
         let pause = Duration::from_secs(failure.retry_after.filter(|seconds| *seconds > 0)?);
         self.asks += 1;
-        let lives = self.lived.is_some_and(|lived| now.saturating_sub(lived) < LIVES_ON);
-        if lives && self.asks < ASKS_IN_A_ROW {
+        if self.lived_within(LIVES_ON, now) && self.asks < ASKS_IN_A_ROW {
             return None;
         }
         // Another request that was under way may ask for a shorter pause.

@@ -44,5 +44,5 @@ mod trials;
 
 pub use known::Change;
 pub(super) use known::{Admission, Attempt};
-pub(super) use questions::{Asking, Question};
+pub(super) use questions::{Asking, Question, QuestionEnd};
 pub use table::Health;

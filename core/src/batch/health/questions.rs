@@ -36,6 +36,15 @@ pub(in crate::batch) enum Asking {
     NotNow,
 }
 
+/// The end of a question that was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::batch) enum QuestionEnd {
+    Answered,
+    /// It was cut off, and is asked once more at once.
+    CutOff,
+    Failed,
+}
+
 /// The questions that hung, each with the time until which it is not asked.
 #[derive(Debug, Default)]
 pub(in crate::batch) struct Questions(HashMap<Question, Duration>);
@@ -61,34 +70,34 @@ impl Health {
         }
     }
 
-    /// Takes note of questions that were asked together, each with whether it was answered. `will_ask` is true if those
-    /// without an answer are asked once more at once.
+    /// Takes note of the ends of questions that were asked together.
     pub(in crate::batch) fn asked(
         &mut self,
-        questions: impl IntoIterator<Item = (Question, bool)>,
+        questions: impl IntoIterator<Item = (Question, QuestionEnd)>,
         began: Duration,
-        will_ask: bool,
         now: Duration,
     ) {
-        let mut unanswered = Vec::new();
-        for (question, is_answered) in questions {
-            if is_answered {
-                self.questions.0.remove(&question);
-            } else {
-                unanswered.push(question);
+        let (mut failed, mut costs) = (Vec::new(), false);
+        for (question, end) in questions {
+            costs |= end != QuestionEnd::Answered;
+            match end {
+                QuestionEnd::Answered => {
+                    self.questions.0.remove(&question);
+                }
+                QuestionEnd::CutOff => {}
+                QuestionEnd::Failed => failed.push(question),
             }
         }
-        if unanswered.is_empty() {
-            return;
+        if costs {
+            self.for_failures.charge(began, now);
         }
-        self.for_failures.charge(began, now);
         let took = now.saturating_sub(began);
-        if will_ask || (took < COSTLY && !self.for_failures.is_empty(now)) {
+        if took < COSTLY && !self.for_failures.is_empty(now) {
             return;
         }
         let rests = now + (took * REST_FACTOR).min(LONGEST_REST);
         let all = &mut self.questions.0;
-        for question in unanswered {
+        for question in failed {
             if all.len() >= MAX_KEPT && !all.contains_key(&question) {
                 let first = all.iter().min_by_key(|(_, rests)| **rests).map(|(question, _)| question.clone());
                 first.and_then(|question| all.remove(&question));

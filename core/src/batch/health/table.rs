@@ -73,11 +73,28 @@ impl Health {
         let Some(known) = self.endpoints.get(to) else {
             return Known::new(now).admit(attempt, can_spend, now);
         };
-        let others_wait = self.is_busy && self.fast.is_some_and(|fast| now.saturating_sub(fast) < LATELY);
-        if known.is_slow() && others_wait && self.for_slow.is_empty(now) {
+        // Once a minute it shows whether it is still slow.
+        if known.is_slow() && known.lived_within(LATELY, now) && self.slow_must_wait(now) {
             return Admission::PutOff;
         }
         known.admit(attempt, can_spend, now)
+    }
+
+    /// Reports whether others may wait for what is slow: batches are full, and an endpoint took a message at once lately.
+    fn others_wait(&self, now: Duration) -> bool {
+        self.is_busy && self.fast.is_some_and(|fast| now.saturating_sub(fast) < LATELY)
+    }
+
+    /// Reports whether what is slow, but works, has had its part of the time.
+    pub(in crate::batch) fn slow_must_wait(&self, now: Duration) -> bool {
+        self.others_wait(now) && self.for_slow.is_empty(now)
+    }
+
+    /// Takes note that something slow worked since then. It costs its part of the time only while others wait.
+    pub(in crate::batch) fn worked_slowly(&mut self, began: Duration, now: Duration) {
+        if self.others_wait(now) {
+            self.for_slow.charge(began, now);
+        }
     }
 
     /// Returns the number of full minutes for which a letter waits that is put off, beside what is left of this one.
@@ -118,7 +135,7 @@ impl Health {
             }
             None if lives => {
                 if now.saturating_sub(began) > slow::SLOW {
-                    self.for_slow.charge(began, now);
+                    self.worked_slowly(began, now);
                 } else {
                     self.fast = Some(now);
                 }
@@ -144,7 +161,9 @@ impl Health {
     fn known(&mut self, to: &Endpoint, now: Duration) -> &mut Known {
         let all = &mut self.endpoints;
         if !all.contains_key(to) && all.len() >= MAX_KEPT {
-            let oldest = all.iter().min_by_key(|(_, known)| known.used()).map(|(to, _)| to.clone());
+            // One that is down would be unknown again, and cost its time once more.
+            let oldest = all.iter().min_by_key(|(_, known)| (!known.is_up(), known.used()));
+            let oldest = oldest.map(|(to, _)| to.clone());
             oldest.map(|to| all.remove(&to));
         }
         all.entry(to.clone()).or_insert_with(|| Known::new(now))

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::known::{ASKS_IN_A_ROW, Admission, Attempt, Change};
-use super::questions::{Asking, Question};
+use super::questions::{Asking, Question, QuestionEnd};
 use super::table::{Health, MAX_KEPT};
 use crate::batch::action::Sent;
 use crate::batch::purpose::CONCURRENT_SINGLES;
@@ -234,26 +234,49 @@ fn an_endpoint_that_asks_for_it_is_left_alone_for_the_longest_delay_of_each_lett
 
 #[test]
 fn a_slow_endpoint_gets_a_tenth_of_the_time_while_batches_are_full_and_others_wait() {
-    let mut story = Story::default().takes(SECOND * 8);
-    // Alone, or in small batches, it keeps nobody waiting.
-    for (letters, other, answer) in [
-        (10, None, Admission::Begins(None)),
-        (10, Some(SECOND * 2), Admission::Begins(None)),
-        (9, Some(SECOND / 10), Admission::Begins(None)),
-        (10, Some(SECOND / 10), Admission::PutOff),
-    ] {
-        story.health.batch_begins(letters);
-        if let Some(took) = other {
-            story.health.ended(&server(1), story.now, &[Sent::Accepted], story.now + took);
-        }
-        assert_eq!(story.asks(false, 0), answer, "{letters} {other:?}");
-    }
-    // Ten seconds were spent, six of which were saved: the tenth of forty seconds pays the rest.
-    assert_eq!(story.at(47).asks(false, 0), Admission::PutOff);
-    let mut story = Story::default().takes(SECOND * 8).at(29);
+    let fast = |story: &mut Story| story.health.ended(&server(1), story.now, &[Sent::Accepted], story.now);
+    let mut story = Story::default();
+    story.health.batch_begins(10);
+    // Alone it keeps nobody waiting, so that it costs nothing.
+    story = story.takes(SECOND * 8).takes(SECOND * 8);
+    fast(&mut story);
+    assert_eq!(story.asks(false, 0), Admission::Begins(None));
+    // Six seconds were saved, and those that passed have earned some.
+    let mut story = story.takes(SECOND * 8);
+    assert_eq!(story.asks(false, 0), Admission::PutOff);
+    story.health.batch_begins(9);
+    assert_eq!(story.asks(false, 0), Admission::Begins(None), "batches are not full");
+    story.health.batch_begins(10);
+    assert_eq!(story.at(24 + 19).asks(false, 0), Admission::PutOff);
+}
+
+#[test]
+fn a_slow_endpoint_shows_once_a_minute_whether_it_still_is() {
+    let mut story = Story::default().takes(SECOND * 8).at(69);
     story.health.batch_begins(10);
     story.health.ended(&server(1), story.now, &[Sent::Accepted], story.now);
-    assert_eq!(story.asks(false, 0), Admission::Begins(None), "its part of the time has come");
+    story.health.worked_slowly(Duration::ZERO, story.now);
+    assert!(story.health.slow_must_wait(story.now));
+    assert_eq!(story.asks(false, 0), Admission::Begins(None));
+    let mut story = story.takes(SECOND / 10);
+    story.health.worked_slowly(Duration::ZERO, story.now);
+    assert_eq!(story.asks(false, 0), Admission::Begins(None), "it is fast");
+}
+
+#[test]
+fn an_endpoint_that_works_goes_on_after_a_hiccup_though_nothing_is_left() {
+    let mut story = Story::default().takes(SECOND / 10);
+    story.health.ended(&server(1), story.now, &[failure()], story.now + SECOND * 40);
+    story.now += SECOND * 40;
+    let mut story = story.makes(SECOND / 50, &failure()).makes(SECOND * 2, &failure());
+    assert!(
+        matches!(story.asks(false, 3), Admission::Begins(_)) && story.changes().len() == 1,
+        "the other one"
+    );
+    // Not for ever.
+    story.now += SECOND * 60;
+    let story = story.makes(SECOND / 50, &failure());
+    assert!(matches!(story.asks(false, 0), Admission::LeftOut(_)));
 }
 
 #[test]
@@ -273,24 +296,28 @@ fn a_question_that_hung_is_asked_after_its_rest_and_from_what_is_left() {
     let mut health = Health::default();
     let asking = |health: &Health, now: u64| health.asking(&question(0), Duration::from_secs(now));
     // One that is asked once more at once is paid, and not remembered.
-    health.asked([(question(0), false)], Duration::ZERO, true, SECOND);
+    health.asked([(question(0), QuestionEnd::CutOff)], Duration::ZERO, SECOND);
     assert_eq!(asking(&health, 1), Asking::AtOnce);
-    health.asked([(question(0), false), (question(1), true)], SECOND, false, SECOND * 16);
+    health.asked(
+        [(question(0), QuestionEnd::Failed), (question(1), QuestionEnd::Answered)],
+        SECOND,
+        SECOND * 16,
+    );
     assert_eq!((asking(&health, 55), asking(&health, 56)), (Asking::NotNow, Asking::Later));
     assert_eq!(health.asking(&question(1), SECOND * 16), Asking::AtOnce);
     // Sixteen seconds are spent, and fifteen more.
-    health.asked([(question(0), false)], SECOND * 60, false, SECOND * 75);
+    health.asked([(question(0), QuestionEnd::Failed)], SECOND * 60, SECOND * 75);
     assert_eq!(health.time_to_ask(Asking::Later, SECOND * 75), SECOND * 15, "three seconds were earned");
-    health.asked([(question(0), false)], SECOND * 120, false, SECOND * 135);
+    health.asked([(question(0), QuestionEnd::Failed)], SECOND * 120, SECOND * 135);
     assert_eq!(
         (asking(&health, 200), health.time_to_ask(Asking::Later, SECOND * 200)),
         (Asking::NotNow, SECOND * 3)
     );
     assert_eq!(asking(&health, 500), Asking::Later);
-    health.asked([(question(0), true)], SECOND * 500, false, SECOND * 501);
+    health.asked([(question(0), QuestionEnd::Answered)], SECOND * 500, SECOND * 501);
     assert_eq!(asking(&health, 501), Asking::AtOnce);
     // What fails at once is asked again, and each attempt fails.
-    health.asked([(question(0), false)], SECOND * 600, false, SECOND * 600 + SECOND / 10);
+    health.asked([(question(0), QuestionEnd::Failed)], SECOND * 600, SECOND * 600 + SECOND / 10);
     assert_eq!(asking(&health, 601), Asking::AtOnce);
 }
 
@@ -418,7 +445,10 @@ fn so_many_endpoints_are_remembered_and_no_more() {
     let mut health = Health::default();
     for number in 0..=MAX_KEPT {
         let now = SECOND * u32::try_from(number).unwrap();
-        health.ended(&server(number), now, &[Sent::Accepted], now);
+        // The first is down.
+        let answer = if number == 0 { failure() } else { Sent::Accepted };
+        health.ended(&server(number), now, &[answer], now + SECOND * 2);
     }
-    assert_eq!((health.endpoints.len(), health.endpoints.contains_key(&server(0))), (MAX_KEPT, false));
+    let is_kept = |number| health.endpoints.contains_key(&server(number));
+    assert_eq!((health.endpoints.len(), is_kept(0), is_kept(1)), (MAX_KEPT, true, false));
 }

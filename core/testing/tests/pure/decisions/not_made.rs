@@ -42,10 +42,12 @@ fn a_letter_that_is_put_off_waits_for_a_full_minute_before_its_next_planned_mome
     // The time is 12:00:00.
     for (seconds, minutes, waits) in [(0, 0, 60), (1, 0, 59), (59, 0, 1), (20, 2, 160), (20, 100, 3_600)] {
         let now = at(NOW + seconds * 1_000);
-        let put_off = deferred(2, |verdict, retry| verdict.put_off_by(retry, minutes, now));
+        let put_off = deferred(2, |verdict, retry| verdict.put_off_by(retry, minutes, false, now));
         assert_eq!(put_off, ("endpoint_slow", waits, 2));
     }
-    let soon = deferred(1, |verdict, retry| verdict.put_off_by(retry, 3, at(NOW)));
+    let sent = deferred(2, |verdict, retry| verdict.put_off_by(retry, 100, true, at(NOW)));
+    assert_eq!(sent.1, 60, "an override sends it");
+    let soon = deferred(1, |verdict, retry| verdict.put_off_by(retry, 3, false, at(NOW)));
     assert_eq!(soon.1, 40, "its next retry is due before");
 }
 

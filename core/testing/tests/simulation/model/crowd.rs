@@ -28,6 +28,8 @@ pub struct Crowd {
     pub of: usize,
     pub troubled: usize,
     pub trouble: Trouble,
+    /// The percentage of attempts that fail at those without trouble.
+    pub flaky: u8,
 }
 
 /// What became of the letters of healthy subscribers that arrived from the second minute on.
@@ -46,7 +48,8 @@ impl Crowd {
     fn world(self) -> World {
         let subscriber = |number: usize| {
             let is_troubled = number >= self.of - self.troubled;
-            let works = Subscriber { outages: vec![], fails: Fails::AtOnce, flaky: 0, takes: 10..=30 };
+            let works =
+                Subscriber { outages: vec![], fails: Fails::AtOnce, flaky: self.flaky, takes: 10..=30 };
             match self.trouble {
                 _ if !is_troubled => works,
                 Trouble::Slow(takes) => Subscriber { takes: takes..=takes, ..works },
@@ -98,7 +101,7 @@ impl Crowd {
 
     /// Returns the crowds of the table.
     pub fn all() -> Vec<Self> {
-        let crowd = |troubled, of, trouble| Self { of, troubled, trouble };
+        let crowd = |troubled, of, trouble| Self { of, troubled, trouble, flaky: 0 };
         let hanging = |troubled, of, fails| crowd(troubled, of, Trouble::Fails(fails));
         vec![
             hanging(0, 40, Fails::Hanging),
