@@ -13,7 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// The version that this software writes and reads. It is the version of the archive's layout.
+/// The version that this software writes and reads. It is the version of the archive's layout; nothing was
+/// released with one before.
 const VERSION: &str = "2";
 
 /// The largest number of groups that is written. With more groups, listing would cost as much as reading.

@@ -27,9 +27,9 @@ impl Listing {
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &Selection) -> Self {
         let mut listing = Self::of(s3, bucket, prefix, selection.times());
-        if let Some(names) = selection.folders() {
-            let folders = names.into_iter().map(|name| queue_folder(&listing.bucket.prefix, name));
-            listing.stretches = Some(listing.stretches(folders.collect()));
+        if let Some(queue) = selection.only_folder() {
+            let folder = queue_folder(&listing.bucket.prefix, queue);
+            listing.stretches = Some(listing.stretches(vec![folder]));
         }
         listing
     }
@@ -131,8 +131,8 @@ pub async fn days(
     selection: &Selection,
 ) -> Result<Vec<String>, Unread> {
     let bucket = Bucket::new(s3.clone(), bucket, prefix);
-    let queues = match selection.folders() {
-        Some(names) => names.into_iter().map(|name| queue_folder(&bucket.prefix, name)).collect(),
+    let queues = match selection.only_folder() {
+        Some(queue) => vec![queue_folder(&bucket.prefix, queue)],
         None => queue_folders(&bucket).await?,
     };
     let (first, last) = selection.times().days();

@@ -1,8 +1,9 @@
 //! The objects of an archive and their keys.
 //!
 //! `<prefix>/queue=<dead-letter queue>/date=<yyyy-mm-dd>/<yyyymmddThhmmss.fffZ>-<request id>.<index>.jsonl`
-//! is a layout that Athena and Glue read as partitions. Times are UTC. Layout 1 can still be read: it has no
-//! index, only whole seconds, and its folder names the queue that held the letters, which may be the requeue.
+//! is a layout that Athena and Glue read as partitions. Times are UTC. An object that somebody else has put
+//! into such a folder, or a newer release with another index, is read as well: its letters count if its
+//! records can be read.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub struct Object {
     pub bytes: u64,
     /// The time at which S3 stored it, in whole seconds.
     pub stored: Option<Timestamp>,
-    /// The summary of its letters. `None` in layout 1.
+    /// The summary of its letters. `None` if the key has none that this software knows.
     pub index: Option<Index>,
 }
 
@@ -40,8 +41,7 @@ impl Object {
         Self { key, bytes, stored, index }
     }
 
-    /// Returns the queue's name in the object's folder. In layout 1 this is the queue that held the letters,
-    /// in later layouts it is their dead-letter queue.
+    /// Returns the name in the object's folder: the letters' dead-letter queue.
     #[must_use]
     pub fn queue(&self) -> &str {
         let folder = self.key.rsplit('/').nth(2).unwrap_or_default();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_layout_1_and_those_that_others_wrote_have_no_index() {
+    fn keys_of_a_newer_layout_and_those_that_others_wrote_have_no_index() {
         let midnight = "2026-11-01T00:00:00Z";
         for (name, time) in [
             ("20261101T120000Z-54d51ec6.jsonl", "2026-11-01T12:00:00Z"),

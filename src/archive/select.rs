@@ -22,8 +22,7 @@ use crate::policy::{BadPolicy, Fault, Policy, after_mark, read_json, rounds_numb
 pub struct Selection {
     /// The letters' dead-letter queue, or the queue that held them, by ARN or name.
     pub queue: Option<String>,
-    /// The function's requeue by ARN or name, if it is known. It holds letters of any dead-letter queue, and
-    /// in layout 1 these letters are in its folder.
+    /// The function's requeue by ARN or name, if it is known. It holds letters of any dead-letter queue.
     pub requeue: Option<String>,
     /// The letters were archived at this time or later.
     pub from: Option<Timestamp>,
@@ -166,24 +165,17 @@ impl Selection {
         let (wanted, found) = (name_of(queue), object.queue());
         if found == wanted {
             // Queues of other accounts may have the same name.
-            return (object.index.is_some() && is_name(queue)).then_some(true);
+            return is_name(queue).then_some(true);
         }
-        let lay_in_requeue = object.index.is_none() && requeue == Some(found);
-        let elsewhere = requeue.is_some_and(|requeue| requeue != wanted) && !lay_in_requeue;
-        elsewhere.then_some(false)
+        let is_elsewhere = requeue.is_some_and(|requeue| requeue != wanted);
+        is_elsewhere.then_some(false)
     }
 
-    /// Returns the names of the queues whose folders may hold selected letters, sorted, or `None` for all
-    /// queues.
-    pub(super) fn folders(&self) -> Option<Vec<&str>> {
+    /// Returns the name of the queue whose folder has all selected letters, or `None` if they may be in any
+    /// folder: a letter that lay in the requeue is in the folder of its dead-letter queue.
+    pub(super) fn only_folder(&self) -> Option<&str> {
         let queue = name_of(self.queue.as_deref()?);
-        let requeue = self.requeue.as_deref().map(name_of);
-        if requeue == Some(queue) {
-            return None;
-        }
-        let mut names: Vec<_> = requeue.into_iter().chain([queue]).collect();
-        names.sort_unstable();
-        Some(names)
+        (self.requeue.as_deref().map(name_of) != Some(queue)).then_some(queue)
     }
 
     pub(super) fn times(&self) -> Times {
@@ -351,34 +343,34 @@ mod tests {
 
     #[test]
     fn an_object_without_an_index_may_hold_as_much_as_fits_in() {
-        let early = object("dlq", "Z-r");
-        assert_eq!(Selection::default().holds(&early), Holds::AtMost(10));
-        assert_eq!(of(|it| it.reasons = vec!["rule".into()]).holds(&early), Holds::AtMost(10));
+        let without = object("dlq", "Z-r");
+        assert_eq!(Selection::default().holds(&without), Holds::AtMost(10));
+        assert_eq!(of(|it| it.reasons = vec!["rule".into()]).holds(&without), Holds::AtMost(10));
     }
 
     #[test]
     fn a_queue_is_told_by_the_folder() {
         use Holds::{AtMost, Exactly};
         let arn = |name: &str| format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
-        let early = |queue| object(queue, "Z-r");
-        for (queue, requeue, folders, expected) in [
+        let without = |queue| object(queue, "Z-r");
+        for (queue, requeue, folder, expected) in [
             (
                 "dlq",
                 Some("re"),
-                Some(vec!["dlq", "re"]),
-                [Exactly(7), AtMost(10), Holds::None, AtMost(10), Holds::None],
+                Some("dlq"),
+                [Exactly(7), AtMost(10), Holds::None, Holds::None, Holds::None],
             ),
-            ("dlq", None, Some(vec!["dlq"]), [Exactly(7), AtMost(10), AtMost(7), AtMost(10), AtMost(7)]),
+            ("dlq", None, Some("dlq"), [Exactly(7), AtMost(10), AtMost(7), AtMost(10), AtMost(7)]),
             ("re", Some("re"), None, [AtMost(7), AtMost(10), Exactly(7), AtMost(10), AtMost(7)]),
         ] {
-            let objects = [indexed("dlq"), early("dlq"), indexed("re"), early("re"), indexed("other")];
+            let objects = [indexed("dlq"), without("dlq"), indexed("re"), without("re"), indexed("other")];
             for given in [queue.to_owned(), arn(queue)] {
                 let is_arn = given != queue;
                 let selection = of(|it| {
                     it.queue = Some(given);
                     it.requeue = requeue.map(|name| if is_arn { arn(name) } else { name.to_owned() });
                 });
-                assert_eq!(selection.folders(), folders);
+                assert_eq!(selection.only_folder(), folder);
                 let expected =
                     expected.map(|holds| if is_arn && holds == Exactly(7) { AtMost(7) } else { holds });
                 assert_eq!(

@@ -133,10 +133,10 @@ impl GivenRecords {
 }
 
 impl Searched<'_> {
-    /// Returns the unit that holds a record, or why the record cannot be sent. In layout 1 the record may be in the
-    /// folder of the requeue.
+    /// Returns the unit that holds a record, or why the record cannot be sent.
     async fn unit(&mut self, record: &Record) -> Result<Result<Unit, NotReplayable>, ReplayError> {
         let mut queues = vec![record.dead_letter_queue().resource().to_owned()];
+        // Whoever edited the record may have changed its dead-letter queue. It is found where it lay, and refused.
         queues.push(record.queue_arn.resource().to_owned());
         queues.dedup();
         let second = record.archived().to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S").to_string();

@@ -145,7 +145,7 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_of_an_older_layout_do_not_count_and_their_letters_are_read() {
+async fn keys_without_an_index_do_not_count_and_their_letters_are_read() {
     let cloud = Account::new();
     let record = |id, minutes_ago: i64| {
         let letter = support::letter(&support::Post::envelope(id));

@@ -67,7 +67,7 @@ async fn a_letter_that_is_not_taken_holds_its_group_and_no_other() {
 async fn what_a_crash_repeats_is_swallowed_and_nothing_else_is() {
     let world = World::fifo();
     // A message was published again and failed at two subscribers, so there are two letters with one id.
-    let mark = json!({ "v": 1, "spent": 1, "id": "both/of-them", "first": NOW, "gen": 0 });
+    let mark = json!({ "v": 2, "spent": 1, "id": "both/of-them", "first": NOW, "gen": 0 });
     let posts = [post("a", "g").sqs_mark(&mark), post("b", "g").sqs_mark(&mark)];
     world.put(&fifo_object(0), &posts.iter().map(line).collect::<String>(), NOW);
     let request = json!({ "ramp": [100] });
@@ -134,9 +134,9 @@ async fn two_replays_of_the_same_letters_at_once_keep_the_order() {
     }
 }
 
-/// The names in both layouts begin with the time.
+/// Every name begins with the time, also one without an index.
 #[tokio::test(start_paused = true)]
-async fn a_group_whose_letters_lie_in_both_layouts_goes_by_time() {
+async fn a_group_goes_by_time_whether_or_not_its_objects_have_an_index() {
     let world = World::fifo();
     for (number, name) in [
         "20261101T105900Z-r.jsonl",
