@@ -7,7 +7,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use sns_redrive::archive::{Archived, Found, Object, Selection, Walk, is_archived};
 use sns_redrive::clients::failure_of_call;
-use sns_redrive::endpoint::TargetName;
 use sns_redrive::replay::{Replays, Sent, began};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -314,8 +313,7 @@ fn line(fields: &[ResultField], id: &str) -> Option<Line> {
         reason: get("reason"),
         retry: get("retry.number").zip(get("retry.of")),
         due: get("due"),
-        // Log lines of earlier versions may hold a whole URL, so it is shortened here.
-        target: get("target.arn").or_else(|| Some(TargetName::read(&get("target.url")?).as_str().to_owned())),
+        target: get("target.arn").or_else(|| get("target.url")),
         error: get("error.code"),
         took: get("attempt_ms"),
         queue: get("queue.arn"),
