@@ -4,6 +4,8 @@ ministack never carries out a subscription's dead-lettering: it drops a delivery
 SNS would put into the dead-letter queue, in SNS's own layout.
 """
 
+import base64
+import hashlib
 import json
 import uuid
 from datetime import UTC, datetime
@@ -28,6 +30,14 @@ def envelope(topic_arn, subscription_arn, message, subject=None, attributes=None
         body["MessageAttributes"] = {name: {"Type": kind, "Value": value} for name, (kind, value) in attributes.items()}
     # SNS puts spaces around its colons. Redelivery has to keep them.
     return json.dumps(body, indent=2, separators=(",", " : "), ensure_ascii=False)
+
+
+def mark(message, letter_id, generation, **fields):
+    """The value of our mark on this message, as core/src/letter/mark.rs writes it."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(message.encode()).digest()[:8]).rstrip(b"=").decode()
+    first = 1_700_000_000_000
+    mark = {"v": 2, "spent": 0, "id": letter_id, "first": first, "gen": generation, "msg": digest, "passes": 0}
+    return json.dumps(mark | fields)
 
 
 def dead_letter(deployment, body, attributes=None):

@@ -163,7 +163,7 @@ fn mark(bytes: &mut Bytes<'_>) -> Mark {
         id: if flag(0) { bytes.text() } else { format!("d3344452/{SUBSCRIPTION}") },
         first: time(bytes),
         generation: bytes.number(),
-        digest: flag(1).then(|| Digest::of(&bytes.text())),
+        digest: Digest::of(&if flag(1) { bytes.text() } else { String::new() }),
         passes: bytes.number(),
         published: if flag(2) { bytes.number() } else { 0 },
         early: flag(6),

@@ -5,13 +5,16 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use sns_redrive::failure::FailureClass;
-use sns_redrive::letter::{Attributes, Letter};
+use sns_redrive::letter::{Attributes, Digest, Letter};
 use sns_redrive::policy::{
     Action, ArchiveReason, DEFAULT_RETENTION, Decision, DeferReason, DeliveryPolicy, DeliverySpec, Facts,
     Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Policy, Rule, Schedule, is_kept, plus, seconds_until,
 };
 
 use super::{now, received, record};
+
+/// The message in the letter that SNS gave up on.
+const MESSAGE: &str = r#"{"override": 1, "tags": ["new", "gold"]}"#;
 
 /// One letter of each origin.
 static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
@@ -20,7 +23,7 @@ static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
     let link = format!("https://sns.eu-central-1.amazonaws.com/?SubscriptionArn={topic}:43fe80b0");
     let envelope = json!({
         "Type": "Notification", "MessageId": "d3344452", "TopicArn": topic, "Subject": "Order placed",
-        "Message": r#"{"override": 1, "tags": ["new", "gold"]}"#, "UnsubscribeURL": link,
+        "Message": MESSAGE, "UnsubscribeURL": link,
         "MessageAttributes": {
             "tenant": { "Type": "String", "Value": "gold" }, "n": { "Type": "Number", "Value": "7" },
         },
@@ -33,10 +36,13 @@ static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
         "requestPayload": { "override": 1 }, "responsePayload": { "errorType": "Oops" },
     });
     let text = |value: &str| json!({ "stringValue": value, "dataType": "String" });
-    let mark = r#"{"v":1,"spent":2,"id":"abc","first":1793534400000,"gen":1}"#;
+    let digest = String::from(Digest::of(MESSAGE));
+    let mark = json!({ "v": 2, "spent": 2, "id": "abc", "first": 1_793_534_400_000_i64, "gen": 1,
+        "msg": digest, "passes": 2 })
+    .to_string();
     let attributes = [
         (envelope.to_string(), json!({})),
-        (envelope.to_string(), json!({ "sns-redrive": text(mark) })),
+        (envelope.to_string(), json!({ "sns-redrive": text(&mark) })),
         (r#"{"override": 1}"#.to_owned(), json!({ "tenant": text("silver") })),
         ("{}".to_owned(), json!({ "RequestID": text("r"), "ErrorCode": text("200") })),
         (

@@ -1,6 +1,5 @@
 """The queries of docs/guide/sql.md, over letters that the function archived: in DuckDB, as they are and translated."""
 
-import json
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +7,7 @@ import duckdb
 import sqlglot
 from world import outcome, policy
 
-from local.sns import dead_letter, envelope
+from local.sns import dead_letter, envelope, mark
 from local.stack import ROOT
 
 PAGE = (ROOT / "docs" / "guide" / "sql.md").read_text()
@@ -26,16 +25,15 @@ class Archive:
         billing.unplug()
         self.subscription = billing.subscription_arn
         self.queue = deployment.queue_arn.rsplit(":", 1)[1]
-        mark = {"v": 2, "spent": 0, "id": "back-again", "first": 1_700_000_000_000, "gen": 2, "passes": 1}
-        gold, marked = {"tenant": ("String", "gold")}, {"sns-redrive": ("String", json.dumps(mark))}
+        gold = {"tenant": ("String", "gold")}
+        marked = {"sns-redrive": ("String", mark("once more", "back-again", 2, passes=1))}
         self.ids = {
             "gold": self.put(deployment, "for ada@example.com", gold),
             "back": self.put(deployment, "once more", marked),
         }
         tenant = {"tenant": {"DataType": "String", "StringValue": "gold"}}
-        again = {
-            "sns-redrive": {"DataType": "String", "StringValue": json.dumps({**mark, "id": "raw-again", "gen": 1})}
-        }
+        value = mark('{"JSON": 1}', "raw-again", 1, passes=1)
+        again = {"sns-redrive": {"DataType": "String", "StringValue": value}}
         self.ids["raw"] = dead_letter(deployment, "no JSON", tenant)
         self.ids["raw back"] = dead_letter(deployment, '{"JSON": 1}', again)
         for letter in self.ids.values():

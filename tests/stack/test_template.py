@@ -12,7 +12,7 @@ from world import arrived, attributes_of_eventbridge, outcome, policy
 
 from local.deploy import template_as_written
 from local.intrinsics import Resolver
-from local.sns import dead_letter, envelope
+from local.sns import dead_letter, envelope, mark
 from local.stack import ACCOUNT, REGION, ROOT, ROOT_KEYS, Keys, wait_until
 from local.subscribers import create_function, create_queue, function_arn
 
@@ -82,9 +82,9 @@ def test_letter_in_the_requeue_is_retried_like_any_other(world):
     assert settings(world, deployment)["REQUEUE_ARN"] == requeue
 
     # As the function, or a replay, puts it there: the mark says which dead-letter queue it belongs to.
-    mark = {"v": 1, "spent": 0, "id": "a-letter", "first": 1793534398412, "gen": 1, "dlq": deployment.queue_arn}
+    value = mark("hello", "a-letter", 1, first=1793534398412, dlq=deployment.queue_arn)
     body = envelope(topic, billing.subscription_arn, "hello")
-    deployment.put_into_requeue(body, {"sns-redrive": {"DataType": "String", "StringValue": json.dumps(mark)}})
+    deployment.put_into_requeue(body, {"sns-redrive": {"DataType": "String", "StringValue": value}})
 
     assert [message["Body"] for message in arrived(billing)] == [body]
 

@@ -15,8 +15,8 @@ use crate::arn::{Arn, ArnKind};
 pub const MARK_ATTRIBUTE: &str = "sns-redrive";
 
 /// The format that this version writes. A version may add fields and never changes the meaning of one. So
-/// this version reads the marks of other versions as far as it knows their fields: during a deployment,
-/// instances of an older or a newer release write them. Version 1 had neither `msg` nor `passes`.
+/// this version reads the marks of newer versions as far as it knows their fields: during a deployment,
+/// instances of a newer release write them. Nothing was released with a format before this one.
 const VERSION: u8 = 2;
 
 /// The content of a mark.
@@ -30,8 +30,8 @@ pub struct Mark {
     pub first: Timestamp,
     /// The number of times that it was replayed from the archive.
     pub generation: u32,
-    /// The digest of the message that the mark was made for. Marks of version 1 have none.
-    pub digest: Option<Digest>,
+    /// The digest of the message that the mark was made for.
+    pub digest: Digest,
     /// The number of times that we have sent a message with this mark, whichever message it was.
     pub passes: u32,
     /// The number of times that the letter was published to a topic.
@@ -113,14 +113,11 @@ struct Wire {
     first: i64,
     #[serde(rename = "gen", default)]
     generation: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    msg: Option<Digest>,
-    #[serde(default)]
-    passes: Option<u32>,
+    msg: Digest,
+    passes: u32,
     #[serde(rename = "pub", default, skip_serializing_if = "is_zero")]
     published: u32,
-    /// Earlier releases call it `ord`.
-    #[serde(alias = "ord", default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     early: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     dlq: Option<Arn>,
@@ -149,7 +146,7 @@ impl Mark {
     #[must_use]
     pub fn find(attributes: &Attributes) -> Option<Self> {
         let wire: Wire = serde_json::from_str(attributes.get(MARK_ATTRIBUTE)?.text()?).ok()?;
-        if wire.v == 0 || !is_id(&wire.id) {
+        if wire.v < VERSION || !is_id(&wire.id) {
             return None;
         }
         Some(Self {
@@ -158,8 +155,7 @@ impl Mark {
             first: Timestamp::from_millisecond(wire.first).ok()?,
             generation: wire.generation,
             digest: wire.msg,
-            // Each retry of version 1 may have been a pass.
-            passes: wire.passes.unwrap_or(wire.spent),
+            passes: wire.passes,
             published: wire.published,
             early: wire.early,
             requeued: Requeued {
@@ -203,7 +199,7 @@ impl Mark {
             first: self.first.as_millisecond(),
             generation: self.generation,
             msg: self.digest,
-            passes: Some(self.passes),
+            passes: self.passes,
             published: self.published,
             early: self.early,
             dlq: self.requeued.dlq.clone(),
@@ -229,7 +225,7 @@ mod tests {
             id: "abc".into(),
             first: Timestamp::from_millisecond(1_700_000_000_000).unwrap(),
             generation: 0,
-            digest: Some(Digest::of("message")),
+            digest: Digest::of("message"),
             passes: 4,
             published: 0,
             early: false,
@@ -298,31 +294,34 @@ mod tests {
         }
     }
 
-    /// During a deployment, instances of an older and of a newer release write such marks.
+    /// During a deployment, instances of a newer release write such marks.
     #[test]
-    fn marks_of_other_versions_are_read_as_far_as_their_fields_are_known() {
-        let older = r#"{"v":1,"spent":3,"id":"abc","first":1700000000000,"gen":0}"#;
-        assert_eq!(Mark::find(&attributes(older)), Some(Mark { digest: None, passes: 3, ..mark() }));
-        let overridden = older.replace('}', r#","ord":true}"#);
-        assert!(Mark::find(&attributes(&overridden)).unwrap().early);
+    fn marks_of_newer_versions_are_read_as_far_as_their_fields_are_known() {
         let newer = mark().to_attribute().text().unwrap().replace("\"v\":2", "\"v\":3,\"more\":{}");
         assert_eq!(Mark::find(&attributes(&newer)), Some(mark()));
     }
 
     #[test]
     fn an_unreadable_mark_counts_as_none() {
-        let long = format!(r#"{{"v":1,"spent":3,"id":"{}","first":0}}"#, "x".repeat(513));
+        let changed = |from: &str, to: &str| {
+            let whole = mark().to_attribute().text().unwrap().to_owned();
+            assert!(whole.contains(from), "{from}");
+            whole.replace(from, to)
+        };
+        let long = format!(r#""id":"{}""#, "x".repeat(513));
         for text in [
-            "",
-            "3",
-            r#"{"v":0,"spent":3,"id":"abc","first":0}"#,
-            r#"{"v":2,"spent":3,"id":"abc","first":0,"msg":"?"}"#,
-            r#"{"v":1,"spent":-3,"id":"abc","first":0}"#,
-            r#"{"v":1,"spent":3,"id":"","first":0}"#,
-            r#"{"v":1,"spent":3,"id":"abc","first":9223372036854775807}"#,
-            &long,
+            String::new(),
+            "3".to_owned(),
+            changed(r#""v":2"#, r#""v":1"#),
+            changed("q1MKE-RZFJg", "?"),
+            changed(r#","msg":"q1MKE-RZFJg""#, ""),
+            changed(r#","passes":4"#, ""),
+            changed(r#""spent":3"#, r#""spent":-3"#),
+            changed(r#""id":"abc""#, r#""id":"""#),
+            changed(r#""id":"abc""#, &long),
+            changed("1700000000000", "9223372036854775807"),
         ] {
-            assert_eq!(Mark::find(&attributes(text)), None, "{text}");
+            assert_eq!(Mark::find(&attributes(&text)), None, "{text}");
         }
     }
 }

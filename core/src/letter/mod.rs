@@ -122,8 +122,7 @@ impl Letter {
         // Else a publisher could name a time ahead, and no override about letters that arrived before would count.
         let mark = mark.map(|mark| Mark { first: mark.first.min(sqs.sent), ..mark });
         let passes = mark.as_ref().map_or(0, |mark| mark.passes);
-        let digest = mark.as_ref().and_then(|mark| mark.digest);
-        let is_copy = digest.is_some_and(|digest| !is_of(digest, &sqs.body, notification.as_ref()));
+        let is_copy = mark.as_ref().is_some_and(|mark| !is_of(mark.digest, &sqs.body, notification.as_ref()));
         let mark = mark.and_then(|mark| {
             if !is_copy {
                 return Some(mark);
@@ -182,7 +181,7 @@ impl Letter {
             id: self.id.as_str().to_owned(),
             first: self.first_arrival(),
             generation: self.generation(),
-            digest: Some(self.digest()),
+            digest: self.digest(),
             passes: self.passes.saturating_add(1),
             published: self.published(),
             early: false,
@@ -195,7 +194,7 @@ impl Letter {
     #[must_use]
     pub fn mark_for_topic(&self, spent: u32) -> Mark {
         let body = || Digest::of(&self.sqs.body);
-        let digest = Some(self.notification.as_ref().map_or_else(body, |sns| sns.digest));
+        let digest = self.notification.as_ref().map_or_else(body, |sns| sns.digest);
         Mark { digest, published: self.published().saturating_add(1), ..self.mark(spent) }
     }
 

@@ -97,9 +97,14 @@ pub fn mark(spent: u32, letter_id: &str, first: i64) -> Value {
     json!({ "v": 2, "spent": spent, "id": letter_id, "first": first, "gen": 0, "passes": spent })
 }
 
-/// Returns a mark that was made for this message.
+/// Returns a mark that was made for this message, with one pass for each retry, unless it has a digest or
+/// passes of its own.
 pub fn made_for(message: &str, mut mark: Value) -> Value {
-    mark["msg"] = digest(message).into();
+    for (field, value) in [("msg", digest(message).into()), ("passes", mark["spent"].clone())] {
+        if mark[field].is_null() {
+            mark[field] = value;
+        }
+    }
     mark
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use serde_json::{Map, Value, json};
 
-use super::{DLQ, NOW, SUBSCRIPTION, TOPIC, digest};
+use super::{DLQ, NOW, SUBSCRIPTION, TOPIC, made_for};
 
 /// One record of an SQS event, received for the first time and just now.
 #[derive(Debug, Clone)]
@@ -113,18 +113,13 @@ impl Post {
         self.attribute("sns-redrive", "String", &text)
     }
 
-    /// Returns the text of a mark, made for the present message unless it names another or is too old to name
-    /// any.
+    /// Returns the text of a mark, made for the present message unless it names another.
     fn mark_text(&self, mark: &Value) -> String {
-        let mut mark = mark.clone();
         let message = match &self.content {
             Content::Body(body) => body,
             Content::Envelope(fields) => fields["Message"].as_str().unwrap(),
         };
-        if mark["v"] != 1 && mark["msg"].is_null() {
-            mark["msg"] = digest(message).into();
-        }
-        mark.to_string()
+        made_for(message, mark.clone()).to_string()
     }
 
     pub fn queue(mut self, queue: &str) -> Self {

@@ -118,7 +118,7 @@ async fn every_sample_reaches_a_queue_byte_for_byte() {
 /// subscription). The next delivery replaces it.
 #[tokio::test]
 async fn the_mark_is_replaced_and_keeps_id_first_arrival_and_generation() {
-    let old = json!({ "v": 1, "spent": 3, "id": "first/id", "first": 1_700_000_000_000_i64, "gen": 2 });
+    let old = json!({ "v": 2, "spent": 3, "id": "first/id", "first": 1_700_000_000_000_i64, "gen": 2 });
     let new = |message: &str| {
         let fields = r#""v":2,"spent":5,"id":"first/id","first":1700000000000,"gen":2"#;
         format!(r#"{{{fields},"msg":"{}","passes":4}}"#, digest(message))

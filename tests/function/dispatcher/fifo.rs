@@ -47,7 +47,7 @@ fn the_deduplication_id_follows_the_letter_and_its_generation_and_not_the_messag
     };
     assert_eq!(id("m1", &first), id("m2", &first));
     assert_ne!(id("m1", &first), id("m1", &mark(1, "other letter", NOW)));
-    let replayed = json!({ "v": 1, "spent": 1, "id": "letter", "first": NOW, "gen": 1 });
+    let replayed = json!({ "v": 2, "spent": 1, "id": "letter", "first": NOW, "gen": 1 });
     assert_ne!(id("m1", &first), id("m1", &replayed));
 }
 

@@ -115,7 +115,7 @@ fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, Attribute> {
 /// A mark can be forged, and every subscriber of a topic knows the ids of its messages.
 #[test]
 fn a_forged_letter_cannot_have_another_ones_retry_swallowed() {
-    let mark = json!({ "v": 1, "spent": 2, "id": "letter-1", "first": NOW, "gen": 0 });
+    let mark = json!({ "v": 2, "spent": 2, "id": "letter-1", "first": NOW, "gen": 0 });
     let ids = ["one text", "another"].map(|body| {
         let letter = letter(&Post::raw("a", body).mark(&mark).group("g"));
         OutgoingMessage::pack(&letter, &arn(FIFO_WORKER), false, 3).unwrap().deduplication_id

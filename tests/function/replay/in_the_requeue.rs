@@ -18,7 +18,7 @@ fn mark_in(entry: &sim::Entry) -> Value {
 /// Returns a function, and a letter for it that was exhausted, archived and replayed.
 async fn replayed(request: Value, policy: &Value) -> (Redriving, Post) {
     let archive = World::new();
-    let mark = json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 2 });
+    let mark = json!({ "v": 2, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 2 });
     archive.archive("a", &[Post::envelope("a").sqs_mark(&mark)]);
     archive.run(request).await.unwrap();
     let post = received(&archive.sent()[0]);

@@ -8,7 +8,7 @@ async fn a_letter_goes_whole_with_a_fresh_budget_and_the_next_generation() {
         .attribute("photo", "Binary.png", "AAH/")
         .system("AWSTraceHeader", "Root=1-2-3")
         .group("tenant-1")
-        .sqs_mark(&json!({ "v": 1, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 0 }));
+        .sqs_mark(&json!({ "v": 2, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 0 }));
     world.archive("a", std::slice::from_ref(&post));
     let done = world.run(json!({})).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 1));
@@ -41,7 +41,7 @@ async fn a_letter_that_sqs_had_moved_keeps_its_source() {
 /// A letter that is archived from the requeue was in another queue before, which its mark names.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_comes_back_from_the_requeue_keeps_where_it_came_from_but_not_where_it_was_sent() {
-    let mark = json!({ "v": 1, "spent": 3, "id": "life-long", "first": 7, "gen": 4, "dlq": DLQ,
+    let mark = json!({ "v": 2, "spent": 3, "id": "life-long", "first": 7, "gen": 4, "dlq": DLQ,
         "source": BILLING, "due": 9, "to": "topic", "edited": true });
     // The stack can have had another requeue then.
     for requeue in [REQUEUE, "arn:aws:sqs:eu-central-1:123456789012:an-older-requeue"] {
@@ -61,7 +61,7 @@ async fn a_letter_that_comes_back_from_the_requeue_keeps_where_it_came_from_but_
 async fn a_record_without_its_dead_letter_queue_does_not_get_one_from_a_forged_mark() {
     let world = World::new();
     let mark =
-        json!({ "v": 1, "spent": 3, "id": "a", "first": 7, "gen": 4, "dlq": BILLING, "source": BILLING });
+        json!({ "v": 2, "spent": 3, "id": "a", "first": 7, "gen": 4, "dlq": BILLING, "source": BILLING });
     let mut early: Value = serde_json::from_str(&line(&plain("a").sqs_mark(&mark))).unwrap();
     early.as_object_mut().unwrap().remove("deadLetterQueueArn");
     world.archive_lines("a", &format!("{early}\n"));

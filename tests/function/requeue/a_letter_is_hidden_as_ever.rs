@@ -65,7 +65,7 @@ async fn where_it_is_too_old_for_the_requeue() {
     // The letter would be hidden for six hours, and the margin is an hour.
     for (left, moves) in [(0, false), (7 * HOUR - 1, false), (7 * HOUR, true)] {
         let first = NOW - (14 * 24 * HOUR - left) * 1000;
-        let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": first, "gen": 0 });
+        let mark = json!({ "v": 2, "spent": 1, "id": letter_id("a"), "first": first, "gen": 0 });
         let post = Post::envelope("a").mark(&mark).sent(NOW - 6 * HOUR * 1000).received(2);
         world.cloud.forget();
         if moves {

@@ -65,7 +65,7 @@ async fn a_requeue_that_is_a_dead_letter_queue() {
 #[tokio::test]
 async fn a_requeue_that_anybody_sends_to_besides() {
     let world = world("0");
-    let mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
+    let mark = json!({ "v": 2, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
     let ran = world
         .run(&[Post::envelope("a").sqs_mark(&mark).queue(REQUEUE), Post::envelope("b").queue(REQUEUE)])
         .await;

@@ -2,7 +2,7 @@ use super::*;
 
 /// Returns a message as the function itself puts it there, with this mark.
 fn moved(post: Post, changes: &Value) -> Post {
-    let mut mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
+    let mut mark = json!({ "v": 2, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
     mark.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     post.sqs_mark(&mark).queue(REQUEUE)
 }
@@ -42,7 +42,7 @@ async fn only_the_marks_of_the_requeue_say_where_a_letter_comes_from_and_when_it
 async fn a_mark_inside_an_envelope_is_not_believed_on_that_even_there() {
     let world = world("0");
     let mark =
-        json!({ "v": 1, "spent": 1, "id": "x", "first": NOW, "gen": 0, "dlq": DLQ, "due": NOW + 1_000_000 });
+        json!({ "v": 2, "spent": 1, "id": "x", "first": NOW, "gen": 0, "dlq": DLQ, "due": NOW + 1_000_000 });
     let ran = world.run([&Post::envelope("a").mark(&mark).queue(REQUEUE)]).await;
     assert_eq!(ran.outcomes(), ["a deferred early"]);
     assert_eq!(ran.letter("a")["due"], at(NOW + 21_600_000).to_string(), "by its schedule");

@@ -196,7 +196,7 @@ async fn a_rule_sees_the_letter_as_before_it_moved() {
         assert_eq!(ran.letter("moved")["rule"], "default");
     }
     // The letter was sent before and came back. That is an earlier pass, and stays one.
-    let mark = json!({ "v": 1, "spent": 1, "id": letter_id("a"), "first": NOW, "gen": 0 });
+    let mark = json!({ "v": 2, "spent": 1, "id": letter_id("a"), "first": NOW, "gen": 0 });
     policy["rules"][0]["action"] = json!("redrive");
     let world = world_with(&policy, REQUEUE, "60000", &[]);
     assert_eq!(world.run([&Post::envelope("a").mark(&mark)]).await.outcomes(), ["a requeued early"]);

@@ -5,7 +5,7 @@ use super::*;
 async fn letters_of_one_id_do_not_swallow_each_other() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
     down(&world);
-    let mark = json!({ "v": 1, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0 });
+    let mark = json!({ "v": 2, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0 });
     let ran = world.run(&["a1", "a2"].map(|id| post(id, "a").mark(&mark))).await;
     assert_eq!(ran.outcomes(), ["a1 requeued failed", "a2 requeued failed"]);
     let ids: Vec<_> = sent_to_requeue(&world).into_iter().map(|entry| entry.deduplication).collect();
@@ -96,7 +96,7 @@ async fn a_head_before_its_time_has_not_failed_and_blocks() {
 async fn in_the_requeue_a_failing_head_blocks_so_that_override_is_kept_there() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
     down(&world);
-    let mark = |id: &str| json!({ "v": 1, "spent": 1, "id": letter_id(id), "first": NOW, "gen": 0, "dlq": FIFO_DLQ, "due": NOW });
+    let mark = |id: &str| json!({ "v": 2, "spent": 1, "id": letter_id(id), "first": NOW, "gen": 0, "dlq": FIFO_DLQ, "due": NOW });
     let posts = ["a1", "a2"].map(|id| post(id, "a").sqs_mark(&mark(id)).queue(FIFO_REQUEUE));
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["a1 deferred failed", "a2 held"]);

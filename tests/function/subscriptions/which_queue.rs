@@ -1,7 +1,7 @@
 use super::*;
 
 fn marked(dlq: &str) -> Post {
-    let mark = json!({ "v": 1, "spent": 0, "id": "x", "first": NOW, "gen": 0, "dlq": dlq });
+    let mark = json!({ "v": 2, "spent": 0, "id": "x", "first": NOW, "gen": 0, "dlq": dlq });
     Post::envelope("a").sqs_mark(&mark)
 }
 

@@ -35,7 +35,7 @@ fn mixed() -> Vec<Post> {
         envelope("sns"),
         envelope("early").mark(&mark(3, "early", NOW)),
         envelope("exhausted").mark(&mark(12, "exhausted", NOW)),
-        envelope("bad-mark").sqs_mark(&json!({ "v": 1, "id": [SECRET], "spent": SECRET })),
+        envelope("bad-mark").sqs_mark(&json!({ "v": 2, "id": [SECRET], "spent": SECRET })),
         envelope("moved").moved_from(BILLING),
         envelope("other").subscription(BILLING_SUBSCRIPTION),
         Post::raw("raw", SECRET).attribute("a", "String", SECRET).attribute("b", "Binary", binary),

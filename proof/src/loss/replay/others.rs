@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use sim::{Aws, Fault, Millis};
 
 use super::books::Objects;
@@ -48,8 +51,12 @@ impl Others {
         let Some((place, record)) = self.raw.as_ref().filter(|_| number < MOST_LIES) else { return };
         let (now, millis) = (self.aws.clock().now(), self.aws.clock().millis());
         let mut record = record.clone();
-        let mark =
-            json!({ "v": 2, "spent": 0, "id": format!("lie-{number}"), "first": 0, "gen": 1 }).to_string();
+        let body = record["message"]["body"].as_str().unwrap_or_default();
+        // As a mark has it of a raw message: 8 bytes of the hash.
+        let digest = URL_SAFE_NO_PAD.encode(&Sha256::digest(body)[..8]);
+        let mark = json!({ "v": 2, "spent": 0, "id": format!("lie-{number}"), "first": 0, "gen": 1,
+            "msg": digest, "passes": 0 })
+        .to_string();
         record["archivedAt"] = now.to_string().into();
         record["message"]["messageId"] = format!("lie-{number}").into();
         record["message"]["messageAttributes"]["sns-redrive"] =

@@ -24,7 +24,7 @@ use redrive_core::policy::{
     expiry_margin, is_kept, step,
 };
 use redrive_testing::record::{envelope, letter, received, record, sample, text_attribute};
-use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds, made_for, schedules};
+use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds, made_for, mark, schedules};
 use serde_json::{Value, json};
 
 const DAY: u64 = 24 * 3600;
@@ -109,12 +109,12 @@ impl World {
 
     /// Returns the record. The numbers that SQS counts are filled in at each receive.
     fn record(&self, sent: i64) -> Value {
-        let mut mark = json!({ "v": 1, "spent": self.spent, "id": "letter-1", "first": NOW, "gen": 0 });
+        let mut mark = mark(self.spent, "letter-1", NOW);
         if let Some(due) = self.due {
             mark["due"] = (sent + due).into();
         }
         let mut record = record(&envelope("hello", &json!({})));
-        record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
+        record["messageAttributes"]["sns-redrive"] = text_attribute(&made_for("hello", mark).to_string());
         record["attributes"]["SentTimestamp"] = sent.to_string().into();
         record
     }
@@ -292,12 +292,12 @@ const BUILT_IN_RETRIES: u32 = Schedule::BUILT_IN.retries;
 
 /// Returns a letter with a mark, sent now and never received before.
 fn marked(spent: u32, due: Option<i64>) -> Letter {
-    let mut mark = json!({ "v": 1, "spent": spent, "id": "letter-1", "first": NOW, "gen": 0 });
+    let mut mark = mark(spent, "letter-1", NOW);
     if let Some(due) = due {
         mark["due"] = due.into();
     }
     let mut record = record(&envelope("hello", &json!({})));
-    record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
+    record["messageAttributes"]["sns-redrive"] = text_attribute(&made_for("hello", mark).to_string());
     Letter::parse_requeued(received(&record), Origins::none())
 }
 

@@ -231,7 +231,7 @@ fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic(
     let back = |again| Route::Returned { subscription: subscription.clone(), again };
     let marked = |published: u32, id: &str| {
         let mark = json!({ "v": 2, "spent": 1, "id": id, "first": NOW, "passes": 1, "pub": published });
-        json!({ "sns-redrive": { "Type": "String", "Value": mark.to_string() } })
+        json!({ "sns-redrive": { "Type": "String", "Value": made_for("hello", mark).to_string() } })
     };
     for target in ["topic", TOPIC, "arn:aws:sns:eu-central-1:123456789012:another"] {
         let topic = under(&json!({ "target": target }));
@@ -293,7 +293,7 @@ fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its
 /// subscription.
 fn to_the_successor(mut record: Value) -> Letter {
     let mark = json!({ "v": 2, "spent": 0, "id": "d3344452", "first": NOW, "gen": 1, "dlq": redrive_testing::DLQ, "to": SUCCESSOR });
-    record["messageAttributes"]["sns-redrive"] = text_attribute(&mark.to_string());
+    record["messageAttributes"]["sns-redrive"] = text_attribute(&made_for("hello", mark).to_string());
     Letter::parse_requeued(received(&record), Origins::none())
 }
 

@@ -87,7 +87,8 @@ fn any_attributes() -> impl Strategy<Value = Value> {
         Just(DLQ.to_owned()),
         letter_like().prop_map(|json| json.to_string()),
         (any::<i64>(), any::<i64>()).prop_map(|(spent, first)| {
-            json!({ "v": 1, "spent": spent, "id": "x", "first": first, "due": first }).to_string()
+            let mark = json!({ "v": 2, "spent": spent, "id": "x", "first": first, "due": first });
+            made_for("hello", mark).to_string()
         }),
     ];
     prop::collection::btree_map(names, values, 0..4).prop_map(|map| {

@@ -12,7 +12,7 @@ fn mark_text(spent: u32, id: &str) -> String {
 #[test]
 fn no_mark_makes_a_letter_arrive_after_its_message_was_sent() {
     for (first, expected) in [(NOW + 86_400_000, NOW), (NOW - 1, NOW - 1)] {
-        let mark = json!({ "v": 1, "spent": 1, "id": "id", "first": first, "gen": 0 }).to_string();
+        let mark = made_for("text", redrive_testing::mark(1, "id", first)).to_string();
         let mut record = record("text");
         record["attributes"]["SentTimestamp"] = NOW.to_string().into();
         record["messageAttributes"] =
@@ -108,8 +108,7 @@ fn a_mark_on_another_message_in_the_requeue_still_says_where_it_comes_from() {
 fn a_mark_knows_its_message_in_every_form() {
     let mark = json!({ "dataType": "String", "stringValue": mark_text(3, "id") });
     let nested = envelope("hello", &json!({}));
-    let of_nested =
-        json!({ "v": 2, "spent": 3, "id": "id", "first": 0, "msg": String::from(Digest::of(&nested)) });
+    let of_nested = made_for(&nested, redrive_testing::mark(3, "id", 0));
     for (body, mark) in [
         ("hello".to_owned(), &mark),
         (envelope("hello", &json!({})), &mark),

@@ -20,7 +20,7 @@ use redrive_core::letter::{
 use redrive_testing::record::{
     claiming, envelope, letter, received, received_all, record, sample, text_attribute,
 };
-use redrive_testing::{DLQ, FIFO_DLQ, NOW, PROJECTOR, SUBSCRIPTION, TOPIC, at, holds};
+use redrive_testing::{DLQ, FIFO_DLQ, NOW, PROJECTOR, SUBSCRIPTION, TOPIC, at, holds, made_for};
 use serde_json::{Value, json};
 
 const BILLING_SUBSCRIPTION: &str =
@@ -120,7 +120,7 @@ fn in_the_requeue() -> (Letter, Mark) {
         id: "letter-1".into(),
         first: at(NOW - 60_000),
         generation: 1,
-        digest: Some(Digest::of("hello")),
+        digest: Digest::of("hello"),
         passes: 6,
         published: 1,
         early: true,

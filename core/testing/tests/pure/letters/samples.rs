@@ -158,7 +158,7 @@ fn letters_that_come_back_carry_our_mark() {
             id: id.clone(),
             first: at(first),
             generation: 0,
-            digest: Some(Digest::of(&letter.message())),
+            digest: Digest::of(&letter.message()),
             passes: spent,
             published: 1,
             early: false,

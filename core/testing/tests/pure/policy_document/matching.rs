@@ -41,15 +41,16 @@ fn the_first_rule_that_matches_wins() {
 fn full_letter() -> Letter {
     let message = json!({ "event": "order-placed", "override": { "total": 49.9, "lines": [{ "sku": "a" }, { "sku": "b" }] },
         "urgent": true, "coupon": null });
+    let message = message.to_string();
+    let mark = made_for(&message, redrive_testing::mark(4, "letter-1", 1_700_000_000_000)).to_string();
     let attributes = json!({
         "tenant": { "Type": "String", "Value": "gold" },
         "priority": { "Type": "Number", "Value": "3.0" },
         "tags": { "Type": "String.Array", "Value": "[\"new\", 7, true, null]" },
         "checksum": { "Type": "Binary", "Value": "AAEC" },
-        "sns-redrive": { "Type": "String",
-            "Value": r#"{"v":1,"spent":4,"id":"letter-1","first":1700000000000,"gen":0}"# },
+        "sns-redrive": { "Type": "String", "Value": mark },
     });
-    let mut body: Value = serde_json::from_str(&envelope(&message.to_string(), &attributes)).unwrap();
+    let mut body: Value = serde_json::from_str(&envelope(&message, &attributes)).unwrap();
     body["Subject"] = "Order placed".into();
     letter(&record(&body.to_string()))
 }

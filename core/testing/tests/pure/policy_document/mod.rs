@@ -13,7 +13,7 @@ use redrive_core::policy::{
     Schedule, SubscriptionSpec, TargetSpec,
 };
 use redrive_testing::record::{envelope, letter, record, sample, text_attribute};
-use redrive_testing::{DLQ, NOW, SUBSCRIPTION, TOPIC, at, holds};
+use redrive_testing::{DLQ, NOW, SUBSCRIPTION, TOPIC, at, holds, made_for};
 use serde_json::{Value, json};
 
 /// The example of the contract, whose `default` is the built-in policy.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{Config, Memory};
 use redrive_core::letter::{Attribute, Letter, MARK_ATTRIBUTE, SqsMessage};
-use serde_json::json;
+use redrive_testing::made_for;
 use sim_queue::Message as Sending;
 
 use super::function::{Death, Kept, LAST_ACTION, SOURCE_RECEIVES, config, subscription_id};
@@ -183,7 +183,8 @@ impl<'w> Simulation<'w> {
         if plan.spent > 0 {
             let first = at(self.now).as_millisecond();
             let id = format!("letter-{who}");
-            let mark = json!({ "v": 1, "spent": plan.spent, "id": id, "first": first, "gen": 0 });
+            let message = if plan.moved.is_some() { format!("{who}") } else { format!("hello {who}") };
+            let mark = made_for(&message, redrive_testing::mark(plan.spent, &id, first));
             attributes.insert(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark.to_string()));
         }
         // When SQS moves a message, a standard queue's message keeps its time, a FIFO queue's does not.
