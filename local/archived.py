@@ -43,6 +43,7 @@ def record(deployment, subscriber, number, archived, reason):
         "archivedAt": archived.isoformat().replace("+00:00", "Z"),
         "reason": reason,
         "queueArn": deployment.queue_arn,
+        "deadLetterQueueArn": deployment.queue_arn,
         "letterId": f"{sns_id}/{subscriber.subscription_arn}",
         "origin": "sns",
         "topicArn": subscriber.topic_arn,

@@ -110,13 +110,13 @@ impl Letters<'_> {
         if let Source::Input(records) = self.source {
             let mut records = records.iter().flatten().map(|(record, _)| record);
             let record = records.find(|record| selection.takes(record) == Ok(true));
-            return Ok(record.map(|record| record.dead_letter_queue().clone()));
+            return Ok(record.map(|record| record.dead_letter_queue_arn.clone()));
         }
         let Place { bucket, prefix } = self.archive;
         let mut walk = Walk::new(clients.s3.clone(), bucket, prefix.trim_matches('/'), &selection);
         while let Some(found) = walk.next().await {
             if let Found::Letter(letter) = found {
-                return Ok(Some(letter.record.dead_letter_queue().clone()));
+                return Ok(Some(letter.record.dead_letter_queue_arn.clone()));
             }
         }
         Ok(None)

@@ -12,11 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
-use crate::arn::Arn;
-use crate::letter::{
-    Attribute, Letter, LetterId, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, SqsRecord, SqsRecordAttribute,
-    Trust, is_binary,
-};
+use crate::letter::{Letter, LetterId, Origins, SqsMessage, SqsRecord, SqsRecordAttribute, Trust, is_binary};
 
 /// The reason why a line is no usable record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -78,8 +74,7 @@ impl Record {
             Ok(record) if record.archived_at.parse::<Timestamp>().is_err() => {
                 Err(BadRecord::Form { problem: "archivedAt is not a time".to_owned() })
             }
-            Ok(record) if record.dead_letter_queue_arn.is_some() => Ok(record),
-            Ok(record) => Ok(Self { marked_queue_arn: record.marked_queue(), ..record }),
+            Ok(record) => Ok(record),
             Err(error) => Err(bad(line, &error)),
         }
     }
@@ -97,12 +92,6 @@ impl Record {
         self.archived_at.parse().unwrap_or(Timestamp::MIN)
     }
 
-    /// Returns the queue that the letter's mark names as its dead-letter queue.
-    fn marked_queue(&self) -> Option<Arn> {
-        let mark = self.message.message_attributes.get(MARK_ATTRIBUTE)?.string_value.clone()?;
-        Mark::find(&[(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark))].into())?.requeued.dlq
-    }
-
     /// Returns the letter as the function had read it. What its mark says of the requeue, and the origin that
     /// it claims, are believed only if the function had believed them.
     ///
@@ -110,7 +99,7 @@ impl Record {
     ///
     /// The same as those of [`Record::to_message`].
     pub fn to_letter(&self) -> Result<Letter, BadRecord> {
-        let requeue = (*self.dead_letter_queue() != self.queue_arn).then_some(&self.queue_arn);
+        let requeue = (self.dead_letter_queue_arn != self.queue_arn).then_some(&self.queue_arn);
         let read = |message, origins| Letter::received(message, Trust { requeue, origins });
         let letter = read(self.to_message()?, Origins::none());
         if letter.origin.name() == self.origin {

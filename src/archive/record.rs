@@ -35,13 +35,8 @@ pub struct Record {
     pub detail: Option<String>,
     /// The queue that held the letter.
     pub queue_arn: Arn,
-    /// The dead-letter queue of the letter. Early records lack it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dead_letter_queue_arn: Option<Arn>,
-    /// The queue that the mark of an early record's letter names as its dead-letter queue. Anybody may have
-    /// written that.
-    #[serde(skip)]
-    pub marked_queue_arn: Option<Arn>,
+    /// The dead-letter queue of the letter.
+    pub dead_letter_queue_arn: Arn,
     /// The letter's id.
     pub letter_id: String,
     /// The origin's name.
@@ -161,8 +156,7 @@ impl Record {
             reason: context.reason.name().to_owned(),
             detail: context.detail.clone(),
             queue_arn: letter.sqs.queue.clone(),
-            dead_letter_queue_arn: Some(letter.dead_letter_queue().clone()),
-            marked_queue_arn: None,
+            dead_letter_queue_arn: letter.dead_letter_queue().clone(),
             letter_id: letter.id.as_str().to_owned(),
             origin: letter.origin.name().to_owned(),
             topic_arn: letter.topic().cloned(),
@@ -188,13 +182,6 @@ impl Record {
             message: RecordedMessage::of(&letter.sqs),
             record: letter.sqs.unread.as_ref().map(|unread| unread.record.clone()),
         }
-    }
-
-    /// Returns the letter's dead-letter queue. If the record does not name it, this is the queue that held
-    /// the letter.
-    #[must_use]
-    pub fn dead_letter_queue(&self) -> &Arn {
-        self.dead_letter_queue_arn.as_ref().or(self.marked_queue_arn.as_ref()).unwrap_or(&self.queue_arn)
     }
 
     /// Returns the name of the letter's target.

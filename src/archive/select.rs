@@ -98,7 +98,7 @@ impl Selection {
         let told_by_record = self.from.is_none_or(|from| archived >= from)
             && self.until().is_none_or(|until| archived < until)
             && self.queue.as_ref().is_none_or(|queue| {
-                named(queue, record.dead_letter_queue()) || named(queue, &record.queue_arn)
+                named(queue, &record.dead_letter_queue_arn) || named(queue, &record.queue_arn)
             })
             && any(&self.reasons, &record.reason)
             && any(&self.origins, &record.origin)
@@ -354,12 +354,7 @@ mod tests {
         let arn = |name: &str| format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
         let without = |queue| object(queue, "Z-r");
         for (queue, requeue, folder, expected) in [
-            (
-                "dlq",
-                Some("re"),
-                Some("dlq"),
-                [Exactly(7), AtMost(10), Holds::None, Holds::None, Holds::None],
-            ),
+            ("dlq", Some("re"), Some("dlq"), [Exactly(7), AtMost(10), Holds::None, Holds::None, Holds::None]),
             ("dlq", None, Some("dlq"), [Exactly(7), AtMost(10), AtMost(7), AtMost(10), AtMost(7)]),
             ("re", Some("re"), None, [AtMost(7), AtMost(10), Exactly(7), AtMost(10), AtMost(7)]),
         ] {

@@ -135,7 +135,7 @@ impl GivenRecords {
 impl Searched<'_> {
     /// Returns the unit that holds a record, or why the record cannot be sent.
     async fn unit(&mut self, record: &Record) -> Result<Result<Unit, NotReplayable>, ReplayError> {
-        let mut queues = vec![record.dead_letter_queue().resource().to_owned()];
+        let mut queues = vec![record.dead_letter_queue_arn.resource().to_owned()];
         // Whoever edited the record may have changed its dead-letter queue. It is found where it lay, and refused.
         queues.push(record.queue_arn.resource().to_owned());
         queues.dedup();

@@ -50,7 +50,7 @@ impl Config<'_> {
         };
         // A mark is trusted to name the dead-letter queue only on letters that were in the requeue, or in another
         // one that the stack had then.
-        let was_moved = record.dead_letter_queue_arn.as_ref().is_some_and(|queue| *queue != record.queue_arn);
+        let was_moved = record.dead_letter_queue_arn != record.queue_arn;
         let requeue = if was_moved { &record.queue_arn } else { self.requeue };
         let origins = self.policy.map_or(Origins::none(), Policy::origins);
         let mut letter = Letter::received(message, Trust { requeue: Some(requeue), origins });

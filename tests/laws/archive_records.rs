@@ -45,7 +45,7 @@ fn quotes_nothing(said: &str, line: &str) {
     /// The words that the report may use, besides numbers.
     const WORDS: &str = "is not valid of a field UTF-8 JSON column longer than record can be \
         an archive: it has no version holds letter function could not its as came but this software reads only unknown missing another type time usable value or \
-        archivedAt reason queueArn letterId origin rule message messageId body attributes messageAttributes \
+        archivedAt reason queueArn deadLetterQueueArn letterId origin rule message messageId body attributes messageAttributes \
         eventSource eventSourceARN awsRegion number code class dataType receiptHandle \
         ApproximateReceiveCount SentTimestamp ApproximateFirstReceiveTimestamp";
     let word = |c: char| !(c.is_alphanumeric() || c == '-' || c == '_');

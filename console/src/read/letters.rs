@@ -90,7 +90,7 @@ impl From<&Record> for Fields {
             error: record.error.as_ref().map(|error| error.code.clone()),
             rule: Some(record.rule.clone()).filter(|rule| !rule.is_empty()),
             reason: Some(record.reason.clone()),
-            queue: Some(record.dead_letter_queue().resource().to_owned()),
+            queue: Some(record.dead_letter_queue_arn.resource().to_owned()),
         }
     }
 }

@@ -217,7 +217,7 @@ impl By {
             Self::Reason => Some(record.reason.clone()),
             Self::Error => record.error.as_ref().map(|error| error.code.clone()),
             Self::Rule => Some(record.rule.clone()),
-            Self::Queue => Some(record.dead_letter_queue().to_string()),
+            Self::Queue => Some(record.dead_letter_queue_arn.to_string()),
             Self::Day => Some(time("%Y-%m-%d")),
             Self::Hour => Some(time("%Y-%m-%d %H:00")),
         }

@@ -198,7 +198,7 @@ fn line_of(record: &Record) -> WaitingLetter {
         message_id: record.message.message_id.clone(),
         subscription_arn: record.subscription_arn.as_ref().map(ToString::to_string),
         topic_arn: record.topic_arn.as_ref().map(ToString::to_string),
-        ..line_with("queueArn", record.dead_letter_queue().clone())
+        ..line_with("queueArn", record.dead_letter_queue_arn.clone())
     }
 }
 

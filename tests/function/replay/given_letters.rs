@@ -212,7 +212,7 @@ async fn an_edit_changes_nothing_that_names_a_queue_a_topic_a_subscription_or_a_
         (3, |record| {
             record.message.attributes.insert("SenderId".to_owned(), "somebody".to_owned());
         }),
-        (3, |record| record.dead_letter_queue_arn = Some(arn(BILLING))),
+        (3, |record| record.dead_letter_queue_arn = arn(BILLING)),
         (3, |record| record.message.event_source_arn = arn(BILLING)),
         (3, |record| record.letter_id = "another".to_owned()),
         (3, |record| record.subscription_arn = Some(arn(OTHER_TOPIC))),

@@ -211,8 +211,7 @@ async fn a_letter_of_the_requeue_is_matched_as_the_function_saw_it() {
     assert!(selected(&cloud, &with(r#"{"origin": ["sns"]}"#)).await.is_empty());
 }
 
-/// A letter that was moved to the requeue and archived there, also in the older form without its dead-letter
-/// queue.
+/// A letter that was moved to the requeue and archived there.
 #[tokio::test]
 async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     let mut mark = mark(0, "letter-1", NOW);
@@ -224,30 +223,23 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     let (_, line) = cloud.objects().into_iter().next().unwrap();
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["deadLetterQueueArn"], DLQ);
 
-    let early = Account::new();
-    let early_line = line.replace(&format!(r#","deadLetterQueueArn":"{DLQ}""#), "");
-    assert_ne!(early_line, line);
-    let folder = "my-bucket/dead-letters/queue=payments-requeue/date=2026-11-01";
-    early.put(&format!("{folder}/20261101T120000Z-r1.jsonl"), &early_line);
-    for cloud in [cloud, early] {
-        let of = |queue: &str| Selection {
-            queue: Some(queue.into()),
-            requeue: Some(REQUEUE.into()),
-            ..Selection::default()
-        };
-        for queue in [DLQ, "payments-dlq", REQUEUE, "payments-requeue"] {
-            assert_eq!(selected(&cloud, &of(queue)).await, [id(&moved)], "{queue}");
-            the_index_agrees(&cloud, &of(queue)).await;
-        }
-        assert!(selected(&cloud, &of("other-dlq")).await.is_empty());
-        the_index_agrees(&cloud, &of("other-dlq")).await;
-        let matching = |queue: &str| Selection {
-            pattern: Some(Pattern::parse(&json!({ "queueArn": [queue] }).to_string()).unwrap()),
-            ..Selection::default()
-        };
-        assert_eq!(selected(&cloud, &matching(DLQ)).await, [id(&moved)]);
-        assert!(selected(&cloud, &matching(REQUEUE)).await.is_empty(), "a rule would not match either");
+    let of = |queue: &str| Selection {
+        queue: Some(queue.into()),
+        requeue: Some(REQUEUE.into()),
+        ..Selection::default()
+    };
+    for queue in [DLQ, "payments-dlq", REQUEUE, "payments-requeue"] {
+        assert_eq!(selected(&cloud, &of(queue)).await, [id(&moved)], "{queue}");
+        the_index_agrees(&cloud, &of(queue)).await;
     }
+    assert!(selected(&cloud, &of("other-dlq")).await.is_empty());
+    the_index_agrees(&cloud, &of("other-dlq")).await;
+    let matching = |queue: &str| Selection {
+        pattern: Some(Pattern::parse(&json!({ "queueArn": [queue] }).to_string()).unwrap()),
+        ..Selection::default()
+    };
+    assert_eq!(selected(&cloud, &matching(DLQ)).await, [id(&moved)]);
+    assert!(selected(&cloud, &matching(REQUEUE)).await.is_empty(), "a rule would not match either");
 }
 
 /// Some letters of a FIFO group were moved to the requeue. All letters of the group still come in one order.
