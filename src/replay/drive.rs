@@ -1,43 +1,34 @@
-//! A replay under way: stage by stage, several units at the same time.
+//! The state of a replay that somebody has taken up, and what the replay does next.
 
-use std::pin::pin;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
-use tokio::time::sleep;
 
-use super::bench::{Bench, Limits};
-use super::control::{Control, LOOK, Pace, Switch};
-use super::division::{Part, Task, parts};
+use super::control::Pace;
+use super::division::{Part, parts};
 use super::error::ReplayError;
 use super::given::GivenRecords;
 use super::kept::key_of;
 use super::ledger::Ledger;
-use super::parts::{Job, Replay, selection, token};
+use super::parts::{Job, Replay};
 use super::progress::{Progress, Units};
 use super::ramp::Stage;
 use super::state::{Counts, State, Status};
 use super::store::{AT_ONCE, Condition, Found};
 use super::unit::Unit;
-use super::worker::{End, Worked};
 
-/// A replay under way.
+/// A replay that somebody has taken up.
 pub(super) struct Drive<'r> {
     pub(super) replay: &'r Replay,
-    pub(super) job: Job<'r>,
-    pub(super) units: Vec<Unit>,
-    given: Option<GivenRecords>,
+    job: Job<'r>,
+    pub(super) units: Arc<[Unit]>,
     progress: Mutex<Progress>,
-    pace: Pace,
     /// A lock that lets the state be written once at a time. Each write needs the tag of the one before.
     saving: tokio::sync::Mutex<()>,
-    /// The switch, which is off when somebody has stopped the replay or a worker has ended it.
-    switch: Switch<'r>,
 }
 
-/// The result of sending letters of a stage.
+/// The result of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sent {
     /// The work came to its end: the letters that the stage allows were sent, or those within reach.
@@ -61,21 +52,29 @@ pub(super) enum Next {
 pub(super) struct Begun<'r> {
     pub(super) state: State,
     pub(super) etag: String,
-    pub(super) units: Vec<Unit>,
+    pub(super) units: Arc<[Unit]>,
     /// The results known of units that are finished, or partly done, ahead of others before them.
     pub(super) known: Option<Units>,
     pub(super) job: Job<'r>,
+    /// The given records by unit. `None` if the archive is read.
     pub(super) given: Option<GivenRecords>,
 }
 
+/// What one process alone keeps in memory from turn to turn. The functions of a state machine read it again.
+pub(super) struct InHand {
+    pub(super) units: Arc<[Unit]>,
+    /// The given records by unit. `None` if the archive is read.
+    pub(super) given: Option<GivenRecords>,
+    /// The pace of all its rounds.
+    pub(super) pace: Pace,
+}
+
 impl<'r> Drive<'r> {
-    /// Continues a replay that another invocation took up.
+    /// Continues a replay that was taken up before.
     pub(super) fn new(replay: &'r Replay, begun: Begun<'r>) -> Self {
-        let Begun { state, etag, units, known, job, given } = begun;
-        let pace = Pace::new(state.request.rate);
+        let Begun { state, etag, units, known, job, given: _ } = begun;
         let progress = Mutex::new(Progress::new(state, etag, known, replay.kept.clock.now()));
-        let (saving, switch) = (tokio::sync::Mutex::default(), Switch::new(job.control));
-        Self { replay, job, units, given, progress, pace, saving, switch }
+        Self { replay, job, units, progress, saving: tokio::sync::Mutex::default() }
     }
 
     /// Takes a replay up. Any other process that works on it then finds out that it was taken up.
@@ -104,53 +103,6 @@ impl<'r> Drive<'r> {
         }
         drive.job.control.progress(&drive.shown());
         Ok(drive)
-    }
-
-    /// Continues until all letters are sent, or it must stop.
-    pub(super) async fn to_its_end(&self) -> Result<State, ReplayError> {
-        // From here on, only the ledgers tell about units that are finished ahead of others before them.
-        self.with(|progress| progress.state.place.known = None);
-        match self.run().await {
-            Ok(()) => self.save().await?,
-            // Somebody else has taken it up.
-            Err(ReplayError::TakenUp(id)) => return Err(ReplayError::TakenUp(id)),
-            Err(error) => {
-                // Results that are not written are learned from the ledgers later.
-                let _ = self.save().await;
-                return Err(error);
-            }
-        }
-        let state = self.shown();
-        self.job.control.progress(&state);
-        Ok(state)
-    }
-
-    async fn run(&self) -> Result<(), ReplayError> {
-        let mut work = pin!(self.go_through());
-        // A unit may take long, and a stage may end before the next look. Whoever stops the replay does not
-        // have to wait.
-        tokio::select! {
-            ended = &mut work => ended,
-            error = self.keep_looking() => {
-                // The work under way comes to its end.
-                self.switch.turn_off();
-                work.await.and(Err(error))
-            }
-        }
-    }
-
-    async fn go_through(&self) -> Result<(), ReplayError> {
-        let mut next = self.next().await?;
-        loop {
-            next = match next {
-                Next::Wait if self.settle().await => self.judged().await?,
-                Next::Wait | Next::End => return Ok(()),
-                Next::Send => match self.send_stage().await? {
-                    Sent::Interrupted => return Ok(()),
-                    Sent::Through => self.sent().await?,
-                },
-            };
-        }
     }
 
     /// Returns the next action.
@@ -231,38 +183,6 @@ impl<'r> Drive<'r> {
         self.shown().budget() > 0 || self.with(|progress| progress.units().partly.values().any(is_in_doubt))
     }
 
-    /// Sends letters that the stage allows.
-    async fn send_stage(&self) -> Result<Sent, ReplayError> {
-        if !self.may_send() {
-            return Ok(Sent::Through);
-        }
-        let (parts, state) = (self.parts(), self.shown());
-        let selection = selection(&state, &self.replay.requeue.arn)?;
-        let token = token();
-        let budget = AtomicU64::new(state.budget());
-        let job = Job { control: &self.switch, ..self.job };
-        let given = self.given.as_ref().map(|given| &given.units);
-        let limits = Limits { pace: &self.pace, budget: &budget };
-        let bench = Bench::new(self.replay, &state, &selection, job, given, limits, &token);
-        let note = async |task: Task, worked| self.worked(task, worked).await;
-        let work = |part| bench.part(&self.units, part, note);
-        let mut work = stream::iter(parts).map(work).buffer_unordered(self.replay.workers);
-        let mut failed = None;
-        while let Some(worked) = work.next().await {
-            if let Err(error) = worked {
-                // The other workers finish their units.
-                self.switch.turn_off();
-                failed.get_or_insert(error);
-            }
-        }
-        drop(work);
-        match failed {
-            Some(error) => Err(error),
-            None if self.is_stopped() => Ok(Sent::Interrupted),
-            None => Ok(Sent::Through),
-        }
-    }
-
     /// Returns the parts that are within reach of the current stage.
     pub(super) fn parts(&self) -> Vec<Part> {
         self.parts_up_to(self.shown().reach())
@@ -278,21 +198,6 @@ impl<'r> Drive<'r> {
             let in_order = self.replay.keeps_order(&progress.state.request);
             parts(&self.units, &progress.state.place, progress.units(), reach, in_order)
         })
-    }
-
-    /// Records the result of a unit.
-    async fn worked(&self, task: Task, worked: Worked) -> Result<(), ReplayError> {
-        if let End::Failed(why) = &worked.end {
-            self.with(|progress| progress.state.stop(why.clone()));
-            self.switch.turn_off();
-        }
-        let now = self.replay.kept.clock.now();
-        let is_time = self.with(|progress| {
-            progress.note(task.unit as u64, worked, now);
-            progress.is_time_to_save()
-        });
-        self.job.control.progress(&self.shown());
-        if is_time { self.save().await } else { Ok(()) }
     }
 
     /// Learns the results of all units from the ledgers. A worker may have died before it reported them, or
@@ -329,27 +234,11 @@ impl<'r> Drive<'r> {
         unread.map_or(Ok(()), Err)
     }
 
-    /// Checks repeatedly whether somebody has stopped it, until a check fails. Returns that error.
-    pub(super) async fn keep_looking(&self) -> ReplayError {
-        loop {
-            sleep(LOOK).await;
-            if let Err(error) = self.look().await {
-                return error;
-            }
-            if self.with(Progress::is_silent)
-                && let Err(error) = self.save().await
-            {
-                return error;
-            }
-        }
-    }
-
     /// Checks whether somebody has stopped it.
     pub(super) async fn look(&self) -> Result<(), ReplayError> {
         let (id, taken_up) = self.with(|progress| (progress.state.id.clone(), progress.state.taken_up));
         if let Some(because) = self.replay.kept.stopped(&id, taken_up).await? {
             self.with(|progress| progress.state.stop(because));
-            self.switch.turn_off();
         }
         Ok(())
     }
@@ -370,10 +259,6 @@ impl<'r> Drive<'r> {
 
     pub(super) fn shown(&self) -> State {
         self.with(|progress| progress.shown())
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        self.switch.stop()
     }
 
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut Progress) -> T) -> T {

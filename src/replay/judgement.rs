@@ -5,9 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use futures_util::stream::{self, StreamExt};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Duration, sleep};
+use tokio::time::Duration;
 
-use super::control::NAP;
 use super::drive::Drive;
 use super::error::ReplayError;
 use super::ledger::Ledger;
@@ -32,19 +31,6 @@ struct Waiting {
 }
 
 impl Drive<'_> {
-    /// Waits until a step can be judged. Returns `false` if the replay was stopped before.
-    pub(super) async fn settle(&self) -> bool {
-        let time_is_over = || {
-            let not_before = self.with(|progress| progress.state.not_before);
-            not_before.is_none_or(|then| self.replay.kept.clock.now() >= then)
-        };
-        while !self.is_stopped() && !time_is_over() {
-            sleep(NAP).await;
-        }
-        // A stop has precedence. The step is judged when the replay continues.
-        !self.is_stopped()
-    }
-
     /// Judges a stage and begins the next one. Returns whether the replay continues.
     pub(super) async fn judge(&self, stage: Stage, stages: &[Stage]) -> Result<bool, ReplayError> {
         let next = stages.get(self.with(|progress| progress.state.place.stage) + 1);
@@ -142,7 +128,7 @@ impl Drive<'_> {
                     || units.partly.contains_key(unit)
             };
             (0..)
-                .zip(&self.units)
+                .zip(self.units.iter())
                 .filter(|(number, _)| is_begun(number))
                 .map(|(_, unit)| unit.key())
                 .collect::<Vec<_>>()

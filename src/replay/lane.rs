@@ -1,8 +1,8 @@
-//! The work on one lane of a round, in one invocation of a function.
+//! The work on one lane of a round: in one invocation of a function, or in a process that does the whole replay.
 
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
@@ -12,12 +12,15 @@ use tokio::time::sleep;
 use super::bench::{Bench, Limits};
 use super::control::{Control, LOOK, Pace, Switch};
 use super::division::{Part, Task, lanes, parts};
+use super::drive::{Begun, Drive, InHand};
 use super::error::ReplayError;
+use super::given::GivenRecords;
 use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
+use super::progress::{Progress, Units};
 use super::request::Request;
 use super::state::{Counts, State, Status};
-use super::store::Condition;
+use super::store::{Condition, Found};
 use super::unit::Unit;
 use super::version::Versioned;
 use super::worker::{End, Worked};
@@ -110,6 +113,25 @@ impl LaneDone {
     }
 }
 
+/// A lane under way.
+struct LaneRun<'r> {
+    replay: &'r Replay,
+    lane: &'r Lane,
+    state: &'r State,
+    units: &'r [Unit],
+    job: Job<'r>,
+    /// The replay, if this process does all of the round and so owns the replay's state.
+    owned: Option<Drive<'r>>,
+    /// The given records by unit. `None` if the archive is read.
+    given: Option<&'r GivenRecords>,
+    pace: &'r Pace,
+    done: Mutex<LaneDone>,
+    /// The error that ends the replay of one process.
+    error: Mutex<Option<ReplayError>>,
+    /// The switch, which is off when the lane must stop.
+    switch: Switch<'r>,
+}
+
 impl Replay {
     /// Sends the letters of a lane, and writes the result. Returns `None` if the round is over.
     ///
@@ -122,101 +144,178 @@ impl Replay {
         policy: Option<&Policy>,
         control: &dyn Control,
     ) -> Result<Option<LaneDone>, ReplayError> {
-        let state = self.kept.found(&lane.id).await?.document;
+        let job = Job { source: &Source::Archive, policy, control };
+        Ok(self.work_on(lane, job, None).await?.map(|(done, _)| done))
+    }
+
+    /// Sends the letters of a round that has one lane, in the process that does the whole replay. Meanwhile it
+    /// shows and writes how far the replay is.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError`], also if another replay is at work on the same letters.
+    pub(super) async fn whole_round(
+        &self,
+        lane: &Lane,
+        job: Job<'_>,
+        in_hand: &InHand,
+    ) -> Result<(), ReplayError> {
+        let (_, error) = self.work_on(lane, job, Some(in_hand)).await?.unzip();
+        error.flatten().map_or(Ok(()), Err)
+    }
+
+    /// Returns the result of a lane, and the error of one that is a whole round.
+    async fn work_on(
+        &self,
+        lane: &Lane,
+        job: Job<'_>,
+        in_hand: Option<&InHand>,
+    ) -> Result<Option<(LaneDone, Option<ReplayError>)>, ReplayError> {
+        let Found { document: state, etag, .. } = self.kept.found(&lane.id).await?;
         if self.is_over(lane, &state).await? {
             return Ok(None);
         }
-        let units = self.units(&lane.id).await?;
-        let known = self.known(&state).await?.unwrap_or_default();
+        let given = in_hand.and_then(|in_hand| in_hand.given.as_ref());
+        if state.given.is_some() != given.is_some() {
+            let why = "only the process that has the records can send them";
+            return Err(ReplayError::Request(vec![why.to_owned()]));
+        }
+        let units = match in_hand {
+            Some(in_hand) => Arc::clone(&in_hand.units),
+            None => self.units(&lane.id).await?,
+        };
+        let known = self.known(&state).await?;
         let in_order = self.keeps_order(&state.request);
-        let parts = parts(&units, &state.place, &known, state.reach(), in_order);
+        let default = Units::default();
+        let parts = parts(&units, &state.place, known.as_ref().unwrap_or(&default), state.reach(), in_order);
         let parts = lanes(&units, parts, lane.lanes).into_iter().nth(lane.lane).unwrap_or_default();
-        let (job, done) = (Job { source: &Source::Archive, policy, control }, Mutex::new(LaneDone::new()));
-        Box::pin(self.go_through(lane, &state, &units, parts, job, &done)).await?;
-        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let owned = in_hand.map(|_| {
+            let (state, units) = (state.clone(), Arc::clone(&units));
+            Drive::new(self, Begun { state, etag, units, known, job, given: None })
+        });
+        // The rate limits the size of a batch to the letters of one second.
+        let state = State { request: Request { rate: lane.rate, ..state.request.clone() }, ..state };
+        let own = Pace::new(lane.rate);
+        let run = LaneRun {
+            replay: self,
+            lane,
+            state: &state,
+            units: &units,
+            job,
+            owned,
+            given,
+            pace: in_hand.map_or(&own, |in_hand| &in_hand.pace),
+            done: Mutex::new(LaneDone::new()),
+            error: Mutex::default(),
+            switch: Switch::new(job.control),
+        };
+        Box::pin(run.go_through(parts)).await?;
+        let done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let error = run.error.into_inner().unwrap_or_else(PoisonError::into_inner);
         let key = LaneDone::key(&lane.id, lane.round, lane.lane);
         // A repeated invocation may have written a result before.
         let there = self.kept.store.read::<LaneDone>(&key).await?.map(|found| found.etag);
         let written = self.kept.store.write(&key, &done, Condition::of(there.as_deref())).await?;
         written.ok_or_else(|| ReplayError::Busy(format!("another invocation for lane {}", lane.lane)))?;
-        Ok(Some(done))
-    }
-
-    /// Goes through the parts of a lane.
-    async fn go_through(
-        &self,
-        lane: &Lane,
-        state: &State,
-        units: &[Unit],
-        parts: Vec<Part>,
-        job: Job<'_>,
-        done: &Mutex<LaneDone>,
-    ) -> Result<(), ReplayError> {
-        let selection = selection(state, &self.requeue.arn)?;
-        // The rate limits the size of a batch to the letters of one second.
-        let state = &State { request: Request { rate: lane.rate, ..state.request.clone() }, ..state.clone() };
-        let (pace, budget, token) = (Pace::new(lane.rate), AtomicU64::new(lane.letters), token());
-        let switch = Switch::new(job.control);
-        let limits = Limits { pace: &pace, budget: &budget };
-        let bench =
-            Bench::new(self, state, &selection, Job { control: &switch, ..job }, None, limits, &token);
-        let done = || done.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = async |task: Task, worked: Worked| {
-            done().note(task, worked, self.kept.clock.now());
-            Ok(())
-        };
-        let mut work = pin!(async {
-            let work = stream::iter(parts).for_each_concurrent(self.workers, |part| async {
-                // The lane's letters are used up, or none can be sent.
-                if done().is_paused || done().failed.is_some() {
-                    return;
-                }
-                let is_through = match bench.part(units, part, note).await {
-                    Ok(is_through) => is_through,
-                    // The other parts can continue. `keep_looking` finds out whether somebody has taken the
-                    // replay up.
-                    Err(error) => {
-                        done().trouble = Some(error.to_string());
-                        false
-                    }
-                };
-                done().is_through &= is_through;
-            });
-            work.await;
-            // The time for the last letters passes before those of the next round begin.
-            pace.turn(0, || switch.stop()).await;
-        });
-        let mut looking = pin!(self.keep_looking(lane));
-        // The work under way comes to its end.
-        let looked = tokio::select! {
-            () = &mut work => Ok(()),
-            looked = &mut looking => {
-                switch.turn_off();
-                work.await;
-                looked
-            }
-        };
-        if let Err(error) = looked {
-            let mut done = done();
-            (done.is_through, done.trouble) = (false, Some(error.to_string()));
-        }
-        Ok(())
-    }
-
-    /// Checks repeatedly whether the lane must stop, and returns when it must.
-    async fn keep_looking(&self, lane: &Lane) -> Result<(), ReplayError> {
-        loop {
-            sleep(LOOK).await;
-            let state = self.kept.found(&lane.id).await?.document;
-            if self.is_over(lane, &state).await? {
-                return Ok(());
-            }
-        }
+        Ok(Some((done, error)))
     }
 
     /// Reports whether the round of a lane is over, or somebody has stopped the replay.
     async fn is_over(&self, lane: &Lane, state: &State) -> Result<bool, ReplayError> {
         Ok(!lane.is_of(state) || self.kept.stopped(&lane.id, state.taken_up).await?.is_some())
+    }
+}
+
+impl LaneRun<'_> {
+    /// Goes through the parts of the lane.
+    async fn go_through(&self, parts: Vec<Part>) -> Result<(), ReplayError> {
+        let selection = selection(self.state, &self.replay.requeue.arn)?;
+        let (budget, token) = (AtomicU64::new(self.lane.letters), token());
+        let limits = Limits { pace: self.pace, budget: &budget };
+        let job = Job { control: &self.switch, ..self.job };
+        let given = self.given.map(|given| &given.units);
+        let bench = Bench::new(self.replay, self.state, &selection, job, given, limits, &token);
+        let note = async |task: Task, worked: Worked| self.note(task, worked).await;
+        let mut work = pin!(async {
+            let work = stream::iter(parts).for_each_concurrent(self.replay.workers, |part| async {
+                // The lane's letters are used up, or none can be sent.
+                if self.done().is_paused || self.done().failed.is_some() {
+                    return;
+                }
+                let is_through = match bench.part(self.units, part, note).await {
+                    Ok(is_through) => is_through,
+                    Err(error) => {
+                        self.failed(error);
+                        false
+                    }
+                };
+                self.done().is_through &= is_through;
+            });
+            work.await;
+            if self.owned.is_none() {
+                // The time for the last letters passes before those of the next round begin.
+                self.pace.turn(0, || self.switch.stop()).await;
+            }
+        });
+        let mut looking = pin!(self.keep_looking());
+        // The work under way comes to its end.
+        let looked = tokio::select! {
+            () = &mut work => Ok(()),
+            looked = &mut looking => {
+                self.switch.turn_off();
+                work.await;
+                looked
+            }
+        };
+        if let Err(error) = looked {
+            self.failed(error);
+            self.done().is_through = false;
+        }
+        Ok(())
+    }
+
+    /// Records the result of a unit.
+    async fn note(&self, task: Task, worked: Worked) -> Result<(), ReplayError> {
+        let now = self.replay.kept.clock.now();
+        self.done().note(task, worked.clone(), now);
+        let Some(drive) = &self.owned else { return Ok(()) };
+        let is_time = drive.with(|progress| {
+            progress.note(task.unit as u64, worked, now);
+            progress.is_time_to_save()
+        });
+        self.job.control.progress(&drive.shown());
+        if is_time { drive.save().await } else { Ok(()) }
+    }
+
+    /// Records that a part of the lane cannot be worked on. The other parts of a function's lane continue, and
+    /// [`Self::keep_looking`] finds out whether somebody has taken the replay up. A process that does the whole
+    /// round ends with the error, after the units under way.
+    fn failed(&self, error: ReplayError) {
+        self.done().trouble = Some(error.to_string());
+        if self.owned.is_some() {
+            self.switch.turn_off();
+            self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// Checks repeatedly whether the lane must stop, and returns when it must.
+    async fn keep_looking(&self) -> Result<(), ReplayError> {
+        loop {
+            sleep(LOOK).await;
+            let state = self.replay.kept.found(&self.lane.id).await?.document;
+            if self.replay.is_over(self.lane, &state).await? {
+                return Ok(());
+            }
+            if let Some(drive) = &self.owned
+                && drive.with(Progress::is_silent)
+            {
+                drive.save().await?;
+            }
+        }
+    }
+
+    fn done(&self) -> MutexGuard<'_, LaneDone> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

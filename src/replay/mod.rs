@@ -26,12 +26,14 @@
 //! |---|---|
 //! | `request`, `successors` | the request of a replay |
 //! | `run` | begins or continues a replay |
+//! | `in_process` | does a whole replay in one process: turns and lanes, one after the other |
 //! | `dry_run` | counts the letters that would be sent |
 //! | `kept` | shows, stops and frees replays |
 //! | `sent` | tells which archived letters were sent |
 //! | `given` | finds given records in the archive |
-//! | `drive`, `progress` | goes through the stages, several units at the same time |
-//! | `rounds`, `lane` | does the same with a state machine, in many functions at the same time |
+//! | `rounds` | the turns: what the replay does next, and the lanes of a round |
+//! | `lane` | sends the letters of a lane, several units at the same time |
+//! | `drive`, `progress` | the state of a replay that somebody has taken up |
 //! | `judgement` | judges a step |
 //! | `part` | works on units, one after the other |
 //! | `reading`, `worker` | reads and sends one unit |
@@ -56,6 +58,7 @@ mod drive;
 mod dry_run;
 mod error;
 mod given;
+mod in_process;
 mod judgement;
 mod kept;
 mod lane;

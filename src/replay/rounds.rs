@@ -1,5 +1,5 @@
-//! A replay driven by a state machine. The letters of a stage are sent in rounds, each of several lanes, on
-//! which functions work at the same time.
+//! The turns of a replay. The letters of a stage are sent in rounds, each of several lanes. A state machine gives
+//! each lane to a function, so that many work at the same time; one process alone takes one lane that has all.
 //!
 //! ```text
 //!   begin ──> send: a line for each lane ──> lane, lane, lane ... ──> turn ──> send, wait or end
@@ -7,18 +7,19 @@
 //!               └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The state machine alone knows nothing. If it dies, another execution or `redrivectl` continues the replay
-//! from its ledgers.
+//! Whoever takes the turns needs to know nothing: all is in the stored objects. If it dies, another execution or
+//! `redrivectl` continues the replay from its ledgers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::control::Control;
+use super::control::{Control, Pace};
 use super::division::{letters_of_lanes, share, shares};
-use super::drive::{Begun, Drive, Next, Sent};
+use super::drive::{Begun, Drive, InHand, Next, Sent};
 use super::error::ReplayError;
 use super::lane::{Lane, LaneDone};
 use super::letters::Source;
@@ -40,6 +41,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// The seconds after which a waiting replay checks whether somebody has stopped it.
 const LOOK: i64 = 60;
+
+/// The seconds until the next turn if the time of this one is over.
+const SOON: u32 = 1;
 
 /// A number of letters that nobody sends. Step Functions passes numbers on as JavaScript has them, which are
 /// exact below 2^53.
@@ -109,25 +113,46 @@ impl Replay {
         control: &dyn Control,
     ) -> Result<Turn, ReplayError> {
         let job = Job { source: &Source::Archive, policy, control };
-        let begun = match wish {
-            Wish::Begin(request) if request.dry_run => {
-                let planned = Box::pin(self.planned(request, job, false)).await?;
-                if planned.plan.units.len() <= FEW_UNITS {
-                    let state = Box::pin(self.count(planned, job)).await?;
-                    return Ok(self.turn(TurnKind::End, state));
-                }
-                self.begun_of(planned, job).await?
+        if let Wish::Begin(request) = wish
+            && request.dry_run
+        {
+            let planned = Box::pin(self.planned(request, job, false)).await?;
+            if planned.plan.units.len() <= FEW_UNITS {
+                let state = Box::pin(self.count(planned, job)).await?;
+                return Ok(self.turn(TurnKind::End, state));
             }
+            let begun = self.begun_of(planned, job).await?;
+            return Ok(Box::pin(self.first_turn_of(begun, workers)).await?.0);
+        }
+        Ok(Box::pin(self.begin(wish, workers, job)).await?.0)
+    }
+
+    /// Begins or resumes a replay. Returns the first turn, and what a process that does the whole replay keeps.
+    pub(super) async fn begin(
+        &self,
+        wish: &Wish,
+        workers: usize,
+        job: Job<'_>,
+    ) -> Result<(Turn, InHand), ReplayError> {
+        let begun = match wish {
             Wish::Begin(request) => self.begun(request, job).await?,
             Wish::Resume(resume) => self.gone_on(resume, job).await?,
         };
+        Box::pin(self.first_turn_of(begun, workers)).await
+    }
+
+    async fn first_turn_of(
+        &self,
+        mut begun: Begun<'_>,
+        workers: usize,
+    ) -> Result<(Turn, InHand), ReplayError> {
+        let (given, pace) = (begun.given.take(), Pace::new(begun.state.request.rate));
+        let in_hand = InHand { units: Arc::clone(&begun.units), given, pace };
         let drive = Drive::take_up(self, begun).await?;
-        if matches!(wish, Wish::Resume(_)) {
-            let round = drive.with(|progress| progress.state.place.rounds);
-            self.keep_known(&drive, round).await?;
-        }
+        let round = drive.with(|progress| progress.state.place.rounds);
+        self.keep_known(&drive, round).await?;
         let next = drive.next().await?;
-        Box::pin(self.turn_of(&drive, next, workers)).await
+        Ok((Box::pin(self.turn_of(&drive, next, workers)).await?, in_hand))
     }
 
     /// Continues after a round or a wait.
@@ -142,9 +167,21 @@ impl Replay {
         policy: Option<&Policy>,
         control: &dyn Control,
     ) -> Result<Turn, ReplayError> {
+        self.go_on(of, workers, Job { source: &Source::Archive, policy, control }, None).await
+    }
+
+    /// Continues after a round or a wait. If `job.control` stops it, it only saves the results of the round, and
+    /// the turn says so with [`TurnKind::Wait`].
+    pub(super) async fn go_on(
+        &self,
+        of: &Resumption,
+        workers: usize,
+        job: Job<'_>,
+        in_hand: Option<&InHand>,
+    ) -> Result<Turn, ReplayError> {
         let mut begun = None;
         for _ in 0..TURNS_THAT_MEET {
-            let turn = Box::pin(self.try_next_turn(of, workers, policy, control, &mut begun)).await;
+            let turn = Box::pin(self.try_to_go_on(of, workers, job, in_hand, &mut begun)).await;
             let Err(ReplayError::TakenUp(_)) = turn else { return turn };
             // The same execution still holds the replay: its turn was retried while the first try, whose
             // answer is lost, is at work.
@@ -159,12 +196,12 @@ impl Replay {
 
     /// Continues, unless somebody else writes the replay's state in the meantime. `begun` is the number of
     /// rounds begun before.
-    async fn try_next_turn(
+    async fn try_to_go_on(
         &self,
         of: &Resumption,
         workers: usize,
-        policy: Option<&Policy>,
-        control: &dyn Control,
+        job: Job<'_>,
+        in_hand: Option<&InHand>,
         begun: &mut Option<u32>,
     ) -> Result<Turn, ReplayError> {
         let Found { document: state, etag, .. } = self.kept.found(&of.id).await?;
@@ -185,8 +222,11 @@ impl Replay {
         }
         let is_worked_on = self.check_is_worked_on(&state.request);
         let round = state.round.clone().filter(|round| round.lanes > 0);
-        let (units, known) = (self.units(&of.id).await?, self.known(&state).await?);
-        let job = Job { source: &Source::Archive, policy, control };
+        let units = match in_hand {
+            Some(in_hand) => Arc::clone(&in_hand.units),
+            None => self.units(&of.id).await?,
+        };
+        let known = self.known(&state).await?;
         let drive = Drive::new(self, Begun { state, etag, units, known, job, given: None });
         let sent = match round {
             Some(round) => Some(self.collect(&drive, round).await?),
@@ -198,6 +238,10 @@ impl Replay {
             // The result of the round is saved for whoever continues.
             drive.save().await?;
             return Err(error);
+        }
+        if job.control.stop() && !is_stopped {
+            drive.save().await?;
+            return Ok(Turn { seconds: SOON, ..self.turn(TurnKind::Wait, drive.shown()) });
         }
         let next = match sent {
             _ if is_stopped => Next::End,
@@ -351,6 +395,6 @@ impl Replay {
 }
 
 /// Returns the key of the lanes of a round.
-fn lanes_key(id: &str, round: u32) -> String {
+pub(super) fn lanes_key(id: &str, round: u32) -> String {
     format!("{id}/rounds/{round:06}.jsonl")
 }

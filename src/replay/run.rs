@@ -1,12 +1,14 @@
 //! The beginning of a replay, and its resumption.
 
+use std::sync::Arc;
+
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::control::Control;
 use super::division::spread;
-use super::drive::{Begun, Drive};
+use super::drive::Begun;
 use super::dry_run::is_bound;
 use super::error::ReplayError;
 use super::given::GivenRecords;
@@ -15,13 +17,12 @@ use super::letters::Source;
 use super::parts::{Job, Replay, selection, token};
 use super::plan::{Plan, Planner};
 use super::progress::Units;
-use super::request::{Request, Resume, Select, Wish};
+use super::request::{Request, Resume, Select};
 use super::state::{Counts, Note, Place, State, Status};
 use super::store::{Condition, Found};
 use super::unit::Unit;
 use super::version::Versioned;
 use crate::arn::Arn;
-use crate::policy::Policy;
 
 /// The longest time after which a letter appears in the archive, counted from the time in its record.
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
@@ -36,42 +37,6 @@ pub(super) struct Planned {
 }
 
 impl Replay {
-    /// Carries out a request: begins a replay, continues one, or counts the letters that one would send.
-    ///
-    /// # Errors
-    ///
-    /// [`ReplayError`]. A failure of single letters is never an error.
-    pub async fn run(
-        &self,
-        wish: &Wish,
-        source: &Source,
-        policy: Option<&Policy>,
-        control: &dyn Control,
-    ) -> Result<State, ReplayError> {
-        match wish {
-            Wish::Begin(request) if request.dry_run => self.dry_run(request, source, policy, control).await,
-            Wish::Begin(request) => self.begin(request, source, policy, control).await,
-            Wish::Resume(resume) => self.resume(resume, source, policy, control).await,
-        }
-    }
-
-    /// Begins a replay. Returns when all letters are sent, when it must stop, or when `control` says so; the
-    /// state tells which. If the redrive policy is known, letters without a target are left out.
-    ///
-    /// # Errors
-    ///
-    /// [`ReplayError`]. A failure of single letters is never an error.
-    pub async fn begin(
-        &self,
-        request: &Request,
-        source: &Source,
-        policy: Option<&Policy>,
-        control: &dyn Control,
-    ) -> Result<State, ReplayError> {
-        let begun = self.begun(request, Job { source, policy, control }).await?;
-        Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
-    }
-
     /// Begins a replay without sending anything yet.
     pub(super) async fn begun<'r>(&self, request: &Request, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
         self.check_is_worked_on(request)?;
@@ -103,26 +68,10 @@ impl Replay {
         self.kept.store.write_text(&key, text, Condition::Absent).await?.ok_or_else(taken)?;
         let key = key_of(&state.id);
         let etag = self.kept.store.write(&key, &state, Condition::Absent).await?.ok_or_else(taken)?;
-        Ok(Begun { state, etag, units: plan.units, known: None, job, given })
+        Ok(Begun { state, etag, units: plan.units.into(), known: None, job, given })
     }
 
-    /// Continues a replay where it ended. Its selection and its steps stay the same.
-    ///
-    /// # Errors
-    ///
-    /// [`ReplayError`].
-    pub async fn resume(
-        &self,
-        resume: &Resume,
-        source: &Source,
-        policy: Option<&Policy>,
-        control: &dyn Control,
-    ) -> Result<State, ReplayError> {
-        let begun = self.gone_on(resume, Job { source, policy, control }).await?;
-        Box::pin(async { Drive::take_up(self, begun).await?.to_its_end().await }).await
-    }
-
-    /// Reads a replay that is to be continued.
+    /// Reads a replay that is to be continued. Its selection and its steps stay the same.
     pub(super) async fn gone_on<'r>(&self, resume: &Resume, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
         let id = &resume.id;
         let Found { document: mut state, etag, .. } = self.kept.found(id).await?;
@@ -165,15 +114,15 @@ impl Replay {
     }
 
     /// Returns the units of a replay.
-    pub(super) async fn units(&self, id: &str) -> Result<Vec<Unit>, ReplayError> {
+    pub(super) async fn units(&self, id: &str) -> Result<Arc<[Unit]>, ReplayError> {
         let key = format!("{id}/units.jsonl");
         let text = self.kept.store.text(&key).await?;
         let units: Option<Result<_, _>> = text.map(|text| text.lines().map(serde_json::from_str).collect());
         units.and_then(Result::ok).ok_or(ReplayError::Broken(key))
     }
 
-    /// Returns the units that are finished, or partly done, ahead of others before them, if a state machine
-    /// has stored them.
+    /// Returns the units that are finished, or partly done, ahead of others before them, if a turn has stored
+    /// them.
     pub(super) async fn known(&self, state: &State) -> Result<Option<Units>, ReplayError> {
         let Some(key) = &state.place.known else { return Ok(None) };
         let found = self.kept.store.read::<Units>(key).await?;

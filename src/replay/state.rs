@@ -74,14 +74,14 @@ pub struct State {
     /// The release of its letters in doubt to other replays. The replay is then over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<Note>,
-    /// The current round, or the last one, if a state machine runs the replay.
+    /// The current round, or the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<Round>,
     /// The position of the replay.
     pub place: Place,
 }
 
-/// A round of a replay that a state machine runs.
+/// A round of a replay: the sending of letters from one turn to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     /// The number of lanes. 0 if the round is over.
@@ -132,11 +132,11 @@ pub struct Place {
     /// ones may be left to send.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub others: bool,
-    /// The number of rounds that a state machine has begun.
+    /// The number of rounds that were begun.
     #[serde(default, skip_serializing_if = "is_no_round")]
     pub rounds: u32,
     /// The key, below `replays/`, of the object about units that are finished but not among `units`. `None`
-    /// after the replay was continued in one process.
+    /// before the first turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<String>,
 }

@@ -41,7 +41,7 @@ const TRIES: u32 = 3;
 const PATIENT_TRIES: u32 = 6;
 
 /// The result of the work on a unit.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Worked {
     /// The counts of the unit so far, in this replay.
     pub(super) counts: Counts,

@@ -122,7 +122,7 @@ async fn replay_others(world: &World, letters: &BTreeSet<String>) {
         let select = json!({ "match": { "message": numbers } });
         let request = wish(json!({ "ramp": [100], "threshold": 100, "settleSeconds": 0, "select": select }));
         let other = world.replay_by(&Caller::new("other"));
-        other.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+        other.run(&begins(&request), &Source::Archive, None, &Operator::default()).await.unwrap();
     }
 }
 
@@ -134,8 +134,10 @@ async fn replay(world: &World, plan: &Plan) -> State {
     let mut id: Option<String> = None;
     for crash in plan.crashes.iter().copied().chain([(usize::MAX, false)]) {
         let run = async |replay: Replay| match id.as_deref() {
-            Some(id) => replay.resume(&resume(id), &Source::Archive, None, &Operator::default()).await,
-            None => replay.begin(&wish(plan.request()), &Source::Archive, None, &Operator::default()).await,
+            Some(id) => replay.run(&resumes(&resume(id)), &Source::Archive, None, &Operator::default()).await,
+            None => {
+                replay.run(&begins(&wish(plan.request())), &Source::Archive, None, &Operator::default()).await
+            }
         };
         if let Some(ended) = world.crash(|_| true, crash.0, crash.1, run).await {
             return ended.unwrap();

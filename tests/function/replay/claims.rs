@@ -11,7 +11,7 @@ fn is_send(call: &Call) -> bool {
 async fn dead(world: &World, request: Value) -> String {
     let crashed = world
         .crash(is_send, 0, true, async |replay| {
-            replay.begin(&wish(request), &Source::Archive, None, &Operator::default()).await
+            replay.run(&begins(&wish(request)), &Source::Archive, None, &Operator::default()).await
         })
         .await;
     assert!(crashed.is_none());
@@ -36,7 +36,7 @@ async fn replays_of_the_same_letters_at_once_send_each_once() {
         let request = wish(json!({ "ramp": [100], "select": select }));
         let replays: Vec<_> = (0..3).map(|who| world.replay_by(&Caller::new(&format!("r{who}")))).collect();
         let run = async |replay: &Replay| {
-            replay.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap()
+            replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await.unwrap()
         };
         let (one, two, three) = tokio::join!(run(&replays[0]), run(&replays[1]), run(&replays[2]));
         let all = [one, two, three];
@@ -100,7 +100,8 @@ async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
         let slow = wish(json!({ "ramp": [100], "rate": 5 }));
         let replay = world.replay_by(&Caller::new("slow"));
         let operator = Operator::default();
-        let running = replay.begin(&slow, &Source::Archive, None, &operator);
+        let begin = begins(&slow);
+        let running = replay.run(&begin, &Source::Archive, None, &operator);
         let late = World { skew, ..world.clone() };
         let other = async {
             tokio::time::sleep(Duration::from_secs(6)).await;
@@ -134,7 +135,8 @@ async fn overtaken(
     let request = wish(json!({ "ramp": [100], "rate": 10 }));
     let slow = world.replay_by(&Caller::new("slow"));
     let operator = Operator::default();
-    let running = slow.begin(&request, &Source::Archive, None, &operator);
+    let begin = begins(&request);
+    let running = slow.run(&begin, &Source::Archive, None, &operator);
     let other = async {
         tokio::time::sleep(Duration::from_secs(70)).await;
         let id = world.replay().kept().all().await.unwrap()[0].id.clone();
@@ -149,7 +151,7 @@ async fn a_worker_that_lost_its_claim_sends_nothing_more() {
     let world = World::with_letters(40);
     // Its second write of the ledger takes two minutes.
     let late = |write| if write == 1 { Fault::Pass.after(Duration::from_mins(2)) } else { Fault::Pass };
-    let (slow, other) = overtaken(&world, late).await;
+    let (slow, other) = Box::pin(overtaken(&world, late)).await;
     assert!(matches!(slow, Err(ReplayError::TakenUp(_))), "{slow:?}");
     assert_eq!((other.status, other.counts.sent), (Status::Done, 40));
     assert!(world.sent().len() as u64 <= 40 + other.counts.repeated, "{}", world.sent().len());
@@ -162,7 +164,7 @@ async fn a_claim_that_was_heard_of_late_sends_nothing() {
     for nth in 0..2 {
         let world = World::with_letters(40);
         let late = move |write| if write == nth { Fault::Late(Duration::from_mins(2)) } else { Fault::Pass };
-        let (slow, other) = overtaken(&world, late).await;
+        let (slow, other) = Box::pin(overtaken(&world, late)).await;
         assert!(matches!(slow, Err(ReplayError::TakenUp(_))), "{slow:?}");
         assert_eq!((other.status, other.counts.sent, other.counts.repeated), (Status::Done, 40, 10));
         assert_eq!(world.numbers(), numbers(0..40), "none goes twice, though ten were in doubt");
@@ -191,9 +193,10 @@ async fn a_claim_that_was_written_anew_is_taken_over_by_nobody() {
     let resuming = async {
         tokio::time::sleep(Duration::from_secs(62)).await;
         let id = world.replay().kept().all().await.unwrap()[0].id.clone();
-        late.resume(&resume(&id), &Source::Archive, None, &other).await.unwrap()
+        late.run(&resumes(&resume(&id)), &Source::Archive, None, &other).await.unwrap()
     };
-    let (_, done) = tokio::join!(slow.begin(&request, &Source::Archive, None, &operator), resuming);
+    let begin = begins(&request);
+    let (_, done) = tokio::join!(slow.run(&begin, &Source::Archive, None, &operator), resuming);
     assert_eq!((done.status, done.counts.sent), (Status::Done, 40));
     assert_eq!(world.numbers(), numbers(0..40), "none goes twice");
 }
@@ -223,7 +226,7 @@ async fn a_claim_is_written_anew_until_it_is_fresh() {
                 Clock::from_fn(move || at(clock.now().as_millisecond() + skew.load(Ordering::Relaxed)));
             let replay = Replay::new(Parts { clock, ..world.parts(&Caller::new("somebody")) });
             let request = wish(json!({ "ramp": [100] }));
-            let ended = replay.begin(&request, &Source::Archive, None, &Operator::default()).await;
+            let ended = replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await;
             let writes = writes.load(Ordering::Relaxed);
             if slow > 2 {
                 let failed = ended.unwrap_err().to_string();
@@ -244,7 +247,9 @@ async fn what_a_newer_version_wrote_or_none_is_left_as_it_is() {
     let id = world.run(json!({ "ramp": [100] })).await.unwrap().id;
     world.replay().kept().stop(&id, None).await.unwrap();
     let mut kinds = BTreeSet::new();
-    for (key, text) in world.objects(CONTROL).into_iter().filter(|(key, _)| !key.ends_with("jsonl")) {
+    // Only the turns of this replay, which is done, read the objects of its rounds.
+    let kept = world.objects(CONTROL).into_iter();
+    for (key, text) in kept.filter(|(key, _)| !key.ends_with("jsonl") && !key.contains("/rounds/")) {
         let kind = key.rsplit('/').next().unwrap().to_owned();
         for (version, error) in
             [(2, ReplayError::Newer as fn(String) -> ReplayError), (0, ReplayError::Broken)]

@@ -67,8 +67,8 @@ async fn turn(world: &World, request: &Value, source: &Source, crash: (usize, bo
     let run = async |replay: Replay| {
         let operator = Operator::default();
         match &id {
-            Some(id) => replay.resume(&resume(id), source, None, &operator).await,
-            None => replay.begin(&wish(request.clone()), source, None, &operator).await,
+            Some(id) => replay.run(&resumes(&resume(id)), source, None, &operator).await,
+            None => replay.run(&begins(&wish(request.clone())), source, None, &operator).await,
         }
     };
     let ended = world.crash(|_| true, crash.0, crash.1, run).await;
@@ -170,7 +170,7 @@ fn a_crash_repeats_no_more_than_a_batch() {
             world.put(&key, &posts.iter().map(line).collect::<String>(), NOW);
             let request = json!({ "ramp": [100] });
             let run = async |replay: Replay| {
-                replay.begin(&wish(request), &Source::Archive, None, &Operator::default()).await
+                replay.run(&begins(&wish(request)), &Source::Archive, None, &Operator::default()).await
             };
             // The crash is in the middle of the second batch.
             let is_send = |call: &Call| call.operation == "SendMessageBatch";

@@ -272,7 +272,8 @@ async fn another_replay_under_way_is_no_error() {
     let world = World::with_letters(2000);
     let slow = wish(json!({ "ramp": [100], "rate": 5 }));
     let (replay, operator) = (world.replay_by(&Caller::new("slow")), Operator::default());
-    let running = replay.begin(&slow, &Source::Archive, None, &operator);
+    let begin = begins(&slow);
+    let running = replay.run(&begin, &Source::Archive, None, &operator);
     let function = function(&world, &ACTIVE);
     let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
     let other = async {
@@ -297,8 +298,9 @@ async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() 
     let world = World::with_letters(2);
     let request = wish(json!({ "ramp": [100] }));
     let is_send = |call: &Call| call.operation == "SendMessageBatch";
-    let died =
-        async |replay: Replay| replay.begin(&request, &Source::Archive, None, &Operator::default()).await;
+    let died = async |replay: Replay| {
+        replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await
+    };
     assert!(world.crash(is_send, 0, true, died).await.is_none());
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();
     let (log, guard) = logged(LevelFilter::WARN);

@@ -46,7 +46,7 @@ async fn letters_whose_answer_is_lost_are_counted_however_often_they_go() {
     let clients = world.clients_with(&caller, RetryConfig::standard());
     let replay = Replay::new(Parts { clients, ..world.parts(&caller) });
     let request = wish(json!({ "ramp": [100] }));
-    let done = replay.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+    let done = replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 60));
     let sent = world.bodies().len() as u64;
     assert!(sent > 80, "{sent}");
@@ -122,7 +122,8 @@ async fn a_refused_letter_is_not_tried_again_by_the_same_replay() {
     failing(&world, "5", sim::EntryFault::sender("InvalidMessageContents", "no"), usize::MAX);
     let operator = Operator::default();
     let (replay, request) = (world.replay(), wish(json!({ "ramp": [100], "rate": 10 })));
-    let running = replay.begin(&request, &Source::Archive, None, &operator);
+    let begin = begins(&request);
+    let running = replay.run(&begin, &Source::Archive, None, &operator);
     let interrupting = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
         operator.stopped.store(true, Ordering::Relaxed);

@@ -11,7 +11,7 @@ fn edited<const COUNT: usize>(ids: [&str; COUNT]) -> Vec<Input> {
 
 async fn run_given(world: &World, given: Vec<Input>, operator: &Operator) -> Result<State, ReplayError> {
     let request = Request { ramp: vec![100], rate: 10_000, ..Request::default() };
-    world.replay().begin(&request, &Source::Input(given), None, operator).await
+    world.replay().run(&begins(&request), &Source::Input(given), None, operator).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,10 +78,11 @@ async fn they_go_on_with_the_same_records_only() {
     let request = Request { ramp: vec![100], rate: 10, ..Request::default() };
     let source = Source::Input(given);
     let replay = world.replay();
-    let paused = replay.begin(&request, &source, None, &operator).await.unwrap();
+    let paused = replay.run(&begins(&request), &source, None, &operator).await.unwrap();
     assert_eq!(paused.status, Status::Running);
-    let go_on =
-        async |source: &Source| replay.resume(&resume(&paused.id), source, None, &Operator::default()).await;
+    let go_on = async |source: &Source| {
+        replay.run(&resumes(&resume(&paused.id)), source, None, &Operator::default()).await
+    };
     let why = "bad request: the records must be the same as when the replay began";
     assert_eq!(go_on(&Source::Archive).await.unwrap_err().to_string(), why);
     assert_eq!(go_on(&Source::Input(edited(["0"]))).await.unwrap_err().to_string(), why);
@@ -111,7 +112,7 @@ async fn they_are_not_selected_from() {
         let world = World::new();
         let request = Request::from_json(request).unwrap();
         let source = Source::Input(edited(["a"]));
-        let refused = world.replay().begin(&request, &source, None, &Operator::default()).await;
+        let refused = world.replay().run(&begins(&request), &source, None, &Operator::default()).await;
         let expected = "bad request: select, cutOff: must not be given together with records";
         assert_eq!(refused.unwrap_err().to_string(), expected);
     }
@@ -147,7 +148,7 @@ async fn gives(world: &World, (post, edit): Edit) -> (usize, BTreeMap<String, u6
     let operator = Operator::default();
     let source = Source::Input(vec![Ok((record, true))]);
     let before = world.sent().len();
-    let done = world.replay().begin(&request, &source, None, &operator).await.unwrap();
+    let done = world.replay().run(&begins(&request), &source, None, &operator).await.unwrap();
     (world.sent().len() - before, done.counts.not_replayable, operator.left_out.into_inner().unwrap())
 }
 

@@ -33,7 +33,7 @@ async fn a_new_replay_is_a_new_one_and_the_other_is_shown() {
     let request = wish(json!({ "ramp": [20, 100] }));
     let unfinished = replay.kept().unfinished(&request, &Source::Archive).await.unwrap();
     assert_eq!(unfinished.iter().map(|state| &state.id).collect::<Vec<_>>(), [&old.id]);
-    let new = replay.begin(&request, &Source::Archive, None, &Operator::default()).await.unwrap();
+    let new = replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await.unwrap();
     assert_ne!(new.id, old.id);
     assert_eq!((new.counts.sent, new.counts.already_replayed), (41, 10));
     let all = replay.kept().all().await.unwrap();
@@ -79,7 +79,8 @@ async fn somebody_elsewhere_can_stop_it_and_says_why() {
     let request = wish(json!({ "rate": 10, "ramp": [100], "select": { "queue": "payments-dlq" } }));
     let (replay, other) = (world.replay(), world.replay_by(&Caller::new("jo")));
     let operator = Operator::default();
-    let running = replay.begin(&request, &Source::Archive, None, &operator);
+    let begin = begins(&request);
+    let running = replay.run(&begin, &Source::Archive, None, &operator);
     let stopping = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         let id = other.kept().all().await.unwrap()[0].id.clone();
@@ -103,7 +104,8 @@ async fn a_stop_is_heard_however_short_the_slices_are() {
     let world = World::with_letters(2000);
     let request = wish(json!({ "rate": 100, "ramp": [5, 100], "settleSeconds": 1 }));
     let (replay, operator) = (world.replay(), Operator::default());
-    let running = replay.begin(&request, &Source::Archive, None, &operator);
+    let begin = begins(&request);
+    let running = replay.run(&begin, &Source::Archive, None, &operator);
     let stopping = async {
         tokio::time::sleep(Duration::from_secs(6)).await;
         let other = world.replay();
@@ -138,7 +140,8 @@ async fn a_stop_is_heard_that_comes_before_the_first_letter() {
         };
         other.kept().stop(&id, None).await.unwrap();
     };
-    let (stopped, ()) = tokio::join!(replay.begin(&request, &Source::Archive, None, &operator), stopping);
+    let begin = begins(&request);
+    let (stopped, ()) = tokio::join!(replay.run(&begin, &Source::Archive, None, &operator), stopping);
     assert_eq!(stopped.unwrap().status, Status::Stopped);
 }
 
@@ -195,7 +198,8 @@ async fn a_replay_whose_dead_letter_queue_was_deleted_goes_on() {
         if is_gone { Fault::refuse(400, code, "The specified queue does not exist.") } else { Fault::Pass }
     });
     let watcher = Operator::default();
-    let done = world.replay().resume(&resume(&paused.id), &Source::Archive, None, &watcher).await.unwrap();
+    let done =
+        world.replay().run(&resumes(&resume(&paused.id)), &Source::Archive, None, &watcher).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.queues), (Status::Done, 600, Vec::new()));
     let told = watcher.left_out.into_inner().unwrap();
     assert!(
@@ -263,7 +267,7 @@ async fn letters_in_doubt_that_were_deleted_hold_up_nothing() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     let run = async |replay: Replay| {
         let wish = wish(json!({ "rate": 100, "ramp": [50, 100] }));
-        replay.begin(&wish, &Source::Archive, None, &Operator::default()).await
+        replay.run(&begins(&wish), &Source::Archive, None, &Operator::default()).await
     };
     assert!(world.crash(|call| call.operation == "SendMessageBatch", 0, true, run).await.is_none());
     let all = world.replay().kept().all().await.unwrap();

@@ -8,6 +8,7 @@ mod failures;
 mod fifo;
 mod given_letters;
 mod going_on;
+mod in_process;
 mod in_the_requeue;
 mod plan;
 mod redriver;
@@ -36,7 +37,7 @@ use sns_redrive::clock::Clock;
 use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
 use sns_redrive::policy::{ArchiveReason, Policy};
 use sns_redrive::replay::{
-    At, Control, Input, Parts, Replay, ReplayError, Request, Resume, Source, State, Status,
+    At, Control, Input, Parts, Replay, ReplayError, Request, Resume, Source, State, Status, Wish,
 };
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use support::{
@@ -234,11 +235,11 @@ impl World {
     }
 
     async fn run_by(&self, operator: &Operator, request: Value) -> Result<State, ReplayError> {
-        self.replay().begin(&wish(request), &Source::Archive, None, operator).await
+        self.replay().run(&begins(&wish(request)), &Source::Archive, None, operator).await
     }
 
     async fn resume(&self, id: &str) -> Result<State, ReplayError> {
-        self.replay().resume(&resume(id), &Source::Archive, None, &Operator::default()).await
+        self.replay().run(&resumes(&resume(id)), &Source::Archive, None, &Operator::default()).await
     }
 
     /// Runs a replay whose worker is cut off at the `nth` request that matches, before or after its effect.
@@ -326,6 +327,16 @@ fn of_an_empty_queue(fault: Fault) -> Fault {
         Fault::Slow(wait, then) => of_an_empty_queue(*then).after(wait),
         fault => fault,
     }
+}
+
+/// Returns the wish for a new replay.
+fn begins(request: &Request) -> Wish {
+    Wish::Begin(Box::new(request.clone()))
+}
+
+/// Returns the wish to continue a replay.
+fn resumes(resume: &Resume) -> Wish {
+    Wish::Resume(resume.clone())
 }
 
 fn resume(id: &str) -> Resume {

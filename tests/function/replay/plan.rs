@@ -143,8 +143,10 @@ async fn a_dry_run_says_what_goes_then_or_that_it_did_not_check() {
         let counted = count(json!({ "dryRun": true, "to": WORKER }), None).await;
         assert_eq!((counted.counts.sent, counted.at_most), (letters, !checks), "the replay names the target");
         let request = wish(json!({ "ramp": [100] }));
-        let done =
-            world.replay().begin(&request, &Source::Archive, Some(&policy), &Operator::default()).await;
+        let done = world
+            .replay()
+            .run(&begins(&request), &Source::Archive, Some(&policy), &Operator::default())
+            .await;
         let done = done.unwrap();
         assert_eq!((done.counts.sent, done.counts.not_replayable["noTarget"]), (0, letters));
         assert!(!done.at_most);

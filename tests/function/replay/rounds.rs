@@ -43,7 +43,7 @@ impl Control for Invocation {
 }
 
 /// Begins a replay like an execution with so many workers.
-async fn first_turn(world: &World, workers: usize, request: Value) -> Turn {
+pub(super) async fn first_turn(world: &World, workers: usize, request: Value) -> Turn {
     let begin = Wish::Begin(Box::new(wish(request)));
     world.replay().first_turn(&begin, workers, None, &Operator::default()).await.unwrap()
 }
@@ -65,6 +65,10 @@ impl<'w> Machine<'w> {
         self.run(&Wish::Begin(Box::new(wish(request)))).await
     }
 
+    pub(super) async fn resume(&self, id: &str) -> Result<State, ReplayError> {
+        self.run(&Wish::Resume(resume(id))).await
+    }
+
     async fn run(&self, wish: &Wish) -> Result<State, ReplayError> {
         let operator = Operator::default();
         let turn = self.world.replay().first_turn(wish, self.workers, None, &operator).await?;
@@ -72,7 +76,7 @@ impl<'w> Machine<'w> {
     }
 
     /// Continues to the end.
-    async fn go_on(&self, mut turn: Turn) -> Result<State, ReplayError> {
+    pub(super) async fn go_on(&self, mut turn: Turn) -> Result<State, ReplayError> {
         loop {
             match turn.next {
                 TurnKind::End => return Ok(turn.replay),
@@ -105,7 +109,7 @@ impl<'w> Machine<'w> {
     }
 
     /// Runs every lane of a round. The state machine does not check whether one fails.
-    async fn send(&self, turn: &Turn) {
+    pub(super) async fn send(&self, turn: &Turn) {
         let end =
             self.ends.get(self.rounds.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(LaneEnd::Works);
         let lanes = self.lanes_of(turn);
@@ -142,7 +146,7 @@ impl<'w> Machine<'w> {
 }
 
 /// Returns a world with letters of so many hours, 100 each.
-fn hours(count: usize) -> World {
+pub(super) fn hours(count: usize) -> World {
     let world = World::new();
     for hour in 0..count {
         let letters: Vec<_> =

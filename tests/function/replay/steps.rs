@@ -250,7 +250,8 @@ async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
     let request = json!({ "ramp": [10, 100], "threshold": 10 });
     let (request, source) = (wish(request), Source::Archive);
     let (replay, operator) = (world.replay(), Operator::default());
-    let running = replay.begin(&request, &source, None, &operator);
+    let begin = begins(&request);
+    let running = replay.run(&begin, &source, None, &operator);
     let interrupting = async {
         tokio::time::sleep(Duration::from_secs(20)).await;
         operator.stopped.store(true, Ordering::Relaxed);
@@ -274,7 +275,8 @@ async fn a_replay_that_is_stopped_while_it_settles_stays_stopped_and_is_judged_l
     coming_back(&world, &["0", "1", "2", "3", "4"]);
     let (request, source) = (wish(json!({ "ramp": [10, 100], "threshold": 10 })), Source::Archive);
     let (replay, operator) = (world.replay(), Operator::default());
-    let running = replay.begin(&request, &source, None, &operator);
+    let begin = begins(&request);
+    let running = replay.run(&begin, &source, None, &operator);
     let other = world.replay_by(&Caller::new("jo"));
     let stopping = async {
         tokio::time::sleep(Duration::from_secs(20)).await;
@@ -418,7 +420,7 @@ async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
     let stopped = world.run(json!({ "ramp": [10, 50, 100], "settleSeconds": 30 })).await.unwrap();
     assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10));
     let go_on = async |change: Resume| {
-        world.replay().resume(&change, &Source::Archive, None, &Operator::default()).await
+        world.replay().run(&resumes(&change), &Source::Archive, None, &Operator::default()).await
     };
     for (change, why) in [
         (Resume { rate: Some(0), ..resume(&stopped.id) }, "rate: must be from 1 to 1000000"),
@@ -447,7 +449,8 @@ async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
         settle_seconds: Some(300),
         why: Some("billing is mended".into()),
     };
-    let done = world.replay().resume(&change, &Source::Archive, None, &Operator::default()).await.unwrap();
+    let done =
+        world.replay().run(&resumes(&change), &Source::Archive, None, &Operator::default()).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
     let request = Request { rate: 10, threshold: 28, settle_seconds: 300, ..begun.request };
     assert_eq!(done.request, request, "they are kept");
@@ -493,7 +496,8 @@ async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement()
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();
     let mut goes_on = resume(&id);
     goes_on.threshold = Some(100);
-    let done = world.replay().resume(&goes_on, &Source::Archive, None, &Operator::default()).await.unwrap();
+    let done =
+        world.replay().run(&resumes(&goes_on), &Source::Archive, None, &Operator::default()).await.unwrap();
     assert_eq!(done.counts.sent, 100);
 }
 

@@ -91,7 +91,7 @@ async fn of_records_that_are_given_only_its_letters_go_there_and_the_others_as_e
     request.as_object_mut().unwrap().remove("select");
     let request = Request { all: false, ..wish(request) };
     let operator = Operator::default();
-    let done = world.replay().begin(&request, &Source::Input(given), None, &operator).await.unwrap();
+    let done = world.replay().run(&begins(&request), &Source::Input(given), None, &operator).await.unwrap();
     assert_eq!(done.counts.sent, 5);
     let mut expected = its_letters();
     expected.extend(["of-another", "moved", "raw"].map(|id| (id.to_owned(), None)));

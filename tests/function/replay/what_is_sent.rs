@@ -174,7 +174,8 @@ async fn letters_without_a_target_are_left_out_where_the_policy_is_known() {
         world.archive("a", &posts);
         let request = wish(json!({ "to": to }));
         let operator = Operator::default();
-        let done = world.replay().begin(&request, &Source::Archive, Some(&policy), &operator).await.unwrap();
+        let done =
+            world.replay().run(&begins(&request), &Source::Archive, Some(&policy), &operator).await.unwrap();
         let bodies = world.bodies();
         let mut sent_ids: Vec<_> =
             posts.iter().filter(|post| bodies.contains(&post.body())).map(|post| post.id.as_str()).collect();

@@ -79,16 +79,16 @@ impl Driver {
     /// others have a sample, since most of the time is spent waiting: kills and failures of the service at
     /// every call, and every fault where the drivers differ and where letters are sent or recorded.
     pub(super) fn has(self, site: Site, fault: Fault) -> bool {
-        let is_whole = matches!(site, Site::Send | Site::LedgerAfter | Site::Answer) || site.is_of_machine();
+        let is_whole = matches!(site, Site::Send | Site::LedgerAfter | Site::Answer);
         let is_sample = matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::Unavailable);
         let is_here = match self {
-            Self::Invocation => !site.is_of_machine(),
-            Self::Machine => is_whole || is_sample,
+            Self::Invocation => true,
+            Self::Machine => is_whole || is_sample || site.is_of_rounds(),
             // The tool's answer cannot be missed.
             Self::Tool if site == Site::Answer => fault == Fault::KillBefore,
             // The tool is given a policy, or uses none.
             Self::Tool if site == Site::Redriver => false,
-            Self::Tool => (is_whole || is_sample) && !site.is_of_machine(),
+            Self::Tool => is_whole || is_sample,
         };
         is_here && site.has(fault)
     }

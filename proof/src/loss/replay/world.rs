@@ -220,8 +220,8 @@ impl Site {
         )
     }
 
-    /// Reports whether only the state machine makes this call.
-    pub(super) fn is_of_machine(self) -> bool {
+    /// Reports whether a call is about a round. Between these calls of the state machine the process changes.
+    pub(super) fn is_of_rounds(self) -> bool {
         matches!(self, Self::Lanes | Self::GetLane | Self::Lane | Self::GetKnown | Self::Known)
     }
 

@@ -25,7 +25,7 @@ async fn it_is_stopped_by_an_override_and_gone_on_with_by_another_execution_or_b
         let done = if by_machine {
             machine.run(&Wish::Resume(resume)).await.unwrap()
         } else {
-            world.replay().resume(&resume, &Source::Archive, None, &Operator::default()).await.unwrap()
+            world.replay().run(&resumes(&resume), &Source::Archive, None, &Operator::default()).await.unwrap()
         };
         assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 600, 0));
         assert_eq!(world.numbers(), numbers(0..600));
