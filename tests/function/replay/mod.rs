@@ -10,6 +10,7 @@ mod given_letters;
 mod going_on;
 mod in_process;
 mod in_the_requeue;
+mod judgement;
 mod plan;
 mod redriver;
 mod rounds;

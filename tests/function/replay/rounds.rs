@@ -274,7 +274,7 @@ async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_step_is_judged_before_the_next() {
     let world = hours(4);
-    super::steps::coming_back(&world, &["0", "1", "2"]);
+    super::judgement::coming_back(&world, &["0", "1", "2"]);
     let machine = Machine::new(&world, 4);
     let state = machine.begin(json!({ "ramp": [5, 100] })).await.unwrap();
     assert_eq!((state.status, state.counts.sent, state.came_back), (Status::Stopped, 20, 3));
