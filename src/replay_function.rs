@@ -11,8 +11,8 @@
 //! Letters are sent only if the function of `REDRIVE_FUNCTION` works on them, and by its policy. A replay and
 //! a turn read its configuration, a lane gets the policy from its turn.
 //!
-//! Another replay at work on the same letters is not an error, and nobody needs to be called: the answer's
-//! `status` is `busy`.
+//! Another replay at work on the same letters is not an error, so it raises no alarm: the answer's `status` is
+//! `busy`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ use crate::replay::{
 use crate::settings::{ArchiveAt, Settings};
 use crate::telemetry;
 
-/// The name of whoever replays, unless the state machine names somebody.
+/// The author of a replay that the state machine does not name.
 const NAME: &str = "the replay function";
 
 /// The number of units worked on at the same time if one invocation does the whole replay.
@@ -85,7 +85,7 @@ pub enum TurnEvent {
         begin: Value,
         /// The greatest number of lanes in a round.
         workers: usize,
-        /// The name of whoever begins it.
+        /// The name of the person or program that begins it.
         by: String,
     },
     /// Continues after a round or a wait.

@@ -162,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// A name that was in a unit once is in that unit for ever, whatever comes, goes or comes late.
+        /// A name that was once in a unit stays in it, though other objects are added, deleted or late.
         #[test]
         fn a_name_never_changes_its_unit(
             rounds in prop::collection::vec(prop::collection::btree_map(0..500_u32, 1..900_u64, 0..60), 1..6),

@@ -20,7 +20,7 @@ pub struct Deployed {
     pub settings: Result<Settings, BadSettings>,
     /// True if its policy is in such a file.
     pub has_policy_file: bool,
-    /// The policy as JSON; none where it is the built-in one.
+    /// The policy as JSON. `None` if it is the built-in one.
     pub policy: Option<String>,
 }
 

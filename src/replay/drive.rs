@@ -91,7 +91,7 @@ impl<'r> Drive<'r> {
             state.go_on();
         }
         let drive = Self::new(replay, begun);
-        // Whoever reads of a failure from here on is told which replay it is.
+        // From here on a report of a failure can name the replay.
         drive.job.control.progress(&drive.shown());
         drive.save().await?;
         if !is_new {
@@ -212,7 +212,7 @@ impl<'r> Drive<'r> {
         let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
         let (mut learned, mut in_doubt, mut unread) = (Units::new(), 0, None);
         while let Some(ledger) = read.next().await {
-            // One that cannot be read keeps nobody from what the others say.
+            // The other ledgers count even if this one cannot be read.
             let (unit, ledger) = match ledger {
                 Ok((unit, Some(Found { document, .. }))) => (unit, document),
                 Ok((_, None)) => continue,

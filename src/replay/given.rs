@@ -2,8 +2,8 @@
 //!
 //! The ledger of a letter's unit holds everything that replays know of the letter, whether it was found in
 //! the archive or given, perhaps edited. So each record is looked up in the archive, by the second in which
-//! it was archived. There it is also compared: whoever edits a record may change body, subject and attributes, and
-//! nothing that names a queue, a topic, a subscription or a number.
+//! it was archived. There it is also compared: an edit may change body, subject and attributes, and nothing
+//! that names a queue, a topic, a subscription or a number.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -136,7 +136,8 @@ impl Searched<'_> {
     /// Returns the unit that holds a record, or why the record cannot be sent.
     async fn unit(&mut self, record: &Record) -> Result<Result<Unit, NotReplayable>, ReplayError> {
         let mut queues = vec![record.dead_letter_queue_arn.resource().to_owned()];
-        // Whoever edited the record may have changed its dead-letter queue. It is found where it lay, and refused.
+        // An edit may have changed the dead-letter queue. The record is then found in the folder of the queue that
+        // held it, and refused.
         queues.push(record.queue_arn.resource().to_owned());
         queues.dedup();
         let second = record.archived().to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S").to_string();

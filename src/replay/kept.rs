@@ -135,7 +135,7 @@ impl Replays {
         Ok(self.told(self.found(id).await?))
     }
 
-    /// Returns a state as it is told, with whether the replay was cut off.
+    /// Returns a state as it is shown: it also says whether the replay was cut off.
     fn told(&self, found: Found<State>) -> State {
         let Found { document: mut state, age, .. } = found;
         let now = self.store.time().unwrap_or_else(|| self.clock.now());
@@ -198,7 +198,7 @@ impl Replays {
         }
         let at = self.now().await?;
         state.freed = Some(Note { at, by: self.by.clone(), why: why.map(str::to_owned) });
-        // Whoever runs the replay then finds that its state was changed, and stops.
+        // The process that runs the replay finds that its state was changed, and stops.
         let written = self.store.write(&key_of(id), &state, Condition::Is(&etag)).await?;
         written.map(|_| state).ok_or_else(|| ReplayError::Busy(id.to_owned()))
     }

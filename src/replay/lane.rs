@@ -32,7 +32,7 @@ use crate::policy::Policy;
 pub struct Lane {
     /// The replay's id.
     pub id: String,
-    /// The token of whoever has taken the replay up.
+    /// The token of the process or execution that has taken the replay up.
     pub holder: String,
     /// The number of the round.
     pub round: u32,

@@ -13,8 +13,8 @@ use super::worker::{End, Worked};
 /// The time between two writes of the state.
 const SAVE: Duration = Duration::from_secs(2);
 
-/// The time after which the state is written though no unit was finished: whoever looks sees that the replay lives, and
-/// whoever was replaced sees that.
+/// The longest time between two writes of the state. A write shows others that the replay is alive, and it shows
+/// this process if another one has taken the replay up.
 const SILENCE: Duration = Duration::from_mins(1);
 
 /// The longest time for which a step settles.

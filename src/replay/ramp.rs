@@ -22,7 +22,7 @@ pub(super) struct Stage {
     pub(super) settles: bool,
 }
 
-/// Returns the stages of a selection of so many letters. Steps without letters are left out.
+/// Returns the stages of a selection with this number of letters. Steps without letters are left out.
 pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
     let mut stages: Vec<Stage> = Vec::new();
     let (mut end, mut size) = (0, letters.div_ceil(5));
@@ -78,8 +78,8 @@ pub(super) struct StageResult {
     /// The number of letters that wait in the requeue, beyond those that waited before and those that were
     /// sent too recently to count.
     pub(super) waiting: u64,
-    /// The number of letters by which the dead-letter queues grew. One that drains does not make up for
-    /// another that grows.
+    /// The growth of the dead-letter queues, in letters. One that drains does not make up for another that
+    /// grows.
     pub(super) fallen: u64,
 }
 

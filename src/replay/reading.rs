@@ -38,7 +38,7 @@ pub(super) struct Read {
     /// knows.
     pub(super) records: Option<Records>,
     pub(super) counts: Counts,
-    /// The number of letters by which the index now tells fewer of the unit than when it was planned.
+    /// The number of letters that have left the unit since the replay was planned, by the index.
     pub(super) missing: u64,
 }
 

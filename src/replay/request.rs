@@ -109,7 +109,7 @@ pub struct Request {
     /// The cut-off: letters archived later are left out. Five seconds ago if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Timestamp>,
-    /// The target of all letters, whatever their rules say.
+    /// The target of all letters, in the place of those of their rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<ReplayTarget>,
     /// Subscriptions that were deleted and made again, with their successors. Only letters that SNS gave up

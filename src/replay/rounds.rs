@@ -7,8 +7,8 @@
 //!               └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Whoever takes the turns needs to know nothing: all is in the stored objects. If it dies, another execution or
-//! `redrivectl` continues the replay from its ledgers.
+//! Nothing needs to be remembered between two turns, because all of it is stored. If an execution or a process
+//! dies, another one continues the replay from its ledgers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ const LOOK: i64 = 60;
 /// The seconds until the next turn if the time of this one is over.
 const SOON: u32 = 1;
 
-/// A number of letters that nobody sends. Step Functions passes numbers on as JavaScript has them, which are
+/// More letters than any replay sends. Step Functions passes numbers on as JavaScript has them, which are
 /// exact below 2^53.
 const MOST_LETTERS: u64 = 1_000_000_000_000;
 
@@ -64,7 +64,7 @@ pub struct Turn {
     pub next: TurnKind,
     /// The replay's id.
     pub id: String,
-    /// The token of whoever has taken the replay up. Turns with another token are over.
+    /// The token of the process or execution that has taken the replay up. Turns with another are over.
     pub holder: String,
     /// The bucket of the lanes.
     pub bucket: String,
@@ -94,7 +94,7 @@ pub enum TurnKind {
 pub struct Resumption {
     /// The replay's id.
     pub id: String,
-    /// The token of whoever has taken the replay up.
+    /// The token of the process or execution that has taken the replay up.
     pub holder: String,
 }
 
@@ -235,7 +235,7 @@ impl Replay {
         drive.look().await?;
         let is_stopped = drive.with(|progress| progress.state.status == Status::Stopped);
         if let (Err(error), false) = (is_worked_on, is_stopped) {
-            // The result of the round is saved for whoever continues.
+            // A later resumption needs the result of the round.
             drive.save().await?;
             return Err(error);
         }

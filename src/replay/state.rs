@@ -24,13 +24,14 @@ pub struct State {
     /// A digest that tells given records from others. `None` if the archive is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
-    /// The name of whoever began it.
+    /// The name of the person or program that began it.
     pub by: String,
     /// The time at which it began, by S3's clock.
     pub began: Timestamp,
     /// The time at which it was begun or last continued.
     pub taken_up: Timestamp,
-    /// The unique token of whoever did. S3's times are whole seconds, so they are not unique.
+    /// The unique token of the process or execution that did. S3's times are whole seconds, so they are not
+    /// unique.
     pub holder: String,
     /// The cut-off: letters archived later are left out.
     pub cut_off: Timestamp,
@@ -47,8 +48,8 @@ pub struct State {
     /// a target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_most: bool,
-    /// `true` if the replay was cut off: it has not ended, and there was no sign of it for too long. It is told by
-    /// whoever reads the replay, and never stored.
+    /// `true` if the replay was cut off: it has not ended, and there was no sign of it for too long. This is
+    /// found out when the replay is read, and never stored.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     pub abandoned: bool,
     /// The number of units that hold them.
@@ -97,7 +98,7 @@ pub struct Round {
 pub struct Note {
     /// The time, by S3's clock.
     pub at: Timestamp,
-    /// The name of whoever did it.
+    /// The name of the person or program that did it.
     pub by: String,
     /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -117,8 +117,8 @@ impl Store {
         Ok(self.get(key, MAX_LIST_BYTES).await?.map(|object| object.text))
     }
 
-    /// Reads an object of at most `most` bytes. A larger one, which this software does not write, would exhaust the memory
-    /// of whoever reads it.
+    /// Reads an object of at most `most` bytes. A larger one, which this software does not write, could exhaust the
+    /// memory.
     async fn get(&self, key: &str, most: usize) -> Result<Option<Object>, ReplayError> {
         let failed = |failure| ReplayError::failed(format!("reading {}{key}", self.root), failure);
         let call = self.s3.get_object().bucket(&self.bucket).key(format!("{}{key}", self.root));

@@ -99,8 +99,8 @@ impl Bench<'_> {
 
         let is_touched = !waiting.is_empty() || !doubles.is_empty() || own != Entry::default();
         let (mut trouble, mut is_ours) = (0, false);
-        // Letters that were not taken keep their part of the budget until the ledger says so: whoever continues after
-        // a crash takes them for letters that may have been sent.
+        // Letters that SQS did not take use up the budget until the ledger is written: after a crash they count as
+        // letters that may have been sent.
         let mut reserved = HashSet::new();
         while !waiting.is_empty() {
             let batch = self.next_batch(&mut waiting, &doubtful, &mut reserved);

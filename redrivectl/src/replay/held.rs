@@ -202,7 +202,7 @@ fn line_of(record: &Record) -> WaitingLetter {
     }
 }
 
-/// Returns the line of a letter of which only this field is known.
+/// Returns the line of a letter with this field alone.
 fn line_with(field: &str, value: Arn) -> WaitingLetter {
     let text = |name: &str| (field == name).then(|| value.to_string());
     WaitingLetter {

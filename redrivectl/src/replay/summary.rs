@@ -56,7 +56,7 @@ pub(super) fn preview(state: &State, held: Option<&Held>) -> String {
     format!("Replay: these letters are sent again.\n{}", rows(state, &more))
 }
 
-/// Returns what a replay would do, of which nobody could count the letters.
+/// Returns what a replay would do if its letters could not be counted.
 pub(super) fn uncounted(request: &Request, why: &str, held: Option<&Held>) -> String {
     let to = request.to.as_ref().map(|to| ("to", harmless(&String::from(to.clone()))));
     let cut_off = request.cut_off.map(|at| ("cut-off", format!("archived before {} UTC", utc(at))));
