@@ -90,7 +90,7 @@ figures: ## Write the outages in docs/figures.md anew, from the model, in four m
 bench: ## Measure calls, speed, memory and start of the release binary: [PAGE=docs/figures.md]
 	cargo build --release --bin sns-redrive
 	@$(PYTHON) -m local.size target/release/sns-redrive
-	cargo build --release -p proof --bin bench --example bare --example pipeline
+	cargo build --release -p redrive-proof --bin bench --example bare --example pipeline
 	target/release/examples/pipeline --bench > target/release/pipeline.txt
 	@cat target/release/pipeline.txt
 	target/release/bench --pipeline target/release/pipeline.txt $(if $(PAGE),--write $(PAGE))
@@ -101,7 +101,7 @@ wake: build ## Measure how long 100,000 waiting letters take to wake, in five mi
 
 replay: ## Measure how fast a replay's workers read and send letters, in two minutes: [PAGE=docs/figures.md]
 	cargo build --release --package sns-redrive --bin sns-redrive-replay
-	cargo build --release -p proof --example replay
+	cargo build --release -p redrive-proof --example replay
 	target/release/examples/replay --function target/release/sns-redrive-replay $(if $(PAGE),--write $(PAGE))
 
 LETTERS ?= 100000
@@ -109,8 +109,8 @@ WORLDS ?= 20000
 PROFILE ?= release
 soak: ## Search for lost letters: many letters through the release binary, many simulated worlds, in an hour: [LETTERS=100000] [SEED=7] [WORLDS=20000] [PROFILE=dev] [PAGE=docs/figures.md]
 	cargo build --profile $(PROFILE) --bin sns-redrive --bin sns-redrive-replay
-	cargo build --profile $(PROFILE) --package redrivectl
-	cargo run --quiet --release -p proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
+	cargo build --profile $(PROFILE) --package redrive-ctl
+	cargo run --quiet --release -p redrive-proof --bin soak -- --function target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/sns-redrive \
 	    --letters $(LETTERS) $(if $(SEED),--seed $(SEED)) $(if $(PAGE),--write $(PAGE))
 	env -u SEED WORLDS=$(WORLDS) cargo test --workspace --test simulation -- random_worlds_obey_the_laws
 

@@ -1,6 +1,6 @@
 //! Leaves out the tables for unwinding: a tenth of a release binary, which a cold start reads. Nothing unwinds there, since a
 //! panic ends the process. The linker drops them, because rustc's `force-unwind-tables=no` changes nothing in a binary with LTO.
-//! console/ has the same build script.
+//! crates/console/ has the same build script.
 
 use std::io::Result;
 use std::path::Path;

@@ -18,12 +18,12 @@ release: $(VENV)/installed $(CARGO_CYCLONEDX) ## Build the files of a release, i
 	  cargo lambda build --locked --release --target $$processor-unknown-linux-gnu --lambda-dir $(BUILT)/$$arch \
 	      --package redrive-console --bin sns-redrive-widget; \
 	  cargo lambda build --locked --release --target $$processor-unknown-linux-musl --lambda-dir $(BUILT)/$$arch \
-	      --package redrivectl --bin redrivectl; \
+	      --package redrive-ctl --bin redrivectl; \
 	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) sns-redrive $(DIST)/sns-redrive-$$arch.cdx.json $$processor-unknown-linux-gnu; \
-	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) redrivectl $(DIST)/redrivectl-$$arch.cdx.json $$processor-unknown-linux-musl; \
+	  $(PYTHON) .ci/sbom.py $(CARGO_CYCLONEDX) redrive-ctl $(DIST)/redrivectl-$$arch.cdx.json $$processor-unknown-linux-musl; \
 	done
 	@set -ex; tool=$(BUILT)/$(HOST)/redrivectl/bootstrap; \
-	test -x $$tool || { cargo build --locked --package redrivectl; tool=target/debug/redrivectl; }; \
+	test -x $$tool || { cargo build --locked --package redrive-ctl; tool=target/debug/redrivectl; }; \
 	$(PY) -m local.release --built $(BUILT) --tool $$tool --out $(DIST) --bucket '$(BUCKET)' --prefix '$(PREFIX)' $(ARCHS)
 	$(VENV)/bin/cfn-lint $(DIST)/template.yaml $(DIST)/operations.yaml $(DIST)/queues.yaml $(DIST)/serverlessrepo.yaml
 	$(VENV)/bin/sam validate --lint --region eu-central-1 --template $(DIST)/template.yaml

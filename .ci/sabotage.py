@@ -1,6 +1,6 @@
 """Breaks the software on purpose, one way at a time, and says whether the proof that is to notice does.
 
-Each proof/sabotage/*.patch says what it breaks, then `Proof: <kind> <which>`, then the changes. All
+Each crates/proof/sabotage/*.patch says what it breaks, then `Proof: <kind> <which>`, then the changes. All
 of it happens in a copy of the source below target/, with a build of its own.
 """
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-PATCHES = pathlib.Path("proof/sabotage")
+PATCHES = pathlib.Path("crates/proof/sabotage")
 TREE = pathlib.Path("target/sabotage/tree")
 BUILD = pathlib.Path("target/sabotage/build")
 # With the profile and, for the sake of an example, the features of the tests. Else the SDK would be compiled twice.

@@ -11,7 +11,7 @@ import sys
 import urllib.parse
 
 # The binary that is described, for each package.
-BINARIES = {"sns-redrive": "sns-redrive_bin.cdx.json", "redrivectl": "redrivectl/redrivectl_bin.cdx.json"}
+BINARIES = {"sns-redrive": "sns-redrive_bin.cdx.json", "redrive-ctl": "crates/ctl/redrivectl_bin.cdx.json"}
 # Parts that are in this repository, and have no archive whose hash could be told.
 OURS = ["crc-fast", "redrive-core", "sns-redrive"]
 

@@ -3,7 +3,7 @@
 Its Lambda needs Docker, so the mapping is ours: the built function runs as a process, with a runtime API around it, and
 gets what lies in the queues that template.yaml makes. Policies are not checked here, but on the tests' local stack.
 
-What `--record` writes here are LocalStack's answers. sim/tests/recorded has those of AWS.
+What `--record` writes here are LocalStack's answers. crates/sim/tests/recorded has those of AWS.
 """
 
 import http.server

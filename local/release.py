@@ -21,7 +21,7 @@ from local.stack import ROOT
 FUNCTIONS = ["sns-redrive", "sns-redrive-replay", "sns-redrive-widget"]
 TOOL = "redrivectl"
 # The crates of functions that the one of the repository itself does not build.
-SOURCES = {"sns-redrive-widget": "console"}
+SOURCES = {"sns-redrive-widget": "crates/console"}
 # Where Homebrew and Linux distributions look for the completions of a shell, below their prefix.
 COMPLETIONS = {
     "bash": f"share/bash-completion/completions/{TOOL}",

@@ -33,7 +33,7 @@ def envelope(topic_arn, subscription_arn, message, subject=None, attributes=None
 
 
 def mark(message, letter_id, generation, **fields):
-    """The value of our mark on this message, as core/src/letter/mark.rs writes it."""
+    """The value of our mark on this message, as crates/core/src/letter/mark.rs writes it."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(message.encode()).digest()[:8]).rstrip(b"=").decode()
     first = 1_700_000_000_000
     mark = {"v": 2, "spent": 0, "id": letter_id, "first": first, "gen": generation, "msg": digest, "passes": 0}

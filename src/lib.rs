@@ -27,7 +27,7 @@
 //! Between deciding and doing it crosses the wall four times: its subscription is asked for and told, and its
 //! request is asked for and its result told.
 //!
-//! | what happens | here | in `core/src` |
+//! | what happens | here | in `crates/core/src` |
 //! |---|---|---|
 //! | an event becomes messages, and a message a letter | `function.rs`, `redrive/mod.rs` | `letter/`, `policy/rules.rs` |
 //! | the letter falls under a rule, and a retry is due | | `batch/opening.rs`, `batch/case.rs`, `batch/round.rs`, `policy/decide.rs` |
@@ -61,7 +61,7 @@
 //! | `under_way` | calls under way at the same time |
 //! | [`clock`] | the present time |
 //!
-//! Below these is the crate `redrive-core`, in `core/`. It decides and makes no calls:
+//! Below these is the crate `redrive-core`, in `crates/core/`. It decides and makes no calls:
 //!
 //! | module | subject |
 //! |---|---|

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| console_law::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| redrive_console_law::check(data));

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::json;
-use sns_redrive::batch::CONCURRENT_REQUESTS;
-use support::{
+use redrive_support::{
     Attribute, Call, DLQ, Entry, EntryFault, Fault, NOTIFIER, OTHER_SUBSCRIPTION, Post, Ran, TOPIC, World,
     archived,
 };
+use serde_json::json;
+use sns_redrive::batch::CONCURRENT_REQUESTS;
 
 const MOST: usize = 10_000;
 
@@ -68,7 +68,7 @@ async fn ten_thousand_archived_letters_are_one_object() {
 
 #[tokio::test]
 async fn ten_thousand_letters_move_to_the_requeue_in_a_thousand_requests() {
-    let requeue = support::REQUEUE;
+    let requeue = redrive_support::REQUEUE;
     let settings = [("REQUEUE_ARN", requeue), ("IN_FLIGHT_LIMIT", "10")];
     let world = World::new(&settings).with_time(PATIENCE);
     let crowded = [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];

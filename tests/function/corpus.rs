@@ -21,25 +21,25 @@ fn holds(law: &str, check: fn(&[u8])) {
 
 #[test]
 fn letters() {
-    holds("letters", laws::letters::check);
+    holds("letters", redrive_laws::letters::check);
 }
 
 #[test]
 fn policies() {
-    holds("policy", laws::policy::check);
+    holds("policy", redrive_laws::policy::check);
 }
 
 #[test]
 fn attributes() {
-    holds("attributes", laws::attributes::check);
+    holds("attributes", redrive_laws::attributes::check);
 }
 
 #[test]
 fn archive_records() {
-    holds("archive_records", laws::archive_records::check);
+    holds("archive_records", redrive_laws::archive_records::check);
 }
 
 #[test]
 fn replay_events() {
-    holds("replay_event", laws::replay_event::check);
+    holds("replay_event", redrive_laws::replay_event::check);
 }

@@ -1,4 +1,4 @@
-//! Tests of the function and its parts, on an account in `sim`. They are one binary, because each binary
+//! Tests of the function and its parts, on an account in `redrive-sim`. They are one binary, because each binary
 //! links the whole SDK.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 

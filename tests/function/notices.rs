@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use redrive_support::*;
 use serde_json::{Value, json};
-use support::*;
 use tokio::time::Instant;
 
 const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";

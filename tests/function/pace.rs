@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redrive_support::*;
 use serde_json::{Value, json};
-use support::*;
 use tokio::time::Instant;
 
 mod throttle {

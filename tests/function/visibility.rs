@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use redrive_support::*;
 use serde_json::{Value, json};
 use sns_redrive::delivery::{Hiding, hide};
 use sns_redrive::failure::{Failure, FailureClass};
-use support::*;
 use tokio::time::Instant;
 
 /// Returns a schedule without jitter: `retries` delays that rise linearly from `min` to `max`.
@@ -375,7 +375,7 @@ mod over {
     #[tokio::test]
     async fn a_duplicate_whose_other_copy_was_delivered_is_gone_and_not_stuck() {
         let world = while_sending(|account| {
-            let delete = |it: &mut sim::Services, cx: &mut sim::Cx<'_>| {
+            let delete = |it: &mut redrive_sim::Services, cx: &mut redrive_sim::Cx<'_>| {
                 it.sqs.delete_message(cx, "payments-dlq", "handle-a")
             };
             account.aws.act("mapping", delete).unwrap();
@@ -420,7 +420,7 @@ mod over {
     #[tokio::test]
     async fn a_letter_that_is_gone_expires_no_more_and_is_no_failure_for_good() {
         let world = while_sending(|account| {
-            let delete = |it: &mut sim::Services, cx: &mut sim::Cx<'_>| {
+            let delete = |it: &mut redrive_sim::Services, cx: &mut redrive_sim::Cx<'_>| {
                 it.sqs.delete_message(cx, "payments-dlq", "handle-a")
             };
             account.aws.act("mapping", delete).unwrap();

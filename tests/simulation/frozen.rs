@@ -7,7 +7,7 @@ use crate::outage::{How, Kind, Setup, Told};
 use crate::world::{HOUR, MINUTE, SECOND};
 
 /// Returns a few letters for one server that is down until then.
-fn few(letters: usize, how: How, until: sim::Millis, delivery: Option<&'static str>) -> Setup {
+fn few(letters: usize, how: How, until: redrive_sim::Millis, delivery: Option<&'static str>) -> Setup {
     Setup {
         kind: Kind::Server,
         fifo: false,
@@ -35,7 +35,7 @@ fn both(setup: Setup) -> [Told; 2] {
 fn letters_for_a_server_that_hung_for_four_minutes_come_back_within_minutes() {
     for (told, name) in both(few(20, How::Hangs, 4 * MINUTE, None)).iter().zip(["frozen", "awake"]) {
         let taken = &told.taken[0];
-        let after = |at: Option<&sim::Millis>| at.map(|at| (at - 4 * MINUTE) / SECOND);
+        let after = |at: Option<&redrive_sim::Millis>| at.map(|at| (at - 4 * MINUTE) / SECOND);
         println!("{name}: {} taken, {:?} to {:?} s", taken.len(), after(taken.first()), after(taken.last()));
         assert_eq!((taken.len(), told.archived.len()), (20, 0), "{name}");
         assert!(taken.iter().all(|at| *at < 12 * MINUTE), "{name}: {taken:?}");
@@ -47,7 +47,7 @@ fn letters_for_a_server_that_hung_for_four_minutes_come_back_within_minutes() {
 fn letters_with_two_retries_are_attempted_and_exhausted_and_do_not_expire() {
     const TWICE: &str = r#"{"healthyRetryPolicy":{"numRetries":2,"minDelayTarget":20,"maxDelayTarget":60}}"#;
     for (told, name) in
-        both(few(5, How::Hangs, sim::Millis::MAX, Some(TWICE))).iter().zip(["frozen", "awake"])
+        both(few(5, How::Hangs, redrive_sim::Millis::MAX, Some(TWICE))).iter().zip(["frozen", "awake"])
     {
         println!("{name}: {} requests, {:?}", told.in_vain.len(), told.archived);
         assert_eq!(told.archived, ["exhausted"; 5], "{name}");

@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fastrand::Rng;
-use sim::lambda::Ran;
-use sim::{Call, EntryFault, Fault, Millis, Service, WebAnswer};
+use redrive_sim::lambda::Ran;
+use redrive_sim::{Call, EntryFault, Fault, Millis, Service, WebAnswer};
 
 use crate::live::token;
 use crate::world::{ARCHIVE, How, REQUEUE, SECOND, Source, Target, World, endpoint, weather};

@@ -19,13 +19,13 @@ use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use jiff::SignedDuration;
+use redrive_sim::lambda::FunctionSettings;
+use redrive_sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
+use redrive_sim::s3::Condition;
+use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
+use redrive_sim::sqs::{QueueSettings, Receive, Received, Redrive};
+use redrive_sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Monotonic, Record, arn};
 use serde_json::{Value, json};
-use sim::lambda::FunctionSettings;
-use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
-use sim::s3::Condition;
-use sim::sns::{Protocol, Subscription, TopicSettings};
-use sim::sqs::{QueueSettings, Receive, Received, Redrive};
-use sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Monotonic, Record, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::delivery::{HttpClient, Reach};
@@ -363,7 +363,7 @@ impl<'w> Life<'w> {
     }
 
     /// Subscribes all endpoints, as they are while SNS delivers, or as the function finds them.
-    fn subscribe(&self, sns: &mut sim::sns::Sns, found: bool) {
+    fn subscribe(&self, sns: &mut redrive_sim::sns::Sns, found: bool) {
         let world = self.world;
         let topic = world.topic();
         for (index, subscriber) in world.subscribers.iter().enumerate() {
@@ -498,7 +498,7 @@ pub fn sdk_config(aws: &Aws, caller: &Caller) -> SdkConfig {
         .operation_attempt_timeout(Duration::from_secs(10));
     SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
-        .region(Region::new(sim::REGION))
+        .region(Region::new(redrive_sim::REGION))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(aws.connector(caller))
         .retry_config(RetryConfig::standard().with_max_attempts(3))

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use redrive_sim::{Call, Event, Fault, Millis, Payload, Record};
 use serde_json::Value;
-use sim::{Call, Event, Fault, Millis, Payload, Record};
 
 use crate::hook::is_to_archive;
 use crate::live::{Run, Story, TENANT, TOKEN, letter_at, subscription, text_of};

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use laws::{Tally, judge};
 use live::{Story, live};
-use sim::{Event, Record};
+use redrive_sim::{Event, Record};
 use world::{REQUEUE, World};
 
 /// The default number of worlds.

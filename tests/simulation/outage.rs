@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use redrive_sim::lambda::{FunctionSettings, Ran};
+use redrive_sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
+use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
+use redrive_sim::sqs::QueueSettings;
+use redrive_sim::{
+    Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Monotonic, Service, WebAnswer, arn,
+};
 use serde_json::{Value, json};
-use sim::lambda::{FunctionSettings, Ran};
-use sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
-use sim::sns::{Protocol, Subscription, TopicSettings};
-use sim::sqs::QueueSettings;
-use sim::{Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Monotonic, Service, WebAnswer, arn};
 use sns_redrive::clients::Clients;
 use sns_redrive::clock::Clock as FunctionClock;
 use sns_redrive::function::Function;

@@ -1,7 +1,7 @@
 //! The worlds of a seed: any world, and special kinds.
 
 use fastrand::Rng;
-use sim::Millis;
+use redrive_sim::Millis;
 use sns_redrive::policy::{Backoff, Jitter, OverrideAction, Schedule, VISIBILITY_CEILING};
 
 use crate::hook::FORMS;

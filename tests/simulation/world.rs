@@ -1,7 +1,7 @@
 //! A world: everything that one seed decides.
 
+use redrive_sim::{Millis, arn};
 use serde_json::json;
-use sim::{Millis, arn};
 use sns_redrive::policy::{Jitter, OverrideAction, Schedule};
 
 pub const SECOND: Millis = 1_000;

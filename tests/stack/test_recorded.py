@@ -1,7 +1,7 @@
 """Where the local stack answers otherwise than AWS did: what other tests here show of these is true of ministack alone.
 
 Plays recorded cases about handles, groups and batches, on which the function relies. The account in memory plays all of
-them (sim/tests/recorded).
+them (crates/sim/tests/recorded).
 """
 
 import json
@@ -43,7 +43,7 @@ OTHERWISE = {
 
 
 def test_local_stack_differs_from_what_aws_answered_where_this_says_so(stack):
-    cases = {case["case"]: case for case in json.loads((ROOT / "sim/tests/recorded/queues.json").read_text())}
+    cases = {case["case"]: case for case in json.loads((ROOT / "crates/sim/tests/recorded/queues.json").read_text())}
     names = sorted(SAME | OTHERWISE.keys())
 
     def differs(name):
@@ -108,7 +108,7 @@ def at(value, path):
 
 
 def differs(answer, then):
-    """How an answer differs from AWS's, as sim/tests/doors/recorded.rs compares them."""
+    """How an answer differs from AWS's, as crates/sim/tests/doors/recorded.rs compares them."""
     error, expected = answer.get("Error", {}), then.get("error", "")
     code, status = error.get("Code", ""), answer["ResponseMetadata"]["HTTPStatusCode"]
     if code != expected and not (expected.endswith("*") and code.startswith(expected[:-1])):

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
 use proptest::prelude::*;
+use redrive_support::*;
 use serde_json::{Value, json};
 use sns_redrive::archive::{Archive, Batch, Record};
 use sns_redrive::batch::ArchiveContext;
@@ -20,7 +21,6 @@ use sns_redrive::endpoint::Endpoint;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::{Letter, Origins};
 use sns_redrive::policy::{ArchiveReason, Phase, Retry};
-use support::*;
 use tokio::time::Instant;
 
 const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-archive.fifo";

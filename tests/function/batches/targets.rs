@@ -260,7 +260,7 @@ async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_r
         ("GetQueueAttributes", "payments-worker") => Fault::refuse(403, "AccessDenied", "no"),
         ("SendMessageBatch", "payments-worker") => Fault::Entries(vec![(
             0,
-            sim::EntryFault::Failed {
+            redrive_sim::EntryFault::Failed {
                 code: "InvalidMessageContents".into(),
                 message: "Invalid characters".into(),
                 sender: true,

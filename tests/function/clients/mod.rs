@@ -10,13 +10,13 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::{TimeoutConfig, TimeoutConfigBuilder};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use aws_sdk_sqs::error::SdkError;
+use redrive_support::{Call, Fault, NOW, Post, SUBSCRIPTION, Server, WORKER, WebAnswer};
+use redrive_support::{arn, at, body_text, context, letter};
 use serde_json::json;
 use sns_redrive::archive::{Archive, Batch};
 use sns_redrive::clients::{Clients, failure_of_call};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::policy::ArchiveReason;
-use support::{Call, Fault, NOW, Post, SUBSCRIPTION, Server, WORKER, WebAnswer};
-use support::{arn, at, body_text, context, letter};
 
 /// Returns the answer of a queue without attributes.
 fn attributes() -> WebAnswer {

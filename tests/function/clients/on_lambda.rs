@@ -7,7 +7,7 @@ use std::time::Instant;
 use sns_redrive::clock::Clock;
 
 use super::*;
-use support::{
+use redrive_support::{
     Account, BILLING_SUBSCRIPTION, Call, DLQ, EntryFault, Fault, LAMBDA_SUBSCRIPTION, OTHER_SUBSCRIPTION,
     PROJECTOR, STREAM, TOPIC, event,
 };
@@ -20,7 +20,7 @@ const LETTERS: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f4
 
 /// Returns an account with the machine's clock and a subscription for each kind of endpoint.
 fn account() -> Account {
-    let account = Account::with_clock(sim::Clock::real());
+    let account = Account::with_clock(redrive_sim::Clock::real());
     account.unsubscribe(BILLING_SUBSCRIPTION);
     account.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "firehose", STREAM, DLQ);
     account.script(|call| match call.operation.as_str() {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
+use redrive_support::*;
 use serde_json::json;
 use sns_redrive::batch::{
     CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Health, Packed, Purpose, Sent,
@@ -24,7 +25,6 @@ use sns_redrive::endpoint::{Destination, Endpoint, Through};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::{Phase, Retry};
-use support::*;
 use tokio::time::Instant;
 
 /// Returns a destination other than the endpoint of the letter's own subscription.

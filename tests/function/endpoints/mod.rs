@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use redrive_support::*;
 use serde_json::{Value, json};
 use sns_redrive::batch::Subscription;
 use sns_redrive::endpoint::TargetName;
 use sns_redrive::signature::{Certificate, SignedMessage, verify};
-use support::*;
 
 fn default(default: &Value) -> Value {
     json!({ "default": default })

@@ -9,8 +9,8 @@ mod topics;
 
 use std::collections::BTreeSet;
 
+use redrive_support::*;
 use serde_json::{Value, json};
-use support::*;
 
 /// The number of retries. It has one digit, so that every mark has the same size.
 const RETRIES: usize = 9;

@@ -6,8 +6,8 @@ mod lambda_destination;
 mod sns;
 mod sqs;
 
+use redrive_support::*;
 use serde_json::{Value, json};
-use support::*;
 
 const STATE_MACHINE: &str = "arn:aws:states:eu-central-1:123456789012:stateMachine:overrides";
 const RULE: &str = "arn:aws:events:eu-central-1:123456789012:rule/shop/payments-to-projector";

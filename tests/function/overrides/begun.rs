@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use redrive_support::*;
 use serde_json::{Value, json};
-use support::*;
 use tokio::time::Instant;
 
 use super::{due, give, is_warned, override_, world};
@@ -153,7 +153,7 @@ async fn a_record_that_cannot_be_read_stays_one_when_its_hold_is_taken_back() {
         give(&world, &[]);
     };
     let batch: Vec<_> = crowd().into_iter().chain([due()]).collect();
-    let mut event = support::event(&batch);
+    let mut event = redrive_support::event(&batch);
     let last = event["Records"].as_array_mut().unwrap().last_mut().unwrap();
     last["messageAttributes"]["bad"] = json!({ "dataType": "Binary", "binaryValue": "?" });
     let (ran, ()) = tokio::join!(world.run_event(&event), taken_back);

@@ -7,8 +7,8 @@ mod begun;
 mod reading;
 mod waiting_list;
 
+use redrive_support::*;
 use serde_json::{Value, json};
-use support::*;
 
 const OVERRIDES: &str = "my-bucket/control/overrides.json";
 

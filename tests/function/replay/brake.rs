@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use sim::{EntryFault, Event};
+use redrive_sim::{EntryFault, Event};
 
 use super::rounds::Machine;
 use super::*;

@@ -1,6 +1,6 @@
+use redrive_support::{BILLING_SUBSCRIPTION, SUBSCRIPTION};
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 use sns_redrive::settings::Settings;
-use support::{BILLING_SUBSCRIPTION, SUBSCRIPTION};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Makes the entry with this body fail so many times.
-fn failing(world: &World, body: &'static str, fault: sim::EntryFault, times: usize) {
+fn failing(world: &World, body: &'static str, fault: redrive_sim::EntryFault, times: usize) {
     let calls = AtomicUsize::new(0);
     world.faults(move |call| {
         let place = call.entries.iter().position(|entry| entry.body == body);
@@ -18,7 +18,7 @@ fn failing(world: &World, body: &'static str, fault: sim::EntryFault, times: usi
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_is_not_taken_goes_again_with_the_next_batch() {
     let world = World::with_letters(5);
-    failing(&world, "2", sim::EntryFault::service("RequestThrottled", "slow"), 1);
+    failing(&world, "2", redrive_sim::EntryFault::service("RequestThrottled", "slow"), 1);
     let done = world.run(json!({})).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 5, 0));
     assert_eq!(world.numbers(), numbers(0..5));
@@ -27,7 +27,7 @@ async fn a_letter_that_is_not_taken_goes_again_with_the_next_batch() {
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_may_have_been_taken_is_counted_as_repeated() {
     let world = World::with_letters(5);
-    failing(&world, "2", sim::EntryFault::Missing, 1);
+    failing(&world, "2", redrive_sim::EntryFault::Missing, 1);
     let done = world.run(json!({})).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 5, 1));
 }
@@ -103,7 +103,7 @@ async fn letters_that_are_deleted_meanwhile_are_counted_as_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_sqs_refuses_does_not_stop_the_others_and_is_left_to_another_replay() {
     let world = World::with_letters(200);
-    failing(&world, "150", sim::EntryFault::sender("InvalidMessageContents", "no"), usize::MAX);
+    failing(&world, "150", redrive_sim::EntryFault::sender("InvalidMessageContents", "no"), usize::MAX);
     let operator = Operator::default();
     let request = json!({ "ramp": [100] });
     let done = world.run_by(&operator, request.clone()).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_letter_that_sqs_refuses_does_not_stop_the_others_and_is_left_to_anoth
 #[tokio::test(start_paused = true)]
 async fn a_refused_letter_is_not_tried_again_by_the_same_replay() {
     let world = World::with_letters(30);
-    failing(&world, "5", sim::EntryFault::sender("InvalidMessageContents", "no"), usize::MAX);
+    failing(&world, "5", redrive_sim::EntryFault::sender("InvalidMessageContents", "no"), usize::MAX);
     let operator = Operator::default();
     let (replay, request) = (world.replay(), wish(json!({ "ramp": [100], "rate": 10 })));
     let begin = begins(&request);
@@ -146,7 +146,7 @@ async fn refused_letters_count_as_failed_in_their_step() {
     let world = World::with_letters(100);
     world.faults(|call| match call.operation.as_str() {
         "SendMessageBatch" => {
-            let refused = || sim::EntryFault::sender("InvalidMessageContents", "no");
+            let refused = || redrive_sim::EntryFault::sender("InvalidMessageContents", "no");
             Fault::Entries((0..call.entries.len()).map(|entry| (entry, refused())).collect())
         }
         _ => Fault::Pass,
@@ -257,7 +257,7 @@ async fn a_failure_in_each_batch_does_not_stop_it() {
     world.faults(move |call| {
         let is_first =
             call.operation == "SendMessageBatch" && sends.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
-        let throttled = sim::EntryFault::service("InternalError", "slow");
+        let throttled = redrive_sim::EntryFault::service("InternalError", "slow");
         if is_first { Fault::Entries(vec![(0, throttled)]) } else { Fault::Pass }
     });
     let done = world.run(json!({ "ramp": [100], "rate": 10 })).await.unwrap();

@@ -52,7 +52,7 @@ async fn a_letter_that_is_not_taken_holds_its_group_and_no_other() {
     let calls = AtomicUsize::new(0);
     world.faults(move |call| {
         let first = call.operation == "SendMessageBatch" && calls.fetch_add(1, Ordering::Relaxed) == 0;
-        let throttled = sim::EntryFault::service("RequestThrottled", "slow");
+        let throttled = redrive_sim::EntryFault::service("RequestThrottled", "slow");
         let entries = call.entries.iter().position(|entry| entry.body == "a0");
         if first { Fault::Entries(vec![(entries.unwrap(), throttled)]) } else { Fault::Pass }
     });

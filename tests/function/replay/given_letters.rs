@@ -195,7 +195,7 @@ async fn an_edit_changes_nothing_that_names_a_queue_a_topic_a_subscription_or_a_
                     json!({ (MARK_ATTRIBUTE): { "Type": "String", "Value": forged } });
             });
         }),
-        (1, |record| record.message.body = support::letter(&Post::envelope("a")).sqs.body),
+        (1, |record| record.message.body = redrive_support::letter(&Post::envelope("a")).sqs.body),
         (1, |record| {
             let function = WORKER.replace(":sqs:", ":lambda:");
             let context = json!({ "functionArn": function, "condition": "RetriesExhausted" });

@@ -1,4 +1,4 @@
-use support::{Account, World as Redriving};
+use redrive_support::{Account, World as Redriving};
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn received(payload: &Payload) -> Post {
     post
 }
 
-fn mark_in(entry: &sim::Entry) -> Value {
+fn mark_in(entry: &redrive_sim::Entry) -> Value {
     serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 

@@ -28,9 +28,13 @@ use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, Region, SharedCredentialsProvider};
 use proptest::prelude::*;
+use redrive_sim::sqs::QueueSettings;
+use redrive_sim::{Attribute, Aws, Call, Caller, Data, Fault, Faults, Payload};
+use redrive_support::{
+    BILLING, DLQ, FIFO_DLQ, FIFO_REQUEUE, Log, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, digest, letter_id,
+    made_for,
+};
 use serde_json::{Value, json};
-use sim::sqs::QueueSettings;
-use sim::{Attribute, Aws, Call, Caller, Data, Fault, Faults, Payload};
 use sns_redrive::archive::Record;
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::clients::Clients;
@@ -41,10 +45,6 @@ use sns_redrive::replay::{
     At, Control, Input, Parts, Replay, ReplayError, Request, Resume, Source, State, Status, Wish,
 };
 use sns_redrive::telemetry::{LogFormat, subscriber};
-use support::{
-    BILLING, DLQ, FIFO_DLQ, FIFO_REQUEUE, Log, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, digest, letter_id,
-    made_for,
-};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 
@@ -99,7 +99,7 @@ impl Control for Operator {
 
 impl World {
     fn new() -> Self {
-        let aws = Aws::new(sim::Clock::tokio(at(START)), 1);
+        let aws = Aws::new(redrive_sim::Clock::tokio(at(START)), 1);
         aws.act("operator", |services, _| {
             services.s3.create("my-bucket");
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
@@ -200,7 +200,7 @@ impl World {
         let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
         let config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
-            .region(Region::new(sim::REGION))
+            .region(Region::new(redrive_sim::REGION))
             .credentials_provider(SharedCredentialsProvider::new(credentials))
             .http_client(self.aws.connector(caller))
             .retry_config(retry)
@@ -299,7 +299,7 @@ impl World {
 
 /// Archives a letter that a replay has sent, as the function does that gives it up after the replay. `stored` is
 /// when S3 stores it, `archived` the time by the function's clock.
-fn archive_again(aws: &Aws, entry: &sim::Entry, stored: i64, archived: i64) {
+fn archive_again(aws: &Aws, entry: &redrive_sim::Entry, stored: i64, archived: i64) {
     let mut post = Post::raw(&format!("back-{}", entry.body), &entry.body).queue(REQUEUE).sent(stored);
     for (name, attribute) in &entry.attributes {
         post = post.attribute(name, &attribute.kind, &attribute.value.text());
@@ -383,7 +383,7 @@ fn logged(level: LevelFilter) -> (Log, DefaultGuard) {
 }
 
 fn record_at(post: &Post, archived: i64) -> Record {
-    let event = serde_json::from_value(support::event([post])).unwrap();
+    let event = serde_json::from_value(redrive_support::event([post])).unwrap();
     let message = SqsMessage::all_of(event, at(archived)).unwrap().remove(0);
     let letter = if post.queue.contains("requeue") {
         Letter::parse_requeued(message, Origins::none())

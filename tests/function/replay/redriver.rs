@@ -1,6 +1,6 @@
 //! Tests of the function that redrives: a replay goes by its mode and policy, which Lambda reports.
 
-use sim::lambda::{EnvironmentError, FunctionSettings, Ran};
+use redrive_sim::lambda::{EnvironmentError, FunctionSettings, Ran};
 use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
 
 use super::event::{ACTIVE, first_turn, function, invoke};

@@ -1,7 +1,7 @@
 //! Tests of successors: the letters of a subscription that was deleted and made again go only to its
 //! successor.
 
-use support::{Account, BILLING_SUBSCRIPTION, Entry, SUBSCRIPTION, World as Redriving};
+use redrive_support::{Account, BILLING_SUBSCRIPTION, Entry, SUBSCRIPTION, World as Redriving};
 
 use super::rounds::Machine;
 use super::*;

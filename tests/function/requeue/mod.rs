@@ -9,13 +9,13 @@ mod stepping_aside;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-use sns_redrive::letter::MARK_ATTRIBUTE;
-use support::{
+use redrive_support::{
     Account, BILLING, DLQ, Entry, EntryFault, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, Fault,
     NOW, Post, REQUEUE, Ran, SUBSCRIPTION, World, archived, at, attribute, digest, every_origin, letter_id,
     made_for, sample,
 };
+use serde_json::{Value, json};
+use sns_redrive::letter::MARK_ATTRIBUTE;
 
 const TWO_WEEKS: &str = "1209600";
 const HOUR: i64 = 3600;

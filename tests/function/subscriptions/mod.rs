@@ -8,8 +8,8 @@ mod which_queue;
 
 use std::time::Duration;
 
+use redrive_support::*;
 use serde_json::json;
-use support::*;
 
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 const OTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";

@@ -4,8 +4,8 @@ mod lines;
 mod metrics;
 mod secrets;
 
+use redrive_support::*;
 use serde_json::{Value, json};
-use support::*;
 use tracing::level_filters::LevelFilter;
 
 /// Returns the line without its time, which is the machine's.

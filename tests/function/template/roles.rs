@@ -247,10 +247,10 @@ fn operator_policy() -> Vec<&'static str> {
 fn an_operator_may_do_what_giving_overrides_takes_and_nothing_else() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut made, mut sent) = (BTreeSet::new(), 0);
-    let folders = ["redrivectl/src/overrides", "redrivectl/src/control"];
+    let folders = ["crates/ctl/src/overrides", "crates/ctl/src/control"];
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
     let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
-    files.push(root.join("redrivectl/src/describe.rs"));
+    files.push(root.join("crates/ctl/src/describe.rs"));
     let mut known = 0;
     for file in files {
         let source = std::fs::read_to_string(file).unwrap();
@@ -263,7 +263,7 @@ fn an_operator_may_do_what_giving_overrides_takes_and_nothing_else() {
     }
     assert_eq!(known, sent, "a call that OPERATOR_CALLS lacks");
     // It wakes letters with the code that hides them. The key of the bucket is used by S3.
-    let wakes = std::fs::read_to_string(root.join("redrivectl/src/overrides/wake.rs")).unwrap();
+    let wakes = std::fs::read_to_string(root.join("crates/ctl/src/overrides/wake.rs")).unwrap();
     assert!(wakes.contains("use sns_redrive::delivery::{Hiding, hide};"));
     made.extend(["sqs:ChangeMessageVisibility", "kms:Decrypt", "kms:GenerateDataKey"]);
     let granted: BTreeSet<_> = grants(operator_policy()).into_values().flatten().collect();

@@ -1,6 +1,6 @@
 //! The laws about attempts: how many there are, and when.
 
-use sim::Millis;
+use redrive_sim::Millis;
 use sns_redrive::policy::OverrideAction;
 
 use super::counts::{

@@ -1,6 +1,6 @@
 //! What laws count: the events that excuse an attempt more or less, and the spans of overrides.
 
-use sim::Millis;
+use redrive_sim::Millis;
 use sns_redrive::policy::OverrideAction;
 
 use crate::lives::{Attempt, Disturbed, Fact, Life, What};

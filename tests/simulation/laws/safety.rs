@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sim::{Event, Millis};
+use redrive_sim::{Event, Millis};
 
 use super::counts::{Judged, causes};
 use crate::hook::is_to_archive;

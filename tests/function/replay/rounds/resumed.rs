@@ -88,7 +88,7 @@ async fn turns_of_one_execution_that_meet_again_and_again_are_an_error() {
     machine.send(&turn).await;
     world.faults(|call| {
         let is_state = call.operation == "PutObject" && call.target.ends_with("replay.json");
-        let refused = sim::Error::new(412, "PreconditionFailed", "It was written since.");
+        let refused = redrive_sim::Error::new(412, "PreconditionFailed", "It was written since.");
         if is_state { Fault::Refuse(refused) } else { Fault::Pass }
     });
     let met = machine.next(&turn).await;

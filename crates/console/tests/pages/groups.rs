@@ -1,0 +1,376 @@
+//! Groups of letters, and one group in detail.
+
+use redrive_console::{Bodies, Door, Field, Filter, Page, Query, Theme, Widget, show};
+use redrive_support::{Account, BILLING, Fault, TOPIC, WORKER};
+use serde_json::json;
+use sns_redrive::policy::ArchiveReason::{Exhausted, Refused};
+
+use super::stand_in::{Asked, before};
+use super::{End, archive, end, group, line, list, page, rows, shown, shown_by};
+
+const OTHER: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
+
+/// Six archived letters of two topics, and three waiting letters.
+async fn outage() -> Account {
+    let cloud = Account::new();
+    let failed = |id, error| End { error: Some(error), target: Some(WORKER), ..end(id, Exhausted) };
+    archive(&cloud, 100, &[failed("a", "503"), failed("b", "503"), failed("c", "Timeout")]).await;
+    let other = |id| End {
+        post: redrive_support::Post::envelope(id).topic(OTHER),
+        rule: "slowly",
+        ..end(id, Refused)
+    };
+    archive(&cloud, 20, &[other("d"), other("e")]).await;
+    archive(&cloud, 600, &[failed("of-yesterday", "503")]).await;
+    let billing =
+        json!({ "target": BILLING, "error": "NonExistentQueue", "retry": { "number": 4, "of": 12 } });
+    list(&cloud, 30, &[line("w", &json!({})), line("x", &json!({})), line("y", &billing)]);
+    cloud.forget();
+    cloud
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_count_all_letters_by_topic_reason_and_queue() {
+    let cloud = outage().await;
+    let account = shown(&cloud);
+    let (answer, parsed, text) = page(&account, "groups?by=topic").await;
+    assert!(
+        text.contains("5 archived in this time, 5 not replayed yet; at most 3 wait for a retry."),
+        "{text}"
+    );
+    let found = rows(&parsed, "Letters by topic");
+    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[6], &*row[7], &*row[3]]).collect();
+    let at = ["2026-11-01 10:20:00", "2026-11-01 11:40:00"];
+    // The three waiting letters arrived three hours ago.
+    let came = "2026-11-01 09:00:00";
+    assert_eq!(short, [["payments", "3", "3", came, at[0]], ["invoices", "2", "0", "-", at[1]]]);
+    assert_eq!(answer.unread, Vec::<String>::new());
+    assert_eq!(answer.requests as usize, cloud.journal().len(), "{:?}", cloud.summary());
+
+    let found = rows(&page(&account, "groups?by=reason").await.1, "Letters by reason");
+    assert_eq!(
+        found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(),
+        [["exhausted", "3"], ["refused", "2"]]
+    );
+    // The filter may name a topic by its name alone.
+    let (_, parsed, text) = page(&account, "groups?by=error&topic=invoices").await;
+    assert_eq!(rows(&parsed, "Letters by error")[0][..2], ["(none)", "2"], "{text}");
+    let (_, parsed, text) = page(&account, "groups?by=queue&range=12h&reason=exhausted").await;
+    assert_eq!(
+        rows(&parsed, "Letters by queue")[0][..2],
+        ["payments-dlq".to_owned(), "4".to_owned()],
+        "{text}"
+    );
+}
+
+/// Three letters in one part of the time and two in another: the bars of a table share one scale.
+#[tokio::test(start_paused = true)]
+async fn bars_of_one_table_share_one_scale() {
+    let (answer, _, _) = page(&shown(&outage().await), "groups?by=topic").await;
+    let bars = answer.html.split("<rect ").skip(1);
+    let heights: Vec<u64> = bars
+        .map(|bar| bar.split_once("height=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap())
+        .collect();
+    assert_eq!(heights, [17, 12]);
+}
+
+/// The archive's keys hold only a topic's name. A stranger may have a topic with the same name in another
+/// account.
+#[tokio::test(start_paused = true)]
+async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {
+    let cloud = Account::new();
+    let stranger = "arn:aws:sns:eu-central-1:666666666666:payments";
+    archive(
+        &cloud,
+        100,
+        &[End { post: redrive_support::Post::envelope("s").topic(stranger), ..end("s", Refused) }],
+    )
+    .await;
+    let ours: Vec<_> = (0..5).map(|number| end(["a", "b", "c", "d", "e"][number], Exhausted)).collect();
+    archive(&cloud, 20, &ours).await;
+    let account = shown(&cloud);
+    let (_, parsed, _) = page(&account, "groups?by=topic").await;
+    let found = rows(&parsed, "Letters by topic");
+    assert_eq!(found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(), [["payments", "6"]]);
+    for (topic, letters) in [("payments", "6"), (stranger, "1"), (TOPIC, "5")] {
+        let (_, _, text) = page(&account, &group(&[(Field::Topic, topic)])).await;
+        assert!(text.contains(&format!("archived {letters} ")), "{topic}: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_said_to_be_empty_that_could_not_be_read() {
+    let cloud = Account::new();
+    cloud.script(|_| Fault::refuse(403, "AccessDenied", "no"));
+    for (address, empty) in
+        [("groups", "No letter was archived"), ("now", "No replay is kept"), ("now", "No override is in")]
+    {
+        let (answer, _, text) = page(&shown(&cloud), address).await;
+        assert!(!answer.unread.is_empty() && !text.contains(empty), "{text}");
+    }
+    let cloud = outage().await;
+    cloud.script(|call| {
+        let is_record = call.operation == "GetObject" && call.target.contains("/queue=");
+        if is_record { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+    });
+    let (_, _, text) = page(&shown(&cloud), "groups?by=error&range=3h").await;
+    assert!(text.contains("No letter was found, but not all could be read."), "{text}");
+    let nowhere = super::Shown { control: None, archive: None, ..shown(&Account::new()) };
+    for (address, empty) in [("now", "No replay is kept"), ("groups", "No letter was archived")] {
+        assert!(!page(&nowhere, address).await.2.contains(empty), "{address}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
+    let cloud = outage().await;
+    let account = shown(&cloud);
+    let (_, parsed, text) = page(&account, "groups?by=error").await;
+    assert!(text.contains("the page read the newest 5 letters of 5, and counts only these."), "{text}");
+    let found = rows(&parsed, "Letters by error");
+    let short: Vec<_> = found.iter().map(|row| [&*row[0], &*row[1], &*row[6]]).collect();
+    let expected =
+        [["503", "2", "2"], ["(none)", "2", "0"], ["NonExistentQueue", "0", "1"], ["Timeout", "1", "0"]];
+    assert_eq!(short, expected);
+    let heads = async |by: &str| {
+        let (_, parsed, _) = page(&account, &format!("groups?by={by}")).await;
+        let heads = parsed.elements.into_iter().filter(|it| it.name == "th").map(|it| it.text);
+        heads
+            .filter(|head| head.contains("archived") || head.contains("these") || head.contains("over time"))
+            .collect::<Vec<_>>()
+    };
+    let of_read =
+        ["archived, of the letters read", "first of these (UTC)", "last of these (UTC)", "these over time"];
+    for by in ["error", "target", "subscription", "rule"] {
+        assert_eq!(heads(by).await, of_read, "{by}");
+    }
+    let known = ["archived", "first archived (UTC)", "last archived (UTC)", "archived over time"];
+    assert_eq!(heads("topic").await, known);
+    let href =
+        parsed.elements.iter().find_map(|it| it.attributes.get("href").filter(|it| it.starts_with("group?")));
+    assert_eq!(href.unwrap(), "group?error=503&range=3h");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_without_an_index_do_not_count_and_their_letters_are_read() {
+    let cloud = Account::new();
+    let record = |id, minutes_ago: i64| {
+        let letter = redrive_support::letter(&redrive_support::Post::envelope(id));
+        redrive_support::record(&letter, redrive_support::NOW - minutes_ago * super::MINUTE)
+            .to_line()
+            .unwrap()
+    };
+    let key = "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T110000Z-r.jsonl";
+    // A letter of last night in the same object, put there by hand.
+    cloud.put(key, &(record("a", 60) + &record("b", 600)));
+    let (_, parsed, text) = page(&shown(&cloud), "groups?by=rule").await;
+    assert_eq!(rows(&parsed, "Letters by rule")[0][..2], ["default".to_owned(), "1".to_owned()], "{text}");
+    assert!(text.contains("The keys of 1 object do not say how many letters they hold"), "{text}");
+    assert!(text.contains("0 or more archived in this time"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
+    let cloud = outage().await;
+    cloud.function("redrive", |_| redrive_support::FunctionRan::ok("null"));
+    let (answer, parsed, text) =
+        page(&shown(&cloud), &group(&[(Field::Topic, TOPIC), (Field::Error, "503")])).await;
+    assert_eq!(rows(&parsed, "By target")[0], [WORKER, "2", "2"]);
+    assert_eq!(rows(&parsed, "By reason")[0], ["exhausted", "2", "0"]);
+    let ids: Vec<_> =
+        rows(&parsed, "The newest that were read").into_iter().map(|row| row[0].clone()).collect();
+    assert_eq!(ids.len(), 2);
+    assert!(ids.iter().all(|id| id.starts_with("sns-")), "{ids:?}");
+    assert_eq!(rows(&parsed, "The next of them").len(), 2);
+    assert!(
+        text.contains(&format!("redrivectl hold --topic {TOPIC} --stack payments-redrive --why 'WHY'")),
+        "{text}"
+    );
+    let replay = format!(
+        "redrivectl replay --topic {TOPIC} --error 503 --since 2026-11-01T09:00:00Z --stack payments-redrive --why 'WHY' --dry-run"
+    );
+    assert!(text.contains(&replay), "{text}");
+    assert!(!text.contains("--until"), "{text}");
+    assert!(text.contains("An override cannot name the error: it applies to letters with any value there."));
+    assert!(text.contains("| filter `error.code` = \"503\""));
+    assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe"), "a secret");
+    assert!(!text.contains("message of a"), "a body is shown without a setting");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_override_is_offered_that_would_be_for_every_letter() {
+    let cloud = outage().await;
+    let account = shown(&cloud);
+    let address = group(&[(Field::Target, WORKER)]);
+    for address in [&*address, &format!("waiting?by=error&target={WORKER}")] {
+        let (_, _, text) = page(&account, address).await;
+        assert!(text.contains("An override cannot name these letters"), "{text}");
+        assert!(!text.contains("redrivectl hold") && !text.contains("--all"), "{text}");
+    }
+    let ended = "from=2026-11-01T09:00:00Z&to=2026-11-01T11:00:00Z";
+    let (_, _, text) = page(&account, &format!("group?target={WORKER}&{ended}")).await;
+    let times = "--since 2026-11-01T09:00:00Z --until 2026-11-01T11:00:00Z";
+    assert!(text.contains(&format!("redrivectl replay --target {WORKER} {times} ")), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bodies_are_shown_by_a_setting_without_what_is_masked() {
+    let cloud = Account::new();
+    let post = redrive_support::Post::envelope("a")
+        .sns_attribute("token", "String", "S3CR3T")
+        .attribute("Kind", "String", "PAID")
+        .attribute("Token", "String", "S3CR3T");
+    archive(&cloud, 5, &[End { post, ..end("a", Exhausted) }]).await;
+    let account = redrive_console::Account {
+        bodies: Bodies::Shown { masked: vec!["TOKEN".to_owned()] },
+        ..shown(&cloud)
+    };
+    let (answer, _, text) = page(&account, &group(&[(Field::Reason, "exhausted")])).await;
+    assert!(text.contains("message of a") && text.contains("PAID"), "{text}");
+    assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe&"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
+    let cloud = outage().await;
+    cloud.script(|call| match (&*call.operation, call.summary().contains("waiting")) {
+        ("ListObjectsV2", false) => Fault::refuse(403, "AccessDenied", "no"),
+        _ => Fault::Pass,
+    });
+    let (answer, parsed, text) = page(&shown(&cloud), "groups?by=topic").await;
+    assert_eq!(answer.unread, ["the listing of the archive: AccessDenied: no"]);
+    assert!(
+        text.contains("Not everything could be read. Missing: the listing of the archive: AccessDenied: no"),
+        "{text}"
+    );
+    assert!(text.contains("0 or more archived in this time"), "{text}");
+    assert_eq!(rows(&parsed, "Letters by topic").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_widget_calls_itself_and_has_no_address() {
+    let cloud = outage().await;
+    let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
+    let door = Door::Widget(Widget { endpoint: endpoint.clone(), theme: Theme::Dark });
+    let query = Query::of(Page::Groups { by: Field::Reason, of: Filter::default() });
+    let answer = show(&query, &shown(&cloud), &door).await;
+    let parsed = redrive_console_law::parse(&answer.html);
+    assert!(parsed.elements.iter().all(|element| !element.attributes.contains_key("href")));
+    let calls: Vec<_> = parsed.elements.iter().filter(|element| element.name == "cwdb-action").collect();
+    assert!(calls.iter().all(|call| call.attributes["endpoint"] == endpoint));
+    // No link offers another range, since the dashboard's own would take precedence.
+    assert!(calls.iter().all(|call| call.text.contains("\"range\":\"3h\"")), "{calls:?}");
+    assert!(answer.html.contains("Time, by the dashboard: "));
+    let group = calls.iter().find(|call| call.text.contains("exhausted")).unwrap();
+    assert_eq!(
+        serde_json::from_str::<serde_json::Value>(&group.text).unwrap(),
+        json!({ "page": "group", "reason": "exhausted", "range": "3h" })
+    );
+    assert!(answer.html.contains("redrive widget dark"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
+    let cloud = Account::new();
+    let failed = |error: &'static str, id: &str| End {
+        error: Some(error),
+        target: Some(WORKER),
+        ..end(id, Exhausted)
+    };
+    // The archive has more objects than a page reads, and one letter in ten has this error.
+    for minute in 1..=150 {
+        let error = if minute % 10 == 0 { "503" } else { "Timeout" };
+        archive(&cloud, minute, &[failed(error, &format!("m{minute}"))]).await;
+    }
+    let account = shown(&cloud);
+    let (_, parsed, text) = page(&account, "groups?by=target&error=503").await;
+    assert!(text.contains("9 or more archived in this time"), "{text}");
+    assert!(
+        text.contains(
+            "the page read the newest 96 letters of 150, and counts only these. Letters that were not read"
+        ),
+        "{text}"
+    );
+    assert_eq!(rows(&parsed, "Letters by target")[0][..2], [WORKER, "9"]);
+    let (_, _, text) = page(&account, &group(&[(Field::Error, "503")])).await;
+    assert!(text.contains("archived 9 or more not replayed yet 9 of 9 read waiting at most 0"), "{text}");
+    assert!(
+        text.contains(
+            "Counted among the newest 9 archived letters of this group, which were read, and at most 0 waiting letters"
+        ),
+        "{text}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() {
+    let cloud = outage().await;
+    let key =
+        "my-bucket/dead-letters/queue=payments-dlq/date=2026-11-01/20261101T110000.000Z-r.2-n40-r0.jsonl";
+    cloud.put(key, "");
+    let account = shown(&cloud);
+    let (_, _, text) = page(&account, "groups?by=topic").await;
+    assert!(text.contains("45 archived in this time"), "{text}");
+    let (_, _, text) = page(&account, "groups?by=topic&reason=refused").await;
+    assert!(text.contains("any 2 or more archived in this time"), "{text}");
+    assert!(text.contains("40 letters are in objects with too many topics for their keys"), "{text}");
+    // The keys name the queue of every letter.
+    let (_, parsed, text) = page(&account, "groups?by=queue").await;
+    assert_eq!(rows(&parsed, "Letters by queue")[0][..2], ["payments-dlq", "45"], "{text}");
+    assert!(!text.contains("too many topics"), "{text}");
+    let (_, parsed, _) = page(&account, "groups?by=reason").await;
+    let found = rows(&parsed, "Letters by reason");
+    assert_eq!(found[0][..2], ["(not told by the keys)", "40"], "{found:?}");
+    let (_, _, text) = page(&account, &group(&[(Field::Queue, "payments-dlq")])).await;
+    assert!(text.contains("archived 45 not replayed yet 5 of 5 read waiting at most 3"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_query_of_a_queue_says_that_it_leaves_out_the_requeue() {
+    let cloud = outage().await;
+    let says = "letters in the requeue";
+    let mut account = shown(&cloud);
+    let of_queue = group(&[(Field::Queue, "payments-dlq")]);
+    let (_, _, text) = page(&account, &of_queue).await;
+    assert!(!text.contains(says), "there is none: {text}");
+    account.requeue = Some(redrive_support::REQUEUE.parse().unwrap());
+    let (_, _, text) = page(&account, &of_queue).await;
+    assert!(text.contains(says), "{text}");
+    let (_, _, text) = page(&account, &group(&[(Field::Error, "503")])).await;
+    assert!(!text.contains(says), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
+    let cloud = outage().await;
+    list(&cloud, 20, &[line("z", &json!({ "rule": "slowly", "retry": { "number": 2, "of": 3 } }))]);
+    let policy = json!({ "rules": [
+        { "name": "slowly", "match": { "origin": ["sns"] }, "deliveryPolicy": "from-subscription" },
+        { "name": "never", "match": { "origin": ["sns"] }, "action": "archive" },
+        { "name": "held", "match": { "origin": ["sns"] }, "action": "hold" },
+    ] });
+    let (config, _) = before(&cloud, move |asked: &Asked| {
+        let variables = json!({ "ARCHIVE": "s3://archive/letters", "REDRIVE_POLICY": policy.to_string() });
+        let answer = json!({ "Environment": { "Variables": variables } }).to_string();
+        (asked.operation == "configuration").then(|| (200, answer.into_bytes()))
+    });
+    let account = redrive_console::Account { function: Some("redrive".to_owned()), ..shown_by(&config) };
+    let of = async |rule: &str| page(&account, &group(&[(Field::Rule, rule)])).await.2;
+    let text = of("slowly").await;
+    assert!(text.contains("The letters that wait are at retry 2."), "{text}");
+    assert!(text.contains("It assumes that the queue keeps letters for 14 days"), "{text}");
+    assert!(text.contains("of each subscription's own delivery policy"), "{text}");
+    assert!(of("never").await.contains("Rule never: archived at once, no retry."));
+    assert!(
+        of("held")
+            .await
+            .contains("Rule held: hidden until shortly before the queue would drop it, no retry.")
+    );
+    // The letters fall under several rules: the page shows the schedule of most, and the position on that
+    // one.
+    let (_, _, text) = page(&account, "group?topic=payments").await;
+    assert!(
+        text.contains("Rule default: ") && text.contains("The letters that wait are at retries 4 to 9."),
+        "{text}"
+    );
+}

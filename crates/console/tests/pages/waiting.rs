@@ -1,0 +1,145 @@
+//! The waiting letters.
+
+use std::time::Duration;
+
+use redrive_console::Field;
+use redrive_support::{Account, BILLING, Fault, NOW, WORKER, at};
+use serde_json::json;
+
+use super::{MINUTE, group, line, list, page, rows, shown};
+
+fn outage() -> Account {
+    let cloud = Account::new();
+    let due = |minutes: i64| json!({ "due": at(NOW + minutes * MINUTE) });
+    let lines = [
+        line("a", &due(30)),
+        line("b", &due(60)),
+        line("c", &json!({ "target": BILLING, "error": "NonExistentQueue" })),
+        line("came-back", &due(-1)),
+    ];
+    list(&cloud, 30, &lines);
+    // The function received the letter again and hid it until later.
+    list(&cloud, 10, &[line("a", &due(300))]);
+    cloud
+}
+
+#[tokio::test(start_paused = true)]
+async fn letters_are_counted_by_field_and_by_when_they_are_due() {
+    let cloud = outage();
+    let (answer, parsed, text) = page(&shown(&cloud), "waiting").await;
+    assert!(text.contains("at most 3 letters wait, by the list"), "{text}");
+    let expected = [
+        vec![WORKER, "2", "2026-11-01 13:00:00", "2026-11-01 17:00:00"],
+        vec![BILLING, "1", "2026-11-01 13:00:00", "2026-11-01 13:00:00"],
+    ];
+    assert_eq!(rows(&parsed, "Letters that wait, by target"), expected);
+    assert!(
+        text.contains("A letter stays on the list of waiting letters until it would have been due"),
+        "{text}"
+    );
+    // 41,400 s in 24 parts are 1,725 s each.
+    let due = rows(&parsed, "Letters due in each 28.8 min");
+    assert_eq!(due, [["2026-11-01 12:57:30", "2"], ["2026-11-01 16:47:30", "1"]]);
+    assert!(cloud.journal().iter().all(|call| call.operation != "ReceiveMessage"));
+    assert_eq!(answer.requests as usize, cloud.journal().len());
+    let (_, parsed, text) = page(&shown(&cloud), "waiting?by=error&target=".to_owned().as_str()).await;
+    assert!(text.contains("at most 0 letters wait"), "{text}");
+    assert!(rows(&parsed, "Letters that wait").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_letters_is_said() {
+    let cloud = Account::new();
+    let held = json!({ "heldBy": "override o1" });
+    list(&cloud, 30, &[line("a", &held), line("b", &held), line("c", &json!({}))]);
+    let (_, parsed, text) = page(&shown(&cloud), "waiting").await;
+    assert!(text.contains("Held, at most: 2 by override o1."), "{text}");
+    let next = rows(&parsed, "The next of them");
+    assert_eq!(next.iter().filter(|row| row[3] == "held by override o1").count(), 2, "{next:?}");
+}
+
+/// The path of a webhook is a secret, even on a list that somebody else wrote.
+#[tokio::test(start_paused = true)]
+async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
+    let cloud = Account::new();
+    list(&cloud, 30, &[line("a", &json!({ "target": "https://user:S3CR3T@example.com/S3CR3T?S3CR3T" }))]);
+    let account = shown(&cloud);
+    let (_, parsed, _) = page(&account, "waiting").await;
+    let found = rows(&parsed, "Letters that wait, by target");
+    let name = found[0][0].as_str();
+    assert!(name.starts_with("https://example.com#") && name.len() == 32, "{name}");
+    // The page's link to these letters finds them.
+    for address in [group(&[(Field::Target, name)]), "groups?by=target".to_owned()] {
+        let (answer, _, text) = page(&account, &address).await;
+        assert!(text.contains(name) && text.contains('1'), "{text}");
+        assert!(!answer.html.contains("S3CR3T"), "{}", answer.html);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_is_cut_at_its_newest_end() {
+    let cloud = Account::new();
+    for minute in 0..150 {
+        let id = format!("m{minute}");
+        list(&cloud, minute, &[line(&id, &json!({ "error": if minute < 96 { "new" } else { "old" } }))]);
+    }
+    let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
+    assert!(text.contains("96 listed, of a list that was read in part: that of letters hidden"), "{text}");
+    assert!(!text.contains("letters, at most"), "{text}");
+    assert!(
+        text.contains("older entries of the list of waiting letters: it is longer than a page can read"),
+        "{text}"
+    );
+    assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new".to_owned(), "96".to_owned()]);
+    assert!(answer.requests <= answer.limit);
+    // No other page takes a part of a list for a bound.
+    for (address, says) in [
+        ("groups?by=error".to_owned(), "waiting: 96 listed, of a list that was read in part."),
+        (group(&[(Field::Error, "new")]), "and 96 waiting letters that were listed."),
+    ] {
+        let (_, _, text) = page(&shown(&cloud), &address).await;
+        assert!(text.contains(says) && text.contains("waiting, listed"), "{text}");
+        assert!(!text.contains("at most 96") && !text.contains("waiting, at most"), "{text}");
+    }
+}
+
+/// The names of 24,000 objects fill 24 pages of a listing, a tenth of a second each: more than a page of the
+/// console may take.
+#[tokio::test(start_paused = true)]
+async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
+    for (apart, burst) in [(150, 0), (0, 20_000)] {
+        let cloud = Account::new();
+        let queue = redrive_support::DLQ.parse().unwrap();
+        cloud.aws.act("test", |it, cx| {
+            for number in 0..24_000 {
+                // In a burst, all objects were written at one moment, half an hour ago.
+                let ago = if number < burst { 30 * MINUTE } else { (24_000 - number) * apart.max(10) };
+                let written = at(NOW - ago);
+                let key =
+                    sns_redrive::waiting::waiting_key(super::CONTROL, &queue, written, &format!("r{number}"));
+                let one = line(
+                    &number.to_string(),
+                    &json!({ "error": if ago < 3 * MINUTE { "new" } else { "old" } }),
+                );
+                it.s3.place((super::BUCKET, &key), format!("{one}\n").as_bytes(), cx.now);
+            }
+        });
+        cloud.script(|_| Fault::Pass.after(Duration::from_millis(100)));
+        let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
+        assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new", "96"], "{apart}: {text}");
+        assert!(text.contains("96 listed, of a list that was read in part"), "{text}");
+        assert!(answer.requests <= answer.limit, "{}", answer.requests);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_read_of_a_list_is_said_and_is_no_length() {
+    let cloud = outage();
+    cloud.script(|call| {
+        let is_one = call.operation == "GetObject" && call.target.contains("T1150");
+        if is_one { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+    });
+    let (answer, _, text) = page(&shown(&cloud), "waiting").await;
+    assert_eq!(answer.unread, ["1 objects or lines of the list of waiting letters"], "{text}");
+    assert!(!text.contains("longer than"), "{text}");
+}

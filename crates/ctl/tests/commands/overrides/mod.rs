@@ -1,0 +1,95 @@
+//! `hold`, `retry`, `archive`, `release` and `overrides`: overrides to the running function.
+
+mod document;
+mod give;
+mod release;
+mod show;
+mod wake;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use super::{Ran, World, redrivectl_in};
+use redrive_support::stand_in::{self, Asked};
+use redrive_support::{Account, TOPIC};
+
+const CONTROL: [&str; 2] = ["--control", "s3://my-bucket/dead-letters-control"];
+const DOCUMENT: &str = "my-bucket/dead-letters-control/overrides.json";
+
+async fn run(cloud: &Account, args: &[&str]) -> Ran {
+    run_in(World::on(cloud), args).await
+}
+
+async fn run_in(world: World, args: &[&str]) -> Ran {
+    redrivectl_in(world, &[args, &CONTROL].concat()).await
+}
+
+/// Returns an override as the tool writes it.
+pub(crate) fn override_(id: &str, action: &str, until: Option<&str>) -> Value {
+    let mut override_ = json!({
+        "id": id, "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z", "by": "ada", "why": "down",
+    });
+    if let Some(until) = until {
+        override_["until"] = until.into();
+    }
+    override_
+}
+
+pub(crate) fn put_overrides(cloud: &Account, overrides: &[Value]) {
+    cloud.put(DOCUMENT, &json!({ "version": 1, "overrides": overrides }).to_string());
+}
+
+pub(crate) fn overrides(cloud: &Account) -> Vec<Value> {
+    let document: Value = serde_json::from_str(&cloud.objects()[DOCUMENT]).unwrap();
+    assert_eq!(document["version"], 1);
+    document["overrides"].as_array().unwrap().clone()
+}
+
+/// Reports whether there is a document of overrides.
+pub(crate) fn has_document(cloud: &Account) -> bool {
+    cloud.objects().contains_key(DOCUMENT)
+}
+
+fn ids(cloud: &Account) -> Vec<String> {
+    overrides(cloud).iter().map(|override_| override_["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn ended(cloud: &Account, id: &str) -> Value {
+    let key = format!("my-bucket/dead-letters-control/overrides/{id}.json");
+    serde_json::from_str(&cloud.objects()[&key]).unwrap()
+}
+
+/// Returns the handles that SQS was asked to show.
+fn shown(cloud: &Account) -> Vec<String> {
+    let calls = cloud.calls("ChangeMessageVisibilityBatch");
+    assert!(calls.iter().all(|call| call.entries.len() <= 10));
+    let mut handles: Vec<_> = calls
+        .into_iter()
+        .flat_map(|call| call.entries)
+        .map(|entry| {
+            assert_eq!(entry.visibility, Some(0));
+            entry.handle.unwrap()
+        })
+        .collect();
+    handles.sort();
+    handles
+}
+
+/// Returns a world that interrupts the tool as soon as a request has this text in its address.
+fn interrupted_at(cloud: &Account, request: &'static str) -> World {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let presses = Arc::clone(&interrupted);
+    let config = stand_in::before(cloud, move |asked: &Asked<'_>| {
+        if asked.uri.contains(request) {
+            presses.store(true, Ordering::Relaxed);
+        }
+        None::<(u16, String)>
+    });
+    World { config: Some(config), interrupted, ..World::default() }
+}
+
+fn retry_topic() -> [&'static str; 6] {
+    ["retry", "--topic", TOPIC, "--why", "mended", "--yes"]
+}

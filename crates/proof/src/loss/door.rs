@@ -1,0 +1,42 @@
+//! The server through which a process calls the account, and through which the account can kill the process.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, OnceLock};
+
+use redrive_sim::{Aws, Caller, Server};
+
+use crate::Killer;
+
+/// The door of one process.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// The process as the account's caller.
+    pub(super) caller: Caller,
+    /// The handle that ends the process, once it runs.
+    pub(super) killer: Arc<OnceLock<Killer>>,
+    /// The server; dropping it closes the connections.
+    pub(super) server: Server,
+}
+
+impl Door {
+    /// Opens a door for a process of this name.
+    pub(super) fn open(aws: &Aws, name: &str) -> Self {
+        let killer = Arc::new(OnceLock::<Killer>::new());
+        let kill = Arc::clone(&killer);
+        let caller = Caller::with_killer(name, move || {
+            if let Some(killer) = kill.get() {
+                killer.kill();
+            }
+        });
+        let server = aws.listen(&caller).expect("a port of loopback is free");
+        Self { caller, killer, server }
+    }
+}
+
+/// Returns the destination of a process's log: a file, to which it is appended, or nothing.
+pub(super) fn log_to(path: Option<&Path>) -> Stdio {
+    let file = path.and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
+    file.map_or_else(Stdio::null, Stdio::from)
+}

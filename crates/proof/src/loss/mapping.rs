@@ -1,0 +1,130 @@
+//! The invocations of the function: the batches of the mappings, and the processes that get them.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use redrive_sim::mapping::Mapping;
+use redrive_sim::{Aws, Caller, Server};
+
+use super::door::{Door, log_to};
+use super::faults::Fault;
+use super::world::World;
+use crate::{Ended, Killer, Sandbox};
+
+/// The interval between looks at an empty queue.
+const POLL: Duration = Duration::from_millis(50);
+
+/// One process of the function, with its own door to the account.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) sandbox: Sandbox,
+    pub(super) caller: Caller,
+    /// The handle that ends the process in the middle of its work, as the world wants it.
+    killer: Killer,
+    door: Server,
+}
+
+impl Process {
+    /// Starts a process of this name; `variables` returns its settings for the account's URL, and `begin` starts it
+    /// with them.
+    pub(super) fn start(
+        aws: &Aws,
+        name: &str,
+        log: Option<&Path>,
+        variables: impl FnOnce(&str) -> Vec<(String, String)>,
+        begin: impl FnOnce(&[(String, String)], Stdio) -> Sandbox,
+    ) -> Self {
+        let Door { caller, killer, server: door } = Door::open(aws, name);
+        let sandbox = begin(&variables(&door.url()), log_to(log));
+        let ends = sandbox.killer();
+        let _ = killer.set(ends.clone());
+        Self { sandbox, caller, killer: ends, door }
+    }
+
+    fn of(world: &World) -> Self {
+        let config = &world.config;
+        let variables = |url: &str| world.variables(url);
+        let log = config.log.as_deref();
+        let begin = |variables: &[_], log| world.sandbox(variables, log);
+        Self::start(&world.aws, &world.process(), log, variables, begin)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // This ends the process as well; its open requests have no effect.
+        self.caller.cut();
+    }
+}
+
+/// Starts the pollers of a world; they end with it.
+#[must_use]
+pub fn start(world: &Arc<World>) -> Vec<JoinHandle<()>> {
+    let mappings = world.mappings().into_iter();
+    let pollers = mappings.flat_map(|(mapping, count)| std::iter::repeat_n(mapping, count));
+    pollers
+        .map(|mapping| {
+            let world = Arc::clone(world);
+            std::thread::spawn(move || poll(&world, &mapping))
+        })
+        .collect()
+}
+
+fn poll(world: &World, mapping: &Mapping) {
+    let mut process: Option<Process> = None;
+    let mut frozen = false;
+    while !world.is_over() {
+        let Some(batch) = mapping.take() else {
+            std::thread::sleep(POLL);
+            continue;
+        };
+        let running = process.get_or_insert_with(|| Process::of(world));
+        let run = world.begin(&batch, &running.caller, &running.killer);
+        let thawed = std::mem::take(&mut frozen);
+        if thawed {
+            running.sandbox.thaw();
+        }
+        let fault = world.fault();
+        if fault == Some(Fault::KillBefore) {
+            let killer = running.sandbox.killer();
+            std::thread::spawn(move || killer.kill());
+        }
+        let began = Instant::now();
+        let mut ended = running.sandbox.invoke(batch.event.clone(), world.config.timeout);
+        if world.config.longest.is_some_and(|longest| began.elapsed() > longest) {
+            world.complain(format!("an invocation took {:?}", began.elapsed()));
+        }
+        if fault == Some(Fault::KillAfter) {
+            ended = Ended::Died;
+        }
+        let gone = matches!(ended, Ended::Died | Ended::TimedOut);
+        if gone && thawed && matches!(fault, None | Some(Fault::Freeze)) {
+            world.complain(format!("a process that was thawed does not answer: {ended:?}"));
+        }
+        if ended == Ended::Died
+            && let Some(why) = running.sandbox.broken()
+        {
+            world.complain(format!("the function does not start: {why}"));
+            world.end();
+        }
+        if ended == Ended::Died && world.config.panics && !running.sandbox.has_panicked() {
+            world.complain("a process did not end by its panic".to_owned());
+        }
+        if fault == Some(Fault::Freeze) && !gone {
+            world.freeze(&running.sandbox, &running.door);
+            frozen = true;
+        }
+        if gone {
+            // Lambda starts a new process after that. The requests of this one come before the end of the
+            // invocation.
+            process = None;
+        }
+        world.settle(mapping, &batch, run, &ended, fault != Some(Fault::BreakAfter));
+        if frozen {
+            world.sleep();
+        }
+    }
+}

@@ -1,0 +1,596 @@
+//! The account around a replay: the bucket that holds the archive, and the requeue.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fastrand::Rng;
+use redrive_sim::lambda::{FunctionSettings, Ran};
+use redrive_sim::sqs::QueueSettings;
+use redrive_sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
+use serde_json::{Value, json};
+
+use super::books::{BEFORE, Books, Objects, latest};
+use super::others::Others;
+use crate::loss::faults::{self, Fault};
+use crate::loss::ledger::Run as Invocation;
+use crate::loss::letters::{self, Letter, named, token};
+use crate::loss::mapping::Process;
+use crate::loss::weighed;
+use crate::loss::world::moving;
+use crate::sandbox::Sandbox;
+
+/// The number of keys on a page of a listing, so small that there are several pages.
+const PAGE: usize = 2;
+
+/// The bucket.
+const BUCKET: &str = "my-bucket";
+
+/// The requeue.
+const REQUEUE: &str = "payments-requeue";
+
+/// The name of the function that redrives.
+const REDRIVER: &str = "sns-redrive";
+
+/// The prefixes of the objects that replays store, and of archived letters.
+const CONTROL: &str = "my-bucket/dead-letters-control/replays/";
+const LETTERS: &str = "my-bucket/dead-letters/";
+
+/// A call. The key tells the objects in the bucket apart, together with whether it is the first write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Site {
+    ListLetters,
+    ListState,
+    Letters,
+    GetCuts,
+    Cuts,
+    GetUnits,
+    Units,
+    GetState,
+    NewState,
+    State,
+    GetLedger,
+    LedgerBefore,
+    LedgerAfter,
+    GetStop,
+    /// `GetFunctionConfiguration` of the function that redrives.
+    Redriver,
+    Tags,
+    Waiting,
+    Send,
+    /// The lanes of a round, which the state machine reads.
+    Lanes,
+    /// The result of a lane.
+    GetLane,
+    Lane,
+    /// The units that finished ahead of others before them.
+    GetKnown,
+    Known,
+    Answer,
+    /// The archiving of the letters, which is no part of a replay.
+    Archiving,
+}
+
+/// The account around a replay.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) aws: Aws,
+    fifo: bool,
+    letters: Vec<Letter>,
+    plan: Arc<Mutex<Plan>>,
+    state: Mutex<State>,
+}
+
+/// The account without its letters.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    pub(super) clock: Clock,
+    pub(super) fifo: bool,
+    /// `true` if a function takes the letters of the requeue. The dead-letter queues drain in any case.
+    pub(super) takes: bool,
+    /// The dead-letter queues.
+    pub(super) queues: Vec<String>,
+    /// The number of keys on a page of a listing.
+    pub(super) page: usize,
+}
+
+/// The planned faults, and those that were made.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    run: Invocation,
+    injections: Vec<Injection>,
+    weather: Option<Weather>,
+    by_chance: BTreeMap<Fault, usize>,
+    calls: BTreeMap<Site, usize>,
+    made: BTreeMap<Site, usize>,
+    /// The invocations that met a fault.
+    troubled: BTreeSet<Invocation>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// The bucket as far as the journal was read.
+    pub(super) objects: Objects,
+    /// `true` if the letters are archived.
+    is_full: bool,
+    /// The invocation of each process.
+    runs: HashMap<Arc<str>, Invocation>,
+    processes: usize,
+    pub(super) books: Books,
+}
+
+/// Random faults.
+#[derive(Debug)]
+pub(super) struct Weather {
+    pub(super) rng: Rng,
+    /// The number of calls of which one is hit on average. Calls that send or record letters are hit three
+    /// times as often.
+    pub(super) once_in: usize,
+    pub(super) weights: Vec<(Fault, usize)>,
+}
+
+/// A fault for some calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Injection {
+    pub(super) site: Site,
+    pub(super) fault: Fault,
+    pub(super) from: usize,
+    pub(super) calls: usize,
+}
+
+impl Site {
+    /// Every site of a replay.
+    pub(super) const ALL: [Self; 24] = [
+        Self::ListLetters,
+        Self::ListState,
+        Self::Letters,
+        Self::GetCuts,
+        Self::Cuts,
+        Self::GetUnits,
+        Self::Units,
+        Self::GetState,
+        Self::NewState,
+        Self::State,
+        Self::GetLedger,
+        Self::LedgerBefore,
+        Self::LedgerAfter,
+        Self::GetStop,
+        Self::Redriver,
+        Self::Tags,
+        Self::Waiting,
+        Self::Send,
+        Self::Lanes,
+        Self::GetLane,
+        Self::Lane,
+        Self::GetKnown,
+        Self::Known,
+        Self::Answer,
+    ];
+
+    /// Returns the name of the site in the figures.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ListLetters => "ListObjectsV2, letters",
+            Self::ListState => "ListObjectsV2, replays",
+            Self::Letters => "GetObject, letters",
+            Self::GetCuts => "GetObject, cuts",
+            Self::Cuts => "PutObject, cuts",
+            Self::GetUnits => "GetObject, units",
+            Self::Units => "PutObject, units",
+            Self::GetState => "GetObject, replay",
+            Self::NewState => "PutObject, new replay",
+            Self::State => "PutObject, replay",
+            Self::GetLedger => "GetObject, ledger",
+            Self::LedgerBefore => "PutObject, ledger before sending",
+            Self::LedgerAfter => "PutObject, ledger after sending",
+            Self::GetStop => "GetObject, stop",
+            Self::Redriver => "GetFunctionConfiguration",
+            Self::Tags => "ListQueueTags",
+            Self::Waiting => "GetQueueAttributes",
+            Self::Send => "SendMessageBatch, requeue",
+            Self::Lanes => "PutObject, lanes of a round",
+            Self::GetLane => "GetObject, lane result",
+            Self::GetKnown => "GetObject, units of a round",
+            Self::Known => "PutObject, units of a round",
+            Self::Lane => "PutObject, lane result",
+            Self::Answer => "event and answer",
+            Self::Archiving => "archiving",
+        }
+    }
+
+    /// Reports whether a fault makes sense here. A read has no effect, only sending is a batch, and Lambda
+    /// takes an answer or does not hear it.
+    pub(super) fn has(self, fault: Fault) -> bool {
+        match fault {
+            _ if self == Self::Answer => {
+                matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::BreakAfter)
+            }
+            Fault::Freeze | Fault::Panic => false,
+            Fault::Partial | Fault::PartialSender => self == Self::Send,
+            Fault::Mute | Fault::BreakAfter | Fault::KillAfter => self.writes(),
+            _ => true,
+        }
+    }
+
+    fn writes(self) -> bool {
+        use Site::{Cuts, Known, Lane, Lanes, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
+        matches!(
+            self,
+            Cuts | Units | NewState | State | LedgerBefore | LedgerAfter | Send | Lanes | Lane | Known
+        )
+    }
+
+    /// Reports whether a call is about a round. Between these calls of the state machine the process changes.
+    pub(super) fn is_of_rounds(self) -> bool {
+        matches!(self, Self::Lanes | Self::GetLane | Self::Lane | Self::GetKnown | Self::Known)
+    }
+
+    /// Returns the site of the other matrix whose service refuses in the same words.
+    fn words(self) -> faults::Site {
+        match self {
+            Self::Send => faults::Site::Requeue,
+            Self::Redriver => faults::Site::Invoke,
+            Self::Tags | Self::Waiting => faults::Site::RequeueAttributes,
+            _ => faults::Site::Store,
+        }
+    }
+}
+
+impl World {
+    /// Creates a world with letters, and with their stored objects.
+    pub(super) fn new(
+        ground: &Ground,
+        letters: Vec<Letter>,
+        books: Books,
+        objects: Objects,
+        plan: Plan,
+    ) -> Self {
+        let aws = Aws::new(ground.clock.clone(), 1);
+        let now = aws.clock().millis();
+        aws.act("world", |it, _| {
+            it.s3.create(BUCKET);
+            it.s3.page = ground.page;
+            for (place, text) in &objects {
+                it.s3.place(place.split_once('/').unwrap_or_default(), text.as_bytes(), now - 60_000);
+            }
+            let settings = QueueSettings { visibility: 120, whole_group: false, ..QueueSettings::default() };
+            for queue in &ground.queues {
+                it.sqs.create(queue, settings.clone());
+            }
+            // A replay sends nothing to a queue without this tag.
+            let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
+            it.sqs.create(&named(REQUEUE, ground.fifo), QueueSettings { tags, ..settings });
+            it.sqs.create("payments-billing", moving("payments-dlq"));
+            // A replay asks this function for its policy. Nothing receives from the requeue, so letters stay
+            // there.
+            let policy = [("REDRIVE_POLICY".to_owned(), policy().to_string())];
+            let environment = Ok(variables("", ground.fifo).into_iter().chain(policy).collect());
+            let redriver = FunctionSettings { environment, ..FunctionSettings::default() };
+            it.lambda.create(REDRIVER, redriver, |_| Ran::ok("null"));
+        });
+        let plan = Arc::new(Mutex::new(plan));
+        let (asked, others, takes) = (Arc::clone(&plan), Others::new(&aws, &objects), ground.takes);
+        aws.set_faults(Faults::new(move |call| {
+            if call.caller.strip_prefix("fn-").is_none() {
+                return redrive_sim::Fault::Pass;
+            }
+            let site = site(call);
+            let fault = lock(&asked).next(site);
+            match fault {
+                Some(fault) => fault.course(site.words(), call.entries.len()),
+                None if site == Site::Waiting && (takes || !is_requeue(&call.target)) => {
+                    others.take(&call.target)
+                }
+                None => {
+                    if site == Site::Send {
+                        others.lie();
+                    }
+                    redrive_sim::Fault::Pass
+                }
+            }
+        }));
+        let is_full = !objects.is_empty();
+        let state = State { objects, is_full, runs: HashMap::new(), processes: 0, books };
+        Self { aws, fifo: ground.fifo, letters, plan, state: Mutex::new(state) }
+    }
+
+    /// Returns the state after everything that has happened.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        self.read(&mut state);
+        state
+    }
+
+    /// Starts a process of the function that archives every letter.
+    pub(super) fn archiver(&self, binary: &Path, log: Option<&Path>) -> Process {
+        let policy = json!({ "default": { "action": "archive" } });
+        self.process(binary, log, ("REDRIVE_POLICY", policy.to_string()))
+    }
+
+    /// Starts a process of the replay function.
+    pub(super) fn replayer(&self, binary: &Path, log: Option<&Path>) -> Process {
+        self.process(binary, log, ("REDRIVE_FUNCTION", arn("lambda", &format!("function:{REDRIVER}"))))
+    }
+
+    fn process(&self, binary: &Path, log: Option<&Path>, own: (&str, String)) -> Process {
+        let variables = |url: &str| {
+            let own = [("WAITING_LIST", "off".to_owned()), own];
+            let own = own.map(|(name, value)| (name.to_owned(), value));
+            self.variables(url).into_iter().chain(own).collect()
+        };
+        let begin = |variables: &[_], log| Sandbox::start(binary, variables, log);
+        Process::start(&self.aws, &self.caller(), log, variables, begin)
+    }
+
+    /// Returns the name of a new process.
+    pub(super) fn caller(&self) -> String {
+        let mut state = self.state();
+        state.processes += 1;
+        format!("fn-{}", state.processes)
+    }
+
+    /// Records which invocation a process works on from now on; returns the fault of the whole invocation, if
+    /// it has one.
+    pub(super) fn begin(&self, caller: &Caller, run: Invocation) -> Option<Fault> {
+        self.state().runs.insert(Arc::clone(&caller.id), run);
+        let mut plan = lock(&self.plan);
+        plan.run = run;
+        plan.next(Site::Answer)
+    }
+
+    /// Reports whether an invocation met a fault.
+    pub(super) fn is_troubled(&self, run: Invocation) -> bool {
+        lock(&self.plan).troubled.contains(&run)
+    }
+
+    /// Ends the random faults from now on.
+    pub(super) fn clear_up(&self) {
+        lock(&self.plan).weather = None;
+    }
+
+    /// Returns the number of random faults, by kind.
+    pub(super) fn by_chance(&self) -> BTreeMap<Fault, usize> {
+        lock(&self.plan).by_chance.clone()
+    }
+
+    /// Returns the number of calls.
+    pub(super) fn calls(&self) -> usize {
+        lock(&self.plan).calls.values().sum()
+    }
+
+    /// Deletes the last object of the archive, if a replay is under way.
+    pub(super) fn delete_letters(&self) {
+        let mut state = self.state();
+        if latest(&state.objects).is_none_or(|kept| kept["status"] == "done") {
+            return;
+        }
+        let last = state.objects.keys().rfind(|key| key.starts_with(LETTERS)).cloned();
+        let Some((key, text)) = last.and_then(|key| state.objects.remove_entry(&key)) else { return };
+        state.books.deleted(&text);
+        self.aws.act("world", |it, _| it.s3.remove(key.split_once('/').unwrap_or_default()));
+    }
+
+    /// Returns the settings of every process, for the account's URL.
+    pub(super) fn variables(&self, url: &str) -> Vec<(String, String)> {
+        variables(url, self.fifo)
+    }
+
+    /// Returns how often the fault of a site was made.
+    pub(super) fn made(&self, site: Site) -> usize {
+        lock(&self.plan).made.get(&site).copied().unwrap_or_default()
+    }
+
+    /// Reads the journal.
+    fn read(&self, state: &mut State) {
+        let records = self.aws.take_journal();
+        for (index, record) in records.iter().enumerate() {
+            let Event::Answered { call, fault, status, effects } = &record.event else { continue };
+            let Some(run) = state.runs.get(&call.caller).copied() else { continue };
+            match call.operation.as_str() {
+                "PutObject" => state.put(call, run, fault, *status, record.at),
+                "SendMessageBatch" => {
+                    self.sent(state, call, run, fault, &records[index - effects..=index]);
+                }
+                "GetQueueAttributes"
+                    if is_requeue(&call.target)
+                        && matches!(
+                            fault,
+                            redrive_sim::Fault::Pass | redrive_sim::Fault::Nonsense(200, _)
+                        )
+                        && *status == Some(200) =>
+                {
+                    state.books.looked(record.at);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Records the letters that a call sends; `records` are the effects and the end of the call.
+    fn sent(
+        &self,
+        state: &mut State,
+        call: &Call,
+        run: Invocation,
+        fault: &redrive_sim::Fault,
+        records: &[Record],
+    ) {
+        let at = records.last().map_or(0, |end| end.at);
+        let heard = matches!(fault, redrive_sim::Fault::Pass | redrive_sim::Fault::Entries(_));
+        for entry in &call.entries {
+            let who = token(&entry.body);
+            let Some(letter) = who.and_then(|who| self.letters.get(who)) else {
+                state.books.broken("what is no letter comes to the requeue".to_owned());
+                continue;
+            };
+            if let Err(wrong) = letter.moves(entry) {
+                state.books.broken(format!("letter {}: {wrong}", letter.who));
+            }
+            let took = |record: &Record| matches!(&record.event, Event::Sent { payload, .. } if token(&payload.body) == who);
+            if records.iter().any(took) {
+                state.books.arrived(letter.who, run, heard, at, &state.objects);
+            }
+        }
+    }
+}
+
+/// The hook that decides about faults holds the account, which holds the hook: this breaks the cycle.
+impl Drop for World {
+    fn drop(&mut self) {
+        self.aws.set_faults(Faults::default());
+    }
+}
+
+impl Ground {
+    /// Returns a standard account with the real clock, with the queues of the matrix.
+    pub(super) fn of_matrix() -> Self {
+        let queues = [BEFORE, "invoices-dlq", "payments-dlq"].map(str::to_owned).into();
+        Self { clock: Clock::real(), fifo: false, takes: true, queues, page: PAGE }
+    }
+}
+
+impl Plan {
+    /// Creates a plan with these faults.
+    pub(super) fn of(injections: Vec<Injection>) -> Self {
+        Self { injections, ..Self::default() }
+    }
+
+    /// Creates a plan with random faults.
+    pub(super) fn by_chance(weather: Weather) -> Self {
+        Self { weather: Some(weather), ..Self::default() }
+    }
+
+    /// Returns the fault of the next call of a site, if it has one.
+    fn next(&mut self, site: Site) -> Option<Fault> {
+        let calls = self.calls.entry(site).or_default();
+        let hits = |it: &&Injection| it.site == site && (it.from..it.from + it.calls).contains(calls);
+        let fault = self.injections.iter().find(hits).map(|it| it.fault);
+        *calls += 1;
+        let by_chance = self.weather.as_mut().and_then(|weather| weather.next(site));
+        if let Some(fault) = by_chance {
+            *self.by_chance.entry(fault).or_default() += 1;
+        }
+        let fault = fault.or(by_chance);
+        if fault.is_some() {
+            *self.made.entry(site).or_default() += 1;
+            self.troubled.insert(self.run);
+        }
+        fault
+    }
+}
+
+impl Weather {
+    fn next(&mut self, site: Site) -> Option<Fault> {
+        let is_about_letters = matches!(site, Site::Send | Site::LedgerBefore | Site::LedgerAfter);
+        let once_in = if is_about_letters { self.once_in.div_ceil(3) } else { self.once_in };
+        let is_hit = self.rng.usize(..once_in) == 0;
+        let fault = if is_hit { weighed(&mut self.rng, &self.weights) } else { None };
+        fault.filter(|fault| site.has(*fault))
+    }
+}
+
+impl State {
+    /// Records an object that the function writes.
+    fn put(
+        &mut self,
+        call: &Call,
+        run: Invocation,
+        fault: &redrive_sim::Fault,
+        status: Option<u16>,
+        at: Millis,
+    ) {
+        if call.parameter("if-match").is_none() && call.parameter("if-none-match").is_none() {
+            self.books.broken(format!("{} without a condition", call.summary()));
+        }
+        if self.is_full && call.target.starts_with(LETTERS) {
+            self.books.broken(format!("{}, but a replay does not change the archive", call.summary()));
+        }
+        if is_ledger(call) && *fault != redrive_sim::Fault::Pass {
+            self.books.unwritten(run);
+        }
+        if status == Some(200) {
+            let text = String::from_utf8_lossy(&call.body).into_owned();
+            let before = self.objects.insert(call.target.clone(), text.clone());
+            if call.target.ends_with("/replay.json")
+                && let Some(before) = before
+            {
+                self.books.kept(&before, &text, at);
+            }
+        }
+    }
+}
+
+fn is_requeue(queue: &str) -> bool {
+    queue.strip_suffix(".fifo").unwrap_or(queue) == REQUEUE
+}
+
+/// Returns the policy of a replay.
+fn policy() -> Value {
+    letters::policy(false, &json!({ "numRetries": 3, "minDelayTarget": 1, "maxDelayTarget": 1 }))
+}
+
+/// Returns the settings of every function, for the account's URL.
+fn variables(url: &str, fifo: bool) -> Vec<(String, String)> {
+    let all = [
+        ("AWS_ENDPOINT_URL", url.to_owned()),
+        ("ARCHIVE", format!("s3://{BUCKET}/dead-letters")),
+        ("REQUEUE_ARN", arn("sqs", &named(REQUEUE, fifo))),
+    ];
+    all.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// Reports whether a call is about the ledger of a unit.
+fn is_ledger(call: &Call) -> bool {
+    call.target
+        .strip_prefix(CONTROL)
+        .is_some_and(|key| key.starts_with("queues/") && !key.ends_with("cuts.json"))
+}
+
+fn site(call: &Call) -> Site {
+    let is_new = call.parameter("if-none-match").is_some();
+    if call.target.starts_with(CONTROL) && call.target.contains("/rounds/") {
+        let is_of_units = call.target.contains("/units-");
+        return match call.operation.as_str() {
+            "GetObject" if is_of_units => Site::GetKnown,
+            "GetObject" => Site::GetLane,
+            _ if is_of_units => Site::Known,
+            // The lanes have the key of their round; a lane's result is in the folder of that round.
+            _ if call.target.rsplit('/').nth(1) == Some("rounds") => Site::Lanes,
+            _ => Site::Lane,
+        };
+    }
+    let name = call.target.strip_prefix(CONTROL).and_then(|key| key.rsplit('/').next());
+    match (call.operation.as_str(), name) {
+        ("GetFunctionConfiguration", _) => Site::Redriver,
+        ("ListQueueTags", _) => Site::Tags,
+        ("GetQueueAttributes", _) => Site::Waiting,
+        ("SendMessageBatch", _) if is_requeue(&call.target) => Site::Send,
+        ("ListObjectsV2", Some(_)) => Site::ListState,
+        ("ListObjectsV2", None) => Site::ListLetters,
+        ("GetObject", Some("cuts.json")) => Site::GetCuts,
+        ("GetObject", Some("units.jsonl")) => Site::GetUnits,
+        ("GetObject", Some("replay.json")) => Site::GetState,
+        ("GetObject", Some("stop.json")) => Site::GetStop,
+        ("GetObject", Some(_)) => Site::GetLedger,
+        ("GetObject", None) if call.target.ends_with("/overrides.json") => Site::Archiving,
+        ("GetObject", None) => Site::Letters,
+        ("PutObject", Some("cuts.json")) => Site::Cuts,
+        ("PutObject", Some("units.jsonl")) => Site::Units,
+        ("PutObject", Some("replay.json")) if is_new => Site::NewState,
+        ("PutObject", Some("replay.json")) => Site::State,
+        ("PutObject", Some(_)) if is_claimed(&call.body) => Site::LedgerBefore,
+        ("PutObject", Some(_)) => Site::LedgerAfter,
+        ("PutObject", None) if call.target.starts_with(LETTERS) => Site::Archiving,
+        ("ChangeMessageVisibilityBatch", _) => Site::Archiving,
+        (other, _) => panic!("the function calls {other} {}", call.target),
+    }
+}
+
+/// Reports whether a ledger has a claim, so that a process is at work on its letters.
+fn is_claimed(ledger: &[u8]) -> bool {
+    !serde_json::from_slice::<Value>(ledger).unwrap_or_default()["claim"].is_null()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,357 @@
+//! One function in an account: the queues that feed it, its targets, its archive, and the ledger of all
+//! events.
+
+mod account;
+mod config;
+mod reading;
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use redrive_sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
+use redrive_sim::s3::Condition;
+use redrive_sim::{Aws, Caller, Clock, Payload, Server, arn};
+use serde_json::json;
+
+use self::account::{MAX_RECEIVES, Network};
+pub(super) use self::account::{moving, put};
+pub use self::config::Config;
+pub use self::state::World;
+use self::state::{Handed, Invoked, Settled, State};
+use super::faults::{Fault, Plan as Faults, Site};
+use super::ledger::{Ending, Ledger, Plan, Run, Verdict, What};
+use super::letters::{Kind, Letter, policy, token};
+use crate::{Ahead, Ended, Sandbox};
+
+impl World {
+    /// Creates a world without letters.
+    #[must_use]
+    pub fn new(config: Config, faults: Faults, seed: u64) -> Arc<Self> {
+        let aws = Aws::new(Clock::real(), seed);
+        let network = Network::new(config.fifo, faults);
+        let web = account::furnish(&aws, &config, &network);
+        let state = State {
+            letters: Vec::new(),
+            ledger: Ledger::new(aws.clock().clone()),
+            numbers: HashMap::new(),
+            whose: Vec::new(),
+            batches: Vec::new(),
+            runs: HashMap::new(),
+            unknown: HashMap::new(),
+            uncounted: BTreeSet::new(),
+            settled: Settled::default(),
+            calls: BTreeMap::new(),
+            rng: Rng::with_seed(seed),
+        };
+        let state = Mutex::new(state);
+        Arc::new(Self {
+            config,
+            aws,
+            web,
+            network,
+            processes: AtomicUsize::default(),
+            state,
+            over: AtomicBool::default(),
+            ahead: Ahead::new(),
+            freezes: AtomicUsize::default(),
+        })
+    }
+
+    /// Puts a new letter into the dead-letter queue.
+    pub fn write(&self, kind: Kind, group: Option<String>) {
+        let mut state = self.state();
+        let fifo = self.config.fifo;
+        let plan = Plan {
+            group: group.clone().filter(|_| fifo),
+            overridden: kind != Kind::Aside,
+            end: kind.end(),
+            retries: self.config.retries,
+            last_due: self.config.last_due(),
+            receives_before: if kind == Kind::Moved { MAX_RECEIVES } else { 0 },
+            kind: kind.name(),
+        };
+        let who = state.ledger.letter(plan);
+        let letter = Letter::write(who, kind, group, fifo, &mut state.rng);
+        let queue = self.config.named("payments-dlq");
+        let id = put(&self.aws, &queue, &letter);
+        let number = state.number(&id, who);
+        state.ledger.fact(who, number, None, What::Queued { queue, spent: 0 });
+        state.letters.push(letter);
+    }
+
+    /// Returns the number of messages in the queues.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let queues = ["payments-dlq", "payments-requeue"].map(|name| self.config.named(name));
+        let waiting = self.aws.act("world", |it, _| {
+            let len = |name: &String| it.sqs.queue(name).map_or(0, redrive_sim::sqs::Queue::len);
+            queues.iter().map(len).sum()
+        });
+        // This keeps the journal from growing while all others wait.
+        self.read(&mut self.state());
+        waiting
+    }
+
+    /// Ends the faults.
+    pub fn calm(&self) {
+        self.network.plan().end();
+    }
+
+    /// Ends the polling.
+    pub fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports whether the polling has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Judges the letters.
+    #[must_use]
+    pub fn judge(&self) -> Verdict {
+        let mut state = self.state();
+        self.read(&mut state);
+        let queues = ["payments-dlq", "payments-requeue"].map(|name| self.config.named(name));
+        let queued = self.aws.act("world", |it, _| {
+            let queues = queues.iter().filter_map(|name| it.sqs.queue(name));
+            let ids = queues.flat_map(|queue| queue.contents().map(|(id, _)| id));
+            ids.filter_map(|id| state.numbers.get(id).copied()).collect()
+        });
+        state.ledger.judge(&queued)
+    }
+
+    /// Returns the number of faults so far, by site and kind.
+    #[must_use]
+    pub fn faults(&self) -> BTreeMap<(Site, Fault), usize> {
+        self.network.plan().made().clone()
+    }
+
+    /// Returns the number of calls so far, by name.
+    #[must_use]
+    pub fn calls(&self) -> BTreeMap<String, usize> {
+        self.state().calls.clone()
+    }
+
+    /// Returns the number of invocations so far.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.state().ledger.runs()
+    }
+
+    /// Records a fault that concerns no letter.
+    pub fn complain(&self, what: String) {
+        self.state().ledger.stranger(what);
+    }
+
+    /// Returns the fault of an invocation, if it has one.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.network.plan().next(Site::Answer)
+    }
+
+    /// Returns the name of a new process.
+    pub(super) fn process(&self) -> String {
+        format!("fn-{}", self.processes.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns the settings of the function, for a process that calls AWS at this URL.
+    #[must_use]
+    pub fn variables(&self, url: &str) -> Vec<(String, String)> {
+        let config = &self.config;
+        let queue = |name: &str| arn("sqs", &config.named(name));
+        let archive = if config.archive_queue {
+            queue("payments-archive")
+        } else {
+            "s3://my-bucket/dead-letters".to_owned()
+        };
+        let pollers = config.pollers.len().max(config.requeue_pollers.len());
+        [
+            ("AWS_ENDPOINT_URL", url.to_owned()),
+            ("ARCHIVE", archive),
+            ("REQUEUE_ARN", queue("payments-requeue")),
+            ("REDRIVE_POLICY", policy(config.fifo, &config.schedule).to_string()),
+            ("MAX_CONCURRENCY", pollers.to_string()),
+            ("IN_FLIGHT_LIMIT", config.in_flight.to_string()),
+            ("ALLOW_LOOPBACK_HTTP", "true".to_owned()),
+        ]
+        .into_iter()
+        .chain(config.notices.then(|| ("NOTICE_TOPIC_ARN", arn("sns", "notices"))))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+
+    /// Gives the function an override about every letter; it takes effect after a while.
+    pub fn override_(&self, action: &str, after: Duration) {
+        let at = self.aws.clock().now() + after;
+        let override_ = json!({ "id": "override", "do": action, "match": { "queueArn": [{ "exists": true }] },
+            "at": at, "by": "operator", "why": "it is mended" });
+        let document = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
+        let key = ("my-bucket", "dead-letters-control/overrides.json");
+        let put =
+            self.aws.act("operator", |it, cx| it.s3.put_object(cx, key, document, Condition::None, None));
+        put.expect("a bucket takes a document");
+    }
+
+    /// Makes every hidden letter visible, as an operator does who wakes waiting letters.
+    pub fn wake(&self) {
+        let queue = self.config.named("payments-dlq");
+        self.aws.act("operator", |it, cx| {
+            let ids = it
+                .sqs
+                .queue(&queue)
+                .into_iter()
+                .flat_map(|queue| queue.contents().map(|(id, _)| Arc::clone(id)));
+            for id in ids.collect::<Vec<_>>() {
+                it.sqs.show_again(cx, &queue, &id);
+            }
+        });
+    }
+
+    /// Returns the event source mappings, with the number of batches that each works on at the same time. SQS
+    /// keeps the batches of a FIFO group apart only within a mapping, so pollers of one batch size share a
+    /// mapping.
+    pub(super) fn mappings(&self) -> Vec<(Mapping, usize)> {
+        let mut all: BTreeMap<(&str, usize), usize> = BTreeMap::new();
+        let config = &self.config;
+        for (queue, pollers) in
+            [("payments-dlq", &config.pollers), ("payments-requeue", &config.requeue_pollers)]
+        {
+            for batch in pollers {
+                *all.entry((queue, *batch)).or_default() += 1;
+            }
+        }
+        let mapping = |((queue, batch_size), concurrency)| {
+            let settings = MappingSettings {
+                batch_size,
+                // Without one, Lambda refuses batches of more than ten.
+                window: Duration::from_secs(u64::from(batch_size > 10)),
+                concurrency,
+                timeout: config.timeout,
+                // A batch never has two copies of one letter, because their sends could not be told apart.
+                apart: Some(letter_of),
+                ..MappingSettings::new(&config.named(queue), "sns-redrive")
+            };
+            (Mapping::new(&self.aws, settings), concurrency)
+        };
+        all.into_iter().map(mapping).collect()
+    }
+
+    /// Starts a process of the function.
+    pub(super) fn sandbox(&self, variables: &[(String, String)], log: Stdio) -> Sandbox {
+        let Config { binary, panics, sleeps, .. } = &self.config;
+        match (panics, sleeps.is_empty()) {
+            (true, _) => Sandbox::start_to_panic(binary, variables, log),
+            (false, true) => Sandbox::start(binary, variables, log),
+            (false, false) => Sandbox::start_ahead(binary, variables, log, self.aws.clock(), &self.ahead),
+        }
+    }
+
+    /// Freezes a process that has nothing to do. The servers hang up meanwhile, or the network forgets its
+    /// connections without a word.
+    pub(super) fn freeze(&self, sandbox: &Sandbox, door: &Server) {
+        sandbox.freeze();
+        let number = self.freezes.fetch_add(1, Ordering::Relaxed);
+        for server in [door, &self.web] {
+            if number.is_multiple_of(2) && !self.config.sleeps.is_empty() {
+                server.forget();
+            } else {
+                server.hang_up();
+            }
+        }
+    }
+
+    /// Lets the wall clock of account and processes go on, while no process works.
+    pub(super) fn sleep(&self) {
+        let sleeps = &self.config.sleeps;
+        let number = self.freezes.load(Ordering::Relaxed).saturating_sub(1);
+        if let Some(time) = sleeps.get(number % sleeps.len().max(1)) {
+            self.aws.clock().pass(*time);
+            let ahead = self.aws.clock().millis() - Clock::real().millis();
+            self.ahead.set(Duration::from_millis(u64::try_from(ahead).unwrap_or_default()));
+        }
+    }
+
+    /// Records that a process is handed a batch.
+    pub(super) fn begin(&self, batch: &Batch, caller: &Caller, killer: &crate::Killer) -> Run {
+        let mut state = self.state();
+        self.read(&mut state);
+        *state.calls.entry("ReceiveMessage, by Lambda".to_owned()).or_default() += 1;
+        let timeout = self.config.timeout;
+        let kept = (timeout / 5).min(Duration::from_secs(10)) + Duration::from_millis(100);
+        let run = state.ledger.begin(millis(timeout.saturating_sub(kept)));
+        state.runs.entry(Arc::clone(&caller.id)).or_default().push(run);
+        let mut handed = Vec::new();
+        for message in &batch.messages {
+            let Some(number) = state.numbers.get(&message.id).copied() else {
+                state.ledger.stranger(format!("the queue has {}, which is no letter", message.payload.body));
+                continue;
+            };
+            let who = state.whose[number];
+            state.ledger.fact(who, number, Some(run), What::Received { count: message.receives });
+            if message.source.is_some() && state.uncounted.contains(&caller.id) {
+                state.ledger.fact(who, number, Some(run), What::Uncounted);
+            }
+            self.network.hold(who, killer);
+            handed.push(Handed { who, message: number, handle: Arc::clone(&message.handle), left: 0 });
+        }
+        state.batches.push(Invoked { caller: Arc::clone(&caller.id), handed });
+        run
+    }
+
+    /// Does what Lambda does after an invocation. `heard` is `true` if Lambda got the answer.
+    pub(super) fn settle(&self, mapping: &Mapping, batch: &Batch, run: Run, ended: &Ended, heard: bool) {
+        let (ending, outcome) = match ended {
+            Ended::Answer(answer, _) if heard => (Ending::Heard, Outcome::Answer(answer.clone())),
+            Ended::Answer(..) => (Ending::Unheard, Outcome::Died),
+            Ended::Died => (Ending::Killed, Outcome::Died),
+            Ended::TimedOut => (Ending::TimedOut, Outcome::TimedOut),
+            Ended::Error(error) => (Ending::Failed, Outcome::Error(error.clone())),
+        };
+        let mut state = self.state();
+        self.read(&mut state);
+        state.settled = Settled::default();
+        mapping.settle(batch, &outcome);
+        self.read(&mut state);
+        let Settled { kept, failed, deleted } = std::mem::take(&mut state.settled);
+        // An answer that Lambda does not understand is a failure, too.
+        let is_bad = ending == Ending::Heard && failed.is_some();
+        state.ledger.end(run, if is_bad { Ending::Failed } else { ending }, failed);
+        if ending != Ending::Heard || is_bad {
+            return;
+        }
+        *state.calls.entry("DeleteMessageBatch, by Lambda".to_owned()).or_default() +=
+            (batch.messages.len() - kept.len()).div_ceil(10);
+        for message in &batch.messages {
+            let Some(number) = state.numbers.get(&message.id).copied() else { continue };
+            let what = if kept.contains(&message.id) {
+                What::Kept
+            } else if deleted.contains(&message.id) {
+                What::Deleted
+            } else {
+                What::NotDeleted
+            };
+            let who = state.whose[number];
+            state.ledger.fact(who, number, Some(run), what);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the number of a message's letter.
+fn letter_of(payload: &Payload) -> Option<u64> {
+    token(&payload.body).and_then(|who| u64::try_from(who).ok())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,77 @@
+//! One AWS account in memory, with AWS's own limits, for every test and proof. It knows nothing of the
+//! software that it tests.
+//!
+//! ```text
+//!        SDK clients                 real processes
+//!             |                            |
+//!    door::Connector (tokio)      socket::Server (loopback)       doors: wait, hang, break off
+//!             |                            |
+//!             +-------- protocol ----------+                      bytes <-> Call, answer
+//!                          |
+//!                       Faults                                    what goes wrong with this Call?
+//!                          |
+//!   Mapping ---->  Sqs  Sns  S3  Lambda  Firehose  Web            services: limits, state
+//!                          |
+//!                       Ledger                                    everything that happened, with a digest
+//!
+//!   Clock: tokio's (paused or not), the machine's own, or moved by hand
+//! ```
+//!
+//! A queue's messages live in the crate `redrive-sim-queue`, which has no part of the SDK, the protocols or the
+//! journal.
+//!
+//! [`Aws`] holds it all. A test creates queues and topics with [`Aws::act`], hands [`Aws::connector`] to the SDK or
+//! [`Aws::listen`]'s address to a process, lets [`Faults`] decide what goes wrong, and reads [`Aws::journal`].
+//!
+//! Behaviour that was recorded on AWS is the default, and `tests/recorded` proves it. What AWS does not specify
+//! and nobody recorded is a setting: how old a reading is, whether a FIFO group is blocked as a whole, whether a
+//! message that is moved keeps its first receive, how often a message is handed out twice, what an old receipt
+//! handle does.
+//! Features that no caller here uses are left out: filters, policies, encryption, versions of objects,
+//! multipart uploads, queues' creation by request. A record for Firehose is text.
+//!
+//! All random numbers come from the seed. With a clock that the test moves, two runs with the same seed have
+//! the same journal.
+
+#![allow(clippy::missing_errors_doc, reason = "an operation fails as the API of its service says")]
+
+mod call;
+mod caller;
+mod clock;
+mod cx;
+mod door;
+mod error;
+mod faults;
+mod firehose;
+pub mod lambda;
+mod ledger;
+pub mod mapping;
+mod message;
+mod names;
+mod protocol;
+pub mod s3;
+mod services;
+pub mod sns;
+mod socket;
+pub mod sqs;
+#[cfg(test)]
+mod tests;
+mod web;
+mod world;
+
+pub use call::{Call, Service};
+pub use caller::Caller;
+pub use clock::{Clock, Millis, Monotonic};
+pub use cx::Cx;
+pub use door::Connector;
+pub use error::{BatchAnswer, Error};
+pub use faults::{EntryFault, Fault, Faults};
+pub use firehose::{Firehose, MAX_BATCH_BYTES, MAX_RECORD_BYTES, MAX_RECORDS};
+pub use ledger::{Event, Ledger, Payload, Record, digest};
+pub use message::{Attribute, Attributes, Data, Entry};
+pub use names::{ACCOUNT, REGION, arn};
+pub use protocol::{Request, Response};
+pub use services::Services;
+pub use socket::Server;
+pub use web::{Web, WebAnswer};
+pub use world::Aws;

@@ -1,0 +1,174 @@
+//! A queue, a requeue, Lambda's mappings, a subscriber, and trouble.
+
+use std::ops::RangeInclusive;
+
+use redrive_core::policy::{Jitter, Policy, Schedule};
+use redrive_sim_queue::QueueSettings;
+use serde_json::json;
+
+use super::operator::Operator;
+use super::{Millis, seconds};
+
+pub(super) const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
+pub(super) const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
+
+/// The plan of a letter that is going to arrive.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    pub arrives: Millis,
+    /// The subscriber that it goes to: 0 for the first, or one of the others.
+    pub to: usize,
+    pub group: u32,
+    /// True if no attempt ever succeeds.
+    pub poison: bool,
+    /// The retries behind it by its mark.
+    pub spent: u32,
+    pub moved: Option<Moved>,
+}
+
+/// The traces of a letter's time in the queue that SQS moved it from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moved {
+    /// The time that it lay there.
+    pub age: Millis,
+    /// True if SQS keeps the time of the first receive.
+    pub keeps_first_receive: bool,
+}
+
+/// Lambda's mapping of a queue.
+#[derive(Debug, Clone)]
+pub struct Mapping {
+    pub batch: usize,
+    /// The time between a receive and the function's start.
+    pub window: RangeInclusive<Millis>,
+    /// The time between becoming visible and the receive.
+    pub late: RangeInclusive<Millis>,
+    /// The largest number of invocations at once.
+    pub instances: u32,
+    /// The times when the mapping is off: from, until.
+    pub off: Vec<(Millis, Millis)>,
+    /// The time that an invocation takes beside its attempts.
+    pub takes: Millis,
+}
+
+/// The way in which a subscriber fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fails {
+    /// It refuses at once.
+    AtOnce,
+    /// It does not answer.
+    Hanging,
+    /// SNS does not answer about its subscription.
+    LookUpHanging,
+    /// The certificate of its topic does not come.
+    CertificateHanging,
+}
+
+/// The target of the letters.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    /// The times when it is down: from, until.
+    pub outages: Vec<(Millis, Millis)>,
+    /// How it fails while it is down.
+    pub fails: Fails,
+    /// The percentage of attempts that fail at random.
+    pub flaky: u8,
+    /// The time that an attempt takes.
+    pub takes: RangeInclusive<Millis>,
+}
+
+impl Subscriber {
+    pub fn is_down(&self, now: Millis) -> bool {
+        self.outages.iter().any(|(from, until)| (*from..*until).contains(&now))
+    }
+}
+
+/// The things that go wrong, in per cent.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Trouble {
+    /// A batch is received, and the function does not run.
+    pub throttled: u8,
+    /// The function dies, somewhere.
+    pub crash: u8,
+    /// There is no time for a letter.
+    pub out_of_time: u8,
+    /// A service refuses a whole request, for the content of one of its letters.
+    pub refused_whole: u8,
+    /// Letters go one a second, and few of them in time.
+    pub put_off: bool,
+    pub hide_fails: u8,
+    /// A letter that is hidden comes back before its time.
+    pub comes_back: u8,
+    /// A queue does not tell its attributes.
+    pub reads_fail: u8,
+    /// No queue tells its attributes before this time.
+    pub unread_until: Millis,
+    pub send_fails: u8,
+    pub archive_fails: u8,
+}
+
+#[derive(Debug, Clone)]
+pub struct World {
+    pub seed: u64,
+    pub schedule: Schedule,
+    pub jitter: f64,
+    pub ceiling: u64,
+    pub fifo: bool,
+    pub dlq: QueueSettings,
+    pub requeue: Option<QueueSettings>,
+    /// The limit in flight that the function believes in.
+    pub believed_limit: u64,
+    pub step_aside: bool,
+    pub letters: Vec<Plan>,
+    pub subscriber: Subscriber,
+    /// Further subscribers, which are web servers.
+    pub others: Vec<Subscriber>,
+    pub mapping: Mapping,
+    pub trouble: Trouble,
+    pub operator: Operator,
+    /// The time after which nothing is simulated.
+    pub until: Option<Millis>,
+}
+
+impl World {
+    pub fn policy(&self) -> Policy {
+        let s = &self.schedule;
+        let throttle = if self.trouble.put_off { json!({ "maxReceivesPerSecond": 1 }) } else { json!({}) };
+        let fifo = if self.step_aside { "step-aside" } else { "block" };
+        let is_verified =
+            (0..=self.others.len()).any(|to| self.subscriber(to).fails == Fails::CertificateHanging);
+        let document = json!({ "default": { "jitter": self.jitter, "fifo": fifo, "verifySignature": is_verified,
+            "deliveryPolicy": {
+            "throttlePolicy": throttle, "healthyRetryPolicy": {
+            "minDelayTarget": s.min, "maxDelayTarget": s.max, "numRetries": s.retries,
+            "numNoDelayRetries": s.no_delay, "numMinDelayRetries": s.min_delay,
+            "numMaxDelayRetries": s.max_delay, "backoffFunction": s.backoff.name() } } } });
+        Policy::parse(&document.to_string()).unwrap()
+    }
+
+    /// Returns the wait before retry `k` of a letter.
+    pub fn wait(&self, id: &str, k: u32) -> Millis {
+        seconds(self.schedule.wait(k, &Jitter::new(self.jitter, id)).unwrap())
+    }
+
+    /// Returns the subscriber with this number.
+    pub fn subscriber(&self, number: usize) -> &Subscriber {
+        number.checked_sub(1).map_or(&self.subscriber, |other| &self.others[other])
+    }
+
+    /// Reports whether a subscriber fails in this way now.
+    pub fn fails(&self, number: usize, how: Fails, now: Millis) -> bool {
+        let subscriber = self.subscriber(number);
+        subscriber.fails == how && subscriber.is_down(now)
+    }
+
+    /// Returns the settings of both queues.
+    pub fn queues(&mut self) -> impl Iterator<Item = &mut QueueSettings> {
+        std::iter::once(&mut self.dlq).chain(&mut self.requeue)
+    }
+
+    pub(super) fn arn(&self, standard: &str) -> String {
+        let suffix = if self.fifo { ".fifo" } else { "" };
+        format!("{standard}{suffix}")
+    }
+}
