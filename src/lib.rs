@@ -74,6 +74,25 @@
 //! | [`arn`], [`failure`] | ARNs, parsed once; the meaning of a failure for a letter |
 //! | [`shell`] | others' texts in commands that operators copy |
 //!
+//! # The house
+//!
+//! The function is the package at the root. Everything else is in `crates/`, and nobody but tests and tools uses the
+//! function. An arrow means "uses":
+//!
+//! ```text
+//!  deployed         sns-redrive ──> redrive-core            decides: no SDK, no clock, no tokio
+//!                        │
+//!                        └────────> crc-fast (checksums)    the CRCs that S3 checks
+//!
+//!  for operators    redrive-ctl ──> redrive-console ──> sns-redrive
+//!                     the tool        its pages, the widget
+//!
+//!  for tests        redrive-proof, redrive-support ──> redrive-sim ──> redrive-sim-queue
+//!                     what measures and breaks           an AWS account in memory
+//!                   redrive-laws, redrive-console-law, redrive-testing
+//!                     what must hold, what tests share
+//! ```
+//!
 //! `main.rs` only runs [`function::Function`], and `bin/replay.rs` only runs
 //! [`replay_function::ReplayFunction`]. Start reading at [`redrive::Redrive::handle`], then at
 //! [`batch::Batch::poll`], and at [`policy::step`] for the rule that decides which retry a letter is due for.
