@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| redrive_laws::archive_records::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| redrive_laws::bytes::archive_records::check(data));

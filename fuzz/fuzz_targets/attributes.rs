@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| redrive_laws::attributes::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| redrive_laws::bytes::attributes::check(data));

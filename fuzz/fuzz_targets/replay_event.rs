@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| redrive_laws::replay_event::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| redrive_laws::bytes::replay_event::check(data));

@@ -21,25 +21,25 @@ fn holds(law: &str, check: fn(&[u8])) {
 
 #[test]
 fn letters() {
-    holds("letters", redrive_laws::letters::check);
+    holds("letters", redrive_laws::bytes::letters::check);
 }
 
 #[test]
 fn policies() {
-    holds("policy", redrive_laws::policy::check);
+    holds("policy", redrive_laws::bytes::policy::check);
 }
 
 #[test]
 fn attributes() {
-    holds("attributes", redrive_laws::attributes::check);
+    holds("attributes", redrive_laws::bytes::attributes::check);
 }
 
 #[test]
 fn archive_records() {
-    holds("archive_records", redrive_laws::archive_records::check);
+    holds("archive_records", redrive_laws::bytes::archive_records::check);
 }
 
 #[test]
 fn replay_events() {
-    holds("replay_event", redrive_laws::replay_event::check);
+    holds("replay_event", redrive_laws::bytes::replay_event::check);
 }
