@@ -53,6 +53,14 @@ impl Payload {
 pub enum Event {
     /// A request came, whatever its result.
     Called(Arc<Call>),
+    /// A request has a fault, which shows when it ends. Requests of services that act by themselves have this
+    /// event only.
+    Faulty {
+        /// The request.
+        call: Arc<Call>,
+        /// The fault.
+        fault: Fault,
+    },
     /// A request ended.
     Answered {
         /// The request.
@@ -238,10 +246,12 @@ impl Ledger {
         self.entries.push(Record { at, by: Arc::clone(by), event });
     }
 
-    /// Reports whether something happened since the journal had so many entries. The end of a request alone
-    /// does not count.
+    /// Reports whether something happened since the journal had so many entries. The fault and the end of a request
+    /// alone do not count.
     pub(crate) fn has_news(&self, since: usize) -> bool {
-        self.entries[since..].iter().any(|record| !matches!(record.event, Event::Answered { .. }))
+        let is_news =
+            |record: &Record| !matches!(record.event, Event::Answered { .. } | Event::Faulty { .. });
+        self.entries[since..].iter().any(is_news)
     }
 
     /// Returns the journal so far.

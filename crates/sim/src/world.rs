@@ -71,11 +71,16 @@ impl Aws {
         *self.0.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
-    /// Returns the fault of a call.
+    /// Returns the fault of a call, and writes it into the journal.
     pub(crate) fn fault(&self, call: &Call) -> Fault {
         // The hook may use the account, so nothing is locked while it runs.
         let faults = self.0.faults.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        (faults.0)(call)
+        let fault = (faults.0)(call);
+        if fault != Fault::Pass {
+            let event = Event::Faulty { call: Arc::new(call.clone()), fault: fault.clone() };
+            self.locked(&call.caller, self.0.clock.millis(), |_, cx| cx.log(event));
+        }
+        fault
     }
 
     /// Uses the services directly, without protocols and faults, as this caller. The account is locked meanwhile, so the
