@@ -3,5 +3,7 @@
 //! | module | holds for |
 //! |---|---|
 //! | [`bytes`] | any bytes: the fuzz targets, and the stored inputs of `tests/function/corpus.rs` |
+//! | [`letters`] | every letter in an account: random worlds, the fault matrix, the soak |
 
 pub mod bytes;
+pub mod letters;

@@ -10,14 +10,6 @@ use redrive_sim::{Call, EntryFault, Fault, Millis, Service, WebAnswer};
 use crate::live::token;
 use crate::world::{ARCHIVE, How, REQUEUE, SECOND, Source, Target, World, endpoint, weather};
 
-/// A call that had a fault.
-#[derive(Debug, Clone)]
-pub struct Disturbance {
-    pub at: Millis,
-    pub call: Call,
-    pub fault: Fault,
-}
-
 /// The number of faults that may leave a copy of a letter, in a world where each copy can leave more.
 const MOST_COPIES: u32 = 10;
 
@@ -31,7 +23,6 @@ pub struct Hook {
     rng: Mutex<Rng>,
     calls: Mutex<usize>,
     copies: Mutex<u32>,
-    disturbances: Mutex<Vec<Disturbance>>,
 }
 
 impl Hook {
@@ -42,7 +33,6 @@ impl Hook {
             rng: Mutex::new(Rng::with_seed(world.seed ^ 0xfa)),
             calls: Mutex::default(),
             copies: Mutex::default(),
-            disturbances: Mutex::default(),
         }
     }
 
@@ -51,26 +41,16 @@ impl Hook {
         *self.calls.lock().unwrap()
     }
 
-    /// Removes the disturbances so far and returns them.
-    pub fn take_disturbances(&self) -> Vec<Disturbance> {
-        std::mem::take(&mut *self.disturbances.lock().unwrap())
-    }
-
     pub fn fault(&self, call: &Call, now: Millis) -> Fault {
         let at = now - self.start;
-        let fault = match &*call.caller {
+        match &*call.caller {
             "sns" => self.of_sns(call, at),
             "mapping" => self.of_mapping(call, at),
             // An asynchronous invocation that fails leaves a letter.
             "lambda" if self.world.source != Source::Topic => Fault::Unavailable,
             "publisher" | "lambda" => Fault::Pass,
             _ => self.of_function(call, at),
-        };
-        if fault != Fault::Pass && !["sns", "lambda"].contains(&&*call.caller) {
-            let disturbance = Disturbance { at: now, call: call.clone(), fault: fault.clone() };
-            self.disturbances.lock().unwrap().push(disturbance);
         }
-        fault
     }
 
     fn chance(&self, percent: u8) -> bool {

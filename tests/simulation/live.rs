@@ -33,7 +33,7 @@ use sns_redrive::function::Function;
 use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
 
-use crate::hook::{Disturbance, Hook};
+use crate::hook::Hook;
 use crate::world::{
     ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Override, Queue, REQUEUE, Source, State,
     Target, World, endpoint,
@@ -46,18 +46,16 @@ pub struct Story {
     /// The time at which the story began.
     pub start: Millis,
     pub runs: Vec<Run>,
-    pub disturbances: Vec<Disturbance>,
     /// The number of the function's calls.
     pub calls: usize,
-    /// The bodies of archived objects, by location.
-    pub archived: Vec<(String, String)>,
 }
 
 /// One invocation of the function.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub caller: Arc<str>,
-    pub ids: Vec<Arc<str>>,
+    /// The ids of its messages, with their receipt handles.
+    pub batch: Vec<(Arc<str>, Arc<str>)>,
     pub began: Millis,
     pub ended: Millis,
     /// The time by which the clock of its instance was ahead when it began.
@@ -71,7 +69,7 @@ pub struct Run {
     pub stuck: u64,
 }
 
-const CONTROL: &str = "control";
+pub const CONTROL: &str = "control";
 
 /// Returns the text in a message that identifies its letter.
 pub fn token(letter: usize) -> String {
@@ -212,21 +210,13 @@ impl<'w> Life<'w> {
     }
 
     fn story(self) -> Story {
-        let archived = self.aws.act("world", |it, _| {
-            let objects = it.s3.objects(ARCHIVE).into_iter().flatten();
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-            let letters = objects.filter(|(key, _)| !key.starts_with(CONTROL));
-            letters.map(|(key, object)| (format!("{ARCHIVE}/{key}"), text(&object.bytes))).collect()
-        });
         let digest = self.aws.digest();
         Story {
             journal: self.aws.take_journal(),
             digest,
             start: self.start,
             runs: self.runs.take(),
-            disturbances: self.hook.take_disturbances(),
             calls: self.hook.calls(),
-            archived,
         }
     }
 
@@ -430,7 +420,7 @@ impl<'w> Life<'w> {
         let from = self.aws.journal(<[Record]>::len);
         self.runs.borrow_mut().push(Run {
             caller: Arc::clone(&instance.caller.id),
-            ids: batch.messages.iter().map(|message| Arc::clone(&message.id)).collect(),
+            batch: batch.messages.iter().map(|it| (Arc::clone(&it.id), Arc::clone(&it.handle))).collect(),
             began: now,
             ended: now,
             ahead: self.world.mapping.skew_at(instance.skew, now - self.start),

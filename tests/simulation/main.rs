@@ -11,6 +11,7 @@ mod laws;
 mod live;
 mod lives;
 mod outage;
+mod scene;
 mod seed;
 mod world;
 

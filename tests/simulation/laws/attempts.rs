@@ -1,5 +1,6 @@
 //! The laws about attempts: how many there are, and when.
 
+use laws::letters::{Disturbed, Effect, Fact, Place, What};
 use redrive_sim::Millis;
 use sns_redrive::policy::OverrideAction;
 
@@ -7,30 +8,25 @@ use super::counts::{
     Judged, SLACK, brought_along, by_slow_clocks, causes, first_twice, hops, is_left_alone, on_override,
     owed, repeated,
 };
-use crate::lives::{Disturbed, Fact, Life, What};
+use crate::lives::Life;
 use crate::world::{DLQ, How, Kind, Outage, SECOND, State, Subscriber, Target, weather};
 
-/// P2: no first retry comes before its planned moment, and none after the last except one per disturbance. The laws
-/// of the pure machine judge the moments of all others.
-pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
+/// Returns how many attempts a letter may have beyond its schedule.
+pub fn excused(life: &Life<'_>) -> usize {
     let world = life.world;
-    let attempts = life.attempts();
-    let retries = usize::try_from(world.schedule.retries).unwrap();
     // What was hidden for a short time only, until its queue told more, comes back early once.
     let by = [Disturbed::Hide, Disturbed::Read];
     // An instance remembers letters that the archive did not take. Each other instance makes the last attempt
     // again.
     let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
-    let causes = causes(life);
     // A clock that is ahead sets a moment for the requeue that is later than the letter's first receive there, and
     // a batching window can end after that moment: see `first_twice`.
     let ahead = if world.skew() > SLACK || world.mapping.window > 0 {
-        life.messages().len().saturating_sub(1)
+        life.carried().len().saturating_sub(1)
     } else {
         0
     };
-    let most = retries * if world.forks() { 1 + causes } else { 1 }
-        + causes
+    causes(life)
         + life.disturbed(&by)
         + repeated(life)
         + ahead
@@ -38,14 +34,18 @@ pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
         + first_twice(life)
         + brought_along(life)
         + others
-        + on_override(life, OverrideAction::Retry).len();
-    if attempts.len() > most {
-        return life.broken(&format!("{} attempts, {most} at most", attempts.len()));
-    }
-    let messages = life.messages();
+        + on_override(life, OverrideAction::Retry).len()
+}
+
+/// P2: no first retry comes before its planned moment. The laws of the pure machine judge the moments of all
+/// others.
+pub fn no_first_attempt_comes_early(life: &Life<'_>) -> Judged {
+    let world = life.world;
+    let messages = life.carried();
     let [(sent, _, _)] = messages.as_slice() else { return Ok(()) };
+    let attempts = life.attempts();
     let early = on_override(life, OverrideAction::Retry);
-    if let Some(first) = attempts.first().filter(|first| early.iter().all(|it| it.index != first.index)) {
+    if let Some(first) = attempts.first().filter(|first| early.iter().all(|it| it.order != first.order)) {
         let due = sent.at + world.wait(1).1;
         if first.at < due - SLACK - world.skew() {
             return life.broken(&format!("the first attempt is not due before {due}"));
@@ -59,27 +59,27 @@ pub fn no_attempt_comes_early_or_is_one_too_many(life: &Life<'_>) -> Judged {
 pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
     let world = life.world;
     let subscriber = &world.subscribers[life.subscriber];
-    let messages = life.messages();
+    let messages = life.carried();
     for (fact, reason) in life.archived() {
-        let before: Vec<_> = life.attempts().into_iter().filter(|one| one.index < fact.index).collect();
+        let before: Vec<_> = life.attempts().into_iter().filter(|one| one.order < fact.order).collect();
         match reason {
             // Another law covers letters that were given up.
-            "again" | "given-up" => {}
+            "given-up" => {}
             "exhausted" => {
-                let least = owed(life, fact.index);
+                let least = owed(life, fact.order);
                 if before.len() < least {
                     return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
                 }
                 // Retries may have been left out before, but the last one was made.
                 let is_receive =
-                    |one: &&Fact| one.index < fact.index && matches!(one.what, What::Received { .. });
+                    |one: &&Fact| one.order < fact.order && matches!(one.what, What::Received { .. });
                 let received = life.facts.iter().rfind(is_receive);
                 let unsettled = life.disturbed(&[Disturbed::Archive, Disturbed::Read]) + causes(life);
-                let made = before.last().zip(received).is_some_and(|(last, it)| last.index > it.index);
+                let made = before.last().zip(received).is_some_and(|(last, it)| last.order > it.order);
                 // A letter whose last retry was to publish it comes back as the copy that failed.
                 let came_back = world.target == Target::Topic
                     && before.last().is_some_and(|last| {
-                        messages.iter().any(|(sent, ..)| (last.index..fact.index).contains(&sent.index))
+                        messages.iter().any(|(sent, ..)| (last.order..fact.order).contains(&sent.order))
                     });
                 if unsettled == 0 && !made && !came_back {
                     return life.broken("exhausted without an attempt in the end");
@@ -92,12 +92,13 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                 }
             }
             "expiring" => {
-                let Some((sent, _, queue)) = messages.iter().rfind(|(sent, _, _)| sent.index < fact.index)
+                let Some((sent, _, queue)) = messages.iter().rfind(|(sent, _, _)| sent.order < fact.order)
                 else {
                     continue;
                 };
                 // The requeue counts from the first arrival, and an unknown retention counts as four days.
-                let known = *queue == DLQ && world.requeue.is_none() && world.target == Target::Origin;
+                let known =
+                    *queue == world.name(DLQ) && world.requeue.is_none() && world.target == Target::Origin;
                 let longest = world.longest_wait(subscriber);
                 let ceiling = Millis::try_from(world.ceiling).unwrap() * SECOND;
                 let timeout = Millis::try_from(world.queue.visibility).unwrap() * SECOND;
@@ -129,8 +130,8 @@ fn is_permanent(subscriber: &Subscriber, outage: &Outage) -> bool {
 /// P2: an undisturbed letter gets as many attempts as the schedule has retries, each at its time.
 pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
     let world = life.world;
-    let disturbed = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) > 0
-        || world.is_operated();
+    let disturbed =
+        !life.is_calm() || life.count(|what| *what == What::Duplicated) > 0 || world.is_operated();
     // A letter that comes too early by a slow clock is received once more.
     let skewed = world.skew() > 0 && hops(life) > 0;
     if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {
@@ -184,10 +185,9 @@ pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
 pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Judged {
     let (world, one) = (life.world, &life.world.subscribers[life.subscriber]);
     let pause = world.pause(one).min(Millis::try_from(world.ceiling).unwrap() * SECOND);
-    let disturbed = life
-        .count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. } | What::Woken { .. }));
-    let messages = life.messages();
-    let ([(sent, ..)], 0, Target::Origin) = (messages.as_slice(), disturbed, world.target) else {
+    let disturbed = !life.is_calm() || life.copies() > 0;
+    let messages = life.carried();
+    let ([(sent, ..)], false, Target::Origin) = (messages.as_slice(), disturbed, world.target) else {
         return Ok(());
     };
     let end = sent.at + world.retention() - world.margin();
@@ -195,7 +195,7 @@ pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Jud
     for pair in life.attempts().windows(2) {
         let was_throttled = weather(&one.weather, pair[0].last - life.story.start) == Some(How::Throttled);
         let again = pair[0].last + pause;
-        let overridden = on_override.iter().any(|it| it.index == pair[1].index);
+        let overridden = on_override.iter().any(|it| it.order == pair[1].order);
         if was_throttled && again < end && !overridden && pair[1].at < again - SLACK - 2 * world.skew() {
             return life.broken(&format!("came again before {}", again - life.story.start));
         }
@@ -207,9 +207,8 @@ pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Jud
 /// first attempt delivers them, and it takes one call more than without.
 pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> Judged {
     let (world, one) = (life.world, &life.world.subscribers[life.subscriber]);
-    let disturbed = life
-        .count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. } | What::Woken { .. }));
-    if disturbed > 0 || world.hangs() || world.is_operated() || one.state != State::Confirmed {
+    let disturbed = !life.is_calm() || life.copies() > 0;
+    if disturbed || world.hangs() || world.is_operated() || one.state != State::Confirmed {
         return Ok(());
     }
     let attempts = life.attempts();
@@ -218,16 +217,18 @@ pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> Ju
         if !is_up(attempt.at) || !is_up(attempt.last) {
             continue;
         }
-        let calls = life.count(|what| matches!(what, What::Called { run } if *run == attempt.run));
+        let is_call = |fact: &&Fact| fact.what == What::Called && fact.run == Some(attempt.run);
+        let calls = life.facts.iter().filter(is_call).count();
         // The whole request, and the letter alone.
         let most = if world.bad.is_empty() { 1 } else { 2 };
         if calls > most {
             return life.broken(&format!("{calls} calls in one attempt, {most} at most"));
         }
-        let next = attempts.get(place + 1).map_or(usize::MAX, |next| next.index);
+        let next = attempts.get(place + 1).map_or(usize::MAX, |next| next.order);
         let arrived = life.facts.iter().any(|fact| {
-            let is_there = matches!(fact.what, What::Delivered | What::Published);
-            is_there && (attempt.index..next).contains(&fact.index)
+            let is_there = fact.what.is_delivery()
+                || matches!(fact.what, What::Sent { place: Place::Topic, effect: Effect::Taken, .. });
+            is_there && (attempt.order..next).contains(&fact.order)
         });
         if !arrived && !life.is_bad() {
             return life.broken("was not delivered by an attempt at an endpoint that works");

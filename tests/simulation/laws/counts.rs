@@ -1,9 +1,10 @@
 //! What laws count: the events that excuse an attempt more or less, and the spans of overrides.
 
+use laws::letters::{Disturbed, Ending, Fact, What};
 use redrive_sim::Millis;
 use sns_redrive::policy::OverrideAction;
 
-use crate::lives::{Attempt, Disturbed, Fact, Life, What};
+use crate::lives::{Attempt, Life};
 use crate::world::{Document, How, Kind, SECOND, Source};
 
 /// A broken law, in words.
@@ -55,22 +56,17 @@ pub fn on_override(life: &Life<'_>, action: OverrideAction) -> Vec<Attempt> {
 /// Returns the number of events after which a letter may be handled once more.
 pub fn causes(life: &Life<'_>) -> usize {
     // A slow request may be cut off after it has had its effect.
-    let by = [Disturbed::Died, Disturbed::Unheard, Disturbed::Delete, Disturbed::Slow];
-    life.disturbed(&by) + life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. }))
+    life.disturbed(&[Disturbed::Unheard, Disturbed::Delete, Disturbed::Slow]) + life.deaths() + life.copies()
 }
 
 /// Returns the number of attempts by an instance whose clock is behind that of the one that hid the letter before. It
 /// takes the planned moment for an early return, and its attempt has no number.
 pub fn by_slow_clocks(life: &Life<'_>) -> usize {
     let is_behind = |attempt: &&Attempt| {
-        let mut before = life.facts.iter().rev().filter(|fact| fact.index < attempt.index);
-        let hidden = before.find_map(|fact| match &fact.what {
-            What::Hidden { message, .. } => {
-                life.runs_of(message).find(|run| (run.from..run.to).contains(&fact.index))
-            }
-            _ => None,
-        });
-        hidden.is_some_and(|run| life.story.runs[attempt.run].ahead + SLACK < run.ahead)
+        let mut before = life.facts.iter().rev().filter(|fact| fact.order < attempt.order);
+        let hidden = before.find(|fact| matches!(fact.what, What::Hidden { done: true, .. }));
+        let ahead = |run: usize| life.story.runs[run].ahead;
+        hidden.and_then(|fact| fact.run).is_some_and(|run| ahead(attempt.run) + SLACK < ahead(run))
     };
     life.attempts().iter().filter(is_behind).count()
 }
@@ -80,7 +76,7 @@ pub fn by_slow_clocks(life: &Life<'_>) -> usize {
 /// before the planned moment.
 pub fn first_twice(life: &Life<'_>) -> usize {
     let first = |is: fn(&What) -> bool| life.facts.iter().find(|fact| is(&fact.what)).map(|fact| fact.at);
-    let sent = first(|what| matches!(what, What::Sent { .. }));
+    let sent = first(|what| matches!(what, What::Queued { .. }));
     let received = first(|what| matches!(what, What::Received { .. }));
     let (Some(sent), Some(received)) = (sent, received) else { return 0 };
     let may_be_late = life.world.mapping.window > 0 || life.world.skew() > SLACK;
@@ -90,7 +86,7 @@ pub fn first_twice(life: &Life<'_>) -> usize {
 /// Returns how often the first retry of a letter that SQS moved may be repeated. SQS's time of the first receive is
 /// that in the source queue, so the letter seems to have been received before that retry here too.
 pub fn brought_along(life: &Life<'_>) -> usize {
-    let messages = life.messages();
+    let messages = life.carried();
     let (Source::Queue, Some((sent, _, _))) = (life.world.source, messages.first()) else { return 0 };
     let (longest, shortest) = life.world.wait(1);
     let before = |fact: &&Fact| {
@@ -111,42 +107,49 @@ pub fn repeated(life: &Life<'_>) -> usize {
 
 /// Returns the number of receives before a place in the journal after which something kept the letter from an attempt.
 fn caused(life: &Life<'_>, before: usize) -> usize {
-    let world = life.world;
-    // A clock that is behind takes a letter for early.
-    let kept = world.hangs()
-        || world.skew() > SLACK
-        || is_left_alone(life)
-        || !life.is_first_of_group()
-        || world.rate.is_some()
-        || life.disturbed(&[Disturbed::Read, Disturbed::Hide]) > 0
-        || life.count(|what| matches!(what, What::Duplicated { .. } | What::Woken { .. })) > 0
-        // While it has never read the overrides, an instance attempts nothing for ten minutes.
-        || world.operator.writes.iter().any(|(_, document)| matches!(document, Document::Broken))
-        || !overridden(life, OverrideAction::Hold, PATIENCE).is_empty();
+    let kept = is_kept_from_attempts(life);
     let attempts = life.attempts();
     let mut count = 0;
-    for fact in life.facts.iter().filter(|fact| fact.index < before) {
-        let What::Received { message, .. } = &fact.what else { continue };
-        let run = life.story.runs.iter().position(|run| run.from >= fact.index && run.ids.contains(message));
-        let again = life.facts.iter().find(|later| {
-            later.index > fact.index
-                && matches!(&later.what, What::Received { message: it, .. } if it == message)
-        });
-        let run = run.filter(|run| again.is_none_or(|again| life.story.runs[*run].from < again.index));
-        let ran = run.is_some_and(|run| life.story.runs[run].kept.is_some());
+    for fact in life.facts.iter().filter(|fact| fact.order < before) {
+        if !matches!(fact.what, What::Received { .. }) {
+            continue;
+        }
+        let mut after = life.facts.iter().filter(|it| it.order > fact.order && it.message == fact.message);
+        let next = after.find(|it| matches!(it.what, What::Handed | What::Received { .. }));
+        let run = next.and_then(|it| it.run);
+        let ran = run.is_some_and(|run| life.ledger.runs()[run].ending == Ending::Heard);
         let attempted = attempts.iter().any(|attempt| Some(attempt.run) == run);
         count += usize::from(!attempted && (kept || !ran));
     }
     count
 }
 
+/// Reports whether something may keep a letter from its attempt at any receive.
+pub fn is_kept_from_attempts(life: &Life<'_>) -> bool {
+    let world = life.world;
+    // A clock that is behind takes a letter for early.
+    world.hangs()
+        || world.skew() > SLACK
+        || is_left_alone(life)
+        || !life.is_first_of_group()
+        || world.rate.is_some()
+        || life.disturbed(&[Disturbed::Read, Disturbed::Hide]) > 0
+        || life.copies() > 0
+        // While it has never read the overrides, an instance attempts nothing for ten minutes.
+        || world.operator.writes.iter().any(|(_, document)| matches!(document, Document::Broken))
+        || !overridden(life, OverrideAction::Hold, PATIENCE).is_empty()
+}
+
 /// Returns the least number of attempts before a place in the journal at which a letter is exhausted: its retries,
 /// less the receives that something kept from their attempt.
 pub fn owed(life: &Life<'_>, before: usize) -> usize {
     let retries = usize::try_from(life.world.schedule.retries).unwrap();
-    // If a subscription could not be looked up, the attempt failed without a call to the endpoint.
-    let unseen = life.disturbed(&[Disturbed::Read]);
-    retries.saturating_sub(caused(life, before)).max(1).saturating_sub(unseen)
+    retries.saturating_sub(caused(life, before)).max(1).saturating_sub(unseen_attempts(life))
+}
+
+/// Returns how many attempts may have failed without a call to the endpoint: a subscription could not be looked up.
+pub fn unseen_attempts(life: &Life<'_>) -> usize {
+    life.disturbed(&[Disturbed::Read])
 }
 
 /// Returns how often a letter was received without an attempt.

@@ -1,44 +1,44 @@
-//! The laws: the facts that hold for every letter in every world.
+//! The laws: the facts that hold for every letter in every world. The crate of laws has those that hold in real time
+//! too; here are their excuses, and the laws that only virtual time can judge.
 
 mod attempts;
 mod counts;
 mod overrides;
 mod safety;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use laws::letters::{Circumstances, Letter, Message, What};
 use sns_redrive::policy::OverrideAction;
 
 use self::attempts::{
     a_letter_comes_again_when_its_server_asked_for_it, bad_letters_cost_their_neighbours_nothing_but_time,
-    no_attempt_comes_early_or_is_one_too_many, no_letter_is_given_up_early,
+    excused, no_first_attempt_comes_early, no_letter_is_given_up_early,
     undisturbed_letters_get_each_retry_once,
 };
-use self::counts::{Judged, hops, on_override, overridden, owed};
+use self::counts::{
+    Judged, causes, hops, is_kept_from_attempts, on_override, overridden, owed, unseen_attempts,
+};
 use self::overrides::{
     no_attempt_begins_under_a_hold, only_an_override_archives_as_overridden,
     overrides_to_retry_take_no_retry_away,
 };
 use self::safety::{
-    groups_keep_their_order, no_letter_ends_twice_without_a_cause, nobody_gets_what_he_did_not_ask_for,
-    nobody_is_paged_for_nothing, nothing_is_lost, nothing_is_removed_before_it_is_safe,
+    may_be_lost, nobody_gets_what_he_did_not_ask_for, nobody_is_paged_for_nothing,
     what_is_seen_near_its_end_leaves,
 };
 use crate::live::Story;
-use crate::lives::{Life, What, lives};
+use crate::lives::{Life, read};
 use crate::world::{REQUEUE, Source, World};
 
 /// The number of letters by their end.
 pub type Tally = BTreeMap<String, usize>;
 
-/// The laws, in the order in which they are judged.
-const LAWS: [fn(&Life<'_>) -> Judged; 13] = [
+/// The laws of virtual time, in the order in which they are judged.
+const LAWS: [fn(&Life<'_>) -> Judged; 10] = [
     nobody_gets_what_he_did_not_ask_for,
-    nothing_is_removed_before_it_is_safe,
-    nothing_is_lost,
     what_is_seen_near_its_end_leaves,
-    no_letter_ends_twice_without_a_cause,
-    no_attempt_comes_early_or_is_one_too_many,
+    no_first_attempt_comes_early,
     no_letter_is_given_up_early,
     undisturbed_letters_get_each_retry_once,
     a_letter_comes_again_when_its_server_asked_for_it,
@@ -48,25 +48,77 @@ const LAWS: [fn(&Life<'_>) -> Judged; 13] = [
     overrides_to_retry_take_no_retry_away,
 ];
 
+/// What the story of a world excuses.
+struct Given<'s> {
+    world: &'s World,
+    story: &'s Story,
+}
+
+impl Given<'_> {
+    fn of<T>(&self, letter: &Letter<'_>, excuse: impl FnOnce(&Life<'_>) -> T) -> T {
+        excuse(&Life::new(self.world, self.story, *letter))
+    }
+}
+
+impl Circumstances for Given<'_> {
+    fn may_be_lost(&self, letter: &Letter<'_>) -> bool {
+        self.of(letter, may_be_lost)
+    }
+
+    fn have_copies(&self) -> bool {
+        true
+    }
+
+    fn have_copied(&self, letter: &Letter<'_>) -> bool {
+        self.of(letter, causes) > 0
+    }
+
+    fn excused_attempts(&self, letter: &Letter<'_>, _: Option<Message>) -> usize {
+        self.of(letter, excused)
+    }
+
+    fn schedules(&self, letter: &Letter<'_>) -> usize {
+        if self.world.forks() { 1 + self.of(letter, causes) } else { 1 }
+    }
+
+    fn keep_from_attempts(&self, letter: &Letter<'_>) -> bool {
+        self.of(letter, is_kept_from_attempts)
+    }
+
+    fn unseen_attempts(&self, letter: &Letter<'_>) -> usize {
+        self.of(letter, unseen_attempts)
+    }
+
+    /// A law of virtual time judges each reason.
+    fn allow(&self, _: &Letter<'_>, _: &laws::letters::Fact, _: &str) -> Option<bool> {
+        Some(true)
+    }
+}
+
 /// Judges a story, and counts the ends of its letters.
 pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
-    let lives = lives(world, story);
+    let ledger = read(world, story);
+    let given = Given { world, story };
+    if let Some(broken) = laws::letters::judge(&ledger, &BTreeSet::new(), &given).violations.first() {
+        return Err(broken.to_string());
+    }
+    let lives: Vec<_> = ledger.letters().map(|letter| Life::new(world, story, letter)).collect();
     let mut tally = Tally::new();
     for life in &lives {
         LAWS.iter().try_for_each(|law| law(life))?;
-        let end = match life.end().map(|end| &end.what) {
-            Some(What::Delivered) => "delivered",
-            Some(What::Archived { reason }) => reason,
+        let end = match life.end() {
+            Some(end) if end.what.is_delivery() => "delivered",
+            Some(end) => life.reason(end).unwrap_or("unknown"),
             _ if life.is_refused_everywhere() => "refused by the archive too",
             _ => "lost in a margin that was disturbed",
         };
         *tally.entry(end.to_owned()).or_default() += 1;
-        let is_calm = life.count(|what| matches!(what, What::Disturbed { .. })) == 0;
+        let is_calm = life.is_calm();
         let (hold, retry) = (OverrideAction::Hold, OverrideAction::Retry);
         let held = overridden(life, hold, 0).into_iter().any(|(from, to)| {
             let keeps = |what: &What| match what {
                 What::Received { .. } => true,
-                What::Hidden { seconds, .. } => *seconds > 30,
+                What::Hidden { seconds, done, .. } => *done && *seconds > 30,
                 _ => false,
             };
             life.facts.iter().any(|fact| (from..to).contains(&fact.at) && keeps(&fact.what))
@@ -93,17 +145,17 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
             ),
             (
                 "moved beside one that is refused",
-                !world.bad.is_empty() && life.messages().iter().any(|(_, _, queue)| *queue == REQUEUE),
+                !world.bad.is_empty()
+                    && life.carried().iter().any(|(_, _, queue)| *queue == world.name(REQUEUE)),
             ),
             ("from a FIFO topic to a standard queue", end == "delivered" && world.fifo_topic),
-            ("gone before it was hidden", life.count(|what| matches!(what, What::HiddenInVain { .. })) > 0),
+            ("gone before it was hidden", life.is_hidden_in_vain()),
             ("woken in the middle of an attempt", life.is_woken_in_a_run()),
         ];
         for (mark, _) in marks.iter().filter(|(_, is)| *is) {
             *tally.entry((*mark).to_owned()).or_default() += 1;
         }
     }
-    groups_keep_their_order(world, &lives)?;
-    nobody_is_paged_for_nothing(world, story)?;
+    nobody_is_paged_for_nothing(world, story, &ledger)?;
     Ok(tally)
 }

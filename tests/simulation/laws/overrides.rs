@@ -1,9 +1,10 @@
 //! The laws about the overrides of operators.
 
+use laws::letters::What;
 use sns_redrive::policy::OverrideAction;
 
 use super::counts::{HEARD, Judged, PATIENCE, is_left_alone, overridden};
-use crate::lives::{Life, What};
+use crate::lives::Life;
 
 /// P10: a hold counts 15 s after it was written, even in a run that has begun, as long as the overrides can be
 /// read.
@@ -13,8 +14,8 @@ pub fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> Judged {
         let heard = from + HEARD + 2 * world.skew();
         for attempt in life.attempts() {
             let by = &life.story.runs[attempt.run].caller;
-            let unread = life.story.disturbances.iter().any(|it| {
-                let is_reading = it.call.caller == *by && it.call.operation == "GetObject";
+            let unread = life.ledger.faulty_calls().iter().any(|it| {
+                let is_reading = it.caller == *by && it.operation == "GetObject";
                 is_reading && (from - HEARD..=attempt.at).contains(&it.at)
             });
             if (heard..to - 2 * world.skew()).contains(&attempt.at) && !unread {
@@ -30,9 +31,9 @@ pub fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> Judged {
 pub fn only_an_override_archives_as_overridden(life: &Life<'_>) -> Judged {
     let archived = life.archived().into_iter().filter(|(_, reason)| *reason == "given-up");
     for (fact, _) in archived {
-        let runs = life.story.runs.iter().filter(|run| (run.from..run.to).contains(&fact.index));
+        let runs = life.ledger.runs().iter().filter(|run| (run.from..run.to).contains(&fact.order));
         let began = runs.map(|run| run.began).min().unwrap_or(fact.at);
-        let unread = life.story.disturbances.iter().any(|it| it.call.operation == "GetObject");
+        let unread = life.ledger.faulty_calls().iter().any(|it| it.operation == "GetObject");
         let patience = if unread { PATIENCE } else { 0 };
         let skew = life.world.skew();
         let stood = overridden(life, OverrideAction::GiveUp, PATIENCE)
@@ -48,7 +49,7 @@ pub fn only_an_override_archives_as_overridden(life: &Life<'_>) -> Judged {
 /// P2, P10: if only overrides to retry disturb a letter, it gets at least all its retries.
 pub fn overrides_to_retry_take_no_retry_away(life: &Life<'_>) -> Judged {
     let world = life.world;
-    let is_calm = life.count(|what| matches!(what, What::Disturbed { .. } | What::Duplicated { .. })) == 0;
+    let is_calm = life.is_calm() && life.count(|what| *what == What::Duplicated) == 0;
     let left_alone = is_left_alone(life);
     let by_itself = world.skew() == 0 && world.rate.is_none() && world.requeue.is_none() && !left_alone;
     if !world.operator.only_retries || !is_calm || !by_itself || !life.is_first_of_group() {

@@ -1,70 +1,35 @@
-//! The laws about where letters end: none is lost, goes astray, ends twice or overtakes another of its group.
+//! The laws about where letters end, and their excuses.
 
-use std::collections::BTreeMap;
+use laws::letters::{Disturbed, Ending, Fact, Ledger, Run, What};
+use redrive_sim::{Millis, Service};
 
-use redrive_sim::{Event, Millis};
-
-use super::counts::{Judged, causes};
-use crate::hook::is_to_archive;
+use super::counts::Judged;
 use crate::live::Story;
-use crate::lives::{Disturbed, Fact, Life, What};
-use crate::world::{ARCHIVE, How, REQUEUE, SECOND, State, World};
+use crate::lives::Life;
+use crate::world::{ARCHIVE, How, SECOND, State, World};
 
-/// P5, P7: a letter reaches only the endpoint of its own subscription, if SNS confirms it, with its message.
+/// P5: a letter is sent only if SNS confirms its subscription.
 pub fn nobody_gets_what_he_did_not_ask_for(life: &Life<'_>) -> Judged {
-    for fact in &life.facts {
-        if let What::Astray { to } = &fact.what {
-            return life.broken(&format!("went astray to {to}"));
-        }
-        // P7: all but our mark is carried unchanged.
-        if let What::Altered { message } = &fact.what {
-            return life.broken(&format!("arrived as {message}"));
-        }
-    }
     let confirmed = life.world.subscribers[life.subscriber].state == State::Confirmed;
-    let sent = life.count(|what| matches!(what, What::Called { .. } | What::Delivered | What::Published));
-    if !confirmed && sent > 0 {
+    if !confirmed && life.count(|what| what.is_attempt() || what.is_delivery()) > 0 {
         return life.broken("was sent to a subscription that does not confirm it");
     }
     Ok(())
 }
 
-/// P1: a message is deleted only after its letter is delivered, archived or moved.
-pub fn nothing_is_removed_before_it_is_safe(life: &Life<'_>) -> Judged {
-    for (sent, message, _) in life.messages() {
-        let is_safe = |fact: &&Fact| match &fact.what {
-            What::Delivered | What::Published | What::Archived { .. } => true,
-            What::Sent { message: other, .. } => *other != message,
-            _ => false,
-        };
-        let safe = life.facts.iter().filter(|fact| fact.index > sent.index).find(is_safe);
-        let is_deletion =
-            |fact: &&Fact| matches!(&fact.what, What::Deleted { message: it } if *it == message);
-        let deleted = life.facts.iter().find(is_deletion);
-        if deleted.is_some_and(|deleted| safe.is_none_or(|safe| safe.index > deleted.index)) {
-            return life.broken("was deleted before it was safe");
-        }
-    }
-    Ok(())
-}
-
-/// P1, P4: each letter is delivered or archived, unless the last margin of its queue was disturbed.
-pub fn nothing_is_lost(life: &Life<'_>) -> Judged {
-    if life.end().is_some() {
-        return Ok(());
-    }
+/// P1, P4: Reports whether a letter may be lost: the last margin of its queue was disturbed.
+pub fn may_be_lost(life: &Life<'_>) -> bool {
     let world = life.world;
     // An archive in SQS refuses its content too, and nobody else takes it.
     if life.is_refused_everywhere() {
-        return Ok(());
+        return true;
     }
-    let Some((last, message, _)) = life.messages().pop() else {
-        return life.broken("never came to the queue");
-    };
+    // One that never came to the queue is lost.
+    let Some((last, ..)) = life.carried().pop() else { return false };
     let end = last.at + world.retention();
     // An archive that works again gets a letter within half of the time that is left, and a batch may take
     // long.
-    let run = Millis::try_from(world.mapping.timeout + world.mapping.window).unwrap() * SECOND;
+    let run_time = Millis::try_from(world.mapping.timeout + world.mapping.window).unwrap() * SECOND;
     let enough = world.margin() / 4;
     let back = world.archive_weather.iter().all(|outage| {
         let (from, to) = (life.story.start + outage.from, life.story.start + outage.to);
@@ -73,36 +38,36 @@ pub fn nothing_is_lost(life: &Life<'_>) -> Judged {
     let hangs = world.archive_weather.iter().any(|outage| outage.how == How::Hangs)
         || world.subscribers.iter().flat_map(|one| &one.weather).any(|outage| outage.how == How::Hangs)
         || world.trouble.lookups_hang > 0;
-    let in_time =
-        if hangs { 2 * run } else { Millis::try_from(world.mapping.window).unwrap() * SECOND + 6 * SECOND };
-    let since = end - world.margin() - Millis::try_from(world.queue.visibility).unwrap() * SECOND - run;
+    let in_time = if hangs {
+        2 * run_time
+    } else {
+        Millis::try_from(world.mapping.window).unwrap() * SECOND + 6 * SECOND
+    };
+    let since = end - world.margin() - Millis::try_from(world.queue.visibility).unwrap() * SECOND - run_time;
     let off = world.mapping.off.iter().any(|(_, to)| life.story.start + to > since);
-    let disturbed = life.facts.iter().any(|fact| {
-        let what = match fact.what {
-            // A run that dies near the end has hidden its letters only for its own time.
-            What::Disturbed { what: Disturbed::Died } if comes_back(life, fact, end - 2 * run) => {
-                return false;
-            }
-            // A copy that another run gets makes the first one's handle stale.
-            What::Duplicated { .. } | What::Woken { .. } => return fact.at >= since,
-            What::Disturbed { what } => what,
-            _ => return false,
-        };
+    let mut all = life.facts.iter().chain(life.ledger.everywhere());
+    let disturbed = all.any(|fact| match fact.what {
+        // A copy that another run gets makes the first one's handle stale.
+        What::Duplicated | What::Woken | What::Throttled => fact.at >= since,
+        What::Disturbed(Disturbed::Read) => false,
         // Effects of the archive's weather are judged above.
-        let weather = what == Disturbed::Archive && world.trouble.archive_fails == 0;
-        fact.at >= since && !weather && !matches!(what, Disturbed::Read)
+        What::Disturbed(Disturbed::Archive) => fact.at >= since && world.trouble.archive_fails > 0,
+        What::Disturbed(_) => fact.at >= since,
+        // A run that dies near the end has hidden its letters only for its own time.
+        What::Handed => {
+            let died = fact.run.map(|run| &life.ledger.runs()[run]);
+            let died = died.filter(|run| run.ending != Ending::Heard && run.ended >= since);
+            died.is_some_and(|run| !comes_back(life, run, end - 2 * run_time))
+        }
+        _ => false,
     });
-    let excused = disturbed || off || !back || in_time > enough;
-    if excused { Ok(()) } else { life.broken(&format!("was lost as message {message}")) }
+    disturbed || off || !back || in_time > enough
 }
 
 /// Reports whether a run that died had hidden the letter until a moment before this one.
-fn comes_back(life: &Life<'_>, died: &Fact, before: Millis) -> bool {
-    let run = life.story.runs.iter().find(|run| run.kept.is_none() && run.to == died.index);
-    run.is_some_and(|run| {
-        life.facts.iter().filter(|fact| (run.from..run.to).contains(&fact.index)).any(
-            |fact| matches!(fact.what, What::Hidden { seconds, .. } if fact.at + seconds * SECOND < before),
-        )
+fn comes_back(life: &Life<'_>, died: &Run, before: Millis) -> bool {
+    life.facts.iter().filter(|fact| (died.from..died.to).contains(&fact.order)).any(|fact| {
+        matches!(fact.what, What::Hidden { seconds, done: true, .. } if fact.at + seconds * SECOND < before)
     })
 }
 
@@ -110,63 +75,19 @@ fn comes_back(life: &Life<'_>, died: &Fact, before: Millis) -> bool {
 /// attempt.
 pub fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> Judged {
     let world = life.world;
-    for (sent, message, _) in life.messages() {
+    for (sent, message, _) in life.carried() {
         let near = sent.at + world.retention() - world.margin() + SECOND + world.skew();
-        for run in life.runs_of(&message).filter(|run| run.began >= near) {
-            let Some(kept) = &run.kept else { continue };
-            let archive = life.story.disturbances.iter().any(|it| {
-                let by_run = it.call.caller == run.caller && (run.began..=run.ended).contains(&it.at);
-                by_run && (is_to_archive(world, &it.call) || it.call.target == world.name(ARCHIVE))
+        for fact in life.about(message).filter(|fact| fact.what == What::Kept) {
+            let Some(run) = fact.run.map(|run| &life.ledger.runs()[run]).filter(|run| run.began >= near)
+            else {
+                continue;
+            };
+            let archive = life.ledger.faulty_calls().iter().any(|it| {
+                let by_run = it.caller == run.caller && (run.began..=run.ended).contains(&it.at);
+                by_run && (it.service == Service::S3 || it.target == world.name(ARCHIVE))
             });
-            if kept.iter().any(|id| **id == *message) && !archive {
+            if !archive {
                 return life.broken(&format!("was kept by the run at {}", run.began - life.story.start));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A letter is delivered or archived only once, except for one more time per cause.
-pub fn no_letter_ends_twice_without_a_cause(life: &Life<'_>) -> Judged {
-    let ends = life.count(|what| matches!(what, What::Delivered | What::Archived { .. }));
-    let causes = causes(life);
-    if ends > 1 + causes {
-        return life.broken(&format!("ended {ends} times, with {causes} causes"));
-    }
-    Ok(())
-}
-
-/// P6: within a group nothing is attempted or archived before all earlier letters have ended. Where heads step
-/// aside, that is so in the requeue.
-pub fn groups_keep_their_order(world: &World, lives: &[Life<'_>]) -> Judged {
-    if !world.fifo {
-        return Ok(());
-    }
-    let mut groups: BTreeMap<(usize, u32), Vec<(usize, &Life<'_>)>> = BTreeMap::new();
-    for life in lives {
-        let group = groups.entry((life.subscriber, world.letters[life.letter].group)).or_default();
-        match life.messages().iter().find(|(.., queue)| *queue == REQUEUE) {
-            _ if !world.steps_aside => group.push((0, life)),
-            // A copy in the dead-letter queue is in no order with the one that stepped aside.
-            Some((moved, ..)) if causes(life) == 0 => group.push((moved.index, life)),
-            _ => {}
-        }
-    }
-    for mut group in groups.into_values() {
-        group.sort_by_key(|(since, _)| *since);
-        for (place, (since, life)) in group.iter().enumerate() {
-            let is_handled =
-                |what: &What| matches!(what, What::Called { .. } | What::Delivered | What::Archived { .. });
-            let first = life.facts.iter().find(|fact| fact.index > *since && is_handled(&fact.what));
-            let Some(first) = first else { continue };
-            for (_, head) in &group[..place] {
-                let gone = head.facts.iter().find(|fact| {
-                    matches!(fact.what, What::Delivered | What::Archived { .. } | What::Expired { .. })
-                });
-                if gone.is_none_or(|gone| gone.index > first.index) {
-                    let head = head.broken("was overtaken").unwrap_err();
-                    return life.broken(&format!("overtook its head\n{head}"));
-                }
             }
         }
     }
@@ -175,12 +96,13 @@ pub fn groups_keep_their_order(world: &World, lives: &[Life<'_>]) -> Judged {
 
 /// P8: a run counts a letter as stuck, for which somebody is paged, only if one of its calls had a fault, or the
 /// queue dropped the letter meanwhile.
-pub fn nobody_is_paged_for_nothing(world: &World, story: &Story) -> Judged {
-    for run in story.runs.iter().filter(|run| run.stuck > 0 && !world.hangs()) {
+pub fn nobody_is_paged_for_nothing(world: &World, story: &Story, ledger: &Ledger) -> Judged {
+    for (number, run) in story.runs.iter().enumerate().filter(|(_, run)| run.stuck > 0 && !world.hangs()) {
         let is_of_run = |at: Millis| (run.began..=run.ended).contains(&at);
-        let faulty = story.disturbances.iter().any(|it| it.call.caller == run.caller && is_of_run(it.at));
-        let records = &story.journal[run.from..run.to];
-        let dropped = records.iter().any(|record| matches!(record.event, Event::Expired { .. }));
+        let faulty = ledger.faulty_calls().iter().any(|it| it.caller == run.caller && is_of_run(it.at));
+        let of = &ledger.runs()[number];
+        let is_dropped = |fact: &Fact| fact.what == What::Expired && (of.from..of.to).contains(&fact.order);
+        let dropped = ledger.letters().any(|letter| letter.facts.iter().any(is_dropped));
         if !faulty && !dropped {
             let began = run.began - story.start;
             return Err(format!(

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use redrive_laws::letters::Verdict;
 use serde_json::json;
 
 use super::faults::{Fault, Injection, Plan, Site};
-use super::ledger::Verdict;
 use super::letters::Kind;
 use super::mapping;
 use super::world::{Config, World};

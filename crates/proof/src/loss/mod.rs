@@ -1,5 +1,5 @@
-//! Tests that no letter is lost, whatever fails. The function runs in an account with faults, and a ledger
-//! records every letter. The account is `redrive-sim`'s, behind its loopback socket.
+//! Tests that no letter is lost, whatever fails. The function runs in an account with faults, and the laws
+//! of the crate `laws` judge every letter. The account is `redrive-sim`'s, behind its loopback socket.
 //!
 //!
 //! | module | contents |
@@ -8,14 +8,12 @@
 //! | [`faults`] | the faults: their kind, their place, and their frequency |
 //! | [`world`] | one function in an account |
 //! | [`mapping`] | Lambda: event source mappings and their sandboxes |
-//! | [`ledger`] | a record of every letter's life, and its judgement |
 //! | [`matrix`] | every call that redrives times every fault |
 //! | [`replay`] | every call of a replay times every fault |
 //! | [`soak`] | many letters under random faults |
 
 mod door;
 pub mod faults;
-pub mod ledger;
 pub mod letters;
 pub mod mapping;
 pub mod matrix;

@@ -9,10 +9,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use redrive_laws::letters::Verdict;
 use serde_json::json;
 
 use super::faults::{Fault, Outages, Plan, Site, Weather};
-use super::ledger::Verdict;
 use super::letters::Kind;
 use super::mapping;
 use super::weighed;

@@ -1,11 +1,11 @@
 //! The kinds of letter: their ends, and the account and the policy that lead each there.
 
+use redrive_laws::letters::End;
 use redrive_sim::arn;
 use redrive_sim::sns::{Protocol, Subscription};
 use serde_json::{Value, json};
 
 use super::named;
-use crate::loss::ledger::End;
 
 /// A kind of letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,9 +5,8 @@ mod kind;
 mod writing;
 
 pub use kind::{Kind, is_refused, policy, subscription, subscriptions};
+use redrive_laws::letters::Who;
 use redrive_sim::Attributes;
-
-use super::ledger::Who;
 
 const MARK: &str = "sns-redrive";
 const TOKEN: &str = "letter-";

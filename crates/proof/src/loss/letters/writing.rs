@@ -1,11 +1,11 @@
 //! Letters as SNS, SQS and Lambda would put them into a dead-letter queue.
 
 use fastrand::Rng;
+use redrive_laws::letters::Who;
 use redrive_sim::{Attribute, Attributes, Entry, arn};
 use serde_json::{Map, Value, json};
 
 use super::{Kind, Letter, Sns, TOKEN, TOKEN_DIGITS, named, subscription};
-use crate::loss::ledger::Who;
 
 impl Letter {
     /// Writes a letter.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use redrive_laws::letters::{RunId as Invocation, Who};
 use redrive_sim::{Millis, arn};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ramp::Ramp;
-use crate::loss::ledger::{Run as Invocation, Who};
 
 /// The queue that was replayed before. It is the first in a plan, so the first step would be one of its letters.
 pub(super) const BEFORE: &str = "backpayments-dlq";

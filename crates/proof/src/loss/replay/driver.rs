@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use redrive_laws::letters::RunId as Invocation;
 use serde_json::{Value, json};
 
 use super::books::latest;
@@ -11,7 +12,6 @@ use super::world::{Site, World};
 use crate::Ended;
 use crate::loss::door::Door;
 use crate::loss::faults::Fault;
-use crate::loss::ledger::Run as Invocation;
 use crate::loss::mapping::Process;
 
 /// The time of an invocation, of which a replay reserves 20 s for stopping.

@@ -21,6 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use redrive_laws::letters::Who;
 use redrive_sim::mapping::{Mapping, MappingSettings, Outcome};
 use serde_json::json;
 
@@ -30,7 +31,6 @@ pub use self::driver::Driver;
 use self::driver::{Driving, TIMEOUT, Wish, replayer};
 use self::world::{Ground, Injection, Plan, Site, World};
 use super::faults::Fault;
-use super::ledger::Who;
 use super::letters::{Kind, Letter};
 use super::matrix::by_fault;
 use super::world::put;

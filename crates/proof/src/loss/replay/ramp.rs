@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use redrive_laws::letters::Who;
 use redrive_sim::Millis;
 use serde_json::Value;
-
-use crate::loss::ledger::Who;
 
 /// The tolerance for differences between the clocks of the account and of a process, in milliseconds. Both
 /// read the same clock.

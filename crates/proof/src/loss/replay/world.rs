@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
+use redrive_laws::letters::RunId as Invocation;
 use redrive_sim::lambda::{FunctionSettings, Ran};
 use redrive_sim::sqs::QueueSettings;
 use redrive_sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 use super::books::{BEFORE, Books, Objects, latest};
 use super::others::Others;
 use crate::loss::faults::{self, Fault};
-use crate::loss::ledger::Run as Invocation;
 use crate::loss::letters::{self, Letter, named, token};
 use crate::loss::mapping::Process;
 use crate::loss::weighed;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redrive_laws::letters::Who;
 use redrive_sim::lambda::{FunctionSettings, Ran};
 use redrive_sim::sns::TopicSettings;
 use redrive_sim::sqs::{QueueSettings, Receive, Redrive};
@@ -11,7 +12,6 @@ use redrive_sim::{Aws, Call, Caller, EntryFault, Faults, Server, WebAnswer};
 use super::config::Config;
 use crate::Killer;
 use crate::loss::faults::{Fault, Plan, Site};
-use crate::loss::ledger::Who;
 use crate::loss::letters::{Kind, Letter, is_refused, named, subscriptions, token};
 
 /// The receives after which SQS moves a message from a consumer's queue.

@@ -48,10 +48,10 @@ pub struct Config {
 impl Config {
     /// Returns the milliseconds until the last retry can be due. The first retry is immediate; each other one
     /// waits for the least delay or longer.
-    pub(super) fn last_due(&self) -> u64 {
-        let least = self.schedule["minDelayTarget"].as_u64().expect("a schedule has a least delay");
+    pub(super) fn last_due(&self) -> redrive_sim::Millis {
+        let least = self.schedule["minDelayTarget"].as_i64().expect("a schedule has a least delay");
         let waits = self.retries.saturating_sub(1);
-        least * 1_000 * u64::try_from(waits).expect("a few retries")
+        least * 1_000 * redrive_sim::Millis::try_from(waits).expect("a few retries")
     }
 
     /// Returns the name of a queue or a topic.

@@ -6,25 +6,26 @@ mod config;
 mod reading;
 mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
+use redrive_laws::letters::{Ending, GroupOrder, Plan, Reader, RunId, Strict, Verdict, judge};
 use redrive_sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
 use redrive_sim::s3::Condition;
-use redrive_sim::{Aws, Caller, Clock, Payload, Server, arn};
+use redrive_sim::{Aws, Caller, Clock, Millis, Payload, Server, arn};
 use serde_json::json;
 
 use self::account::{MAX_RECEIVES, Network};
 pub(super) use self::account::{moving, put};
 pub use self::config::Config;
+use self::reading::Letters;
+use self::state::State;
 pub use self::state::World;
-use self::state::{Handed, Invoked, Settled, State};
 use super::faults::{Fault, Plan as Faults, Site};
-use super::ledger::{Ending, Ledger, Plan, Run, Verdict, What};
 use super::letters::{Kind, Letter, policy, token};
 use crate::{Ahead, Ended, Sandbox};
 
@@ -35,19 +36,8 @@ impl World {
         let aws = Aws::new(Clock::real(), seed);
         let network = Network::new(config.fifo, faults);
         let web = account::furnish(&aws, &config, &network);
-        let state = State {
-            letters: Vec::new(),
-            ledger: Ledger::new(aws.clock().clone()),
-            numbers: HashMap::new(),
-            whose: Vec::new(),
-            batches: Vec::new(),
-            runs: HashMap::new(),
-            unknown: HashMap::new(),
-            uncounted: BTreeSet::new(),
-            settled: Settled::default(),
-            calls: BTreeMap::new(),
-            rng: Rng::with_seed(seed),
-        };
+        let letters = Letters { names: Self::names(&config), all: Vec::new() };
+        let state = State { reader: Reader::new(letters), calls: BTreeMap::new(), rng: Rng::with_seed(seed) };
         let state = Mutex::new(state);
         Arc::new(Self {
             config,
@@ -68,20 +58,17 @@ impl World {
         let fifo = self.config.fifo;
         let plan = Plan {
             group: group.clone().filter(|_| fifo),
-            overridden: kind != Kind::Aside,
-            end: kind.end(),
+            order: if kind == Kind::Aside { GroupOrder::Free } else { GroupOrder::OfEachQueue },
+            end: Some(kind.end()),
             retries: self.config.retries,
             last_due: self.config.last_due(),
             receives_before: if kind == Kind::Moved { MAX_RECEIVES } else { 0 },
-            kind: kind.name(),
+            kind: kind.name().to_owned(),
         };
-        let who = state.ledger.letter(plan);
+        let who = state.reader.ledger.letter(plan);
         let letter = Letter::write(who, kind, group, fifo, &mut state.rng);
-        let queue = self.config.named("payments-dlq");
-        let id = put(&self.aws, &queue, &letter);
-        let number = state.number(&id, who);
-        state.ledger.fact(who, number, None, What::Queued { queue, spent: 0 });
-        state.letters.push(letter);
+        put(&self.aws, &self.config.named("payments-dlq"), &letter);
+        state.reader.scene.all.push(letter);
     }
 
     /// Returns the number of messages in the queues.
@@ -122,9 +109,9 @@ impl World {
         let queued = self.aws.act("world", |it, _| {
             let queues = queues.iter().filter_map(|name| it.sqs.queue(name));
             let ids = queues.flat_map(|queue| queue.contents().map(|(id, _)| id));
-            ids.filter_map(|id| state.numbers.get(id).copied()).collect()
+            ids.filter_map(|id| state.reader.number(id)).collect()
         });
-        state.ledger.judge(&queued)
+        judge(&state.reader.ledger, &queued, &Strict)
     }
 
     /// Returns the number of faults so far, by site and kind.
@@ -142,12 +129,12 @@ impl World {
     /// Returns the number of invocations so far.
     #[must_use]
     pub fn runs(&self) -> usize {
-        self.state().ledger.runs()
+        self.state().reader.ledger.runs().len()
     }
 
     /// Records a fault that concerns no letter.
     pub fn complain(&self, what: String) {
-        self.state().ledger.stranger(what);
+        self.state().reader.ledger.stranger(what);
     }
 
     /// Returns the fault of an invocation, if it has one.
@@ -279,34 +266,24 @@ impl World {
     }
 
     /// Records that a process is handed a batch.
-    pub(super) fn begin(&self, batch: &Batch, caller: &Caller, killer: &crate::Killer) -> Run {
+    pub(super) fn begin(&self, batch: &Batch, caller: &Caller, killer: &crate::Killer) -> RunId {
         let mut state = self.state();
         self.read(&mut state);
         *state.calls.entry("ReceiveMessage, by Lambda".to_owned()).or_default() += 1;
         let timeout = self.config.timeout;
         let kept = (timeout / 5).min(Duration::from_secs(10)) + Duration::from_millis(100);
-        let run = state.ledger.begin(millis(timeout.saturating_sub(kept)));
-        state.runs.entry(Arc::clone(&caller.id)).or_default().push(run);
-        let mut handed = Vec::new();
-        for message in &batch.messages {
-            let Some(number) = state.numbers.get(&message.id).copied() else {
-                state.ledger.stranger(format!("the queue has {}, which is no letter", message.payload.body));
-                continue;
-            };
-            let who = state.whose[number];
-            state.ledger.fact(who, number, Some(run), What::Received { count: message.receives });
-            if message.source.is_some() && state.uncounted.contains(&caller.id) {
-                state.ledger.fact(who, number, Some(run), What::Uncounted);
-            }
+        let deliver_for = millis(timeout.saturating_sub(kept));
+        let messages = batch.messages.iter().map(|message| (&message.id, &message.handle));
+        let now = self.aws.clock().millis();
+        let (run, letters) = state.reader.begin(now, &caller.id, messages, deliver_for);
+        for who in letters {
             self.network.hold(who, killer);
-            handed.push(Handed { who, message: number, handle: Arc::clone(&message.handle), left: 0 });
         }
-        state.batches.push(Invoked { caller: Arc::clone(&caller.id), handed });
         run
     }
 
     /// Does what Lambda does after an invocation. `heard` is `true` if Lambda got the answer.
-    pub(super) fn settle(&self, mapping: &Mapping, batch: &Batch, run: Run, ended: &Ended, heard: bool) {
+    pub(super) fn settle(&self, mapping: &Mapping, batch: &Batch, run: RunId, ended: &Ended, heard: bool) {
         let (ending, outcome) = match ended {
             Ended::Answer(answer, _) if heard => (Ending::Heard, Outcome::Answer(answer.clone())),
             Ended::Answer(..) => (Ending::Unheard, Outcome::Died),
@@ -316,30 +293,11 @@ impl World {
         };
         let mut state = self.state();
         self.read(&mut state);
-        state.settled = Settled::default();
+        state.reader.end(self.aws.clock().millis(), run, ending);
         mapping.settle(batch, &outcome);
         self.read(&mut state);
-        let Settled { kept, failed, deleted } = std::mem::take(&mut state.settled);
-        // An answer that Lambda does not understand is a failure, too.
-        let is_bad = ending == Ending::Heard && failed.is_some();
-        state.ledger.end(run, if is_bad { Ending::Failed } else { ending }, failed);
-        if ending != Ending::Heard || is_bad {
-            return;
-        }
-        *state.calls.entry("DeleteMessageBatch, by Lambda".to_owned()).or_default() +=
-            (batch.messages.len() - kept.len()).div_ceil(10);
-        for message in &batch.messages {
-            let Some(number) = state.numbers.get(&message.id).copied() else { continue };
-            let what = if kept.contains(&message.id) {
-                What::Kept
-            } else if deleted.contains(&message.id) {
-                What::Deleted
-            } else {
-                What::NotDeleted
-            };
-            let who = state.whose[number];
-            state.ledger.fact(who, number, Some(run), what);
-        }
+        let deleted = state.reader.settled(run, batch.messages.iter().map(|message| &message.id));
+        *state.calls.entry("DeleteMessageBatch, by Lambda".to_owned()).or_default() += deleted.div_ceil(10);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -352,6 +310,6 @@ fn letter_of(payload: &Payload) -> Option<u64> {
     token(&payload.body).and_then(|who| u64::try_from(who).ok())
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }

@@ -1,45 +1,23 @@
-//! The facts of a letter's life, and its expectations.
+//! The facts of a letter's life.
+
+use std::sync::Arc;
+
+use redrive_sim::Millis;
 
 /// A letter by its number, from 0.
 pub type Who = usize;
 /// An SQS message by its number, from 0. A letter that moves to the requeue is a new message there.
 pub type Message = usize;
 /// An invocation by its number, from 0.
-pub type Run = usize;
-
-/// The expectations of a letter.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// Its FIFO group.
-    pub group: Option<String>,
-    /// `true` if the order of its group is promised.
-    pub overridden: bool,
-    /// The place where it must end if no fault prevents it.
-    pub end: End,
-    /// The retries of its schedule.
-    pub retries: usize,
-    /// Milliseconds from its arrival until its last retry can be due.
-    pub last_due: u64,
-    /// The number of times it was received before SQS moved it here.
-    pub receives_before: usize,
-    /// The kind of letter, for histories.
-    pub kind: &'static str,
-}
-
-/// The place where a letter must end if no fault prevents it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// The letter ends at its target.
-    Delivered,
-    /// The letter ends in the archive, for this reason.
-    Archived(&'static str),
-}
+pub type RunId = usize;
 
 /// The place to which a letter was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Its target.
     Target,
+    /// Its topic, from which SNS has yet to deliver it.
+    Topic,
     /// The archive.
     Archive,
     /// The requeue.
@@ -51,7 +29,7 @@ pub enum Place {
 pub enum Effect {
     /// The place has the letter.
     Taken,
-    /// The place had the letter already: a FIFO place recognised the repetition.
+    /// The place had the letter already, and recognised the repetition.
     Swallowed,
     /// The call had no effect.
     None,
@@ -74,18 +52,22 @@ pub enum Response {
 /// A fact of a letter's life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
-    /// The letter lies in a queue from now on.
+    /// The letter lies in a queue of the function from now on.
     Queued {
         /// The queue's name.
         queue: String,
         /// The retries behind it by its mark.
         spent: usize,
     },
-    /// The letter was handed over.
+    /// The queue gave it to Lambda.
     Received {
         /// The receive count.
         count: u32,
     },
+    /// Lambda received it and did not run the function.
+    Throttled,
+    /// It was handed to an invocation.
+    Handed,
     /// The letter was handed to a process that could not ask for its source queue's maximum receive count.
     /// The process counts the receives there as if they were here.
     Uncounted,
@@ -94,7 +76,9 @@ pub enum What {
         /// The answer.
         response: Response,
     },
-    /// The letter was sent.
+    /// The function began to call its target or topic for it.
+    Called,
+    /// A call that sent the letter ended.
     Sent {
         /// The place.
         place: Place,
@@ -109,7 +93,12 @@ pub enum What {
         /// The archive's reason.
         reason: Option<String>,
     },
-    /// The letter was hidden, or shown at once.
+    /// SNS delivered it to an endpoint, after the function had published it.
+    Arrived {
+        /// The difference between the letter and what arrived.
+        wrong: Option<String>,
+    },
+    /// The function asked to hide the letter, or to show it at once.
     Hidden {
         /// The seconds of the hiding.
         seconds: i64,
@@ -118,12 +107,37 @@ pub enum What {
         /// The answer.
         response: Response,
     },
+    /// An operator showed it, perhaps in the middle of an attempt.
+    Woken,
+    /// The queue will hand it out once more than it should.
+    Duplicated,
     /// The message was deleted, as the function's answer allowed.
     Deleted,
     /// The delete failed.
     NotDeleted,
     /// The function's answer keeps the message in the queue.
     Kept,
+    /// The queue dropped it at the end of its retention.
+    Expired,
+    /// A call about the letter had a fault.
+    Disturbed(Disturbed),
+}
+
+/// What a fault disturbed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disturbed {
+    /// A delivery, an archiving or a move may have had an effect without an answer.
+    Unheard,
+    /// A hiding.
+    Hide,
+    /// A deletion by Lambda.
+    Delete,
+    /// An archiving.
+    Archive,
+    /// A reading of queues or subscriptions.
+    Read,
+    /// The call took some seconds.
+    Slow,
 }
 
 /// A fact with its place in time.
@@ -131,14 +145,35 @@ pub enum What {
 pub struct Fact {
     /// Its place in the order of all facts.
     pub order: usize,
-    /// Milliseconds since the beginning.
-    pub at: u64,
-    /// The message.
-    pub message: Message,
+    /// The time.
+    pub at: Millis,
+    /// The message. `None` if the fact is about the letter in all of its messages.
+    pub message: Option<Message>,
     /// The invocation.
-    pub run: Option<Run>,
+    pub run: Option<RunId>,
     /// The event itself.
     pub what: What,
+}
+
+/// One invocation of the function.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The process.
+    pub caller: Arc<str>,
+    /// The time when it began.
+    pub began: Millis,
+    /// The time when it ended.
+    pub ended: Millis,
+    /// The time from which a delivery under way may be cut off.
+    pub last_delivery: Millis,
+    /// The facts of its time: those from `from` to `to` in the order of all facts.
+    pub from: usize,
+    /// See `from`.
+    pub to: usize,
+    /// Its end.
+    pub ending: Ending,
+    /// The reason of a bad end.
+    pub why: Option<String>,
 }
 
 /// The end of an invocation.
@@ -177,17 +212,39 @@ pub enum Cause {
     Unheard,
     /// Lambda could not delete it.
     NotDeleted,
+    /// The queue handed it out twice, or an operator woke it while it was handled.
+    HandedTwice,
 }
 
-impl Fact {
+impl What {
+    /// Reports whether this place has the letter, whole, by this fact.
+    #[must_use]
+    pub fn is_taken_by(&self, at: Place) -> bool {
+        matches!(self, Self::Sent { place, effect: Effect::Taken, wrong: None, .. } if *place == at)
+    }
+
+    /// Reports whether a call to its target or its topic begins or ends with this fact.
+    #[must_use]
+    pub fn is_attempt(&self) -> bool {
+        matches!(self, Self::Called | Self::Sent { place: Place::Target | Place::Topic, .. })
+    }
+
+    /// Reports whether its own endpoint has it, whole, by this fact.
+    #[must_use]
+    pub fn is_delivery(&self) -> bool {
+        self.is_taken_by(Place::Target) || *self == Self::Arrived { wrong: None }
+    }
+
     /// Reports whether the letter is safe elsewhere from here on.
-    pub(super) fn is_safe(&self) -> bool {
-        matches!(self.what, What::Sent { effect: Effect::Taken | Effect::Swallowed, .. })
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        matches!(self, Self::Sent { effect: Effect::Taken | Effect::Swallowed, .. })
     }
 
     /// Reports whether the letter is safe elsewhere and the function knows it.
-    pub(super) fn is_known_safe(&self) -> bool {
-        self.is_safe() && matches!(self.what, What::Sent { response: Response::Done, .. })
+    #[must_use]
+    pub fn is_known_safe(&self) -> bool {
+        self.is_safe() && matches!(self, Self::Sent { response: Response::Done, .. })
     }
 }
 
@@ -204,6 +261,7 @@ impl Cause {
             Self::Failed => "the invocation failed",
             Self::Unheard => "the function's answer was not heard",
             Self::NotDeleted => "the delete failed",
+            Self::HandedTwice => "the queue handed it out twice",
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Tests that the ledger finds what it must find, with stories that contain deliberate faults.
+//! Tests that the laws of letters find what they must find, with stories that contain deliberate faults.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redrive_proof::loss::ledger::{
-    Cause, Effect, End, Ending, Ledger, Message, Place, Plan, Response, Run, Verdict, What, Who,
+use redrive_laws::letters::{
+    Cause, Effect, End, Ending, GroupOrder, Ledger, Message, Place, Plan, Response, RunId as Run, Strict,
+    Verdict, What, Who, judge,
 };
 
 /// The life of letters, in short.
@@ -22,25 +23,25 @@ impl Story {
     fn letter(&mut self, end: End, group: Option<&str>) -> Who {
         self.planned(Plan {
             group: group.map(str::to_owned),
-            overridden: true,
-            end,
+            order: GroupOrder::OfEachQueue,
+            end: Some(end),
             retries: 3,
             last_due: 0,
             receives_before: 0,
-            kind: "queue",
+            kind: "queue".to_owned(),
         })
     }
 
     /// Adds a letter whose last retry is due so many milliseconds after it came.
-    fn letter_due(&mut self, end: End, last_due: u64) -> Who {
+    fn letter_due(&mut self, end: End, last_due: redrive_sim::Millis) -> Who {
         self.planned(Plan {
             group: None,
-            overridden: true,
-            end,
+            order: GroupOrder::OfEachQueue,
+            end: Some(end),
             retries: 3,
             last_due,
             receives_before: 0,
-            kind: "queue",
+            kind: "queue".to_owned(),
         })
     }
 
@@ -52,8 +53,8 @@ impl Story {
     }
 
     fn run(&mut self, who: Who) -> Run {
-        let run = self.ledger.begin(60_000);
-        self.ledger.fact(who, who, Some(run), What::Received { count: 1 });
+        let run = self.ledger.begin(&"fn".into(), 60_000);
+        self.ledger.fact(who, who, Some(run), What::Handed);
         run
     }
 
@@ -98,7 +99,7 @@ impl Story {
     }
 
     fn verdict(&self) -> Verdict {
-        self.ledger.judge(&self.queued)
+        judge(&self.ledger, &self.queued, &Strict)
     }
 
     /// Returns the violations, as text.
@@ -334,8 +335,8 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
         for _ in 0..2 {
             let run = story.run(head);
             story.refused(head, run);
-            let run = if together { run } else { story.ledger.begin(60_000) };
-            story.ledger.fact(next, next, Some(run), What::Received { count: 1 });
+            let run = if together { run } else { story.ledger.begin(&"fn".into(), 60_000) };
+            story.ledger.fact(next, next, Some(run), What::Handed);
             let what = What::Hidden { seconds: 0, done: true, response: Response::Done };
             story.ledger.fact(next, next, Some(run), what);
             story.end(head, run, Ending::Heard, false);
@@ -507,7 +508,7 @@ fn a_repetition_out_of_override_is_no_violation() {
 #[test]
 fn a_batch_that_fails_and_a_stranger_are_violations() {
     let mut story = good();
-    let run = story.ledger.begin(60_000);
+    let run = story.ledger.begin(&"fn".into(), 60_000);
     story.ledger.end(run, Ending::Failed, Some("no batchItemFailures".to_owned()));
     story.ledger.stranger("PutObject of what is no letter".to_owned());
     assert_eq!(
@@ -522,12 +523,12 @@ fn receives_before_a_move_count_where_the_source_could_not_be_asked() {
         let mut story = Story::new();
         let who = story.planned(Plan {
             group: None,
-            overridden: true,
-            end: End::Delivered,
+            order: GroupOrder::OfEachQueue,
+            end: Some(End::Delivered),
             retries: 5,
             last_due: 0,
             receives_before: 3,
-            kind: "moved by SQS",
+            kind: "moved by SQS".to_owned(),
         });
         let run = story.run(who);
         if !asked {

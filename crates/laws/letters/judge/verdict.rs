@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::facts::{Cause, Who};
+use super::super::facts::{Cause, Who};
 
 /// A broken rule.
 #[derive(Debug, Clone)]

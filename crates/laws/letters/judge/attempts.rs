@@ -1,0 +1,158 @@
+//! The judgement of the attempts: their number stays within the schedule, and marks count them correctly.
+
+use std::collections::BTreeSet;
+
+use redrive_sim::Millis;
+
+use super::super::facts::{Ending, Fact, Message, Place, Response, RunId, What};
+use super::{Circumstances, Letter};
+
+/// The longest pause of an endpoint that an attempt without an answer leads to, and the next trial, in
+/// milliseconds.
+const LEFT_ALONE: Millis = 60_000;
+
+impl Letter<'_> {
+    /// Judges the number of attempts of a message, or of all of them: each invocation makes one at most.
+    pub(super) fn judge_attempts(
+        &self,
+        message: Option<Message>,
+        given: &impl Circumstances,
+        faults: &mut Vec<String>,
+    ) {
+        let retries = self.plan.retries;
+        let of_message = |fact: &&Fact| message.is_none() || fact.message == message;
+        let attempts: BTreeSet<_> = self
+            .facts
+            .iter()
+            .filter(of_message)
+            .filter(|fact| fact.what.is_attempt())
+            .filter_map(|fact| fact.run)
+            .collect();
+        for fact in self.facts.iter().filter(of_message) {
+            if let What::Sent { place: Place::Target, spent: Some(spent), .. } = fact.what
+                && spent > retries
+                && message.is_some()
+            {
+                faults.push(format!("retry {spent} of {retries}"));
+            }
+        }
+        let (schedules, what) = match message {
+            Some(message) => (1, format!("message {message}")),
+            None => (given.schedules(self), "its messages".to_owned()),
+        };
+        if attempts.len() > schedules * retries + given.excused_attempts(self, message) {
+            faults.push(format!("{what} had {} attempts, its schedule has {retries}", attempts.len()));
+        }
+    }
+
+    /// Returns the number of invocations after which a letter, or one of its messages, could not be hidden, archived,
+    /// moved or deleted as the function wanted.
+    #[must_use]
+    pub fn calls_that_failed(&self, message: Option<Message>) -> usize {
+        let mut failed = BTreeSet::new();
+        for fact in self.facts.iter().filter(|fact| message.is_none() || fact.message == message) {
+            let Some(run) = fact.run else { continue };
+            let is_bad = match &fact.what {
+                What::Sent { place: Place::Target | Place::Topic, .. } => false,
+                What::Sent { response, .. } | What::Hidden { response, .. } => *response != Response::Done,
+                What::NotDeleted => true,
+                _ => false,
+            };
+            if is_bad || self.ledger.runs()[run].ending != Ending::Heard {
+                failed.insert((fact.message, run));
+            }
+        }
+        failed.len()
+    }
+
+    /// Returns the most retries that a message may have behind it at a fact: those by its mark, and one for
+    /// each receive that made an attempt or had a reason to make none. Such reasons are: its invocation ended
+    /// badly or never began, the letter was held behind another of its group, its delete failed, or there was
+    /// trouble.
+    pub(super) fn may_have_spent(&self, at: &Fact, given: &impl Circumstances) -> usize {
+        let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
+        let facts: Vec<_> = self.facts.iter().filter(before).collect();
+        let marked = facts.iter().find_map(|fact| match fact.what {
+            What::Queued { spent, .. } => Some(spent),
+            _ => None,
+        });
+        let attempted = |run: RunId| {
+            let attempt = |what: &What| what.is_attempt() || matches!(what, What::Unchecked { .. });
+            facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
+        };
+        let excused = |run: RunId, received: &Fact| {
+            let badly = !matches!(self.ledger.runs()[run].ending, Ending::Heard | Ending::Open);
+            let of_run = |what: &What| facts.iter().any(|fact| fact.run == Some(run) && fact.what == *what);
+            let ended = facts.iter().find(|fact| fact.run == Some(run) && fact.what == What::Kept);
+            let stayed = ended.is_some_and(|kept| self.had_trouble(received.at, kept.at));
+            badly || stayed || of_run(&What::NotDeleted) || self.is_behind(received)
+        };
+        let keeps = given.keep_from_attempts(self);
+        let counts = |fact: &&&Fact| match (&fact.what, fact.run) {
+            (What::Handed, Some(run)) => keeps || attempted(run) || excused(run, fact),
+            (What::Throttled, _) => true,
+            _ => false,
+        };
+        let uncounted = facts.iter().any(|fact| fact.what == What::Uncounted);
+        let before = if uncounted { self.plan.receives_before } else { 0 };
+        marked.unwrap_or_default()
+            + before
+            + facts.iter().filter(counts).count()
+            + given.unseen_attempts(self)
+    }
+
+    /// Reports whether there was trouble in this time, or so shortly before that an endpoint may still be left
+    /// alone.
+    fn had_trouble(&self, from: Millis, to: Millis) -> bool {
+        self.ledger.troubles().iter().any(|at| (from - LEFT_ALONE..=to).contains(at))
+    }
+
+    /// Reports whether a letter was handed over behind another of its FIFO group.
+    fn is_behind(&self, received: &Fact) -> bool {
+        let Some(group) = &self.plan.group else { return false };
+        let ahead = |fact: &Fact| {
+            fact.run == received.run && fact.what == What::Handed && fact.order < received.order
+        };
+        let mut others = self.ledger.letters().filter(|other| other.plan.group.as_ref() == Some(group));
+        others.any(|other| other.facts.iter().any(ahead))
+    }
+
+    /// Judges that the marks count no retries that were not made.
+    pub(super) fn judge_marks(&self, given: &impl Circumstances, faults: &mut Vec<String>) {
+        for fact in self.facts {
+            if let What::Sent { place: Place::Target | Place::Topic, spent: Some(number), .. } = fact.what {
+                let most = self.may_have_spent(fact, given) + usize::from(!self.has_called_before(fact));
+                if number > most {
+                    faults.push(format!("attempt {most} at most, and its number is {number}"));
+                }
+            }
+        }
+        for (queued, moved) in self.facts.iter().zip(self.facts.iter().skip(1)) {
+            if let (What::Queued { spent, .. }, What::Sent { place: Place::Requeue, .. }) =
+                (&queued.what, &moved.what)
+            {
+                // A letter whose target is down is moved without an attempt, and that takes a number as well.
+                let attempted = self.facts.iter().any(|fact| {
+                    let sent = fact.what.is_attempt();
+                    sent && fact.run == moved.run && fact.message == moved.message
+                });
+                let most = self.may_have_spent(moved, given) + usize::from(!attempted);
+                if *spent > most {
+                    faults.push(format!(
+                        "moved with {spent} retries behind it, of which {most} can have been made"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Reports whether an attempt is not the first fact of its kind in its invocation: then the receive counts
+    /// already.
+    fn has_called_before(&self, sent: &Fact) -> bool {
+        let is_earlier = |fact: &Fact| {
+            let is_same = fact.run == sent.run && fact.message == sent.message;
+            is_same && fact.order < sent.order && fact.what.is_attempt()
+        };
+        self.facts.iter().any(is_earlier)
+    }
+}

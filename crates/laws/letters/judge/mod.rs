@@ -1,0 +1,176 @@
+//! The laws, and the judgement of all letters by them.
+
+mod archive;
+mod attempts;
+mod departures;
+mod order;
+mod verdict;
+
+use std::collections::BTreeSet;
+
+pub use self::verdict::{Verdict, Violation};
+use super::facts::{Ending, Fact, Message, Place, RunId, What, Who};
+use super::ledger::{Ledger, Plan};
+
+/// A letter, as the laws see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Letter<'a> {
+    /// The record of all letters.
+    pub ledger: &'a Ledger,
+    /// Its number.
+    pub who: Who,
+    /// Its expectations.
+    pub plan: &'a Plan,
+    /// Its facts.
+    pub facts: &'a [Fact],
+}
+
+/// The circumstances of a world that excuse what is broken elsewhere. The defaults excuse nothing.
+pub trait Circumstances {
+    /// Reports whether a letter may be gone: its queue dropped it when the function could not save it.
+    fn may_be_lost(&self, _: &Letter<'_>) -> bool {
+        false
+    }
+
+    /// Reports whether queues hand out messages twice, or operators show letters that are being handled.
+    fn have_copies(&self) -> bool {
+        false
+    }
+
+    /// Reports whether something may have made a copy of a letter, so that two of its messages are under way.
+    fn have_copied(&self, _: &Letter<'_>) -> bool {
+        false
+    }
+
+    /// Returns how many attempts a letter, or one of its messages, may have beyond its schedule: one after each
+    /// receive after which it could not be hidden, archived, moved or deleted as the function wanted.
+    fn excused_attempts(&self, letter: &Letter<'_>, message: Option<Message>) -> usize {
+        letter.calls_that_failed(message)
+    }
+
+    /// Returns how many messages of a letter may go through its schedule, each by itself.
+    fn schedules(&self, letter: &Letter<'_>) -> usize {
+        if letter.messages().len() > 1 { 1 + letter.calls_that_failed(None) } else { 1 }
+    }
+
+    /// Reports whether something may keep a letter from an attempt at any receive.
+    fn keep_from_attempts(&self, _: &Letter<'_>) -> bool {
+        false
+    }
+
+    /// Returns how many retries a letter may have behind it without a call to its target.
+    fn unseen_attempts(&self, _: &Letter<'_>) -> usize {
+        0
+    }
+
+    /// Judges a reason to archive. `None` leaves that to the letter's plan.
+    fn allow(&self, _: &Letter<'_>, _: &Fact, _reason: &str) -> Option<bool> {
+        None
+    }
+}
+
+/// Circumstances that excuse nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Strict;
+
+impl Circumstances for Strict {}
+
+/// Judges all letters. `queued` are the messages that still lie in the function's queues.
+#[must_use]
+pub fn judge(ledger: &Ledger, queued: &BTreeSet<Message>, given: &impl Circumstances) -> Verdict {
+    let mut verdict = Verdict { letters: ledger.len(), ..Verdict::default() };
+    for letter in ledger.letters() {
+        let mut faults = Vec::new();
+        letter.judge_end(queued, given, &mut verdict, &mut faults);
+        for message in letter.messages() {
+            letter.judge_departures(message, given, &mut verdict, &mut faults);
+            letter.judge_attempts(Some(message), given, &mut faults);
+        }
+        if letter.messages().len() > 1 {
+            letter.judge_attempts(None, given, &mut faults);
+        }
+        letter.judge_content(&mut faults);
+        letter.judge_archive(given, &mut faults);
+        letter.judge_marks(given, &mut faults);
+        if !faults.is_empty() {
+            let (who, history) = (letter.who, ledger.history(letter.who));
+            let violation = |what| Violation { what, who: Some(who), history: history.clone() };
+            verdict.violations.extend(faults.into_iter().map(violation));
+        }
+    }
+    order::judge(ledger, given, &mut verdict);
+    let violation = |what| Violation { what, who: None, history: String::new() };
+    verdict.violations.extend(ledger.strangers().iter().cloned().map(violation));
+    for (run, invocation) in ledger.runs().iter().enumerate() {
+        if invocation.ending == Ending::Failed {
+            let why = invocation.why.as_deref().unwrap_or_default();
+            verdict.violations.push(violation(format!("invocation {run} failed as a whole: {why}")));
+        }
+    }
+    verdict
+}
+
+impl Ledger {
+    /// Returns the letters, for the laws.
+    pub fn letters(&self) -> impl Iterator<Item = Letter<'_>> {
+        (0..self.len()).map(|who| Letter { ledger: self, who, plan: self.plan(who), facts: self.facts(who) })
+    }
+}
+
+impl<'a> Letter<'a> {
+    /// Returns the messages that carried it.
+    #[must_use]
+    pub fn messages(&self) -> BTreeSet<Message> {
+        self.facts.iter().filter_map(|fact| fact.message).collect()
+    }
+
+    /// Returns the facts about one of its messages.
+    pub fn about(&self, message: Message) -> impl Iterator<Item = &'a Fact> {
+        self.facts.iter().filter(move |fact| fact.message == Some(message))
+    }
+
+    /// Returns the number of such facts.
+    pub fn count(&self, is: impl Fn(&What) -> bool) -> usize {
+        self.facts.iter().filter(|fact| is(&fact.what)).count()
+    }
+
+    /// Returns the invocations that were handed one of its messages.
+    pub fn runs_of(&self, message: Message) -> impl Iterator<Item = RunId> {
+        self.about(message).filter(|fact| fact.what == What::Handed).filter_map(|fact| fact.run)
+    }
+
+    /// Counts its end, and judges that it has one.
+    fn judge_end(
+        &self,
+        queued: &BTreeSet<Message>,
+        given: &impl Circumstances,
+        verdict: &mut Verdict,
+        faults: &mut Vec<String>,
+    ) {
+        let has = |is: fn(&What) -> bool| self.facts.iter().any(|fact| is(&fact.what));
+        let delivered = has(What::is_delivery);
+        let archived = has(|what| what.is_taken_by(Place::Archive));
+        let still = self.messages().iter().any(|message| queued.contains(message));
+        match (delivered, archived, still) {
+            (true, ..) => verdict.delivered += 1,
+            (false, true, _) => verdict.archived += 1,
+            (false, false, true) => verdict.queued += 1,
+            (false, false, false) => {
+                verdict.lost += 1;
+                if !given.may_be_lost(self) {
+                    faults.push("lost: neither delivered nor archived nor in a queue".to_owned());
+                }
+            }
+        }
+        verdict.moved += usize::from(has(|what| what.is_taken_by(Place::Requeue)));
+    }
+
+    /// Judges that every place got the letter byte for byte.
+    fn judge_content(&self, faults: &mut Vec<String>) {
+        for fact in self.facts {
+            if let What::Sent { wrong: Some(wrong), .. } | What::Arrived { wrong: Some(wrong) } = &fact.what {
+                faults.push(format!("what arrived is not the letter: {wrong}"));
+            }
+        }
+    }
+}
