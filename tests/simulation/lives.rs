@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use laws::letters::{
+use redrive_laws::letters::{
     Disturbed, Ending, Fact, GroupOrder, Ledger, Letter, Message, Place, Plan, Reader, RunId, What, Who,
 };
 use redrive_sim::{Event, Millis, Record};

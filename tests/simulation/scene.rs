@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use laws::letters::{Names, Who, spent_by};
+use redrive_laws::letters::{Names, Who, spent_by};
 use redrive_sim::{Attributes, Call, Entry, Service, arn};
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ fn content<'t>(
     }
 }
 
-impl laws::letters::Scene for Scene<'_> {
+impl redrive_laws::letters::Scene for Scene<'_> {
     fn names(&self) -> &Names {
         &self.names
     }

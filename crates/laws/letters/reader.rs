@@ -210,7 +210,7 @@ impl<S: Scene> Reader<S> {
                 self.failed.insert((Arc::clone(&record.by), payload.clone()));
             }
             Event::Invoked { function, payload, ok: true } if by == "lambda" => {
-                self.arrived(function, payload, None)
+                self.arrived(function, payload, None);
             }
             Event::Streamed { stream, data } if by == "sns" => {
                 self.arrived(stream, String::from_utf8_lossy(data).trim_end(), None);

@@ -1,6 +1,6 @@
 //! The laws about attempts: how many there are, and when.
 
-use laws::letters::{Disturbed, Effect, Fact, Place, What};
+use redrive_laws::letters::{Disturbed, Effect, Fact, Place, What};
 use redrive_sim::Millis;
 use sns_redrive::policy::OverrideAction;
 

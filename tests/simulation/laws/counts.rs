@@ -1,6 +1,6 @@
 //! What laws count: the events that excuse an attempt more or less, and the spans of overrides.
 
-use laws::letters::{Disturbed, Ending, Fact, What};
+use redrive_laws::letters::{Disturbed, Ending, Fact, What};
 use redrive_sim::Millis;
 use sns_redrive::policy::OverrideAction;
 

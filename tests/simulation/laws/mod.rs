@@ -8,7 +8,7 @@ mod safety;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use laws::letters::{Circumstances, Letter, Message, What};
+use redrive_laws::letters::{Circumstances, Letter, Message, What};
 use sns_redrive::policy::OverrideAction;
 
 use self::attempts::{
@@ -90,7 +90,7 @@ impl Circumstances for Given<'_> {
     }
 
     /// A law of virtual time judges each reason.
-    fn allow(&self, _: &Letter<'_>, _: &laws::letters::Fact, _: &str) -> Option<bool> {
+    fn allow(&self, _: &Letter<'_>, _: &redrive_laws::letters::Fact, _: &str) -> Option<bool> {
         Some(true)
     }
 }
@@ -99,7 +99,7 @@ impl Circumstances for Given<'_> {
 pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
     let ledger = read(world, story);
     let given = Given { world, story };
-    if let Some(broken) = laws::letters::judge(&ledger, &BTreeSet::new(), &given).violations.first() {
+    if let Some(broken) = redrive_laws::letters::judge(&ledger, &BTreeSet::new(), &given).violations.first() {
         return Err(broken.to_string());
     }
     let lives: Vec<_> = ledger.letters().map(|letter| Life::new(world, story, letter)).collect();

@@ -1,6 +1,6 @@
 //! The laws about the overrides of operators.
 
-use laws::letters::What;
+use redrive_laws::letters::What;
 use sns_redrive::policy::OverrideAction;
 
 use super::counts::{HEARD, Judged, PATIENCE, is_left_alone, overridden};

@@ -1,6 +1,6 @@
 //! The laws about where letters end, and their excuses.
 
-use laws::letters::{Disturbed, Ending, Fact, Ledger, Run, What};
+use redrive_laws::letters::{Disturbed, Ending, Fact, Ledger, Run, What};
 use redrive_sim::{Millis, Service};
 
 use super::counts::Judged;
@@ -47,12 +47,11 @@ pub fn may_be_lost(life: &Life<'_>) -> bool {
     let off = world.mapping.off.iter().any(|(_, to)| life.story.start + to > since);
     let mut all = life.facts.iter().chain(life.ledger.everywhere());
     let disturbed = all.any(|fact| match fact.what {
-        // A copy that another run gets makes the first one's handle stale.
-        What::Duplicated | What::Woken | What::Throttled => fact.at >= since,
         What::Disturbed(Disturbed::Read) => false,
         // Effects of the archive's weather are judged above.
         What::Disturbed(Disturbed::Archive) => fact.at >= since && world.trouble.archive_fails > 0,
-        What::Disturbed(_) => fact.at >= since,
+        // A copy that another run gets makes the first one's handle stale.
+        What::Duplicated | What::Woken | What::Throttled | What::Disturbed(_) => fact.at >= since,
         // A run that dies near the end has hidden its letters only for its own time.
         What::Handed => {
             let died = fact.run.map(|run| &life.ledger.runs()[run]);

@@ -16,8 +16,7 @@ impl<S: Scene> Reader<S> {
         let (call, response) = (ended.call, ended.response());
         let names = self.scene.names();
         let is_expected = match (call.operation.as_str(), ended.status) {
-            ("PutObject", Some(412)) => true,
-            ("GetObject" | "GetSubscriptionAttributes", Some(404)) => true,
+            ("PutObject", Some(412)) | ("GetObject" | "GetSubscriptionAttributes", Some(404)) => true,
             _ => self.scene.may_be_refused(call),
         };
         if *ended.fault == Fault::Pass && ended.status.is_some_and(|it| it >= 400) && !is_expected {
