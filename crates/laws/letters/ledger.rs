@@ -38,7 +38,7 @@ pub enum GroupOrder {
     OfEachQueue,
     /// The order of each queue, and no letter moves.
     Strict,
-    /// The order of the requeue, for letters of which nothing made copies.
+    /// The order of the requeue, which no letter leaves by a move, for letters of which nothing made copies.
     OfTheRequeue,
 }
 
@@ -108,7 +108,7 @@ impl Ledger {
             caller: Arc::clone(caller),
             began,
             ended: began,
-            last_delivery: began + deliver_for,
+            last_delivery: began.saturating_add(deliver_for),
             from: order + 1,
             to: usize::MAX,
             ending: Ending::Open,

@@ -67,7 +67,7 @@ impl Letter<'_> {
     /// Returns the order of the fact from which on a message holds up its group no more.
     fn leaves_its_group(&self, message: usize) -> usize {
         let leaves = |fact: &&Fact| match &fact.what {
-            What::Sent { place: Place::Requeue, .. } if self.plan.order == GroupOrder::Strict => false,
+            What::Sent { place: Place::Requeue, .. } if self.plan.order != GroupOrder::OfEachQueue => false,
             What::Expired => true,
             what => what.is_safe(),
         };

@@ -1,7 +1,7 @@
 //! The fault matrix: every call that redrives, every fault, standard and FIFO.
 //!
 //! A scenario is a world of its own with some letters. The first calls of one kind meet the fault, then no
-//! more faults occur, the queues drain, and the ledger judges.
+//! more faults occur, the queues drain, and the laws judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};

@@ -1,5 +1,5 @@
-//! One function in an account: the queues that feed it, its targets, its archive, and the ledger of all
-//! events.
+//! One function in an account: the queues that feed it, its targets, its archive, and the record of its
+//! letters.
 
 mod account;
 mod config;

@@ -13,7 +13,7 @@ use super::config::Config;
 use super::reading::Letters;
 use crate::sandbox::Ahead;
 
-/// A function with its account and its ledger.
+/// A function with its account and the record of its letters.
 #[derive(Debug)]
 pub struct World {
     /// Its configuration.
