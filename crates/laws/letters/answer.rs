@@ -6,19 +6,19 @@ use super::facts::{Effect, Response, RunId};
 
 /// A finished call of the function.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ended<'a> {
-    pub(super) call: &'a Call,
-    pub(super) fault: &'a Fault,
-    pub(super) status: Option<u16>,
-    pub(super) effects: &'a [Record],
+pub(crate) struct Ended<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) fault: &'a Fault,
+    pub(crate) status: Option<u16>,
+    pub(crate) effects: &'a [Record],
     /// `true` if the function for which the call waits failed by itself.
-    pub(super) has_failed: bool,
-    pub(super) run: RunId,
+    pub(crate) has_failed: bool,
+    pub(crate) run: RunId,
 }
 
 impl Ended<'_> {
     /// Returns the answer that the function gets to the call as a whole.
-    pub(super) fn response(&self) -> Response {
+    pub(crate) fn response(&self) -> Response {
         let is_post = self.call.service == Service::Web;
         match self.fault {
             Fault::Pass if self.has_failed => Response::Refused { for_good: false },
@@ -37,7 +37,7 @@ impl Ended<'_> {
     }
 
     /// Returns the answer that the function gets for an entry.
-    pub(super) fn response_of(&self, index: usize, is_done: bool) -> Response {
+    pub(crate) fn response_of(&self, index: usize, is_done: bool) -> Response {
         match (self.response(), self.fault) {
             (Response::Done, Fault::Entries(failing)) if failing.iter().any(|(of, _)| *of == index) => {
                 let is_senders =
@@ -51,7 +51,7 @@ impl Ended<'_> {
     }
 
     /// Returns the effect of the call on a letter, whose texts `is_of` knows.
-    pub(super) fn effect(&self, is_of: impl Fn(&str) -> bool) -> Effect {
+    pub(crate) fn effect(&self, is_of: impl Fn(&str) -> bool) -> Effect {
         let taken = match (self.call.service, self.call.operation.as_str()) {
             (Service::Web, _) => self.status.is_some_and(|status| (200..300).contains(&status)),
             (Service::Lambda, "Invoke") if self.call.parameter("type") == Some("Event") => {

@@ -19,7 +19,7 @@
 //! | order | a letter of a FIFO group was attempted or archived while an earlier one lay in the same queue |
 //! | batches do not fail | the function answered with an error, or with ids that are not its batch's |
 
-mod answer;
+pub(crate) mod answer;
 pub mod facts;
 pub mod judge;
 pub mod ledger;

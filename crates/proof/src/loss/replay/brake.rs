@@ -47,18 +47,7 @@ impl Brake {
         driving.go(None);
         drop(driving);
         let state = world.state();
-        let (came, replay) = state.books.came(&state.objects);
-        let selected = usize::try_from(replay["letters"].as_u64().unwrap_or_default()).unwrap_or_default();
-        let step = (selected * 20).div_ceil(100);
-        // That it did not come to its end is what is wanted. The rest of its promises hold all the same.
-        let mut violations = state.books.judge(&state.objects).violations;
-        violations.retain(|it| !it.ends_with("is lost") && !it.contains(" ends as "));
-        if replay["status"] != "stopped" {
-            violations.push(format!("it ends as {}", replay["status"]));
-        }
-        if came != step {
-            violations.push(format!("{came} letters came, and the first step has {step}"));
-        }
+        let (came, violations) = state.reader.books.judge_stopped(&state.reader.objects);
         Braked { brake: *self, came, violations }
     }
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use redrive_laws::letters::RunId as Invocation;
+use redrive_laws::replays::latest;
 use serde_json::{Value, json};
 
-use super::books::latest;
 use super::tool::Tool;
 use super::world::{Site, World};
 use crate::Ended;
@@ -116,7 +116,7 @@ impl<'w> Driving<'w> {
     /// each time before the replay begins or continues.
     pub(super) fn go_to_the_end(&mut self, mut before: impl FnMut(&mut Self)) -> bool {
         loop {
-            let latest = latest(&self.world.state().objects);
+            let latest = latest(&self.world.state().reader.objects);
             if latest.as_ref().is_some_and(|kept| kept["status"] == "done" && is_whole(kept)) {
                 return true;
             }
@@ -164,9 +164,10 @@ impl<'w> Driving<'w> {
     /// Gives each lane of a round to the function; failures are tolerated.
     fn send(&mut self, turn: &Value) {
         let place = |field: &str| turn[field].as_str().unwrap_or_default();
-        let lanes = self.world.state().objects.get(&format!("{}/{}", place("bucket"), place("key"))).cloned();
+        let lanes =
+            self.world.state().reader.objects.get(&format!("{}/{}", place("bucket"), place("key"))).cloned();
         let Some(lanes) = lanes else {
-            self.world.state().books.broken(format!("{} has no lanes", place("key")));
+            self.world.state().reader.books.broken(format!("{} has no lanes", place("key")));
             return;
         };
         for line in lanes.lines() {
@@ -230,7 +231,7 @@ impl<'w> Driving<'w> {
             && code_of(&state).is_none_or(|of_state| Some(of_state) != code)
         {
             let what = format!("run {} of the tool ends with {code:?}: {state}", self.invocations);
-            self.world.state().books.broken(what);
+            self.world.state().reader.books.broken(what);
         }
     }
 
@@ -249,21 +250,23 @@ impl<'w> Driving<'w> {
                 // A turn reports the state beside the next step; a lane reports how many letters it has sent.
                 let told = answer.get("replay").unwrap_or(&answer);
                 let is_lane = answer.get("sent").is_some();
-                if !is_lane && latest(&state.objects).is_none_or(|kept| kept["status"] != told["status"]) {
-                    state.books.broken(format!("invocation {run} answers what is not kept: {answer}"));
+                if !is_lane
+                    && latest(&state.reader.objects).is_none_or(|kept| kept["status"] != told["status"])
+                {
+                    state.reader.books.broken(format!("invocation {run} answers what is not kept: {answer}"));
                 }
                 Some(answer)
             }
             Ended::Died | Ended::TimedOut => {
                 if !troubled {
-                    state.books.broken(format!("invocation {run} dies without a fault"));
+                    state.reader.books.broken(format!("invocation {run} dies without a fault"));
                 }
-                state.books.killed(run);
+                state.reader.books.killed(run);
                 None
             }
             Ended::Error(error) => {
                 if !troubled {
-                    state.books.broken(format!("invocation {run} fails without a fault: {error}"));
+                    state.reader.books.broken(format!("invocation {run} fails without a fault: {error}"));
                 }
                 None
             }

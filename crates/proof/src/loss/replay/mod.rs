@@ -6,11 +6,9 @@
 //! judged. Three drivers do this: one invocation of the replay function, its turns and lanes as the state
 //! machine calls them, and the operator's tool.
 
-mod books;
 pub mod brake;
 mod driver;
 mod others;
-mod ramp;
 pub mod soak;
 mod tool;
 mod world;
@@ -22,11 +20,10 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use redrive_laws::letters::Who;
+use redrive_laws::replays::{BEFORE, Books, Objects, Verdict, identity};
 use redrive_sim::mapping::{Mapping, MappingSettings, Outcome};
 use serde_json::json;
 
-use self::books::BEFORE;
-pub use self::books::{Books, Objects, Verdict, identity};
 pub use self::driver::Driver;
 use self::driver::{Driving, TIMEOUT, Wish, replayer};
 use self::world::{Ground, Injection, Plan, Site, World};
@@ -124,7 +121,7 @@ impl Archive {
         world.begin(&process.caller, 1);
         let ended =
             process.sandbox.invoke(json!({ "replay": wish(Some(BEFORE)).event }).to_string(), TIMEOUT);
-        let (books, objects) = (Books::new(ids, SELECTED), world.state().objects.clone());
+        let (books, objects) = (Books::new(ids, SELECTED), world.state().reader.objects.clone());
         let sent = (0..letters.len()).filter(|who| queues[*who] == BEFORE).collect();
         assert_eq!(books.recorded(&objects), sent, "the function does not replay: {ended:?}");
         Self { ground, letters, books, objects }
@@ -231,7 +228,7 @@ impl Scenario {
         let invocations = driving.invocations;
         drop(driving);
         let state = world.state();
-        let mut verdict = state.books.judge(&state.objects);
+        let mut verdict = state.reader.books.judge(&state.reader.objects);
         let faults = world.made(self.site);
         if faults == 0 {
             verdict.violations.push("its fault was never made".to_owned());

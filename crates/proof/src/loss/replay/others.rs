@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use redrive_laws::replays::Objects;
 use redrive_sim::{Aws, Fault, Millis};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-use super::books::Objects;
 
 /// The number of letters in a dead-letter queue at the beginning, and how many leave it in a second.
 const OLD: Millis = 100_000;

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use redrive_laws::replays::{Books, Verdict};
 use redrive_sim::Clock;
 use serde_json::json;
 
-use super::books::{Books, Verdict};
 use super::driver::{Driver, Driving, Wish};
 use super::world::{Ground, Plan, Weather};
 use super::{Archive, LAG, archived};
@@ -102,7 +102,7 @@ pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Ar
     let ground = Ground { clock: own_clock(), fifo, takes: true, queues, page: (letters / 20).max(2) };
     let (world, all, ids) = archived(&ground, &all, binary, log);
     let books = Books::new(ids, letters).in_order(groups);
-    let objects = world.state().objects.clone();
+    let objects = world.state().reader.objects.clone();
     std::thread::sleep(LAG);
     Archive { ground, letters: all, books, objects }
 }
@@ -145,7 +145,7 @@ impl Soak {
         let invocations = driving.invocations;
         drop(driving);
         let state = world.state();
-        let mut verdict = state.books.judge(&state.objects);
+        let mut verdict = state.reader.books.judge(&state.reader.objects);
         if !done {
             verdict.violations.insert(0, "the replay does not end".to_owned());
         }

@@ -1,23 +1,23 @@
 //! The account around a replay: the bucket that holds the archive, and the requeue.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use redrive_laws::letters::RunId as Invocation;
+use redrive_laws::letters::{Names, RunId as Invocation};
+use redrive_laws::replays::{BEFORE, Books, Objects, Reader, latest};
 use redrive_sim::lambda::{FunctionSettings, Ran};
 use redrive_sim::sqs::QueueSettings;
-use redrive_sim::{Aws, Call, Caller, Clock, Event, Faults, Millis, Record, arn};
+use redrive_sim::{Aws, Call, Caller, Clock, Faults, arn};
 use serde_json::{Value, json};
 
-use super::books::{BEFORE, Books, Objects, latest};
 use super::others::Others;
 use crate::loss::faults::{self, Fault};
-use crate::loss::letters::{self, Letter, named, token};
+use crate::loss::letters::{self, Letter, named};
 use crate::loss::mapping::Process;
 use crate::loss::weighed;
-use crate::loss::world::moving;
+use crate::loss::world::{Letters, moving};
 use crate::sandbox::Sandbox;
 
 /// The number of keys on a page of a listing, so small that there are several pages.
@@ -76,7 +76,6 @@ pub(super) enum Site {
 pub(super) struct World {
     pub(super) aws: Aws,
     fifo: bool,
-    letters: Vec<Letter>,
     plan: Arc<Mutex<Plan>>,
     state: Mutex<State>,
 }
@@ -109,14 +108,8 @@ pub(super) struct Plan {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// The bucket as far as the journal was read.
-    pub(super) objects: Objects,
-    /// `true` if the letters are archived.
-    is_full: bool,
-    /// The invocation of each process.
-    runs: HashMap<Arc<str>, Invocation>,
+    pub(super) reader: Reader<Letters>,
     processes: usize,
-    pub(super) books: Books,
 }
 
 /// Random faults.
@@ -289,15 +282,16 @@ impl World {
                 }
             }
         }));
-        let is_full = !objects.is_empty();
-        let state = State { objects, is_full, runs: HashMap::new(), processes: 0, books };
-        Self { aws, fifo: ground.fifo, letters, plan, state: Mutex::new(state) }
+        let requeue = named(REQUEUE, ground.fifo);
+        let names = Names { requeue, control: "-control/".to_owned(), ..Names::default() };
+        let reader = Reader::new(Letters { names, all: letters }, books, objects);
+        Self { aws, fifo: ground.fifo, plan, state: Mutex::new(State { reader, processes: 0 }) }
     }
 
     /// Returns the state after everything that has happened.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         let mut state = lock(&self.state);
-        self.read(&mut state);
+        state.reader.read(&self.aws.take_journal());
         state
     }
 
@@ -332,7 +326,7 @@ impl World {
     /// Records which invocation a process works on from now on; returns the fault of the whole invocation, if
     /// it has one.
     pub(super) fn begin(&self, caller: &Caller, run: Invocation) -> Option<Fault> {
-        self.state().runs.insert(Arc::clone(&caller.id), run);
+        self.state().reader.begin(&caller.id, run);
         let mut plan = lock(&self.plan);
         plan.run = run;
         plan.next(Site::Answer)
@@ -361,12 +355,13 @@ impl World {
     /// Deletes the last object of the archive, if a replay is under way.
     pub(super) fn delete_letters(&self) {
         let mut state = self.state();
-        if latest(&state.objects).is_none_or(|kept| kept["status"] == "done") {
+        let Reader { books, objects, .. } = &mut state.reader;
+        if latest(objects).is_none_or(|kept| kept["status"] == "done") {
             return;
         }
-        let last = state.objects.keys().rfind(|key| key.starts_with(LETTERS)).cloned();
-        let Some((key, text)) = last.and_then(|key| state.objects.remove_entry(&key)) else { return };
-        state.books.deleted(&text);
+        let last = objects.keys().rfind(|key| key.starts_with(LETTERS)).cloned();
+        let Some((key, text)) = last.and_then(|key| objects.remove_entry(&key)) else { return };
+        books.deleted(&text);
         self.aws.act("world", |it, _| it.s3.remove(key.split_once('/').unwrap_or_default()));
     }
 
@@ -378,59 +373,6 @@ impl World {
     /// Returns how often the fault of a site was made.
     pub(super) fn made(&self, site: Site) -> usize {
         lock(&self.plan).made.get(&site).copied().unwrap_or_default()
-    }
-
-    /// Reads the journal.
-    fn read(&self, state: &mut State) {
-        let records = self.aws.take_journal();
-        for (index, record) in records.iter().enumerate() {
-            let Event::Answered { call, fault, status, effects } = &record.event else { continue };
-            let Some(run) = state.runs.get(&call.caller).copied() else { continue };
-            match call.operation.as_str() {
-                "PutObject" => state.put(call, run, fault, *status, record.at),
-                "SendMessageBatch" => {
-                    self.sent(state, call, run, fault, &records[index - effects..=index]);
-                }
-                "GetQueueAttributes"
-                    if is_requeue(&call.target)
-                        && matches!(
-                            fault,
-                            redrive_sim::Fault::Pass | redrive_sim::Fault::Nonsense(200, _)
-                        )
-                        && *status == Some(200) =>
-                {
-                    state.books.looked(record.at);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Records the letters that a call sends; `records` are the effects and the end of the call.
-    fn sent(
-        &self,
-        state: &mut State,
-        call: &Call,
-        run: Invocation,
-        fault: &redrive_sim::Fault,
-        records: &[Record],
-    ) {
-        let at = records.last().map_or(0, |end| end.at);
-        let heard = matches!(fault, redrive_sim::Fault::Pass | redrive_sim::Fault::Entries(_));
-        for entry in &call.entries {
-            let who = token(&entry.body);
-            let Some(letter) = who.and_then(|who| self.letters.get(who)) else {
-                state.books.broken("what is no letter comes to the requeue".to_owned());
-                continue;
-            };
-            if let Err(wrong) = letter.moves(entry) {
-                state.books.broken(format!("letter {}: {wrong}", letter.who));
-            }
-            let took = |record: &Record| matches!(&record.event, Event::Sent { payload, .. } if token(&payload.body) == who);
-            if records.iter().any(took) {
-                state.books.arrived(letter.who, run, heard, at, &state.objects);
-            }
-        }
     }
 }
 
@@ -489,37 +431,6 @@ impl Weather {
     }
 }
 
-impl State {
-    /// Records an object that the function writes.
-    fn put(
-        &mut self,
-        call: &Call,
-        run: Invocation,
-        fault: &redrive_sim::Fault,
-        status: Option<u16>,
-        at: Millis,
-    ) {
-        if call.parameter("if-match").is_none() && call.parameter("if-none-match").is_none() {
-            self.books.broken(format!("{} without a condition", call.summary()));
-        }
-        if self.is_full && call.target.starts_with(LETTERS) {
-            self.books.broken(format!("{}, but a replay does not change the archive", call.summary()));
-        }
-        if is_ledger(call) && *fault != redrive_sim::Fault::Pass {
-            self.books.unwritten(run);
-        }
-        if status == Some(200) {
-            let text = String::from_utf8_lossy(&call.body).into_owned();
-            let before = self.objects.insert(call.target.clone(), text.clone());
-            if call.target.ends_with("/replay.json")
-                && let Some(before) = before
-            {
-                self.books.kept(&before, &text, at);
-            }
-        }
-    }
-}
-
 fn is_requeue(queue: &str) -> bool {
     queue.strip_suffix(".fifo").unwrap_or(queue) == REQUEUE
 }
@@ -537,13 +448,6 @@ fn variables(url: &str, fifo: bool) -> Vec<(String, String)> {
         ("REQUEUE_ARN", arn("sqs", &named(REQUEUE, fifo))),
     ];
     all.map(|(name, value)| (name.to_owned(), value)).into()
-}
-
-/// Reports whether a call is about the ledger of a unit.
-fn is_ledger(call: &Call) -> bool {
-    call.target
-        .strip_prefix(CONTROL)
-        .is_some_and(|key| key.starts_with("queues/") && !key.ends_with("cuts.json"))
 }
 
 fn site(call: &Call) -> Site {

@@ -22,7 +22,7 @@ use serde_json::json;
 use self::account::{MAX_RECEIVES, Network};
 pub(super) use self::account::{moving, put};
 pub use self::config::Config;
-use self::reading::Letters;
+pub(super) use self::reading::Letters;
 use self::state::State;
 pub use self::state::World;
 use super::faults::{Fault, Plan as Faults, Site};

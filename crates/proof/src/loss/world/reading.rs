@@ -12,9 +12,9 @@ use crate::loss::letters::{Letter, subscription, token};
 
 /// The letters of a world, with its names.
 #[derive(Debug)]
-pub(super) struct Letters {
-    pub(super) names: Names,
-    pub(super) all: Vec<Letter>,
+pub(in crate::loss) struct Letters {
+    pub(in crate::loss) names: Names,
+    pub(in crate::loss) all: Vec<Letter>,
 }
 
 impl World {

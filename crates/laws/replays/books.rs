@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use redrive_laws::letters::{RunId as Invocation, Who};
 use redrive_sim::{Millis, arn};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ramp::Ramp;
+use crate::letters::{RunId as Invocation, Who};
 
 /// The queue that was replayed before. It is the first in a plan, so the first step would be one of its letters.
-pub(super) const BEFORE: &str = "backpayments-dlq";
+pub const BEFORE: &str = "backpayments-dlq";
 
 /// A bucket's objects by key.
 pub type Objects = BTreeMap<String, String>;
@@ -221,14 +221,29 @@ impl Books {
         verdict
     }
 
-    /// Returns the number of letters that came, and the stored state of the latest replay.
-    pub(super) fn came(&self, objects: &Objects) -> (usize, Value) {
-        let came: BTreeSet<_> = self.arrivals.iter().map(|arrival| arrival.who).collect();
-        (came.len(), latest(objects).unwrap_or_default())
+    /// Judges a replay that must stop after its first step, since nobody takes the letters of the requeue; returns the
+    /// number of letters that came, and the broken promises.
+    #[must_use]
+    pub fn judge_stopped(&self, objects: &Objects) -> (usize, Vec<String>) {
+        let came = self.arrivals.iter().map(|arrival| arrival.who).collect::<BTreeSet<_>>().len();
+        let replay = latest(objects).unwrap_or_default();
+        let selected = usize::try_from(number(&replay["letters"])).unwrap_or_default();
+        let step = (selected * 20).div_ceil(100);
+        // That it did not come to its end is what is wanted. The rest of its promises hold all the same.
+        let mut violations = self.judge(objects).violations;
+        violations.retain(|it| !it.ends_with("is lost") && !it.contains(" ends as "));
+        if replay["status"] != "stopped" {
+            violations.push(format!("it ends as {}", replay["status"]));
+        }
+        if came != step {
+            violations.push(format!("{came} letters came, and the first step has {step}"));
+        }
+        (came, violations)
     }
 
     /// Returns the letters that ledgers call sent.
-    pub(super) fn recorded(&self, objects: &Objects) -> BTreeSet<Who> {
+    #[must_use]
+    pub fn recorded(&self, objects: &Objects) -> BTreeSet<Who> {
         let sent = ledgers(objects).flat_map(|(_, ledger)| {
             entries(&ledger).iter().flat_map(|entry| letters(entry, "sent")).collect::<Vec<_>>()
         });
@@ -245,16 +260,21 @@ pub fn identity(queue: &str, message: &str) -> String {
 }
 
 /// Returns the stored state of the latest replay, except the one that ran before the scenarios.
-pub(super) fn latest(objects: &Objects) -> Option<Value> {
+#[must_use]
+pub fn latest(objects: &Objects) -> Option<Value> {
     let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
     let mut states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
     // The keys are in the order of time.
     states.rfind(|state| state["request"]["select"]["queue"] != BEFORE)
 }
 
+/// Reports whether an object is the ledger of a unit.
+pub(super) fn is_ledger(key: &str) -> bool {
+    key.contains("/replays/queues/") && !key.ends_with("cuts.json")
+}
+
 fn ledgers(objects: &Objects) -> impl Iterator<Item = (&String, Value)> {
-    let ledgers =
-        objects.iter().filter(|(key, _)| key.contains("/replays/queues/") && !key.ends_with("cuts.json"));
+    let ledgers = objects.iter().filter(|(key, _)| is_ledger(key));
     ledgers.map(|(key, text)| (key, serde_json::from_str(text).unwrap_or_default()))
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redrive_laws::letters::Who;
 use redrive_sim::Millis;
 use serde_json::Value;
+
+use crate::letters::Who;
 
 /// The tolerance for differences between the clocks of the account and of a process, in milliseconds. Both
 /// read the same clock.

@@ -1,7 +1,8 @@
-//! Tests that the record of a replay finds what it must find, with stories that contain deliberate faults.
+//! Tests that the laws of replays find what they must find, with stories that contain deliberate faults.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use redrive_proof::loss::replay::{Books, Objects, SELECTED, Verdict, identity};
+use redrive_laws::replays::{Books, Objects, Verdict, identity};
+use redrive_proof::loss::replay::SELECTED;
 use serde_json::json;
 
 const REPLAYS: &str = "my-bucket/dead-letters-control/replays";
