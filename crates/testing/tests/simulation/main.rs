@@ -183,7 +183,7 @@ fn holds_in_queues_that_do_not_tell_their_retention_go_on() {
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost,
             laws::nothing_is_archived_early,
-            overrides::holds_hold,
+            overrides::no_attempt_begins_under_an_old_hold,
         ],
     );
 }
@@ -237,7 +237,7 @@ fn letters_that_are_woken_without_an_override_are_not_given_up_early() {
             laws::nothing_is_lost,
             laws::nothing_is_archived_early,
             laws::attempts_are_honest,
-            overrides::holds_hold,
+            overrides::no_attempt_begins_under_an_old_hold,
         ],
     );
 }
@@ -250,7 +250,7 @@ fn a_hold_holds_whatever_else_goes_wrong() {
         &[
             laws::every_letter_is_accounted_for,
             laws::nothing_is_lost_that_was_seen_in_time,
-            overrides::holds_hold,
+            overrides::no_attempt_begins_under_an_old_hold,
         ],
     );
 }
@@ -335,7 +335,7 @@ fn no_attempt_begins_under_a_hold_older_than_15_s() {
     obey(
         100,
         &crowded(),
-        &[laws::every_letter_is_accounted_for, endpoints::no_attempt_begins_under_an_old_hold],
+        &[laws::every_letter_is_accounted_for, overrides::no_attempt_begins_under_an_old_hold],
     );
 }
 

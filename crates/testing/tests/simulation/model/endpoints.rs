@@ -5,7 +5,7 @@ use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::OverrideAction;
 
 use super::journal::{Fact, What};
-use super::life::{Judged, lives};
+use super::life::Judged;
 use super::operator::{Operator, TimedOverride};
 use super::simulation::Story;
 use super::world::{Fails, Mapping, Plan, Subscriber, World};
@@ -86,21 +86,6 @@ pub fn a_dead_endpoint_starves_no_other(world: &World, story: &Story) -> Judged 
         let [expected, made] = [&undisturbed, story].map(|story| delivered(story, minute * MINUTE));
         if made * 10 + edge * 10 < expected * 9 {
             return Err(format!("{made} of {expected} healthy letters delivered by minute {minute}"));
-        }
-    }
-    Ok(())
-}
-
-/// Promise P10: no attempt begins while a hold is older than a quarter of a minute. This holds within an
-/// invocation too, for the letters that wait for their turn or place.
-pub fn no_attempt_begins_under_an_old_hold(world: &World, story: &Story) -> Judged {
-    for life in lives(world, story) {
-        for given in world.operator.overrides.iter().filter(|given| given.is_about(life.who)) {
-            let held = given.from + 15 * SECOND + 1..given.to;
-            let begun = life.attempts().into_iter().find(|attempt| held.contains(&attempt.begin));
-            if let Some(attempt) = begun.filter(|_| given.action == OverrideAction::Hold) {
-                return life.fault(&format!("an attempt at {} though it is held, {held:?}", attempt.begin));
-            }
         }
     }
     Ok(())

@@ -2,7 +2,6 @@
 
 use redrive_core::policy::OverrideAction;
 
-use super::function::timeout;
 use super::journal::What;
 use super::life::{Judged, SLACK, lives};
 use super::simulation::Story;
@@ -96,16 +95,15 @@ pub fn overrides_make_no_hot_loop(world: &World, story: &Story) -> Judged {
     Ok(())
 }
 
-/// A letter that an override holds is not attempted, except by an invocation that began before its instance
-/// could know of the override.
-pub fn holds_hold(world: &World, story: &Story) -> Judged {
-    let unknown = 15 * SECOND + timeout(world);
+/// Promise P10: no attempt begins while a hold is older than a quarter of a minute. This holds within an
+/// invocation too, for the letters that wait for their turn or place.
+pub fn no_attempt_begins_under_an_old_hold(world: &World, story: &Story) -> Judged {
     for life in lives(world, story) {
         for given in world.operator.overrides.iter().filter(|given| given.is_about(life.who)) {
-            let held = given.from + unknown..given.to;
-            let made = life.attempts().into_iter().any(|attempt| held.contains(&attempt.begin));
-            if given.action == OverrideAction::Hold && made {
-                return life.fault(&format!("an attempt while it is held, {held:?}"));
+            let held = given.from + 15 * SECOND + 1..given.to;
+            let begun = life.attempts().into_iter().find(|attempt| held.contains(&attempt.begin));
+            if let Some(attempt) = begun.filter(|_| given.action == OverrideAction::Hold) {
+                return life.fault(&format!("an attempt at {} though it is held, {held:?}", attempt.begin));
             }
         }
     }
