@@ -108,7 +108,9 @@ impl Batch<'_> {
     /// Decides about a letter by the overrides that are known now. Returns the retry that is due.
     fn decide_anew(&mut self, index: usize, now: Moment) -> Option<Retry> {
         let case = &mut self.cases[index];
-        case.facts.overridden = self.memory.overrides.on(&case.letter, now);
+        if self.config.overrides {
+            case.facts.overridden = self.memory.overrides.on(&case.letter, now);
+        }
         case.open();
         if case.needs_discovery() && !case.searched {
             case.put_off();
@@ -121,8 +123,8 @@ impl Batch<'_> {
         if let Disposition::Due(retry) = case.disposition { Some(retry) } else { None }
     }
 
-    /// Decides anew about a letter that was not sent because other overrides were read. If it is still due, it
-    /// comes back soon.
+    /// Decides anew about a letter that was not sent because other overrides were read, or because its next planned moment
+    /// has come. If it is still due, it comes back soon.
     pub(super) fn withheld(&mut self, index: usize, now: Moment) {
         if self.decide_anew(index, now).is_some() {
             self.cases[index].put_off();

@@ -117,6 +117,10 @@ impl Batch<'_> {
         let obeys = self.config.overrides;
         let goes = |position: usize| {
             let case = &self.cases[letters[position].index];
+            // What was an attempt ahead of its plan is the planned one by now, if it had to wait for its place.
+            if letters[position].delivery.retry.planned.is_some_and(|planned| planned <= now.at) {
+                return false;
+            }
             !obeys || overrides.allow_attempt(&case.letter, case.is_sent_by_override(), now.moment())
         };
         let is_shut = obeys && overrides.are_old(now.age);
