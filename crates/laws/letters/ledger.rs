@@ -76,6 +76,8 @@ pub struct Ledger {
     runs: Vec<Run>,
     /// The times of trouble, in order.
     troubles: Vec<Millis>,
+    /// The times of calls that were refused, but not for good.
+    refusals: Vec<Millis>,
     strangers: Vec<String>,
     /// Facts about all letters, those that come later too.
     everywhere: Vec<Fact>,
@@ -167,6 +169,11 @@ impl Ledger {
         self.troubles.push(self.now);
     }
 
+    /// Records a call that was refused, but not for good: if that took long, the next ones are left out.
+    pub fn refused(&mut self) {
+        self.refusals.push(self.now);
+    }
+
     /// Records a call that had a fault.
     pub fn faulty(&mut self, faulty: Faulty) {
         self.faulty.push(faulty);
@@ -221,6 +228,10 @@ impl Ledger {
 
     pub(super) fn troubles(&self) -> &[Millis] {
         &self.troubles
+    }
+
+    pub(super) fn refusals(&self) -> &[Millis] {
+        &self.refusals
     }
 
     pub(super) fn strangers(&self) -> &[String] {

@@ -11,6 +11,13 @@ use super::{Circumstances, Letter};
 /// milliseconds.
 const LEFT_ALONE: Millis = 60_000;
 
+/// The shortest time for which a letter is hidden whose attempt is left out, in seconds.
+const LEAST_LEFT_OUT: i64 = 40;
+
+/// The longest time for which refused calls can lead to that, in milliseconds: a rest, and until the function's allowance
+/// for what does not work has paid them.
+const REFUSED_LATELY: Millis = 660_000;
+
 impl Letter<'_> {
     /// Judges the number of attempts of a message, or of all of them: each invocation makes one at most.
     pub(super) fn judge_attempts(
@@ -67,8 +74,8 @@ impl Letter<'_> {
 
     /// Returns the most retries that a message may have behind it at a fact: those by its mark, and one for
     /// each receive that made an attempt or had a reason to make none. Such reasons are: its invocation ended
-    /// badly or never began, the letter was held behind another of its group, its delete failed, or there was
-    /// trouble.
+    /// badly or never began, the letter was held behind another of its group, its delete failed, its attempt was left
+    /// out, or there was trouble.
     pub(super) fn may_have_spent(&self, at: &Fact, given: &impl Circumstances) -> usize {
         let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
         let facts: Vec<_> = self.facts.iter().filter(before).collect();
@@ -85,7 +92,8 @@ impl Letter<'_> {
             let of_run = |what: &What| facts.iter().any(|fact| fact.run == Some(run) && fact.what == *what);
             let ended = facts.iter().find(|fact| fact.run == Some(run) && fact.what == What::Kept);
             let stayed = ended.is_some_and(|kept| self.had_trouble(received.at, kept.at));
-            badly || stayed || of_run(&What::NotDeleted) || self.is_behind(received)
+            let left_out = facts.iter().any(|fact| fact.run == Some(run) && self.is_left_out(fact));
+            badly || stayed || left_out || of_run(&What::NotDeleted) || self.is_behind(received)
         };
         let keeps = given.keep_from_attempts(self);
         let counts = |fact: &&&Fact| match (&fact.what, fact.run) {
@@ -105,6 +113,14 @@ impl Letter<'_> {
     /// alone.
     fn had_trouble(&self, from: Millis, to: Millis) -> bool {
         self.ledger.troubles().iter().any(|at| (from - LEFT_ALONE..=to).contains(at))
+    }
+
+    /// Reports whether a letter was hidden as one is whose attempt, or a look-up before it, was left out: not long after
+    /// such a call was refused.
+    fn is_left_out(&self, fact: &Fact) -> bool {
+        let What::Hidden { seconds, .. } = fact.what else { return false };
+        let lately = fact.at - REFUSED_LATELY..=fact.at;
+        seconds >= LEAST_LEFT_OUT && self.ledger.refusals().iter().any(|at| lately.contains(at))
     }
 
     /// Reports whether a letter was handed over behind another of its FIFO group.

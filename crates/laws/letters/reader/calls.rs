@@ -27,6 +27,9 @@ impl<S: Scene> Reader<S> {
         if response == Response::Nothing || reads && response != Response::Done {
             self.ledger.trouble();
         }
+        if response == (Response::Refused { for_good: false }) {
+            self.ledger.refused();
+        }
         match (call.operation.as_str(), self.place(call)) {
             ("GetQueueAttributes", _) if call.target == names.source => self.counted(ended),
             ("GetSubscriptionAttributes", _) => self.asked(ended),
