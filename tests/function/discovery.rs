@@ -403,3 +403,37 @@ async fn what_was_found_is_checked_like_any_other() {
     let ran = world.run([&Post::raw("b", "plain").sent(NOW + 301_000)]).await;
     assert_eq!(ran.outcomes(), ["b archived refused"]);
 }
+
+/// Promise P9. The search makes progress, so that it does not count as one that hangs.
+#[tokio::test(start_paused = true)]
+async fn a_long_search_has_a_tenth_of_the_time_while_batches_are_full_and_all_that_it_needs_otherwise() {
+    let world = world_of(&discover());
+    for number in 10..100 {
+        world.cloud.subscribe_endpoint(&subscription(number), TOPIC, "sqs", BILLING, OTHER_DLQ);
+    }
+    world.cloud.script(|call| match call.operation.as_str() {
+        "GetSubscriptionAttributes" if call.target != SUBSCRIPTION => {
+            Fault::Slow(Duration::from_millis(900), Box::new(Fault::Pass))
+        }
+        _ => Fault::Pass,
+    });
+    let raw = |time: u32| Post::raw("raw", "plain").received(time);
+    let began = tokio::time::Instant::now();
+    for batch in 1..=30 {
+        let mut posts: Vec<_> = (0..9).map(|number| Post::envelope(&format!("{batch}-{number}"))).collect();
+        posts.push(raw(batch));
+        let ran = world.run(&posts).await;
+        assert!(ran.outcomes()[..9].iter().all(|told| told.ends_with(" delivered")), "{:?}", ran.outcomes());
+        assert_eq!(ran.outcomes()[9], "raw failed out_of_time");
+    }
+    // A second before anything was fast, and the six seconds that were saved.
+    let took = began.elapsed();
+    assert!((Duration::from_secs(6)..=Duration::from_secs(9)).contains(&took), "{took:?}");
+    // Its letters alone keep nobody waiting.
+    let mut times = 0;
+    while world.run([&raw(40 + times)]).await.outcomes() != ["raw delivered"] {
+        times += 1;
+        assert!(times < 20, "the search never ends");
+    }
+    assert!(times >= 5, "it had half of each invocation");
+}

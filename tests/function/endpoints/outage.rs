@@ -178,6 +178,32 @@ async fn letters_wait_a_second_for_the_look_up_of_another_and_no_longer() {
     assert_eq!(run("g", "h").await.0.outcomes(), ["g delivered", "h delivered"]);
 }
 
+/// The letters of a batch wait for the attributes of their queues, which they know from before.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_hangs_keeps_letters_waiting_for_a_second_and_then_after_its_rest() {
+    let world = World::with_policy(&json!({}));
+    let run = async |id: &str| {
+        let began = tokio::time::Instant::now();
+        let posts = [Post::raw(&format!("{id}-moved"), "x").moved_from(WORKER), Post::envelope(id)];
+        let ran = world.run(&posts).await;
+        assert!(ran.outcomes().iter().all(|told| told.ends_with(" delivered")), "{:?}", ran.outcomes());
+        began.elapsed().as_secs()
+    };
+    assert_eq!(run("a").await, 0);
+    world.cloud.script(|call| match call.operation.as_str() {
+        "GetQueueAttributes" if call.target == "payments-worker" => Fault::HangBefore,
+        _ => Fault::Pass,
+    });
+    tokio::time::advance(Duration::from_secs(61)).await;
+    assert_eq!(run("b").await, 1);
+    // It is not asked for half a minute.
+    assert_eq!(run("c").await, 0);
+    tokio::time::advance(Duration::from_secs(31)).await;
+    assert_eq!(run("d").await, 12);
+    tokio::time::advance(Duration::from_secs(31)).await;
+    assert_eq!(run("e").await, 0, "it rests for forty seconds");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_head_that_is_left_out_holds_its_group() {
     let world = World::new(&[]);

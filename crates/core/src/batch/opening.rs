@@ -34,7 +34,8 @@ impl Batch<'_> {
         let asking = |queue: &Arn| self.memory.health.asking(&Question::Queue(queue.clone()), now.age);
         let asking = queues.iter().map(asking).max().unwrap_or(Asking::AtOnce);
         let until = self.begin_to_ask(if first.is_empty() { asking } else { Asking::Later }, now);
-        let inquiry = Inquiry { known: HashMap::new(), first, tries: FIRST_TRIES, until };
+        let tries = if first.is_empty() { 1 } else { FIRST_TRIES };
+        let inquiry = Inquiry { known: HashMap::new(), first, tries, until };
         let (inquiry, action) = inquiry.ask(queues, Suffices::Kept, now.elapsed);
         (Stage::AwaitQueues(letters, inquiry), Some(action))
     }
@@ -203,7 +204,8 @@ impl Batch<'_> {
 
     /// Takes note of what a search has cost. One that only has to go on has worked.
     fn search_ended(&mut self, answers: &[Result<Option<Arn>, Failure>], now: Now) {
-        let Some(queue) = self.queue() else { return };
+        // It was not asked if it had no time.
+        let Some(queue) = self.queue().filter(|_| self.asked_for != Some(Duration::ZERO)) else { return };
         let failure = answers.iter().find_map(|answer| answer.as_ref().err());
         if failure.is_some_and(|failure| failure.code == SEARCH_UNFINISHED) {
             let began = self.age_when_asked(now);
