@@ -178,6 +178,37 @@ async fn letters_wait_a_second_for_the_look_up_of_another_and_no_longer() {
     assert_eq!(run("g", "h").await.0.outcomes(), ["g delivered", "h delivered"]);
 }
 
+/// What the second pass of a round has is what the first has left. No letter ends by an attempt in a part of the time.
+#[tokio::test(start_paused = true)]
+async fn a_last_retry_after_a_slow_look_up_is_not_exhausted_by_what_is_left_of_the_time() {
+    let once = json!({ "healthyRetryPolicy": { "numRetries": 1, "numNoDelayRetries": 1 } });
+    let slow_look_up = |call: &Call| match call.operation.as_str() {
+        "GetSubscriptionAttributes" if call.target == SUBSCRIPTION => {
+            Some(Fault::Slow(Duration::from_millis(1_500), Box::new(Fault::Pass)))
+        }
+        _ => None,
+    };
+    let last = || Post::envelope("last");
+    // Its own queue hangs.
+    let world = World::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
+    world.cloud.script(move |call| match call.operation.as_str() {
+        "SendMessageBatch" => Fault::HangBefore,
+        _ => slow_look_up(call).unwrap_or(Fault::Pass),
+    });
+    let ran = world.run([&last()]).await;
+    assert_eq!(ran.outcomes(), ["last deferred failed"]);
+    assert_eq!(ran.letter("last")["error.code"], "CutShort");
+    // That of another hangs, and takes all of the time.
+    let world = World::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
+    world.cloud.script(move |call| match call.operation.as_str() {
+        "SendMessageBatch" if call.target == "payments-billing" => Fault::HangBefore,
+        _ => slow_look_up(call).unwrap_or(Fault::Pass),
+    });
+    let ran = world.run([&Post::envelope("a").subscription(BILLING_SUBSCRIPTION), &last()]).await;
+    assert_eq!(ran.outcomes(), ["a archived exhausted", "last failed out_of_time"]);
+    assert_eq!(world.cloud.hidden()["handle-last"], 1, "it comes back with all of the time");
+}
+
 /// The letters of a batch wait for the attributes of their queues, which they know from before.
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_hangs_keeps_letters_waiting_for_a_second_and_then_after_its_rest() {

@@ -107,3 +107,28 @@ fn a_letter_is_hidden_no_longer_than_its_wait_though_the_wall_clock_is_set_back_
     }
     assert_eq!(hidden, [60]);
 }
+
+/// The turn of the last of eight letters comes after 1.4 s. A point counts as reached a second early, so that this
+/// letter's attempt is ahead of a retry that is planned for 1.2 s.
+#[test]
+fn an_attempt_ahead_of_its_plan_that_has_to_wait_until_then_comes_back_as_the_retry() {
+    for (left, expected) in [(1_200, Outcome::Failed(NotDone::OutOfTime)), (3_000, Outcome::Delivered)] {
+        let mut machine = with_rule(&json!({ "jitter": 0, "deliveryPolicy": {
+            "throttlePolicy": { "maxReceivesPerSecond": 5 },
+            "healthyRetryPolicy": { "minDelayTarget": 60, "maxDelayTarget": 60, "numRetries": 5 } } }));
+        // The second retry comes two minutes after it was sent, and it was received once more before.
+        let early = Post::envelope("b").sent(NOW - 120_000 + left).received(3);
+        let posts: Vec<_> = (0..7).map(|number| old(&format!("a{number}"))).chain([early]).collect();
+        let batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
+        let mut planned = None;
+        let (reports, _) = drive(batch, false, |action| {
+            if let Action::Send(request) = action {
+                planned = request.deliveries.iter().find_map(|one| one.retry.planned).or(planned);
+            }
+            answer(action, &mut || true, &mut HashSet::new())
+        });
+        assert!(reports[..7].iter().all(|report| report.outcome == Outcome::Delivered));
+        assert_eq!(reports[7].outcome, expected, "{left}");
+        assert_eq!(planned.is_some(), expected == Outcome::Delivered, "it is an attempt ahead of its plan");
+    }
+}
