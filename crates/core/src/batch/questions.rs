@@ -33,14 +33,8 @@ impl Batch<'_> {
             Pass::Second => std::mem::take(&mut self.set_aside),
         };
         let mut due = Vec::new();
-        // Half of the time must be enough. Letters that come back soon have all of it.
-        let is_late = self.pass == Pass::Second && now.elapsed > half_of(self.round_began, self.time.deliver);
         for index in candidates {
             let Disposition::Due(retry) = self.cases[index].disposition else { continue };
-            if is_late {
-                self.cases[index].put_off();
-                continue;
-            }
             let health = &self.memory.health;
             let asking = self.questions(index).map(|question| health.asking(&question, now.age)).max();
             match (self.pass, asking) {

@@ -19,7 +19,7 @@ impl Batch<'_> {
     /// whose disposition is known already.
     pub(super) fn next_round(&mut self, now: Now) -> Stage {
         let Some(round) = self.order.next_round() else { return Stage::Share };
-        (self.round, self.pass, self.round_began) = (round, Pass::First, now.elapsed);
+        (self.round, self.pass) = (round, Pass::First);
         let (active, now) = (self.is_active(), now.at);
         let requeue = self.config.requeue.as_ref();
         for &index in &self.round {

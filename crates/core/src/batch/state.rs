@@ -42,8 +42,6 @@ pub struct Batch<'m> {
     pub(super) pass: Pass,
     /// The letters that the second pass has.
     pub(super) set_aside: Vec<usize>,
-    /// The time when the round began.
-    pub(super) round_began: Duration,
     /// The time when the questions that are under way were asked.
     pub(super) asked_at: Duration,
     /// The time that they have, if it is less than what the invocation has for them.
@@ -180,7 +178,6 @@ impl<'m> Batch<'m> {
             round: Vec::new(),
             pass: Pass::First,
             set_aside: Vec::new(),
-            round_began: Duration::ZERO,
             asked_at: Duration::ZERO,
             asked_for: None,
             begun: None,
