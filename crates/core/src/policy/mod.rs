@@ -11,6 +11,7 @@ mod delivery;
 mod document;
 mod fields;
 mod json;
+mod letter_clock;
 mod matcher;
 mod overrides;
 mod retention;
