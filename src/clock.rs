@@ -1,6 +1,6 @@
 //! The source of the present time.
 //!
-//! All code gets the present as an argument or asks a [`Clock`]; `clippy.toml` forbids other ways. So a test
+//! All code gets the present as an argument or asks a [`InstanceClock`]; `clippy.toml` forbids other ways. So a test
 //! can simulate fourteen days in a millisecond, and an instance that is frozen for hours.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,24 +9,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::batch::{Age, Moment};
+use crate::batch::{InstanceAge, Moment};
 
 /// The longest run of an invocation. Lambda ends every invocation after 15 minutes.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html>
-const LONGEST_RUN: Duration = Duration::from_mins(15);
+const LAMBDA_TIME_LIMIT: Duration = Duration::from_mins(15);
 
-/// A clock that tells the present, and the [`Age`] by which an instance forgets. Clones share both.
+/// A clock that tells the present, and the [`InstanceAge`] by which an instance forgets. Clones share both.
 #[derive(Clone)]
-pub struct Clock(Arc<Readings>);
+pub struct InstanceClock(Arc<ClockReadings>);
 
-struct Readings {
+struct ClockReadings {
     wall: Box<dyn Fn() -> Timestamp + Send + Sync>,
     /// The time since the beginning by the monotonic clock.
     monotonic: Box<dyn Fn() -> Duration + Send + Sync>,
-    age: Mutex<Age>,
+    age: Mutex<InstanceAge>,
 }
 
-impl Clock {
+impl InstanceClock {
     /// Returns the machine's clock.
     #[must_use]
     pub fn system() -> Self {
@@ -47,7 +47,7 @@ impl Clock {
         monotonic: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Self {
         let (wall, monotonic) = (Box::new(wall), Box::new(monotonic));
-        Self(Arc::new(Readings { wall, monotonic, age: Mutex::default() }))
+        Self(Arc::new(ClockReadings { wall, monotonic, age: Mutex::default() }))
     }
 
     /// Returns the time of day.
@@ -81,16 +81,16 @@ impl Clock {
     /// Returns the time until Lambda ends an invocation, at `deadline_ms` milliseconds since 1970.
     pub(crate) fn left(&self, deadline_ms: u64) -> Duration {
         let now = u64::try_from(self.now().as_millisecond()).unwrap_or(0);
-        Duration::from_millis(deadline_ms.saturating_sub(now)).min(LONGEST_RUN)
+        Duration::from_millis(deadline_ms.saturating_sub(now)).min(LAMBDA_TIME_LIMIT)
     }
 
     /// Locks the age. Nothing panics while it is locked.
-    fn lock(&self) -> MutexGuard<'_, Age> {
+    fn lock(&self) -> MutexGuard<'_, InstanceAge> {
         self.0.age.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl std::fmt::Debug for Clock {
+impl std::fmt::Debug for InstanceClock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Clock")
     }

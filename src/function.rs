@@ -9,40 +9,40 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::archive::Archive;
-use crate::batch::{Report, SqsBatchResponse, response};
-use crate::clients::Clients;
-use crate::clock::Clock;
+use crate::batch::{LetterReport, SqsBatchResponse, response};
+use crate::clients::AwsClients;
+use crate::clock::InstanceClock;
 use crate::control;
-use crate::delivery::{Dispatcher, HttpClient, Reach};
+use crate::delivery::{AddressReach, Dispatcher, HttpClient};
 use crate::endpoint::HttpUrl;
 use crate::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
 use crate::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecords};
-use crate::notices::Notices;
-use crate::redrive::{Handled, Invocation, Parts, Redrive};
+use crate::notices::NoticePublisher;
+use crate::redrive::{BatchResult, InvocationContext, Redrive, RedriveParts};
 use crate::settings::{ArchiveAt, ControlAt, Settings};
-use crate::signature::{Certificates, MAX_CERTIFICATE_BYTES};
-use crate::telemetry::{self, Run};
+use crate::signature::{CertificateReader, MAX_CERTIFICATE_BYTES};
+use crate::telemetry::{self, InvocationSummary};
 
 /// The function, ready to handle events.
-pub struct Function {
+pub struct RedriveFunction {
     redrive: Redrive,
-    notices: Option<Notices>,
+    notices: Option<NoticePublisher>,
     namespace: String,
     name: Option<String>,
-    clock: Clock,
-    metrics_to: Sink,
+    clock: InstanceClock,
+    metrics_to: MetricsSink,
 }
 
 /// The event that the function gets.
 #[derive(Deserialize)]
-pub struct Event {
+pub struct QueueEvent {
     #[serde(rename = "Records")]
     records: Option<SqsRecords>,
 }
 
 /// The reason why a whole invocation fails.
 #[derive(Debug, thiserror::Error)]
-pub enum FunctionError {
+pub enum InvocationFailure {
     /// The event does not come from an SQS event source mapping.
     #[error(transparent)]
     Event(#[from] BadEvent),
@@ -54,25 +54,31 @@ pub enum FunctionError {
 }
 
 /// The output for lines of metrics. They are written raw and complete, without the log's own format.
-pub type Sink = Arc<dyn Fn(&str) + Send + Sync>;
+pub type MetricsSink = Arc<dyn Fn(&str) + Send + Sync>;
 
-impl Function {
+impl RedriveFunction {
     /// Builds the parts and connects them.
     #[must_use]
-    pub fn new(settings: Settings, clients: Clients, clock: Clock, metrics_to: Sink) -> Self {
-        let reach = Reach::of(settings.http_targets, settings.allow_loopback_http);
+    pub fn new(
+        settings: Settings,
+        clients: AwsClients,
+        clock: InstanceClock,
+        metrics_to: MetricsSink,
+    ) -> Self {
+        let reach = AddressReach::of(settings.http_targets, settings.allow_loopback_http);
         let place = settings.archive.to_string();
-        let notices = settings.notice_topic.map(|topic| Notices::new(clients.sns.clone(), topic, place));
+        let notices =
+            settings.notice_topic.map(|topic| NoticePublisher::new(clients.sns.clone(), topic, place));
         let archive = match settings.archive {
             ArchiveAt::S3 { bucket, prefix } => Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             ArchiveAt::Queue(queue) => {
                 Archive::Queue { dispatcher: Dispatcher::new(&clients, reach, clock.clone()), queue }
             }
         };
-        let parts = Parts {
+        let parts = RedriveParts {
             policy: settings.policy,
             archive,
-            control: settings.control.map(|ControlAt { bucket, prefix }| control::Control {
+            control: settings.control.map(|ControlAt { bucket, prefix }| control::ControlObjects {
                 s3: clients.s3.clone(),
                 bucket,
                 prefix,
@@ -109,15 +115,15 @@ impl Function {
     ///
     /// # Errors
     ///
-    /// [`FunctionError`]. A failure of single letters is never an error.
+    /// [`InvocationFailure`]. A failure of single letters is never an error.
     pub async fn answer(
         &self,
-        event: Event,
+        event: QueueEvent,
         request_id: &str,
         deadline_ms: u64,
-    ) -> Result<SqsBatchResponse, FunctionError> {
+    ) -> Result<SqsBatchResponse, InvocationFailure> {
         let no_records = || {
-            let error = FunctionError::NoRecords;
+            let error = InvocationFailure::NoRecords;
             telemetry::invocation(request_id).in_scope(|| telemetry::bad_event(&error.to_string()));
             error
         };
@@ -153,10 +159,11 @@ impl Function {
         for unread in messages.iter().filter_map(|message| message.unread.as_ref()) {
             telemetry::bad_event(&unread.problem);
         }
-        let invocation = Invocation { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
+        let invocation =
+            InvocationContext { request_id, deadline: Instant::now() + self.clock.left(deadline_ms) };
 
         let handled = self.redrive.handle(messages, invocation).await;
-        let Handled { reports, in_flight, overrides_unread, list_failed, retention_assumed } = handled;
+        let BatchResult { reports, in_flight, overrides_unread, list_failed, retention_assumed } = handled;
         let together = telemetry::together();
         for report in &reports {
             telemetry::letter(report);
@@ -167,7 +174,7 @@ impl Function {
         if let Some(first) = reports.first() {
             let queue = &first.letter.sqs.queue;
             let now = self.clock.now();
-            let run = Run {
+            let run = InvocationSummary {
                 queue,
                 function_name: self.name.as_deref(),
                 in_flight,
@@ -187,7 +194,12 @@ impl Function {
 
     /// Sends notices of archived letters. Returns the number of notices that failed, or `None` if there is no
     /// topic for notices.
-    async fn tell(&self, reports: &[Report], began: Timestamp, invocation: Invocation<'_>) -> Option<u64> {
+    async fn tell(
+        &self,
+        reports: &[LetterReport],
+        began: Timestamp,
+        invocation: InvocationContext<'_>,
+    ) -> Option<u64> {
         let left = invocation.deadline.saturating_duration_since(Instant::now());
         let told = self.notices.as_ref()?.tell(reports, began, self.clock.moment(), left).await;
         Some(told.inspect_err(telemetry::notice_not_sent).is_err().into())
@@ -196,9 +208,9 @@ impl Function {
 
 /// Creates the reader of SNS's certificates, which reads them from SNS's own hosts. In a network with an
 /// endpoint for SNS these hosts have private addresses; TLS proves that the host is SNS's.
-fn certificates(clock: Clock) -> Certificates {
-    let http = Arc::new(HttpClient::new(Reach::Private, clock.clone()));
-    Certificates::new(clock, move |url| {
+fn certificates(clock: InstanceClock) -> CertificateReader {
+    let http = Arc::new(HttpClient::new(AddressReach::Private, clock.clone()));
+    CertificateReader::new(clock, move |url| {
         let http = Arc::clone(&http);
         async move {
             let unreadable = || Failure::ours(FailureClass::Transient, "CertificateUnreadable");

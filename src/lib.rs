@@ -93,7 +93,7 @@
 //!                     what must hold, what tests share
 //! ```
 //!
-//! `main.rs` only runs [`function::Function`], and `bin/replay.rs` only runs
+//! `main.rs` only runs [`function::RedriveFunction`], and `bin/replay.rs` only runs
 //! [`replay_function::ReplayFunction`]. Start reading at [`redrive::Redrive::handle`], then at
 //! [`batch::Batch::poll`], and at [`policy::step`] for the rule that decides which retry a letter is due for.
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use sns_redrive::clock::Clock;
-use sns_redrive::function::{Event, Function};
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::function::{QueueEvent, RedriveFunction};
 use sns_redrive::start::start;
 use sns_redrive::telemetry;
 
@@ -16,8 +16,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let (settings, clients) = start()?;
-    let function = Arc::new(Function::new(settings, clients, Clock::system(), Arc::new(telemetry::write)));
-    run(service_fn(|event: LambdaEvent<Event>| {
+    let function = Arc::new(RedriveFunction::new(
+        settings,
+        clients,
+        InstanceClock::system(),
+        Arc::new(telemetry::write),
+    ));
+    run(service_fn(|event: LambdaEvent<QueueEvent>| {
         let function = Arc::clone(&function);
         async move {
             let (event, context) = event.into_parts();

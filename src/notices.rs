@@ -10,19 +10,19 @@ use jiff::Timestamp;
 
 use crate::archive_notice::{ArchiveNotice, ArchiveNotices};
 use crate::arn::Arn;
-use crate::batch::{Moment, Report};
+use crate::batch::{LetterReport, Moment};
 use crate::clients::{elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
 
 /// The longest time that an invocation waits for SNS.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_NOTICE_WAIT: Duration = Duration::from_secs(1);
 
 /// The time that is too short for a call to succeed. The notice then waits for the next invocation.
-const TOO_SHORT: Duration = Duration::from_millis(100);
+const MIN_CALL_TIME: Duration = Duration::from_millis(100);
 
 /// The notices of one instance.
 #[derive(Debug)]
-pub struct Notices {
+pub struct NoticePublisher {
     sns: aws_sdk_sns::Client,
     topic: Arn,
     archive: String,
@@ -40,7 +40,7 @@ pub struct NotSent {
     pub failure: Failure,
 }
 
-impl Notices {
+impl NoticePublisher {
     /// Creates the notices for a topic. `archive` names the location of the letters for people and commands.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, topic: Arn, archive: String) -> Self {
@@ -56,16 +56,16 @@ impl Notices {
     /// [`NotSent`] if SNS did not take the notice. If the answer is late, SNS may have taken it nevertheless.
     pub async fn tell(
         &self,
-        reports: &[Report],
+        reports: &[LetterReport],
         began: Timestamp,
         now: Moment,
         left: Duration,
     ) -> Result<(), NotSent> {
-        let time = (left / 2).min(LONGEST);
+        let time = (left / 2).min(MAX_NOTICE_WAIT);
         let due = {
             let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
             untold.count(reports, began, now.at);
-            if time < TOO_SHORT { None } else { untold.due(now.age) }
+            if time < MIN_CALL_TIME { None } else { untold.due(now.age) }
         };
         let Some(notice) = due else { return Ok(()) };
         let sent = tokio::time::timeout(time, self.publish(&notice)).await;

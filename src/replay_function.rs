@@ -1,10 +1,10 @@
-//! The replay function of `operations.yaml`, around [`Replay`]: a whole replay in one invocation, or the
+//! The replay function of `operations.yaml`, around [`ArchiveReplayer`]: a whole replay in one invocation, or the
 //! turns and lanes of a state machine that replays more. It takes no letters from a queue.
 //!
 //! | event | answer |
 //! |---|---|
-//! | `{"replay": {...}}`, as in [`Wish`] | the state of the replay when it ended or the time was over |
-//! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | the next action: a [`Turn`] |
+//! | `{"replay": {...}}`, as in [`EventRequest`] | the state of the replay when it ended or the time was over |
+//! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | the next action: a [`MachineTurn`] |
 //! | `{"turn": {"id": "...", "holder": "...", "workers": 100}}` | the same |
 //! | `{"lane": {...}}`, a line that a turn has written | the result of the lane |
 //!
@@ -25,23 +25,23 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::arn::Arn;
-use crate::batch::Mode;
-use crate::clients::Clients;
-use crate::clock::Clock;
+use crate::batch::OperatingMode;
+use crate::clients::AwsClients;
+use crate::clock::InstanceClock;
 use crate::failure::Failure;
 use crate::policy::Policy;
 use crate::replay::{
-    At, Control, Lane, Parts, Redriver, Redriving, Replay, ReplayError, Resumption, Source, State, Turn,
-    TurnKind, Wish,
+    ArchiveReplayer, EventRequest, MachineTurn, RecordLocation, RedriverReader, RedriverState, ReplayControl,
+    ReplayEnvironment, ReplayError, ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnKind,
 };
 use crate::settings::{ArchiveAt, Settings};
 use crate::telemetry;
 
 /// The author of a replay that the state machine does not name.
-const NAME: &str = "the replay function";
+const DEFAULT_REPLAYER: &str = "the replay function";
 
 /// The number of units worked on at the same time if one invocation does the whole replay.
-const WORKERS: usize = 4;
+const REPLAY_WORKERS: usize = 4;
 
 /// The number of parts of a lane sent at the same time: while one waits for its ledger, another sends.
 pub const LANE_WORKERS: usize = 2;
@@ -55,24 +55,24 @@ const TIME_TO_STOP: Duration = Duration::from_secs(20);
 
 /// The replay function, ready to handle events.
 pub struct ReplayFunction {
-    parts: Result<Parts, &'static str>,
-    redriver: Option<Redriver>,
+    parts: Result<ReplayEnvironment, &'static str>,
+    redriver: Option<RedriverReader>,
     /// The mode and the policy from this function's own settings. They count if `REDRIVE_FUNCTION` names no
     /// other function.
-    own: Arc<Redriving>,
-    clock: Clock,
+    own: Arc<RedriverState>,
+    clock: InstanceClock,
 }
 
 /// The event that the function gets.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub enum Event {
+pub enum ReplayEvent {
     /// A whole replay.
-    Replay(Box<RawValue>),
+    ArchiveReplayer(Box<RawValue>),
     /// A turn of a state machine.
     Turn(TurnEvent),
     /// A lane of a round.
-    Lane(Lane),
+    Lane(RoundLane),
 }
 
 /// A turn of a state machine: the first one has `begin`.
@@ -92,7 +92,7 @@ pub enum TurnEvent {
     Next {
         /// The replay and its holder.
         #[serde(flatten)]
-        of: Resumption,
+        of: ReplayResumption,
         /// The greatest number of lanes in a round.
         workers: usize,
     },
@@ -101,11 +101,11 @@ pub enum TurnEvent {
 /// The answer of the function.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Answer {
+pub enum ReplayAnswer {
     /// The state of a replay.
-    Replay(Box<State>),
+    ArchiveReplayer(Box<ReplayState>),
     /// The next action of the state machine.
-    Turn(Box<Turn>),
+    Turn(Box<MachineTurn>),
     /// The result of a lane.
     Lane {
         /// The number of letters sent. `None` if the round was over.
@@ -127,13 +127,13 @@ pub enum Answer {
 impl ReplayFunction {
     /// Connects the parts.
     #[must_use]
-    pub fn new(settings: Settings, clients: Clients, clock: Clock) -> Self {
+    pub fn new(settings: Settings, clients: AwsClients, clock: InstanceClock) -> Self {
         let redriver = settings.redrive_function.clone();
         let redriver =
-            redriver.map(|function| Redriver::new(clients.lambda.clone(), function, clock.clone()));
+            redriver.map(|function| RedriverReader::new(clients.lambda.clone(), function, clock.clone()));
         let parts = parts(&settings, clients, &clock);
-        let idle = (settings.mode == Mode::Observe).then(|| "REDRIVE_MODE is observe".to_owned());
-        let own = Arc::new(Redriving { idle, policy: Some(settings.policy), document: None });
+        let idle = (settings.mode == OperatingMode::Observe).then(|| "REDRIVE_MODE is observe".to_owned());
+        let own = Arc::new(RedriverState { idle, policy: Some(settings.policy), document: None });
         Self { parts, redriver, own, clock }
     }
 
@@ -144,48 +144,48 @@ impl ReplayFunction {
     /// [`ReplayError`]. A failure of single letters is never an error.
     pub async fn answer(
         &self,
-        event: Event,
+        event: ReplayEvent,
         request_id: &str,
         deadline_ms: u64,
-    ) -> Result<Answer, ReplayError> {
+    ) -> Result<ReplayAnswer, ReplayError> {
         // Boxed, because futures nested in those of the runtime are too deep for the compiler.
         let answer = self.carry_out(event, deadline_ms).boxed_local();
         answer.instrument(telemetry::invocation(request_id)).await
     }
 
-    async fn carry_out(&self, event: Event, deadline_ms: u64) -> Result<Answer, ReplayError> {
+    async fn carry_out(&self, event: ReplayEvent, deadline_ms: u64) -> Result<ReplayAnswer, ReplayError> {
         let left = self.clock.left(deadline_ms);
         let until = Instant::now() + left.saturating_sub(TIME_TO_STOP.min(left / 2));
-        let control = Watch { until };
+        let control = DeadlineControl { until };
         let answer = match event {
-            Event::Replay(wish) => self.replay(&wish, &control).await,
-            Event::Turn(turn) => self.turn(turn, &control).await,
-            Event::Lane(lane) => Box::pin(self.lane(&lane, &control)).await,
+            ReplayEvent::ArchiveReplayer(wish) => self.replay(&wish, &control).await,
+            ReplayEvent::Turn(turn) => self.turn(turn, &control).await,
+            ReplayEvent::Lane(lane) => Box::pin(self.lane(&lane, &control)).await,
         };
         match answer {
             Err(error @ (ReplayError::Busy(_) | ReplayError::TakenUp(_))) => {
                 telemetry::replay_busy(&error);
-                Ok(Answer::Busy { next: TurnKind::End, status: "busy", because: error.to_string() })
+                Ok(ReplayAnswer::Busy { next: TurnKind::End, status: "busy", because: error.to_string() })
             }
             answer => answer.inspect_err(telemetry::replay_failed),
         }
     }
 
     /// Runs a whole replay.
-    async fn replay(&self, wish: &RawValue, control: &Watch) -> Result<Answer, ReplayError> {
-        let wish = Wish::from_text(wish.get()).map_err(ReplayError::Request)?;
-        let (replay, redriving) = self.replay_by(NAME).await?;
+    async fn replay(&self, wish: &RawValue, control: &DeadlineControl) -> Result<ReplayAnswer, ReplayError> {
+        let wish = EventRequest::from_text(wish.get()).map_err(ReplayError::Request)?;
+        let (replay, redriving) = self.replay_by(DEFAULT_REPLAYER).await?;
         replay.check_requeue().await?;
-        let state = replay.run(&wish, &Source::Archive, redriving.policy.as_ref(), control).await?;
+        let state = replay.run(&wish, &ReplaySource::Archive, redriving.policy.as_ref(), control).await?;
         telemetry::replay(&state);
-        Ok(Answer::Replay(Box::new(state)))
+        Ok(ReplayAnswer::ArchiveReplayer(Box::new(state)))
     }
 
     /// Runs a turn of a state machine.
-    async fn turn(&self, event: TurnEvent, control: &Watch) -> Result<Answer, ReplayError> {
+    async fn turn(&self, event: TurnEvent, control: &DeadlineControl) -> Result<ReplayAnswer, ReplayError> {
         let turn = match event {
             TurnEvent::First { begin, workers, by } => {
-                let wish = Wish::from_json(begin).map_err(ReplayError::Request)?;
+                let wish = EventRequest::from_json(begin).map_err(ReplayError::Request)?;
                 let workers = lanes(workers)?;
                 let (replay, redriving) = self.replay_by(&by).await?;
                 replay.check_requeue().await?;
@@ -193,30 +193,30 @@ impl ReplayFunction {
             }
             TurnEvent::Next { of, workers } => {
                 let workers = lanes(workers)?;
-                let (replay, redriving) = self.replay_by(NAME).await?;
+                let (replay, redriving) = self.replay_by(DEFAULT_REPLAYER).await?;
                 replay.next_turn(&of, workers, redriving.policy.as_ref(), control).await
             }
         }?;
         telemetry::replay(&turn.replay);
-        Ok(Answer::Turn(Box::new(turn)))
+        Ok(ReplayAnswer::Turn(Box::new(turn)))
     }
 
     /// Runs a lane of a round.
-    async fn lane(&self, lane: &Lane, control: &Watch) -> Result<Answer, ReplayError> {
-        let parts = Parts { workers: LANE_WORKERS, ..self.parts()?.clone() };
+    async fn lane(&self, lane: &RoundLane, control: &DeadlineControl) -> Result<ReplayAnswer, ReplayError> {
+        let parts = ReplayEnvironment { workers: LANE_WORKERS, ..self.parts()?.clone() };
         let told = lane.policy.as_deref().map(Policy::parse).transpose();
         let told = told.map_err(|bad| refused(&format!("policy: {bad}")))?;
         let own = if self.redriver.is_none() { self.own.policy.as_ref() } else { None };
-        let done = Replay::new(parts).lane(lane, told.as_ref().or(own), control).await?;
+        let done = ArchiveReplayer::new(parts).lane(lane, told.as_ref().or(own), control).await?;
         let sent = done.as_ref().map(|done| done.units.iter().map(|unit| unit.sent).sum());
         let trouble = done.and_then(|done| done.failed.or(done.trouble));
         telemetry::replay_lane(lane, sent, trouble.as_deref());
-        Ok(Answer::Lane { sent, trouble })
+        Ok(ReplayAnswer::Lane { sent, trouble })
     }
 
     /// Returns a replay run by `by`, and what the function does with its letters afterwards.
-    async fn replay_by(&self, by: &str) -> Result<(Replay, Arc<Redriving>), ReplayError> {
-        let parts = Parts { by: by.to_owned(), ..self.parts()?.clone() };
+    async fn replay_by(&self, by: &str) -> Result<(ArchiveReplayer, Arc<RedriverState>), ReplayError> {
+        let parts = ReplayEnvironment { by: by.to_owned(), ..self.parts()?.clone() };
         let redriving = match &self.redriver {
             Some(redriver) => redriver.ask(&parts.requeue).await?,
             None => Arc::clone(&self.own),
@@ -224,10 +224,10 @@ impl ReplayFunction {
         if let (Some(redriver), None) = (&self.redriver, &redriving.policy) {
             telemetry::policy_in_file(redriver.function());
         }
-        Ok((Replay::new(parts).beside(&redriving), redriving))
+        Ok((ArchiveReplayer::new(parts).beside(&redriving), redriving))
     }
 
-    fn parts(&self) -> Result<&Parts, ReplayError> {
+    fn parts(&self) -> Result<&ReplayEnvironment, ReplayError> {
         self.parts.as_ref().map_err(|why| refused(why))
     }
 }
@@ -244,7 +244,11 @@ fn lanes(workers: usize) -> Result<usize, ReplayError> {
 }
 
 /// Returns the parts of a replay, or the reason why nothing can be replayed.
-fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, &'static str> {
+fn parts(
+    settings: &Settings,
+    clients: AwsClients,
+    clock: &InstanceClock,
+) -> Result<ReplayEnvironment, &'static str> {
     let ArchiveAt::S3 { bucket, prefix } = settings.archive.clone() else {
         return Err("ARCHIVE is a queue, but only letters in S3 can be replayed");
     };
@@ -255,7 +259,7 @@ fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, 
     let control = settings.control.clone().ok_or(
         "CONTROL is off or not set: set it to s3://bucket/prefix, where replays record what they have sent",
     )?;
-    Ok(Parts {
+    Ok(ReplayEnvironment {
         clients,
         bucket,
         prefix,
@@ -263,25 +267,25 @@ fn parts(settings: &Settings, clients: Clients, clock: &Clock) -> Result<Parts, 
         control_prefix: control.prefix,
         requeue,
         clock: clock.clone(),
-        by: NAME.to_owned(),
-        workers: WORKERS,
+        by: DEFAULT_REPLAYER.to_owned(),
+        workers: REPLAY_WORKERS,
     })
 }
 
 /// A control that keeps a replay within the time of its invocation, and logs the letters that it leaves out.
-struct Watch {
+struct DeadlineControl {
     /// The time after which no batch begins.
     until: Instant,
 }
 
-impl Control for Watch {
+impl ReplayControl for DeadlineControl {
     fn stop(&self) -> bool {
         Instant::now() >= self.until
     }
 
-    fn progress(&self, _: &State) {}
+    fn progress(&self, _: &ReplayState) {}
 
-    fn left_out(&self, at: &At, why: &str) {
+    fn left_out(&self, at: &RecordLocation, why: &str) {
         telemetry::left_out_of_replay(at, why);
     }
 

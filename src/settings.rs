@@ -8,9 +8,9 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::arn::{Arn, ArnKind};
-pub use crate::batch::Mode;
+pub use crate::batch::OperatingMode;
 use crate::endpoint::without_urls;
-use crate::policy::{Fifo, Policy, Rule, TargetSpec, VISIBILITY_CEILING};
+use crate::policy::{FifoHandling, Policy, Rule, TargetSpec, VISIBILITY_CEILING};
 
 /// The function's settings. `template.yaml` and `docs/reference/settings.md` name the same variables.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Settings {
     /// `REQUEUE_ARN`.
     pub requeue: Option<Arn>,
     /// `REDRIVE_MODE`.
-    pub mode: Mode,
+    pub mode: OperatingMode,
     /// `REDRIVE_FUNCTION`.
     pub redrive_function: Option<String>,
     /// `METRICS_NAMESPACE`.
@@ -168,7 +168,7 @@ impl Settings {
             control: note(&mut faults, control, None),
             waiting_list: note(&mut faults, switch(&given, "WAITING_LIST"), true),
             requeue: note(&mut faults, requeue(&given), None),
-            mode: note(&mut faults, mode(&given), Mode::Observe),
+            mode: note(&mut faults, mode(&given), OperatingMode::Observe),
             redrive_function: note(&mut faults, redrive_function(&given), None),
             metrics_namespace: note(&mut faults, metrics_namespace(&given), String::new()),
             function_name: given("AWS_LAMBDA_FUNCTION_NAME"),
@@ -184,7 +184,7 @@ impl Settings {
     }
 
     /// Finds settings that contradict each other.
-    fn contradictions(&self) -> Faults {
+    fn contradictions(&self) -> SettingFaults {
         let mut faults = Vec::new();
         let requeue = self.requeue.as_ref();
         if requeue.is_some_and(|requeue| self.archive == ArchiveAt::Queue(requeue.clone())) {
@@ -201,7 +201,7 @@ impl Settings {
                 );
                 faults.extend(fault("REQUEUE_ARN", problem));
             }
-            if rule.fifo == Fifo::StepAside && !requeue.is_some_and(Arn::is_fifo) {
+            if rule.fifo == FifoHandling::StepAside && !requeue.is_some_and(Arn::is_fifo) {
                 let problem =
                     format!("must be a FIFO queue, since rule {name:?} has \"fifo\": \"step-aside\"");
                 faults.extend(fault("REQUEUE_ARN", problem));
@@ -211,10 +211,10 @@ impl Settings {
     }
 }
 
-pub(crate) type Faults = Vec<SettingFault>;
+pub(crate) type SettingFaults = Vec<SettingFault>;
 
 /// Collects faults and continues with a substitute value, so that all faults are found.
-pub(crate) fn note<T>(faults: &mut Faults, read: Result<T, Faults>, stand_in: T) -> T {
+pub(crate) fn note<T>(faults: &mut SettingFaults, read: Result<T, SettingFaults>, stand_in: T) -> T {
     read.unwrap_or_else(|found| {
         faults.extend(found);
         stand_in
@@ -222,11 +222,11 @@ pub(crate) fn note<T>(faults: &mut Faults, read: Result<T, Faults>, stand_in: T)
 }
 
 /// Creates a fault. Of a URL in it only its name is left: it may hold a secret, and faults are logged.
-pub(crate) fn fault(variable: &'static str, problem: impl Into<String>) -> Faults {
+pub(crate) fn fault(variable: &'static str, problem: impl Into<String>) -> SettingFaults {
     vec![SettingFault { variable, problem: without_urls(&problem.into()) }]
 }
 
-fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, Faults> {
+fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, SettingFaults> {
     let (name, json) = match (given("REDRIVE_POLICY"), given("REDRIVE_POLICY_FILE")) {
         (None, None) => return Ok(Policy::built_in()),
         (Some(_), Some(_)) => {
@@ -247,7 +247,7 @@ fn policy(given: &impl Fn(&str) -> Option<String>) -> Result<Policy, Faults> {
         })
 }
 
-fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults> {
+fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, SettingFaults> {
     const NAME: &str = "ARCHIVE";
     let Some(text) = given(NAME) else {
         return Err(fault(NAME, "is missing: set it to s3://bucket/prefix or the ARN of a queue"));
@@ -261,7 +261,7 @@ fn archive(given: &impl Fn(&str) -> Option<String>) -> Result<ArchiveAt, Faults>
 }
 
 /// Splits a location into a bucket and a prefix without slashes at its ends.
-fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), Faults> {
+fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), SettingFaults> {
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     // <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
@@ -276,7 +276,7 @@ fn in_bucket(name: &'static str, place: &str) -> Result<(String, String), Faults
 fn control(
     given: &impl Fn(&str) -> Option<String>,
     archive: Option<&ArchiveAt>,
-) -> Result<Option<ControlAt>, Faults> {
+) -> Result<Option<ControlAt>, SettingFaults> {
     const NAME: &str = "CONTROL";
     let archive = match archive {
         Some(ArchiveAt::S3 { bucket, prefix }) => Some((bucket, prefix)),
@@ -312,7 +312,7 @@ fn control(
     Ok(Some(ControlAt { bucket, prefix }))
 }
 
-fn switch(given: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result<bool, Faults> {
+fn switch(given: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result<bool, SettingFaults> {
     match given(name).as_deref() {
         Some("on") => Ok(true),
         Some("off") => Ok(false),
@@ -320,7 +320,7 @@ fn switch(given: &impl Fn(&str) -> Option<String>, name: &'static str) -> Result
     }
 }
 
-fn http_targets(given: &impl Fn(&str) -> Option<String>) -> Result<HttpTargets, Faults> {
+fn http_targets(given: &impl Fn(&str) -> Option<String>) -> Result<HttpTargets, SettingFaults> {
     const NAME: &str = "HTTP_TARGETS";
     match given(NAME).as_deref() {
         Some("on") => Ok(HttpTargets::On),
@@ -330,7 +330,7 @@ fn http_targets(given: &impl Fn(&str) -> Option<String>) -> Result<HttpTargets, 
     }
 }
 
-fn requeue(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {
+fn requeue(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, SettingFaults> {
     const NAME: &str = "REQUEUE_ARN";
     let Some(text) = given(NAME) else { return Ok(None) };
     let requeue =
@@ -342,10 +342,10 @@ fn queue(text: &str) -> Option<Arn> {
     text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue)
 }
 
-fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<Mode, Faults> {
+fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<OperatingMode, SettingFaults> {
     match given("REDRIVE_MODE").as_deref() {
-        Some("active") => Ok(Mode::Active),
-        Some("observe") => Ok(Mode::Observe),
+        Some("active") => Ok(OperatingMode::Active),
+        Some("observe") => Ok(OperatingMode::Observe),
         other => Err(fault(
             "REDRIVE_MODE",
             format!("must be active or observe, not {:?}", other.unwrap_or_default()),
@@ -354,7 +354,7 @@ fn mode(given: &impl Fn(&str) -> Option<String>) -> Result<Mode, Faults> {
 }
 
 /// Reads the function whose mode and policy count for replays. No policy may be given as well.
-fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<String>, Faults> {
+fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<String>, SettingFaults> {
     const NAME: &str = "REDRIVE_FUNCTION";
     let Some(text) = given(NAME) else { return Ok(None) };
     for policy in ["REDRIVE_POLICY", "REDRIVE_POLICY_FILE"] {
@@ -376,7 +376,7 @@ fn redrive_function(given: &impl Fn(&str) -> Option<String>) -> Result<Option<St
     Err(fault(NAME, format!("must be the name or the ARN of a function, not {text:?}")))
 }
 
-fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, Faults> {
+fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, SettingFaults> {
     const NAME: &str = "METRICS_NAMESPACE";
     let namespace = given(NAME).unwrap_or_default();
     // <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html>,
@@ -397,7 +397,7 @@ fn metrics_namespace(given: &impl Fn(&str) -> Option<String>) -> Result<String, 
 
 /// Reads the topic for notices. A FIFO topic cannot have people as subscribers, and would need a group and an
 /// id for each notice.
-fn notice_topic(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, Faults> {
+fn notice_topic(given: &impl Fn(&str) -> Option<String>) -> Result<Option<Arn>, SettingFaults> {
     const NAME: &str = "NOTICE_TOPIC_ARN";
     let Some(text) = given(NAME) else { return Ok(None) };
     let topic = text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Topic && !arn.is_fifo());
@@ -412,7 +412,7 @@ fn number<N>(
     name: &'static str,
     least: N,
     most: N,
-) -> Result<N, Faults>
+) -> Result<N, SettingFaults>
 where
     N: FromStr + PartialOrd + Display + Copy,
 {
@@ -421,7 +421,7 @@ where
     number.ok_or_else(|| fault(name, format!("must be a whole number from {least} to {most}, not {text:?}")))
 }
 
-fn allow_loopback_http(given: &impl Fn(&str) -> Option<String>) -> Result<bool, Faults> {
+fn allow_loopback_http(given: &impl Fn(&str) -> Option<String>) -> Result<bool, SettingFaults> {
     match given("ALLOW_LOOPBACK_HTTP").as_deref() {
         Some("false") => Ok(false),
         Some("true") => Ok(true),

@@ -1,6 +1,6 @@
 //! The start of all functions: settings, clients and the log.
 
-use crate::clients::{self, Clients};
+use crate::clients::{self, AwsClients};
 use crate::settings::{BadSettings, Settings};
 use crate::telemetry;
 
@@ -9,8 +9,8 @@ use crate::telemetry;
 /// # Errors
 ///
 /// All wrong settings, which are also logged.
-pub fn start() -> Result<(Settings, Clients), BadSettings> {
-    start_by(|variable| BadSettings::join(Settings::read(variable), Clients::from_environment(variable)))
+pub fn start() -> Result<(Settings, AwsClients), BadSettings> {
+    start_by(|variable| BadSettings::join(Settings::read(variable), AwsClients::from_environment(variable)))
 }
 
 /// Does the same for a function with its own settings. `read` gets the process's environment.

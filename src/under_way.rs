@@ -7,9 +7,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Calls under way, with an answer of this type each. They are boxed, because there are many, and they differ
 /// greatly in size.
-pub(crate) struct UnderWay<'c, A>(FuturesUnordered<LocalBoxFuture<'c, A>>);
+pub(crate) struct CallsUnderWay<'c, A>(FuturesUnordered<LocalBoxFuture<'c, A>>);
 
-impl<'c, A> UnderWay<'c, A> {
+impl<'c, A> CallsUnderWay<'c, A> {
     pub(crate) fn new() -> Self {
         Self(FuturesUnordered::new())
     }

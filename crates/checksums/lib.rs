@@ -23,10 +23,10 @@ pub enum CrcAlgorithm {
 
 /// A checksum over bytes that come in pieces.
 #[derive(Clone)]
-pub struct Digest(State);
+pub struct Digest(DigestState);
 
 #[derive(Clone)]
-enum State {
+enum DigestState {
     /// By the processor's own instructions.
     Crc32(crc32fast::Hasher),
     Crc32C(crc::Digest<'static, u32>),
@@ -38,18 +38,18 @@ impl Digest {
     #[must_use]
     pub fn new(algorithm: CrcAlgorithm) -> Self {
         Self(match algorithm {
-            CrcAlgorithm::Crc32IsoHdlc => State::Crc32(crc32fast::Hasher::new()),
-            CrcAlgorithm::Crc32Iscsi => State::Crc32C(CRC32C.digest()),
-            CrcAlgorithm::Crc64Nvme => State::Crc64Nvme(CRC64NVME.digest()),
+            CrcAlgorithm::Crc32IsoHdlc => DigestState::Crc32(crc32fast::Hasher::new()),
+            CrcAlgorithm::Crc32Iscsi => DigestState::Crc32C(CRC32C.digest()),
+            CrcAlgorithm::Crc64Nvme => DigestState::Crc64Nvme(CRC64NVME.digest()),
         })
     }
 
     /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            State::Crc32(digest) => digest.update(bytes),
-            State::Crc32C(digest) => digest.update(bytes),
-            State::Crc64Nvme(digest) => digest.update(bytes),
+            DigestState::Crc32(digest) => digest.update(bytes),
+            DigestState::Crc32C(digest) => digest.update(bytes),
+            DigestState::Crc64Nvme(digest) => digest.update(bytes),
         }
     }
 
@@ -57,9 +57,9 @@ impl Digest {
     #[must_use]
     pub fn finalize(self) -> u64 {
         match self.0 {
-            State::Crc32(digest) => digest.finalize().into(),
-            State::Crc32C(digest) => digest.finalize().into(),
-            State::Crc64Nvme(digest) => digest.finalize(),
+            DigestState::Crc32(digest) => digest.finalize().into(),
+            DigestState::Crc32C(digest) => digest.finalize().into(),
+            DigestState::Crc64Nvme(digest) => digest.finalize(),
         }
     }
 }

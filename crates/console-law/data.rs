@@ -5,38 +5,40 @@ use std::sync::LazyLock;
 use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
 use redrive_console::read::{
-    Alarm, ArchivedLetter, Common, Count, Counted, Fields, Group, Groups, Left, Letter, Line, Log, Now,
-    OneGroup, QueueNow, Replayed, Said, Span, Value, Waiting, WaitingGroup, WaitingOne,
+    Alarm, ArchivedLetter, ChartSpan, CommonValue, CountMethod, GroupFields, GroupValue, LetterHistory,
+    LetterLog, LetterLogLine, LetterReplay, OneGroup, PageGroup, PageGroups, PresentState, QueueNow,
+    ShownContent, TimedCount, UnreplayedCount, WaitingGroup, WaitingOne, WaitingPage,
 };
-use redrive_console::view::{self, Frame, View};
+use redrive_console::view::{self, PageFrame, ViewContext};
 use redrive_console::{
-    Account, Bodies, Clients, Doctor, Door, Field, Filter, Finding, OneLetter, Page, Place, Query,
+    BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients, DoctorProgress, Filter, GroupField,
+    OneLetter, PageFinding, PageHost, PageKind, Query,
 };
 use serde_json::json;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 use sns_redrive::policy::{Overrides, Policy};
-use sns_redrive::replay::State;
+use sns_redrive::replay::ReplayState;
 
 /// Clients for an account that no test calls.
-static CLIENTS: LazyLock<Clients> = LazyLock::new(|| {
+static CLIENTS: LazyLock<ConsoleClients> = LazyLock::new(|| {
     let config = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build();
-    Clients::from_config(&config, true)
+    ConsoleClients::from_config(&config, true)
 });
 
 fn now() -> Timestamp {
     "2026-11-01T12:00:00Z".parse().unwrap()
 }
 
-fn span() -> Span {
-    Span { from: now() - SignedDuration::from_hours(3), to: now() }
+fn span() -> ChartSpan {
+    ChartSpan { from: now() - SignedDuration::from_hours(3), to: now() }
 }
 
 /// Returns an account that no test calls, with the text in every field.
 #[must_use]
-pub fn account(text: &str) -> Account {
+pub fn account(text: &str) -> ConsoleAccount {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
-    let place = || Some(Place { bucket: text.to_owned(), prefix: text.to_owned() });
-    Account {
+    let place = || Some(ConsoleBucket { bucket: text.to_owned(), prefix: text.to_owned() });
+    ConsoleAccount {
         clients: CLIENTS.clone(),
         archive: place(),
         control: place(),
@@ -47,29 +49,29 @@ pub fn account(text: &str) -> Account {
         queues: vec![queue],
         requeue: None,
         region: "eu-central-1".to_owned(),
-        clock: Clock::from_fn(now),
-        bodies: Bodies::Hidden,
+        clock: InstanceClock::from_fn(now),
+        bodies: BodyVisibility::Hidden,
     }
 }
 
-pub(crate) fn doctor(text: &str) -> Doctor {
-    let finding = Finding {
+pub(crate) fn doctor(text: &str) -> DoctorProgress {
+    let finding = PageFinding {
         severity: text.to_owned(),
         check: text.to_owned(),
         about: text.to_owned(),
         says: text.to_owned(),
         fix: Some(text.to_owned()),
     };
-    Doctor::Found { at: now(), findings: vec![finding] }
+    DoctorProgress::Found { at: now(), findings: vec![finding] }
 }
 
 fn filter(text: &str) -> Filter {
-    Field::ALL.into_iter().fold(Filter::default(), |filter, field| filter.with(field, text))
+    GroupField::ALL.into_iter().fold(Filter::default(), |filter, field| filter.with(field, text))
 }
 
-fn fields(text: &str) -> Fields {
+fn fields(text: &str) -> GroupFields {
     let some = || Some(text.to_owned());
-    Fields {
+    GroupFields {
         topic: some(),
         subscription: some(),
         target: some(),
@@ -80,8 +82,8 @@ fn fields(text: &str) -> Fields {
     }
 }
 
-fn said(text: &str) -> Said {
-    Said { body: text.to_owned(), is_cut: true, attributes: vec![(text.to_owned(), text.to_owned())] }
+fn said(text: &str) -> ShownContent {
+    ShownContent { body: text.to_owned(), is_cut: true, attributes: vec![(text.to_owned(), text.to_owned())] }
 }
 
 fn archived(text: &str) -> ArchivedLetter {
@@ -109,18 +111,18 @@ fn waiting(text: &str) -> WaitingOne {
     }
 }
 
-fn count() -> Count {
-    let mut count = Count::default();
+fn count() -> TimedCount {
+    let mut count = TimedCount::default();
     count.add(7, now() - SignedDuration::from_hours(1), &span());
     count
 }
 
-fn left() -> Left {
-    Left { asked: 3, left: 2 }
+fn left() -> UnreplayedCount {
+    UnreplayedCount { asked: 3, left: 2 }
 }
 
-fn counted() -> Counted {
-    Counted {
+fn counted() -> CountMethod {
+    CountMethod {
         letters: 7,
         more: true,
         read: 3,
@@ -132,9 +134,9 @@ fn counted() -> Counted {
     }
 }
 
-fn line(text: &str, outcome: &str) -> Line {
+fn line(text: &str, outcome: &str) -> LetterLogLine {
     let some = || Some(text.to_owned());
-    Line {
+    LetterLogLine {
         at: Some(now()),
         outcome: outcome.to_owned(),
         reason: some(),
@@ -150,33 +152,33 @@ fn line(text: &str, outcome: &str) -> Line {
 
 /// Renders every page through a door. Returns their names and their HTML.
 #[must_use]
-pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
+pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
     let account = account(text);
     let of = filter(text);
     let values = || {
         vec![
-            Value::Known(text.to_owned()),
-            Value::Hash(text.to_owned()),
-            Value::None,
-            Value::Others,
-            Value::Untold,
+            GroupValue::Known(text.to_owned()),
+            GroupValue::Hash(text.to_owned()),
+            GroupValue::None,
+            GroupValue::Others,
+            GroupValue::Untold,
         ]
     };
-    let groups = Groups {
-        by: Field::Error,
-        of: of.without(Field::Error),
+    let groups = PageGroups {
+        by: GroupField::Error,
+        of: of.without(GroupField::Error),
         span: span(),
         counted: counted(),
         left: left(),
         rows: values()
             .into_iter()
-            .map(|value| Group { value, archived: count(), left: left(), waiting: 2, since: Some(now()) })
+            .map(|value| PageGroup { value, archived: count(), left: left(), waiting: 2, since: Some(now()) })
             .collect(),
         further: 3,
         waiting: 2,
         more_waiting: true,
     };
-    let common = values().into_iter().map(|value| Common { value, archived: 2, waiting: 1 }).collect();
+    let common = values().into_iter().map(|value| CommonValue { value, archived: 2, waiting: 1 }).collect();
     let group = OneGroup {
         of: of.clone(),
         span: span(),
@@ -187,7 +189,7 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
         more_waiting: true,
         since: Some(now()),
         next: Some((2, 4)),
-        fields: vec![(Field::Error, common)],
+        fields: vec![(GroupField::Error, common)],
         rule: Some(rule_name(text).to_owned()),
         examples: vec![(archived(text), Some(said(text)))],
         next_waiting: vec![waiting(text)],
@@ -195,12 +197,12 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
     let rows = values().into_iter().map(|value| WaitingGroup { value, letters: 2, due: (now(), now()) });
     let mut due = [0; redrive_console::read::PARTS];
     due[3] = 2;
-    let list = Waiting {
-        by: Field::Target,
+    let list = WaitingPage {
+        by: GroupField::Target,
         of: of.clone(),
         letters: 2,
         more: true,
-        span: Span { from: now(), to: now() + SignedDuration::from_hours(12) },
+        span: ChartSpan { from: now(), to: now() + SignedDuration::from_hours(12) },
         due,
         rows: rows.collect(),
         further: 1,
@@ -209,36 +211,39 @@ pub fn pages(text: &str, door: &Door) -> Vec<(String, String)> {
     };
     let one = OneLetter { id: text.to_owned(), key: Some(text.to_owned()), log_query: Some(text.to_owned()) };
     let lines = vec![line(text, text), line(text, "deferred"), line(text, "archived")];
-    let letter = |log| Letter {
+    let letter = |log| LetterHistory {
         archived: Some((archived(text), Some(said(text)))),
-        replayed: Some(Replayed { id: text.to_owned(), began: Some(now()) }),
+        replayed: Some(LetterReplay { id: text.to_owned(), began: Some(now()) }),
         waiting: Some(waiting(text)),
         log,
     };
     let policy = policy(rule_name(text));
     let unknown = Err(text.to_owned());
     let queries = [
-        (Page::Now, "now"),
-        (Page::Groups { by: Field::Error, of: groups.of.clone() }, "groups"),
-        (Page::Group { of: of.clone() }, "group"),
-        (Page::Group { of: of.clone() }, "group without policy"),
-        (Page::Waiting { by: Field::Target, of }, "waiting"),
-        (Page::Letter(one.clone()), "letter"),
-        (Page::Letter(one.clone()), "letter that is still searched"),
+        (PageKind::Now, "now"),
+        (PageKind::Groups { by: GroupField::Error, of: groups.of.clone() }, "groups"),
+        (PageKind::Group { of: of.clone() }, "group"),
+        (PageKind::Group { of: of.clone() }, "group without policy"),
+        (PageKind::Waiting { by: GroupField::Target, of }, "waiting"),
+        (PageKind::Letter(one.clone()), "letter"),
+        (PageKind::Letter(one.clone()), "letter that is still searched"),
     ];
-    let render = |(page, name): (Page, &str)| {
+    let render = |(page, name): (PageKind, &str)| {
         let query = Query::of(page);
-        let view = View { query: &query, account: &account, door, now: now() };
+        let view = ViewContext { query: &query, account: &account, door, now: now() };
         let content = match name {
             "now" => view::now(&happens(text), &view),
             "groups" => view::groups(&groups, &view),
             "group" => view::group(&group, Some(&policy), &view),
             "group without policy" => view::group(&group, Some(&unknown), &view),
             "waiting" => view::waiting(&list, &view),
-            "letter" => view::letter(&letter(Log::Lines { lines: lines.clone(), more: true }), &one, &view),
-            _ => view::letter(&letter(Log::Running(text.to_owned())), &one, &view),
+            "letter" => {
+                view::letter(&letter(LetterLog::Lines { lines: lines.clone(), more: true }), &one, &view)
+            }
+            _ => view::letter(&letter(LetterLog::Running(text.to_owned())), &one, &view),
         };
-        let frame = Frame { title: text, query: Some(&query), account: &account, door, footer: Some(text) };
+        let frame =
+            PageFrame { title: text, query: Some(&query), account: &account, door, footer: Some(text) };
         (name.to_owned(), frame.put(&content))
     };
     queries.into_iter().map(render).collect()
@@ -255,7 +260,7 @@ fn policy(name: &str) -> Result<Policy, String> {
     Policy::parse(&json.to_string()).map_err(|bad| bad.to_string())
 }
 
-fn happens(text: &str) -> Now {
+fn happens(text: &str) -> PresentState {
     let override_ = json!({ "version": 1, "overrides": [{
         "id": "0", "do": "hold", "match": { "subject": [text] }, "at": "2026-11-01T11:00:00Z",
         "by": "ada", "why": "why",
@@ -265,7 +270,7 @@ fn happens(text: &str) -> Now {
     (override_.id, override_.by, override_.why) = (text.to_owned(), text.to_owned(), text.to_owned());
     let queue = QueueNow { name: text.to_owned(), is_requeue: true, ..QueueNow::default() };
     let alarm = Alarm { name: text.to_owned(), says: Some(text.to_owned()), since: Some(now()) };
-    Now {
+    PresentState {
         queues: vec![queue],
         further: 1,
         overrides: Some(vec![override_]),
@@ -275,7 +280,7 @@ fn happens(text: &str) -> Now {
     }
 }
 
-fn replay(text: &str) -> State {
+fn replay(text: &str) -> ReplayState {
     let state = json!({
         "version": 1, "id": text, "request": { "why": text }, "by": text, "began": now(), "takenUp": now(),
         "holder": text, "cutOff": now(), "status": "running", "because": text, "letters": 10, "exact": true, "units": 1,

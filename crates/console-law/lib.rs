@@ -19,27 +19,27 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 pub use data::{account, pages};
-pub use parse::{Element, Parsed, parse};
-use redrive_console::{Act, Door, Local, Query, Theme, Widget};
+pub use parse::{PageElement, ParsedPage, parse};
+use redrive_console::{DashboardWidget, LocalConsole, PageAction, PageHost, Query, Theme};
 use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 
 /// Returns every kind of door that changes how a page looks.
 #[must_use]
-pub fn doors(text: &str) -> Vec<Door> {
+pub fn doors(text: &str) -> Vec<PageHost> {
     let doctor = Some(data::doctor(text));
     let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
     vec![
-        Door::Local(Local { operates: false, doctor: doctor.clone() }),
-        Door::Local(Local { operates: true, doctor }),
-        Door::Widget(Widget { endpoint: endpoint.clone(), theme: Theme::Light }),
-        Door::Widget(Widget { endpoint, theme: Theme::Dark }),
+        PageHost::Local(LocalConsole { operates: false, doctor: doctor.clone() }),
+        PageHost::Local(LocalConsole { operates: true, doctor }),
+        PageHost::Widget(DashboardWidget { endpoint: endpoint.clone(), theme: Theme::Light }),
+        PageHost::Widget(DashboardWidget { endpoint, theme: Theme::Dark }),
     ]
 }
 
 /// Every page with a harmless text, door by door: the pages to compare with.
-static HARMLESS: LazyLock<Vec<Vec<Parsed>>> = LazyLock::new(|| {
+static HARMLESS: LazyLock<Vec<Vec<ParsedPage>>> = LazyLock::new(|| {
     let text = "abc";
-    let parsed = |door: &Door| pages(text, door).iter().map(|(_, page)| parse(page)).collect();
+    let parsed = |door: &PageHost| pages(text, door).iter().map(|(_, page)| parse(page)).collect();
     doors(text).iter().map(parsed).collect()
 });
 
@@ -65,9 +65,9 @@ pub fn forges_nothing(text: &str) {
     }
 }
 
-fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
-    let skeleton = |page: &Parsed| -> Vec<(String, Vec<String>)> {
-        let names = |element: &Element| element.attributes.keys().cloned().collect();
+fn same_skeleton(name: &str, page: &ParsedPage, expected: &ParsedPage) {
+    let skeleton = |page: &ParsedPage| -> Vec<(String, Vec<String>)> {
+        let names = |element: &PageElement| element.attributes.keys().cloned().collect();
         page.elements.iter().map(|element| (element.name.clone(), names(element))).collect()
     };
     let (found, wanted) = (skeleton(page), skeleton(expected));
@@ -90,8 +90,8 @@ fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
     }
     // One more line in a command block would be one more command. The body of a letter may have several
     // lines.
-    let lines = |page: &Parsed| -> Vec<usize> {
-        let is_body = |pre: &Element| pre.attributes.get("class").is_some_and(|class| class == "said");
+    let lines = |page: &ParsedPage| -> Vec<usize> {
+        let is_body = |pre: &PageElement| pre.attributes.get("class").is_some_and(|class| class == "said");
         let pairs = page.elements.windows(2).filter(|pair| pair[1].name == "code" && !is_body(&pair[0]));
         pairs.map(|pair| pair[1].text.lines().count()).collect()
     };
@@ -107,13 +107,13 @@ fn same_skeleton(name: &str, page: &Parsed, expected: &Parsed) {
 
 /// Checks that each link leads to a page, an action or AWS's own console, and that each call of the widget
 /// asks for a page.
-fn links_lead_where_they_should(name: &str, page: &Parsed, text: &str) {
+fn links_lead_where_they_should(name: &str, page: &ParsedPage, text: &str) {
     for element in &page.elements {
         if let Some(href) = element.attributes.get("href") {
             let (path, query) = href.split_once('?').unwrap_or((href, ""));
             let is_known = match path {
                 "now" | "groups" | "group" | "waiting" | "letter" => Query::from_address(path, query).is_ok(),
-                "act" => Act::from_address(query).is_ok(),
+                "act" => PageAction::from_address(query).is_ok(),
                 // The list of actions, at a door that acts.
                 "jobs" => query.is_empty(),
                 _ => href.starts_with("https://eu-central-1.console.aws.amazon.com/") || href == "#content",

@@ -10,16 +10,16 @@ use html5ever::tokenizer::{Tag, TagKind, Token, TokenSink, TokenSinkResult, Toke
 
 /// A page.
 #[derive(Debug, Default)]
-pub struct Parsed {
+pub struct ParsedPage {
     /// The elements in their order.
-    pub elements: Vec<Element>,
+    pub elements: Vec<PageElement>,
     /// The text between them, without the stylesheet and without the widget's calls.
     pub text: String,
 }
 
 /// An element.
 #[derive(Debug, Default)]
-pub struct Element {
+pub struct PageElement {
     pub name: String,
     pub attributes: BTreeMap<String, String>,
     /// The text up to the next tag.
@@ -27,20 +27,20 @@ pub struct Element {
 }
 
 #[derive(Default)]
-struct Sink(RefCell<Parsed>);
+struct PageSink(RefCell<ParsedPage>);
 
 /// Reads a page.
 #[must_use]
-pub fn parse(html: &str) -> Parsed {
+pub fn parse(html: &str) -> ParsedPage {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from(html));
-    let tokenizer = Tokenizer::new(Sink::default(), TokenizerOpts::default());
+    let tokenizer = Tokenizer::new(PageSink::default(), TokenizerOpts::default());
     let _ = tokenizer.feed(&input);
     tokenizer.end();
     tokenizer.sink.0.into_inner()
 }
 
-impl TokenSink for Sink {
+impl TokenSink for PageSink {
     type Handle = ();
 
     fn process_token(&self, token: Token, _: u64) -> TokenSinkResult<()> {
@@ -68,16 +68,20 @@ impl TokenSink for Sink {
     }
 }
 
-fn tagged(page: &mut Parsed, tag: &Tag) -> TokenSinkResult<()> {
+fn tagged(page: &mut ParsedPage, tag: &Tag) -> TokenSinkResult<()> {
     let name = tag.name.to_string();
     if tag.kind == TagKind::EndTag {
         // A closing tag starts a pseudo-element, so that the text behind it is not added to the element
         // before.
-        page.elements.push(Element { name: format!("/{name}"), ..Element::default() });
+        page.elements.push(PageElement { name: format!("/{name}"), ..PageElement::default() });
         return TokenSinkResult::Continue;
     }
     let attributes = tag.attrs.iter().map(|it| (it.name.local.to_string(), it.value.to_string()));
-    page.elements.push(Element { name: name.clone(), attributes: attributes.collect(), text: String::new() });
+    page.elements.push(PageElement {
+        name: name.clone(),
+        attributes: attributes.collect(),
+        text: String::new(),
+    });
     match name.as_str() {
         "style" => TokenSinkResult::RawData(RawKind::Rawtext),
         "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),

@@ -8,14 +8,15 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redrive_sim::lambda::{FunctionSettings, Invocation, Ran};
-use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
-use redrive_sim::sqs::{Placed, QueueSettings, Redrive, name_of};
+use redrive_sim::lambda::{FunctionSettings, SimInvocation, SimInvocationResult};
+use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
+use redrive_sim::sqs::{PresetMessage, QueueRedrive, QueueSettings, name_of};
 use redrive_sim::{
-    Attribute, Attributes, Aws, Call, Caller, Clock, Data, Entry, Event, Fault, Faults, Payload, WebAnswer,
+    Caller, FaultHook, SimAttribute, SimAttributeValue, SimAttributes, SimAws, SimCall, SimClock, SimEntry,
+    SimEvent, SimFault, SimPayload, WebAnswer,
 };
 use serde_json::Value;
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::AwsClients;
 
 use super::{
     BILLING, BILLING_SUBSCRIPTION, DLQ, FIFO_DLQ, FIFO_SUBSCRIPTION, FIFO_TOPIC, FIFO_WORKER,
@@ -34,21 +35,21 @@ const WEEKS: &str = "1209600";
 /// An account with one caller. Clones share it. It accepts everything that AWS accepts unless a script says
 /// otherwise, and keeps a journal.
 #[derive(Clone, Debug)]
-pub struct Account {
+pub struct TestAccount {
     /// The account itself.
-    pub aws: Aws,
+    pub aws: SimAws,
     caller: Caller,
 }
 
-impl Account {
+impl TestAccount {
     /// Returns an account with the queues, topics, subscriptions, functions, streams of `events/README.md`.
     pub fn new() -> Self {
-        Self::with_clock(Clock::manual(at(NOW)))
+        Self::with_clock(SimClock::manual(at(NOW)))
     }
 
     /// Returns the same account with another clock.
-    pub fn with_clock(clock: Clock) -> Self {
-        let account = Self { aws: Aws::new(clock, 7), caller: Caller::new(CALLER_NAME) };
+    pub fn with_clock(clock: SimClock) -> Self {
+        let account = Self { aws: SimAws::new(clock, 7), caller: Caller::new(CALLER_NAME) };
         // The queue's visibility timeout is six times the function's timeout, as AWS advises.
         for name in ["payments-dlq", "payments-dlq.fifo", "payments-requeue", "payments-requeue.fifo"] {
             account.queue(name, &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", "180")]);
@@ -62,7 +63,7 @@ impl Account {
             account.aws.act("test", |it, _| it.sns.create(name, TopicSettings::default()));
         }
         for name in ["payments-notifier", "payments-projector"] {
-            account.function(name, |_| Ran::ok("null"));
+            account.function(name, |_| SimInvocationResult::ok("null"));
         }
         account.aws.act("test", |it, _| {
             it.firehose.create("payments");
@@ -100,7 +101,7 @@ impl Account {
             other => panic!("no protocol: {other}"),
         };
         let name = topic.rsplit(':').next().unwrap();
-        let mut subscription = Subscription::new(name, "", protocol, endpoint);
+        let mut subscription = SimSubscription::new(name, "", protocol, endpoint);
         arn.clone_into(&mut subscription.arn);
         subscription.more.insert("TopicArn".to_owned(), topic.to_owned());
         self.aws.act("test", |it, _| it.sns.subscribe(subscription));
@@ -147,7 +148,7 @@ impl Account {
             let most = &policy["maxReceiveCount"];
             // SQS also takes the number as text, and returns it as it got it.
             let most = most.as_u64().or_else(|| most.as_str()?.parse().ok()).unwrap();
-            Redrive {
+            QueueRedrive {
                 queue: name_of(policy["deadLetterTargetArn"].as_str().unwrap()).to_string(),
                 max_receives: most.try_into().unwrap(),
             }
@@ -183,7 +184,11 @@ impl Account {
     }
 
     /// Creates or replaces a function.
-    pub fn function(&self, name: &str, run: impl Fn(&Invocation) -> Ran + Send + Sync + 'static) {
+    pub fn function(
+        &self,
+        name: &str,
+        run: impl Fn(&SimInvocation) -> SimInvocationResult + Send + Sync + 'static,
+    ) {
         let settings = FunctionSettings { allow_loops: true, ..FunctionSettings::default() };
         self.aws.act("test", |it, _| it.lambda.create(name, settings, run));
     }
@@ -198,43 +203,43 @@ impl Account {
     }
 
     /// Makes this script decide the course of every request from now on.
-    pub fn script(&self, script: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
+    pub fn script(&self, script: impl Fn(&SimCall) -> SimFault + Send + Sync + 'static) {
         // Calls between services succeed.
-        self.aws.set_faults(Faults::new(move |call| match &*call.caller {
+        self.aws.set_faults(FaultHook::new(move |call| match &*call.caller {
             CALLER_NAME => script(call),
-            _ => Fault::Pass,
+            _ => SimFault::Pass,
         }));
     }
 
     /// Gives requests of one operation this course from now on.
-    pub fn reply(&self, operation: &'static str, fault: Fault) {
-        self.script(move |call| if call.operation == operation { fault.clone() } else { Fault::Pass });
+    pub fn reply(&self, operation: &'static str, fault: SimFault) {
+        self.script(move |call| if call.operation == operation { fault.clone() } else { SimFault::Pass });
     }
 
     /// Returns every request so far.
-    pub fn journal(&self) -> Vec<Call> {
+    pub fn journal(&self) -> Vec<SimCall> {
         self.aws.calls().iter().map(|call| (**call).clone()).collect()
     }
 
     /// Returns every request so far, as `PublishBatch payments 10`.
     pub fn summary(&self) -> Vec<String> {
-        self.journal().iter().map(Call::summary).collect()
+        self.journal().iter().map(SimCall::summary).collect()
     }
 
     /// Returns the requests of one operation.
-    pub fn calls(&self, operation: &str) -> Vec<Call> {
+    pub fn calls(&self, operation: &str) -> Vec<SimCall> {
         self.journal().into_iter().filter(|call| call.operation == operation).collect()
     }
 
     /// Returns the entries of the requests of one operation, whatever their results.
-    pub fn entries(&self, operation: &str) -> Vec<Entry> {
+    pub fn entries(&self, operation: &str) -> Vec<SimEntry> {
         self.calls(operation).into_iter().flat_map(|call| call.entries).collect()
     }
 
     /// Returns receipt handles with the seconds that their messages were hidden for.
     pub fn hidden(&self) -> BTreeMap<String, i64> {
         self.events(|event| match event {
-            Event::Hidden { handle, seconds, .. } => Some((handle.clone(), *seconds)),
+            SimEvent::Hidden { handle, seconds, .. } => Some((handle.clone(), *seconds)),
             _ => None,
         })
     }
@@ -243,11 +248,11 @@ impl Account {
     pub fn taken(&self) -> BTreeSet<(String, String)> {
         let place = |name: &str, body: &str| Some((name.to_owned(), body.to_owned()));
         let mut taken: BTreeSet<_> = self.events(|event| match event {
-            Event::Sent { queue, payload, .. } => place(queue, &payload.body),
-            Event::Swallowed { name, body, .. } => place(name, body),
-            Event::Published { topic, message, .. } => place(topic, message),
-            Event::Streamed { stream, data } => place(stream, std::str::from_utf8(data).unwrap()),
-            Event::Invoked { function, payload, ok: true } => place(function, payload),
+            SimEvent::Sent { queue, payload, .. } => place(queue, &payload.body),
+            SimEvent::Swallowed { name, body, .. } => place(name, body),
+            SimEvent::Published { topic, message, .. } => place(topic, message),
+            SimEvent::Streamed { stream, data } => place(stream, std::str::from_utf8(data).unwrap()),
+            SimEvent::Invoked { function, payload, ok: true } => place(function, payload),
             _ => None,
         });
         // Lambda itself later runs the events that it took from the caller and from SNS.
@@ -256,7 +261,7 @@ impl Account {
         let runs = self.aws.journal(|records| {
             let runs = records.iter().filter(|record| &*record.by == "lambda");
             let runs = runs.filter_map(|record| match &record.event {
-                Event::Invoked { function, payload, .. } => Some((function.to_string(), payload.clone())),
+                SimEvent::Invoked { function, payload, .. } => Some((function.to_string(), payload.clone())),
                 _ => None,
             });
             runs.collect::<Vec<_>>()
@@ -266,22 +271,22 @@ impl Account {
     }
 
     /// Returns the messages that a queue took from the caller, as the requests had them.
-    pub fn messages(&self, queue: &str) -> Vec<Entry> {
+    pub fn messages(&self, queue: &str) -> Vec<SimEntry> {
         let asked = self.calls("SendMessageBatch").into_iter().filter(|call| call.target == queue);
         let mut asked: Vec<_> = asked.flat_map(|call| call.entries).collect();
-        let taken: Vec<Arc<Payload>> = self.events(|event| match event {
-            Event::Sent { queue: of, payload, .. } if **of == *queue => Some(Arc::clone(payload)),
+        let taken: Vec<Arc<SimPayload>> = self.events(|event| match event {
+            SimEvent::Sent { queue: of, payload, .. } if **of == *queue => Some(Arc::clone(payload)),
             _ => None,
         });
-        let entry = |payload: Arc<Payload>| {
-            let is_same = |it: &Entry| it.body == payload.body && it.attributes == payload.attributes;
+        let entry = |payload: Arc<SimPayload>| {
+            let is_same = |it: &SimEntry| it.body == payload.body && it.attributes == payload.attributes;
             asked.remove(asked.iter().position(is_same).unwrap())
         };
         taken.into_iter().map(entry).collect()
     }
 
     /// Collects facts from the events that the caller's requests caused.
-    fn events<T, C: FromIterator<T>>(&self, pick: impl Fn(&Event) -> Option<T>) -> C {
+    fn events<T, C: FromIterator<T>>(&self, pick: impl Fn(&SimEvent) -> Option<T>) -> C {
         self.aws.journal(|records| {
             let records = records.iter().filter(|record| *record.by == *self.caller.id);
             records.filter_map(|record| pick(&record.event)).collect()
@@ -324,24 +329,24 @@ impl Account {
     }
 
     /// Serves the account on a port of loopback.
-    pub fn listen(&self) -> redrive_sim::Server {
+    pub fn listen(&self) -> redrive_sim::SocketServer {
         self.aws.listen(&self.caller).unwrap()
     }
 
     /// Serves a web server that answers 200 on a port of loopback.
-    pub fn listen_web(&self, host: &str) -> redrive_sim::Server {
+    pub fn listen_web(&self, host: &str) -> redrive_sim::SocketServer {
         self.aws.act("test", |it, _| it.web.serve(host, |_| WebAnswer::status(200)));
         self.aws.listen_web(&self.caller, host).unwrap()
     }
 
     /// Returns clients that make every call once.
-    pub fn clients(&self) -> Clients {
+    pub fn clients(&self) -> AwsClients {
         self.clients_with(RetryConfig::disabled())
     }
 
     /// Returns clients that retry.
-    pub fn clients_with(&self, retry: RetryConfig) -> Clients {
-        Clients::from_config(&self.config(retry), false)
+    pub fn clients_with(&self, retry: RetryConfig) -> AwsClients {
+        AwsClients::from_config(&self.config(retry), false)
     }
 
     /// Returns the SDK's configuration, with this account in place of the network.
@@ -358,24 +363,24 @@ impl Account {
 }
 
 /// Returns the queue of a record and its message, or `None` for a broken record.
-fn placed(record: &Value, now: i64) -> Option<(String, Placed)> {
+fn placed(record: &Value, now: i64) -> Option<(String, PresetMessage)> {
     let text = |name: &str| record[name].as_str().map(str::to_owned);
     let system = |name: &str| record["attributes"][name].as_str().map(str::to_owned);
     let number = |name: &str| system(name).and_then(|it| it.parse::<i64>().ok());
     let attributes = record["messageAttributes"].as_object().into_iter().flatten();
     let attributes = attributes.map(|(name, it)| {
         let value = match it["binaryValue"].as_str() {
-            Some(bytes) => Data::Bytes(STANDARD.decode(bytes).unwrap_or_default()),
-            None => Data::Text(it["stringValue"].as_str().unwrap_or_default().to_owned()),
+            Some(bytes) => SimAttributeValue::Bytes(STANDARD.decode(bytes).unwrap_or_default()),
+            None => SimAttributeValue::Text(it["stringValue"].as_str().unwrap_or_default().to_owned()),
         };
-        (name.clone(), Attribute { kind: it["dataType"].as_str().unwrap_or_default().to_owned(), value })
+        (name.clone(), SimAttribute { kind: it["dataType"].as_str().unwrap_or_default().to_owned(), value })
     });
-    let placed = Placed {
+    let placed = PresetMessage {
         id: text("messageId")?,
         handle: text("receiptHandle")?,
-        payload: Payload {
+        payload: SimPayload {
             body: text("body")?,
-            attributes: attributes.collect::<Attributes>(),
+            attributes: attributes.collect::<SimAttributes>(),
             group: system("MessageGroupId"),
             deduplication: system("MessageDeduplicationId"),
             trace: system("AWSTraceHeader"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::Account;
+use crate::TestAccount;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_smithy_runtime_api::client::http::{
@@ -16,7 +16,7 @@ use aws_smithy_types::body::SdkBody;
 
 /// A request that comes to the stand-in.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct StandInRequest<'a> {
     pub method: &'a str,
     pub uri: &'a str,
     /// The body as text.
@@ -27,7 +27,7 @@ pub struct Asked<'a> {
     pub target: &'a str,
 }
 
-impl Asked<'_> {
+impl StandInRequest<'_> {
     /// Reports whether it is of this service: the first part of its host's name.
     pub fn is_of(&self, service: &str) -> bool {
         self.uri.starts_with(&format!("https://{service}."))
@@ -39,27 +39,28 @@ impl Asked<'_> {
     }
 }
 
-type Answers = dyn Fn(&Asked<'_>) -> Option<(u16, SdkBody)> + Send + Sync;
+type StandInAnswers = dyn Fn(&StandInRequest<'_>) -> Option<(u16, SdkBody)> + Send + Sync;
 
 #[derive(Clone)]
 struct StandIn {
-    answers: Arc<Answers>,
+    answers: Arc<StandInAnswers>,
     account: SharedHttpClient,
 }
 
 #[derive(Clone)]
-struct Connector {
-    answers: Arc<Answers>,
+struct StandInConnector {
+    answers: Arc<StandInAnswers>,
     account: SharedHttpConnector,
 }
 
 /// Returns the configuration of an account with a stand-in before it. What the stand-in does not answer goes to the account.
 pub fn before<B: Into<SdkBody>>(
-    cloud: &Account,
-    answers: impl Fn(&Asked<'_>) -> Option<(u16, B)> + Send + Sync + 'static,
+    cloud: &TestAccount,
+    answers: impl Fn(&StandInRequest<'_>) -> Option<(u16, B)> + Send + Sync + 'static,
 ) -> SdkConfig {
     let config = cloud.config(RetryConfig::disabled());
-    let answers = move |asked: &Asked<'_>| answers(asked).map(|(status, body)| (status, body.into()));
+    let answers =
+        move |asked: &StandInRequest<'_>| answers(asked).map(|(status, body)| (status, body.into()));
     let stand_in = StandIn { answers: Arc::new(answers), account: config.http_client().unwrap() };
     config.into_builder().http_client(stand_in).build()
 }
@@ -71,16 +72,17 @@ impl HttpClient for StandIn {
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
         let account = self.account.http_connector(settings, components);
-        SharedHttpConnector::new(Connector { answers: Arc::clone(&self.answers), account })
+        SharedHttpConnector::new(StandInConnector { answers: Arc::clone(&self.answers), account })
     }
 }
 
-impl HttpConnector for Connector {
+impl HttpConnector for StandInConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let bytes = request.body().bytes().unwrap_or_default();
         let body = String::from_utf8_lossy(bytes);
         let target = request.headers().get("x-amz-target").unwrap_or_default();
-        let asked = Asked { method: request.method(), uri: request.uri(), body: &body, bytes, target };
+        let asked =
+            StandInRequest { method: request.method(), uri: request.uri(), body: &body, bytes, target };
         let Some((status, body)) = (self.answers)(&asked) else { return self.account.call(request) };
         let mut response = HttpResponse::new(status.try_into().unwrap(), body);
         // CloudWatch's protocol wants it, the others do not look at it.
@@ -95,7 +97,7 @@ impl fmt::Debug for StandIn {
     }
 }
 
-impl fmt::Debug for Connector {
+impl fmt::Debug for StandInConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector")
     }

@@ -3,26 +3,26 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redrive_sim::{Aws, Call, Caller, Clock, WebAnswer};
+use redrive_sim::{Caller, SimAws, SimCall, SimClock, WebAnswer};
 
 /// The name of the server in its account.
 const NAME: &str = "server";
 
 /// The server, which runs until it is dropped.
 #[derive(Debug)]
-pub struct Server {
-    aws: Aws,
-    socket: redrive_sim::Server,
+pub struct TestWebServer {
+    aws: SimAws,
+    socket: redrive_sim::SocketServer,
 }
 
-impl Server {
+impl TestWebServer {
     /// Starts a server that answers every request with this status.
     pub fn answering(status: u16) -> Self {
         Self::scripted(move |_, _| WebAnswer::status(status))
     }
 
     /// Starts a server that answers by the request and its number, from 0.
-    pub fn scripted(script: impl Fn(usize, &Call) -> WebAnswer + Send + Sync + 'static) -> Self {
+    pub fn scripted(script: impl Fn(usize, &SimCall) -> WebAnswer + Send + Sync + 'static) -> Self {
         let aws = account(script);
         Self { socket: aws.listen_web(&Caller::new("client"), NAME).unwrap(), aws }
     }
@@ -39,21 +39,21 @@ impl Server {
     }
 
     /// Returns every request so far, with its headers and its path as parameters.
-    pub fn seen(&self) -> Vec<Call> {
+    pub fn seen(&self) -> Vec<SimCall> {
         self.aws.calls().iter().map(|call| (**call).clone()).collect()
     }
 }
 
-impl Deref for Server {
-    type Target = redrive_sim::Server;
+impl Deref for TestWebServer {
+    type Target = redrive_sim::SocketServer;
 
-    fn deref(&self) -> &redrive_sim::Server {
+    fn deref(&self) -> &redrive_sim::SocketServer {
         &self.socket
     }
 }
 
-fn account(script: impl Fn(usize, &Call) -> WebAnswer + Send + Sync + 'static) -> Aws {
-    let (aws, asked) = (Aws::new(Clock::real(), 7), AtomicUsize::new(0));
+fn account(script: impl Fn(usize, &SimCall) -> WebAnswer + Send + Sync + 'static) -> SimAws {
+    let (aws, asked) = (SimAws::new(SimClock::real(), 7), AtomicUsize::new(0));
     aws.act("test", |it, _| {
         it.web.serve(NAME, move |call| script(asked.fetch_add(1, Ordering::Relaxed), call));
     });

@@ -7,24 +7,24 @@ use std::time::Duration;
 use serde_json::Value;
 use sns_redrive::archive::Archive;
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::clock::Clock;
-use sns_redrive::delivery::Reach;
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::delivery::AddressReach;
 use sns_redrive::failure::Failure;
-use sns_redrive::function::Function;
+use sns_redrive::function::RedriveFunction;
 use sns_redrive::letter::{BadEvent, SqsEvent};
 use sns_redrive::policy::{Policy, VISIBILITY_CEILING};
-use sns_redrive::redrive::{Parts, Redrive};
-use sns_redrive::settings::{Mode, Settings};
-use sns_redrive::signature::{CertificateUrl, Certificates};
+use sns_redrive::redrive::{Redrive, RedriveParts};
+use sns_redrive::settings::{OperatingMode, Settings};
+use sns_redrive::signature::{CertificateReader, CertificateUrl};
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing::level_filters::LevelFilter;
 
-use super::{Account, Post, at, event};
+use super::{RecordBuilder, TestAccount, at, event};
 
 /// A function with its surroundings.
-pub struct World {
-    pub cloud: Account,
-    function: Function,
+pub struct FunctionWorld {
+    pub cloud: TestAccount,
+    function: RedriveFunction,
     lines: Arc<Mutex<String>>,
     level: LevelFilter,
     time: Duration,
@@ -32,7 +32,7 @@ pub struct World {
 
 /// The results of one invocation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ran {
+pub struct TestInvocation {
     /// The ids in `batchItemFailures`, in their order.
     pub kept: Vec<String>,
     /// The log lines.
@@ -43,10 +43,10 @@ pub struct Ran {
     pub metrics: String,
 }
 
-impl World {
+impl FunctionWorld {
     /// Creates the function with these settings besides an archive in S3.
     pub fn new(settings: &[(&str, &str)]) -> Self {
-        Self::on(Account::new(), settings)
+        Self::on(TestAccount::new(), settings)
     }
 
     /// Creates the function with a policy.
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// Creates the function on an existing account.
-    pub fn on(cloud: Account, settings: &[(&str, &str)]) -> Self {
+    pub fn on(cloud: TestAccount, settings: &[(&str, &str)]) -> Self {
         let variable = |name: &str| {
             let given = settings.iter().find(|(variable, _)| *variable == name);
             let default = match name {
@@ -73,7 +73,7 @@ impl World {
             let lines = Arc::clone(&lines);
             Arc::new(move |line: &str| lines.lock().unwrap().push_str(line))
         };
-        let function = Function::new(settings, cloud.clients(), clock, sink);
+        let function = RedriveFunction::new(settings, cloud.clients(), clock, sink);
         Self { cloud, function, lines, level: LevelFilter::INFO, time: Duration::from_secs(30) }
     }
 
@@ -86,18 +86,18 @@ impl World {
         let clock = clock_of(&world.cloud);
         let clients = world.cloud.clients();
         let (bucket, prefix) = ("my-bucket".to_owned(), "dead-letters".to_owned());
-        let parts = Parts {
+        let parts = RedriveParts {
             policy: Policy::parse(&policy.to_string()).unwrap(),
             archive: Archive::S3 { s3: clients.s3.clone(), bucket, prefix },
             control: None,
             waiting_list: false,
-            mode: Mode::Active,
+            mode: OperatingMode::Active,
             requeue: None,
             in_flight_limit: IN_FLIGHT_LIMIT,
             ceiling: VISIBILITY_CEILING,
-            certificates: Certificates::new(clock.clone(), move |url| std::future::ready(fetch(&url))),
+            certificates: CertificateReader::new(clock.clone(), move |url| std::future::ready(fetch(&url))),
             clients,
-            reach: Reach::Public,
+            reach: AddressReach::Public,
             instances: 1,
             clock,
         };
@@ -138,25 +138,25 @@ impl World {
     }
 
     /// Handles these messages.
-    pub async fn run<'a>(&self, posts: impl IntoIterator<Item = &'a Post>) -> Ran {
+    pub async fn run<'a>(&self, posts: impl IntoIterator<Item = &'a RecordBuilder>) -> TestInvocation {
         self.run_event(&event(posts)).await
     }
 
     /// Handles an event.
-    pub async fn run_event(&self, event: &Value) -> Ran {
+    pub async fn run_event(&self, event: &Value) -> TestInvocation {
         self.try_event(event).await.unwrap()
     }
 
     /// Handles an event that may be refused.
-    pub async fn try_event(&self, event: &Value) -> Result<Ran, BadEvent> {
+    pub async fn try_event(&self, event: &Value) -> Result<TestInvocation, BadEvent> {
         self.cloud.place(event);
         self.run_text(&event.to_string()).await
     }
 
     /// Handles an event as it is written.
-    pub async fn run_text(&self, event: &str) -> Result<Ran, BadEvent> {
+    pub async fn run_text(&self, event: &str) -> Result<TestInvocation, BadEvent> {
         let event: SqsEvent = serde_json::from_str(event).unwrap();
-        let log = Log::default();
+        let log = TestLog::default();
         let writer = log.clone();
         let subscriber = subscriber(LogFormat::Json, self.level, move || writer.clone());
         let guard = tracing::subscriber::set_default(subscriber);
@@ -174,7 +174,7 @@ impl World {
                 return Err(error);
             }
         };
-        Ok(Ran {
+        Ok(TestInvocation {
             kept: answer.batch_item_failures.into_iter().map(|item| item.item_identifier).collect(),
             log: text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
             text,
@@ -183,7 +183,7 @@ impl World {
     }
 }
 
-impl Ran {
+impl TestInvocation {
     /// Returns the log lines of letters.
     pub fn letters(&self) -> Vec<&Value> {
         self.log.iter().filter(|line| line["outcome"].is_string()).collect()
@@ -214,23 +214,23 @@ impl Ran {
 }
 
 /// Returns the account's clock as the function reads it.
-fn clock_of(cloud: &Account) -> Clock {
+fn clock_of(cloud: &TestAccount) -> InstanceClock {
     let clock = cloud.aws.clock().clone();
-    Clock::from_fn(move || clock.now())
+    InstanceClock::from_fn(move || clock.now())
 }
 
 /// A collector of log lines.
 #[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<u8>>>);
+pub struct TestLog(Arc<Mutex<Vec<u8>>>);
 
-impl Log {
+impl TestLog {
     /// Returns the text that was written.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl io::Write for Log {
+impl io::Write for TestLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())

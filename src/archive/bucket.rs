@@ -5,13 +5,13 @@ use std::sync::Arc;
 use aws_sdk_s3::primitives::ByteStream;
 use jiff::Timestamp;
 
-use super::object::{Object, day_of, folder};
+use super::object::{ArchiveObject, day_of, folder};
 use crate::clients::failure_of_call;
 use crate::failure::Failure;
 
 /// The place of an archive in S3, and the client that reaches it.
 #[derive(Debug, Clone)]
-pub(super) struct Bucket {
+pub(super) struct ArchiveBucket {
     s3: aws_sdk_s3::Client,
     name: Arc<str>,
     /// The archive's prefix: empty, or with a slash at its end.
@@ -20,7 +20,7 @@ pub(super) struct Bucket {
 
 /// A stretch of a queue's keys: those behind `after` and before `before`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct KeyStretch {
     /// The queue's folder.
     pub(super) folder: Arc<str>,
     /// Empty: from the beginning of the folder.
@@ -30,31 +30,31 @@ pub(super) struct Stretch {
 }
 
 /// A page of a stretch.
-pub(super) struct Page {
-    pub(super) objects: Vec<Object>,
+pub(super) struct KeyPage {
+    pub(super) objects: Vec<ArchiveObject>,
     /// The number of objects that do not belong to an archive.
     pub(super) strangers: u64,
     /// The key after which the next page begins. `None` at the end of the stretch.
     pub(super) last: Option<String>,
 }
 
-impl Bucket {
+impl ArchiveBucket {
     /// Returns the place of an archive. The prefix may have slashes at its ends.
     pub(super) fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str) -> Self {
         Self { s3, name: bucket.into(), prefix: folder(prefix) }
     }
 
     /// Lists one page: a thousand keys at most.
-    pub(super) async fn page(&self, stretch: &Stretch) -> Result<Page, Failure> {
+    pub(super) async fn page(&self, stretch: &KeyStretch) -> Result<KeyPage, Failure> {
         let after = Some(stretch.after.clone()).filter(|after| !after.is_empty());
         let list = self.s3.list_objects_v2().bucket(&*self.name).prefix(&*stretch.folder);
         let answer = list.set_start_after(after).send().await.map_err(|error| failure_of_call(&error))?;
         let mut page =
-            Page { objects: Vec::with_capacity(answer.contents().len()), strangers: 0, last: None };
+            KeyPage { objects: Vec::with_capacity(answer.contents().len()), strangers: 0, last: None };
         for object in answer.contents() {
             let Some(key) = object.key() else { continue };
             if stretch.before.as_deref().is_some_and(|before| key >= before) {
-                return Ok(Page { last: None, ..page });
+                return Ok(KeyPage { last: None, ..page });
             }
             page.last = Some(key.to_owned());
             if key.strip_prefix(&self.prefix).and_then(day_of).is_none() {
@@ -64,7 +64,7 @@ impl Bucket {
             let stored = object.last_modified().and_then(|at| at.to_millis().ok());
             let stored = stored.and_then(|millis| Timestamp::from_millisecond(millis).ok());
             let bytes = object.size().and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
-            page.objects.push(Object::new(key, bytes, stored));
+            page.objects.push(ArchiveObject::new(key, bytes, stored));
         }
         page.last = page.last.filter(|_| answer.is_truncated() == Some(true));
         Ok(page)

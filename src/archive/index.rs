@@ -28,18 +28,18 @@ const NO_TOPIC: &str = "none";
 
 /// A summary of an archive object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Index {
+pub struct ObjectIndex {
     /// The number of letters in the object.
     pub letters: u64,
     /// The number of its letters that had been replayed before.
     pub replayed: u64,
     /// The letters by reason and topic. `None` if there are too many groups.
-    pub groups: Option<Vec<Group>>,
+    pub groups: Option<Vec<IndexGroup>>,
 }
 
 /// Letters of one reason and one topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Group {
+pub struct IndexGroup {
     /// The reason's name.
     pub reason: String,
     /// The [`topic_hash`] of the topic. `None` for letters without a topic.
@@ -50,7 +50,7 @@ pub struct Group {
 
 /// The facts about a letter that an index counts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct IndexEntry<'a> {
     pub(super) reason: &'a str,
     /// The topic's name.
     pub(super) topic: Option<&'a str>,
@@ -65,9 +65,9 @@ pub fn topic_hash(name: &str) -> String {
     hash
 }
 
-impl Index {
+impl ObjectIndex {
     /// Builds the index of letters.
-    pub(super) fn of<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Self {
+    pub(super) fn of<'a>(entries: impl IntoIterator<Item = IndexEntry<'a>>) -> Self {
         let (mut letters, mut replayed) = (0, 0);
         let mut groups: BTreeMap<(&str, Option<&str>), u64> = BTreeMap::new();
         for entry in entries {
@@ -77,7 +77,7 @@ impl Index {
         }
         let are_safe = groups.keys().all(|(reason, _)| is_reason(reason));
         let groups = (groups.len() <= MAX_GROUPS && are_safe).then(|| {
-            let group = |((reason, topic), letters): ((&str, Option<&str>), u64)| Group {
+            let group = |((reason, topic), letters): ((&str, Option<&str>), u64)| IndexGroup {
                 reason: reason.to_owned(),
                 topic: topic.map(topic_hash),
                 letters,
@@ -106,14 +106,15 @@ impl Index {
             None => None,
         };
         let index = Self { letters: letters.parse().ok()?, replayed: replayed.parse().ok()?, groups };
-        let sum =
-            |groups: &Vec<Group>| groups.iter().try_fold(0_u64, |sum, group| sum.checked_add(group.letters));
+        let sum = |groups: &Vec<IndexGroup>| {
+            groups.iter().try_fold(0_u64, |sum, group| sum.checked_add(group.letters))
+        };
         let adds_up = index.groups.as_ref().is_none_or(|groups| sum(groups) == Some(index.letters));
         (adds_up && index.replayed <= index.letters && index.to_string() == text).then_some(index)
     }
 }
 
-fn parse_groups(text: &str) -> Option<Vec<Group>> {
+fn parse_groups(text: &str) -> Option<Vec<IndexGroup>> {
     let parts: Vec<_> = text.split('.').collect();
     let group = |parts: &[&str]| {
         let [reason, topic, letters] = parts else { return None };
@@ -122,7 +123,7 @@ fn parse_groups(text: &str) -> Option<Vec<Group>> {
             return None;
         }
         let topic = hash.then(|| (*topic).to_owned());
-        Some(Group { reason: (*reason).to_owned(), topic, letters: letters.parse().ok()? })
+        Some(IndexGroup { reason: (*reason).to_owned(), topic, letters: letters.parse().ok()? })
     };
     parts.chunks(3).map(group).collect()
 }
@@ -135,10 +136,10 @@ fn is_base64url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
 }
 
-impl fmt::Display for Index {
+impl fmt::Display for ObjectIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{VERSION}-n{}-r{}", self.letters, self.replayed)?;
-        self.groups.iter().flatten().try_for_each(|Group { reason, topic, letters }| {
+        self.groups.iter().flatten().try_for_each(|IndexGroup { reason, topic, letters }| {
             write!(f, ".{reason}.{}.{letters}", topic.as_deref().unwrap_or(NO_TOPIC))
         })
     }
@@ -150,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    fn entry<'a>(reason: &'a str, topic: Option<&'a str>, replayed: bool) -> Entry<'a> {
-        Entry { reason, topic, replayed }
+    fn entry<'a>(reason: &'a str, topic: Option<&'a str>, replayed: bool) -> IndexEntry<'a> {
+        IndexEntry { reason, topic, replayed }
     }
 
     #[test]
@@ -163,7 +164,7 @@ mod tests {
             entry("exhausted", Some("billing"), false),
         ];
         let (payments, billing) = (topic_hash("payments"), topic_hash("billing"));
-        let text = Index::of(entries).to_string();
+        let text = ObjectIndex::of(entries).to_string();
         assert_eq!(text, format!("2-n4-r1.exhausted.{billing}.1.exhausted.{payments}.2.refused.none.1"));
         assert_eq!(payments, "3zhK6Xx3", "hashes are stored, so they must never change");
     }
@@ -171,16 +172,18 @@ mod tests {
     #[test]
     fn too_many_groups_and_reasons_that_do_not_fit_a_key_are_left_out() {
         let names: Vec<_> = (0..=MAX_GROUPS).map(|number| format!("t{number}")).collect();
-        let of = |count: usize| Index::of(names[..count].iter().map(|name| entry("rule", Some(name), false)));
+        let of = |count: usize| {
+            ObjectIndex::of(names[..count].iter().map(|name| entry("rule", Some(name), false)))
+        };
         assert_eq!(of(MAX_GROUPS).groups.map(|groups| groups.len()), Some(MAX_GROUPS));
         assert_eq!(of(MAX_GROUPS + 1).to_string(), "2-n13-r0");
-        assert_eq!(Index::of([entry("a/b", None, false)]).to_string(), "2-n1-r0");
+        assert_eq!(ObjectIndex::of([entry("a/b", None, false)]).to_string(), "2-n1-r0");
     }
 
     #[test]
     fn only_the_very_text_of_an_index_is_one() {
         let good = "2-n34-r3.exhausted.aB3dE6gh.30.refused.none.4";
-        assert!(Index::parse(good).is_some() && Index::parse("2-n34-r3").is_some());
+        assert!(ObjectIndex::parse(good).is_some() && ObjectIndex::parse("2-n34-r3").is_some());
         for text in [
             "",
             "1",
@@ -197,7 +200,7 @@ mod tests {
             "2-n30-r3.exhausted.aB3dE6gh.30.jsonl",
             "2-n1-r0.rule.none.18446744073709551615.rule.none.2",
         ] {
-            assert_eq!(Index::parse(text), None, "{text}");
+            assert_eq!(ObjectIndex::parse(text), None, "{text}");
         }
     }
 
@@ -209,17 +212,17 @@ mod tests {
             letters in prop::collection::vec(("[a-z_]{1,12}", prop::option::of(".{0,12}"), any::<bool>()), 0..30),
         ) {
             let entries = letters.iter().map(|(reason, topic, replayed)| entry(reason, topic.as_deref(), *replayed));
-            let index = Index::of(entries);
+            let index = ObjectIndex::of(entries);
             let expected = if letters.is_empty() { index.in_short() } else { index.clone() };
-            prop_assert_eq!(Index::parse(&index.to_string()), Some(expected));
-            prop_assert_eq!(Index::parse(&index.in_short().to_string()), Some(index.in_short()));
+            prop_assert_eq!(ObjectIndex::parse(&index.to_string()), Some(expected));
+            prop_assert_eq!(ObjectIndex::parse(&index.in_short().to_string()), Some(index.in_short()));
         }
 
         #[test]
         fn any_text_is_an_index_or_none(
             text in prop_oneof![".{0,60}", "2-n[0-9]{1,30}-r[0-9]{1,3}[.a-z0-9_-]{0,60}"],
         ) {
-            if let Some(index) = Index::parse(&text) {
+            if let Some(index) = ObjectIndex::parse(&text) {
                 prop_assert_eq!(index.to_string(), text);
             }
         }

@@ -11,7 +11,7 @@ pub(super) const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Splits pieces of bytes into lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     piece: Bytes,
     /// The beginning of the line that the current piece continues.
     begun: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct Lines {
     too_long: bool,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the next piece. The caller must have taken all lines of the previous piece.
     pub(super) fn feed(&mut self, piece: Bytes) {
         self.piece = piece;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn lines(pieces: &[&[u8]]) -> Vec<Result<String, BadRecord>> {
-        let mut lines = Lines::default();
+        let mut lines = LineSplitter::default();
         let mut found = Vec::new();
         for piece in pieces {
             lines.feed(Bytes::copy_from_slice(piece));

@@ -2,26 +2,26 @@
 
 use std::collections::VecDeque;
 
-use super::bucket::{Bucket, Stretch};
-use super::object::{Object, day, queue_folder, queues_folder};
-use super::select::{Selection, Times};
-use super::unread::{Unread, WhyUnread};
+use super::bucket::{ArchiveBucket, KeyStretch};
+use super::object::{ArchiveObject, day, queue_folder, queues_folder};
+use super::select::{Selection, SelectionTimes};
+use super::unread::{UnreadItem, WhyUnread};
 use crate::failure::Failure;
 
 /// The objects of an archive in the order of their keys: queue by queue, then by time. It holds one page of
 /// them.
-pub struct Listing {
-    bucket: Bucket,
-    times: Times,
+pub struct ArchiveListing {
+    bucket: ArchiveBucket,
+    times: SelectionTimes,
     /// The first key to list. Empty: from the beginning.
     first: String,
     /// The stretches of keys that are still to be listed. `None` until the queues are known.
-    stretches: Option<VecDeque<Stretch>>,
-    objects: VecDeque<Object>,
+    stretches: Option<VecDeque<KeyStretch>>,
+    objects: VecDeque<ArchiveObject>,
     strangers: u64,
 }
 
-impl Listing {
+impl ArchiveListing {
     /// Lists every object in the queues and times of a selection, whatever its index says. The archive's
     /// prefix may have slashes at its ends.
     #[must_use]
@@ -44,11 +44,11 @@ impl Listing {
         first: &str,
         before: Option<&str>,
     ) -> Self {
-        let mut listing = Self::of(s3, bucket, prefix, Times::default());
+        let mut listing = Self::of(s3, bucket, prefix, SelectionTimes::default());
         let prefix = &listing.bucket.prefix;
         let name =
             first.strip_prefix(&**prefix).and_then(|rest| rest.strip_prefix("queue=")?.split_once('/'));
-        let queue = name.map(|(name, _)| Stretch {
+        let queue = name.map(|(name, _)| KeyStretch {
             folder: queue_folder(prefix, name).into(),
             after: before_key(first),
             before: before.map(str::to_owned),
@@ -58,17 +58,17 @@ impl Listing {
         listing
     }
 
-    fn of(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, times: Times) -> Self {
-        let bucket = Bucket::new(s3, bucket, prefix);
+    fn of(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, times: SelectionTimes) -> Self {
+        let bucket = ArchiveBucket::new(s3, bucket, prefix);
         let (first, objects) = (String::new(), VecDeque::new());
         Self { bucket, times, first, stretches: None, objects, strangers: 0 }
     }
 
     /// Returns the stretch of the selected days in each queue's folder.
-    fn stretches(&self, folders: Vec<String>) -> VecDeque<Stretch> {
+    fn stretches(&self, folders: Vec<String>) -> VecDeque<KeyStretch> {
         let (first, last) = self.times.days();
         let end = last.and_then(|last| last.tomorrow().ok());
-        let stretch = |folder: String| Stretch {
+        let stretch = |folder: String| KeyStretch {
             after: first.map_or(String::new(), |day| format!("{folder}date={day}")),
             before: end.map(|day| format!("{folder}date={day}/")),
             folder: folder.into(),
@@ -84,7 +84,7 @@ impl Listing {
 
     /// Returns the next object, or a prefix that could not be listed; the rest of that prefix is then
     /// skipped. Returns `None` at the end.
-    pub async fn next(&mut self) -> Option<Result<Object, Unread>> {
+    pub async fn next(&mut self) -> Option<Result<ArchiveObject, UnreadItem>> {
         loop {
             if let Some(object) = self.objects.pop_front() {
                 return Some(Ok(object));
@@ -105,14 +105,14 @@ impl Listing {
     }
 
     /// Lists one page of a stretch.
-    async fn list(&mut self, stretch: Stretch) -> Result<(), Unread> {
+    async fn list(&mut self, stretch: KeyStretch) -> Result<(), UnreadItem> {
         let page = self.bucket.page(&stretch).await;
         let page = page.map_err(|failure| unlisted(&stretch.folder, failure))?;
         self.strangers += page.strangers;
         let objects = page.objects.into_iter().filter(|object| *object.key >= *self.first);
         self.objects.extend(objects.filter(|object| self.times.may_hold(object.stored)));
         if let (Some(stretches), Some(last)) = (&mut self.stretches, page.last) {
-            stretches.push_front(Stretch { after: last, ..stretch });
+            stretches.push_front(KeyStretch { after: last, ..stretch });
         }
         Ok(())
     }
@@ -123,14 +123,14 @@ impl Listing {
 ///
 /// # Errors
 ///
-/// [`Unread`] if a prefix could not be listed.
+/// [`UnreadItem`] if a prefix could not be listed.
 pub async fn days(
     s3: &aws_sdk_s3::Client,
     bucket: &str,
     prefix: &str,
     selection: &Selection,
-) -> Result<Vec<String>, Unread> {
-    let bucket = Bucket::new(s3.clone(), bucket, prefix);
+) -> Result<Vec<String>, UnreadItem> {
+    let bucket = ArchiveBucket::new(s3.clone(), bucket, prefix);
     let queues = match selection.only_folder() {
         Some(queue) => vec![queue_folder(&bucket.prefix, queue)],
         None => queue_folders(&bucket).await?,
@@ -148,12 +148,16 @@ pub async fn days(
     Ok(days)
 }
 
-async fn queue_folders(bucket: &Bucket) -> Result<Vec<String>, Unread> {
+async fn queue_folders(bucket: &ArchiveBucket) -> Result<Vec<String>, UnreadItem> {
     folders(bucket, &queues_folder(&bucket.prefix), None).await
 }
 
 /// Lists the folders whose keys begin with `beginning`, in order.
-async fn folders(bucket: &Bucket, beginning: &str, after: Option<String>) -> Result<Vec<String>, Unread> {
+async fn folders(
+    bucket: &ArchiveBucket,
+    beginning: &str,
+    after: Option<String>,
+) -> Result<Vec<String>, UnreadItem> {
     let listed = bucket.folders(beginning, after, u32::MAX).await;
     listed.map(|(folders, _)| folders).map_err(|failure| unlisted(beginning, failure))
 }
@@ -172,6 +176,6 @@ fn before_key(first: &str) -> String {
     key
 }
 
-fn unlisted(prefix: &str, failure: Failure) -> Unread {
-    Unread { key: prefix.into(), line: None, why: WhyUnread::Call(failure) }
+fn unlisted(prefix: &str, failure: Failure) -> UnreadItem {
+    UnreadItem { key: prefix.into(), line: None, why: WhyUnread::Call(failure) }
 }

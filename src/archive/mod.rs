@@ -18,17 +18,18 @@ mod sweep;
 mod unread;
 mod walk;
 
-pub use index::{Group, Index, topic_hash};
-pub use listing::{Listing, days};
+pub use index::{IndexGroup, ObjectIndex, topic_hash};
+pub use listing::{ArchiveListing, days};
 pub(crate) use object::folder;
-pub use object::{KeyRange, Object, hours_of, is_archived, is_day, keys_of, keys_with, queues_folder};
+pub use object::{ArchiveObject, KeyRange, hours_of, is_archived, is_day, keys_of, keys_with, queues_folder};
 pub use queue::RECORD_ATTRIBUTE;
-pub use read::{BadRecord, Identity};
+pub use read::{BadRecord, LetterIdentity};
 pub use record::{
-    RECORD_VERSION, Record, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage, RecordedRetry,
+    ArchiveRecord, RECORD_VERSION, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
+    RecordedRetry,
 };
-pub use select::{Holds, Pattern, Selection};
-pub use store::{Archive, Batch};
-pub use sweep::{Sweep, Swept};
-pub use unread::{Unread, WhyUnread};
-pub use walk::{Archived, Found, Tally, Walk};
+pub use select::{LetterPattern, SelectedCount, Selection};
+pub use store::{Archive, ArchiveInvocation};
+pub use sweep::{ArchiveSweep, SweepEnd};
+pub use unread::{UnreadItem, WhyUnread};
+pub use walk::{ArchiveWalk, LocatedRecord, WalkCounts, WalkItem};

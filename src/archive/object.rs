@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
-use super::index::Index;
+use super::index::ObjectIndex;
 
 /// The longest key whose index has groups, in bytes. S3 takes 1,024.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html>
@@ -19,7 +19,7 @@ const MAX_KEY_BYTES: usize = 900;
 
 /// An object of an archive, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Object {
+pub struct ArchiveObject {
     /// The object's key.
     pub key: Arc<str>,
     /// The object's size in bytes.
@@ -27,17 +27,17 @@ pub struct Object {
     /// The time at which S3 stored it, in whole seconds.
     pub stored: Option<Timestamp>,
     /// The summary of its letters. `None` if the key has none that this software knows.
-    pub index: Option<Index>,
+    pub index: Option<ObjectIndex>,
 }
 
-impl Object {
+impl ArchiveObject {
     /// Reads the index from the key of an archive's object.
     #[must_use]
     pub fn new(key: impl Into<Arc<str>>, bytes: u64, stored: Option<Timestamp>) -> Self {
         let key = key.into();
         let index = name(&key)
             .and_then(|name| name.strip_suffix(".jsonl")?.split_once("Z-")?.1.split_once('.'))
-            .and_then(|(_, index)| Index::parse(index));
+            .and_then(|(_, index)| ObjectIndex::parse(index));
         Self { key, bytes, stored, index }
     }
 
@@ -110,7 +110,7 @@ pub fn keys_with(beginning: &str) -> KeyRange {
 }
 
 /// Divides the keys of a day's folder into parts: each hour, and, as the whole day, the keys before and after
-/// the hours. Each part has the name of [`Object::hour`].
+/// the hours. Each part has the name of [`ArchiveObject::hour`].
 #[must_use]
 pub fn hours_of(day: &str) -> Vec<(String, KeyRange)> {
     let date = day.trim_end_matches('/').rsplit("date=").next().unwrap_or_default().replace('-', "");
@@ -153,11 +153,17 @@ pub fn is_archived(prefix: &str, key: &str) -> bool {
 }
 
 /// Returns the key of a new object. Its index has groups if there is room for them.
-pub(super) fn key(prefix: &str, queue: &str, now: Timestamp, request_id: &str, index: &Index) -> String {
+pub(super) fn key(
+    prefix: &str,
+    queue: &str,
+    now: Timestamp,
+    request_id: &str,
+    index: &ObjectIndex,
+) -> String {
     let utc = now.to_zoned(TimeZone::UTC);
     let (date, time) = (utc.strftime("%Y-%m-%d"), utc.strftime("%Y%m%dT%H%M%S%.3fZ"));
     let folder = queue_folder(prefix, queue);
-    let key = |index: &Index| format!("{folder}date={date}/{time}-{request_id}.{index}.jsonl");
+    let key = |index: &ObjectIndex| format!("{folder}date={date}/{time}-{request_id}.{index}.jsonl");
     let whole = key(index);
     if whole.len() <= MAX_KEY_BYTES { whole } else { key(&index.in_short()) }
 }
@@ -184,12 +190,12 @@ pub(super) fn day(date: &str) -> Option<Date> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::index::Entry;
+    use super::super::index::IndexEntry;
     use super::*;
 
-    fn index(topics: &[&str]) -> Index {
-        let entry = |topic| Entry { reason: "exhausted", topic: Some(topic), replayed: false };
-        Index::of(topics.iter().map(|topic| entry(*topic)))
+    fn index(topics: &[&str]) -> ObjectIndex {
+        let entry = |topic| IndexEntry { reason: "exhausted", topic: Some(topic), replayed: false };
+        ObjectIndex::of(topics.iter().map(|topic| entry(*topic)))
     }
 
     #[test]
@@ -200,7 +206,7 @@ mod tests {
         let key = |prefix| key(prefix, "payments-dlq", now, "r", &index);
         assert_eq!(key("dead/letters/"), format!("dead/letters/queue=payments-dlq/{name}"));
         assert_eq!(key(""), format!("queue=payments-dlq/{name}"));
-        let object = Object::new(key(""), 7, None);
+        let object = ArchiveObject::new(key(""), 7, None);
         assert_eq!((object.queue(), object.time()), ("payments-dlq", now));
         assert_eq!(object.index, Some(index));
     }
@@ -211,9 +217,9 @@ mod tests {
         let of = |length| key(&"p".repeat(length), "q", Timestamp::UNIX_EPOCH, "r", &index);
         let room = MAX_KEY_BYTES - of(0).len() - 1;
         assert_eq!(of(room).len(), MAX_KEY_BYTES);
-        assert_eq!(Object::new(of(room), 1, None).index, Some(index.clone()));
+        assert_eq!(ArchiveObject::new(of(room), 1, None).index, Some(index.clone()));
         assert!(of(room + 1).len() < MAX_KEY_BYTES);
-        assert_eq!(Object::new(of(room + 1), 1, None).index, Some(index.in_short()));
+        assert_eq!(ArchiveObject::new(of(room + 1), 1, None).index, Some(index.in_short()));
     }
 
     #[test]
@@ -226,7 +232,7 @@ mod tests {
             ("a.jsonl", midnight),
             ("a.2-n1-r0.jsonl", midnight),
         ] {
-            let object = Object::new(format!("p/queue=q.fifo/date=2026-11-01/{name}"), 1, None);
+            let object = ArchiveObject::new(format!("p/queue=q.fifo/date=2026-11-01/{name}"), 1, None);
             let expected = (None, "q.fifo", time.parse().unwrap());
             assert_eq!((object.index.clone(), object.queue(), object.time()), expected, "{name}");
         }
@@ -244,7 +250,7 @@ mod tests {
         ] {
             let key = keys_of("p/", "q", "20261101T12", name);
             assert_eq!(key, format!("p/queue=q/date=2026-11-01/{name}"));
-            let object = Object::new(key, 1, None);
+            let object = ArchiveObject::new(key, 1, None);
             assert_eq!((object.hour().as_str(), object.name()), (hour, name));
         }
     }
@@ -288,7 +294,7 @@ mod tests {
 
         #[test]
         fn any_key_can_be_looked_at(key in "\\PC{0,80}") {
-            let object = Object::new(key, 0, None);
+            let object = ArchiveObject::new(key, 0, None);
             let _ = (object.queue(), object.time(), object.hour());
         }
     }

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::record::Record;
+use super::record::ArchiveRecord;
 use crate::arn::Arn;
-use crate::batch::{ArchiveContext, Sent};
+use crate::batch::{ArchiveContext, SendResult};
 use crate::clients::too_late;
 use crate::delivery::{DEFAULT_GROUP, Dispatcher, MAX_MESSAGE_BYTES, OutgoingMessage};
 use crate::failure::{Failure, FailureClass};
-use crate::letter::{Attribute, Letter, MAX_ATTRIBUTES};
+use crate::letter::{Letter, MAX_ATTRIBUTES, MessageAttribute};
 
 /// The attribute that holds the record without its message, if there is room for it.
 pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
@@ -29,7 +29,7 @@ pub(super) async fn store(
     let limit = limit.unwrap_or(MAX_MESSAGE_BYTES);
     let with_record = letters.iter().map(|(letter, context)| {
         let alone = message(letter, queue);
-        let summary = Record::of(letter, context, now).to_summary();
+        let summary = ArchiveRecord::of(letter, context, now).to_summary();
         add_record(alone, summary, limit)
     });
     let messages: Vec<_> = with_record.collect();
@@ -56,11 +56,13 @@ async fn send(
     until: Instant,
 ) -> Vec<Result<(), Failure>> {
     let result = |sent| match sent {
-        Sent::Accepted => Ok(()),
-        Sent::Failed(failure) => Err(failure),
-        Sent::NotStarted | Sent::LeftOut(_) | Sent::PutOff(_) | Sent::Withheld | Sent::Refused(_) => {
-            Err(too_late())
-        }
+        SendResult::Accepted => Ok(()),
+        SendResult::Failed(failure) => Err(failure),
+        SendResult::NotStarted
+        | SendResult::LeftOut(_)
+        | SendResult::PutOff(_)
+        | SendResult::Withheld
+        | SendResult::Refused(_) => Err(too_late()),
     };
     dispatcher.send(queue, messages, until).await.into_iter().map(result).collect()
 }
@@ -89,7 +91,7 @@ fn message<'a>(letter: &'a Letter, queue: &Arn) -> OutgoingMessage<'a> {
 
 /// Adds the record if there is room for it.
 fn add_record(mut message: OutgoingMessage<'_>, summary: String, limit: usize) -> OutgoingMessage<'_> {
-    let summary = Attribute::string(summary);
+    let summary = MessageAttribute::string(summary);
     let fits = message.attributes.len() < MAX_ATTRIBUTES
         && message.size() + RECORD_ATTRIBUTE.len() + summary.size() <= limit;
     if fits {

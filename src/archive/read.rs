@@ -1,4 +1,4 @@
-//! Reads lines that [`Record`] wrote, and rebuilds the SQS message of a record.
+//! Reads lines that [`ArchiveRecord`] wrote, and rebuilds the SQS message of a record.
 //!
 //! A line may come from a later version of this software, from an editor or from a broken upload. Each bad
 //! line is reported on its own, so that it does not hide the others. The report never quotes the line,
@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::record::{RECORD_VERSION, Record, RecordedAttribute, RecordedMessage};
-use crate::letter::{Letter, LetterId, Origins, SqsMessage, SqsRecord, SqsRecordAttribute, Trust, is_binary};
+use super::record::{ArchiveRecord, RECORD_VERSION, RecordedAttribute, RecordedMessage};
+use crate::letter::{
+    BelievedClaims, Letter, LetterId, SqsMessage, SqsRecord, SqsRecordAttribute, TrustedOrigins, is_binary,
+};
 
 /// The reason why a line is no usable record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +57,7 @@ pub enum BadRecord {
     Unread,
 }
 
-impl Record {
+impl ArchiveRecord {
     /// Reads a line, with or without its line end. Fields that this version does not know are ignored.
     ///
     /// # Errors
@@ -81,8 +83,8 @@ impl Record {
 
     /// Returns the identity of the letter's place in its queue.
     #[must_use]
-    pub fn identity(&self) -> Identity {
-        Identity::of(self.queue_arn.as_str(), &self.message.message_id)
+    pub fn identity(&self) -> LetterIdentity {
+        LetterIdentity::of(self.queue_arn.as_str(), &self.message.message_id)
     }
 
     /// Returns when the letter was archived, or the earliest possible time if a record made by hand holds no
@@ -97,19 +99,19 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// The same as those of [`Record::to_message`].
+    /// The same as those of [`ArchiveRecord::to_message`].
     pub fn to_letter(&self) -> Result<Letter, BadRecord> {
         let requeue = (self.dead_letter_queue_arn != self.queue_arn).then_some(&self.queue_arn);
-        let read = |message, origins| Letter::received(message, Trust { requeue, origins });
-        let letter = read(self.to_message()?, Origins::none());
+        let read = |message, origins| Letter::received(message, BelievedClaims { requeue, origins });
+        let letter = read(self.to_message()?, TrustedOrigins::none());
         if letter.origin.name() == self.origin {
             return Ok(letter);
         }
-        let letter = read(letter.sqs, &Origins::all());
+        let letter = read(letter.sqs, &TrustedOrigins::all());
         if letter.origin.name() == self.origin {
             return Ok(letter);
         }
-        Ok(Letter::parse_requeued(letter.sqs, &Origins::all()))
+        Ok(Letter::parse_requeued(letter.sqs, &TrustedOrigins::all()))
     }
 
     /// Returns the original SQS message. Its receipt handle is empty, because it was never stored.
@@ -146,14 +148,14 @@ impl Record {
 /// can archive the same place twice. It is a hash because an archive may hold millions of letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Identity([u8; 16]);
+pub struct LetterIdentity([u8; 16]);
 
-/// The error for a text that is no [`Identity`].
+/// The error for a text that is no [`LetterIdentity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("is not the identity of a letter")]
 pub struct BadIdentity;
 
-impl TryFrom<String> for Identity {
+impl TryFrom<String> for LetterIdentity {
     type Error = BadIdentity;
 
     fn try_from(text: String) -> Result<Self, BadIdentity> {
@@ -162,13 +164,13 @@ impl TryFrom<String> for Identity {
     }
 }
 
-impl From<Identity> for String {
-    fn from(identity: Identity) -> Self {
+impl From<LetterIdentity> for String {
+    fn from(identity: LetterIdentity) -> Self {
         URL_SAFE_NO_PAD.encode(identity.0)
     }
 }
 
-impl Identity {
+impl LetterIdentity {
     /// Builds the identity from a queue's ARN and an SQS message id.
     #[must_use]
     pub fn of(queue_arn: &str, message_id: &str) -> Self {
@@ -213,13 +215,13 @@ fn attribute(recorded: &RecordedAttribute) -> Option<SqsRecordAttribute> {
 /// Finds out why a line does not have the form of this version.
 fn bad(line: &str, error: &serde_json::Error) -> BadRecord {
     #[derive(Deserialize)]
-    struct Version {
+    struct RecordVersion {
         version: Option<Value>,
     }
     if !error.is_data() {
         return BadRecord::NotJson { column: error.column() };
     }
-    let version = serde_json::from_str::<Version>(line).ok().and_then(|probe| probe.version);
+    let version = serde_json::from_str::<RecordVersion>(line).ok().and_then(|probe| probe.version);
     match version.as_ref().map(Value::as_u64) {
         None => BadRecord::NoVersion,
         Some(Some(version)) if version == u64::from(RECORD_VERSION) => {

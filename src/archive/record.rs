@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::arn::Arn;
 use crate::batch::ArchiveContext;
 use crate::endpoint::{Endpoint, TargetName};
-use crate::letter::{Attribute, AttributeValue, Letter, SqsMessage};
+use crate::letter::{AttributeValue, Letter, MessageAttribute, SqsMessage};
 
 /// The version of the format that this software writes.
 pub const RECORD_VERSION: u8 = 1;
@@ -23,7 +23,7 @@ pub const RECORD_VERSION: u8 = 1;
 /// One archived letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct ArchiveRecord {
     /// The version of the format: [`RECORD_VERSION`].
     pub version: u8,
     /// The time of archiving, in RFC 3339.
@@ -146,7 +146,7 @@ pub struct RecordedAttribute {
     pub data_type: String,
 }
 
-impl Record {
+impl ArchiveRecord {
     /// Builds the record of a letter.
     #[must_use]
     pub fn of(letter: &Letter, context: &ArchiveContext, at: jiff::Timestamp) -> Self {
@@ -233,7 +233,7 @@ impl RecordedMessage {
 }
 
 impl RecordedAttribute {
-    fn of(attribute: &Attribute) -> Self {
+    fn of(attribute: &MessageAttribute) -> Self {
         let (string_value, binary_value) = match &attribute.value {
             AttributeValue::Text(text) => (Some(text.clone()), None),
             AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),

@@ -8,14 +8,14 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::index::{Group, Index, topic_hash};
-use super::object::Object;
+use super::index::{IndexGroup, ObjectIndex, topic_hash};
+use super::object::ArchiveObject;
 use super::read::BadRecord;
-use super::record::Record;
+use super::record::ArchiveRecord;
 use crate::arn::Arn;
 use crate::endpoint::TargetName;
 use crate::letter::{Letter, Origin};
-use crate::policy::{BadPolicy, Fault, Policy, after_mark, read_json, rounds_numbers};
+use crate::policy::{BadPolicy, DocumentFault, Policy, after_mark, read_json, rounds_numbers};
 
 /// The criteria for letters of an archive. A missing criterion or an empty list sets no limit.
 #[derive(Debug, Default)]
@@ -44,22 +44,23 @@ pub struct Selection {
     /// The subscriptions for which SNS gave up on the letters, by ARN.
     pub subscriptions: Vec<String>,
     /// A pattern that the letters match.
-    pub pattern: Option<Pattern>,
+    pub pattern: Option<LetterPattern>,
 }
 
 /// An `EventBridge` pattern over the JSON view of a letter, as in the rules of a policy.
 #[derive(Debug)]
-pub struct Pattern(Policy);
+pub struct LetterPattern(Policy);
 
-impl Pattern {
+impl LetterPattern {
     /// Reads a pattern.
     ///
     /// # Errors
     ///
     /// The faults of the pattern, in words, each after the path to it.
     pub fn parse(json: &str) -> Result<Self, Vec<String>> {
-        let said =
-            |fault: Fault| if fault.path.is_empty() { format!("is {fault}") } else { fault.to_string() };
+        let said = |fault: DocumentFault| {
+            if fault.path.is_empty() { format!("is {fault}") } else { fault.to_string() }
+        };
         let json = after_mark(json);
         read_json(json).map_err(|faults| faults.into_iter().map(said).collect::<Vec<_>>())?;
         // It travels as a value, in requests and ledgers.
@@ -68,7 +69,7 @@ impl Pattern {
         }
         // The matcher is the policy's own, so a pattern means the same here as in a policy.
         let policy = format!(r#"{{"rules":[{{"name":"selected","match":{json}}}]}}"#);
-        let told = |mut fault: Fault| {
+        let told = |mut fault: DocumentFault| {
             let path = fault.path.strip_prefix("rules[0].match").unwrap_or(&fault.path);
             fault.path = path.trim_start_matches('.').to_owned();
             fault.to_string()
@@ -90,7 +91,7 @@ impl Selection {
     /// # Errors
     ///
     /// [`BadRecord`] if the record cannot be used.
-    pub fn takes(&self, record: &Record) -> Result<bool, BadRecord> {
+    pub fn takes(&self, record: &ArchiveRecord) -> Result<bool, BadRecord> {
         let archived = record.archived();
         let any = |wanted: &[String], found: &str| wanted.is_empty() || wanted.iter().any(|it| it == found);
         let named = |wanted: &String, arn: &Arn| wanted == arn.as_str() || wanted == arn.resource();
@@ -118,19 +119,23 @@ impl Selection {
 
     /// Estimates from the key alone how many letters of an object belong to the selection.
     #[must_use]
-    pub fn holds(&self, object: &Object) -> Holds {
+    pub fn holds(&self, object: &ArchiveObject) -> SelectedCount {
         let Some(index) = &object.index else {
             let may_hold = self.times().may_hold(object.stored) && self.folder(object) != Some(false);
-            return if may_hold { Holds::AtMost(object.bytes / LEAST_RECORD_BYTES + 1) } else { Holds::None };
+            return if may_hold {
+                SelectedCount::AtMost(object.bytes / LEAST_RECORD_BYTES + 1)
+            } else {
+                SelectedCount::None
+            };
         };
         let (letters, are_sure) = self.counts(index);
         let parts = [self.folder(object), self.times().span(object)];
         if letters == 0 || parts.contains(&Some(false)) {
-            Holds::None
+            SelectedCount::None
         } else if are_sure && parts.iter().all(Option::is_some) && !self.asks_beyond_index() {
-            Holds::Exactly(letters)
+            SelectedCount::Exactly(letters)
         } else {
-            Holds::AtMost(letters)
+            SelectedCount::AtMost(letters)
         }
     }
 
@@ -141,13 +146,13 @@ impl Selection {
     }
 
     /// Returns how many letters of an index match the reasons and topics, and whether the number is exact.
-    fn counts(&self, index: &Index) -> (u64, bool) {
+    fn counts(&self, index: &ObjectIndex) -> (u64, bool) {
         if self.reasons.is_empty() && self.topics.is_empty() {
             return (index.letters, true);
         }
         let Some(groups) = &index.groups else { return (index.letters, false) };
         let topics: Vec<_> = self.topics.iter().map(|topic| topic_hash(name_of(topic))).collect();
-        let is_selected = |group: &&Group| {
+        let is_selected = |group: &&IndexGroup| {
             let topic = || group.topic.as_ref().is_some_and(|topic| topics.contains(topic));
             (self.reasons.is_empty() || self.reasons.contains(&group.reason))
                 && (topics.is_empty() || topic())
@@ -159,7 +164,7 @@ impl Selection {
 
     /// Reports whether the letters of an object belong to the selection's queue, as the folder tells. Returns
     /// `None` if only each record can tell.
-    fn folder(&self, object: &Object) -> Option<bool> {
+    fn folder(&self, object: &ArchiveObject) -> Option<bool> {
         let Some(queue) = &self.queue else { return Some(true) };
         let requeue = self.requeue.as_deref().map(name_of);
         let (wanted, found) = (name_of(queue), object.queue());
@@ -178,8 +183,8 @@ impl Selection {
         (self.requeue.as_deref().map(name_of) != Some(queue)).then_some(queue)
     }
 
-    pub(super) fn times(&self) -> Times {
-        Times { from: self.from, until: self.until(), cut_off: self.cut_off }
+    pub(super) fn times(&self) -> SelectionTimes {
+        SelectionTimes { from: self.from, until: self.until(), cut_off: self.cut_off }
     }
 
     /// Returns the end of the selection's time, if it has one.
@@ -190,7 +195,7 @@ impl Selection {
 
 /// The number of selected letters in an object, as far as its key tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
+pub enum SelectedCount {
     /// The object holds none of them.
     None,
     /// The object holds at most this many, so it must be read.
@@ -213,7 +218,7 @@ fn is_name(given: &str) -> bool {
 
 /// The time span in which a selection's letters were archived.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Times {
+pub(super) struct SelectionTimes {
     from: Option<Timestamp>,
     /// The end, which is itself left out.
     until: Option<Timestamp>,
@@ -221,7 +226,7 @@ pub(super) struct Times {
     cut_off: Option<Timestamp>,
 }
 
-impl Times {
+impl SelectionTimes {
     /// Returns the first and the last day whose objects may hold selected letters.
     pub(super) fn days(&self) -> (Option<Date>, Option<Date>) {
         let day = |at: Timestamp| at.to_zoned(TimeZone::UTC).date();
@@ -238,7 +243,7 @@ impl Times {
 
     /// Reports whether all letters of an object were archived in the span (`true`) or none (`false`), as the
     /// key tells. Returns `None` if only each record can tell.
-    fn span(&self, object: &Object) -> Option<bool> {
+    fn span(&self, object: &ArchiveObject) -> Option<bool> {
         if !self.may_hold(object.stored) {
             return Some(false);
         }
@@ -268,12 +273,12 @@ mod tests {
 
     const PAYMENTS: &str = "3zhK6Xx3";
 
-    fn object(queue: &str, name: &str) -> Object {
-        Object::new(format!("p/queue={queue}/date=2026-11-01/20261101T120000{name}.jsonl"), 5000, None)
+    fn object(queue: &str, name: &str) -> ArchiveObject {
+        ArchiveObject::new(format!("p/queue={queue}/date=2026-11-01/20261101T120000{name}.jsonl"), 5000, None)
     }
 
     /// Seven letters archived at noon, four of which have the topic `payments`.
-    fn indexed(queue: &str) -> Object {
+    fn indexed(queue: &str) -> ArchiveObject {
         object(queue, &format!(".000Z-r.2-n7-r0.exhausted.{PAYMENTS}.4.refused.none.3"))
     }
 
@@ -290,20 +295,20 @@ mod tests {
 
     #[test]
     fn reasons_topics_and_times_are_told_by_the_index() {
-        use Holds::{AtMost, Exactly};
+        use SelectedCount::{AtMost, Exactly};
         let arn = |name: &str| format!("arn:aws:sns:eu-central-1:123456789012:{name}");
-        let pattern = || Pattern::parse(r#"{"origin": ["sns"]}"#).ok();
+        let pattern = || LetterPattern::parse(r#"{"origin": ["sns"]}"#).ok();
         for (selection, expected) in [
             (Selection::default(), Exactly(7)),
             (of(|it| it.reasons = vec!["exhausted".into()]), Exactly(4)),
             (of(|it| it.reasons = vec!["exhausted".into(), "refused".into()]), Exactly(7)),
-            (of(|it| it.reasons = vec!["rule".into()]), Holds::None),
+            (of(|it| it.reasons = vec!["rule".into()]), SelectedCount::None),
             (of(|it| it.topics = vec!["payments".into()]), Exactly(4)),
             (of(|it| it.topics = vec![arn("payments")]), AtMost(4)),
-            (of(|it| it.topics = vec![arn("billing")]), Holds::None),
+            (of(|it| it.topics = vec![arn("billing")]), SelectedCount::None),
             (
                 of(|it| (it.topics, it.reasons) = (vec!["payments".into()], vec!["refused".into()])),
-                Holds::None,
+                SelectedCount::None,
             ),
             (of(|it| it.origins = vec!["sns".into()]), AtMost(7)),
             (of(|it| it.errors = vec!["AccessDenied".into()]), AtMost(7)),
@@ -311,9 +316,9 @@ mod tests {
             (of(|it| it.subscriptions = vec![arn("payments:a")]), AtMost(7)),
             (of(|it| it.pattern = pattern()), AtMost(7)),
             (of(|it| (it.from, it.to) = (Some(noon_plus(0)), Some(noon_plus(1)))), Exactly(7)),
-            (of(|it| it.from = Some(noon_plus(1))), Holds::None),
-            (of(|it| it.to = Some(noon_plus(0))), Holds::None),
-            (of(|it| it.cut_off = Some(noon_plus(0))), Holds::None),
+            (of(|it| it.from = Some(noon_plus(1))), SelectedCount::None),
+            (of(|it| it.to = Some(noon_plus(0))), SelectedCount::None),
+            (of(|it| it.cut_off = Some(noon_plus(0))), SelectedCount::None),
         ] {
             assert_eq!(selection.holds(&indexed("dlq")), expected, "{selection:?}");
         }
@@ -325,9 +330,9 @@ mod tests {
 
     #[test]
     fn what_was_stored_after_the_cut_off_is_none_of_it() {
-        let late = Object { stored: Some(noon_plus(1000)), ..indexed("dlq") };
-        assert_eq!(of(|it| it.cut_off = Some(noon_plus(1000))).holds(&late), Holds::None);
-        assert_eq!(of(|it| it.cut_off = Some(noon_plus(1001))).holds(&late), Holds::Exactly(7));
+        let late = ArchiveObject { stored: Some(noon_plus(1000)), ..indexed("dlq") };
+        assert_eq!(of(|it| it.cut_off = Some(noon_plus(1000))).holds(&late), SelectedCount::None);
+        assert_eq!(of(|it| it.cut_off = Some(noon_plus(1001))).holds(&late), SelectedCount::Exactly(7));
     }
 
     #[test]
@@ -344,17 +349,22 @@ mod tests {
     #[test]
     fn an_object_without_an_index_may_hold_as_much_as_fits_in() {
         let without = object("dlq", "Z-r");
-        assert_eq!(Selection::default().holds(&without), Holds::AtMost(10));
-        assert_eq!(of(|it| it.reasons = vec!["rule".into()]).holds(&without), Holds::AtMost(10));
+        assert_eq!(Selection::default().holds(&without), SelectedCount::AtMost(10));
+        assert_eq!(of(|it| it.reasons = vec!["rule".into()]).holds(&without), SelectedCount::AtMost(10));
     }
 
     #[test]
     fn a_queue_is_told_by_the_folder() {
-        use Holds::{AtMost, Exactly};
+        use SelectedCount::{AtMost, Exactly};
         let arn = |name: &str| format!("arn:aws:sqs:eu-central-1:123456789012:{name}");
         let without = |queue| object(queue, "Z-r");
         for (queue, requeue, folder, expected) in [
-            ("dlq", Some("re"), Some("dlq"), [Exactly(7), AtMost(10), Holds::None, Holds::None, Holds::None]),
+            (
+                "dlq",
+                Some("re"),
+                Some("dlq"),
+                [Exactly(7), AtMost(10), SelectedCount::None, SelectedCount::None, SelectedCount::None],
+            ),
             ("dlq", None, Some("dlq"), [Exactly(7), AtMost(10), AtMost(7), AtMost(10), AtMost(7)]),
             ("re", Some("re"), None, [AtMost(7), AtMost(10), Exactly(7), AtMost(10), AtMost(7)]),
         ] {

@@ -7,8 +7,8 @@ use futures_util::stream;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::index::{Entry, Index};
-use super::record::Record;
+use super::index::{IndexEntry, ObjectIndex};
+use super::record::ArchiveRecord;
 use super::{object, queue};
 use crate::arn::Arn;
 use crate::batch::ArchiveContext;
@@ -40,7 +40,7 @@ pub enum Archive {
 
 /// The invocation that archives the letters.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch<'a> {
+pub struct ArchiveInvocation<'a> {
     /// The invocation's request id.
     pub request_id: &'a str,
     /// The present.
@@ -55,7 +55,7 @@ impl Archive {
     pub async fn store(
         &self,
         letters: &[(&Letter, &ArchiveContext)],
-        batch: Batch<'_>,
+        batch: ArchiveInvocation<'_>,
         limit: Option<usize>,
     ) -> Vec<Result<(), Failure>> {
         if letters.is_empty() {
@@ -65,7 +65,7 @@ impl Archive {
             Self::S3 { s3, bucket, prefix } => {
                 let puts = by_dead_letter_queue(letters).into_iter().map(|(queue, places)| async move {
                     let letters: Vec<_> = places.iter().map(|place| letters[*place]).collect();
-                    let index = Index::of(letters.iter().map(entry));
+                    let index = ObjectIndex::of(letters.iter().map(entry));
                     let key = object::key(prefix, queue, batch.now, batch.request_id, &index);
                     let put = put_lines(s3, bucket, &key, lines(&letters, batch.now));
                     (places, in_time(batch.until, put).await)
@@ -80,7 +80,7 @@ impl Archive {
                 answers
             }
             Self::Queue { dispatcher, queue } => {
-                let Batch { now, until, .. } = batch;
+                let ArchiveInvocation { now, until, .. } = batch;
                 queue::store(dispatcher, queue, letters, now, until, limit).await
             }
         }
@@ -117,8 +117,8 @@ fn by_dead_letter_queue<'l>(letters: &[(&'l Letter, &ArchiveContext)]) -> BTreeM
 /// queue.
 const PUTS_AT_ONCE: usize = 16;
 
-fn entry<'l>((letter, context): &(&'l Letter, &ArchiveContext)) -> Entry<'l> {
-    Entry {
+fn entry<'l>((letter, context): &(&'l Letter, &ArchiveContext)) -> IndexEntry<'l> {
+    IndexEntry {
         reason: context.reason.name(),
         topic: letter.topic().map(Arn::resource),
         replayed: letter.generation() > 0,
@@ -131,7 +131,7 @@ fn lines(letters: &[(&Letter, &ArchiveContext)], now: Timestamp) -> Result<Strin
     let bytes = letters.iter().map(|(letter, _)| letter.sqs.body.len() + RECORD_BYTES).sum();
     let mut lines = String::with_capacity(bytes);
     for (letter, context) in letters {
-        lines.push_str(&Record::of(letter, context, now).to_line()?);
+        lines.push_str(&ArchiveRecord::of(letter, context, now).to_line()?);
     }
     Ok(lines)
 }

@@ -13,20 +13,20 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use jiff::{SignedDuration, Timestamp};
 
-use super::bucket::{Bucket, Page, Stretch};
-use super::object::{Object, key_at, queue_folder, queues_folder};
+use super::bucket::{ArchiveBucket, KeyPage, KeyStretch};
+use super::object::{ArchiveObject, key_at, queue_folder, queues_folder};
 use crate::failure::Failure;
 
 /// The most pages at once. The answer for a page takes some hundred kilobytes.
-const AT_ONCE: usize = 24;
+const CONCURRENT_PAGES: usize = 24;
 
 /// The most parts that the rest of a part is divided into.
 const MOST_PARTS: u64 = 128;
 
 /// A listing of an archive over a time range.
 #[derive(Debug)]
-pub struct Sweep {
-    bucket: Bucket,
+pub struct ArchiveSweep {
+    bucket: ArchiveBucket,
     /// The start of the time range, and its end, which is excluded.
     range: (Timestamp, Timestamp),
     /// The most pages to ask for.
@@ -35,7 +35,7 @@ pub struct Sweep {
 
 /// How a listing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Swept {
+pub enum SweepEnd {
     /// It listed every object.
     Whole,
     /// It stopped because it needed more pages than allowed.
@@ -44,26 +44,26 @@ pub enum Swept {
 
 /// A stretch of a queue's keys over a time range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    keys: Stretch,
+struct SweepPart {
+    keys: KeyStretch,
     from: Timestamp,
     to: Timestamp,
 }
 
 /// The heap hands out the newest part first.
-impl Ord for Part {
+impl Ord for SweepPart {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.to, &self.keys.after).cmp(&(other.to, &other.keys.after))
     }
 }
 
-impl PartialOrd for Part {
+impl PartialOrd for SweepPart {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Sweep {
+impl ArchiveSweep {
     /// Prepares a listing of a time range with this many pages at most. The range excludes its end.
     #[must_use]
     pub fn new(
@@ -73,7 +73,7 @@ impl Sweep {
         range: (Timestamp, Timestamp),
         pages: u32,
     ) -> Self {
-        Self { bucket: Bucket::new(s3, bucket, prefix), range, pages }
+        Self { bucket: ArchiveBucket::new(s3, bucket, prefix), range, pages }
     }
 
     /// Hands out every object of the time range, in one queue or in all of them, in no particular order.
@@ -81,32 +81,36 @@ impl Sweep {
     /// # Errors
     ///
     /// A call failed.
-    pub async fn run(self, queue: Option<&str>, mut each: impl FnMut(Object)) -> Result<Swept, Failure> {
+    pub async fn run(
+        self,
+        queue: Option<&str>,
+        mut each: impl FnMut(ArchiveObject),
+    ) -> Result<SweepEnd, Failure> {
         let (parts, mut left) = self.parts(queue).await?;
         let is_cut = left == 0;
-        let mut parts: BinaryHeap<Part> = parts.into();
+        let mut parts: BinaryHeap<SweepPart> = parts.into();
         let (bucket, mut pages) = (&self.bucket, FuturesUnordered::new());
         loop {
             // The newest parts go first: if the pages run out, only the oldest letters are missing.
             while left > 0
-                && pages.len() < AT_ONCE
+                && pages.len() < CONCURRENT_PAGES
                 && let Some(part) = parts.pop()
             {
                 left -= 1;
                 pages.push(async move { bucket.page(&part.keys).await.map(|page| (page, part)) });
             }
             let Some(listed) = pages.next().await else { break };
-            let (Page { objects, last, .. }, part) = listed?;
-            let reached = objects.last().map(Object::time);
+            let (KeyPage { objects, last, .. }, part) = listed?;
+            let reached = objects.last().map(ArchiveObject::time);
             objects.into_iter().filter(|object| self.is_in_range(object)).for_each(&mut each);
             parts.extend(last.map(|last| part.behind(last).divided(reached)).unwrap_or_default());
         }
-        Ok(if parts.is_empty() && !is_cut { Swept::Whole } else { Swept::Cut })
+        Ok(if parts.is_empty() && !is_cut { SweepEnd::Whole } else { SweepEnd::Cut })
     }
 
     /// Returns the time range for each queue, and how many pages are left. The first page of folders does not
     /// count.
-    async fn parts(&self, queue: Option<&str>) -> Result<(Vec<Part>, u32), Failure> {
+    async fn parts(&self, queue: Option<&str>) -> Result<(Vec<SweepPart>, u32), Failure> {
         let prefix = &self.bucket.prefix;
         let (folders, left) = match queue {
             Some(queue) => (vec![queue_folder(prefix, queue)], self.pages),
@@ -115,21 +119,21 @@ impl Sweep {
         let (from, to) = self.range;
         let part = |folder: String| {
             let (after, before) = (key_at(&folder, from), Some(key_at(&folder, to)));
-            Part { keys: Stretch { folder: folder.into(), after, before }, from, to }
+            SweepPart { keys: KeyStretch { folder: folder.into(), after, before }, from, to }
         };
         Ok((folders.into_iter().map(part).collect(), left))
     }
 
-    fn is_in_range(&self, object: &Object) -> bool {
+    fn is_in_range(&self, object: &ArchiveObject) -> bool {
         let (from, to) = self.range;
         // An object that was put there by hand has no time in its key. It counts for its whole day.
         object.index.is_none() || (from..to).contains(&object.time())
     }
 }
 
-impl Part {
+impl SweepPart {
     fn behind(self, last: String) -> Self {
-        Self { keys: Stretch { after: last, ..self.keys }, ..self }
+        Self { keys: KeyStretch { after: last, ..self.keys }, ..self }
     }
 
     /// Divides the rest of a part, behind a page that ended at `last`, into as many parts as pages are
@@ -147,7 +151,7 @@ impl Part {
             let after = SignedDuration::from_millis(i64::try_from(rest / parts * number).unwrap_or(i64::MAX));
             last.saturating_add(after).unwrap_or(self.to)
         };
-        let Stretch { folder, after, before } = &self.keys;
+        let KeyStretch { folder, after, before } = &self.keys;
         let part = |number: u64| {
             let (first, end) = (number == 0, number + 1 == parts);
             let from = border(number);
@@ -157,7 +161,7 @@ impl Part {
             let begin = || key_at(folder, from).max(after.clone());
             let after = if first { after.clone() } else { begin() };
             let before = if end { before.clone() } else { Some(key_at(folder, to)) };
-            Self { keys: Stretch { folder: Arc::clone(folder), after, before }, from, to }
+            Self { keys: KeyStretch { folder: Arc::clone(folder), after, before }, from, to }
         };
         let is_some = |part: &Self| part.keys.before.as_ref().is_none_or(|before| part.keys.after < *before);
         (0..parts).map(part).filter(is_some).collect()

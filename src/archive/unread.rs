@@ -7,7 +7,7 @@ use crate::failure::{Failure, FailureClass};
 
 /// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadItem {
     /// The object's key, or the prefix that could not be listed.
     pub key: Arc<str>,
     /// The line, from 1. `None` if the object could not be read, or not to its end.

@@ -12,49 +12,49 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesOrdered;
 
-use super::bucket::Bucket;
-use super::lines::Lines;
-use super::listing::Listing;
-use super::object::Object;
+use super::bucket::ArchiveBucket;
+use super::lines::LineSplitter;
+use super::listing::ArchiveListing;
+use super::object::ArchiveObject;
 use super::read::BadRecord;
-use super::record::Record;
-use super::select::{Holds, Selection};
-use super::unread::{Unread, WhyUnread};
+use super::record::ArchiveRecord;
+use super::select::{SelectedCount, Selection};
+use super::unread::{UnreadItem, WhyUnread};
 use crate::failure::{Failure, FailureClass};
 
 /// The number of objects requested at the same time. Most hold only a few letters, so the call takes most of
 /// the time.
-const AHEAD: usize = 32;
+const CONCURRENT_OBJECTS: usize = 32;
 
 /// The greatest size of these objects together, in bytes. A larger object is read alone.
-const AHEAD_BYTES: u64 = 16 * 1024 * 1024;
+const CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The number of times that an object is requested if its body breaks off.
 const TRIES: u32 = 3;
 
 /// A result of a walk.
 #[derive(Debug)]
-pub enum Found {
+pub enum WalkItem {
     /// A letter of the selection.
-    Letter(Box<Archived>),
+    Letter(Box<LocatedRecord>),
     /// Something that could not be read. It may have held letters of the selection.
-    Unread(Unread),
+    Unread(UnreadItem),
 }
 
 /// An archived letter and its place in the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Archived {
+pub struct LocatedRecord {
     /// The object's key.
     pub key: Arc<str>,
     /// The line in the object, from 1.
     pub line: u64,
     /// The record.
-    pub record: Record,
+    pub record: ArchiveRecord,
 }
 
 /// The counts of a walk so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct WalkCounts {
     /// The number of records that were read, including those outside the selection.
     pub records: u64,
     /// The number of objects under the prefix that do not belong to an archive.
@@ -62,26 +62,26 @@ pub struct Tally {
 }
 
 /// A walk through an archive.
-pub struct Walk<'s> {
-    bucket: Bucket,
+pub struct ArchiveWalk<'s> {
+    bucket: ArchiveBucket,
     selection: &'s Selection,
-    source: Source,
+    source: WalkSource,
     /// The object that waits for room among those being opened.
-    waiting: Option<Object>,
-    opening: FuturesOrdered<BoxFuture<'static, (Object, Opened)>>,
+    waiting: Option<ArchiveObject>,
+    opening: FuturesOrdered<BoxFuture<'static, (ArchiveObject, OpenResult)>>,
     /// The size of the objects in `opening`, in bytes.
     opening_bytes: u64,
-    reading: Option<Reading>,
-    tally: Tally,
+    reading: Option<ObjectReader>,
+    tally: WalkCounts,
 }
 
-type Opened = Result<ByteStream, Failure>;
+type OpenResult = Result<ByteStream, Failure>;
 
 /// An object whose lines are being read.
-struct Reading {
+struct ObjectReader {
     key: Arc<str>,
     body: ByteStream,
-    lines: Lines,
+    lines: LineSplitter,
     /// The number of the last line that was read.
     line: u64,
     /// The number of lines to skip, because they were returned before the body broke off.
@@ -90,17 +90,17 @@ struct Reading {
 }
 
 /// The source of a walk's objects.
-enum Source {
-    Listing(Box<Listing>),
-    Objects(VecDeque<Object>),
+enum WalkSource {
+    Listing(Box<ArchiveListing>),
+    Objects(VecDeque<ArchiveObject>),
 }
 
-impl<'s> Walk<'s> {
+impl<'s> ArchiveWalk<'s> {
     /// Starts a walk through the archive under a prefix, which may have slashes at its ends.
     #[must_use]
     pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, selection: &'s Selection) -> Self {
-        let listing = Listing::new(s3.clone(), bucket, prefix, selection);
-        Self::of(Bucket::new(s3, bucket, prefix), Source::Listing(Box::new(listing)), selection)
+        let listing = ArchiveListing::new(s3.clone(), bucket, prefix, selection);
+        Self::of(ArchiveBucket::new(s3, bucket, prefix), WalkSource::Listing(Box::new(listing)), selection)
     }
 
     /// Starts a walk through these objects, in their order.
@@ -108,13 +108,13 @@ impl<'s> Walk<'s> {
     pub fn over(
         s3: aws_sdk_s3::Client,
         bucket: &str,
-        objects: Vec<Object>,
+        objects: Vec<ArchiveObject>,
         selection: &'s Selection,
     ) -> Self {
-        Self::of(Bucket::new(s3, bucket, ""), Source::Objects(objects.into()), selection)
+        Self::of(ArchiveBucket::new(s3, bucket, ""), WalkSource::Objects(objects.into()), selection)
     }
 
-    fn of(bucket: Bucket, source: Source, selection: &'s Selection) -> Self {
+    fn of(bucket: ArchiveBucket, source: WalkSource, selection: &'s Selection) -> Self {
         Self {
             bucket,
             selection,
@@ -123,37 +123,41 @@ impl<'s> Walk<'s> {
             opening: FuturesOrdered::new(),
             opening_bytes: 0,
             reading: None,
-            tally: Tally::default(),
+            tally: WalkCounts::default(),
         }
     }
 
     /// Returns the counts so far.
     #[must_use]
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> WalkCounts {
         let strangers = match &self.source {
-            Source::Listing(listing) => listing.strangers(),
-            Source::Objects(_) => 0,
+            WalkSource::Listing(listing) => listing.strangers(),
+            WalkSource::Objects(_) => 0,
         };
-        Tally { strangers, ..self.tally }
+        WalkCounts { strangers, ..self.tally }
     }
 
     /// Returns the next letter of the selection, or something that could not be read. Returns `None` at the
     /// end.
-    pub async fn next(&mut self) -> Option<Found> {
+    pub async fn next(&mut self) -> Option<WalkItem> {
         loop {
             if let Some(found) = self.next_of_object().await {
                 return Some(found);
             }
             if let Err(unread) = self.open_ahead().await {
-                return Some(Found::Unread(unread));
+                return Some(WalkItem::Unread(unread));
             }
             let (object, opened) = self.opening.next().await?;
             self.opening_bytes -= object.bytes;
             let key = object.key;
             match opened {
-                Ok(body) => self.reading = Some(Reading::new(key, body)),
+                Ok(body) => self.reading = Some(ObjectReader::new(key, body)),
                 Err(failure) => {
-                    return Some(Found::Unread(Unread { key, line: None, why: WhyUnread::Call(failure) }));
+                    return Some(WalkItem::Unread(UnreadItem {
+                        key,
+                        line: None,
+                        why: WhyUnread::Call(failure),
+                    }));
                 }
             }
         }
@@ -161,7 +165,7 @@ impl<'s> Walk<'s> {
 
     /// Returns the next result of the object that is being read, or `None` if it is at its end or there is no
     /// such object.
-    async fn next_of_object(&mut self) -> Option<Found> {
+    async fn next_of_object(&mut self) -> Option<WalkItem> {
         loop {
             let reading = self.reading.as_mut()?;
             let line = match reading.next_line(&self.bucket).await {
@@ -173,7 +177,11 @@ impl<'s> Walk<'s> {
                 Err(failure) => {
                     let key = Arc::clone(&reading.key);
                     self.reading = None;
-                    return Some(Found::Unread(Unread { key, line: None, why: WhyUnread::Call(failure) }));
+                    return Some(WalkItem::Unread(UnreadItem {
+                        key,
+                        line: None,
+                        why: WhyUnread::Call(failure),
+                    }));
                 }
             };
             if line.as_ref().is_ok_and(|line| line.trim().is_empty()) {
@@ -184,19 +192,23 @@ impl<'s> Walk<'s> {
             match judge(self.selection, line) {
                 Ok(None) => {}
                 Ok(Some(record)) => {
-                    return Some(Found::Letter(Box::new(Archived { key, line: line_number, record })));
+                    return Some(WalkItem::Letter(Box::new(LocatedRecord {
+                        key,
+                        line: line_number,
+                        record,
+                    })));
                 }
                 Err(why) => {
                     let why = WhyUnread::Line(why);
-                    return Some(Found::Unread(Unread { key, line: Some(line_number), why }));
+                    return Some(WalkItem::Unread(UnreadItem { key, line: Some(line_number), why }));
                 }
             }
         }
     }
 
     /// Requests the next objects, as many as there is room for.
-    async fn open_ahead(&mut self) -> Result<(), Unread> {
-        while self.opening.len() < AHEAD {
+    async fn open_ahead(&mut self) -> Result<(), UnreadItem> {
+        while self.opening.len() < CONCURRENT_OBJECTS {
             let object = match self.waiting.take() {
                 Some(object) => object,
                 None => match self.next_object().await? {
@@ -204,7 +216,8 @@ impl<'s> Walk<'s> {
                     None => break,
                 },
             };
-            if !self.opening.is_empty() && self.opening_bytes.saturating_add(object.bytes) > AHEAD_BYTES {
+            if !self.opening.is_empty() && self.opening_bytes.saturating_add(object.bytes) > CONCURRENT_BYTES
+            {
                 self.waiting = Some(object);
                 break;
             }
@@ -219,14 +232,14 @@ impl<'s> Walk<'s> {
     }
 
     /// Returns the next object that may hold letters of the selection.
-    async fn next_object(&mut self) -> Result<Option<Object>, Unread> {
+    async fn next_object(&mut self) -> Result<Option<ArchiveObject>, UnreadItem> {
         loop {
             let object = match &mut self.source {
-                Source::Listing(listing) => listing.next().await.transpose()?,
-                Source::Objects(objects) => objects.pop_front(),
+                WalkSource::Listing(listing) => listing.next().await.transpose()?,
+                WalkSource::Objects(objects) => objects.pop_front(),
             };
             match object {
-                Some(object) if self.selection.holds(&object) == Holds::None => {}
+                Some(object) if self.selection.holds(&object) == SelectedCount::None => {}
                 object => return Ok(object),
             }
         }
@@ -234,19 +247,22 @@ impl<'s> Walk<'s> {
 }
 
 /// Returns the record of a line if it belongs to the selection.
-fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Option<Record>, BadRecord> {
-    let record = Record::from_line(&line?)?;
+fn judge(selection: &Selection, line: Result<String, BadRecord>) -> Result<Option<ArchiveRecord>, BadRecord> {
+    let record = ArchiveRecord::from_line(&line?)?;
     Ok(selection.takes(&record)?.then_some(record))
 }
 
-impl Reading {
+impl ObjectReader {
     fn new(key: Arc<str>, body: ByteStream) -> Self {
-        Self { key, body, lines: Lines::default(), line: 0, skip: 0, tries: 1 }
+        Self { key, body, lines: LineSplitter::default(), line: 0, skip: 0, tries: 1 }
     }
 
     /// Returns the next line, or `None` at the end. If the body breaks off, the object is requested again and
     /// reading continues after the last complete line.
-    async fn next_line(&mut self, bucket: &Bucket) -> Result<Option<Result<String, BadRecord>>, Failure> {
+    async fn next_line(
+        &mut self,
+        bucket: &ArchiveBucket,
+    ) -> Result<Option<Result<String, BadRecord>>, Failure> {
         loop {
             if let Some(line) = self.lines.next() {
                 self.line += 1;

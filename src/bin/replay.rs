@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, run, service_fn};
-use sns_redrive::clock::Clock;
-use sns_redrive::replay_function::{Event, ReplayFunction};
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::replay_function::{ReplayEvent, ReplayFunction};
 use sns_redrive::start::start;
 
 #[global_allocator]
@@ -13,8 +13,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let (settings, clients) = start()?;
-    let function = Arc::new(ReplayFunction::new(settings, clients, Clock::system()));
-    run(service_fn(|event: LambdaEvent<Event>| {
+    let function = Arc::new(ReplayFunction::new(settings, clients, InstanceClock::system()));
+    run(service_fn(|event: LambdaEvent<ReplayEvent>| {
         let function = Arc::clone(&function);
         async move {
             let (event, context) = event.into_parts();

@@ -1,7 +1,7 @@
 //! Connections on which no answer is endless.
 //!
 //! HTTP lets a server write as many interim answers (1xx) as it likes, and the client reads them all before anybody
-//! else has a turn. Nothing that a server sends is read for longer than [`TURN`], or beyond [`MOST`].
+//! else has a turn. Nothing that a server sends is read for longer than [`BYTES_PER_TURN`], or beyond [`MAX_UNASKED_BYTES`].
 
 use std::io;
 use std::pin::Pin;
@@ -16,14 +16,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_service::Service;
 
 /// The most bytes that are read between two requests: the longest head of an answer, 400 KiB, and some before it.
-const MOST: usize = 512 * 1024;
+const MAX_UNASKED_BYTES: usize = 512 * 1024;
 
 /// The most bytes that are read before others have a turn.
-const TURN: usize = 4 * 1024;
+const BYTES_PER_TURN: usize = 4 * 1024;
 
 /// A connector whose connections read no endless answer. It counts plain text, so it belongs around TLS.
 #[derive(Clone)]
-pub(crate) struct Bounded<C>(pub(crate) C);
+pub(crate) struct BoundedConnector<C>(pub(crate) C);
 
 /// Such a connection.
 pub(crate) struct BoundedStream<S> {
@@ -48,7 +48,7 @@ impl<S> BoundedStream<S> {
     }
 }
 
-impl<C: Service<Uri>> Service<Uri> for Bounded<C> {
+impl<C: Service<Uri>> Service<Uri> for BoundedConnector<C> {
     type Response = TokioIo<BoundedStream<C::Response>>;
     type Error = C::Error;
     type Future = MapOk<C::Future, fn(C::Response) -> Self::Response>;
@@ -78,16 +78,16 @@ where
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.received >= MOST {
+        if self.received >= MAX_UNASKED_BYTES {
             return Poll::Ready(Err(io::Error::other("the answer is too long")));
         }
-        if self.in_turn >= TURN {
+        if self.in_turn >= BYTES_PER_TURN {
             self.in_turn = 0;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let mut bytes = [0; TURN];
-        let room = buffer.remaining().min(TURN);
+        let mut bytes = [0; BYTES_PER_TURN];
+        let room = buffer.remaining().min(BYTES_PER_TURN);
         let mut read = ReadBuf::new(&mut bytes[..room]);
         ready!(Pin::new(&mut self.inner).poll_read(context, &mut read))?;
         buffer.put_slice(read.filled());

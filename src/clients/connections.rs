@@ -13,22 +13,22 @@ use hyper_util::client::legacy::connect::Connect;
 use hyper_util::client::legacy::{Builder, Client, ResponseFuture};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use crate::clock::Clock;
+use crate::clock::InstanceClock;
 
 /// The longest sleep after which connections are used again: all sleeps together since they were made.
 /// Between the invocations of a busy function are milliseconds, and no server hangs up within a second.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// The connections to some servers.
-pub(crate) struct Connections<C, B> {
+pub(crate) struct ServerConnections<C, B> {
     builder: Builder,
     connector: C,
-    clock: Clock,
-    pool: Mutex<Option<Pool<C, B>>>,
+    clock: InstanceClock,
+    pool: Mutex<Option<AwakeClient<C, B>>>,
 }
 
 /// Connections since the last sleep.
-struct Pool<C, B> {
+struct AwakeClient<C, B> {
     client: Client<C, B>,
     /// The time that the process had slept when they were made.
     slept: Duration,
@@ -43,7 +43,7 @@ pub(crate) fn pool(idle: Duration) -> Builder {
     builder
 }
 
-impl<C, B> Connections<C, B>
+impl<C, B> ServerConnections<C, B>
 where
     C: Connect + Clone + Send + Sync + 'static,
     // Every body has this extension.
@@ -52,7 +52,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Creates the connections that this connector makes. None is made yet.
-    pub(crate) fn new(builder: Builder, connector: C, clock: Clock) -> Self {
+    pub(crate) fn new(builder: Builder, connector: C, clock: InstanceClock) -> Self {
         Self { builder, connector, clock, pool: Mutex::default() }
     }
 
@@ -69,13 +69,13 @@ where
     fn client(&self) -> Client<C, B> {
         let slept = self.clock.slept();
         let mut pool = self.lock();
-        let awake = pool.take().filter(|pool| slept.saturating_sub(pool.slept) <= LONGEST_SLEEP);
-        let make = || Pool { client: self.builder.build(self.connector.clone()), slept };
+        let awake = pool.take().filter(|pool| slept.saturating_sub(pool.slept) <= MAX_SLEEP);
+        let make = || AwakeClient { client: self.builder.build(self.connector.clone()), slept };
         pool.insert(awake.unwrap_or_else(make)).client.clone()
     }
 
     /// Locks the pool. Nothing panics while it is locked.
-    fn lock(&self) -> MutexGuard<'_, Option<Pool<C, B>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<AwakeClient<C, B>>> {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

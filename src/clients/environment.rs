@@ -10,7 +10,7 @@ use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_types::app_name::AppName;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 
-use crate::settings::{Faults, fault};
+use crate::settings::{SettingFaults, fault};
 
 /// Returns the value of a variable. A blank value counts as missing.
 pub(super) fn filled(variable: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
@@ -23,7 +23,9 @@ pub fn region(variable: impl Fn(&str) -> Option<String>) -> Option<Region> {
     name.map(Region::new)
 }
 
-pub(super) fn required_region(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Region>, Faults> {
+pub(super) fn required_region(
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Region>, SettingFaults> {
     let missing = || {
         fault(
             "AWS_REGION",
@@ -39,13 +41,16 @@ pub(super) fn required_region(variable: impl Fn(&str) -> Option<String>) -> Resu
 pub(super) fn checksums<T: FromStr>(
     variable: impl Fn(&str) -> Option<String>,
     name: &'static str,
-) -> Result<Option<T>, Faults> {
+) -> Result<Option<T>, SettingFaults> {
     let Some(value) = variable(name) else { return Ok(None) };
     let problem = |_| fault(name, format!("must be when_supported or when_required, not {value:?}"));
     value.parse().map(Some).map_err(problem)
 }
 
-pub(super) fn flag(variable: impl Fn(&str) -> Option<String>, name: &'static str) -> Result<bool, Faults> {
+pub(super) fn flag(
+    variable: impl Fn(&str) -> Option<String>,
+    name: &'static str,
+) -> Result<bool, SettingFaults> {
     let Some(value) = variable(name) else { return Ok(false) };
     let problem = |_| fault(name, format!("must be true or false, not {value:?}"));
     value.to_ascii_lowercase().parse().map_err(problem)
@@ -53,7 +58,7 @@ pub(super) fn flag(variable: impl Fn(&str) -> Option<String>, name: &'static str
 
 /// Reads the name that marks this function's calls in AWS's logs.
 /// <https://docs.aws.amazon.com/sdkref/latest/guide/feature-appid.html>
-pub(super) fn app_name(variable: impl Fn(&str) -> Option<String>) -> Result<Option<AppName>, Faults> {
+pub(super) fn app_name(variable: impl Fn(&str) -> Option<String>) -> Result<Option<AppName>, SettingFaults> {
     const NAME: &str = "AWS_SDK_UA_APP_ID";
     let Some(value) = variable(NAME) else { return Ok(None) };
     let problem =
@@ -75,14 +80,14 @@ pub(super) fn credentials(variable: impl Fn(&str) -> Option<String>) -> SharedCr
 /// Custom endpoints, by service. The key is the service's part of the variable's name: `SQS` for
 /// `AWS_ENDPOINT_URL_SQS`, empty for `AWS_ENDPOINT_URL`.
 #[derive(Debug, Default)]
-pub(super) struct Endpoints(BTreeMap<&'static str, String>);
+pub(super) struct CustomEndpoints(BTreeMap<&'static str, String>);
 
 /// The services that the software calls.
 const SERVICES: [&str; 8] = ["", "SNS", "SQS", "S3", "LAMBDA", "FIREHOSE", "CLOUDWATCH", "CLOUDWATCH_LOGS"];
 
 const ENDPOINT_URL: &str = "AWS_ENDPOINT_URL";
 
-impl Endpoints {
+impl CustomEndpoints {
     pub(super) fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let of = |service: &'static str| {
             let name = if service.is_empty() {
@@ -100,7 +105,7 @@ impl Endpoints {
     }
 }
 
-impl LoadServiceConfig for Endpoints {
+impl LoadServiceConfig for CustomEndpoints {
     fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
         let service = key.service_id().to_uppercase().replace(' ', "_");
         if key.env() == ENDPOINT_URL { self.of(&service).or_else(|| self.of("")) } else { None }

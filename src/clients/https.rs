@@ -30,14 +30,14 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 use tower_service::Service;
 
-use super::connections::{Connections, pool};
-use crate::clock::Clock;
+use super::connections::{ServerConnections, pool};
+use crate::clock::InstanceClock;
 
 /// Returns the HTTP client that every AWS client uses. TLS is rustls with ring. By the clock it notices that
 /// the process has slept.
 #[must_use]
-pub fn https(clock: Clock) -> SharedHttpClient {
-    SharedHttpClient::new(Https { pools: Arc::default(), clock })
+pub fn https(clock: InstanceClock) -> SharedHttpClient {
+    SharedHttpClient::new(SharedHttps { pools: Arc::default(), clock })
 }
 
 /// Wraps connections in TLS that trusts the system's certificates. Addresses without TLS work too.
@@ -71,21 +71,21 @@ pub(crate) fn has_root_certificates() -> bool {
 
 /// The time after which an idle connection is closed. Calls of one invocation are closer together; after a
 /// longer pause the connection must be made again anyway.
-const IDLE: Duration = Duration::from_secs(90);
+const AWS_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The system's certificates.
-struct Roots {
+struct RootCertificates {
     store: Arc<RootCertStore>,
     /// The first error while they were read.
     why: Option<String>,
 }
 
-static ROOTS: LazyLock<Roots> = LazyLock::new(|| {
+static ROOTS: LazyLock<RootCertificates> = LazyLock::new(|| {
     let mut roots = RootCertStore::empty();
     // If some certificates cannot be read, the others can still be trusted.
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
-    Roots { store: Arc::new(roots), why: found.errors.first().map(ToString::to_string) }
+    RootCertificates { store: Arc::new(roots), why: found.errors.first().map(ToString::to_string) }
 });
 
 static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
@@ -98,23 +98,23 @@ static TLS: LazyLock<ClientConfig> = LazyLock::new(|| {
     versions.with_root_certificates(Arc::clone(&ROOTS.store)).with_no_client_auth()
 });
 
-type Pool = Connections<InTime<HttpsConnector<HttpConnector>>, SdkBody>;
+type AwsPool = ServerConnections<InTime<HttpsConnector<HttpConnector>>, SdkBody>;
 
 /// The connections that all AWS clients of the process share. Clients with different connect timeouts have
 /// separate pools.
 #[derive(Clone)]
-struct Https {
-    pools: Arc<Mutex<HashMap<Option<Duration>, Arc<Pool>>>>,
-    clock: Clock,
+struct SharedHttps {
+    pools: Arc<Mutex<HashMap<Option<Duration>, Arc<AwsPool>>>>,
+    clock: InstanceClock,
 }
 
-struct Connector {
-    pool: Arc<Pool>,
+struct PooledConnector {
+    pool: Arc<AwsPool>,
     /// The longest time to wait for an answer.
     patience: Option<Duration>,
 }
 
-impl HttpClient for Https {
+impl HttpClient for SharedHttps {
     fn http_connector(&self, settings: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
         let limit = settings.connect_timeout();
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,9 +123,12 @@ impl HttpClient for Https {
             http.enforce_http(false);
             http.set_nodelay(true);
             let connector = InTime { inner: with_tls(http), limit };
-            Arc::new(Connections::new(pool(IDLE), connector, self.clock.clone()))
+            Arc::new(ServerConnections::new(pool(AWS_IDLE_TIMEOUT), connector, self.clock.clone()))
         });
-        SharedHttpConnector::new(Connector { pool: Arc::clone(pool), patience: settings.read_timeout() })
+        SharedHttpConnector::new(PooledConnector {
+            pool: Arc::clone(pool),
+            patience: settings.read_timeout(),
+        })
     }
 }
 
@@ -136,19 +139,19 @@ struct InTime<C> {
     limit: Option<Duration>,
 }
 
-type Failed = Box<dyn StdError + Send + Sync>;
+type ConnectError = Box<dyn StdError + Send + Sync>;
 
 impl<C> Service<Uri> for InTime<C>
 where
-    C: Service<Uri, Error = Failed>,
+    C: Service<Uri, Error = ConnectError>,
     C::Future: Send + 'static,
     C::Response: 'static,
 {
     type Response = C::Response;
-    type Error = Failed;
-    type Future = Pin<Box<dyn Future<Output = Result<C::Response, Failed>> + Send>>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<C::Response, ConnectError>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failed>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         self.inner.poll_ready(context)
     }
 
@@ -166,7 +169,7 @@ async fn in_time<T, E: From<io::Error>>(
     timeout(limit, work).await.map_err(late)?
 }
 
-impl SdkConnector for Connector {
+impl SdkConnector for PooledConnector {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let mut request = match request.try_into_http1x() {
             Ok(request) => request,
@@ -183,7 +186,7 @@ impl SdkConnector for Connector {
             if !error.is_connect() {
                 pool.forget();
             }
-            Failed::from(error)
+            ConnectError::from(error)
         };
         HttpConnectorFuture::new(async move {
             let answer = in_time(patience, answer.map_err(broke)).await.map_err(failure)?;
@@ -205,7 +208,7 @@ fn connection(captured: &CaptureConnection) -> Option<ConnectionMetadata> {
 }
 
 /// Translates an error that came before any answer. The SDK tries again after both kinds.
-fn failure(error: Failed) -> ConnectorError {
+fn failure(error: ConnectError) -> ConnectorError {
     let timed_out = chain(error.as_ref()).any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
     });
@@ -222,13 +225,13 @@ pub(crate) fn chain<'e>(
     })
 }
 
-impl fmt::Debug for Https {
+impl fmt::Debug for SharedHttps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Https")
     }
 }
 
-impl fmt::Debug for Connector {
+impl fmt::Debug for PooledConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector")
     }

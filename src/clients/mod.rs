@@ -25,15 +25,15 @@ mod sdk;
 mod server_time;
 
 pub use absent::is_absent;
-pub(crate) use bounded::Bounded;
-pub(crate) use connections::{Connections, pool};
+pub(crate) use bounded::BoundedConnector;
+pub(crate) use connections::{ServerConnections, pool};
 pub(crate) use deadline::{in_time, too_late};
 pub use environment::region;
 pub use errors::{failure_of_call, is_condition};
 pub use https::{NoRootCertificates, https, prepare};
 pub(crate) use https::{chain, has_root_certificates, with_tls};
 pub(crate) use lines::put_lines;
+pub use sdk::{AwsClients, ClientSettings};
 pub(crate) use sdk::{CONNECT_TIMEOUT, TRACE_HEADER, elsewhere};
-pub use sdk::{Clients, Configuration};
 pub use server_time::ServerTime;
 pub(crate) use server_time::http_date;

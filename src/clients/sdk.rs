@@ -11,15 +11,15 @@ use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint}
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::config_bag::ConfigBag;
 
-use super::environment::{Endpoints, app_name, checksums, credentials, filled, flag, required_region};
+use super::environment::{CustomEndpoints, app_name, checksums, credentials, filled, flag, required_region};
 use super::https::https;
 use crate::arn::Arn;
-use crate::clock::Clock;
+use crate::clock::InstanceClock;
 use crate::settings::{BadSettings, note};
 
 /// The clients that the function uses.
 #[derive(Debug, Clone)]
-pub struct Clients {
+pub struct AwsClients {
     /// The client for topics and subscriptions.
     pub sns: aws_sdk_sns::Client,
     /// The client for queues.
@@ -35,7 +35,7 @@ pub struct Clients {
 /// The number of tries of a call. The SDK tries twice more on throttling and on network errors, within a
 /// second or two, so that a hiccup does not cost a letter one of its retries. Longer problems are left to the
 /// schedule, or a batch would spend its time waiting.
-const ATTEMPTS: u32 = 3;
+const CALL_ATTEMPTS: u32 = 3;
 
 /// The timeout of one try of a call. It is longer than SNS and SQS ever take, and short enough for a second
 /// try.
@@ -46,14 +46,14 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The configuration of the clients.
 #[derive(Debug, Clone)]
-pub struct Configuration {
+pub struct ClientSettings {
     /// The region, credentials, endpoints and timeouts.
     pub sdk: SdkConfig,
     /// `true` if a bucket's name is part of the path and not of the host name.
     pub path_style: bool,
 }
 
-impl Configuration {
+impl ClientSettings {
     /// Reads Lambda's environment: region, credentials, and the SDK's own variables for endpoints, checksums
     /// and the application's name. It does not look for profiles and machine credentials: Lambda has neither,
     /// and looking takes time and memory.
@@ -76,14 +76,15 @@ impl Configuration {
         if !faults.is_empty() {
             return Err(BadSettings(faults));
         }
-        let endpoints = if no_endpoints { Endpoints::default() } else { Endpoints::read(variable) };
+        let endpoints =
+            if no_endpoints { CustomEndpoints::default() } else { CustomEndpoints::read(variable) };
         let own_endpoint = endpoints.of("").or(endpoints.of("S3")).is_some();
         let mut config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(region)
             .credentials_provider(credentials(variable))
-            .http_client(https(Clock::system()))
-            .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS))
+            .http_client(https(InstanceClock::system()))
+            .retry_config(RetryConfig::standard().with_max_attempts(CALL_ATTEMPTS))
             .timeout_config(
                 TimeoutConfig::builder()
                     .connect_timeout(CONNECT_TIMEOUT)
@@ -100,14 +101,14 @@ impl Configuration {
     }
 }
 
-impl Clients {
-    /// Creates clients from [`Configuration::from_environment`].
+impl AwsClients {
+    /// Creates clients from [`ClientSettings::from_environment`].
     ///
     /// # Errors
     ///
-    /// The same as those of [`Configuration::from_environment`].
+    /// The same as those of [`ClientSettings::from_environment`].
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Self, BadSettings> {
-        let configuration = Configuration::from_environment(variable)?;
+        let configuration = ClientSettings::from_environment(variable)?;
         Ok(Self::from_config(&configuration.sdk, configuration.path_style))
     }
 

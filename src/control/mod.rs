@@ -16,11 +16,11 @@ use crate::failure::{Failure, FailureClass};
 use crate::policy::MAX_OVERRIDES_BYTES;
 use crate::waiting::{WaitingLetter, overrides_key, waiting_key};
 
-pub use waiting::{Line, WaitingList};
+pub use waiting::{WaitingLine, WaitingList};
 
 /// The location of the overrides and of the list of waiting letters.
 #[derive(Debug, Clone)]
-pub struct Control {
+pub struct ControlObjects {
     /// The client.
     pub s3: aws_sdk_s3::Client,
     /// The bucket.
@@ -31,7 +31,7 @@ pub struct Control {
 
 /// The facts of an invocation that writes the list of waiting letters.
 #[derive(Debug, Clone, Copy)]
-pub struct List<'a> {
+pub struct ListInvocation<'a> {
     /// The queue that holds the letters.
     pub queue: &'a Arn,
     /// The invocation's request id.
@@ -45,10 +45,10 @@ pub struct List<'a> {
 /// The permissions that the function needs to read the overrides. If a role may not list the bucket, S3 answers
 /// 403 for a missing object.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
-const GRANTS: &str = "the function's role needs s3:GetObject on the object, and s3:ListBucket on its bucket: without \
+const NEEDED_PERMISSIONS: &str = "the function's role needs s3:GetObject on the object, and s3:ListBucket on its bucket: without \
                       s3:ListBucket, S3 denies access to an object that does not exist";
 
-impl Control {
+impl ControlObjects {
     /// Reads the document of overrides, unless it still has the tag `unless`.
     ///
     /// # Errors
@@ -90,7 +90,11 @@ impl Control {
     /// # Errors
     ///
     /// [`Failure`] if the list was not written, or if this is unknown.
-    pub async fn list_waiting(&self, letters: &[WaitingLetter], list: List<'_>) -> Result<(), Failure> {
+    pub async fn list_waiting(
+        &self,
+        letters: &[WaitingLetter],
+        list: ListInvocation<'_>,
+    ) -> Result<(), Failure> {
         let lines: Result<String, _> =
             letters.iter().map(|letter| serde_json::to_string(letter).map(|line| line + "\n")).collect();
         let key = waiting_key(&self.prefix, list.queue, list.now, list.request_id);
@@ -109,8 +113,8 @@ fn unread(error: &SdkError<GetObjectError, HttpResponse>) -> Failure {
     // AWS's sentence names the action, and the boundary, the policy or the key that refused it.
     let message = match failure.message {
         said if !forbidden => said,
-        None => Some(GRANTS.to_owned()),
-        Some(said) => Some(format!("{said}; {GRANTS}")),
+        None => Some(NEEDED_PERMISSIONS.to_owned()),
+        Some(said) => Some(format!("{said}; {NEEDED_PERMISSIONS}")),
     };
     Failure { message, ..failure }
 }

@@ -6,29 +6,29 @@ use aws_sdk_s3::error::ProvideErrorMetadata;
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 
-use super::Control;
+use super::ControlObjects;
 use crate::clients::failure_of_call;
 use crate::failure::Failure;
 use crate::policy::VISIBILITY_CEILING;
 use crate::waiting::{WaitingLetter, waiting_from, waiting_hour, waiting_root, written_at};
 
 /// The number of objects read at the same time.
-const AHEAD: usize = 32;
+const CONCURRENT_LIST_READS: usize = 32;
 
 /// The greatest size of an object that is read, in bytes: 10,000 letters of an invocation, each with a line of 3,000 bytes. A
 /// larger one, which the function does not write, would exhaust the memory of whoever reads it.
 const MAX_OBJECT_BYTES: usize = 32 * 1024 * 1024;
 
 /// The longest time for which letters are hidden.
-const LONGEST: SignedDuration = SignedDuration::from_secs(VISIBILITY_CEILING.cast_signed());
+const MAX_HIDDEN_TIME: SignedDuration = SignedDuration::from_secs(VISIBILITY_CEILING.cast_signed());
 
 /// The number of listings that look for the newest objects of a queue.
-const LISTINGS: u32 = 14;
+const MAX_LISTINGS: u32 = 14;
 
 /// The newest line of each waiting letter.
 #[derive(Debug)]
 pub struct WaitingList<T> {
-    letters: HashMap<(String, String), Line<T>>,
+    letters: HashMap<(String, String), WaitingLine<T>>,
     /// The keys of objects that were read.
     seen: HashSet<String>,
     /// The number of lines that could not be read.
@@ -41,7 +41,7 @@ pub struct WaitingList<T> {
 
 /// The part of a line that is kept.
 #[derive(Debug, Clone)]
-pub struct Line<T> {
+pub struct WaitingLine<T> {
     /// The time of the invocation that wrote the line.
     written: Timestamp,
     /// The time at which the letter's next retry is due.
@@ -53,7 +53,7 @@ pub struct Line<T> {
 }
 
 /// An object of the list, or the reason why it could not be read.
-enum Object {
+enum ListObject {
     Read(String, Vec<u8>),
     Gone(String),
     Unreadable,
@@ -67,7 +67,7 @@ impl<T> Default for WaitingList<T> {
 
 impl<T> WaitingList<T> {
     /// Returns the lines of the letters that wait until later than `then`.
-    pub fn due_after(&self, then: Timestamp) -> impl Iterator<Item = &Line<T>> {
+    pub fn due_after(&self, then: Timestamp) -> impl Iterator<Item = &WaitingLine<T>> {
         self.letters.values().filter(move |line| line.due > then)
     }
 
@@ -92,7 +92,7 @@ impl<T> WaitingList<T> {
     /// [`Failure`] if the objects cannot be listed.
     pub async fn read(
         &mut self,
-        control: &Control,
+        control: &ControlObjects,
         now: Timestamp,
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         progress: impl FnMut(usize),
@@ -114,14 +114,14 @@ impl<T> WaitingList<T> {
     /// [`Failure`] if the objects cannot be listed.
     pub async fn read_newest(
         &mut self,
-        control: &Control,
+        control: &ControlObjects,
         now: Timestamp,
         (most, bytes): (usize, u64),
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
     ) -> Result<(), Failure> {
         let queues = queues(control).await?;
         let listed = stream::iter(queues).map(async |queue| keys_of(control, &queue, now, most).await);
-        let listed: Vec<_> = listed.buffer_unordered(AHEAD).collect().await;
+        let listed: Vec<_> = listed.buffer_unordered(CONCURRENT_LIST_READS).collect().await;
         let mut keys = Vec::new();
         self.left_out = 0;
         for listed in listed {
@@ -145,7 +145,7 @@ impl<T> WaitingList<T> {
 
     async fn take_all(
         &mut self,
-        control: &Control,
+        control: &ControlObjects,
         keys: Vec<(String, u64)>,
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         mut progress: impl FnMut(usize),
@@ -153,17 +153,18 @@ impl<T> WaitingList<T> {
         let keys = keys.into_iter().map(|(key, _)| key);
         let keys: Vec<_> = keys.filter(|key| !self.seen.contains(key)).collect();
         self.bad_objects = 0;
-        let mut objects = stream::iter(keys).map(|key| get(control, key)).buffer_unordered(AHEAD);
+        let mut objects =
+            stream::iter(keys).map(|key| get(control, key)).buffer_unordered(CONCURRENT_LIST_READS);
         while let Some(object) = objects.next().await {
             match object {
-                Object::Read(key, bytes) => {
+                ListObject::Read(key, bytes) => {
                     self.take(&key, &bytes, &keep);
                     self.seen.insert(key);
                 }
-                Object::Gone(key) => {
+                ListObject::Gone(key) => {
                     self.seen.insert(key);
                 }
-                Object::Unreadable => self.bad_objects += 1,
+                ListObject::Unreadable => self.bad_objects += 1,
             }
             progress(self.letters.len());
         }
@@ -180,14 +181,15 @@ impl<T> WaitingList<T> {
             if self.letters.get(&id).is_some_and(|known| known.written > written) {
                 continue;
             }
-            let line = Line { written, due: letter.due, since: letter.since, kept: keep(written, letter) };
+            let line =
+                WaitingLine { written, due: letter.due, since: letter.since, kept: keep(written, letter) };
             self.letters.insert(id, line);
         }
     }
 }
 
 /// Returns the common beginning of the keys of each queue.
-async fn queues(control: &Control) -> Result<Vec<String>, Failure> {
+async fn queues(control: &ControlObjects) -> Result<Vec<String>, Failure> {
     let list = control.s3.list_objects_v2().bucket(&control.bucket);
     let mut pages = list.prefix(waiting_root(&control.prefix)).delimiter("/").into_paginator().send();
     let mut queues = Vec::new();
@@ -201,12 +203,12 @@ async fn queues(control: &Control) -> Result<Vec<String>, Failure> {
 /// Returns the keys of all hours in which letters were hidden that may still be hidden. If there are more
 /// than `most` keys, it returns only the newest, at least `most` of them, and `true`.
 async fn keys_of(
-    control: &Control,
+    control: &ControlObjects,
     queue: &str,
     now: Timestamp,
     most: usize,
 ) -> Result<(Vec<(String, u64)>, bool), Failure> {
-    let first = now.saturating_sub(LONGEST).unwrap_or(Timestamp::MIN);
+    let first = now.saturating_sub(MAX_HIDDEN_TIME).unwrap_or(Timestamp::MIN);
     let after = format!("{queue}{}", waiting_hour(first));
     let list = control.s3.list_objects_v2().bucket(&control.bucket).prefix(queue);
     let mut pages = list.start_after(after).into_paginator().send();
@@ -224,7 +226,7 @@ async fn keys_of(
 /// Returns the newest keys, at least `most` of them where a page of a listing can hold so many. A listing only goes
 /// forward in time. So it begins ever earlier until it finds enough, and later again if a page does not hold all.
 async fn newest_of(
-    control: &Control,
+    control: &ControlObjects,
     queue: &str,
     now: Timestamp,
     most: usize,
@@ -233,7 +235,7 @@ async fn newest_of(
     let (mut short, mut long) = (SignedDuration::ZERO, None);
     let (mut few, mut many) = (Vec::new(), Vec::new());
     let mut time = SignedDuration::from_mins(1);
-    for _ in 0..LISTINGS {
+    for _ in 0..MAX_LISTINGS {
         let from = now.saturating_sub(time).unwrap_or(Timestamp::MIN);
         let list = control.s3.list_objects_v2().bucket(&control.bucket).prefix(queue);
         let page = list.start_after(format!("{queue}{}", waiting_from(from))).send().await;
@@ -241,12 +243,12 @@ async fn newest_of(
         let keys: Vec<_> = page.contents().iter().filter_map(listed).collect();
         if page.is_truncated() == Some(true) {
             (long, many) = (Some(time), keys);
-        } else if keys.len() >= most || time >= LONGEST {
+        } else if keys.len() >= most || time >= MAX_HIDDEN_TIME {
             return Ok(keys);
         } else {
             (short, few) = (time, keys);
         }
-        time = long.map_or_else(|| (time * 8).min(LONGEST), |long| (short + long) / 2);
+        time = long.map_or_else(|| (time * 8).min(MAX_HIDDEN_TIME), |long| (short + long) / 2);
     }
     // So many were written at one moment.
     many.retain(|key| !few.contains(key));
@@ -260,21 +262,21 @@ fn listed(object: &aws_sdk_s3::types::Object) -> Option<(String, u64)> {
     Some((key.to_owned(), object.size().and_then(|size| size.try_into().ok()).unwrap_or_default()))
 }
 
-async fn get(control: &Control, key: String) -> Object {
+async fn get(control: &ControlObjects, key: String) -> ListObject {
     match control.s3.get_object().bucket(&control.bucket).key(&key).send().await {
         Ok(answer) => {
             let (mut body, mut bytes) = (answer.body, Vec::new());
             while let Some(piece) = body.next().await {
-                let Ok(piece) = piece else { return Object::Unreadable };
+                let Ok(piece) = piece else { return ListObject::Unreadable };
                 bytes.extend_from_slice(&piece);
                 if bytes.len() > MAX_OBJECT_BYTES {
-                    return Object::Unreadable;
+                    return ListObject::Unreadable;
                 }
             }
-            Object::Read(key, bytes)
+            ListObject::Read(key, bytes)
         }
         // The bucket's lifecycle rule has deleted the object.
-        Err(error) if error.code() == Some("NoSuchKey") => Object::Gone(key),
-        Err(_) => Object::Unreadable,
+        Err(error) if error.code() == Some("NoSuchKey") => ListObject::Gone(key),
+        Err(_) => ListObject::Unreadable,
     }
 }

@@ -6,18 +6,21 @@ use std::time::Duration;
 use futures_util::future::FutureExt;
 use tokio::time::{Instant, timeout_at};
 
-use super::guard::Reach;
+use super::guard::AddressReach;
 use super::http::HttpClient;
 use super::message::OutgoingMessage;
-use super::payload::Payload;
+use super::payload::DeliveryPayload;
 use super::{function, queue, stream, topic};
 use crate::arn::Arn;
-use crate::batch::{Health, Now, Purpose, RequestEnd, RequestResult, Sending, Sent, Unsent, Window};
-use crate::clients::Clients;
-use crate::clock::Clock;
+use crate::batch::{
+    Health, InvocationTime, RequestEnd, RequestPurpose, RequestResult, RoundWindow, SendResult, SendingState,
+    UnsentMessage,
+};
+use crate::clients::AwsClients;
+use crate::clock::InstanceClock;
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
-use crate::under_way::UnderWay;
+use crate::under_way::CallsUnderWay;
 
 /// Makes requests to endpoints of every kind.
 #[derive(Debug, Clone)]
@@ -27,7 +30,7 @@ pub struct Dispatcher {
     lambda: aws_sdk_lambda::Client,
     firehose: aws_sdk_firehose::Client,
     http: Arc<HttpClient>,
-    clock: Clock,
+    clock: InstanceClock,
 }
 
 /// A payload that waits for its turn.
@@ -36,37 +39,37 @@ pub struct PendingDelivery<'a> {
     /// The destination.
     pub to: &'a Endpoint,
     /// The payload, packed for this kind of endpoint.
-    pub payload: &'a Payload<'a>,
+    pub payload: &'a DeliveryPayload<'a>,
     /// The earliest time at which it may go.
     pub not_before: Instant,
     /// The greatest number of payloads in its request. The service's own limit also applies.
     pub at_once: usize,
     /// The purpose of the delivery.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
 }
 
 impl<'a> PendingDelivery<'a> {
     /// Creates a delivery that may go at once, with any number of others.
     #[must_use]
-    pub fn now(to: &'a Endpoint, payload: &'a Payload<'a>) -> Self {
-        Self { to, payload, not_before: Instant::now(), at_once: usize::MAX, purpose: Purpose::Other }
+    pub fn now(to: &'a Endpoint, payload: &'a DeliveryPayload<'a>) -> Self {
+        Self { to, payload, not_before: Instant::now(), at_once: usize::MAX, purpose: RequestPurpose::Other }
     }
 
     /// Returns the facts that are needed to divide payloads into requests. Turns are counted from this time.
-    fn unsent(&self, since: Instant) -> Unsent<'a> {
+    fn unsent(&self, since: Instant) -> UnsentMessage<'a> {
         let trace = match (self.to, self.payload) {
-            (Endpoint::Topic(_), Payload::Message(message)) => topic::trace(message),
+            (Endpoint::Topic(_), DeliveryPayload::Message(message)) => topic::trace(message),
             _ => None,
         };
         let Self { to, payload, at_once, purpose, .. } = *self;
         let turn = self.not_before.saturating_duration_since(since);
-        Unsent { to, trace, bytes: payload.size(), at_once, waits: payload.waits(), turn, purpose }
+        UnsentMessage { to, trace, bytes: payload.size(), at_once, waits: payload.waits(), turn, purpose }
     }
 }
 
 /// The time for deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Time {
+pub struct DeliveryWindow {
     /// The beginning of the invocation's deliveries. A call that waits for its function is the first of the
     /// invocation if no call to this function has begun since then.
     pub since: Instant,
@@ -76,7 +79,7 @@ pub struct Time {
     pub end: Instant,
 }
 
-impl Time {
+impl DeliveryWindow {
     /// Returns the time from now until `end`.
     #[must_use]
     pub fn until(end: Instant) -> Self {
@@ -85,16 +88,16 @@ impl Time {
     }
 
     /// Converts it to times that are counted from its beginning.
-    fn window(self) -> Window {
+    fn window(self) -> RoundWindow {
         let [start, end] = [self.start, self.end].map(|time| time.saturating_duration_since(self.since));
-        Window { since: Duration::ZERO, start, end }
+        RoundWindow { since: Duration::ZERO, start, end }
     }
 }
 
 impl Dispatcher {
     /// Creates a dispatcher from these clients.
     #[must_use]
-    pub fn new(clients: &Clients, reach: Reach, clock: Clock) -> Self {
+    pub fn new(clients: &AwsClients, reach: AddressReach, clock: InstanceClock) -> Self {
         Self {
             sns: clients.sns.clone(),
             sqs: clients.sqs.clone(),
@@ -112,26 +115,31 @@ impl Dispatcher {
     }
 
     /// Sends messages to a queue now and returns the result for each, in the same order.
-    pub async fn send(&self, queue: &Arn, messages: Vec<OutgoingMessage<'_>>, until: Instant) -> Vec<Sent> {
+    pub async fn send(
+        &self,
+        queue: &Arn,
+        messages: Vec<OutgoingMessage<'_>>,
+        until: Instant,
+    ) -> Vec<SendResult> {
         let to = Endpoint::Queue(queue.clone());
-        let payloads: Vec<_> = messages.into_iter().map(Payload::Message).collect();
+        let payloads: Vec<_> = messages.into_iter().map(DeliveryPayload::Message).collect();
         let waiting: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
-        self.deliver(&waiting, Time::until(until), &mut Health::default()).await
+        self.deliver(&waiting, DeliveryWindow::until(until), &mut Health::default()).await
     }
 
     /// Sends payloads that no batch decides about, and returns the result for each, in the same order.
-    /// [`Sending`] divides them into requests and says when each begins.
+    /// [`SendingState`] divides them into requests and says when each begins.
     pub async fn deliver(
         &self,
         waiting: &[PendingDelivery<'_>],
-        time: Time,
+        time: DeliveryWindow,
         health: &mut Health,
-    ) -> Vec<Sent> {
+    ) -> Vec<SendResult> {
         let unsent: Vec<_> = waiting.iter().map(|one| one.unsent(time.since)).collect();
         let elapsed = || time.since.elapsed();
-        let now = Now::of(self.clock.moment(), elapsed());
-        let mut sending = Sending::new(&unsent, time.window(), now, health);
-        let mut under_way = UnderWay::new();
+        let now = InvocationTime::of(self.clock.moment(), elapsed());
+        let mut sending = SendingState::new(&unsent, time.window(), now, health);
+        let mut under_way = CallsUnderWay::new();
         loop {
             while let Some(next) = sending.poll(elapsed(), health, |_| true) {
                 let to = sending.endpoint(next.number).clone();
@@ -156,7 +164,12 @@ impl Dispatcher {
     }
 
     /// Makes one request, which is cut off at `until`. All of its payloads were packed for this kind of endpoint.
-    pub async fn request(&self, to: &Endpoint, payloads: &[&Payload<'_>], until: Instant) -> RequestResult {
+    pub async fn request(
+        &self,
+        to: &Endpoint,
+        payloads: &[&DeliveryPayload<'_>],
+        until: Instant,
+    ) -> RequestResult {
         let began = Instant::now();
         let end = match timeout_at(until, self.call(to, payloads, until)).await {
             Ok(Ok(sent)) => RequestEnd::Answered(sent),
@@ -170,12 +183,12 @@ impl Dispatcher {
     async fn call(
         &self,
         to: &Endpoint,
-        payloads: &[&Payload<'_>],
+        payloads: &[&DeliveryPayload<'_>],
         until: Instant,
-    ) -> Result<Vec<Sent>, Failure> {
+    ) -> Result<Vec<SendResult>, Failure> {
         let messages = || {
             payloads.iter().filter_map(|payload| match payload {
-                Payload::Message(message) => Some(message),
+                DeliveryPayload::Message(message) => Some(message),
                 _ => None,
             })
         };
@@ -188,15 +201,17 @@ impl Dispatcher {
             }
             (Endpoint::Stream(stream), _) => {
                 let records = payloads.iter().filter_map(|payload| match payload {
-                    Payload::Record(record) => Some(record),
+                    DeliveryPayload::Record(record) => Some(record),
                     _ => None,
                 });
                 stream::put(&self.firehose, stream, &records.collect::<Vec<_>>()).await
             }
-            (Endpoint::Function(function), [Payload::Event(event)]) => {
-                function::call(&self.lambda, function, event).await.map(|()| vec![Sent::Accepted])
+            (Endpoint::Function(function), [DeliveryPayload::Event(event)]) => {
+                function::call(&self.lambda, function, event).await.map(|()| vec![SendResult::Accepted])
             }
-            (Endpoint::Http(url), [Payload::Post(post)]) => Ok(vec![self.http.post(url, post, until).await]),
+            (Endpoint::Http(url), [DeliveryPayload::Post(post)]) => {
+                Ok(vec![self.http.post(url, post, until).await])
+            }
             (Endpoint::Function(_) | Endpoint::Http(_), _) => {
                 Err(Failure::ours(FailureClass::Permanent, "NotBuildable"))
             }

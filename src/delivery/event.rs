@@ -1,6 +1,6 @@
 //! The event that a function gets.
 //!
-//! A Lambda subscriber of SNS gets `Records[].Sns`, spelled slightly differently from the envelope in the
+//! A Lambda subscriber of SNS gets `PlacedRecords[].Sns`, spelled slightly differently from the envelope in the
 //! dead-letter queue. A function that failed gets its own event back. If the event is SNS's, our mark goes
 //! into the record's message attributes, and the function is invoked asynchronously, as SNS does it: if it
 //! fails, Lambda's own dead-letter queue gets the event with the mark in it. A plain event has no place for a
@@ -17,7 +17,7 @@ use crate::letter::{Letter, MARK_ATTRIBUTE, Mark, Origin, original_event};
 
 /// A call of a function.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Invoke<'a> {
+pub struct InvokePayload<'a> {
     /// The event, as JSON.
     pub payload: Cow<'a, str>,
     /// `true` if the call waits for the function's answer.
@@ -26,11 +26,15 @@ pub struct Invoke<'a> {
 
 /// Makes the event of a letter for a function. Returns `None` if the letter holds no JSON, which an event
 /// must be.
-pub(super) fn invoke<'a>(letter: &'a Letter, subscription: Option<&Arn>, mark: &Mark) -> Option<Invoke<'a>> {
+pub(super) fn invoke<'a>(
+    letter: &'a Letter,
+    subscription: Option<&Arn>,
+    mark: &Mark,
+) -> Option<InvokePayload<'a>> {
     let event = original_event(letter);
     if letter.notification.is_none() {
         serde_json::from_str::<IgnoredAny>(event).ok()?;
-        return Some(Invoke { payload: Cow::Borrowed(event), synchronous: true });
+        return Some(InvokePayload { payload: Cow::Borrowed(event), synchronous: true });
     }
     let event: Value = serde_json::from_str(event).ok()?;
     let mut event = match letter.origin {
@@ -47,7 +51,7 @@ pub(super) fn invoke<'a>(letter: &'a Letter, subscription: Option<&Arn>, mark: &
         *attributes = Value::Object(Map::new());
     }
     attributes[MARK_ATTRIBUTE] = json!({ "Type": "String", "Value": mark.to_attribute().text() });
-    Some(Invoke { payload: Cow::Owned(event.to_string()), synchronous: false })
+    Some(InvokePayload { payload: Cow::Owned(event.to_string()), synchronous: false })
 }
 
 /// Makes the record that SNS would send from the envelope that it stored.
@@ -83,7 +87,7 @@ fn from_envelope(mut envelope: Value, subscription: Option<&Arn>) -> Value {
 }
 
 /// Hides the event.
-impl std::fmt::Debug for Invoke<'_> {
+impl std::fmt::Debug for InvokePayload<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let kind = if self.synchronous { "synchronous" } else { "asynchronous" };
         write!(f, "{kind} call with {} bytes", self.payload.len())
@@ -96,7 +100,8 @@ mod tests {
 
     #[test]
     fn an_event_shows_its_size_and_nothing_of_its_content() {
-        let shown = |synchronous| format!("{:?}", Invoke { payload: Cow::Borrowed("secret"), synchronous });
+        let shown =
+            |synchronous| format!("{:?}", InvokePayload { payload: Cow::Borrowed("secret"), synchronous });
         assert_eq!(
             [true, false].map(shown),
             ["synchronous call with 6 bytes", "asynchronous call with 6 bytes"]

@@ -1,4 +1,4 @@
-//! Calls functions with `Invoke`.
+//! Calls functions with `InvokePayload`.
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 
 use aws_sdk_lambda::config::Region;
@@ -7,7 +7,7 @@ use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 
-use super::event::Invoke;
+use super::event::InvokePayload;
 use crate::arn::Arn;
 use crate::clients::{CONNECT_TIMEOUT, failure_of_call};
 use crate::failure::{FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass};
@@ -21,7 +21,7 @@ const TIMED_OUT_TEXT: &[u8] = b"Task timed out after";
 pub(super) async fn call(
     lambda: &aws_sdk_lambda::Client,
     function: &Arn,
-    event: &Invoke<'_>,
+    event: &InvokePayload<'_>,
 ) -> Result<(), Failure> {
     let region = Region::new(function.region().to_owned());
     let mut config = aws_sdk_lambda::config::Builder::new().region(region);

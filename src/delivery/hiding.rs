@@ -15,21 +15,21 @@ use crate::clients::{elsewhere, failure_of_call, too_late};
 use crate::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 
 /// The text in SQS's answer if a message would be hidden for longer than 12 hours after its receive.
-const BEYOND: &str = "beyond the limit";
+const BEYOND_LIMIT_TEXT: &str = "beyond the limit";
 
 /// The text in SQS's answer about a message that it no longer has. Only a standard queue gives it.
-const GONE: &str = "Message does not exist or is not available";
+const MESSAGE_GONE_TEXT: &str = "Message does not exist or is not available";
 
 /// The text in SQS's answer to an old receipt handle. Only a FIFO queue gives it.
-const EXPIRED: &str = "receipt handle has expired";
+const HANDLE_EXPIRED_TEXT: &str = "receipt handle has expired";
 
 /// The codes of SQS for the same in a batch, where the text may differ. They count on a standard queue too, since
 /// nobody recorded what it says there of a message that is gone.
-const OVER_CODES: [&str; 2] = ["ReceiptHandleIsInvalid", "MessageNotInflight"];
+const HANDLE_OVER_CODES: [&str; 2] = ["ReceiptHandleIsInvalid", "MessageNotInflight"];
 
 /// A message to hide, and for how long.
 #[derive(Clone, Copy)]
-pub struct Hiding<'a> {
+pub struct HideRequest<'a> {
     /// The receipt handle of the receive that this invocation handles.
     pub receipt_handle: &'a str,
     /// The seconds to hide it for, counted from the call: 0 to 43,200. 0 shows it at once.
@@ -40,7 +40,7 @@ pub struct Hiding<'a> {
 pub async fn hide(
     sqs: &aws_sdk_sqs::Client,
     queue: &Arn,
-    hidings: &[Hiding<'_>],
+    hidings: &[HideRequest<'_>],
     until: Instant,
 ) -> Vec<Result<(), Failure>> {
     let answers = stream::iter(hidings.chunks(MAX_ENTRIES))
@@ -57,7 +57,7 @@ pub async fn hide(
 async fn hide_few(
     sqs: &aws_sdk_sqs::Client,
     queue: &Arn,
-    hidings: &[Hiding<'_>],
+    hidings: &[HideRequest<'_>],
 ) -> Vec<Result<(), Failure>> {
     let entries: Result<Vec<_>, _> = hidings
         .iter()
@@ -107,11 +107,11 @@ fn told_apart(failure: Failure, text: Option<&str>) -> Failure {
     let says = |words| text.is_some_and(|text| text.contains(words));
     let code = failure.code.rsplit('.').next().unwrap_or_default();
     let ours = |code| Failure::ours(FailureClass::Permanent, code);
-    if says(BEYOND) {
+    if says(BEYOND_LIMIT_TEXT) {
         ours("BeyondTheLimit")
-    } else if says(GONE) {
+    } else if says(MESSAGE_GONE_TEXT) {
         ours(MESSAGE_GONE)
-    } else if says(EXPIRED) || OVER_CODES.contains(&code) {
+    } else if says(HANDLE_EXPIRED_TEXT) || HANDLE_OVER_CODES.contains(&code) {
         ours(HANDLE_EXPIRED)
     } else {
         failure

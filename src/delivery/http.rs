@@ -20,11 +20,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Builder, Error as ClientError};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::guard::{GuardedResolver, NotAllowed, Reach};
-use crate::batch::Sent;
-use crate::clients::{Bounded, Connections, chain, has_root_certificates, http_date, pool, with_tls};
-use crate::clock::Clock;
-use crate::endpoint::{HttpUrl, Through};
+use super::guard::{AddressReach, GuardedResolver, NotAllowed};
+use crate::batch::SendResult;
+use crate::clients::{
+    BoundedConnector, ServerConnections, chain, has_root_certificates, http_date, pool, with_tls,
+};
+use crate::clock::InstanceClock;
+use crate::endpoint::{DeliverySubscription, HttpUrl};
 use crate::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
 use crate::letter::Letter;
 
@@ -33,11 +35,11 @@ pub(super) const TIMEOUT: Duration = crate::batch::HTTP_TIMEOUT;
 
 /// The time to wait for the body of an answer to a post, if there is as much. The status alone decides, so the
 /// body hardly matters.
-const DRAIN: Duration = Duration::from_millis(500);
+const MAX_BODY_WAIT: Duration = Duration::from_millis(500);
 
 /// The time after which an idle connection is closed. Many servers close it after five seconds. If one does so
 /// while a post is on its way, a letter loses an attempt, since the server may have the post.
-const IDLE: Duration = Duration::from_secs(4);
+const POST_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The greatest number of bytes read of an answer's body. The body is read so that its connection can be used
 /// again.
@@ -48,26 +50,26 @@ const MAX_ANSWER_BYTES: usize = 4 * 1024;
 const MAX_HEADERS: usize = 5_000;
 
 /// The body of an answer, as a stream.
-type Body = UnsyncBoxBody<Bytes, Error>;
+type HttpBody = UnsyncBoxBody<Bytes, Error>;
 
 /// The user agent that SNS sends.
-const AGENT: &str = "Amazon Simple Notification Service Agent";
+const SNS_USER_AGENT: &str = "Amazon Simple Notification Service Agent";
 
 /// The content type that SNS sends if the subscription sets none.
 const DEFAULT_CONTENT_TYPE: &str = "text/plain; charset=UTF-8";
 
 /// A post of one letter.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Post<'a> {
+pub struct HttpPost<'a> {
     /// The stored body.
     pub body: &'a str,
     /// The name and value of each header, without `Host` and `Content-Length`.
     pub headers: Vec<(&'static str, &'a str)>,
 }
 
-impl<'a> Post<'a> {
+impl<'a> HttpPost<'a> {
     /// Packs a letter. A letter from raw delivery has no id of SNS, so SQS's id is used instead.
-    pub(super) fn pack(letter: &'a Letter, through: Option<&'a Through>) -> Self {
+    pub(super) fn pack(letter: &'a Letter, through: Option<&'a DeliverySubscription>) -> Self {
         let envelope = letter.notification.as_ref();
         let message_id = envelope.map_or(&letter.sqs.message_id, |sns| &sns.message_id);
         let content_type = through.and_then(|through| through.content_type.as_deref());
@@ -81,7 +83,7 @@ impl<'a> Post<'a> {
             headers.push(("x-amz-sns-rawdelivery", "true"));
         }
         headers.push((CONTENT_TYPE.as_str(), content_type.unwrap_or(DEFAULT_CONTENT_TYPE)));
-        headers.push((USER_AGENT.as_str(), AGENT));
+        headers.push((USER_AGENT.as_str(), SNS_USER_AGENT));
         Self { body: &letter.sqs.body, headers }
     }
 
@@ -97,20 +99,21 @@ impl<'a> Post<'a> {
 
 /// A client that posts to web servers, and reads small files from them.
 pub struct HttpClient {
-    reach: Reach,
-    network: Network,
+    reach: AddressReach,
+    network: HttpNetwork,
 }
 
 /// The way to reach servers.
 #[expect(clippy::large_enum_variant, reason = "a function has one")]
-enum Network {
+enum HttpNetwork {
     /// The real network. The client is made when it is first needed: reading the system's certificates takes
     /// longer than a cold start should, and most functions never post.
-    Real(OnceLock<Pool>, Clock),
+    Real(OnceLock<GuardedPool>, InstanceClock),
     Simulated(Arc<SimulatedNetwork>),
 }
 
-type Pool = Connections<Bounded<HttpsConnector<HttpConnector<GuardedResolver>>>, Full<Bytes>>;
+type GuardedPool =
+    ServerConnections<BoundedConnector<HttpsConnector<HttpConnector<GuardedResolver>>>, Full<Bytes>>;
 
 /// A network for tests. It answers requests, or fails as connections do.
 pub type SimulatedNetwork =
@@ -119,29 +122,29 @@ pub type SimulatedNetwork =
 impl HttpClient {
     /// Creates a client that reaches only what `reach` allows.
     #[must_use]
-    pub fn new(reach: Reach, clock: Clock) -> Self {
-        Self { reach, network: Network::Real(OnceLock::new(), clock) }
+    pub fn new(reach: AddressReach, clock: InstanceClock) -> Self {
+        Self { reach, network: HttpNetwork::Real(OnceLock::new(), clock) }
     }
 
     /// Creates a client that uses a simulated network.
     #[must_use]
-    pub fn simulated(reach: Reach, network: Arc<SimulatedNetwork>) -> Self {
-        Self { reach, network: Network::Simulated(network) }
+    pub fn simulated(reach: AddressReach, network: Arc<SimulatedNetwork>) -> Self {
+        Self { reach, network: HttpNetwork::Simulated(network) }
     }
 
     /// Posts a letter to a URL. A status that comes before `end` counts.
-    pub(super) async fn post(&self, url: &HttpUrl, post: &Post<'_>, end: Instant) -> Sent {
+    pub(super) async fn post(&self, url: &HttpUrl, post: &HttpPost<'_>, end: Instant) -> SendResult {
         let Ok(request) = post.request(url) else {
-            return Sent::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
+            return SendResult::Failed(Failure::ours(FailureClass::Permanent, "NotBuildable"));
         };
         let (head, body) = match self.send(url, request).await {
             Ok(answer) => answer,
             Err(sent) => return sent,
         };
-        let until = end.min(Instant::now() + DRAIN);
+        let until = end.min(Instant::now() + MAX_BODY_WAIT);
         // The status decides about the letter, even if the body breaks off.
         let _ = timeout_at(until, Limited::new(body, MAX_ANSWER_BYTES).collect()).await;
-        verdict(&head).map_or_else(Sent::Failed, |()| Sent::Accepted)
+        verdict(&head).map_or_else(SendResult::Failed, |()| SendResult::Accepted)
     }
 
     /// Reads a file of at most `max_bytes`.
@@ -159,41 +162,49 @@ impl HttpClient {
                 let body = body.ok().and_then(Result::ok).map(Collected::to_bytes);
                 body.ok_or_else(|| Failure::ours(FailureClass::Transient, ANSWER_UNREADABLE))
             }
-            Err(Sent::Failed(failure)) => Err(failure),
+            Err(SendResult::Failed(failure)) => Err(failure),
             Err(_) => Err(Failure::ours(FailureClass::ActionRequired, "AddressNotAllowed")),
         }
     }
 
     /// Makes one request and returns the answer's head, and its body, which may be still to come. It does not
     /// follow redirects.
-    async fn send(&self, url: &HttpUrl, request: Request<Full<Bytes>>) -> Result<(Response<()>, Body), Sent> {
+    async fn send(
+        &self,
+        url: &HttpUrl,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<()>, HttpBody), SendResult> {
         // The resolver never sees URLs with an IP address, so they are checked here.
         if let Some(why) = self.reach.refusal(url.host().as_ref()) {
-            return Err(Sent::Refused(why));
+            return Err(SendResult::Refused(why));
         }
-        let late = |_| Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
+        let late = |_| SendResult::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let answer = timeout(TIMEOUT, self.exchange(request)).await.map_err(late)??;
         let (head, body) = answer.into_parts();
         Ok((Response::from_parts(head, ()), body))
     }
 
     /// Sends a request and returns the answer's head and its body as a stream.
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Body>, Sent> {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<HttpBody>, SendResult> {
         match &self.network {
-            Network::Real(pool, clock) => {
-                let pool = self.pool(pool, clock).map_err(Sent::Failed)?;
+            HttpNetwork::Real(pool, clock) => {
+                let pool = self.pool(pool, clock).map_err(SendResult::Failed)?;
                 let answer = pool.request(request).await.map_err(|error| failed_request(&error))?;
                 Ok(answer
                     .map(|body| body.map_err(|_| Error::from(ErrorKind::ConnectionAborted)).boxed_unsync()))
             }
-            Network::Simulated(network) => {
+            HttpNetwork::Simulated(network) => {
                 let answer = network(request).await.map_err(|_| unreachable())?;
                 Ok(answer.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()))
             }
         }
     }
 
-    fn pool<'p>(&self, pool_cell: &'p OnceLock<Pool>, clock: &Clock) -> Result<&'p Pool, Failure> {
+    fn pool<'p>(
+        &self,
+        pool_cell: &'p OnceLock<GuardedPool>,
+        clock: &InstanceClock,
+    ) -> Result<&'p GuardedPool, Failure> {
         if let Some(pool) = pool_cell.get() {
             return Ok(pool);
         }
@@ -203,9 +214,10 @@ impl HttpClient {
         let mut http = HttpConnector::new_with_resolver(GuardedResolver::new(self.reach));
         http.enforce_http(false);
         http.set_connect_timeout(Some(TIMEOUT));
-        let mut builder = pool(IDLE);
+        let mut builder = pool(POST_IDLE_TIMEOUT);
         lenient(&mut builder);
-        Ok(pool_cell.get_or_init(|| Connections::new(builder, Bounded(with_tls(http)), clock.clone())))
+        Ok(pool_cell
+            .get_or_init(|| ServerConnections::new(builder, BoundedConnector(with_tls(http)), clock.clone())))
     }
 }
 
@@ -249,9 +261,9 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
 
 /// Interprets the failure of a request. Once there was a connection, the server may have the message, whatever became of
 /// its answer.
-fn failed_request(error: &ClientError) -> Sent {
+fn failed_request(error: &ClientError) -> SendResult {
     if let Some(NotAllowed(why)) = chain(error).find_map(|cause| cause.downcast_ref()) {
-        return Sent::Refused(why);
+        return SendResult::Refused(why);
     }
     if error.is_connect() {
         return unreachable();
@@ -259,15 +271,15 @@ fn failed_request(error: &ClientError) -> Sent {
     // The causes are in the words of the HTTP client and of the system: nothing in them is from the server.
     let causes = chain(error).skip(1).map(ToString::to_string).collect::<Vec<_>>().join(": ");
     let message = Some(causes).filter(|causes| !causes.is_empty());
-    Sent::Failed(Failure { message, ..Failure::ours(FailureClass::Transient, ANSWER_UNREADABLE) })
+    SendResult::Failed(Failure { message, ..Failure::ours(FailureClass::Transient, ANSWER_UNREADABLE) })
 }
 
-fn unreachable() -> Sent {
-    Sent::Failed(Failure::ours(FailureClass::Transient, "Unreachable"))
+fn unreachable() -> SendResult {
+    SendResult::Failed(Failure::ours(FailureClass::Transient, "Unreachable"))
 }
 
 /// Hides the body.
-impl std::fmt::Debug for Post<'_> {
+impl std::fmt::Debug for HttpPost<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "post of {} bytes", self.body.len())
     }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::arn::{Arn, ArnKind};
 use crate::batch::CannotPack;
-use crate::letter::{Attribute, Letter, MARK_ATTRIBUTE, MAX_ATTRIBUTES, Mark};
+use crate::letter::{Letter, MARK_ATTRIBUTE, MAX_ATTRIBUTES, Mark, MessageAttribute};
 use crate::policy::Retry;
 
 /// The greatest size of an SQS message: 1 MiB, including attributes.
@@ -30,7 +30,7 @@ pub struct OutgoingMessage<'a> {
     /// The subject, for topics only.
     pub subject: Option<&'a str>,
     /// The attributes by name, with our mark last. At most ten.
-    pub attributes: Vec<(&'a str, Cow<'a, Attribute>)>,
+    pub attributes: Vec<(&'a str, Cow<'a, MessageAttribute>)>,
     /// The message group.
     pub group_id: Option<&'a str>,
     /// The deduplication id, for FIFO targets only. It is new for each retry, and the same if one retry is
@@ -57,9 +57,9 @@ impl<'a> OutgoingMessage<'a> {
         letter: &'a Letter,
         to: &Arn,
         unmarked: bool,
-        retry: impl Into<Numbered>,
+        retry: impl Into<RetryNumber>,
     ) -> Result<Self, CannotPack> {
-        let Numbered { spent, early } = retry.into();
+        let RetryNumber { spent, early } = retry.into();
         let to_topic = to.kind() == ArnKind::Topic;
         let (body, subject) = match letter.notification.as_ref().filter(|_| to_topic) {
             Some(sns) => (letter.message(), sns.subject.as_deref()),
@@ -139,20 +139,20 @@ impl<'a> OutgoingMessage<'a> {
 
 /// The number of a retry, for the mark of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Numbered {
+pub struct RetryNumber {
     /// The number of retries behind the letter once it is sent.
     pub spent: u32,
     /// `true` if this attempt comes before the next planned retry and has no number of its own.
     pub early: bool,
 }
 
-impl From<u32> for Numbered {
+impl From<u32> for RetryNumber {
     fn from(retry: u32) -> Self {
         Self { spent: retry, early: false }
     }
 }
 
-impl From<Retry> for Numbered {
+impl From<Retry> for RetryNumber {
     fn from(retry: Retry) -> Self {
         Self { spent: retry.number, early: retry.is_early() }
     }

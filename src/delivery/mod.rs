@@ -1,6 +1,6 @@
 //! Requests to the targets of letters.
 //!
-//! A [`Payload`] is a letter packed for its endpoint. The [`Dispatcher`] makes a request with payloads. One
+//! A [`DeliveryPayload`] is a letter packed for its endpoint. The [`Dispatcher`] makes a request with payloads. One
 //! file per kind of endpoint knows the request of its service. The batch machine decides which letters share
 //! a request and when it begins; this module decides nothing.
 
@@ -17,11 +17,11 @@ mod queue;
 mod stream;
 mod topic;
 
-pub use dispatcher::{Dispatcher, PendingDelivery, Time};
-pub use event::Invoke;
-pub use guard::Reach;
-pub use hiding::{Hiding, hide};
-pub use http::{HttpClient, Post, SimulatedNetwork};
-pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, Numbered, OutgoingMessage};
-pub use payload::Payload;
-pub use stream::Record;
+pub use dispatcher::{DeliveryWindow, Dispatcher, PendingDelivery};
+pub use event::InvokePayload;
+pub use guard::AddressReach;
+pub use hiding::{HideRequest, hide};
+pub use http::{HttpClient, HttpPost, SimulatedNetwork};
+pub use message::{DEFAULT_GROUP, MAX_MESSAGE_BYTES, OutgoingMessage, RetryNumber};
+pub use payload::DeliveryPayload;
+pub use stream::StreamRecord;

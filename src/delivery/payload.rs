@@ -1,27 +1,27 @@
 //! The form of a letter that its destination takes.
 
-use super::event::{Invoke, invoke};
-use super::http::Post;
-use super::message::{Numbered, OutgoingMessage};
-use super::stream::Record;
+use super::event::{InvokePayload, invoke};
+use super::http::HttpPost;
+use super::message::{OutgoingMessage, RetryNumber};
+use super::stream::StreamRecord;
 use crate::batch::CannotPack;
 use crate::endpoint::{Destination, Endpoint};
 use crate::letter::{Letter, Mark};
 
 /// A letter, packed for one kind of endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Payload<'a> {
+pub enum DeliveryPayload<'a> {
     /// A message for a topic or a queue.
     Message(OutgoingMessage<'a>),
     /// An event for a function.
-    Event(Invoke<'a>),
+    Event(InvokePayload<'a>),
     /// A post for a web server.
-    Post(Post<'a>),
+    Post(HttpPost<'a>),
     /// A record for a stream.
-    Record(Record<'a>),
+    Record(StreamRecord<'a>),
 }
 
-impl<'a> Payload<'a> {
+impl<'a> DeliveryPayload<'a> {
     /// Packs a letter for a retry, which is `unmarked` if it is to go without its mark.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl<'a> Payload<'a> {
         letter: &'a Letter,
         to: &'a Destination,
         unmarked: bool,
-        retry: impl Into<Numbered>,
+        retry: impl Into<RetryNumber>,
     ) -> Result<Self, CannotPack> {
         let retry = retry.into();
         match &to.endpoint {
@@ -44,8 +44,8 @@ impl<'a> Payload<'a> {
                 let event = invoke(letter, subscription, &mark);
                 event.map(Self::Event).ok_or(CannotPack::NotJson)
             }
-            Endpoint::Stream(_) => Ok(Self::Record(Record::pack(letter, to.subscription.as_ref()))),
-            Endpoint::Http(_) => Ok(Self::Post(Post::pack(letter, to.subscription.as_ref()))),
+            Endpoint::Stream(_) => Ok(Self::Record(StreamRecord::pack(letter, to.subscription.as_ref()))),
+            Endpoint::Http(_) => Ok(Self::Post(HttpPost::pack(letter, to.subscription.as_ref()))),
         }
     }
 

@@ -10,17 +10,17 @@ use aws_sdk_sqs::types::{
 use super::answers::in_order;
 use super::message::OutgoingMessage;
 use crate::arn::Arn;
-use crate::batch::Sent;
+use crate::batch::SendResult;
 use crate::clients::{elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
-use crate::letter::{Attribute, AttributeValue};
+use crate::letter::{AttributeValue, MessageAttribute};
 
 /// Makes one request. Returns an answer per message, or one failure of the whole request.
 pub(super) async fn send(
     sqs: &aws_sdk_sqs::Client,
     queue: &Arn,
     messages: &[&OutgoingMessage<'_>],
-) -> Result<Vec<Sent>, Failure> {
+) -> Result<Vec<SendResult>, Failure> {
     let entries: Result<Vec<_>, BuildError> =
         messages.iter().enumerate().map(|(index, message)| entry(index, message)).collect();
     let entries = entries.map_err(|_| Failure::ours(FailureClass::Permanent, "NotBuildable"))?;
@@ -59,7 +59,7 @@ fn entry(index: usize, message: &OutgoingMessage<'_>) -> Result<SendMessageBatch
     entry.build()
 }
 
-fn attribute(attribute: &Attribute) -> Result<MessageAttributeValue, BuildError> {
+fn attribute(attribute: &MessageAttribute) -> Result<MessageAttributeValue, BuildError> {
     let value = MessageAttributeValue::builder().data_type(&attribute.data_type);
     match &attribute.value {
         AttributeValue::Text(text) => value.string_value(text),

@@ -6,9 +6,9 @@ use aws_sdk_firehose::primitives::Blob;
 use aws_sdk_firehose::types;
 
 use crate::arn::Arn;
-use crate::batch::Sent;
+use crate::batch::SendResult;
 use crate::clients::failure_of_call;
-use crate::endpoint::Through;
+use crate::endpoint::DeliverySubscription;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
 
@@ -19,16 +19,16 @@ const LINE_BREAK: &str = "\n";
 
 /// A record of one letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct StreamRecord<'a> {
     /// The stored body.
     pub body: &'a str,
     /// The delimiter after the body. Empty if the body already ends with it.
     pub delimiter: &'static str,
 }
 
-impl<'a> Record<'a> {
+impl<'a> StreamRecord<'a> {
     /// Packs a letter.
-    pub(super) fn pack(letter: &'a Letter, through: Option<&Through>) -> Self {
+    pub(super) fn pack(letter: &'a Letter, through: Option<&DeliverySubscription>) -> Self {
         let body = letter.sqs.body.as_str();
         let delimiter = through.map_or(LINE_BREAK, |through| through.record_delimiter);
         Self { body, delimiter: if body.ends_with(delimiter) { "" } else { delimiter } }
@@ -45,8 +45,8 @@ impl<'a> Record<'a> {
 pub(super) async fn put(
     firehose: &aws_sdk_firehose::Client,
     stream: &Arn,
-    records: &[&Record<'_>],
-) -> Result<Vec<Sent>, Failure> {
+    records: &[&StreamRecord<'_>],
+) -> Result<Vec<SendResult>, Failure> {
     let not_buildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
     let data: Vec<_> = records
         .iter()
@@ -71,10 +71,10 @@ pub(super) async fn put(
         .request_responses()
         .iter()
         .map(|entry| match entry.error_code() {
-            None => Sent::Accepted,
-            Some(code) => Sent::Failed(Failure::of_entry(code, entry.error_message(), false)),
+            None => SendResult::Accepted,
+            Some(code) => SendResult::Failed(Failure::of_entry(code, entry.error_message(), false)),
         })
         .collect();
-    sent.resize(records.len(), Sent::Failed(Failure::ours(FailureClass::Transient, "NoAnswer")));
+    sent.resize(records.len(), SendResult::Failed(Failure::ours(FailureClass::Transient, "NoAnswer")));
     Ok(sent)
 }

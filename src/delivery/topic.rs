@@ -7,10 +7,10 @@ use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 use super::answers::in_order;
 use super::message::OutgoingMessage;
 use crate::arn::Arn;
-use crate::batch::{Sent, recorded_trace};
+use crate::batch::{SendResult, recorded_trace};
 use crate::clients::{TRACE_HEADER, elsewhere, failure_of_call};
 use crate::failure::{Failure, FailureClass};
-use crate::letter::{Attribute, AttributeValue};
+use crate::letter::{AttributeValue, MessageAttribute};
 
 /// Returns the trace that a message belongs to, if the trace is recorded.
 pub(super) fn trace<'a>(message: &OutgoingMessage<'a>) -> Option<&'a str> {
@@ -23,7 +23,7 @@ pub(super) async fn publish(
     sns: &aws_sdk_sns::Client,
     topic: &Arn,
     messages: &[&OutgoingMessage<'_>],
-) -> Result<Vec<Sent>, Failure> {
+) -> Result<Vec<SendResult>, Failure> {
     let trace = messages.first().and_then(|message| trace(message)).map(str::to_owned);
     let entries: Result<Vec<_>, BuildError> =
         messages.iter().enumerate().map(|(index, message)| entry(index, message)).collect();
@@ -65,7 +65,7 @@ fn entry(index: usize, message: &OutgoingMessage<'_>) -> Result<PublishBatchRequ
     entry.build()
 }
 
-fn attribute(attribute: &Attribute) -> Result<MessageAttributeValue, BuildError> {
+fn attribute(attribute: &MessageAttribute) -> Result<MessageAttributeValue, BuildError> {
     let value = MessageAttributeValue::builder().data_type(&attribute.data_type);
     match &attribute.value {
         AttributeValue::Text(text) => value.string_value(text),

@@ -6,6 +6,6 @@ mod search;
 mod sharing;
 mod subscriptions;
 
-pub(crate) use cache::{Cache, Keeping};
-pub use queues::Queues;
-pub use subscriptions::Subscriptions;
+pub(crate) use cache::{CacheLimits, LookupCache};
+pub use queues::QueueLookups;
+pub use subscriptions::SubscriptionLookups;

@@ -14,36 +14,36 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::cache::{Cache, Keeping};
+use super::cache::{CacheLimits, LookupCache};
 use crate::arn::Arn;
-use crate::batch::{QueueAttributes, Suffices};
+use crate::batch::{QueueAttributes, RequiredFreshness};
 use crate::clients::failure_of_call;
-use crate::clock::Clock;
+use crate::clock::InstanceClock;
 use crate::failure::{Failure, FailureClass};
 
 /// The time for which attributes are valid. An operator may change them at any time.
 const MAX_AGE: Duration = Duration::from_mins(1);
 
 /// The pause after a failed call. A call with every batch would not help the queue.
-const PAUSE: Duration = Duration::from_secs(30);
+const FAILED_LOOKUP_PAUSE: Duration = Duration::from_secs(30);
 
 /// The greatest number of queues in the cache. SQS names the source queues, so a forger cannot add any.
 const MAX_KEPT: usize = 1_000;
 
 /// A reader of queue attributes that keeps them for a while.
 #[derive(Debug)]
-pub struct Queues {
+pub struct QueueLookups {
     sqs: aws_sdk_sqs::Client,
-    clock: Clock,
-    cache: Cache<Arn, QueueAttributes>,
+    clock: InstanceClock,
+    cache: LookupCache<Arn, QueueAttributes>,
 }
 
-impl Queues {
+impl QueueLookups {
     /// Creates a reader. It makes no call before attributes are needed.
     #[must_use]
-    pub fn new(sqs: aws_sdk_sqs::Client, clock: Clock) -> Self {
-        let keeping = Keeping { max_age: MAX_AGE, pause: PAUSE, max_kept: MAX_KEPT };
-        Self { sqs, cache: Cache::new(keeping, clock.clone()), clock }
+    pub fn new(sqs: aws_sdk_sqs::Client, clock: InstanceClock) -> Self {
+        let keeping = CacheLimits { max_age: MAX_AGE, pause: FAILED_LOOKUP_PAUSE, max_kept: MAX_KEPT };
+        Self { sqs, cache: LookupCache::new(keeping, clock.clone()), clock }
     }
 
     /// Returns the attributes of each of these queues, and the failures of those that could not be read now.
@@ -51,7 +51,7 @@ impl Queues {
     pub async fn look_up(
         &self,
         arns: BTreeSet<Arn>,
-        suffices: Suffices,
+        suffices: RequiredFreshness,
         until: Instant,
     ) -> (HashMap<Arn, QueueAttributes>, Vec<(Arn, Failure)>) {
         let answers = self.cache.look_up(arns, suffices, until, async |arn| self.ask(arn).await).await;
@@ -106,11 +106,11 @@ impl Queues {
 /// Reads `maxReceiveCount` from a queue's own `RedrivePolicy`. Old policies write it as a string.
 fn max_receives(json: &str) -> Option<u32> {
     #[derive(Deserialize)]
-    struct RedrivePolicy {
+    struct MaxReceivePolicy {
         #[serde(rename = "maxReceiveCount")]
         max_receive_count: serde_json::Value,
     }
-    let policy: RedrivePolicy = serde_json::from_str(json).ok()?;
+    let policy: MaxReceivePolicy = serde_json::from_str(json).ok()?;
     match policy.max_receive_count {
         serde_json::Value::String(text) => text.parse().ok(),
         number => number.as_u64().and_then(|number| u32::try_from(number).ok()),
@@ -120,11 +120,11 @@ fn max_receives(json: &str) -> Option<u32> {
 /// Reads `deadLetterTargetArn` from a queue's own `RedrivePolicy`.
 fn dead_letters_to(json: &str) -> Option<Arn> {
     #[derive(Deserialize)]
-    struct RedrivePolicy {
+    struct DeadLetterPolicy {
         #[serde(rename = "deadLetterTargetArn")]
         dead_letter_target_arn: Arn,
     }
-    serde_json::from_str(json).ok().map(|policy: RedrivePolicy| policy.dead_letter_target_arn)
+    serde_json::from_str(json).ok().map(|policy: DeadLetterPolicy| policy.dead_letter_target_arn)
 }
 
 #[cfg(test)]

@@ -13,21 +13,21 @@ const SEARCH_MAX_AGE: Duration = Duration::from_mins(30);
 
 /// The searches through all subscriptions.
 #[derive(Debug, Default)]
-pub(super) struct Searches {
+pub(super) struct SubscriptionSearches {
     /// The last search that finished.
-    pub(super) done: Option<Found>,
-    pub(super) under_way: Option<Search>,
+    pub(super) done: Option<FinishedSearch>,
+    pub(super) under_way: Option<SearchProgress>,
 }
 
 /// The result of a finished search.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FinishedSearch {
     /// The beginning of the search. Subscriptions that were made later may be missing.
     began: Timestamp,
     /// The age of the instance at its oldest answer.
     oldest: Duration,
     /// Every subscription that was listed.
-    answers: HashMap<Arn, Answer>,
+    answers: HashMap<Arn, DeadLetterTarget>,
     /// The queues that are dead-letter targets. The value is the subscription that names the queue, if only
     /// one does.
     pub(super) only: HashMap<String, Option<Arn>>,
@@ -35,7 +35,7 @@ pub(super) struct Found {
 
 /// The dead-letter target of a subscription.
 #[derive(Debug, Clone)]
-struct Answer {
+struct DeadLetterTarget {
     target: Option<String>,
     /// The age of the instance at the end of the search that asked. If it were the time of the question, a search that takes longer than
     /// answers are valid would never finish.
@@ -44,19 +44,19 @@ struct Answer {
 
 /// The progress of a search.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct SearchProgress {
     began: Moment,
     pub(super) next_page: Option<String>,
     listed_all: bool,
     /// The listed subscriptions that are still to be asked about.
     pub(super) waiting: Vec<Arn>,
     /// The answers of an earlier search about listed subscriptions.
-    known: HashMap<Arn, Answer>,
+    known: HashMap<Arn, DeadLetterTarget>,
     /// The dead-letter targets that this search was told.
     pub(super) asked: HashMap<Arn, Option<String>>,
 }
 
-impl Found {
+impl FinishedSearch {
     /// Reports whether this result, at this age of the instance, can tell the subscription of a letter that
     /// arrived at `arrived`.
     pub(super) fn covers(&self, arrived: Timestamp, age: Duration) -> bool {
@@ -64,13 +64,13 @@ impl Found {
     }
 
     /// Returns the known answer for a subscription if a search that begins at this age need not ask again.
-    fn fresh(&self, subscription: &Arn, age: Duration) -> Option<&Answer> {
+    fn fresh(&self, subscription: &Arn, age: Duration) -> Option<&DeadLetterTarget> {
         let answer = self.answers.get(subscription)?;
         (age.saturating_sub(answer.since) < SEARCH_MAX_AGE).then_some(answer)
     }
 }
 
-impl Search {
+impl SearchProgress {
     pub(super) fn beginning(now: Moment) -> Self {
         Self {
             began: now,
@@ -88,7 +88,7 @@ impl Search {
         &mut self,
         page: impl Iterator<Item = Arn>,
         next_page: Option<String>,
-        earlier: Option<&Found>,
+        earlier: Option<&FinishedSearch>,
     ) {
         for arn in page {
             match earlier.and_then(|found| found.fresh(&arn, self.began.age)) {
@@ -104,15 +104,17 @@ impl Search {
         self.listed_all && self.waiting.is_empty()
     }
 
-    pub(super) fn finish(self, age: Duration) -> Found {
+    pub(super) fn finish(self, age: Duration) -> FinishedSearch {
         let mut answers = self.known;
-        answers.extend(self.asked.into_iter().map(|(arn, target)| (arn, Answer { target, since: age })));
+        answers.extend(
+            self.asked.into_iter().map(|(arn, target)| (arn, DeadLetterTarget { target, since: age })),
+        );
         let oldest = answers.values().map(|answer| answer.since).min().unwrap_or(age);
         let mut only = HashMap::new();
         for (arn, answer) in &answers {
             let Some(target) = &answer.target else { continue };
             only.entry(target.clone()).and_modify(|one| *one = None).or_insert_with(|| Some(arn.clone()));
         }
-        Found { began: self.began.at, oldest, answers, only }
+        FinishedSearch { began: self.began.at, oldest, answers, only }
     }
 }

@@ -14,22 +14,22 @@ const MAX_KEPT: usize = 10_000;
 
 /// The dead-letter queues that subscriptions name.
 #[derive(Debug, Default)]
-pub(super) struct Sharing {
+pub(super) struct SharedQueues {
     /// One of the subscriptions that name each queue. It only matters whether there is another.
-    named: HashMap<String, Named>,
+    named: HashMap<String, NamedQueue>,
     /// The shared queues that were already reported.
     told: HashSet<String>,
 }
 
 #[derive(Debug)]
-struct Named {
+struct NamedQueue {
     by: Arn,
     raw: bool,
     /// `true` if another subscription names the queue too, and one of them is raw.
     shared: bool,
 }
 
-impl Sharing {
+impl SharedQueues {
     /// Records SNS's answer about a subscription, which is `None` if it does not exist.
     pub(super) fn learn(&mut self, subscription: &Arn, answer: Option<&Subscription>) {
         let target = answer.and_then(|answer| Some((answer.dead_letter_target.as_deref()?, answer.raw)));
@@ -45,7 +45,8 @@ impl Sharing {
                 if self.named.len() >= MAX_KEPT {
                     self.named.clear();
                 }
-                self.named.insert(queue.to_owned(), Named { by: subscription.clone(), raw, shared: false });
+                self.named
+                    .insert(queue.to_owned(), NamedQueue { by: subscription.clone(), raw, shared: false });
             }
         }
     }
@@ -68,7 +69,7 @@ mod tests {
     /// Reports whether the queue is shared after these answers, in order. An answer says whether the
     /// subscription is raw and which queue it names; `None` means that it does not exist.
     fn shared(answers: &[(&str, Option<(bool, &str)>)]) -> bool {
-        let mut sharing = Sharing::default();
+        let mut sharing = SharedQueues::default();
         for (name, answer) in answers {
             let arn = format!("arn:aws:sns:eu-central-1:123456789012:payments:{name}").parse().unwrap();
             let answer = answer.map(|(raw, queue)| Subscription {
@@ -106,10 +107,10 @@ mod tests {
 
     #[test]
     fn it_is_said_once() {
-        let mut sharing = Sharing::default();
+        let mut sharing = SharedQueues::default();
         let queue: Arn = QUEUE.parse().unwrap();
         let by = "arn:aws:sns:eu-central-1:123456789012:payments:a".parse().unwrap();
-        sharing.named.insert(QUEUE.to_owned(), Named { by, raw: true, shared: true });
+        sharing.named.insert(QUEUE.to_owned(), NamedQueue { by, raw: true, shared: true });
         assert_eq!([sharing.newly(&queue), sharing.newly(&queue)], [true, false]);
     }
 }

@@ -13,13 +13,13 @@ use aws_sdk_sns::error::SdkError;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::cache::{Cache, Keeping, Missed};
-use super::search::{Search, Searches};
-use super::sharing::Sharing;
+use super::cache::{CacheLimits, LookupCache, MissedLookup};
+use super::search::{SearchProgress, SubscriptionSearches};
+use super::sharing::SharedQueues;
 use crate::arn::Arn;
-use crate::batch::{Known, Sent, Subscription, Suffices};
+use crate::batch::{RequiredFreshness, SendResult, Subscription, SubscriptionLookup};
 use crate::clients::{failure_of_call, in_time, too_late};
-use crate::clock::Clock;
+use crate::clock::InstanceClock;
 use crate::failure::{DEADLINE_EXCEEDED, Failure, FailureClass, SEARCH_UNFINISHED};
 
 /// The time for which an answer is valid. A repaired subscription is noticed after this time at the latest.
@@ -30,30 +30,32 @@ const MAX_KEPT: usize = 1_000;
 
 /// A reader of subscriptions that keeps SNS's answers for a while.
 #[derive(Debug)]
-pub struct Subscriptions {
+pub struct SubscriptionLookups {
     sns: aws_sdk_sns::Client,
-    clock: Clock,
-    cache: Cache<Arn, Option<Subscription>>,
-    searches: tokio::sync::Mutex<Searches>,
-    sharing: Mutex<Sharing>,
+    clock: InstanceClock,
+    cache: LookupCache<Arn, Option<Subscription>>,
+    searches: tokio::sync::Mutex<SubscriptionSearches>,
+    sharing: Mutex<SharedQueues>,
 }
 
-impl Subscriptions {
+impl SubscriptionLookups {
     /// Creates a reader. It makes no call before a subscription is needed.
     #[must_use]
-    pub fn new(sns: aws_sdk_sns::Client, clock: Clock) -> Self {
+    pub fn new(sns: aws_sdk_sns::Client, clock: InstanceClock) -> Self {
         // A failure belongs to one attempt. The next attempt asks again.
-        let keeping = Keeping { max_age: MAX_AGE, pause: Duration::ZERO, max_kept: MAX_KEPT };
-        let cache = Cache::new(keeping, clock.clone());
+        let keeping = CacheLimits { max_age: MAX_AGE, pause: Duration::ZERO, max_kept: MAX_KEPT };
+        let cache = LookupCache::new(keeping, clock.clone());
         let (searches, sharing) = <_>::default();
         Self { sns, clock, cache, searches, sharing }
     }
 
     /// Looks up each of these subscriptions. It asks SNS about those without a valid answer in the cache. No
     /// call goes on after `until`.
-    pub async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, Known> {
-        let answers = self.cache.look_up(arns, Suffices::Kept, until, async |arn| self.ask(arn).await).await;
-        let known = |missed: Missed<_>| missed.failure.map_or(Sent::NotStarted, Sent::Failed);
+    pub async fn look_up(&self, arns: BTreeSet<Arn>, until: Instant) -> HashMap<Arn, SubscriptionLookup> {
+        let answers =
+            self.cache.look_up(arns, RequiredFreshness::Kept, until, async |arn| self.ask(arn).await).await;
+        let known =
+            |missed: MissedLookup<_>| missed.failure.map_or(SendResult::NotStarted, SendResult::Failed);
         answers.into_iter().map(|(arn, answer)| (arn, answer.map_err(known))).collect()
     }
 
@@ -98,9 +100,9 @@ impl Subscriptions {
     }
 
     /// Asks about one subscription, or reads one page of the list.
-    async fn search_on(&self, searches: &mut Searches) -> Result<(), Failure> {
-        let Searches { done, under_way } = searches;
-        let search = under_way.get_or_insert_with(|| Search::beginning(self.clock.moment()));
+    async fn search_on(&self, searches: &mut SubscriptionSearches) -> Result<(), Failure> {
+        let SubscriptionSearches { done, under_way } = searches;
+        let search = under_way.get_or_insert_with(|| SearchProgress::beginning(self.clock.moment()));
         if let Some(arn) = search.waiting.last() {
             // This bypasses the cache, because a whole account would push everything else out of it.
             let target = self.ask(arn).await?.and_then(|subscription| subscription.dead_letter_target);

@@ -13,41 +13,41 @@ use tokio::time::Instant;
 
 use crate::archive::Archive;
 use crate::arn::Arn;
-use crate::batch::{Config, Machine, Mode, Notice, Now, Report};
-use crate::clients::Clients;
-use crate::clock::Clock;
-use crate::control::Control;
-use crate::delivery::{Dispatcher, HttpClient, Reach};
+use crate::batch::{BatchConfig, BatchMachine, BatchNotice, InvocationTime, LetterReport, OperatingMode};
+use crate::clients::AwsClients;
+use crate::clock::InstanceClock;
+use crate::control::ControlObjects;
+use crate::delivery::{AddressReach, Dispatcher, HttpClient};
 use crate::letter::SqsMessage;
-use crate::lookup::{Queues, Subscriptions};
+use crate::lookup::{QueueLookups, SubscriptionLookups};
 use crate::policy::Policy;
-use crate::signature::Certificates;
+use crate::signature::CertificateReader;
 use crate::telemetry;
-use crate::under_way::UnderWay;
-use act::{Carrier, Run};
+use crate::under_way::CallsUnderWay;
+use act::{ActionCarrier, ActionContext};
 
 /// The parts that are needed to handle a batch.
 #[derive(Debug)]
 pub struct Redrive {
     /// The machine handles one batch at a time.
-    machine: Mutex<Machine>,
-    carrier: Carrier,
-    clock: Clock,
+    machine: Mutex<BatchMachine>,
+    carrier: ActionCarrier,
+    clock: InstanceClock,
 }
 
 /// The parts of a [`Redrive`].
 #[derive(Debug)]
-pub struct Parts {
+pub struct RedriveParts {
     /// The redrive policy.
     pub policy: Policy,
     /// The archive.
     pub archive: Archive,
     /// The location of the overrides, if there is one.
-    pub control: Option<Control>,
+    pub control: Option<ControlObjects>,
     /// `true` if letters that are hidden for a long time are listed there.
     pub waiting_list: bool,
     /// The mode: whether the function acts at all.
-    pub mode: Mode,
+    pub mode: OperatingMode,
     /// The queue for letters that cannot wait in their own queue. Only in this queue is a mark trusted to say
     /// where a letter came from.
     pub requeue: Option<Arn>,
@@ -56,20 +56,20 @@ pub struct Parts {
     /// The longest time for which a message is hidden at once, in seconds.
     pub ceiling: u64,
     /// The AWS clients.
-    pub clients: Clients,
+    pub clients: AwsClients,
     /// SNS's certificates, for rules that verify signatures.
-    pub certificates: Certificates,
+    pub certificates: CertificateReader,
     /// The addresses that HTTP/S posts may reach.
-    pub reach: Reach,
+    pub reach: AddressReach,
     /// The number of instances of the function that may run at the same time. They share rate limits.
     pub instances: u32,
     /// The clock.
-    pub clock: Clock,
+    pub clock: InstanceClock,
 }
 
 /// An invocation of the function.
 #[derive(Debug, Clone, Copy)]
-pub struct Invocation<'a> {
+pub struct InvocationContext<'a> {
     /// The invocation's request id.
     pub request_id: &'a str,
     /// The time at which Lambda ends it.
@@ -78,9 +78,9 @@ pub struct Invocation<'a> {
 
 /// The results of a batch.
 #[derive(Debug, Default)]
-pub struct Handled {
+pub struct BatchResult {
     /// A report for each letter, in the order of the batch.
-    pub reports: Vec<Report>,
+    pub reports: Vec<LetterReport>,
     /// The number of messages in flight in the queue, as far as this instance knows.
     pub in_flight: Option<u64>,
     /// `true` if the last attempt to read the overrides failed.
@@ -94,12 +94,13 @@ pub struct Handled {
 impl Redrive {
     /// Connects the parts.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
-        let Parts { clients, certificates, reach, instances, clock, control, waiting_list, .. } = parts;
+    pub fn new(parts: RedriveParts) -> Self {
+        let RedriveParts { policy, archive, mode, requeue, in_flight_limit, ceiling, .. } = parts;
+        let RedriveParts { clients, certificates, reach, instances, clock, control, waiting_list, .. } =
+            parts;
         let archive_queue = archive.queue().cloned();
         let (overrides, waiting_list) = (control.is_some(), control.is_some() && waiting_list);
-        let config = Config {
+        let config = BatchConfig {
             policy,
             mode,
             requeue,
@@ -110,15 +111,15 @@ impl Redrive {
             overrides,
             waiting_list,
         };
-        let machine = Mutex::new(Machine::new(config));
+        let machine = Mutex::new(BatchMachine::new(config));
         let dispatcher = Dispatcher::new(&clients, reach, clock.clone());
-        let Clients { sns, sqs, .. } = clients;
-        let carrier = Carrier {
+        let AwsClients { sns, sqs, .. } = clients;
+        let carrier = ActionCarrier {
             archive,
             control,
             dispatcher,
-            subscriptions: Subscriptions::new(sns, clock.clone()),
-            queues: Queues::new(sqs.clone(), clock.clone()),
+            subscriptions: SubscriptionLookups::new(sns, clock.clone()),
+            queues: QueueLookups::new(sqs.clone(), clock.clone()),
             certificates,
             sqs,
             clock: clock.clone(),
@@ -134,18 +135,18 @@ impl Redrive {
     }
 
     /// Handles a batch. It never fails.
-    pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: Invocation<'_>) -> Handled {
+    pub async fn handle(&self, messages: Vec<SqsMessage>, invocation: InvocationContext<'_>) -> BatchResult {
         let Some(queue) = messages.first().map(|message| message.queue.clone()) else {
-            return Handled::default();
+            return BatchResult::default();
         };
         let mut machine = self.machine.lock().await;
         let began = Instant::now();
-        let now = || Now::of(self.clock.moment(), began.elapsed());
+        let now = || InvocationTime::of(self.clock.moment(), began.elapsed());
         let letters = messages.into_iter().map(|message| machine.read(message)).collect();
         let deadline = invocation.deadline.saturating_duration_since(began);
         let mut batch = machine.begin(letters, deadline);
-        let run = Run { queue: &queue, request_id: invocation.request_id, began };
-        let mut under_way = UnderWay::new();
+        let run = ActionContext { queue: &queue, request_id: invocation.request_id, began };
+        let mut under_way = CallsUnderWay::new();
         let mut list_failed = false;
         loop {
             let asked = batch.poll(now());
@@ -158,7 +159,7 @@ impl Redrive {
             }
             for notice in batch.notices() {
                 telemetry::notice(&notice);
-                list_failed |= matches!(notice, Notice::WaitingListFailed { .. });
+                list_failed |= matches!(notice, BatchNotice::WaitingListFailed { .. });
             }
             if asks {
                 continue;
@@ -175,6 +176,6 @@ impl Redrive {
         let reports = batch.into_reports(self.clock.now());
         let in_flight = machine.in_flight(&queue);
         let overrides_unread = machine.overrides_are_unread();
-        Handled { reports, in_flight, overrides_unread, list_failed, retention_assumed }
+        BatchResult { reports, in_flight, overrides_unread, list_failed, retention_assumed }
     }
 }

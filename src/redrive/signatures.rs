@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::batch::{Sent, Verification};
-use crate::clock::Clock;
+use crate::batch::{SendResult, SignatureResult};
+use crate::clock::InstanceClock;
 use crate::letter::{Letter, original_event};
-use crate::signature::{self, CertificateUrl, Certificates, SignatureFault, SignedMessage};
+use crate::signature::{self, CertificateReader, CertificateUrl, SignatureFault, SignedMessage};
 
 /// Checks that SNS signed each letter's message, and for the letter's own topic.
 pub(super) async fn verify(
     letters: &[Arc<Letter>],
-    certificates: &Certificates,
-    clock: &Clock,
+    certificates: &CertificateReader,
+    clock: &InstanceClock,
     until: Instant,
-) -> Vec<Verification> {
+) -> Vec<SignatureResult> {
     let read: Vec<Result<SignedMessage, SignatureFault>> =
         letters.iter().map(|letter| SignedMessage::read(original_event(letter))).collect();
     let urls: BTreeSet<&CertificateUrl> =
@@ -26,21 +26,21 @@ pub(super) async fn verify(
     let check = |(letter, message): (&Arc<Letter>, Result<SignedMessage, SignatureFault>)| {
         let message = match message {
             Ok(message) => message,
-            Err(fault) => return Verification::Refused(fault.detail()),
+            Err(fault) => return SignatureResult::Refused(fault.detail()),
         };
         // SNS signs for everyone. A message of somebody else's topic must not pass as one of ours.
         if letter.topic() != Some(message.topic()) {
-            return Verification::Refused(
+            return SignatureResult::Refused(
                 "SNS signed the message for another topic than the letter names: the letter was forged or edited",
             );
         }
         match certificates.get(message.certificate()) {
             Some(Ok(certificate)) => match signature::verify(&message, certificate, now) {
-                Ok(()) => Verification::Genuine,
-                Err(fault) => Verification::Refused(fault.detail()),
+                Ok(()) => SignatureResult::Genuine,
+                Err(fault) => SignatureResult::Refused(fault.detail()),
             },
-            Some(Err(sent)) => Verification::Unknown(sent.clone()),
-            None => Verification::Unknown(Sent::NotStarted),
+            Some(Err(sent)) => SignatureResult::Unknown(sent.clone()),
+            None => SignatureResult::Unknown(SendResult::NotStarted),
         }
     };
     letters.iter().zip(read).map(check).collect()

@@ -5,30 +5,30 @@ use std::sync::atomic::AtomicU64;
 
 use tokio::sync::Mutex;
 
-use super::control::{Control, Pace};
-use super::given::Records;
-use super::parts::{Job, Replay};
-use super::request::Request;
-use super::state::State;
+use super::control::{ReplayControl, SendPace};
+use super::given::PlacedRecords;
+use super::parts::{ArchiveReplayer, ReplayInputs};
+use super::request::ReplayRequest;
+use super::state::ReplayState;
 use super::unit::Unit;
 use crate::archive::Selection;
 use crate::policy::Policy;
 
 /// The equipment shared by the workers of a replay.
-pub(super) struct Bench<'r> {
-    pub(super) replay: &'r Replay,
+pub(super) struct WorkerContext<'r> {
+    pub(super) replay: &'r ArchiveReplayer,
     pub(super) id: &'r str,
-    pub(super) request: &'r Request,
+    pub(super) request: &'r ReplayRequest,
     pub(super) selection: &'r Selection,
     pub(super) policy: Option<&'r Policy>,
     /// `true` in a dry run that counts by the index where it can.
     at_most: bool,
     /// The given records of each unit. `None` if the archive is read.
-    pub(super) given: Option<&'r HashMap<String, Records>>,
-    pub(super) pace: &'r Pace,
+    pub(super) given: Option<&'r HashMap<String, PlacedRecords>>,
+    pub(super) pace: &'r SendPace,
     /// The number of letters that may still be sent before the next judgement.
     pub(super) budget: &'r AtomicU64,
-    pub(super) control: &'r dyn Control,
+    pub(super) control: &'r dyn ReplayControl,
     /// A text that tells this worker from others.
     pub(super) token: &'r str,
     /// Other replays by id, and whether their letters in doubt were freed.
@@ -37,20 +37,20 @@ pub(super) struct Bench<'r> {
 
 /// The limits of the workers.
 #[derive(Clone, Copy)]
-pub(super) struct Limits<'r> {
-    pub(super) pace: &'r Pace,
+pub(super) struct WorkerLimits<'r> {
+    pub(super) pace: &'r SendPace,
     pub(super) budget: &'r AtomicU64,
 }
 
-impl<'r> Bench<'r> {
+impl<'r> WorkerContext<'r> {
     /// Creates the bench of a replay in this state.
     pub(super) fn new(
-        replay: &'r Replay,
-        state: &'r State,
+        replay: &'r ArchiveReplayer,
+        state: &'r ReplayState,
         selection: &'r Selection,
-        job: Job<'r>,
-        given: Option<&'r HashMap<String, Records>>,
-        limits: Limits<'r>,
+        job: ReplayInputs<'r>,
+        given: Option<&'r HashMap<String, PlacedRecords>>,
+        limits: WorkerLimits<'r>,
         token: &'r str,
     ) -> Self {
         Self {

@@ -6,43 +6,46 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::letter::At;
-use super::state::State;
+use super::letter::RecordLocation;
+use super::state::ReplayState;
 use crate::arn::Arn;
 use crate::failure::Failure;
 
 /// The time to sleep before checking again whether to stop.
-pub(super) const NAP: Duration = Duration::from_millis(200);
+pub(super) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The time between two checks whether somebody has stopped the replay.
-pub(super) const LOOK: Duration = Duration::from_secs(2);
+pub(super) const STOP_READ_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The observer of a replay, which may stop it.
-pub trait Control: Sync {
+pub trait ReplayControl: Sync {
     /// Reports whether to stop after the letters under way.
     fn stop(&self) -> bool;
     /// Takes the state after the replay began or continued, after letters were sent, and after a step began,
     /// was judged or ended.
-    fn progress(&self, state: &State);
+    fn progress(&self, state: &ReplayState);
     /// Takes the number of letters just sent. The state counts them only when the work on their unit ends.
     fn sent(&self, _letters: u64) {}
     /// Takes the place of a letter that is left out, and the reason in words.
-    fn left_out(&self, at: &At, why: &str);
+    fn left_out(&self, at: &RecordLocation, why: &str);
     /// Takes a queue that could not be read: letters that wait there do not stop the replay.
     fn not_watched(&self, queue: &Arn, failure: &Failure) {
         let why = "cannot be read, so letters that wait there do not stop the replay";
-        self.left_out(&At { key: queue.to_string(), line: None }, &format!("{why}: {}", failure.told()));
+        self.left_out(
+            &RecordLocation { key: queue.to_string(), line: None },
+            &format!("{why}: {}", failure.told()),
+        );
     }
 }
 
 /// An observer combined with a switch, for a replay that must stop for a reason of its own.
-pub(super) struct Switch<'c> {
-    control: &'c dyn Control,
+pub(super) struct SwitchedControl<'c> {
+    control: &'c dyn ReplayControl,
     is_off: AtomicBool,
 }
 
-impl<'c> Switch<'c> {
-    pub(super) fn new(control: &'c dyn Control) -> Self {
+impl<'c> SwitchedControl<'c> {
+    pub(super) fn new(control: &'c dyn ReplayControl) -> Self {
         Self { control, is_off: AtomicBool::new(false) }
     }
 
@@ -52,12 +55,12 @@ impl<'c> Switch<'c> {
     }
 }
 
-impl Control for Switch<'_> {
+impl ReplayControl for SwitchedControl<'_> {
     fn stop(&self) -> bool {
         self.is_off.load(Ordering::Relaxed) || self.control.stop()
     }
 
-    fn progress(&self, state: &State) {
+    fn progress(&self, state: &ReplayState) {
         self.control.progress(state);
     }
 
@@ -65,7 +68,7 @@ impl Control for Switch<'_> {
         self.control.sent(letters);
     }
 
-    fn left_out(&self, at: &At, why: &str) {
+    fn left_out(&self, at: &RecordLocation, why: &str) {
         self.control.left_out(at, why);
     }
 
@@ -76,12 +79,12 @@ impl Control for Switch<'_> {
 
 /// The number of letters per second, for all workers together.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct SendPace {
     rate: u64,
     next: Mutex<Instant>,
 }
 
-impl Pace {
+impl SendPace {
     pub(super) fn new(rate: u32) -> Self {
         Self { rate: u64::from(rate.max(1)), next: Mutex::new(Instant::now()) }
     }
@@ -94,7 +97,7 @@ impl Pace {
         *next = turn + Duration::from_micros(letters.saturating_mul(1_000_000) / self.rate);
         drop(next);
         while Instant::now() < turn && !stop() {
-            sleep(NAP.min(turn.saturating_duration_since(Instant::now()))).await;
+            sleep(STOP_CHECK_INTERVAL.min(turn.saturating_duration_since(Instant::now()))).await;
         }
         !stop()
     }

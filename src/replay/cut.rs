@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::version::Versioned;
+use super::version::VersionedDocument;
 
 /// The greatest number of objects in a unit: one page of a listing.
 const MAX_OBJECTS: u64 = 1000;
@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The cut of an hour of a queue, as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Cuts {
+pub(super) struct UnitBoundaries {
     version: u8,
     /// The name of the first object of each unit. The first unit also holds any object before it.
     firsts: Vec<String>,
@@ -28,7 +28,7 @@ pub(super) struct Cuts {
     end: String,
 }
 
-impl Versioned for Cuts {
+impl VersionedDocument for UnitBoundaries {
     const VERSION: u8 = 1;
 
     fn version(&self) -> u8 {
@@ -38,7 +38,7 @@ impl Versioned for Cuts {
 
 /// The range of names in an hour that belong to a unit: from `first` up to, but without, `before`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Range {
+pub(super) struct NameRange {
     /// `None` for the hour's first unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) first: Option<String>,
@@ -49,27 +49,30 @@ pub(super) struct Range {
 
 /// A builder of the cut of an hour. It takes the objects in the order of their names.
 #[derive(Debug)]
-pub(super) struct Cutter {
-    cuts: Cuts,
+pub(super) struct BoundaryBuilder {
+    cuts: UnitBoundaries,
     /// The unit of the last object.
     unit: usize,
     /// The contents of the current unit so far.
-    fill: Fill,
+    fill: UnitFill,
     is_changed: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Fill {
+struct UnitFill {
     objects: u64,
     letters: u64,
     bytes: u64,
 }
 
-impl Cutter {
+impl BoundaryBuilder {
     /// Continues a cut. `None` begins the hour's first cut.
-    pub(super) fn new(cuts: Option<Cuts>) -> Self {
-        let cuts = cuts.unwrap_or_else(|| Cuts { version: Cuts::VERSION, ..Cuts::default() });
-        Self { cuts, unit: 0, fill: Fill::default(), is_changed: false }
+    pub(super) fn new(cuts: Option<UnitBoundaries>) -> Self {
+        let cuts = cuts.unwrap_or_else(|| UnitBoundaries {
+            version: UnitBoundaries::VERSION,
+            ..UnitBoundaries::default()
+        });
+        Self { cuts, unit: 0, fill: UnitFill::default(), is_changed: false }
     }
 
     /// Returns the number of the unit, from 0, that holds the next object.
@@ -78,11 +81,11 @@ impl Cutter {
         if name > self.cuts.end.as_str() {
             self.unit = self.cuts.firsts.len().saturating_sub(1);
             if self.unit != before {
-                self.fill = Fill::default();
+                self.fill = UnitFill::default();
             }
             if self.cuts.firsts.is_empty() || self.fill.is_full_with(bytes, letters) {
                 self.unit = self.cuts.firsts.len();
-                self.fill = Fill::default();
+                self.fill = UnitFill::default();
                 self.cuts.firsts.push(name.to_owned());
             }
             name.clone_into(&mut self.cuts.end);
@@ -90,7 +93,7 @@ impl Cutter {
         } else {
             self.unit = self.cuts.firsts.partition_point(|first| first.as_str() <= name).saturating_sub(1);
             if self.unit != before {
-                self.fill = Fill::default();
+                self.fill = UnitFill::default();
             }
         }
         self.fill.objects += 1;
@@ -100,18 +103,18 @@ impl Cutter {
     }
 
     /// Returns the range of a unit.
-    pub(super) fn range(&self, unit: usize) -> Range {
+    pub(super) fn range(&self, unit: usize) -> NameRange {
         let first = (unit > 0).then(|| self.cuts.firsts.get(unit).cloned()).flatten();
-        Range { first, before: self.cuts.firsts.get(unit + 1).cloned() }
+        NameRange { first, before: self.cuts.firsts.get(unit + 1).cloned() }
     }
 
     /// Returns the cut if it has changed.
-    pub(super) fn changed(&self) -> Option<&Cuts> {
+    pub(super) fn changed(&self) -> Option<&UnitBoundaries> {
         self.is_changed.then_some(&self.cuts)
     }
 }
 
-impl Fill {
+impl UnitFill {
     fn is_full_with(self, bytes: u64, letters: u64) -> bool {
         self.objects > 0
             && (self.objects >= MAX_OBJECTS
@@ -120,7 +123,7 @@ impl Fill {
     }
 }
 
-impl Range {
+impl NameRange {
     /// Reports whether a name is in the range.
     pub(super) fn holds(&self, name: &str) -> bool {
         self.first.as_deref().is_none_or(|first| first <= name)
@@ -133,8 +136,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn cut(cuts: Option<Cuts>, names: &[&str], letters: u64) -> (Cuts, Vec<usize>) {
-        let mut cutter = Cutter::new(cuts);
+    fn cut(cuts: Option<UnitBoundaries>, names: &[&str], letters: u64) -> (UnitBoundaries, Vec<usize>) {
+        let mut cutter = BoundaryBuilder::new(cuts);
         let units = names.iter().map(|name| cutter.push(name, 10, letters)).collect();
         (cutter.cuts, units)
     }
@@ -143,7 +146,7 @@ mod tests {
     fn a_unit_ends_before_it_holds_too_much_and_a_large_object_is_one_by_itself() {
         assert_eq!(cut(None, &["a", "b", "c", "d", "e"], 400).1, [0, 0, 1, 1, 2]);
         assert_eq!(cut(None, &["a", "b", "c"], 5000).1, [0, 1, 2]);
-        let mut cutter = Cutter::new(None);
+        let mut cutter = BoundaryBuilder::new(None);
         let units: Vec<_> = (0..4).map(|name| cutter.push(&name.to_string(), MAX_BYTES / 2, 1)).collect();
         assert_eq!(units, [0, 0, 1, 1]);
         let names: Vec<_> = (1000..3500).map(|name| name.to_string()).collect();
@@ -169,7 +172,7 @@ mod tests {
         ) {
             let (mut cuts, mut known) = (None, std::collections::BTreeMap::new());
             for round in rounds {
-                let mut cutter = Cutter::new(cuts);
+                let mut cutter = BoundaryBuilder::new(cuts);
                 for (name, letters) in round {
                     let name = format!("{name:03}");
                     let unit = cutter.push(&name, 1, letters);

@@ -10,12 +10,12 @@ use crate::settings::{BadSettings, Settings};
 const POLICY_FILE: &str = "REDRIVE_POLICY_FILE";
 
 /// The log levels that let lines with metrics pass.
-const LOUD: [ApplicationLogLevel; 3] =
+const METRIC_LOG_LEVELS: [ApplicationLogLevel; 3] =
     [ApplicationLogLevel::Trace, ApplicationLogLevel::Debug, ApplicationLogLevel::Info];
 
 /// The settings of a deployed function.
 #[derive(Debug)]
-pub struct Deployed {
+pub struct DeployedSettings {
     /// The settings as the function reads them, but for a policy in a file of its package, which is out of reach.
     pub settings: Result<Settings, BadSettings>,
     /// True if its policy is in such a file.
@@ -29,10 +29,12 @@ pub struct Deployed {
 #[must_use]
 pub fn level_without_metrics(answer: &GetFunctionConfigurationOutput) -> Option<&ApplicationLogLevel> {
     let logging = answer.logging_config().filter(|logging| logging.log_format() == Some(&LogFormat::Json));
-    logging.and_then(|logging| logging.application_log_level()).filter(|level| !LOUD.contains(level))
+    logging
+        .and_then(|logging| logging.application_log_level())
+        .filter(|level| !METRIC_LOG_LEVELS.contains(level))
 }
 
-impl Deployed {
+impl DeployedSettings {
     /// Reads the settings from Lambda's answer.
     /// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
     ///

@@ -3,26 +3,32 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::progress::Units;
-use super::state::{Counts, Place};
+use super::progress::UnitResults;
+use super::state::{ReplayCounts, ReplayPosition};
 use super::unit::Unit;
 
 /// A unit, by its position in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Task {
+pub(super) struct UnitTask {
     pub(super) unit: usize,
     /// `true` if letters of it may have been sent. They go again, even if no others may.
     pub(super) is_doubtful: bool,
 }
 
 /// The work of one worker, in order: units of one hour of a queue, or of a whole FIFO queue.
-pub(super) type Part = Vec<Task>;
+pub(super) type WorkerTasks = Vec<UnitTask>;
 
 /// Returns the parts that are still to be done, up to the unit in which `reach` letters end. Fewer may be
 /// left to send in these units than the index knows, so the stage may not be at its end after them.
-pub(super) fn parts(units: &[Unit], place: &Place, known: &Units, reach: u64, in_order: bool) -> Vec<Part> {
+pub(super) fn parts(
+    units: &[Unit],
+    place: &ReplayPosition,
+    known: &UnitResults,
+    reach: u64,
+    in_order: bool,
+) -> Vec<WorkerTasks> {
     let first = usize::try_from(place.units).unwrap_or(usize::MAX);
-    let (mut parts, mut before): (Vec<Part>, u64) = (Vec::new(), 0);
+    let (mut parts, mut before): (Vec<WorkerTasks>, u64) = (Vec::new(), 0);
     let mut part_of: HashMap<(&str, &str), usize> = HashMap::new();
     for (number, unit) in units.iter().enumerate().skip(first) {
         if known.ahead.contains_key(&(number as u64)) {
@@ -33,8 +39,9 @@ pub(super) fn parts(units: &[Unit], place: &Place, known: &Units, reach: u64, in
         if before >= reach && !is_doubtful {
             continue;
         }
-        before = before.saturating_add(unit.letters.saturating_sub(partly.map_or(0, Counts::handled)).max(1));
-        let task = Task { unit: number, is_doubtful };
+        before = before
+            .saturating_add(unit.letters.saturating_sub(partly.map_or(0, ReplayCounts::handled)).max(1));
+        let task = UnitTask { unit: number, is_doubtful };
         let hour = if in_order { "" } else { unit.hour.as_str() };
         let part = *part_of.entry((unit.queue.as_str(), hour)).or_insert(parts.len());
         match parts.get_mut(part) {
@@ -62,18 +69,18 @@ pub(super) fn spread(units: Vec<Unit>) -> Vec<Unit> {
 
 /// Divides parts among lanes with about the same number of letters each. The same parts always give the same
 /// lanes.
-pub(super) fn lanes(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<Vec<Part>> {
+pub(super) fn lanes(units: &[Unit], parts: Vec<WorkerTasks>, lanes: usize) -> Vec<Vec<WorkerTasks>> {
     divide(units, parts, lanes).into_iter().map(|(_, lane)| lane).collect()
 }
 
 /// Returns the number of letters in each of the [`lanes`].
-pub(super) fn letters_of_lanes(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<u64> {
+pub(super) fn letters_of_lanes(units: &[Unit], parts: Vec<WorkerTasks>, lanes: usize) -> Vec<u64> {
     divide(units, parts, lanes).into_iter().map(|(letters, _)| letters).collect()
 }
 
-fn divide(units: &[Unit], parts: Vec<Part>, lanes: usize) -> Vec<(u64, Vec<Part>)> {
-    let mut divided: Vec<(u64, Vec<Part>)> = vec![(0, Vec::new()); lanes];
-    let letters = |part: &Part| -> u64 {
+fn divide(units: &[Unit], parts: Vec<WorkerTasks>, lanes: usize) -> Vec<(u64, Vec<WorkerTasks>)> {
+    let mut divided: Vec<(u64, Vec<WorkerTasks>)> = vec![(0, Vec::new()); lanes];
+    let letters = |part: &WorkerTasks| -> u64 {
         // Reading an object of a unit takes time even if none of its letters is selected.
         part.iter().map(|task| units[task.unit].letters.max(1)).sum()
     };
@@ -113,12 +120,12 @@ pub(super) fn share(whole: u64, lane: usize, lanes: usize) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::cut::Range;
+    use super::super::cut::NameRange;
     use super::*;
 
     fn unit(queue: &str, hour: &str, number: usize, letters: u64) -> Unit {
         let (queue, hour) = (queue.to_owned(), hour.to_owned());
-        Unit { queue, hour, number, range: Range { first: None, before: None }, letters, exact: true }
+        Unit { queue, hour, number, range: NameRange { first: None, before: None }, letters, exact: true }
     }
 
     fn units() -> Vec<Unit> {
@@ -130,17 +137,19 @@ mod tests {
         ]
     }
 
-    fn place(units: u64) -> Place {
-        Place { units, ..Place::default() }
+    fn place(units: u64) -> ReplayPosition {
+        ReplayPosition { units, ..ReplayPosition::default() }
     }
 
-    fn task(unit: usize) -> Task {
-        Task { unit, is_doubtful: false }
+    fn task(unit: usize) -> UnitTask {
+        UnitTask { unit, is_doubtful: false }
     }
 
     #[test]
     fn a_part_is_an_hour_of_a_queue_or_a_fifo_queue_and_goes_as_far_as_the_stage_may_need() {
-        let of = |place: &Place, reach, in_order| parts(&units(), place, &Units::default(), reach, in_order);
+        let of = |place: &ReplayPosition, reach, in_order| {
+            parts(&units(), place, &UnitResults::default(), reach, in_order)
+        };
         assert_eq!(of(&place(0), 60, false), [[task(0)]]);
         assert_eq!(of(&place(0), 61, false), [[task(0), task(1)]]);
         assert_eq!(of(&place(1), u64::MAX, false), [[task(1)], [task(2)], [task(3)]]);
@@ -150,10 +159,10 @@ mod tests {
 
     #[test]
     fn letters_that_may_have_been_sent_are_always_reached() {
-        let mut known = Units::default();
-        known.partly.insert(0, Counts { sent: 55, ..Counts::default() });
-        known.partly.insert(3, Counts { sent: 1, in_doubt: 2, ..Counts::default() });
-        let doubtful = Task { unit: 3, is_doubtful: true };
+        let mut known = UnitResults::default();
+        known.partly.insert(0, ReplayCounts { sent: 55, ..ReplayCounts::default() });
+        known.partly.insert(3, ReplayCounts { sent: 1, in_doubt: 2, ..ReplayCounts::default() });
+        let doubtful = UnitTask { unit: 3, is_doubtful: true };
         assert_eq!(parts(&units(), &place(0), &known, 0, false), [[doubtful]]);
         assert_eq!(parts(&units(), &place(0), &known, 5, false), [[task(0)], [doubtful]]);
         assert_eq!(parts(&units(), &place(0), &known, 6, false), [vec![task(0), task(1)], vec![doubtful]]);
@@ -161,8 +170,8 @@ mod tests {
 
     #[test]
     fn what_is_known_to_be_behind_it_is_no_part() {
-        let mut known = Units::default();
-        known.ahead.insert(2, Counts::default());
+        let mut known = UnitResults::default();
+        known.ahead.insert(2, ReplayCounts::default());
         let rest = parts(&units(), &place(1), &known, u64::MAX, false);
         assert_eq!(rest, [[task(1)], [task(3)]]);
     }
@@ -174,13 +183,13 @@ mod tests {
         let order: Vec<_> =
             order.iter().map(|(queue, hour, number)| (&queue[..], &hour[9..], *number)).collect();
         assert_eq!(order, [("a", "10", 0), ("a", "11", 0), ("b", "10", 0), ("a", "10", 1)]);
-        let some = parts(&spread(units()), &place(0), &Units::default(), 170, false);
+        let some = parts(&spread(units()), &place(0), &UnitResults::default(), 170, false);
         assert_eq!(some, [vec![task(0), task(3)], vec![task(1)], vec![task(2)]]);
     }
 
     #[test]
     fn lanes_are_of_about_the_same_size() {
-        let all = parts(&units(), &place(0), &Units::default(), u64::MAX, false);
+        let all = parts(&units(), &place(0), &UnitResults::default(), u64::MAX, false);
         let divided = lanes(&units(), all, 2);
         let letters: Vec<u64> = divided
             .iter()
@@ -196,7 +205,7 @@ mod tests {
         ) {
             let units: Vec<_> =
                 letters.iter().enumerate().map(|(at, letters)| unit("a", &format!("{at:011}"), 0, *letters)).collect();
-            let all = parts(&units, &place(0), &Units::default(), u64::MAX, false);
+            let all = parts(&units, &place(0), &UnitResults::default(), u64::MAX, false);
             let divided = lanes(&units, all.clone(), count);
             prop_assert_eq!(divided.len(), count);
             let mut found: Vec<_> = divided.into_iter().flatten().collect();

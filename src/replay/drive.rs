@@ -5,32 +5,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 
-use super::control::Pace;
-use super::division::{Part, parts};
+use super::control::SendPace;
+use super::division::{WorkerTasks, parts};
 use super::error::ReplayError;
 use super::given::GivenRecords;
 use super::kept::key_of;
-use super::ledger::Ledger;
-use super::parts::{Job, Replay};
-use super::progress::{Progress, Units};
-use super::ramp::Stage;
-use super::state::{Counts, State, Status};
-use super::store::{AT_ONCE, Condition, Found};
+use super::ledger::UnitLedger;
+use super::parts::{ArchiveReplayer, ReplayInputs};
+use super::progress::{ReplayProgress, UnitResults};
+use super::ramp::RampStage;
+use super::state::{ReplayCounts, ReplayState, ReplayStatus};
+use super::store::{CONCURRENT_DOCUMENTS, StoredDocument, WriteCondition};
 use super::unit::Unit;
 
 /// A replay that somebody has taken up.
-pub(super) struct Drive<'r> {
-    pub(super) replay: &'r Replay,
-    job: Job<'r>,
+pub(super) struct ActiveReplay<'r> {
+    pub(super) replay: &'r ArchiveReplayer,
+    job: ReplayInputs<'r>,
     pub(super) units: Arc<[Unit]>,
-    progress: Mutex<Progress>,
+    progress: Mutex<ReplayProgress>,
     /// A lock that lets the state be written once at a time. Each write needs the tag of the one before.
     saving: tokio::sync::Mutex<()>,
 }
 
 /// The result of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum RoundEnd {
     /// The work came to its end: the letters that the stage allows were sent, or those within reach.
     Through,
     /// It was cut short.
@@ -39,7 +39,7 @@ pub(super) enum Sent {
 
 /// The next action of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextAction {
     /// The letters that the current stage allows are to be sent.
     Send,
     /// The replay waits until the step can be judged.
@@ -49,13 +49,13 @@ pub(super) enum Next {
 }
 
 /// A replay that is begun or continued.
-pub(super) struct Begun<'r> {
-    pub(super) state: State,
+pub(super) struct BegunReplay<'r> {
+    pub(super) state: ReplayState,
     pub(super) etag: String,
     pub(super) units: Arc<[Unit]>,
     /// The results known of units that are finished, or partly done, ahead of others before them.
-    pub(super) known: Option<Units>,
-    pub(super) job: Job<'r>,
+    pub(super) known: Option<UnitResults>,
+    pub(super) job: ReplayInputs<'r>,
     /// The given records by unit. `None` if the archive is read.
     pub(super) given: Option<GivenRecords>,
 }
@@ -66,27 +66,30 @@ pub(super) struct InHand {
     /// The given records by unit. `None` if the archive is read.
     pub(super) given: Option<GivenRecords>,
     /// The pace of all its rounds.
-    pub(super) pace: Pace,
+    pub(super) pace: SendPace,
 }
 
-impl<'r> Drive<'r> {
+impl<'r> ActiveReplay<'r> {
     /// Continues a replay that was taken up before.
-    pub(super) fn new(replay: &'r Replay, begun: Begun<'r>) -> Self {
-        let Begun { state, etag, units, known, job, given: _ } = begun;
-        let progress = Mutex::new(Progress::new(state, etag, known, replay.kept.clock.now()));
+    pub(super) fn new(replay: &'r ArchiveReplayer, begun: BegunReplay<'r>) -> Self {
+        let BegunReplay { state, etag, units, known, job, given: _ } = begun;
+        let progress = Mutex::new(ReplayProgress::new(state, etag, known, replay.kept.clock.now()));
         Self { replay, job, units, progress, saving: tokio::sync::Mutex::default() }
     }
 
     /// Takes a replay up. Any other process that works on it then finds out that it was taken up.
-    pub(super) async fn take_up(replay: &'r Replay, mut begun: Begun<'r>) -> Result<Self, ReplayError> {
+    pub(super) async fn take_up(
+        replay: &'r ArchiveReplayer,
+        mut begun: BegunReplay<'r>,
+    ) -> Result<Self, ReplayError> {
         let state = &mut begun.state;
-        let was_stopped = state.status == Status::Stopped;
+        let was_stopped = state.status == ReplayStatus::Stopped;
         let is_new = state.place.step_began == Timestamp::default();
         state.round = None;
         // If the replay was stopped while it waited for its judgement, that judgement was never made.
         let settles = state.not_before.is_some();
         if settles {
-            (state.status, state.because) = (Status::Settling, None);
+            (state.status, state.because) = (ReplayStatus::Settling, None);
         } else {
             state.go_on();
         }
@@ -106,25 +109,25 @@ impl<'r> Drive<'r> {
     }
 
     /// Returns the next action.
-    pub(super) async fn next(&self) -> Result<Next, ReplayError> {
+    pub(super) async fn next(&self) -> Result<NextAction, ReplayError> {
         let (status, number) = self.with(|progress| (progress.state.status, progress.state.place.stage));
         if number < self.stages().len() {
-            return Ok(if status == Status::Settling { Next::Wait } else { Next::Send });
+            return Ok(if status == ReplayStatus::Settling { NextAction::Wait } else { NextAction::Send });
         }
         if self.is_dry_run() {
-            self.with(|progress| progress.state.status = Status::DryRun);
-            return Ok(Next::End);
+            self.with(|progress| progress.state.status = ReplayStatus::DryRun);
+            return Ok(NextAction::End);
         }
         let came_back = self.came_back().await?;
         self.with(|progress| {
             progress.state.came_back = came_back;
-            progress.state.status = Status::Done;
+            progress.state.status = ReplayStatus::Done;
         });
-        Ok(Next::End)
+        Ok(NextAction::End)
     }
 
     /// Continues after letters were sent.
-    pub(super) async fn sent(&self) -> Result<Next, ReplayError> {
+    pub(super) async fn sent(&self) -> Result<NextAction, ReplayError> {
         let stages = self.stages();
         if !self.is_anything_left() {
             // Nothing is left to hold back.
@@ -136,7 +139,7 @@ impl<'r> Drive<'r> {
         }
         let state = self.shown();
         if state.budget() > 0 {
-            return Ok(Next::Send);
+            return Ok(NextAction::Send);
         }
         let stage = stages.get(state.place.stage);
         let settles = stage.is_none_or(|stage| stage.settles || state.counts.begun() < stage.end);
@@ -145,25 +148,25 @@ impl<'r> Drive<'r> {
             self.with(|progress| progress.state.settle(self.replay.kept.clock.now()));
             self.save().await?;
             self.job.control.progress(&self.shown());
-            return Ok(Next::Wait);
+            return Ok(NextAction::Wait);
         }
         self.judged().await
     }
 
     /// Continues from a stage that can be judged.
-    pub(super) async fn judged(&self) -> Result<Next, ReplayError> {
+    pub(super) async fn judged(&self) -> Result<NextAction, ReplayError> {
         let stages = self.stages();
         let number = self.with(|progress| progress.state.place.stage);
         let Some(stage) = stages.get(number).copied() else { return self.next().await };
         if !self.judge(stage, &stages).await? {
-            return Ok(Next::End);
+            return Ok(NextAction::End);
         }
         self.save().await?;
         self.job.control.progress(&self.shown());
         self.next().await
     }
 
-    pub(super) fn stages(&self) -> Vec<Stage> {
+    pub(super) fn stages(&self) -> Vec<RampStage> {
         self.with(|progress| progress.state.stages())
     }
 
@@ -179,12 +182,12 @@ impl<'r> Drive<'r> {
     /// Reports whether any letters may be sent before the next judgement. Those that may have been sent are
     /// sent again in any case.
     pub(super) fn may_send(&self) -> bool {
-        let is_in_doubt = |counts: &Counts| counts.in_doubt > 0;
+        let is_in_doubt = |counts: &ReplayCounts| counts.in_doubt > 0;
         self.shown().budget() > 0 || self.with(|progress| progress.units().partly.values().any(is_in_doubt))
     }
 
     /// Returns the parts that are within reach of the current stage.
-    pub(super) fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<WorkerTasks> {
         self.parts_up_to(self.shown().reach())
     }
 
@@ -193,7 +196,7 @@ impl<'r> Drive<'r> {
         !self.parts_up_to(u64::MAX).is_empty()
     }
 
-    fn parts_up_to(&self, reach: u64) -> Vec<Part> {
+    fn parts_up_to(&self, reach: u64) -> Vec<WorkerTasks> {
         self.with(|progress| {
             let in_order = self.replay.keeps_order(&progress.state.request);
             parts(&self.units, &progress.state.place, progress.units(), reach, in_order)
@@ -207,14 +210,14 @@ impl<'r> Drive<'r> {
         let store = &self.replay.kept.store;
         let units = self.parts_up_to(u64::MAX).into_iter().flatten().map(|task| task.unit);
         let read = |unit: usize| async move {
-            Ok::<_, ReplayError>((unit, store.read::<Ledger>(&self.units[unit].key()).await?))
+            Ok::<_, ReplayError>((unit, store.read::<UnitLedger>(&self.units[unit].key()).await?))
         };
-        let mut read = stream::iter(units).map(read).buffered(AT_ONCE);
-        let (mut learned, mut in_doubt, mut unread) = (Units::new(), 0, None);
+        let mut read = stream::iter(units).map(read).buffered(CONCURRENT_DOCUMENTS);
+        let (mut learned, mut in_doubt, mut unread) = (UnitResults::new(), 0, None);
         while let Some(ledger) = read.next().await {
             // The other ledgers count even if this one cannot be read.
             let (unit, ledger) = match ledger {
-                Ok((unit, Some(Found { document, .. }))) => (unit, document),
+                Ok((unit, Some(StoredDocument { document, .. }))) => (unit, document),
                 Ok((_, None)) => continue,
                 Err(error) => {
                     unread.get_or_insert(error);
@@ -247,7 +250,8 @@ impl<'r> Drive<'r> {
     pub(super) async fn save(&self) -> Result<(), ReplayError> {
         let _one_at_a_time = self.saving.lock().await;
         let (state, etag) = self.with(|progress| (progress.shown(), progress.etag.clone()));
-        let written = self.replay.kept.store.write(&key_of(&state.id), &state, Condition::Is(&etag)).await?;
+        let written =
+            self.replay.kept.store.write(&key_of(&state.id), &state, WriteCondition::Is(&etag)).await?;
         match written {
             Some(etag) => {
                 self.with(|progress| progress.etag = etag);
@@ -257,11 +261,11 @@ impl<'r> Drive<'r> {
         }
     }
 
-    pub(super) fn shown(&self) -> State {
+    pub(super) fn shown(&self) -> ReplayState {
         self.with(|progress| progress.shown())
     }
 
-    pub(super) fn with<T>(&self, act: impl FnOnce(&mut Progress) -> T) -> T {
+    pub(super) fn with<T>(&self, act: impl FnOnce(&mut ReplayProgress) -> T) -> T {
         act(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -1,6 +1,6 @@
 //! The errors that end a replay.
 
-use crate::archive::{Unread, WhyUnread};
+use crate::archive::{UnreadItem, WhyUnread};
 use crate::failure::{Failure, FailureClass};
 
 /// The reason why a replay cannot go on.
@@ -88,16 +88,16 @@ impl ReplayError {
     }
 
     /// Creates the error for a part of the archive that cannot be listed.
-    pub(super) fn unlisted(unread: Unread) -> Self {
+    pub(super) fn unlisted(unread: UnreadItem) -> Self {
         Self::of("listing", unread)
     }
 
     /// Creates the error for a part of the archive that cannot be read.
-    pub(super) fn unread(unread: Unread) -> Self {
+    pub(super) fn unread(unread: UnreadItem) -> Self {
         Self::of("reading", unread)
     }
 
-    fn of(what: &str, unread: Unread) -> Self {
+    fn of(what: &str, unread: UnreadItem) -> Self {
         let failure = match unread.why {
             WhyUnread::Call(failure) => failure,
             WhyUnread::Line(_) => Failure::ours(FailureClass::Permanent, "Unreadable"),

@@ -9,49 +9,49 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::tz::TimeZone;
 
-use super::control::Control;
+use super::control::ReplayControl;
 use super::error::ReplayError;
-use super::letter::{At, NotReplayable};
-use super::letters::Input;
-use super::parts::Replay;
-use super::plan::{Plan, Planner};
-use super::state::Counts;
+use super::letter::{NotReplayable, RecordLocation};
+use super::letters::InputRecord;
+use super::parts::ArchiveReplayer;
+use super::plan::{UnitPlan, UnitPlanner};
+use super::state::ReplayCounts;
 use super::unit::Unit;
-use crate::archive::{Found, Identity, Record, Selection};
+use crate::archive::{ArchiveRecord, LetterIdentity, Selection, WalkItem};
 use crate::arn::Arn;
-use crate::letter::{Attribute, Letter, MARK_ATTRIBUTE, Origin, Origins, Trust};
+use crate::letter::{BelievedClaims, Letter, MARK_ATTRIBUTE, MessageAttribute, Origin, TrustedOrigins};
 
 /// Records with their places, and whether each was edited.
-pub(super) type Records = Vec<(At, Record, bool)>;
+pub(super) type PlacedRecords = Vec<(RecordLocation, ArchiveRecord, bool)>;
 
 /// Records that were given, by unit.
 #[derive(Debug, Default)]
 pub(super) struct GivenRecords {
     /// The records by the key of their unit's ledger.
-    pub(super) units: HashMap<String, Records>,
+    pub(super) units: HashMap<String, PlacedRecords>,
     /// The units, in order.
     plan: BTreeMap<String, Unit>,
     /// The counts of records that could not be found or read.
-    pub(super) counts: Counts,
+    pub(super) counts: ReplayCounts,
     /// `true` if another replay has planned to send letters of the same hours.
     others: bool,
 }
 
 /// The parts of the archive that were searched so far.
-struct Searched<'r> {
-    replay: &'r Replay,
+struct SearchedHours<'r> {
+    replay: &'r ArchiveReplayer,
     keep: bool,
-    control: &'r dyn Control,
+    control: &'r dyn ReplayControl,
     /// The units of an hour of a queue, by folder and hour.
     hours: HashMap<String, Vec<Unit>>,
     /// The letters of a second of a queue, by folder and second. A crash can archive a letter twice.
-    seconds: HashMap<String, HashMap<Identity, Vec<Archived>>>,
+    seconds: HashMap<String, HashMap<LetterIdentity, Vec<OriginalLetter>>>,
     /// `true` if another replay has planned to send letters of these hours.
     others: bool,
 }
 
 /// A letter as the archive has it.
-struct Archived {
+struct OriginalLetter {
     unit: Unit,
     fixed: FixedParts,
 }
@@ -60,20 +60,20 @@ struct Archived {
 #[derive(PartialEq, Eq)]
 struct FixedParts {
     /// The record without its body, and with no message attribute but our mark.
-    record: Record,
+    record: ArchiveRecord,
     origin: Origin,
     /// The id, the topic and the subscription of the SNS message.
     sns: Option<(String, Arn, Option<Arn>)>,
     /// Our mark in the SNS message.
-    mark: Option<Attribute>,
+    mark: Option<MessageAttribute>,
 }
 
 impl FixedParts {
     /// Reads the fixed parts. Returns `None` of a record that is no letter.
-    fn of(record: &Record) -> Option<Self> {
+    fn of(record: &ArchiveRecord) -> Option<Self> {
         let message = record.to_message().ok()?;
         // The function may believe each of these, so an edit must change none.
-        let trust = Trust { requeue: Some(&record.queue_arn), origins: &Origins::all() };
+        let trust = BelievedClaims { requeue: Some(&record.queue_arn), origins: &TrustedOrigins::all() };
         let letter = Letter::received(message, trust);
         let mut record = record.clone();
         record.message.body.clear();
@@ -88,16 +88,16 @@ impl GivenRecords {
     /// Finds the units of records. It reports and leaves out inputs that are no record or are not in the
     /// archive.
     pub(super) async fn find(
-        replay: &Replay,
-        records: &[Input],
+        replay: &ArchiveReplayer,
+        records: &[InputRecord],
         keep: bool,
-        control: &dyn Control,
+        control: &dyn ReplayControl,
     ) -> Result<Self, ReplayError> {
         let (hours, seconds) = (HashMap::new(), HashMap::new());
-        let mut searched = Searched { replay, keep, control, hours, seconds, others: false };
+        let mut searched = SearchedHours { replay, keep, control, hours, seconds, others: false };
         let mut given = Self::default();
         for (input, line) in records.iter().zip(1..) {
-            let at = At { key: String::new(), line: Some(line) };
+            let at = RecordLocation { key: String::new(), line: Some(line) };
             let (record, edited) = match input {
                 Ok(record) => record,
                 Err(problem) => {
@@ -127,14 +127,14 @@ impl GivenRecords {
     }
 
     /// Returns the plan of a replay of these records.
-    pub(super) fn plan(&self) -> Plan {
-        Plan { others: self.others, ..self.plan.values().cloned().collect::<Vec<_>>().into() }
+    pub(super) fn plan(&self) -> UnitPlan {
+        UnitPlan { others: self.others, ..self.plan.values().cloned().collect::<Vec<_>>().into() }
     }
 }
 
-impl Searched<'_> {
+impl SearchedHours<'_> {
     /// Returns the unit that holds a record, or why the record cannot be sent.
-    async fn unit(&mut self, record: &Record) -> Result<Result<Unit, NotReplayable>, ReplayError> {
+    async fn unit(&mut self, record: &ArchiveRecord) -> Result<Result<Unit, NotReplayable>, ReplayError> {
         let mut queues = vec![record.dead_letter_queue_arn.resource().to_owned()];
         // An edit may have changed the dead-letter queue. The record is then found in the folder of the queue that
         // held it, and refused.
@@ -152,7 +152,8 @@ impl Searched<'_> {
             };
             // One that is no letter is left out later, with its fault.
             let fixed = FixedParts::of(record);
-            let is_same = |archived: &&Archived| fixed.as_ref().is_none_or(|fixed| *fixed == archived.fixed);
+            let is_same =
+                |archived: &&OriginalLetter| fixed.as_ref().is_none_or(|fixed| *fixed == archived.fixed);
             let same = archived.iter().find(is_same);
             return Ok(same.map(|archived| archived.unit.clone()).ok_or(NotReplayable::Changed));
         }
@@ -164,7 +165,7 @@ impl Searched<'_> {
         &mut self,
         queue: &str,
         second: &str,
-    ) -> Result<HashMap<Identity, Vec<Archived>>, ReplayError> {
+    ) -> Result<HashMap<LetterIdentity, Vec<OriginalLetter>>, ReplayError> {
         let mut listing = self.replay.begin_so(&self.replay.keys(queue, second));
         let mut objects = Vec::new();
         while let Some(object) = listing.next().await {
@@ -177,7 +178,7 @@ impl Searched<'_> {
         let hour = self.replay.keys(queue, second.get(..11).unwrap_or(second));
         if !self.hours.contains_key(&hour) {
             let all = Selection::default();
-            let planner = Planner::new(self.replay, &all, self.keep, self.control);
+            let planner = UnitPlanner::new(self.replay, &all, self.keep, self.control);
             let units = Box::pin(planner.beginning(&hour)).await?;
             self.others |= planner.has_others();
             self.hours.insert(hour.clone(), units);
@@ -191,19 +192,19 @@ impl Searched<'_> {
         let mut walk = self.replay.walk(objects.clone(), &all);
         while let Some(found) = walk.next().await {
             match found {
-                Found::Letter(archived) => {
+                WalkItem::Letter(archived) => {
                     if let (Some(unit), Some(fixed)) =
                         (by_key.get(&archived.key), FixedParts::of(&archived.record))
                     {
-                        let archived_as = Archived { unit: (*unit).clone(), fixed };
+                        let archived_as = OriginalLetter { unit: (*unit).clone(), fixed };
                         letters.entry(archived.record.identity()).or_default().push(archived_as);
                     }
                 }
                 // The unread part may hold a given record.
-                Found::Unread(failed) if !failed.why.is_gone() && !failed.why.is_lasting() => {
+                WalkItem::Unread(failed) if !failed.why.is_gone() && !failed.why.is_lasting() => {
                     return Err(ReplayError::unread(failed));
                 }
-                Found::Unread(_) => {}
+                WalkItem::Unread(_) => {}
             }
         }
         Ok(letters)

@@ -2,21 +2,21 @@
 
 use tokio::time::{Duration, Instant, sleep};
 
-use super::control::{Control, LOOK, NAP, Switch};
+use super::control::{ReplayControl, STOP_CHECK_INTERVAL, STOP_READ_INTERVAL, SwitchedControl};
 use super::drive::InHand;
 use super::error::ReplayError;
-use super::lane::Lane;
-use super::letters::Source;
-use super::parts::{Job, Replay};
-use super::request::Wish;
-use super::rounds::{Resumption, Turn, TurnKind, lanes_key};
-use super::state::State;
+use super::lane::RoundLane;
+use super::letters::ReplaySource;
+use super::parts::{ArchiveReplayer, ReplayInputs};
+use super::request::EventRequest;
+use super::rounds::{MachineTurn, ReplayResumption, TurnKind, lanes_key};
+use super::state::ReplayState;
 use crate::policy::Policy;
 
 /// The number of lanes in a round. The one lane has the whole rate, and works on several units at the same time.
 const LANES: usize = 1;
 
-impl Replay {
+impl ArchiveReplayer {
     /// Carries out a request: begins a replay, continues one, or counts the letters that one would send.
     /// Returns when all letters are sent, when the replay must stop, or when `control` says so; the state tells
     /// which. If the redrive policy is known, letters without a target are left out.
@@ -26,23 +26,25 @@ impl Replay {
     /// [`ReplayError`]. A failure of single letters is never an error.
     pub async fn run(
         &self,
-        wish: &Wish,
-        source: &Source,
+        wish: &EventRequest,
+        source: &ReplaySource,
         policy: Option<&Policy>,
-        control: &dyn Control,
-    ) -> Result<State, ReplayError> {
+        control: &dyn ReplayControl,
+    ) -> Result<ReplayState, ReplayError> {
         match wish {
-            Wish::Begin(request) if request.dry_run => self.dry_run(request, source, policy, control).await,
-            _ => Box::pin(self.turns(wish, Job { source, policy, control })).await,
+            EventRequest::Begin(request) if request.dry_run => {
+                self.dry_run(request, source, policy, control).await
+            }
+            _ => Box::pin(self.turns(wish, ReplayInputs { source, policy, control })).await,
         }
     }
 
     /// Takes one turn after the other until the replay ends or `control` stops it.
-    async fn turns(&self, wish: &Wish, job: Job<'_>) -> Result<State, ReplayError> {
+    async fn turns(&self, wish: &EventRequest, job: ReplayInputs<'_>) -> Result<ReplayState, ReplayError> {
         let (mut turn, in_hand) = self.begin(wish, LANES, job).await?;
         loop {
             job.control.progress(&turn.replay);
-            let switch = Switch::new(job.control);
+            let switch = SwitchedControl::new(job.control);
             let done = match turn.next {
                 TurnKind::End => return Ok(turn.replay),
                 TurnKind::Wait => self.wait(&turn, job.control).await,
@@ -52,8 +54,8 @@ impl Replay {
                 // The next turn only saves what was sent.
                 switch.turn_off();
             }
-            let of = Resumption { id: turn.id, holder: turn.holder };
-            let job = Job { control: &switch, ..job };
+            let of = ReplayResumption { id: turn.id, holder: turn.holder };
+            let job = ReplayInputs { control: &switch, ..job };
             let next = Box::pin(self.go_on(&of, LANES, job, Some(&in_hand))).await;
             done?;
             turn = next?;
@@ -65,23 +67,28 @@ impl Replay {
     }
 
     /// Sends the letters of a round.
-    async fn send(&self, turn: &Turn, in_hand: &InHand, job: Job<'_>) -> Result<(), ReplayError> {
+    async fn send(
+        &self,
+        turn: &MachineTurn,
+        in_hand: &InHand,
+        job: ReplayInputs<'_>,
+    ) -> Result<(), ReplayError> {
         let key = lanes_key(&turn.id, turn.replay.place.rounds);
         let broken = || ReplayError::Broken(turn.key.clone());
         let lines = self.kept.store.text(&key).await?.ok_or_else(broken)?;
         for line in lines.lines() {
-            let lane: Lane = serde_json::from_str(line).map_err(|_| broken())?;
+            let lane: RoundLane = serde_json::from_str(line).map_err(|_| broken())?;
             Box::pin(self.whole_round(&lane, job, in_hand)).await?;
         }
         Ok(())
     }
 
     /// Waits as long as a turn says, unless somebody stops the replay or takes it up.
-    async fn wait(&self, turn: &Turn, control: &dyn Control) -> Result<(), ReplayError> {
+    async fn wait(&self, turn: &MachineTurn, control: &dyn ReplayControl) -> Result<(), ReplayError> {
         let until = Instant::now() + Duration::from_secs(turn.seconds.into());
-        let mut look = Instant::now() + LOOK;
+        let mut look = Instant::now() + STOP_READ_INTERVAL;
         while Instant::now() < until && !control.stop() {
-            sleep(NAP).await;
+            sleep(STOP_CHECK_INTERVAL).await;
             if Instant::now() < look {
                 continue;
             }
@@ -89,7 +96,7 @@ impl Replay {
             if state.holder != turn.holder || self.kept.stopped(&turn.id, state.taken_up).await?.is_some() {
                 return Ok(());
             }
-            look = Instant::now() + LOOK;
+            look = Instant::now() + STOP_READ_INTERVAL;
         }
         Ok(())
     }

@@ -7,13 +7,13 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Duration;
 
-use super::drive::Drive;
+use super::drive::ActiveReplay;
 use super::error::ReplayError;
-use super::ledger::Ledger;
-use super::ramp::{Stage, StageResult};
-use super::state::{Counts, Status};
-use super::store::{AT_ONCE, Found};
-use crate::archive::{Found as Walked, Identity, Object, Selection};
+use super::ledger::UnitLedger;
+use super::ramp::{RampStage, StageResult};
+use super::state::{ReplayCounts, ReplayStatus};
+use super::store::{CONCURRENT_DOCUMENTS, StoredDocument};
+use crate::archive::{ArchiveObject, LetterIdentity, Selection, WalkItem as Walked};
 use crate::arn::Arn;
 
 /// The least time that letters of the last step may wait before they count as failed, even if
@@ -24,18 +24,18 @@ const LEAST_SETTLE: Duration = Duration::from_mins(1);
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 /// The numbers of letters that wait.
-struct Waiting {
+struct BacklogCounts {
     requeue: u64,
     /// The number in each dead-letter queue.
     queues: Vec<u64>,
 }
 
-impl Drive<'_> {
+impl ActiveReplay<'_> {
     /// Judges a stage and begins the next one. Returns whether the replay continues.
-    pub(super) async fn judge(&self, stage: Stage, stages: &[Stage]) -> Result<bool, ReplayError> {
+    pub(super) async fn judge(&self, stage: RampStage, stages: &[RampStage]) -> Result<bool, ReplayError> {
         let next = stages.get(self.with(|progress| progress.state.place.stage) + 1);
         let came_back = self.came_back().await?;
-        let Waiting { requeue, queues } = self.waiting().await?;
+        let BacklogCounts { requeue, queues } = self.waiting().await?;
         let now = self.replay.kept.clock.now();
         let failed = self.with(|progress| {
             let counts = progress.counts();
@@ -55,7 +55,7 @@ impl Drive<'_> {
             progress.state.came_back = came_back;
             result.failed(stage.step, progress.state.request.threshold)
         });
-        if self.with(|progress| progress.state.status == Status::Stopped) {
+        if self.with(|progress| progress.state.status == ReplayStatus::Stopped) {
             // A stop that came in the meantime has precedence here too.
             return Ok(false);
         }
@@ -84,10 +84,10 @@ impl Drive<'_> {
 
     /// Begins a step, or the rest of it. Failures from before do not count against it.
     pub(super) async fn begin_step(&self, is_first: bool) -> Result<(), ReplayError> {
-        let Waiting { requeue, queues } = self.waiting().await?;
+        let BacklogCounts { requeue, queues } = self.waiting().await?;
         let now = self.replay.kept.now().await?;
         self.with(|progress| {
-            let counts = if is_first { Counts::default() } else { progress.counts() };
+            let counts = if is_first { ReplayCounts::default() } else { progress.counts() };
             let place = &mut progress.state.place;
             (place.step_began, place.waiting_before, place.queues_before) = (now, requeue, queues);
             (place.sent_before, place.refused_before) = (counts.sent, counts.refused);
@@ -97,7 +97,7 @@ impl Drive<'_> {
     }
 
     /// Returns the numbers of letters that wait in the requeue and in the dead-letter queues.
-    async fn waiting(&self) -> Result<Waiting, ReplayError> {
+    async fn waiting(&self) -> Result<BacklogCounts, ReplayError> {
         let waiting = async |queue: &Arn| {
             let failed = |failure| ReplayError::failed(format!("reading {queue}"), failure);
             self.replay.requeue.waiting(queue).await.map_err(failed)
@@ -107,7 +107,7 @@ impl Drive<'_> {
         for queue in self.with(|progress| progress.state.queues.clone()) {
             queues.push(waiting(&queue).await?);
         }
-        Ok(Waiting { requeue, queues })
+        Ok(BacklogCounts { requeue, queues })
     }
 
     /// Returns the number of letters of this replay that were archived again since the step began. Those of
@@ -133,13 +133,13 @@ impl Drive<'_> {
                 .map(|(_, unit)| unit.key())
                 .collect::<Vec<_>>()
         });
-        let read = |key: String| async move { store.read::<Ledger>(&key).await };
-        let mut ledgers = stream::iter(units).map(read).buffer_unordered(AT_ONCE);
+        let read = |key: String| async move { store.read::<UnitLedger>(&key).await };
+        let mut ledgers = stream::iter(units).map(read).buffer_unordered(CONCURRENT_DOCUMENTS);
         let mut came_back = 0;
         while !archived.is_empty()
             && let Some(ledger) = ledgers.next().await
         {
-            let Some(Found { document: ledger, .. }) = ledger? else { continue };
+            let Some(StoredDocument { document: ledger, .. }) = ledger? else { continue };
             let sent = ledger.entry(&id).into_iter().flat_map(|entry| &entry.ids);
             came_back += sent.filter(|letter| archived.remove(letter)).count() as u64;
         }
@@ -147,7 +147,7 @@ impl Drive<'_> {
     }
 
     /// Returns the letters that were archived since the step began and had been replayed, as their marks say.
-    async fn archived_again(&self) -> Result<HashSet<Identity>, ReplayError> {
+    async fn archived_again(&self) -> Result<HashSet<LetterIdentity>, ReplayError> {
         let began = self.with(|progress| progress.state.place.step_began);
         let since = began.saturating_sub(CLOCK_SKEW).unwrap_or(began).to_zoned(TimeZone::UTC);
         let since = since.strftime("%Y%m%dT%H").to_string();
@@ -157,7 +157,7 @@ impl Drive<'_> {
         let mut again = HashSet::new();
         for queue in queues {
             let mut listing = self.replay.listing(&self.replay.keys(queue, &since), None);
-            let mut objects: Vec<Object> = Vec::new();
+            let mut objects: Vec<ArchiveObject> = Vec::new();
             while let Some(object) = listing.next().await {
                 let object = object.map_err(ReplayError::unlisted)?;
                 if object.stored.is_some_and(|stored| stored < began) {
@@ -174,7 +174,7 @@ impl Drive<'_> {
                     Walked::Letter(archived) => {
                         let letter = archived.record.to_letter().ok();
                         let letter = letter.filter(|letter| letter.generation() > 0);
-                        again.extend(letter.map(|letter| Identity::of_letter(&letter.id)));
+                        again.extend(letter.map(|letter| LetterIdentity::of_letter(&letter.id)));
                     }
                     Walked::Unread(unread) if unread.why.is_gone() || unread.why.is_lasting() => {}
                     // Objects that cannot be read now may hold letters that came back.

@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::ReplayError;
-use super::letters::Source;
-use super::request::Request;
-use super::state::{Note, State, Status, is_id};
-use super::store::{AT_ONCE, Condition, Found, Store};
-use super::version::Versioned;
-use crate::clock::Clock;
+use super::letters::ReplaySource;
+use super::request::ReplayRequest;
+use super::state::{OperatorNote, ReplayState, ReplayStatus, is_id};
+use super::store::{CONCURRENT_DOCUMENTS, ReplayStore, StoredDocument, WriteCondition};
+use super::version::VersionedDocument;
+use crate::clock::InstanceClock;
 
 /// The number of tries to write a stop, if somebody else writes one at the same time.
 const TRIES: u32 = 3;
 
 /// The time without a write after which a replay that sends counts as cut off. A function of a state machine works for
 /// 15 minutes at most, and a terminal writes every minute.
-const RUNNING_PATIENCE: SignedDuration = SignedDuration::from_mins(20);
+const RUNNING_TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
 
 /// The time after which a step that could be judged counts as cut off. A state machine looks each minute.
-const SETTLING_PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+const SETTLING_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
 /// The replays that are stored in one place.
 #[derive(Debug)]
-pub struct Replays {
-    pub(super) store: Store,
-    pub(super) clock: Clock,
+pub struct StoredReplays {
+    pub(super) store: ReplayStore,
+    pub(super) clock: InstanceClock,
     pub(super) by: String,
 }
 
 /// A request to stop a replay: the object `replays/<id>/stop.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Stop {
+struct StopRequest {
     version: u8,
     by: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ struct Stop {
     began: Timestamp,
 }
 
-impl Versioned for Stop {
+impl VersionedDocument for StopRequest {
     const VERSION: u8 = 1;
 
     fn version(&self) -> u8 {
@@ -52,18 +52,18 @@ impl Versioned for Stop {
     }
 }
 
-impl Stop {
+impl StopRequest {
     fn because(&self) -> String {
         let why = self.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
         format!("{} stopped it{why}", self.by)
     }
 }
 
-impl Replays {
+impl StoredReplays {
     /// Creates access to the replays below the prefix of overrides. `by` names the caller.
     #[must_use]
-    pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, clock: Clock, by: String) -> Self {
-        Self { store: Store::new(s3, bucket, prefix), clock, by }
+    pub fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str, clock: InstanceClock, by: String) -> Self {
+        Self { store: ReplayStore::new(s3, bucket, prefix), clock, by }
     }
 
     /// Returns the stored replays that can be read, the latest first.
@@ -71,7 +71,7 @@ impl Replays {
     /// # Errors
     ///
     /// [`ReplayError`].
-    pub async fn all(&self) -> Result<Vec<State>, ReplayError> {
+    pub async fn all(&self) -> Result<Vec<ReplayState>, ReplayError> {
         Ok(self.list().await?.into_iter().filter_map(|(_, state)| state.ok()).collect())
     }
 
@@ -81,7 +81,7 @@ impl Replays {
     /// # Errors
     ///
     /// [`ReplayError`] if a call fails.
-    pub async fn list(&self) -> Result<Vec<(String, Result<State, ReplayError>)>, ReplayError> {
+    pub async fn list(&self) -> Result<Vec<(String, Result<ReplayState, ReplayError>)>, ReplayError> {
         self.newest(usize::MAX).await
     }
 
@@ -93,7 +93,7 @@ impl Replays {
     pub async fn newest(
         &self,
         most: usize,
-    ) -> Result<Vec<(String, Result<State, ReplayError>)>, ReplayError> {
+    ) -> Result<Vec<(String, Result<ReplayState, ReplayError>)>, ReplayError> {
         let folders = self.store.list("", Some("/")).await?;
         let ids = folders.iter().rev().map(|folder| folder.trim_end_matches('/'));
         let ids = ids.filter(|id| *id != "queues").take(most).map(str::to_owned);
@@ -104,7 +104,7 @@ impl Replays {
             }
             Err(error) => Err(error),
         };
-        let all: Vec<_> = stream::iter(ids).map(read).buffered(AT_ONCE).collect().await;
+        let all: Vec<_> = stream::iter(ids).map(read).buffered(CONCURRENT_DOCUMENTS).collect().await;
         all.into_iter().filter_map(Result::transpose).collect()
     }
 
@@ -113,9 +113,13 @@ impl Replays {
     /// # Errors
     ///
     /// [`ReplayError`].
-    pub async fn unfinished(&self, request: &Request, source: &Source) -> Result<Vec<State>, ReplayError> {
+    pub async fn unfinished(
+        &self,
+        request: &ReplayRequest,
+        source: &ReplaySource,
+    ) -> Result<Vec<ReplayState>, ReplayError> {
         let given = digest(source);
-        let is_same = |state: &State| {
+        let is_same = |state: &ReplayState| {
             let other = &state.request;
             !other.dry_run
                 && (&other.select, &other.to, other.again) == (&request.select, &request.to, request.again)
@@ -131,18 +135,18 @@ impl Replays {
     /// # Errors
     ///
     /// [`ReplayError::Unknown`] if there is no replay with this id.
-    pub async fn show(&self, id: &str) -> Result<State, ReplayError> {
+    pub async fn show(&self, id: &str) -> Result<ReplayState, ReplayError> {
         Ok(self.told(self.found(id).await?))
     }
 
     /// Returns a state as it is shown: it also says whether the replay was cut off.
-    fn told(&self, found: Found<State>) -> State {
-        let Found { document: mut state, age, .. } = found;
+    fn told(&self, found: StoredDocument<ReplayState>) -> ReplayState {
+        let StoredDocument { document: mut state, age, .. } = found;
         let now = self.store.time().unwrap_or_else(|| self.clock.now());
         let patience = match state.status {
-            Status::Running => RUNNING_PATIENCE,
-            Status::Settling => SETTLING_PATIENCE,
-            Status::DryRun | Status::Stopped | Status::Done => return state,
+            ReplayStatus::Running => RUNNING_TIMEOUT,
+            ReplayStatus::Settling => SETTLING_TIMEOUT,
+            ReplayStatus::DryRun | ReplayStatus::Stopped | ReplayStatus::Done => return state,
         };
         let written = now.saturating_sub(age).unwrap_or(now);
         let last_sign = state.not_before.map_or(written, |judged| judged.max(written));
@@ -155,19 +159,19 @@ impl Replays {
     /// # Errors
     ///
     /// [`ReplayError`].
-    pub async fn stop(&self, id: &str, why: Option<&str>) -> Result<State, ReplayError> {
+    pub async fn stop(&self, id: &str, why: Option<&str>) -> Result<ReplayState, ReplayError> {
         let key = stop_key(id);
         let mut state = self.found(id).await?.document;
         for _ in 0..TRIES {
-            let stop = Stop {
-                version: Stop::VERSION,
+            let stop = StopRequest {
+                version: StopRequest::VERSION,
                 by: self.by.clone(),
                 why: why.map(str::to_owned),
                 began: state.taken_up,
             };
-            let there = self.store.read::<Stop>(&key).await?;
+            let there = self.store.read::<StopRequest>(&key).await?;
             let etag = there.map(|found| found.etag);
-            let written = self.store.write(&key, &stop, Condition::of(etag.as_deref())).await?;
+            let written = self.store.write(&key, &stop, WriteCondition::of(etag.as_deref())).await?;
             // If the replay was taken up in between, its new holder takes this stop for an old one.
             let now = self.found(id).await?.document;
             if written.is_some() && now.taken_up == state.taken_up {
@@ -180,7 +184,7 @@ impl Replays {
 
     /// Returns why a replay that was taken up at this time must stop, if somebody has stopped it.
     pub(super) async fn stopped(&self, id: &str, taken_up: Timestamp) -> Result<Option<String>, ReplayError> {
-        let found = self.store.read::<Stop>(&stop_key(id)).await?;
+        let found = self.store.read::<StopRequest>(&stop_key(id)).await?;
         Ok(found.filter(|found| found.document.began == taken_up).map(|found| found.document.because()))
     }
 
@@ -190,20 +194,20 @@ impl Replays {
     /// # Errors
     ///
     /// [`ReplayError`].
-    pub async fn free(&self, id: &str, why: Option<&str>) -> Result<State, ReplayError> {
-        let Found { document: mut state, etag, .. } = self.found(id).await?;
+    pub async fn free(&self, id: &str, why: Option<&str>) -> Result<ReplayState, ReplayError> {
+        let StoredDocument { document: mut state, etag, .. } = self.found(id).await?;
         // A finished replay may also have letters in doubt that it could not send again.
         if state.freed.is_some() {
             return Ok(state);
         }
         let at = self.now().await?;
-        state.freed = Some(Note { at, by: self.by.clone(), why: why.map(str::to_owned) });
+        state.freed = Some(OperatorNote { at, by: self.by.clone(), why: why.map(str::to_owned) });
         // The process that runs the replay finds that its state was changed, and stops.
-        let written = self.store.write(&key_of(id), &state, Condition::Is(&etag)).await?;
+        let written = self.store.write(&key_of(id), &state, WriteCondition::Is(&etag)).await?;
         written.map(|_| state).ok_or_else(|| ReplayError::Busy(id.to_owned()))
     }
 
-    pub(super) async fn found(&self, id: &str) -> Result<Found<State>, ReplayError> {
+    pub(super) async fn found(&self, id: &str) -> Result<StoredDocument<ReplayState>, ReplayError> {
         let unknown = || ReplayError::Unknown(id.to_owned());
         if !is_id(id) {
             return Err(unknown());
@@ -217,8 +221,11 @@ impl Replays {
     ///
     /// [`ReplayError::Broken`] also if the document has another id than its folder: its author wants a command that names
     /// it to do something else.
-    pub(super) async fn read(&self, folder: &str) -> Result<Option<Found<State>>, ReplayError> {
-        let found = self.store.read::<State>(&key_of(folder)).await?;
+    pub(super) async fn read(
+        &self,
+        folder: &str,
+    ) -> Result<Option<StoredDocument<ReplayState>>, ReplayError> {
+        let found = self.store.read::<ReplayState>(&key_of(folder)).await?;
         if found.as_ref().is_some_and(|found| found.document.id != folder || !is_id(folder)) {
             let key = self.store.key(&key_of(folder));
             return Err(ReplayError::Broken(format!("s3://{}/{key}", self.store.bucket())));
@@ -243,8 +250,8 @@ fn stop_key(id: &str) -> String {
 }
 
 /// Returns a digest of given records, to tell them from other records. Returns `None` if the archive is read.
-pub(super) fn digest(source: &Source) -> Option<String> {
-    let Source::Input(records) = source else { return None };
+pub(super) fn digest(source: &ReplaySource) -> Option<String> {
+    let ReplaySource::Input(records) = source else { return None };
     let mut hash = Sha256::new();
     for (record, _) in records.iter().flatten() {
         hash.update(record.queue_arn.as_str());

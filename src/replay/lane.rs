@@ -9,27 +9,27 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::bench::{Bench, Limits};
-use super::control::{Control, LOOK, Pace, Switch};
-use super::division::{Part, Task, lanes, parts};
-use super::drive::{Begun, Drive, InHand};
+use super::bench::{WorkerContext, WorkerLimits};
+use super::control::{ReplayControl, STOP_READ_INTERVAL, SendPace, SwitchedControl};
+use super::division::{UnitTask, WorkerTasks, lanes, parts};
+use super::drive::{ActiveReplay, BegunReplay, InHand};
 use super::error::ReplayError;
 use super::given::GivenRecords;
-use super::letters::Source;
-use super::parts::{Job, Replay, selection, token};
-use super::progress::{Progress, Units};
-use super::request::Request;
-use super::state::{Counts, State, Status};
-use super::store::{Condition, Found};
+use super::letters::ReplaySource;
+use super::parts::{ArchiveReplayer, ReplayInputs, selection, token};
+use super::progress::{ReplayProgress, UnitResults};
+use super::request::ReplayRequest;
+use super::state::{ReplayCounts, ReplayState, ReplayStatus};
+use super::store::{StoredDocument, WriteCondition};
 use super::unit::Unit;
-use super::version::Versioned;
-use super::worker::{End, Worked};
+use super::version::VersionedDocument;
+use super::worker::{UnitEnd, UnitWork};
 use crate::policy::Policy;
 
 /// A share of a round: one line of `<id>/rounds/<number>.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Lane {
+pub struct RoundLane {
     /// The replay's id.
     pub id: String,
     /// The token of the process or execution that has taken the replay up.
@@ -76,7 +76,7 @@ pub struct UnitDone {
     /// The unit's position in the plan.
     pub unit: u64,
     /// The counts of the unit so far.
-    pub counts: Counts,
+    pub counts: ReplayCounts,
     /// The number of letters of the unit that this lane sent.
     pub sent: u64,
     /// The time of the result.
@@ -85,7 +85,7 @@ pub struct UnitDone {
     pub done: bool,
 }
 
-impl Versioned for LaneDone {
+impl VersionedDocument for LaneDone {
     const VERSION: u8 = 1;
 
     fn version(&self) -> u8 {
@@ -103,11 +103,11 @@ impl LaneDone {
         Self { version, is_through: true, is_paused: false, failed: None, trouble: None, units: Vec::new() }
     }
 
-    fn note(&mut self, task: Task, worked: Worked, at: Timestamp) {
-        let Worked { counts, sent, end } = worked;
-        self.is_paused |= end == End::Paused;
-        self.units.push(UnitDone { unit: task.unit as u64, counts, sent, at, done: end == End::Done });
-        if let End::Failed(why) = end {
+    fn note(&mut self, task: UnitTask, worked: UnitWork, at: Timestamp) {
+        let UnitWork { counts, sent, end } = worked;
+        self.is_paused |= end == UnitEnd::Paused;
+        self.units.push(UnitDone { unit: task.unit as u64, counts, sent, at, done: end == UnitEnd::Done });
+        if let UnitEnd::Failed(why) = end {
             self.failed = Some(why);
         }
     }
@@ -115,24 +115,24 @@ impl LaneDone {
 
 /// A lane under way.
 struct LaneRun<'r> {
-    replay: &'r Replay,
-    lane: &'r Lane,
-    state: &'r State,
+    replay: &'r ArchiveReplayer,
+    lane: &'r RoundLane,
+    state: &'r ReplayState,
     units: &'r [Unit],
-    job: Job<'r>,
+    job: ReplayInputs<'r>,
     /// The replay, if this process does all of the round and so owns the replay's state.
-    owned: Option<Drive<'r>>,
+    owned: Option<ActiveReplay<'r>>,
     /// The given records by unit. `None` if the archive is read.
     given: Option<&'r GivenRecords>,
-    pace: &'r Pace,
+    pace: &'r SendPace,
     done: Mutex<LaneDone>,
     /// The error that ends the replay of one process.
     error: Mutex<Option<ReplayError>>,
     /// The switch, which is off when the lane must stop.
-    switch: Switch<'r>,
+    switch: SwitchedControl<'r>,
 }
 
-impl Replay {
+impl ArchiveReplayer {
     /// Sends the letters of a lane, and writes the result. Returns `None` if the round is over.
     ///
     /// # Errors
@@ -140,11 +140,11 @@ impl Replay {
     /// [`ReplayError`]. Another replay at work on the same letters is not an error.
     pub async fn lane(
         &self,
-        lane: &Lane,
+        lane: &RoundLane,
         policy: Option<&Policy>,
-        control: &dyn Control,
+        control: &dyn ReplayControl,
     ) -> Result<Option<LaneDone>, ReplayError> {
-        let job = Job { source: &Source::Archive, policy, control };
+        let job = ReplayInputs { source: &ReplaySource::Archive, policy, control };
         Ok(self.work_on(lane, job, None).await?.map(|(done, _)| done))
     }
 
@@ -156,8 +156,8 @@ impl Replay {
     /// [`ReplayError`], also if another replay is at work on the same letters.
     pub(super) async fn whole_round(
         &self,
-        lane: &Lane,
-        job: Job<'_>,
+        lane: &RoundLane,
+        job: ReplayInputs<'_>,
         in_hand: &InHand,
     ) -> Result<(), ReplayError> {
         let (_, error) = self.work_on(lane, job, Some(in_hand)).await?.unzip();
@@ -167,11 +167,11 @@ impl Replay {
     /// Returns the result of a lane, and the error of one that is a whole round.
     async fn work_on(
         &self,
-        lane: &Lane,
-        job: Job<'_>,
+        lane: &RoundLane,
+        job: ReplayInputs<'_>,
         in_hand: Option<&InHand>,
     ) -> Result<Option<(LaneDone, Option<ReplayError>)>, ReplayError> {
-        let Found { document: state, etag, .. } = self.kept.found(&lane.id).await?;
+        let StoredDocument { document: state, etag, .. } = self.kept.found(&lane.id).await?;
         if self.is_over(lane, &state).await? {
             return Ok(None);
         }
@@ -186,16 +186,17 @@ impl Replay {
         };
         let known = self.known(&state).await?;
         let in_order = self.keeps_order(&state.request);
-        let default = Units::default();
+        let default = UnitResults::default();
         let parts = parts(&units, &state.place, known.as_ref().unwrap_or(&default), state.reach(), in_order);
         let parts = lanes(&units, parts, lane.lanes).into_iter().nth(lane.lane).unwrap_or_default();
         let owned = in_hand.map(|_| {
             let (state, units) = (state.clone(), Arc::clone(&units));
-            Drive::new(self, Begun { state, etag, units, known, job, given: None })
+            ActiveReplay::new(self, BegunReplay { state, etag, units, known, job, given: None })
         });
         // The rate limits the size of a batch to the letters of one second.
-        let state = State { request: Request { rate: lane.rate, ..state.request.clone() }, ..state };
-        let own = Pace::new(lane.rate);
+        let state =
+            ReplayState { request: ReplayRequest { rate: lane.rate, ..state.request.clone() }, ..state };
+        let own = SendPace::new(lane.rate);
         let run = LaneRun {
             replay: self,
             lane,
@@ -207,7 +208,7 @@ impl Replay {
             pace: in_hand.map_or(&own, |in_hand| &in_hand.pace),
             done: Mutex::new(LaneDone::new()),
             error: Mutex::default(),
-            switch: Switch::new(job.control),
+            switch: SwitchedControl::new(job.control),
         };
         Box::pin(run.go_through(parts)).await?;
         let done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -215,27 +216,27 @@ impl Replay {
         let key = LaneDone::key(&lane.id, lane.round, lane.lane);
         // A repeated invocation may have written a result before.
         let there = self.kept.store.read::<LaneDone>(&key).await?.map(|found| found.etag);
-        let written = self.kept.store.write(&key, &done, Condition::of(there.as_deref())).await?;
+        let written = self.kept.store.write(&key, &done, WriteCondition::of(there.as_deref())).await?;
         written.ok_or_else(|| ReplayError::Busy(format!("another invocation for lane {}", lane.lane)))?;
         Ok(Some((done, error)))
     }
 
     /// Reports whether the round of a lane is over, or somebody has stopped the replay.
-    async fn is_over(&self, lane: &Lane, state: &State) -> Result<bool, ReplayError> {
+    async fn is_over(&self, lane: &RoundLane, state: &ReplayState) -> Result<bool, ReplayError> {
         Ok(!lane.is_of(state) || self.kept.stopped(&lane.id, state.taken_up).await?.is_some())
     }
 }
 
 impl LaneRun<'_> {
     /// Goes through the parts of the lane.
-    async fn go_through(&self, parts: Vec<Part>) -> Result<(), ReplayError> {
+    async fn go_through(&self, parts: Vec<WorkerTasks>) -> Result<(), ReplayError> {
         let selection = selection(self.state, &self.replay.requeue.arn)?;
         let (budget, token) = (AtomicU64::new(self.lane.letters), token());
-        let limits = Limits { pace: self.pace, budget: &budget };
-        let job = Job { control: &self.switch, ..self.job };
+        let limits = WorkerLimits { pace: self.pace, budget: &budget };
+        let job = ReplayInputs { control: &self.switch, ..self.job };
         let given = self.given.map(|given| &given.units);
-        let bench = Bench::new(self.replay, self.state, &selection, job, given, limits, &token);
-        let note = async |task: Task, worked: Worked| self.note(task, worked).await;
+        let bench = WorkerContext::new(self.replay, self.state, &selection, job, given, limits, &token);
+        let note = async |task: UnitTask, worked: UnitWork| self.note(task, worked).await;
         let mut work = pin!(async {
             let work = stream::iter(parts).for_each_concurrent(self.replay.workers, |part| async {
                 // The lane's letters are used up, or none can be sent.
@@ -275,7 +276,7 @@ impl LaneRun<'_> {
     }
 
     /// Records the result of a unit.
-    async fn note(&self, task: Task, worked: Worked) -> Result<(), ReplayError> {
+    async fn note(&self, task: UnitTask, worked: UnitWork) -> Result<(), ReplayError> {
         let now = self.replay.kept.clock.now();
         self.done().note(task, worked.clone(), now);
         let Some(drive) = &self.owned else { return Ok(()) };
@@ -301,13 +302,13 @@ impl LaneRun<'_> {
     /// Checks repeatedly whether the lane must stop, and returns when it must.
     async fn keep_looking(&self) -> Result<(), ReplayError> {
         loop {
-            sleep(LOOK).await;
+            sleep(STOP_READ_INTERVAL).await;
             let state = self.replay.kept.found(&self.lane.id).await?.document;
             if self.replay.is_over(self.lane, &state).await? {
                 return Ok(());
             }
             if let Some(drive) = &self.owned
-                && drive.with(Progress::is_silent)
+                && drive.with(ReplayProgress::is_silent)
             {
                 drive.save().await?;
             }
@@ -319,11 +320,11 @@ impl LaneRun<'_> {
     }
 }
 
-impl Lane {
+impl RoundLane {
     /// Reports whether its round is under way.
-    fn is_of(&self, state: &State) -> bool {
+    fn is_of(&self, state: &ReplayState) -> bool {
         let lanes = state.round.as_ref().map_or(0, |round| round.lanes);
-        let is_under_way = state.is_unfinished() && state.status != Status::Stopped;
+        let is_under_way = state.is_unfinished() && state.status != ReplayStatus::Stopped;
         let round = (&state.holder, state.place.rounds, lanes);
         is_under_way && round == (&self.holder, self.round, self.lanes)
     }

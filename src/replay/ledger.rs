@@ -8,24 +8,24 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::state::Counts;
-use super::version::Versioned;
-use crate::archive::Identity;
+use super::state::ReplayCounts;
+use super::version::VersionedDocument;
+use crate::archive::LetterIdentity;
 
 /// The stored knowledge about a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Ledger {
+pub(super) struct UnitLedger {
     version: u8,
     /// The worker that is at work on the unit, or died while it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) claim: Option<Claim>,
+    pub(super) claim: Option<UnitClaim>,
     /// The work of each replay on the unit's letters.
-    entries: Vec<Entry>,
+    entries: Vec<ReplayEntry>,
 }
 
 /// The claim of a worker on a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Claim {
+pub(super) struct UnitClaim {
     /// The replay's id.
     pub(super) replay: String,
     /// A text that tells two workers of one replay apart.
@@ -37,27 +37,27 @@ pub(super) struct Claim {
 
 /// The work of one replay on the letters of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(super) struct ReplayEntry {
     pub(super) replay: String,
     /// The letters that SQS has accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) sent: Vec<Identity>,
+    pub(super) sent: Vec<LetterIdentity>,
     /// The letters that SQS has refused. This replay does not send them again, but another may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) refused: Vec<Identity>,
+    pub(super) refused: Vec<LetterIdentity>,
     /// The letters that SQS may have accepted. This replay sends them again, others leave them alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) sending: Vec<Identity>,
-    /// The letters that it has begun to send, by [`Identity::of_letter`]: a letter that comes back lies in another
+    pub(super) sending: Vec<LetterIdentity>,
+    /// The letters that it has begun to send, by [`LetterIdentity::of_letter`]: a letter that comes back lies in another
     /// place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) ids: Vec<Identity>,
+    pub(super) ids: Vec<LetterIdentity>,
     /// The letters that are archived in this unit and in another unit of the hour, and were sent from there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) doubles: Vec<Identity>,
+    pub(super) doubles: Vec<LetterIdentity>,
     /// The counts of the unit, if the replay has finished it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) done: Option<Counts>,
+    pub(super) done: Option<ReplayCounts>,
     /// The number of letters that may have been sent twice.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) repeated: u64,
@@ -70,7 +70,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// The knowledge about a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known<'l> {
+pub(super) enum LedgerStatus<'l> {
     /// SQS has accepted it, or has refused it from this replay.
     Done,
     /// This replay may have sent it.
@@ -79,7 +79,7 @@ pub(super) enum Known<'l> {
     InDoubt(&'l str),
 }
 
-impl Versioned for Ledger {
+impl VersionedDocument for UnitLedger {
     const VERSION: u8 = 1;
 
     fn version(&self) -> u8 {
@@ -87,21 +87,21 @@ impl Versioned for Ledger {
     }
 }
 
-impl Ledger {
+impl UnitLedger {
     /// Creates an empty ledger.
     pub(super) fn new() -> Self {
         Self { version: Self::VERSION, ..Self::default() }
     }
 
     /// Returns the work of a replay on this unit.
-    pub(super) fn entry(&self, replay: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, replay: &str) -> Option<&ReplayEntry> {
         self.entries.iter().find(|entry| entry.replay == replay)
     }
 
     /// Returns the entry of a replay for changes, and adds it if there is none.
-    pub(super) fn entry_mut(&mut self, replay: &str) -> &mut Entry {
+    pub(super) fn entry_mut(&mut self, replay: &str) -> &mut ReplayEntry {
         let place = self.entries.iter().position(|entry| entry.replay == replay).unwrap_or_else(|| {
-            self.entries.push(Entry { replay: replay.to_owned(), ..Entry::default() });
+            self.entries.push(ReplayEntry { replay: replay.to_owned(), ..ReplayEntry::default() });
             self.entries.len() - 1
         });
         &mut self.entries[place]
@@ -120,7 +120,7 @@ impl Ledger {
         own: &str,
         again: bool,
         freed: &HashSet<String>,
-    ) -> HashMap<Identity, Known<'_>> {
+    ) -> HashMap<LetterIdentity, LedgerStatus<'_>> {
         let mut known = HashMap::new();
         for entry in &self.entries {
             let is_own = entry.replay == own;
@@ -128,7 +128,7 @@ impl Ledger {
                 continue;
             }
             // A letter that one replay has sent is sent, even if it is in doubt for another.
-            let doubt = if is_own { Known::Again } else { Known::InDoubt(&entry.replay) };
+            let doubt = if is_own { LedgerStatus::Again } else { LedgerStatus::InDoubt(&entry.replay) };
             if is_own || !freed.contains(&entry.replay) {
                 for letter in &entry.sending {
                     known.entry(*letter).or_insert(doubt);
@@ -136,19 +136,19 @@ impl Ledger {
             }
             let refused = entry.refused.iter().filter(|_| is_own);
             for letter in entry.sent.iter().chain(&entry.doubles).chain(refused) {
-                known.insert(*letter, Known::Done);
+                known.insert(*letter, LedgerStatus::Done);
             }
         }
         known
     }
 
     /// Returns the ids of replays, each with the letters that it has sent from this unit.
-    pub(super) fn sent_by(&self) -> impl Iterator<Item = (&str, &[Identity])> {
+    pub(super) fn sent_by(&self) -> impl Iterator<Item = (&str, &[LetterIdentity])> {
         self.entries.iter().map(|entry| (entry.replay.as_str(), entry.sent.as_slice()))
     }
 
     /// Returns the letters that any replay, or only the replay `only`, has sent from this unit.
-    pub(super) fn sent<'l>(&'l self, only: Option<&'l str>) -> impl Iterator<Item = &'l Identity> {
+    pub(super) fn sent<'l>(&'l self, only: Option<&'l str>) -> impl Iterator<Item = &'l LetterIdentity> {
         let entries = self.entries.iter().filter(move |entry| only.is_none_or(|only| entry.replay == only));
         entries.flat_map(|entry| &entry.sent)
     }
@@ -156,13 +156,13 @@ impl Ledger {
     /// Claims the unit for a worker.
     pub(super) fn claim(&mut self, replay: &str, worker: &str) {
         let number = self.claim.as_ref().map_or(0, |claim| claim.number) + 1;
-        self.claim = Some(Claim { replay: replay.to_owned(), worker: worker.to_owned(), number });
+        self.claim = Some(UnitClaim { replay: replay.to_owned(), worker: worker.to_owned(), number });
     }
 }
 
-impl Entry {
+impl ReplayEntry {
     /// Records that these letters are being sent.
-    pub(super) fn begin(&mut self, letters: Vec<Identity>) {
+    pub(super) fn begin(&mut self, letters: Vec<LetterIdentity>) {
         let doubtful: HashSet<_> = self.sending.iter().copied().collect();
         self.repeated += letters.iter().filter(|letter| doubtful.contains(letter)).count() as u64;
         // Letters in doubt that are not sent now stay in doubt.
@@ -173,7 +173,12 @@ impl Entry {
 
     /// Records the results of letters. Letters without a result stay in doubt; those in `not_sent` are
     /// removed from `sending`.
-    pub(super) fn end(&mut self, sent: &[Identity], refused: &[Identity], not_sent: &[Identity]) {
+    pub(super) fn end(
+        &mut self,
+        sent: &[LetterIdentity],
+        refused: &[LetterIdentity],
+        not_sent: &[LetterIdentity],
+    ) {
         let settled: HashSet<_> = sent.iter().chain(refused).chain(not_sent).collect();
         self.sending.retain(|letter| !settled.contains(letter));
         self.sent.extend(sent);
@@ -181,9 +186,15 @@ impl Entry {
     }
 
     /// Returns the counts of the unit so far, as far as they follow from this entry.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> ReplayCounts {
         let (sent, refused) = (self.sent.len() as u64, self.refused.len() as u64);
-        Counts { sent, refused, repeated: self.repeated, in_doubt: self.in_doubt(), ..Counts::default() }
+        ReplayCounts {
+            sent,
+            refused,
+            repeated: self.repeated,
+            in_doubt: self.in_doubt(),
+            ..ReplayCounts::default()
+        }
     }
 
     /// Returns the number of letters that it may have sent.
@@ -201,8 +212,8 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn id(name: &str) -> Identity {
-        Identity::of("queue", name)
+    fn id(name: &str) -> LetterIdentity {
+        LetterIdentity::of("queue", name)
     }
 
     fn freed(replays: &[&str]) -> HashSet<String> {
@@ -211,27 +222,31 @@ mod tests {
 
     #[test]
     fn what_one_replay_sent_no_other_sends_unless_it_sends_again() {
-        let mut ledger = Ledger::new();
+        let mut ledger = UnitLedger::new();
         let entry = ledger.entry_mut("one");
         entry.begin(vec![id("a"), id("b"), id("c"), id("d")]);
         entry.end(&[id("a")], &[id("b")], &[id("d")]);
         let none = freed(&[]);
         let known = ledger.known("two", false, &none);
-        assert_eq!(known, HashMap::from([(id("a"), Known::Done), (id("c"), Known::InDoubt("one"))]));
+        assert_eq!(
+            known,
+            HashMap::from([(id("a"), LedgerStatus::Done), (id("c"), LedgerStatus::InDoubt("one"))])
+        );
         assert_eq!(ledger.known("two", true, &none), HashMap::new());
-        let own = [(id("a"), Known::Done), (id("b"), Known::Done), (id("c"), Known::Again)];
+        let own =
+            [(id("a"), LedgerStatus::Done), (id("b"), LedgerStatus::Done), (id("c"), LedgerStatus::Again)];
         assert_eq!(ledger.known("one", false, &none), HashMap::from(own));
         assert_eq!(ledger.known("one", true, &none), HashMap::from(own));
         assert_eq!(ledger.in_doubt_of("two").collect::<Vec<_>>(), ["one"]);
         // After the replay was freed, only the letter in doubt is sent.
         let known = ledger.known("two", false, &freed(&["one"]));
-        assert_eq!(known, HashMap::from([(id("a"), Known::Done)]));
+        assert_eq!(known, HashMap::from([(id("a"), LedgerStatus::Done)]));
         assert_eq!(ledger.known("one", false, &freed(&["one"])), HashMap::from(own));
     }
 
     #[test]
     fn nothing_is_written_of_what_did_not_happen() {
-        let mut ledger = Ledger::new();
+        let mut ledger = UnitLedger::new();
         ledger.entry_mut("one").begin(vec![id("a")]);
         let json = serde_json::to_string(&ledger).unwrap();
         for absent in ["repeated", "doubles", "done"] {
@@ -242,7 +257,7 @@ mod tests {
     #[test]
     fn sent_by_one_outweighs_in_doubt_by_another_in_either_order() {
         for order in [["one", "two"], ["two", "one"]] {
-            let mut ledger = Ledger::new();
+            let mut ledger = UnitLedger::new();
             for replay in order {
                 let entry = ledger.entry_mut(replay);
                 entry.begin(vec![id("a")]);
@@ -251,13 +266,13 @@ mod tests {
                 }
             }
             let known = ledger.known("three", false, &freed(&[]));
-            assert_eq!(known, HashMap::from([(id("a"), Known::Done)]), "{order:?}");
+            assert_eq!(known, HashMap::from([(id("a"), LedgerStatus::Done)]), "{order:?}");
         }
     }
 
     #[test]
     fn letters_that_are_sent_once_more_are_counted() {
-        let mut entry = Entry::default();
+        let mut entry = ReplayEntry::default();
         entry.begin(vec![id("a"), id("b")]);
         entry.begin(vec![id("b"), id("c")]);
         assert_eq!((entry.repeated, entry.sending.clone()), (1, vec![id("a"), id("b"), id("c")]));
@@ -267,15 +282,15 @@ mod tests {
 
     #[test]
     fn it_reads_back_as_written_and_a_newer_one_is_refused() {
-        let mut ledger = Ledger::new();
+        let mut ledger = UnitLedger::new();
         ledger.claim("one", "worker");
         ledger.entry_mut("one").begin(vec![id("a")]);
         let text = serde_json::to_string(&ledger).unwrap();
-        assert_eq!(super::super::version::read::<Ledger>(&text), Ok(ledger));
+        assert_eq!(super::super::version::read::<UnitLedger>(&text), Ok(ledger));
         let newer = text.replace("\"version\":1", "\"version\":2");
-        let unusable = super::super::version::read::<Ledger>(&newer);
-        assert_eq!(unusable, Err(super::super::version::Unusable::Newer));
-        let other = super::super::version::read::<Ledger>("{\"version\":2,\"other\":[]}");
-        assert_eq!(other, Err(super::super::version::Unusable::Newer), "whatever its form");
+        let unusable = super::super::version::read::<UnitLedger>(&newer);
+        assert_eq!(unusable, Err(super::super::version::UnusableDocument::Newer));
+        let other = super::super::version::read::<UnitLedger>("{\"version\":2,\"other\":[]}");
+        assert_eq!(other, Err(super::super::version::UnusableDocument::Newer), "whatever its form");
     }
 }

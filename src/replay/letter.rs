@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::archive::Identity;
+use crate::archive::LetterIdentity;
 use crate::letter::Letter;
 
 /// A place in the archive, or in the given records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct At {
+pub struct RecordLocation {
     /// The object's key. Empty for given records.
     pub key: String,
     /// The line, from 1. `None` for a whole object.
     pub line: Option<u64>,
 }
 
-impl fmt::Display for At {
+impl fmt::Display for RecordLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.key.as_str(), self.line) {
             ("", Some(line)) => write!(f, "line {line}"),
@@ -95,9 +95,9 @@ impl NotReplayable {
 
 /// A letter that can be sent.
 #[derive(Debug)]
-pub(super) struct Replayable {
-    pub(super) at: At,
-    pub(super) identity: Identity,
+pub(super) struct ReplayableLetter {
+    pub(super) at: RecordLocation,
+    pub(super) identity: LetterIdentity,
     pub(super) letter: Letter,
     pub(super) edited: bool,
 }

@@ -2,62 +2,67 @@
 
 use jiff::Timestamp;
 
-use super::letter::{At, NotReplayable, Replayable};
-use super::request::Request;
-use crate::archive::{BadRecord, Record};
+use super::letter::{NotReplayable, RecordLocation, ReplayableLetter};
+use super::request::ReplayRequest;
+use crate::archive::{ArchiveRecord, BadRecord};
 use crate::arn::Arn;
 use crate::delivery::{MAX_MESSAGE_BYTES, OutgoingMessage};
-use crate::letter::{Letter, Origins, Trust};
-use crate::policy::{Action, Policy, Route};
+use crate::letter::{BelievedClaims, Letter, TrustedOrigins};
+use crate::policy::{Policy, Route, RuleAction};
 
 /// The source of the letters.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub enum ReplaySource {
     /// The archive.
     Archive,
     /// These records of the archive.
-    Input(Vec<Input>),
+    Input(Vec<InputRecord>),
 }
 
 /// A given record and whether it was edited, or the fault of its line.
-pub type Input = Result<(Record, bool), String>;
+pub type InputRecord = Result<(ArchiveRecord, bool), String>;
 
 /// The settings that decide which letters are sent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Config<'a> {
-    pub(super) request: &'a Request,
+pub(super) struct SendCriteria<'a> {
+    pub(super) request: &'a ReplayRequest,
     pub(super) requeue: &'a Arn,
     pub(super) policy: Option<&'a Policy>,
 }
 
 /// The verdict on a record.
 #[derive(Debug)]
-pub(super) enum Judged {
+pub(super) enum RecordVerdict {
     /// A letter to send.
-    Replayable(Box<Replayable>),
+    Replayable(Box<ReplayableLetter>),
     /// A letter that cannot be sent.
     NotReplayable(NotReplayable),
     /// A record that cannot become a letter.
     Bad(BadRecord),
 }
 
-impl Config<'_> {
+impl SendCriteria<'_> {
     /// Judges a record. `at` is its place.
-    pub(super) fn judge(&self, at: At, record: &Record, edited: bool) -> Judged {
+    pub(super) fn judge(&self, at: RecordLocation, record: &ArchiveRecord, edited: bool) -> RecordVerdict {
         let message = match record.to_message() {
             Ok(message) => message,
-            Err(bad) => return Judged::Bad(bad),
+            Err(bad) => return RecordVerdict::Bad(bad),
         };
         // A mark is trusted to name the dead-letter queue only on letters that were in the requeue, or in another
         // one that the stack had then.
         let was_moved = record.dead_letter_queue_arn != record.queue_arn;
         let requeue = if was_moved { &record.queue_arn } else { self.requeue };
-        let origins = self.policy.map_or(Origins::none(), Policy::origins);
-        let mut letter = Letter::received(message, Trust { requeue: Some(requeue), origins });
+        let origins = self.policy.map_or(TrustedOrigins::none(), Policy::origins);
+        let mut letter = Letter::received(message, BelievedClaims { requeue: Some(requeue), origins });
         if let Some(not_replayable) = self.not_replayable(&mut letter, edited) {
-            return Judged::NotReplayable(not_replayable);
+            return RecordVerdict::NotReplayable(not_replayable);
         }
-        Judged::Replayable(Box::new(Replayable { at, identity: record.identity(), letter, edited }))
+        RecordVerdict::Replayable(Box::new(ReplayableLetter {
+            at,
+            identity: record.identity(),
+            letter,
+            edited,
+        }))
     }
 
     /// Returns why a letter cannot be replayed, or `None` if it can.
@@ -80,7 +85,7 @@ impl Config<'_> {
         let before = letter.mark.replace(mark);
         let nowhere = self.policy.is_some_and(|policy| {
             let rule = policy.rule_for(letter);
-            rule.action == Action::Redrive
+            rule.action == RuleAction::Redrive
                 && !rule.asks_for_subscription(letter)
                 && matches!(rule.route(letter, None), Route::Nowhere(..))
         });

@@ -2,23 +2,23 @@
 
 use std::sync::atomic::Ordering;
 
-use super::bench::Bench;
-use super::division::{Part, Task};
+use super::bench::WorkerContext;
+use super::division::{UnitTask, WorkerTasks};
 use super::error::ReplayError;
 use super::unit::Unit;
-use super::worker::{End, Worked};
+use super::worker::{UnitEnd, UnitWork};
 
 /// The number of times that a unit is read again because another replay has changed it.
 const TRIES: u32 = 5;
 
-impl Bench<'_> {
+impl WorkerContext<'_> {
     /// Goes through a part. Returns whether all of it is finished. Each unit is read while the one before is
     /// sent, and none if no letters may be sent. `note` takes the result of each unit.
     pub(super) async fn part(
         &self,
         units: &[Unit],
-        part: Part,
-        note: impl AsyncFn(Task, Worked) -> Result<(), ReplayError>,
+        part: WorkerTasks,
+        note: impl AsyncFn(UnitTask, UnitWork) -> Result<(), ReplayError>,
     ) -> Result<bool, ReplayError> {
         let mut tasks = part.into_iter();
         let Some(mut task) = tasks.next() else { return Ok(true) };
@@ -42,7 +42,7 @@ impl Bench<'_> {
             let (worked, next_read) = tokio::join!(self.work(unit, unit_read, &mut met), ahead);
             let mut worked = worked?;
             let mut changes = 0;
-            while worked.end == End::Changed {
+            while worked.end == UnitEnd::Changed {
                 changes += 1;
                 if changes > TRIES {
                     return Err(ReplayError::Busy("another replay".to_owned()));
@@ -52,7 +52,7 @@ impl Bench<'_> {
             }
             let end = worked.end.clone();
             note(task, worked).await?;
-            if matches!(end, End::Interrupted | End::Paused | End::Failed(_))
+            if matches!(end, UnitEnd::Interrupted | UnitEnd::Paused | UnitEnd::Failed(_))
                 || (next.is_some() && self.control.stop())
             {
                 return Ok(false);
@@ -66,7 +66,7 @@ impl Bench<'_> {
     }
 
     /// Reports whether letters of a unit may be sent before the next judgement.
-    fn may_send(&self, task: Task) -> bool {
+    fn may_send(&self, task: UnitTask) -> bool {
         task.is_doubtful || self.request.dry_run || self.budget.load(Ordering::Relaxed) > 0
     }
 }

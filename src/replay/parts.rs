@@ -2,27 +2,27 @@
 
 use aws_sdk_sqs::config::retry::RetryConfig;
 
-use super::control::Control;
+use super::control::ReplayControl;
 use super::error::ReplayError;
-use super::kept::Replays;
-use super::letters::Source;
-use super::redriver::Redriving;
-use super::request::Request;
-use super::requeue::{Requeue, TAG};
-use super::state::State;
-use crate::archive::{Listing, Object, Selection, Walk, keys_of};
+use super::kept::StoredReplays;
+use super::letters::ReplaySource;
+use super::redriver::RedriverState;
+use super::request::ReplayRequest;
+use super::requeue::{REQUEUE_TAG, RequeueSender};
+use super::state::ReplayState;
+use crate::archive::{ArchiveListing, ArchiveObject, ArchiveWalk, Selection, keys_of};
 use crate::arn::Arn;
-use crate::clients::Clients;
-use crate::clock::Clock;
-use crate::delivery::{Dispatcher, Reach};
+use crate::clients::AwsClients;
+use crate::clock::InstanceClock;
+use crate::delivery::{AddressReach, Dispatcher};
 use crate::policy::Policy;
 use crate::shell::command_line;
 
 /// The parts of a replay.
 #[derive(Debug, Clone)]
-pub struct Parts {
+pub struct ReplayEnvironment {
     /// The AWS clients.
-    pub clients: Clients,
+    pub clients: AwsClients,
     /// The archive's bucket.
     pub bucket: String,
     /// The archive's prefix.
@@ -34,7 +34,7 @@ pub struct Parts {
     /// The requeue.
     pub requeue: Arn,
     /// The clock.
-    pub clock: Clock,
+    pub clock: InstanceClock,
     /// The name of the caller.
     pub by: String,
     /// The number of units worked on at the same time, at least 1.
@@ -43,12 +43,12 @@ pub struct Parts {
 
 /// A replayer for the letters of one archive.
 #[derive(Debug)]
-pub struct Replay {
+pub struct ArchiveReplayer {
     pub(super) s3: aws_sdk_s3::Client,
     pub(super) bucket: String,
     pub(super) prefix: String,
-    pub(super) kept: Replays,
-    pub(super) requeue: Requeue,
+    pub(super) kept: StoredReplays,
+    pub(super) requeue: RequeueSender,
     pub(super) workers: usize,
     /// The reason why no function works on letters in the requeue, if none does.
     idle: Option<String>,
@@ -58,25 +58,34 @@ pub struct Replay {
 
 /// The inputs of a replay's run.
 #[derive(Clone, Copy)]
-pub(super) struct Job<'a> {
-    pub(super) source: &'a Source,
+pub(super) struct ReplayInputs<'a> {
+    pub(super) source: &'a ReplaySource,
     pub(super) policy: Option<&'a Policy>,
-    pub(super) control: &'a dyn Control,
+    pub(super) control: &'a dyn ReplayControl,
 }
 
-impl Replay {
+impl ArchiveReplayer {
     /// Connects the parts.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts { clients, bucket, prefix, control_bucket, control_prefix, requeue, clock, by, workers } =
-            parts;
+    pub fn new(parts: ReplayEnvironment) -> Self {
+        let ReplayEnvironment {
+            clients,
+            bucket,
+            prefix,
+            control_bucket,
+            control_prefix,
+            requeue,
+            clock,
+            by,
+            workers,
+        } = parts;
         // Workers send again by themselves, and count what may be there twice. The SDK would not tell of its own
         // repetitions.
         let once = clients.sqs.config().to_builder().retry_config(RetryConfig::disabled()).build();
-        let once = Clients { sqs: aws_sdk_sqs::Client::from_conf(once), ..clients.clone() };
-        let dispatcher = Dispatcher::new(&once, Reach::Public, clock.clone());
-        let kept = Replays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
-        let requeue = Requeue { sqs: clients.sqs, dispatcher, arn: requeue };
+        let once = AwsClients { sqs: aws_sdk_sqs::Client::from_conf(once), ..clients.clone() };
+        let dispatcher = Dispatcher::new(&once, AddressReach::Public, clock.clone());
+        let kept = StoredReplays::new(clients.s3.clone(), &control_bucket, &control_prefix, clock, by);
+        let requeue = RequeueSender { sqs: clients.sqs, dispatcher, arn: requeue };
         let prefix = prefix.trim_matches('/').to_owned();
         let workers = workers.max(1);
         Self { s3: clients.s3, bucket, prefix, kept, requeue, workers, idle: None, policy_of_lanes: None }
@@ -85,12 +94,12 @@ impl Replay {
     /// Returns the replay for this function: it sends only if the function works on the letters, by the
     /// function's policy.
     #[must_use]
-    pub fn beside(self, redriving: &Redriving) -> Self {
+    pub fn beside(self, redriving: &RedriverState) -> Self {
         Self { idle: redriving.idle.clone(), policy_of_lanes: redriving.document.clone(), ..self }
     }
 
     /// Returns an error if no function would work on the letters. A dry run needs none.
-    pub(super) fn check_is_worked_on(&self, request: &Request) -> Result<(), ReplayError> {
+    pub(super) fn check_is_worked_on(&self, request: &ReplayRequest) -> Result<(), ReplayError> {
         match &self.idle {
             Some(why) if !request.dry_run => {
                 Err(ReplayError::Request(vec![format!("{why}: only dryRun is possible")]))
@@ -100,13 +109,13 @@ impl Replay {
     }
 
     /// Reports whether letters are sent in the order in which they were archived. A dry run has no order.
-    pub(super) fn keeps_order(&self, request: &Request) -> bool {
+    pub(super) fn keeps_order(&self, request: &ReplayRequest) -> bool {
         self.requeue.arn.is_fifo() && !request.dry_run
     }
 
     /// Returns the stored replays.
     #[must_use]
-    pub fn kept(&self) -> &Replays {
+    pub fn kept(&self) -> &StoredReplays {
         &self.kept
     }
 
@@ -121,7 +130,7 @@ impl Replay {
         if self.requeue.is_tagged().await.map_err(failed)? {
             return Ok(());
         }
-        let (tag, url) = (format!("{}={}", TAG.0, TAG.1), self.requeue.arn.queue_url());
+        let (tag, url) = (format!("{}={}", REQUEUE_TAG.0, REQUEUE_TAG.1), self.requeue.arn.queue_url());
         let command = command_line(["aws", "sqs", "tag-queue", "--queue-url", &url, "--tags", &tag]);
         Err(ReplayError::Request(vec![format!(
             "{} has no tag {tag}, so it may not be the function's requeue. If it is, tag it: {command}",
@@ -137,23 +146,23 @@ impl Replay {
 
     /// Lists the objects of the archive from the key `first` up to, but without, the key `before`, or to the
     /// end of the queue.
-    pub(super) fn listing(&self, first: &str, before: Option<&str>) -> Listing {
-        Listing::between(self.s3.clone(), &self.bucket, &self.prefix, first, before)
+    pub(super) fn listing(&self, first: &str, before: Option<&str>) -> ArchiveListing {
+        ArchiveListing::between(self.s3.clone(), &self.bucket, &self.prefix, first, before)
     }
 
     /// Lists the objects of the archive whose keys begin with `key`.
-    pub(super) fn begin_so(&self, key: &str) -> Listing {
+    pub(super) fn begin_so(&self, key: &str) -> ArchiveListing {
         self.listing(key, Some(&format!("{key}~")))
     }
 
     /// Reads objects of the archive, in this order.
-    pub(super) fn walk<'s>(&self, objects: Vec<Object>, selection: &'s Selection) -> Walk<'s> {
-        Walk::over(self.s3.clone(), &self.bucket, objects, selection)
+    pub(super) fn walk<'s>(&self, objects: Vec<ArchiveObject>, selection: &'s Selection) -> ArchiveWalk<'s> {
+        ArchiveWalk::over(self.s3.clone(), &self.bucket, objects, selection)
     }
 }
 
 /// Returns the selection of a replay.
-pub(super) fn selection(state: &State, requeue: &Arn) -> Result<Selection, ReplayError> {
+pub(super) fn selection(state: &ReplayState, requeue: &Arn) -> Result<Selection, ReplayError> {
     let selection = match state.given {
         None => state.request.selection(Some(state.cut_off)),
         Some(_) => state.request.select.selection(None),

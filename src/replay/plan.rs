@@ -13,27 +13,27 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 
-use super::control::Control;
-use super::cut::{Cuts, Cutter};
+use super::control::ReplayControl;
+use super::cut::{BoundaryBuilder, UnitBoundaries};
 use super::error::ReplayError;
-use super::parts::Replay;
-use super::store::Condition;
+use super::parts::ArchiveReplayer;
+use super::store::WriteCondition;
 use super::unit::Unit;
-use crate::archive::{Holds, KeyRange, Object, Selection, days, hours_of, is_day, keys_with};
+use crate::archive::{ArchiveObject, KeyRange, SelectedCount, Selection, days, hours_of, is_day, keys_with};
 
 /// The number of listings at the same time.
-const AT_ONCE: usize = 32;
+const CONCURRENT_LISTINGS: usize = 32;
 
 /// The greatest number of objects of a day that are listed one after the other: a page of S3. A day with more
 /// is listed by hours.
-const FEW: usize = 1000;
+const MAX_DAY_OBJECTS: usize = 1000;
 
 /// The number of tries to write a cut, if another replay writes it at the same time.
 const TRIES: u32 = 5;
 
 /// The units of a replay.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct UnitPlan {
     pub(super) units: Vec<Unit>,
     pub(super) queues: BTreeSet<String>,
     pub(super) letters: u64,
@@ -42,7 +42,7 @@ pub(super) struct Plan {
     pub(super) others: bool,
 }
 
-impl From<Vec<Unit>> for Plan {
+impl From<Vec<Unit>> for UnitPlan {
     fn from(units: Vec<Unit>) -> Self {
         Self {
             letters: units.iter().map(|unit| unit.letters).sum(),
@@ -55,12 +55,12 @@ impl From<Vec<Unit>> for Plan {
 }
 
 /// A maker of plans.
-pub(super) struct Planner<'r> {
-    replay: &'r Replay,
+pub(super) struct UnitPlanner<'r> {
+    replay: &'r ArchiveReplayer,
     selection: &'r Selection,
     /// `true` if cuts are stored, as they must be before anything is sent.
     keep: bool,
-    control: &'r dyn Control,
+    control: &'r dyn ReplayControl,
     /// The permits for listings: each listing takes one.
     turns: Semaphore,
     /// The hours with selected letters, by the keys of their cuts, and whether another replay had cut them before.
@@ -70,16 +70,16 @@ pub(super) struct Planner<'r> {
 
 /// The limit on the listing of a range of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Most {
+enum ListLimit {
     All,
-    /// At most [`FEW`] objects.
+    /// At most [`MAX_DAY_OBJECTS`] objects.
     Few,
     /// Only objects with a time in their names.
     Named,
 }
 
 /// The result of listing a range.
-enum Listed {
+enum ListedRange {
     Units(Vec<Unit>),
     /// The range has more than was allowed.
     More,
@@ -88,34 +88,34 @@ enum Listed {
 }
 
 /// An hour of a queue whose objects are being listed.
-struct Open {
+struct OpenHour {
     queue: String,
     hour: String,
     etag: Option<String>,
-    cutter: Cutter,
+    cutter: BoundaryBuilder,
     /// The number of selected letters by unit, and whether it is exact.
     units: BTreeMap<usize, (u64, bool)>,
 }
 
-impl<'r> Planner<'r> {
+impl<'r> UnitPlanner<'r> {
     pub(super) fn new(
-        replay: &'r Replay,
+        replay: &'r ArchiveReplayer,
         selection: &'r Selection,
         keep: bool,
-        control: &'r dyn Control,
+        control: &'r dyn ReplayControl,
     ) -> Self {
-        let (turns, cut_before) = (Semaphore::new(AT_ONCE), Mutex::default());
+        let (turns, cut_before) = (Semaphore::new(CONCURRENT_LISTINGS), Mutex::default());
         Self { replay, selection, keep, control, turns, cut_before }
     }
 
     /// Makes the plan of the selection. An hour is cut with all its objects, even if only some are selected.
-    pub(super) async fn plan(&self) -> Result<Plan, ReplayError> {
-        let Replay { s3, bucket, prefix, .. } = self.replay;
+    pub(super) async fn plan(&self) -> Result<UnitPlan, ReplayError> {
+        let ArchiveReplayer { s3, bucket, prefix, .. } = self.replay;
         let days = days(s3, bucket, prefix, self.selection).await.map_err(ReplayError::unlisted)?;
-        let days = stream::iter(days).map(|day| self.day(day)).buffered(AT_ONCE);
+        let days = stream::iter(days).map(|day| self.day(day)).buffered(CONCURRENT_LISTINGS);
         let units: Vec<_> = days.try_collect().await?;
-        let plan = Plan::from(units.into_iter().flatten().collect::<Vec<_>>());
-        Ok(Plan { others: self.has_others(), ..plan })
+        let plan = UnitPlan::from(units.into_iter().flatten().collect::<Vec<_>>());
+        Ok(UnitPlan { others: self.has_others(), ..plan })
     }
 
     /// Reports whether another replay has planned to send letters of the hours that were listed.
@@ -126,36 +126,37 @@ impl<'r> Planner<'r> {
     /// Returns the units of the objects whose keys begin with `keys`: those of an hour, or of a day without
     /// times.
     pub(super) async fn beginning(&self, keys: &str) -> Result<Vec<Unit>, ReplayError> {
-        let units = self.range(&keys_with(keys), Most::All).await?;
+        let units = self.range(&keys_with(keys), ListLimit::All).await?;
         Ok(units.unwrap_or_default())
     }
 
     /// Returns the units of a day, by its folder.
     async fn day(&self, day: String) -> Result<Vec<Unit>, ReplayError> {
         let whole = keys_with(&day);
-        if let Some(units) = self.range(&whole, Most::Few).await? {
+        if let Some(units) = self.range(&whole, ListLimit::Few).await? {
             return Ok(units);
         }
         let asked = hours_of(&day).into_iter().filter(|(hour, _)| self.is_asked(hour));
         let parts: Vec<_> = asked.map(|(_, keys)| keys).collect();
-        let listed = stream::iter(&parts).map(|part| self.range(part, Most::Named)).buffered(AT_ONCE);
+        let listed =
+            stream::iter(&parts).map(|part| self.range(part, ListLimit::Named)).buffered(CONCURRENT_LISTINGS);
         let units: Option<Vec<_>> = listed.try_collect::<Vec<_>>().await?.into_iter().collect();
         if let Some(units) = units {
             return Ok(units.into_iter().flatten().collect());
         }
         // Objects without a time in their names belong to units of the whole day, wherever their names are in
         // its order. So the whole day is listed in one go.
-        Ok(self.range(&whole, Most::All).await?.unwrap_or_default())
+        Ok(self.range(&whole, ListLimit::All).await?.unwrap_or_default())
     }
 
     /// Returns the units of a range of keys of one queue, or `None` if the range has more than `most` allows.
-    async fn range(&self, keys: &KeyRange, most: Most) -> Result<Option<Vec<Unit>>, ReplayError> {
+    async fn range(&self, keys: &KeyRange, most: ListLimit) -> Result<Option<Vec<Unit>>, ReplayError> {
         let _turn = self.turns.acquire().await;
         for _ in 0..TRIES {
             match self.range_once(keys, most).await? {
-                Listed::Units(units) => return Ok(Some(units)),
-                Listed::More => return Ok(None),
-                Listed::Changed => {}
+                ListedRange::Units(units) => return Ok(Some(units)),
+                ListedRange::More => return Ok(None),
+                ListedRange::Changed => {}
             }
         }
         Err(ReplayError::Busy("another replay".to_owned()))
@@ -169,9 +170,13 @@ impl<'r> Planner<'r> {
         from.is_none_or(|from| is_day(hour) || hour >= &*from) && until.is_none_or(|until| hour <= &*until)
     }
 
-    async fn range_once(&self, (first, before): &KeyRange, most: Most) -> Result<Listed, ReplayError> {
+    async fn range_once(
+        &self,
+        (first, before): &KeyRange,
+        most: ListLimit,
+    ) -> Result<ListedRange, ReplayError> {
         let mut listing = self.replay.listing(first, Some(before));
-        let (mut open, mut units, mut objects) = (Vec::<Open>::new(), Vec::new(), 0);
+        let (mut open, mut units, mut objects) = (Vec::<OpenHour>::new(), Vec::new(), 0);
         while let Some(object) = listing.next().await {
             let object = object.map_err(ReplayError::unlisted)?;
             if self.control.stop() {
@@ -180,17 +185,19 @@ impl<'r> Planner<'r> {
             objects += 1;
             let (queue, hour) = (object.queue(), object.hour());
             let is_of_any = is_day(&hour);
-            if (most == Most::Few && objects > FEW) || (most == Most::Named && is_of_any) {
-                return Ok(Listed::More);
+            if (most == ListLimit::Few && objects > MAX_DAY_OBJECTS)
+                || (most == ListLimit::Named && is_of_any)
+            {
+                return Ok(ListedRange::More);
             }
             if !self.is_asked(&hour) {
                 continue;
             }
             if !open.iter().any(|open| open.hour == hour) {
                 // Names without a time may be sorted between those of the hours.
-                let is_over = |open: &mut Open| !is_of_any && !is_day(&open.hour);
+                let is_over = |open: &mut OpenHour| !is_of_any && !is_day(&open.hour);
                 for over in open.extract_if(.., is_over).collect::<Vec<_>>() {
-                    let Some(of_hour) = self.end(over).await? else { return Ok(Listed::Changed) };
+                    let Some(of_hour) = self.end(over).await? else { return Ok(ListedRange::Changed) };
                     units.extend(of_hour);
                 }
                 open.push(self.begin(queue, &hour).await?);
@@ -200,23 +207,23 @@ impl<'r> Planner<'r> {
             }
         }
         for over in open {
-            let Some(of_hour) = self.end(over).await? else { return Ok(Listed::Changed) };
+            let Some(of_hour) = self.end(over).await? else { return Ok(ListedRange::Changed) };
             units.extend(of_hour);
         }
-        Ok(Listed::Units(units))
+        Ok(ListedRange::Units(units))
     }
 
-    async fn begin(&self, queue: &str, hour: &str) -> Result<Open, ReplayError> {
-        let found = self.replay.kept.store.read::<Cuts>(&Unit::key_of_cuts(queue, hour)).await?;
+    async fn begin(&self, queue: &str, hour: &str) -> Result<OpenHour, ReplayError> {
+        let found = self.replay.kept.store.read::<UnitBoundaries>(&Unit::key_of_cuts(queue, hour)).await?;
         let (cuts, etag) = found.map_or((None, None), |found| (Some(found.document), Some(found.etag)));
         let (queue, hour) = (queue.to_owned(), hour.to_owned());
-        Ok(Open { queue, hour, etag, cutter: Cutter::new(cuts), units: BTreeMap::new() })
+        Ok(OpenHour { queue, hour, etag, cutter: BoundaryBuilder::new(cuts), units: BTreeMap::new() })
     }
 
     /// Returns the units of an hour, and writes its cut if it must be written. Returns `None` if another
     /// replay has changed the cut in the meantime.
-    async fn end(&self, hour: Open) -> Result<Option<Vec<Unit>>, ReplayError> {
-        let Open { queue, hour, etag, cutter, units } = hour;
+    async fn end(&self, hour: OpenHour) -> Result<Option<Vec<Unit>>, ReplayError> {
+        let OpenHour { queue, hour, etag, cutter, units } = hour;
         if !units.is_empty() {
             let mut cut_before = self.cut_before.lock().unwrap_or_else(PoisonError::into_inner);
             cut_before.entry(Unit::key_of_cuts(&queue, &hour)).or_insert(etag.is_some());
@@ -225,7 +232,7 @@ impl<'r> Planner<'r> {
             && self.keep
             && let Some(cuts) = cutter.changed()
         {
-            let (key, condition) = (Unit::key_of_cuts(&queue, &hour), Condition::of(etag.as_deref()));
+            let (key, condition) = (Unit::key_of_cuts(&queue, &hour), WriteCondition::of(etag.as_deref()));
             if self.replay.kept.store.write(&key, cuts, condition).await?.is_none() {
                 self.cut_before.lock().unwrap_or_else(PoisonError::into_inner).insert(key, true);
                 return Ok(None);
@@ -239,14 +246,14 @@ impl<'r> Planner<'r> {
     }
 }
 
-impl Open {
-    fn take(&mut self, object: &Object, selection: &Selection) {
+impl OpenHour {
+    fn take(&mut self, object: &ArchiveObject, selection: &Selection) {
         let all = object.index.as_ref().map_or(1 + object.bytes / 1024, |index| index.letters);
         let unit = self.cutter.push(object.name(), object.bytes, all);
         let (letters, exact) = match selection.holds(object) {
-            Holds::None => return,
-            Holds::AtMost(letters) => (letters, false),
-            Holds::Exactly(letters) => (letters, true),
+            SelectedCount::None => return,
+            SelectedCount::AtMost(letters) => (letters, false),
+            SelectedCount::Exactly(letters) => (letters, true),
         };
         let (sum, all_exact) = self.units.entry(unit).or_insert((0, true));
         *sum += letters;

@@ -6,16 +6,16 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant};
 
-use super::state::{Counts, State};
-use super::version::Versioned;
-use super::worker::{End, Worked};
+use super::state::{ReplayCounts, ReplayState};
+use super::version::VersionedDocument;
+use super::worker::{UnitEnd, UnitWork};
 
 /// The time between two writes of the state.
-const SAVE: Duration = Duration::from_secs(2);
+const SAVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The longest time between two writes of the state. A write shows others that the replay is alive, and it shows
 /// this process if another one has taken the replay up.
-const SILENCE: Duration = Duration::from_mins(1);
+const ALIVE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The longest time for which a step settles.
 const LONGEST_SETTLE: Duration = Duration::from_hours(1);
@@ -23,15 +23,15 @@ const LONGEST_SETTLE: Duration = Duration::from_hours(1);
 /// The results of units that are finished, or partly done, ahead of others before them: the object
 /// `<id>/rounds/<number>/units-<turn>.json`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Units {
+pub(super) struct UnitResults {
     version: u8,
     /// The units that are finished.
-    pub(super) ahead: BTreeMap<u64, Counts>,
+    pub(super) ahead: BTreeMap<u64, ReplayCounts>,
     /// The units that are partly done.
-    pub(super) partly: BTreeMap<u64, Counts>,
+    pub(super) partly: BTreeMap<u64, ReplayCounts>,
 }
 
-impl Versioned for Units {
+impl VersionedDocument for UnitResults {
     const VERSION: u8 = 1;
 
     fn version(&self) -> u8 {
@@ -39,7 +39,7 @@ impl Versioned for Units {
     }
 }
 
-impl Units {
+impl UnitResults {
     /// Returns the key of the object that a turn writes at the end of a round. `by` is a name that no other
     /// turn has.
     pub(super) fn key(id: &str, round: u32, by: &str) -> String {
@@ -52,25 +52,25 @@ impl Units {
 }
 
 /// The progress of a replay.
-pub(super) struct Progress {
+pub(super) struct ReplayProgress {
     /// The state as it is stored, except for the counts of units that are not finished in order.
-    pub(super) state: State,
+    pub(super) state: ReplayState,
     /// The tag of the stored state.
     pub(super) etag: String,
     /// The units that are finished ahead of others before them, and those that are partly done.
-    units: Units,
+    units: UnitResults,
     saved: Instant,
     /// The numbers of letters that were sent recently, with their times.
     lately: VecDeque<(Timestamp, u64)>,
 }
 
-impl Progress {
+impl ReplayProgress {
     /// Creates the progress of a replay that begins or continues.
-    pub(super) fn new(state: State, etag: String, known: Option<Units>, now: Timestamp) -> Self {
+    pub(super) fn new(state: ReplayState, etag: String, known: Option<UnitResults>, now: Timestamp) -> Self {
         let mut units = known.unwrap_or_else(|| {
             // The counts beyond those of whole units belong to the unit in which a step ended.
             let partly = state.counts.without(&state.place.counts);
-            Units { partly: BTreeMap::from([(state.place.units, partly)]), ..Units::new() }
+            UnitResults { partly: BTreeMap::from([(state.place.units, partly)]), ..UnitResults::new() }
         });
         units.ahead.retain(|unit, _| *unit >= state.place.units);
         units.partly.retain(|unit, _| *unit >= state.place.units);
@@ -83,27 +83,27 @@ impl Progress {
     }
 
     /// Returns all counts so far.
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> ReplayCounts {
         let mut counts = self.state.place.counts.clone();
         self.units.ahead.values().chain(self.units.partly.values()).for_each(|unit| counts.add(unit));
         counts
     }
 
     /// Returns the state with all counts, as it is shown and stored.
-    pub(super) fn shown(&self) -> State {
-        State { counts: self.counts(), ..self.state.clone() }
+    pub(super) fn shown(&self) -> ReplayState {
+        ReplayState { counts: self.counts(), ..self.state.clone() }
     }
 
     /// Records the result of a unit, at this time.
-    pub(super) fn note(&mut self, unit: u64, worked: Worked, at: Timestamp) {
-        let Worked { counts, sent, end } = worked;
+    pub(super) fn note(&mut self, unit: u64, worked: UnitWork, at: Timestamp) {
+        let UnitWork { counts, sent, end } = worked;
         self.lately.push_back((at, sent));
         if unit < self.state.place.units {
             // This unit was reported as finished before.
             return;
         }
         self.units.partly.remove(&unit);
-        if end == End::Done {
+        if end == UnitEnd::Done {
             self.units.ahead.insert(unit, counts);
         } else {
             self.units.partly.insert(unit, counts);
@@ -122,7 +122,7 @@ impl Progress {
 
     /// Takes the learned results of all units of the stage. Newly learned letters count as sent now, and so
     /// do letters in doubt.
-    pub(super) fn learn(&mut self, learned: Units, in_doubt: u64, now: Timestamp) {
+    pub(super) fn learn(&mut self, learned: UnitResults, in_doubt: u64, now: Timestamp) {
         let before = self.counts().sent;
         self.units.partly = learned.partly;
         self.units.ahead.extend(learned.ahead);
@@ -131,13 +131,13 @@ impl Progress {
     }
 
     /// Returns the units that are finished, or partly done, ahead of others before them.
-    pub(super) fn units(&self) -> &Units {
+    pub(super) fn units(&self) -> &UnitResults {
         &self.units
     }
 
     /// Reports whether it is time to write the state. If so, it counts as written.
     pub(super) fn is_time_to_save(&mut self) -> bool {
-        let is_time = self.saved.elapsed() >= SAVE;
+        let is_time = self.saved.elapsed() >= SAVE_INTERVAL;
         if is_time {
             self.saved = Instant::now();
         }
@@ -146,7 +146,7 @@ impl Progress {
 
     /// Reports whether nothing was written for a minute, though the replay lives. If so, it counts as written.
     pub(super) fn is_silent(&mut self) -> bool {
-        let is_silent = self.saved.elapsed() >= SILENCE;
+        let is_silent = self.saved.elapsed() >= ALIVE_INTERVAL;
         if is_silent {
             self.saved = Instant::now();
         }

@@ -13,7 +13,7 @@ const LEAST_SHARE: u64 = 20;
 
 /// A part of a selection that is sent without a judgement in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stage {
+pub(super) struct RampStage {
     /// The step, from 1.
     pub(super) step: usize,
     /// The number of letters that are sent or refused when the stage ends.
@@ -23,8 +23,8 @@ pub(super) struct Stage {
 }
 
 /// Returns the stages of a selection with this number of letters. Steps without letters are left out.
-pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
-    let mut stages: Vec<Stage> = Vec::new();
+pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<RampStage> {
+    let mut stages: Vec<RampStage> = Vec::new();
     let (mut end, mut size) = (0, letters.div_ceil(5));
     for (percent, step) in ramp.iter().zip(1..) {
         let next = letters.saturating_mul(u64::from(*percent)).div_ceil(100);
@@ -34,13 +34,13 @@ pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
         if step < ramp.len() {
             size = next - end;
             end = next;
-            stages.push(Stage { step, end, settles: true });
+            stages.push(RampStage { step, end, settles: true });
             continue;
         }
         let slice = size.max(LEAST_SLICE).max(letters / LEAST_SHARE);
         while end < letters {
             end = letters.min(end + slice);
-            stages.push(Stage { step, end, settles: false });
+            stages.push(RampStage { step, end, settles: false });
         }
     }
     // After the last letter nothing is left to hold back.
@@ -54,7 +54,7 @@ pub(super) fn stages(ramp: &[u32], letters: u64) -> Vec<Stage> {
 /// nobody knows how many there are to send.
 const GROWTH: u64 = 5;
 
-impl Stage {
+impl RampStage {
     /// Returns how many letters may be sent, over the whole replay, before the next judgement. `judged` is their
     /// number at the last one. If only an upper bound of the letters to send is known, the per cents of a
     /// step may be all of them, so it also grows step by step from a few.
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_stage_has_its_letters_and_grows_slowly_where_nobody_knows_how_many_there_are() {
-        let stage = Stage { step: 1, end: 5000, settles: true };
+        let stage = RampStage { step: 1, end: 5000, settles: true };
         assert_eq!((stage.limit(false, true, 0), stage.limit(false, true, 4000)), (5000, 5000));
         let unknown = |judged| stage.limit(false, false, judged);
         assert_eq!((unknown(0), unknown(10), unknown(100), unknown(4000)), (100, 110, 600, 5000));

@@ -8,46 +8,47 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use jiff::SignedDuration;
 use tokio::time::{Instant, sleep};
 
-use super::bench::Bench;
-use super::control::NAP;
+use super::bench::WorkerContext;
+use super::control::STOP_CHECK_INTERVAL;
 use super::error::ReplayError;
-use super::given::Records;
-use super::ledger::Ledger;
-use super::letter::At;
-use super::met::Met;
-use super::state::Counts;
-use super::store::{AT_ONCE, Found};
+use super::given::PlacedRecords;
+use super::ledger::UnitLedger;
+use super::letter::RecordLocation;
+use super::met::RecentLetters;
+use super::state::ReplayCounts;
+use super::store::{CONCURRENT_DOCUMENTS, StoredDocument};
 use super::unit::Unit;
-use crate::archive::{Found as Walked, Holds, Unread};
+use crate::archive::{SelectedCount, UnreadItem, WalkItem as Walked};
 
 /// The time for which a claim is valid without renewal.
-const LEASE: SignedDuration = SignedDuration::from_secs(60);
+const CLAIM_LEASE: SignedDuration = SignedDuration::from_secs(60);
 
 /// The time that a worker waits for another that is alive.
-const PATIENCE: Duration = Duration::from_mins(3);
+const MAX_CLAIM_WAIT: Duration = Duration::from_mins(3);
 
 /// The time between two checks of another worker's claim.
-const LOOK: Duration = Duration::from_secs(5);
+const CLAIM_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A unit as it was read.
-pub(super) struct Read {
-    pub(super) ledger: Ledger,
+pub(super) struct ReadUnit {
+    pub(super) ledger: UnitLedger,
     pub(super) etag: Option<String>,
     pub(super) freed: HashSet<String>,
     /// The unit's records. `None` if the replay has finished the unit, or only counts letters that the index
     /// knows.
-    pub(super) records: Option<Records>,
-    pub(super) counts: Counts,
+    pub(super) records: Option<PlacedRecords>,
+    pub(super) counts: ReplayCounts,
     /// The number of letters that have left the unit since the replay was planned, by the index.
     pub(super) missing: u64,
 }
 
-impl Bench<'_> {
+impl WorkerContext<'_> {
     /// Reads a unit: first its ledger, then its letters. Returns `None` if the replay must stop before.
-    pub(super) async fn read(&self, unit: &Unit) -> Result<Option<Read>, ReplayError> {
+    pub(super) async fn read(&self, unit: &Unit) -> Result<Option<ReadUnit>, ReplayError> {
         let Some((ledger, etag)) = self.ledger(unit).await? else { return Ok(None) };
         let freed = self.freed_of(&ledger).await?;
-        let mut read = Read { ledger, etag, freed, records: None, counts: Counts::default(), missing: 0 };
+        let mut read =
+            ReadUnit { ledger, etag, freed, records: None, counts: ReplayCounts::default(), missing: 0 };
         if read.ledger.entry(self.id).is_some_and(|entry| entry.done.is_some()) {
             return Ok(Some(read));
         }
@@ -66,32 +67,32 @@ impl Bench<'_> {
 
     /// Waits until nobody else is at work on a unit, and returns its ledger. Returns `None` if the replay
     /// must stop before.
-    async fn ledger(&self, unit: &Unit) -> Result<Option<(Ledger, Option<String>)>, ReplayError> {
+    async fn ledger(&self, unit: &Unit) -> Result<Option<(UnitLedger, Option<String>)>, ReplayError> {
         let began = Instant::now();
         loop {
-            let found = self.replay.kept.store.read::<Ledger>(&unit.key()).await?;
-            let Some(Found { document: ledger, etag, age }) = found else {
-                return Ok(Some((Ledger::new(), None)));
+            let found = self.replay.kept.store.read::<UnitLedger>(&unit.key()).await?;
+            let Some(StoredDocument { document: ledger, etag, age }) = found else {
+                return Ok(Some((UnitLedger::new(), None)));
             };
-            let claim = ledger.claim.as_ref().filter(|claim| claim.worker != self.token && age < LEASE);
+            let claim = ledger.claim.as_ref().filter(|claim| claim.worker != self.token && age < CLAIM_LEASE);
             // A dry run does not need to wait for claims.
             let claim = claim.filter(|_| !self.request.dry_run);
             let Some(claim) = claim else { return Ok(Some((ledger, Some(etag)))) };
-            if began.elapsed() >= PATIENCE {
+            if began.elapsed() >= MAX_CLAIM_WAIT {
                 return Err(ReplayError::Busy(format!("replay {}", claim.replay)));
             }
-            let look = Instant::now() + LOOK;
+            let look = Instant::now() + CLAIM_POLL_INTERVAL;
             while Instant::now() < look {
                 if self.control.stop() {
                     return Ok(None);
                 }
-                sleep(NAP).await;
+                sleep(STOP_CHECK_INTERVAL).await;
             }
         }
     }
 
     /// Returns the other replays of a ledger whose letters in doubt were freed.
-    async fn freed_of(&self, ledger: &Ledger) -> Result<HashSet<String>, ReplayError> {
+    async fn freed_of(&self, ledger: &UnitLedger) -> Result<HashSet<String>, ReplayError> {
         let mut all = HashSet::new();
         for other in ledger.in_doubt_of(self.id) {
             let mut known = self.freed.lock().await;
@@ -112,7 +113,12 @@ impl Bench<'_> {
 
     /// Returns the records of a unit that belong to the selection. Unreadable ones are reported only the
     /// first time.
-    async fn records(&self, unit: &Unit, read: &mut Read, is_first: bool) -> Result<Records, ReplayError> {
+    async fn records(
+        &self,
+        unit: &Unit,
+        read: &mut ReadUnit,
+        is_first: bool,
+    ) -> Result<PlacedRecords, ReplayError> {
         let (first, before) = unit.keys(&self.replay.prefix);
         let mut listing = self.replay.listing(&first, Some(&before));
         let (mut objects, mut letters) = (Vec::new(), HashMap::new());
@@ -121,7 +127,9 @@ impl Bench<'_> {
             if !unit.holds(&object) {
                 continue;
             }
-            let (Holds::AtMost(count) | Holds::Exactly(count)) = self.selection.holds(&object) else {
+            let (SelectedCount::AtMost(count) | SelectedCount::Exactly(count)) =
+                self.selection.holds(&object)
+            else {
                 continue;
             };
             letters.insert(Arc::clone(&object.key), count);
@@ -132,7 +140,7 @@ impl Bench<'_> {
         while let Some(found) = walk.next().await {
             match found {
                 Walked::Letter(archived) => {
-                    let at = At { key: archived.key.to_string(), line: Some(archived.line) };
+                    let at = RecordLocation { key: archived.key.to_string(), line: Some(archived.line) };
                     records.push((at, archived.record, false));
                 }
                 // The object was deleted after it was listed, for example by a lifecycle rule.
@@ -140,10 +148,11 @@ impl Bench<'_> {
                     letters.remove(&unread.key);
                 }
                 // It will not be readable in a minute either, and must not hold up the others.
-                Walked::Unread(Unread { key, line, why }) if why.is_lasting() => {
+                Walked::Unread(UnreadItem { key, line, why }) if why.is_lasting() => {
                     read.counts.unreadable += 1;
                     if is_first {
-                        self.control.left_out(&At { key: key.to_string(), line }, &why.to_string());
+                        self.control
+                            .left_out(&RecordLocation { key: key.to_string(), line }, &why.to_string());
                     }
                 }
                 Walked::Unread(unread) => return Err(ReplayError::unread(unread)),
@@ -156,16 +165,16 @@ impl Bench<'_> {
     /// Reads which letters of an hour were sent, by any replay, around a unit: a letter that was archived
     /// twice may have been sent from another unit. It reads the nearest units first, and no more letters than
     /// it remembers.
-    pub(super) async fn met_near(&self, unit: &Unit) -> Result<Met, ReplayError> {
+    pub(super) async fn met_near(&self, unit: &Unit) -> Result<RecentLetters, ReplayError> {
         let store = &self.replay.kept.store;
         let keys = store.list(&Unit::folder(&unit.queue, &unit.hour), None).await?.into_iter();
         let mut keys: Vec<_> = keys.filter_map(|key| Some((Unit::number_of(&key)?, key))).collect();
         keys.sort_unstable_by_key(|(number, _)| number.abs_diff(unit.number));
         let read = |(number, key): (_, String)| async move {
-            Ok::<_, ReplayError>((number, store.read::<Ledger>(&key).await?))
+            Ok::<_, ReplayError>((number, store.read::<UnitLedger>(&key).await?))
         };
-        let mut ledgers = stream::iter(keys).map(read).buffered(AT_ONCE);
-        let mut met = Met::new(self.replay.workers);
+        let mut ledgers = stream::iter(keys).map(read).buffered(CONCURRENT_DOCUMENTS);
+        let mut met = RecentLetters::new(self.replay.workers);
         let (mut nearest, mut letters) = (Vec::new(), 0);
         while letters < met.most()
             && let Some((number, found)) = ledgers.try_next().await?

@@ -8,12 +8,12 @@ use std::time::Duration;
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::State;
 
-use super::deployed::Deployed;
+use super::deployed::DeployedSettings;
 use super::error::ReplayError;
 use crate::arn::Arn;
-use crate::batch::Mode;
+use crate::batch::OperatingMode;
 use crate::clients::failure_of_call;
-use crate::clock::Clock;
+use crate::clock::InstanceClock;
 use crate::policy::Policy;
 
 /// The time for which an answer is valid. Lambda answers 15 calls of this kind per second, for the whole
@@ -23,20 +23,20 @@ const MAX_AGE: Duration = Duration::from_mins(1);
 
 /// A reader of the configuration of the function that redrives replayed letters.
 #[derive(Debug)]
-pub struct Redriver {
+pub struct RedriverReader {
     lambda: aws_sdk_lambda::Client,
     /// The function's name or ARN.
     function: String,
-    clock: Clock,
+    clock: InstanceClock,
     /// The last answer with which the function works on letters, and the age of this instance until which it is
     /// valid.
-    kept: Mutex<Option<(Duration, Arc<Redriving>)>>,
+    kept: Mutex<Option<(Duration, Arc<RedriverState>)>>,
 }
 
 /// The result of reading the function's configuration: whether it works on letters in the requeue, and by
 /// which policy.
 #[derive(Debug)]
-pub struct Redriving {
+pub struct RedriverState {
     /// The reason why letters stay in the requeue, if the function does not work on them.
     pub idle: Option<String>,
     /// The policy. `None` if only the function itself can read it.
@@ -45,10 +45,10 @@ pub struct Redriving {
     pub document: Option<String>,
 }
 
-impl Redriver {
+impl RedriverReader {
     /// Creates a reader for the function with this name or ARN.
     #[must_use]
-    pub fn new(lambda: aws_sdk_lambda::Client, function: String, clock: Clock) -> Self {
+    pub fn new(lambda: aws_sdk_lambda::Client, function: String, clock: InstanceClock) -> Self {
         Self { lambda, function, clock, kept: Mutex::default() }
     }
 
@@ -65,7 +65,7 @@ impl Redriver {
     ///
     /// [`ReplayError`] if Lambda does not return the function's variables, or if no function can work with
     /// them.
-    pub async fn ask(&self, requeue: &Arn) -> Result<Arc<Redriving>, ReplayError> {
+    pub async fn ask(&self, requeue: &Arn) -> Result<Arc<RedriverState>, ReplayError> {
         let age = self.clock.age();
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, redriving)) = kept.filter(|(until, _)| age < *until) {
@@ -85,10 +85,14 @@ impl Redriver {
     }
 
     /// Interprets Lambda's answer.
-    fn read(&self, answer: &GetFunctionConfigurationOutput, requeue: &Arn) -> Result<Redriving, ReplayError> {
+    fn read(
+        &self,
+        answer: &GetFunctionConfigurationOutput,
+        requeue: &Arn,
+    ) -> Result<RedriverState, ReplayError> {
         let function = &self.function;
         // A caller who may not use the key of the variables gets an error in their place.
-        let deployed = Deployed::read(answer).map_err(|failure| {
+        let deployed = DeployedSettings::read(answer).map_err(|failure| {
             let key = answer.kms_key_arn().unwrap_or("its key");
             ReplayError::failed(
                 format!("reading the variables of {function} (kms:Decrypt on {key})"),
@@ -102,7 +106,7 @@ impl Redriver {
             let why = format!("{function} does not take letters from {requeue}: its REQUEUE_ARN is {other}");
             return Err(wrong(why));
         }
-        Ok(Redriving {
+        Ok(RedriverState {
             idle: self.idle(settings.mode, answer),
             policy: (!deployed.has_policy_file).then_some(settings.policy),
             document: (!deployed.has_policy_file).then(|| deployed.policy.unwrap_or_else(|| "{}".to_owned())),
@@ -110,8 +114,8 @@ impl Redriver {
     }
 
     /// Returns why the function does not work on letters, or `None` if it does.
-    fn idle(&self, mode: Mode, answer: &GetFunctionConfigurationOutput) -> Option<String> {
-        if mode == Mode::Observe {
+    fn idle(&self, mode: OperatingMode, answer: &GetFunctionConfigurationOutput) -> Option<String> {
+        if mode == OperatingMode::Observe {
             return Some(format!("REDRIVE_MODE of {} is observe", self.function));
         }
         // An Inactive function becomes Active with its next event.

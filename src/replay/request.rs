@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::successors::Successors;
-use crate::archive::{Pattern, Selection};
+use crate::archive::{LetterPattern, Selection};
 use crate::endpoint::TargetName;
 use crate::letter::{Letter, Origin, ReplayTarget};
 use crate::policy::{ArchiveReason, read_json, rounds_numbers};
@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 128 * 1024;
 /// The criteria for letters of the archive. A missing or empty criterion sets no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Select {
+pub struct ReplaySelection {
     /// The letters' dead-letter queue, or the queue that held them, by ARN or name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
@@ -51,7 +51,7 @@ pub struct Select {
     pub pattern: Option<Value>,
 }
 
-impl Select {
+impl ReplaySelection {
     /// Returns the selection up to a cut-off.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ impl Select {
         if self.from.zip(self.to).is_some_and(|(from, to)| from >= to) {
             faults.push("select.to: must be later than from".to_owned());
         }
-        let pattern = self.pattern.as_ref().map(|pattern| Pattern::parse(&pattern.to_string()));
+        let pattern = self.pattern.as_ref().map(|pattern| LetterPattern::parse(&pattern.to_string()));
         let pattern = pattern.transpose().unwrap_or_else(|problems| {
             faults.extend(problems.iter().map(|problem| format!("select.match: {problem}")));
             None
@@ -100,9 +100,9 @@ impl Select {
 /// The request to begin a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Request {
+pub struct ReplayRequest {
     /// The letters to replay.
-    pub select: Select,
+    pub select: ReplaySelection,
     /// `true` to confirm that an empty selection means the whole archive.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
@@ -137,7 +137,7 @@ pub struct Request {
 /// The request to continue a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Resume {
+pub struct ResumeRequest {
     /// The replay's id.
     #[serde(rename = "resume")]
     pub id: String,
@@ -158,19 +158,19 @@ pub struct Resume {
 /// The request in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Wish {
+pub enum EventRequest {
     /// A request to begin a replay.
-    Begin(Box<Request>),
+    Begin(Box<ReplayRequest>),
     /// A request to continue one.
-    Resume(Resume),
+    ResumeRequest(ResumeRequest),
 }
 
-impl Wish {
+impl EventRequest {
     /// Reads the `replay` of an event as it is written.
     ///
     /// # Errors
     ///
-    /// The same as those of [`Wish::from_json`], and each key that is there twice.
+    /// The same as those of [`EventRequest::from_json`], and each key that is there twice.
     pub fn from_text(text: &str) -> Result<Self, Vec<String>> {
         let json =
             read_json(text).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
@@ -188,25 +188,25 @@ impl Wish {
     /// The faults in words, with the name of any unknown field.
     pub fn from_json(json: Value) -> Result<Self, Vec<String>> {
         if json.get("resume").is_none() {
-            return Request::from_json(json).map(|request| Self::Begin(Box::new(request)));
+            return ReplayRequest::from_json(json).map(|request| Self::Begin(Box::new(request)));
         }
-        serde_json::from_value(json).map(Self::Resume).map_err(|error| vec![error.to_string()])
+        serde_json::from_value(json).map(Self::ResumeRequest).map_err(|error| vec![error.to_string()])
     }
 }
 
-impl Resume {
+impl ResumeRequest {
     /// Applies the changes to the request of a replay.
-    pub(super) fn change(&self, request: &mut Request) {
+    pub(super) fn change(&self, request: &mut ReplayRequest) {
         request.rate = self.rate.unwrap_or(request.rate);
         request.threshold = self.threshold.unwrap_or(request.threshold);
         request.settle_seconds = self.settle_seconds.unwrap_or(request.settle_seconds);
     }
 }
 
-impl Default for Request {
+impl Default for ReplayRequest {
     fn default() -> Self {
         Self {
-            select: Select::default(),
+            select: ReplaySelection::default(),
             all: false,
             cut_off: None,
             to: None,
@@ -222,7 +222,7 @@ impl Default for Request {
     }
 }
 
-impl Request {
+impl ReplayRequest {
     /// Reads a request, which must be an object. A list or null would otherwise become an empty selection,
     /// which is the whole archive.
     ///
@@ -242,7 +242,7 @@ impl Request {
     /// Reports whether the selection has no limit.
     #[must_use]
     pub fn selects_all(&self) -> bool {
-        self.select == Select::default() && self.subscriptions.is_empty()
+        self.select == ReplaySelection::default() && self.subscriptions.is_empty()
     }
 
     /// Returns the selection of archived letters, up to a cut-off.

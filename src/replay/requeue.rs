@@ -10,24 +10,24 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::letter::Replayable;
-use super::request::Request;
+use super::letter::ReplayableLetter;
+use super::request::ReplayRequest;
 use crate::arn::Arn;
-use crate::batch::{GroupOrder, Health, Sent};
+use crate::batch::{GroupOrder, Health, SendResult};
 use crate::clients::{failure_of_call, too_late};
-use crate::delivery::{Dispatcher, OutgoingMessage, Payload, PendingDelivery, Time};
+use crate::delivery::{DeliveryPayload, DeliveryWindow, Dispatcher, OutgoingMessage, PendingDelivery};
 use crate::endpoint::Endpoint;
 use crate::failure::{Failure, FailureClass};
 
 /// The time for one batch. It is shorter than the validity of a claim.
-pub(super) const SEND_TIME: Duration = Duration::from_secs(15);
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The tag that marks a requeue, and its value.
-pub(super) const TAG: (&str, &str) = ("sns-redrive", "requeue");
+pub(super) const REQUEUE_TAG: (&str, &str) = ("sns-redrive", "requeue");
 
 /// The queue that replayed letters go to.
 #[derive(Debug)]
-pub(super) struct Requeue {
+pub(super) struct RequeueSender {
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) dispatcher: Dispatcher,
     pub(super) arn: Arn,
@@ -35,45 +35,50 @@ pub(super) struct Requeue {
 
 /// The replay that sends the letters.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Of<'a> {
+pub(super) struct SendingReplay<'a> {
     pub(super) id: &'a str,
-    pub(super) request: &'a Request,
+    pub(super) request: &'a ReplayRequest,
 }
 
 /// The results of the letters of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct RequeueResults {
     /// The letters that SQS has accepted.
-    pub(super) sent: Vec<Replayable>,
+    pub(super) sent: Vec<ReplayableLetter>,
     /// The letters that SQS has refused for good.
-    pub(super) refused: Vec<(Replayable, Failure)>,
+    pub(super) refused: Vec<(ReplayableLetter, Failure)>,
     /// The letters to send again, in their order, and whether SQS may already have accepted them.
-    pub(super) left: Vec<(Replayable, bool)>,
+    pub(super) left: Vec<(ReplayableLetter, bool)>,
     /// The failure that kept letters out.
     pub(super) failure: Option<Failure>,
 }
 
-impl Requeue {
+impl RequeueSender {
     /// Sends a batch of letters for a replay.
     ///
     /// In a FIFO queue the letters of a group are sent one after the other, each after SQS has accepted the
     /// one before, because requests under way at the same time may arrive in any order.
-    pub(super) async fn send(&self, batch: Vec<Replayable>, of: Of<'_>, now: Timestamp) -> Answers {
-        let until = Instant::now() + SEND_TIME;
+    pub(super) async fn send(
+        &self,
+        batch: Vec<ReplayableLetter>,
+        of: SendingReplay<'_>,
+        now: Timestamp,
+    ) -> RequeueResults {
+        let until = Instant::now() + SEND_TIMEOUT;
         let mut order: GroupOrder = GroupOrder::new(batch.iter().map(|replayable| self.group(replayable)));
-        let mut results: Vec<Sent> = vec![Sent::NotStarted; batch.len()];
+        let mut results: Vec<SendResult> = vec![SendResult::NotStarted; batch.len()];
         while let Some(mut round) = order.next_round() {
             round.retain(|index| order.blocked(*index).is_none());
-            let letters: Vec<&Replayable> = round.iter().map(|index| &batch[*index]).collect();
+            let letters: Vec<&ReplayableLetter> = round.iter().map(|index| &batch[*index]).collect();
             let answers = self.send_at_once(&letters, of, now, until).await;
             for (index, sent) in round.into_iter().zip(answers) {
-                if sent != Sent::Accepted && !is_refused(&sent) {
+                if sent != SendResult::Accepted && !is_refused(&sent) {
                     order.block(index, ());
                 }
                 results[index] = sent;
             }
         }
-        let mut answers = Answers::default();
+        let mut answers = RequeueResults::default();
         for (replayable, disposition) in batch.into_iter().zip(results) {
             answers.add(replayable, disposition);
         }
@@ -81,17 +86,17 @@ impl Requeue {
     }
 
     /// Returns the group that keeps a letter in order. A standard queue has no order.
-    fn group<'f>(&self, replayable: &'f Replayable) -> Option<&'f str> {
+    fn group<'f>(&self, replayable: &'f ReplayableLetter) -> Option<&'f str> {
         self.arn.is_fifo().then(|| replayable.letter.sqs.group_id().unwrap_or_default())
     }
 
     async fn send_at_once(
         &self,
-        letters: &[&Replayable],
-        of: Of<'_>,
+        letters: &[&ReplayableLetter],
+        of: SendingReplay<'_>,
         now: Timestamp,
         until: Instant,
-    ) -> Vec<Sent> {
+    ) -> Vec<SendResult> {
         let to = Endpoint::Queue(self.arn.clone());
         let mut payloads = Vec::with_capacity(letters.len());
         for replayable in letters {
@@ -99,14 +104,14 @@ impl Requeue {
             let mark = letter.mark_for_replay(now, of.request.target_of(letter), replayable.edited);
             // Only letters that can be marked were selected.
             let Ok(message) = OutgoingMessage::for_requeue(letter, &mark, &self.arn, 0) else {
-                return vec![Sent::Refused("cannot be marked"); letters.len()];
+                return vec![SendResult::Refused("cannot be marked"); letters.len()];
             };
             let deduplication_id =
                 message.deduplication_id.is_some().then(|| deduplication_id(of.id, replayable));
-            payloads.push(Payload::Message(OutgoingMessage { deduplication_id, ..message }));
+            payloads.push(DeliveryPayload::Message(OutgoingMessage { deduplication_id, ..message }));
         }
         let pending: Vec<_> = payloads.iter().map(|payload| PendingDelivery::now(&to, payload)).collect();
-        self.dispatcher.deliver(&pending, Time::until(until), &mut Health::default()).await
+        self.dispatcher.deliver(&pending, DeliveryWindow::until(until), &mut Health::default()).await
     }
 
     /// Reports whether the queue has the tag of a requeue.
@@ -120,7 +125,7 @@ impl Requeue {
             .send()
             .await
             .map_err(|error| failure_of_call(&error))?;
-        Ok(answer.tags().and_then(|tags| tags.get(TAG.0)).is_some_and(|value| value == TAG.1))
+        Ok(answer.tags().and_then(|tags| tags.get(REQUEUE_TAG.0)).is_some_and(|value| value == REQUEUE_TAG.1))
     }
 
     /// Returns the number of letters in a queue: visible, hidden and delayed. SQS calls these numbers
@@ -152,20 +157,24 @@ impl Requeue {
     }
 }
 
-impl Answers {
-    fn add(&mut self, replayable: Replayable, disposition: Sent) {
+impl RequeueResults {
+    fn add(&mut self, replayable: ReplayableLetter, disposition: SendResult) {
         match disposition {
-            Sent::Accepted => self.sent.push(replayable),
-            Sent::Failed(failure) if failure.class == FailureClass::Permanent => {
+            SendResult::Accepted => self.sent.push(replayable),
+            SendResult::Failed(failure) if failure.class == FailureClass::Permanent => {
                 self.refused.push((replayable, failure));
             }
-            Sent::Failed(failure) => {
+            SendResult::Failed(failure) => {
                 // If no answer came, SQS may have accepted the letter.
                 self.left.push((replayable, failure.class == FailureClass::Transient));
                 self.failure.get_or_insert(failure);
             }
             // There was no time, or an earlier letter of its group was not sent.
-            Sent::NotStarted | Sent::LeftOut(_) | Sent::PutOff(_) | Sent::Withheld | Sent::Refused(_) => {
+            SendResult::NotStarted
+            | SendResult::LeftOut(_)
+            | SendResult::PutOff(_)
+            | SendResult::Withheld
+            | SendResult::Refused(_) => {
                 self.failure.get_or_insert_with(too_late);
                 self.left.push((replayable, false));
             }
@@ -173,14 +182,14 @@ impl Answers {
     }
 }
 
-fn is_refused(sent: &Sent) -> bool {
-    matches!(sent, Sent::Failed(failure) if failure.class == FailureClass::Permanent)
+fn is_refused(sent: &SendResult) -> bool {
+    matches!(sent, SendResult::Failed(failure) if failure.class == FailureClass::Permanent)
 }
 
 /// Returns a deduplication id. For five minutes SQS drops a letter that is sent again after a crash. It does
 /// not drop a letter of another replay, nor another letter with the same letter id, as copies of one message
 /// for several subscribers have.
-fn deduplication_id(replay: &str, replayable: &Replayable) -> String {
+fn deduplication_id(replay: &str, replayable: &ReplayableLetter) -> String {
     let mut hash = Sha256::new();
     let sqs = &replayable.letter.sqs;
     for part in [replay, sqs.queue.as_str(), &sqs.message_id] {

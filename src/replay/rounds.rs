@@ -17,33 +17,33 @@ use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::control::{Control, Pace};
+use super::control::{ReplayControl, SendPace};
 use super::division::{letters_of_lanes, share, shares};
-use super::drive::{Begun, Drive, InHand, Next, Sent};
+use super::drive::{ActiveReplay, BegunReplay, InHand, NextAction, RoundEnd};
 use super::error::ReplayError;
-use super::lane::{Lane, LaneDone};
-use super::letters::Source;
-use super::parts::{Job, Replay, token};
-use super::progress::Units;
-use super::request::Wish;
-use super::state::{Round, State, Status};
-use super::store::{AT_ONCE, Condition, Found};
-use super::worker::{End, Worked};
+use super::lane::{LaneDone, RoundLane};
+use super::letters::ReplaySource;
+use super::parts::{ArchiveReplayer, ReplayInputs, token};
+use super::progress::UnitResults;
+use super::request::EventRequest;
+use super::state::{ReplayState, ReplayStatus, SendRound};
+use super::store::{CONCURRENT_DOCUMENTS, StoredDocument, WriteCondition};
+use super::worker::{UnitEnd, UnitWork};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::Policy;
 
 /// The number of rounds in a row that may have no result.
-const PATIENCE: u32 = 3;
+const MAX_IDLE_ROUNDS: u32 = 3;
 
-/// The number of tries if turns of one execution meet. There is a [`PAUSE`] between tries.
+/// The number of tries if turns of one execution meet. There is a [`MEETING_PAUSE`] between tries.
 const TURNS_THAT_MEET: u32 = 5;
-const PAUSE: Duration = Duration::from_secs(2);
+const MEETING_PAUSE: Duration = Duration::from_secs(2);
 
 /// The seconds after which a waiting replay checks whether somebody has stopped it.
-const LOOK: i64 = 60;
+const STOP_POLL_SECONDS: i64 = 60;
 
 /// The seconds until the next turn if the time of this one is over.
-const SOON: u32 = 1;
+const NEXT_TURN_SECONDS: u32 = 1;
 
 /// More letters than any replay sends. Step Functions passes numbers on as JavaScript has them, which are
 /// exact below 2^53.
@@ -59,7 +59,7 @@ const RATE_OF_A_LANE: u32 = 200;
 /// The next action of a state machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Turn {
+pub struct MachineTurn {
     /// The kind of action.
     pub next: TurnKind,
     /// The replay's id.
@@ -73,7 +73,7 @@ pub struct Turn {
     /// The time to wait, in seconds.
     pub seconds: u32,
     /// The replay's state.
-    pub replay: State,
+    pub replay: ReplayState,
 }
 
 /// The kind of a state machine's next action.
@@ -91,14 +91,14 @@ pub enum TurnKind {
 /// A resumption of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Resumption {
+pub struct ReplayResumption {
     /// The replay's id.
     pub id: String,
     /// The token of the process or execution that has taken the replay up.
     pub holder: String,
 }
 
-impl Replay {
+impl ArchiveReplayer {
     /// Begins or resumes a replay that runs in rounds of at most `workers` lanes. A dry run of few letters
     /// ends at once and writes nothing. The lanes of a larger dry run write their counts.
     ///
@@ -107,13 +107,13 @@ impl Replay {
     /// [`ReplayError`].
     pub async fn first_turn(
         &self,
-        wish: &Wish,
+        wish: &EventRequest,
         workers: usize,
         policy: Option<&Policy>,
-        control: &dyn Control,
-    ) -> Result<Turn, ReplayError> {
-        let job = Job { source: &Source::Archive, policy, control };
-        if let Wish::Begin(request) = wish
+        control: &dyn ReplayControl,
+    ) -> Result<MachineTurn, ReplayError> {
+        let job = ReplayInputs { source: &ReplaySource::Archive, policy, control };
+        if let EventRequest::Begin(request) = wish
             && request.dry_run
         {
             let planned = Box::pin(self.planned(request, job, false)).await?;
@@ -130,25 +130,25 @@ impl Replay {
     /// Begins or resumes a replay. Returns the first turn, and what a process that does the whole replay keeps.
     pub(super) async fn begin(
         &self,
-        wish: &Wish,
+        wish: &EventRequest,
         workers: usize,
-        job: Job<'_>,
-    ) -> Result<(Turn, InHand), ReplayError> {
+        job: ReplayInputs<'_>,
+    ) -> Result<(MachineTurn, InHand), ReplayError> {
         let begun = match wish {
-            Wish::Begin(request) => self.begun(request, job).await?,
-            Wish::Resume(resume) => self.gone_on(resume, job).await?,
+            EventRequest::Begin(request) => self.begun(request, job).await?,
+            EventRequest::ResumeRequest(resume) => self.gone_on(resume, job).await?,
         };
         Box::pin(self.first_turn_of(begun, workers)).await
     }
 
     async fn first_turn_of(
         &self,
-        mut begun: Begun<'_>,
+        mut begun: BegunReplay<'_>,
         workers: usize,
-    ) -> Result<(Turn, InHand), ReplayError> {
-        let (given, pace) = (begun.given.take(), Pace::new(begun.state.request.rate));
+    ) -> Result<(MachineTurn, InHand), ReplayError> {
+        let (given, pace) = (begun.given.take(), SendPace::new(begun.state.request.rate));
         let in_hand = InHand { units: Arc::clone(&begun.units), given, pace };
-        let drive = Drive::take_up(self, begun).await?;
+        let drive = ActiveReplay::take_up(self, begun).await?;
         let round = drive.with(|progress| progress.state.place.rounds);
         self.keep_known(&drive, round).await?;
         let next = drive.next().await?;
@@ -162,23 +162,23 @@ impl Replay {
     /// [`ReplayError`], such as [`ReplayError::TakenUp`] if somebody else has taken the replay up.
     pub async fn next_turn(
         &self,
-        of: &Resumption,
+        of: &ReplayResumption,
         workers: usize,
         policy: Option<&Policy>,
-        control: &dyn Control,
-    ) -> Result<Turn, ReplayError> {
-        self.go_on(of, workers, Job { source: &Source::Archive, policy, control }, None).await
+        control: &dyn ReplayControl,
+    ) -> Result<MachineTurn, ReplayError> {
+        self.go_on(of, workers, ReplayInputs { source: &ReplaySource::Archive, policy, control }, None).await
     }
 
     /// Continues after a round or a wait. If `job.control` stops it, it only saves the results of the round, and
     /// the turn says so with [`TurnKind::Wait`].
     pub(super) async fn go_on(
         &self,
-        of: &Resumption,
+        of: &ReplayResumption,
         workers: usize,
-        job: Job<'_>,
+        job: ReplayInputs<'_>,
         in_hand: Option<&InHand>,
-    ) -> Result<Turn, ReplayError> {
+    ) -> Result<MachineTurn, ReplayError> {
         let mut begun = None;
         for _ in 0..TURNS_THAT_MEET {
             let turn = Box::pin(self.try_to_go_on(of, workers, job, in_hand, &mut begun)).await;
@@ -188,7 +188,7 @@ impl Replay {
             if self.kept.found(&of.id).await?.document.holder != of.holder {
                 return turn;
             }
-            sleep(PAUSE).await;
+            sleep(MEETING_PAUSE).await;
         }
         let met = Failure::ours(FailureClass::Transient, "TurnsMeet");
         Err(ReplayError::failed(format!("the next turn of {}", of.id), met))
@@ -198,13 +198,13 @@ impl Replay {
     /// rounds begun before.
     async fn try_to_go_on(
         &self,
-        of: &Resumption,
+        of: &ReplayResumption,
         workers: usize,
-        job: Job<'_>,
+        job: ReplayInputs<'_>,
         in_hand: Option<&InHand>,
         begun: &mut Option<u32>,
-    ) -> Result<Turn, ReplayError> {
-        let Found { document: state, etag, .. } = self.kept.found(&of.id).await?;
+    ) -> Result<MachineTurn, ReplayError> {
+        let StoredDocument { document: state, etag, .. } = self.kept.found(&of.id).await?;
         if state.holder != of.holder {
             return Err(ReplayError::TakenUp(state.id));
         }
@@ -214,10 +214,13 @@ impl Replay {
             // The other turn has begun a round, so both give the same answer.
             let key = lanes_key(&state.id, number);
             if self.kept.store.text(&key).await?.is_some() {
-                return Ok(Turn { key: self.kept.store.key(&key), ..self.turn(TurnKind::Send, state) });
+                return Ok(MachineTurn {
+                    key: self.kept.store.key(&key),
+                    ..self.turn(TurnKind::Send, state)
+                });
             }
         }
-        if !state.is_unfinished() || state.status == Status::Stopped {
+        if !state.is_unfinished() || state.status == ReplayStatus::Stopped {
             return Ok(self.turn(TurnKind::End, state));
         }
         let is_worked_on = self.check_is_worked_on(&state.request);
@@ -227,13 +230,13 @@ impl Replay {
             None => self.units(&of.id).await?,
         };
         let known = self.known(&state).await?;
-        let drive = Drive::new(self, Begun { state, etag, units, known, job, given: None });
+        let drive = ActiveReplay::new(self, BegunReplay { state, etag, units, known, job, given: None });
         let sent = match round {
             Some(round) => Some(self.collect(&drive, round).await?),
             None => None,
         };
         drive.look().await?;
-        let is_stopped = drive.with(|progress| progress.state.status == Status::Stopped);
+        let is_stopped = drive.with(|progress| progress.state.status == ReplayStatus::Stopped);
         if let (Err(error), false) = (is_worked_on, is_stopped) {
             // A later resumption needs the result of the round.
             drive.save().await?;
@@ -241,47 +244,60 @@ impl Replay {
         }
         if job.control.stop() && !is_stopped {
             drive.save().await?;
-            return Ok(Turn { seconds: SOON, ..self.turn(TurnKind::Wait, drive.shown()) });
+            return Ok(MachineTurn {
+                seconds: NEXT_TURN_SECONDS,
+                ..self.turn(TurnKind::Wait, drive.shown())
+            });
         }
         let next = match sent {
-            _ if is_stopped => Next::End,
-            Some(Sent::Interrupted) => Next::Send,
-            Some(Sent::Through) => drive.sent().await?,
+            _ if is_stopped => NextAction::End,
+            Some(RoundEnd::Interrupted) => NextAction::Send,
+            Some(RoundEnd::Through) => drive.sent().await?,
             None => drive.next().await?,
         };
         Box::pin(self.turn_of(&drive, next, workers)).await
     }
 
-    async fn turn_of(&self, drive: &Drive<'_>, mut next: Next, workers: usize) -> Result<Turn, ReplayError> {
+    async fn turn_of(
+        &self,
+        drive: &ActiveReplay<'_>,
+        mut next: NextAction,
+        workers: usize,
+    ) -> Result<MachineTurn, ReplayError> {
         loop {
             next = match next {
-                Next::End => {
+                NextAction::End => {
                     drive.save().await?;
                     return Ok(self.turn(TurnKind::End, drive.shown()));
                 }
-                Next::Wait => {
+                NextAction::Wait => {
                     let state = drive.shown();
                     let left = state.not_before.map_or(0, |then| {
                         (then.as_millisecond() - self.kept.clock.now().as_millisecond() + 999) / 1000
                     });
                     if left > 0 {
-                        let seconds = u32::try_from(left.min(LOOK)).unwrap_or_default();
+                        let seconds = u32::try_from(left.min(STOP_POLL_SECONDS)).unwrap_or_default();
                         drive.save().await?;
-                        return Ok(Turn { seconds, ..self.turn(TurnKind::Wait, state) });
+                        return Ok(MachineTurn { seconds, ..self.turn(TurnKind::Wait, state) });
                     }
                     drive.judged().await?
                 }
-                Next::Send if !drive.may_send() || !drive.is_anything_left() => drive.sent().await?,
-                Next::Send => {
+                NextAction::Send if !drive.may_send() || !drive.is_anything_left() => drive.sent().await?,
+                NextAction::Send => {
                     let key = self.round(drive, workers, drive.shown().budget()).await?;
-                    return Ok(Turn { key, ..self.turn(TurnKind::Send, drive.shown()) });
+                    return Ok(MachineTurn { key, ..self.turn(TurnKind::Send, drive.shown()) });
                 }
             };
         }
     }
 
     /// Begins a round that may send `budget` letters. Returns the key of its lanes.
-    async fn round(&self, drive: &Drive<'_>, workers: usize, budget: u64) -> Result<String, ReplayError> {
+    async fn round(
+        &self,
+        drive: &ActiveReplay<'_>,
+        workers: usize,
+        budget: u64,
+    ) -> Result<String, ReplayError> {
         let (state, parts) = (drive.shown(), drive.parts());
         let rate = state.request.rate;
         let small = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -292,7 +308,7 @@ impl Replay {
         let before = state.round.clone().unwrap_or_default();
         let number = state.place.rounds + 1;
         let line = |lane| {
-            let lane = Lane {
+            let lane = RoundLane {
                 id: state.id.clone(),
                 holder: state.holder.clone(),
                 round: number,
@@ -311,27 +327,27 @@ impl Replay {
         drive.with(|progress| {
             let lately = progress.lately_by_ten_seconds(now);
             progress.state.place.rounds = number;
-            progress.state.round = Some(Round { lanes, lately, ..before });
+            progress.state.round = Some(SendRound { lanes, lately, ..before });
         });
         drive.save().await?;
         let key = lanes_key(&state.id, number);
-        let written = self.kept.store.write_text(&key, lines, Condition::Absent).await?;
+        let written = self.kept.store.write_text(&key, lines, WriteCondition::Absent).await?;
         written.ok_or(ReplayError::TakenUp(state.id))?;
         Ok(self.kept.store.key(&key))
     }
 
     /// Records the results of a round.
-    async fn collect(&self, drive: &Drive<'_>, round: Round) -> Result<Sent, ReplayError> {
+    async fn collect(&self, drive: &ActiveReplay<'_>, round: SendRound) -> Result<RoundEnd, ReplayError> {
         let (id, number) = drive.with(|progress| (progress.state.id.clone(), progress.state.place.rounds));
         let keys = (0..round.lanes).map(|lane| LaneDone::key(&id, number, lane));
         let read = |key: String| async move { self.kept.store.read::<LaneDone>(&key).await };
-        let mut read = stream::iter(keys).map(read).buffered(AT_ONCE);
+        let mut read = stream::iter(keys).map(read).buffered(CONCURRENT_DOCUMENTS);
         let (mut is_through, mut is_paused, mut has_moved) = (true, false, false);
         let mut is_in_doubt = false;
         let (mut failed, mut trouble) = (None, None);
         while let Some(done) = read.next().await {
             // Its function has died, or did not finish in time.
-            let Some(Found { document: done, .. }) = done? else {
+            let Some(StoredDocument { document: done, .. }) = done? else {
                 (is_through, is_in_doubt) = (false, true);
                 continue;
             };
@@ -343,8 +359,8 @@ impl Replay {
             trouble = trouble.or(done.trouble);
             for unit in done.units {
                 has_moved |= unit.sent > 0 || unit.done;
-                let end = if unit.done { End::Done } else { End::Paused };
-                let worked = Worked { counts: unit.counts, sent: unit.sent, end };
+                let end = if unit.done { UnitEnd::Done } else { UnitEnd::Paused };
+                let worked = UnitWork { counts: unit.counts, sent: unit.sent, end };
                 drive.with(|progress| progress.note(unit.unit, worked, unit.at));
             }
         }
@@ -365,32 +381,33 @@ impl Replay {
             let idle = if has_moved { 0 } else { round.idle + 1 };
             if let Some(why) = failed {
                 progress.state.stop(why);
-            } else if idle >= PATIENCE {
-                let why =
-                    || format!("{PATIENCE} rounds made no progress: see the log of the replay function");
+            } else if idle >= MAX_IDLE_ROUNDS {
+                let why = || {
+                    format!("{MAX_IDLE_ROUNDS} rounds made no progress: see the log of the replay function")
+                };
                 progress.state.stop(trouble.unwrap_or_else(why));
             }
             let lately = progress.lately_by_ten_seconds(now);
-            progress.state.round = Some(Round { lanes: 0, idle, lately });
+            progress.state.round = Some(SendRound { lanes: 0, idle, lately });
         });
-        Ok(if is_paused || is_through { Sent::Through } else { Sent::Interrupted })
+        Ok(if is_paused || is_through { RoundEnd::Through } else { RoundEnd::Interrupted })
     }
 
     /// Stores which units are finished, or partly done, ahead of others before them.
-    async fn keep_known(&self, drive: &Drive<'_>, round: u32) -> Result<(), ReplayError> {
+    async fn keep_known(&self, drive: &ActiveReplay<'_>, round: u32) -> Result<(), ReplayError> {
         let (id, units) = drive.with(|progress| (progress.state.id.clone(), progress.units().clone()));
         // Another turn, which may find out only later that it is over, writes a key of its own.
-        let key = Units::key(&id, round, &token());
-        let written = self.kept.store.write(&key, &units, Condition::Absent).await?;
+        let key = UnitResults::key(&id, round, &token());
+        let written = self.kept.store.write(&key, &units, WriteCondition::Absent).await?;
         written.ok_or(ReplayError::TakenUp(id))?;
         drive.with(|progress| progress.state.place.known = Some(key));
         Ok(())
     }
 
-    fn turn(&self, next: TurnKind, replay: State) -> Turn {
+    fn turn(&self, next: TurnKind, replay: ReplayState) -> MachineTurn {
         let (id, holder) = (replay.id.clone(), replay.holder.clone());
         let bucket = self.kept.store.bucket().to_owned();
-        Turn { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
+        MachineTurn { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
     }
 }
 

@@ -6,39 +6,43 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::control::Control;
+use super::control::ReplayControl;
 use super::division::spread;
-use super::drive::Begun;
+use super::drive::BegunReplay;
 use super::dry_run::is_bound;
 use super::error::ReplayError;
 use super::given::GivenRecords;
 use super::kept::{digest, key_of};
-use super::letters::Source;
-use super::parts::{Job, Replay, selection, token};
-use super::plan::{Plan, Planner};
-use super::progress::Units;
-use super::request::{Request, Resume, Select};
-use super::state::{Counts, Note, Place, State, Status};
-use super::store::{Condition, Found};
+use super::letters::ReplaySource;
+use super::parts::{ArchiveReplayer, ReplayInputs, selection, token};
+use super::plan::{UnitPlan, UnitPlanner};
+use super::progress::UnitResults;
+use super::request::{ReplayRequest, ReplaySelection, ResumeRequest};
+use super::state::{OperatorNote, ReplayCounts, ReplayPosition, ReplayState, ReplayStatus};
+use super::store::{StoredDocument, WriteCondition};
 use super::unit::Unit;
-use super::version::Versioned;
+use super::version::VersionedDocument;
 use crate::arn::Arn;
 
 /// The longest time after which a letter appears in the archive, counted from the time in its record.
 const ARCHIVE_LAG: SignedDuration = SignedDuration::from_secs(5);
 
 /// A planned replay.
-pub(super) struct Planned {
+pub(super) struct PlannedReplay {
     /// The replay's state.
-    pub(super) state: State,
-    pub(super) plan: Plan,
+    pub(super) state: ReplayState,
+    pub(super) plan: UnitPlan,
     /// The given records by unit. `None` if the archive is read.
     pub(super) given: Option<GivenRecords>,
 }
 
-impl Replay {
+impl ArchiveReplayer {
     /// Begins a replay without sending anything yet.
-    pub(super) async fn begun<'r>(&self, request: &Request, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
+    pub(super) async fn begun<'r>(
+        &self,
+        request: &ReplayRequest,
+        job: ReplayInputs<'r>,
+    ) -> Result<BegunReplay<'r>, ReplayError> {
         self.check_is_worked_on(request)?;
         let planned = Box::pin(self.planned(request, job, true)).await?;
         self.begun_of(planned, job).await
@@ -47,10 +51,10 @@ impl Replay {
     /// Begins a planned replay.
     pub(super) async fn begun_of<'r>(
         &self,
-        planned: Planned,
-        job: Job<'r>,
-    ) -> Result<Begun<'r>, ReplayError> {
-        let Planned { mut state, mut plan, given } = planned;
+        planned: PlannedReplay,
+        job: ReplayInputs<'r>,
+    ) -> Result<BegunReplay<'r>, ReplayError> {
+        let PlannedReplay { mut state, mut plan, given } = planned;
         if !self.requeue.arn.is_fifo() {
             plan.units = spread(plan.units);
         }
@@ -65,16 +69,20 @@ impl Replay {
         self.take(&mut state).await?;
         let key = format!("{}/units.jsonl", state.id);
         let taken = || ReplayError::TakenUp(state.id.clone());
-        self.kept.store.write_text(&key, text, Condition::Absent).await?.ok_or_else(taken)?;
+        self.kept.store.write_text(&key, text, WriteCondition::Absent).await?.ok_or_else(taken)?;
         let key = key_of(&state.id);
-        let etag = self.kept.store.write(&key, &state, Condition::Absent).await?.ok_or_else(taken)?;
-        Ok(Begun { state, etag, units: plan.units.into(), known: None, job, given })
+        let etag = self.kept.store.write(&key, &state, WriteCondition::Absent).await?.ok_or_else(taken)?;
+        Ok(BegunReplay { state, etag, units: plan.units.into(), known: None, job, given })
     }
 
     /// Reads a replay that is to be continued. Its selection and its steps stay the same.
-    pub(super) async fn gone_on<'r>(&self, resume: &Resume, job: Job<'r>) -> Result<Begun<'r>, ReplayError> {
+    pub(super) async fn gone_on<'r>(
+        &self,
+        resume: &ResumeRequest,
+        job: ReplayInputs<'r>,
+    ) -> Result<BegunReplay<'r>, ReplayError> {
         let id = &resume.id;
-        let Found { document: mut state, etag, .. } = self.kept.found(id).await?;
+        let StoredDocument { document: mut state, etag, .. } = self.kept.found(id).await?;
         if !state.is_unfinished() {
             let why = if state.freed.is_some() { "its letters in doubt were freed" } else { "it is done" };
             return Err(ReplayError::Request(vec![format!("replay {id} cannot be resumed: {why}")]));
@@ -89,8 +97,8 @@ impl Replay {
         }
         let units = self.units(id).await?;
         let given = match job.source {
-            Source::Archive => None,
-            Source::Input(records) => {
+            ReplaySource::Archive => None,
+            ReplaySource::Input(records) => {
                 Some(Box::pin(GivenRecords::find(self, records, false, job.control)).await?)
             }
         };
@@ -103,12 +111,13 @@ impl Replay {
         }
         let known = self.known(&state).await?;
         self.take(&mut state).await?;
-        state.resumed = Some(Note { at: state.taken_up, by: self.kept.by.clone(), why: resume.why.clone() });
-        Ok(Begun { state, etag, units, known, job, given })
+        state.resumed =
+            Some(OperatorNote { at: state.taken_up, by: self.kept.by.clone(), why: resume.why.clone() });
+        Ok(BegunReplay { state, etag, units, known, job, given })
     }
 
     /// Records that somebody new has taken the replay up.
-    async fn take(&self, state: &mut State) -> Result<(), ReplayError> {
+    async fn take(&self, state: &mut ReplayState) -> Result<(), ReplayError> {
         (state.taken_up, state.holder) = (self.kept.now().await?, token());
         Ok(())
     }
@@ -123,27 +132,27 @@ impl Replay {
 
     /// Returns the units that are finished, or partly done, ahead of others before them, if a turn has stored
     /// them.
-    pub(super) async fn known(&self, state: &State) -> Result<Option<Units>, ReplayError> {
+    pub(super) async fn known(&self, state: &ReplayState) -> Result<Option<UnitResults>, ReplayError> {
         let Some(key) = &state.place.known else { return Ok(None) };
-        let found = self.kept.store.read::<Units>(key).await?;
+        let found = self.kept.store.read::<UnitResults>(key).await?;
         found.map(|found| Some(found.document)).ok_or_else(|| ReplayError::Broken(key.clone()))
     }
 
     /// Plans a new replay. With `keep` the cut of its units is stored, as it must be before anything is sent.
     pub(super) async fn planned(
         &self,
-        request: &Request,
-        job: Job<'_>,
+        request: &ReplayRequest,
+        job: ReplayInputs<'_>,
         keep: bool,
-    ) -> Result<Planned, ReplayError> {
+    ) -> Result<PlannedReplay, ReplayError> {
         request.check().map_err(ReplayError::Request)?;
         let wrong = |why: &str| Err(ReplayError::Request(vec![why.to_owned()]));
         let now = self.kept.now().await?;
         if request.cut_off.is_some_and(|cut_off| cut_off > now) {
             return wrong("cutOff: must not lie in the future");
         }
-        let of_input = matches!(job.source, Source::Input(_));
-        if of_input && (request.select != Select::default() || request.cut_off.is_some()) {
+        let of_input = matches!(job.source, ReplaySource::Input(_));
+        if of_input && (request.select != ReplaySelection::default() || request.cut_off.is_some()) {
             return wrong("select, cutOff: must not be given together with records");
         }
         if !of_input && request.selects_all() && !request.all {
@@ -153,8 +162,8 @@ impl Replay {
         }
         let cut_off = request.cut_off.unwrap_or_else(|| now.saturating_sub(ARCHIVE_LAG).unwrap_or(now));
         let id = format!("{}-{}", compact(now), &token()[..6]);
-        let mut state = State {
-            version: State::VERSION,
+        let mut state = ReplayState {
+            version: ReplayState::VERSION,
             id,
             request: request.clone(),
             given: digest(job.source),
@@ -163,14 +172,14 @@ impl Replay {
             taken_up: now,
             holder: String::new(),
             cut_off,
-            status: Status::Running,
+            status: ReplayStatus::Running,
             because: None,
             letters: 0,
             exact: false,
             at_most: false,
             abandoned: false,
             units: 0,
-            counts: Counts::default(),
+            counts: ReplayCounts::default(),
             came_back: 0,
             step: 1,
             steps: request.ramp.len(),
@@ -179,15 +188,15 @@ impl Replay {
             resumed: None,
             freed: None,
             round: None,
-            place: Place::default(),
+            place: ReplayPosition::default(),
         };
         let selection = selection(&state, &self.requeue.arn)?;
         let (plan, given) = match job.source {
-            Source::Archive => {
-                let planner = Planner::new(self, &selection, keep, job.control);
+            ReplaySource::Archive => {
+                let planner = UnitPlanner::new(self, &selection, keep, job.control);
                 (Box::pin(planner.plan()).await?, None)
             }
-            Source::Input(records) => {
+            ReplaySource::Input(records) => {
                 let given = Box::pin(GivenRecords::find(self, records, keep, job.control)).await?;
                 (given.plan(), Some(given))
             }
@@ -197,11 +206,11 @@ impl Replay {
         state.at_most = is_bound(request, job.source, job.policy, &plan.units);
         (state.letters, state.exact, state.units) = (plan.letters, plan.exact, plan.units.len() as u64);
         state.place.others = plan.others && !request.again;
-        Ok(Planned { state, plan, given })
+        Ok(PlannedReplay { state, plan, given })
     }
 
     /// Leaves out the dead-letter queues that were deleted since the replay began: no letters can wait there.
-    async fn forget_deleted(&self, state: &mut State, control: &dyn Control) {
+    async fn forget_deleted(&self, state: &mut ReplayState, control: &dyn ReplayControl) {
         // Each queue keeps the number that it had when the step began.
         let before = std::mem::take(&mut state.place.queues_before);
         let before = before.into_iter().map(Some).chain(std::iter::repeat(None));
@@ -217,7 +226,7 @@ impl Replay {
     }
 
     /// Adds a dead-letter queue to those that are watched, if it can be read.
-    async fn watch(&self, queue: &str, state: &mut State, control: &dyn Control) {
+    async fn watch(&self, queue: &str, state: &mut ReplayState, control: &dyn ReplayControl) {
         let requeue = &self.requeue.arn;
         let arn = requeue.as_str().rsplit_once(':').map(|(account, _)| format!("{account}:{queue}"));
         let Some(arn) = arn.and_then(|arn| arn.parse::<Arn>().ok()).filter(|arn| arn != requeue) else {

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use futures_util::stream::{self, StreamExt};
 
 use super::error::ReplayError;
-use super::kept::Replays;
-use super::ledger::Ledger;
-use super::store::AT_ONCE;
+use super::kept::StoredReplays;
+use super::ledger::UnitLedger;
+use super::store::CONCURRENT_DOCUMENTS;
 use super::unit::Unit;
-use crate::archive::{Archived, Identity, Object};
+use crate::archive::{ArchiveObject, LetterIdentity, LocatedRecord};
 
 /// The letters that replays have sent. It holds those of one hour of a queue at a time.
 #[derive(Debug)]
-pub struct Sent {
-    replays: Replays,
+pub struct SentLetters {
+    replays: StoredReplays,
     /// The key of the object that was last asked about.
     key: Arc<str>,
     /// Its queue.
@@ -25,13 +25,13 @@ pub struct Sent {
     /// The folder of the object's hour.
     hour: String,
     /// The letters of that hour, each with the id of the latest replay that has sent it.
-    letters: HashMap<Identity, Arc<str>>,
+    letters: HashMap<LetterIdentity, Arc<str>>,
 }
 
-impl Sent {
+impl SentLetters {
     /// Creates the lookup for the replays of one place.
     #[must_use]
-    pub fn new(replays: Replays) -> Self {
+    pub fn new(replays: StoredReplays) -> Self {
         Self {
             replays,
             key: "".into(),
@@ -42,12 +42,12 @@ impl Sent {
         }
     }
 
-    /// Reports whether some replay has sent a letter, as [`Sent::by`] does.
+    /// Reports whether some replay has sent a letter, as [`SentLetters::by`] does.
     ///
     /// # Errors
     ///
     /// [`ReplayError`].
-    pub async fn has(&mut self, letter: &Archived) -> Result<bool, ReplayError> {
+    pub async fn has(&mut self, letter: &LocatedRecord) -> Result<bool, ReplayError> {
         Ok(self.by(letter).await?.is_some())
     }
 
@@ -57,7 +57,7 @@ impl Sent {
     /// # Errors
     ///
     /// [`ReplayError`].
-    pub async fn by(&mut self, letter: &Archived) -> Result<Option<&str>, ReplayError> {
+    pub async fn by(&mut self, letter: &LocatedRecord) -> Result<Option<&str>, ReplayError> {
         self.of(&letter.key, letter.record.identity()).await
     }
 
@@ -66,9 +66,9 @@ impl Sent {
     /// # Errors
     ///
     /// [`ReplayError`].
-    pub async fn of(&mut self, key: &Arc<str>, letter: Identity) -> Result<Option<&str>, ReplayError> {
+    pub async fn of(&mut self, key: &Arc<str>, letter: LetterIdentity) -> Result<Option<&str>, ReplayError> {
         if *key != self.key {
-            let object = Object::new(Arc::clone(key), 0, None);
+            let object = ArchiveObject::new(Arc::clone(key), 0, None);
             self.look(object.queue(), &object.hour()).await?;
             self.key = object.key;
         }
@@ -85,13 +85,13 @@ impl Sent {
         if self.hour == folder {
             return Ok(());
         }
-        let mut letters: HashMap<Identity, Arc<str>> = HashMap::new();
+        let mut letters: HashMap<LetterIdentity, Arc<str>> = HashMap::new();
         if self.hours.contains(&folder) {
             let keys = store.list(&folder, None).await?.into_iter();
             let keys = keys.filter(|key| Unit::number_of(key).is_some());
             let mut ledgers = stream::iter(keys)
-                .map(|key| async move { store.read::<Ledger>(&key).await })
-                .buffer_unordered(AT_ONCE);
+                .map(|key| async move { store.read::<UnitLedger>(&key).await })
+                .buffer_unordered(CONCURRENT_DOCUMENTS);
             while let Some(ledger) = ledgers.next().await {
                 let Some(found) = ledger? else { continue };
                 for (replay, sent) in found.document.sent_by() {

@@ -6,21 +6,21 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::error::ReplayError;
-use super::ramp::{Stage, stages};
-use super::request::Request;
-use super::version::{self, Versioned};
+use super::ramp::{RampStage, stages};
+use super::request::ReplayRequest;
+use super::version::{self, VersionedDocument};
 use crate::arn::Arn;
 
 /// The state of a replay: the object `replays/<id>/replay.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct State {
+pub struct ReplayState {
     /// The version of this format: 1.
     pub version: u8,
     /// The replay's id, which is also the folder of its objects below `replays/`.
     pub id: String,
     /// The request.
-    pub request: Request,
+    pub request: ReplayRequest,
     /// A digest that tells given records from others. `None` if the archive is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
@@ -36,7 +36,7 @@ pub struct State {
     /// The cut-off: letters archived later are left out.
     pub cut_off: Timestamp,
     /// The status.
-    pub status: Status,
+    pub status: ReplayStatus,
     /// The reason why it stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
@@ -55,7 +55,7 @@ pub struct State {
     /// The number of units that hold them.
     pub units: u64,
     /// The counts of its letters so far.
-    pub counts: Counts,
+    pub counts: ReplayCounts,
     /// The number of letters that were replayed and archived again since the current step began.
     #[serde(default)]
     pub came_back: u64,
@@ -71,20 +71,20 @@ pub struct State {
     pub not_before: Option<Timestamp>,
     /// The latest continuation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resumed: Option<Note>,
+    pub resumed: Option<OperatorNote>,
     /// The release of its letters in doubt to other replays. The replay is then over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub freed: Option<Note>,
+    pub freed: Option<OperatorNote>,
     /// The current round, or the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub round: Option<Round>,
+    pub round: Option<SendRound>,
     /// The position of the replay.
-    pub place: Place,
+    pub place: ReplayPosition,
 }
 
 /// A round of a replay: the sending of letters from one turn to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Round {
+pub struct SendRound {
     /// The number of lanes. 0 if the round is over.
     pub lanes: usize,
     /// The number of rounds in a row, up to this one, that had no result.
@@ -95,7 +95,7 @@ pub struct Round {
 
 /// A note of what somebody did to a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct OperatorNote {
     /// The time, by S3's clock.
     pub at: Timestamp,
     /// The name of the person or program that did it.
@@ -108,11 +108,11 @@ pub struct Note {
 /// The position of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct ReplayPosition {
     /// The number of units that are finished in order, so that none before them is left.
     pub units: u64,
     /// The counts of these units.
-    pub counts: Counts,
+    pub counts: ReplayCounts,
     /// The current stage, from 0.
     pub stage: usize,
     /// The time at which the current step began, by S3's clock.
@@ -145,7 +145,7 @@ pub struct Place {
 /// The status of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Status {
+pub enum ReplayStatus {
     /// The letters were counted, and nothing was or will be sent.
     DryRun,
     /// The replay sends letters, or was interrupted while it did.
@@ -162,7 +162,7 @@ pub enum Status {
 /// The numbers of letters by result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Counts {
+pub struct ReplayCounts {
     /// Letters that the requeue has accepted. In a dry run, letters that would be sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub sent: u64,
@@ -210,7 +210,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Versioned for State {
+impl VersionedDocument for ReplayState {
     const VERSION: u8 = 1;
 
     fn version(&self) -> u8 {
@@ -218,7 +218,7 @@ impl Versioned for State {
     }
 }
 
-impl Status {
+impl ReplayStatus {
     /// Returns the name in logs and states.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -232,7 +232,7 @@ impl Status {
     }
 }
 
-impl State {
+impl ReplayState {
     /// Reads a state that a state machine passes on. `whose` names it in errors.
     ///
     /// # Errors
@@ -251,7 +251,7 @@ impl State {
     /// Reports whether the replay may still have letters to send.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        self.freed.is_none() && !matches!(self.status, Status::DryRun | Status::Done)
+        self.freed.is_none() && !matches!(self.status, ReplayStatus::DryRun | ReplayStatus::Done)
     }
 
     /// Returns up to how many letters were not sent or passed over yet. Those in doubt are among them.
@@ -261,10 +261,10 @@ impl State {
     }
 
     /// Returns its stages. A dry run needs no steps.
-    pub(super) fn stages(&self) -> Vec<Stage> {
+    pub(super) fn stages(&self) -> Vec<RampStage> {
         match self.letters {
             0 => Vec::new(),
-            end if self.request.dry_run => vec![Stage { step: 1, end, settles: false }],
+            end if self.request.dry_run => vec![RampStage { step: 1, end, settles: false }],
             letters => stages(&self.request.ramp, letters),
         }
     }
@@ -291,22 +291,22 @@ impl State {
     }
 
     pub(super) fn stop(&mut self, because: String) {
-        (self.status, self.because) = (Status::Stopped, Some(because));
+        (self.status, self.because) = (ReplayStatus::Stopped, Some(because));
     }
 
     /// Begins to wait for the results of a step.
     pub(super) fn settle(&mut self, now: Timestamp) {
         let wait = SignedDuration::from_secs(self.request.settle_seconds.into());
-        self.status = Status::Settling;
+        self.status = ReplayStatus::Settling;
         self.not_before = Some(now.saturating_add(wait).unwrap_or(Timestamp::MAX));
     }
 
     pub(super) fn go_on(&mut self) {
-        (self.status, self.not_before, self.because) = (Status::Running, None, None);
+        (self.status, self.not_before, self.because) = (ReplayStatus::Running, None, None);
     }
 }
 
-impl Counts {
+impl ReplayCounts {
     /// Returns the number of letters that were sent or refused.
     #[must_use]
     pub fn handled(&self) -> u64 {

@@ -23,17 +23,17 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::error::ReplayError;
-use super::version::{self, Versioned};
+use super::version::{self, VersionedDocument};
 use crate::archive::folder;
 use crate::clients::{ServerTime, failure_of_call, is_absent};
 use crate::failure::{Failure, FailureClass};
 
 /// The number of documents read or written at the same time.
-pub(super) const AT_ONCE: usize = 16;
+pub(super) const CONCURRENT_DOCUMENTS: usize = 16;
 
-/// The number of tries for a write that conflicts with another. There is a [`PAUSE`] between tries.
+/// The number of tries for a write that conflicts with another. There is a [`CONFLICT_WAIT`] between tries.
 const TRIES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(200);
+const CONFLICT_WAIT: Duration = Duration::from_millis(200);
 
 /// The greatest size of a document in bytes. A ledger has at most a thousand letters, each with 40 bytes for each replay
 /// that has sent it.
@@ -44,7 +44,7 @@ const MAX_LIST_BYTES: usize = 128 * 1024 * 1024;
 
 /// The store below `replays/`.
 #[derive(Debug, Clone)]
-pub(super) struct Store {
+pub(super) struct ReplayStore {
     s3: aws_sdk_s3::Client,
     bucket: String,
     /// The prefix up to and including `replays/`.
@@ -56,7 +56,7 @@ pub(super) struct Store {
 
 /// A document and its tag.
 #[derive(Debug, Clone)]
-pub(super) struct Found<T> {
+pub(super) struct StoredDocument<T> {
     pub(super) document: T,
     pub(super) etag: String,
     /// The age of the document when it was read, by S3's clock alone.
@@ -65,20 +65,20 @@ pub(super) struct Found<T> {
 
 /// The condition on which an object is written.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Condition<'a> {
+pub(super) enum WriteCondition<'a> {
     /// The object does not exist.
     Absent,
     /// The object still has this tag.
     Is(&'a str),
 }
 
-impl<'a> Condition<'a> {
+impl<'a> WriteCondition<'a> {
     pub(super) fn of(etag: Option<&'a str>) -> Self {
         etag.map_or(Self::Absent, Self::Is)
     }
 }
 
-impl Store {
+impl ReplayStore {
     /// Creates the store in a bucket, below a prefix that may have slashes at its ends.
     pub(super) fn new(s3: aws_sdk_s3::Client, bucket: &str, prefix: &str) -> Self {
         let root = format!("{}replays/", folder(prefix));
@@ -101,13 +101,16 @@ impl Store {
     }
 
     /// Reads a document below `replays/`.
-    pub(super) async fn read<T: Versioned>(&self, key: &str) -> Result<Option<Found<T>>, ReplayError> {
-        let Some(Object { text, etag, age }) = self.get(key, MAX_DOCUMENT_BYTES).await? else {
+    pub(super) async fn read<T: VersionedDocument>(
+        &self,
+        key: &str,
+    ) -> Result<Option<StoredDocument<T>>, ReplayError> {
+        let Some(DocumentText { text, etag, age }) = self.get(key, MAX_DOCUMENT_BYTES).await? else {
             return Ok(None);
         };
         let key = || format!("s3://{}/{}{key}", self.bucket, self.root);
         match version::read(&text) {
-            Ok(document) => Ok(Some(Found { document, etag, age })),
+            Ok(document) => Ok(Some(StoredDocument { document, etag, age })),
             Err(unusable) => Err(unusable.of(key())),
         }
     }
@@ -119,7 +122,7 @@ impl Store {
 
     /// Reads an object of at most `most` bytes. A larger one, which this software does not write, could exhaust the
     /// memory.
-    async fn get(&self, key: &str, most: usize) -> Result<Option<Object>, ReplayError> {
+    async fn get(&self, key: &str, most: usize) -> Result<Option<DocumentText>, ReplayError> {
         let failed = |failure| ReplayError::failed(format!("reading {}{key}", self.root), failure);
         let call = self.s3.get_object().bucket(&self.bucket).key(format!("{}{key}", self.root));
         let object = match call.customize().interceptor(self.time.clone()).send().await {
@@ -143,7 +146,7 @@ impl Store {
         }
         let broken = |_| ReplayError::Broken(format!("s3://{}/{}{key}", self.bucket, self.root));
         let text = String::from_utf8(bytes).map_err(broken)?;
-        Ok(Some(Object { text, etag, age: age.unwrap_or_default() }))
+        Ok(Some(DocumentText { text, etag, age: age.unwrap_or_default() }))
     }
 
     /// Writes a document on a condition. Returns its `ETag`, or `None` if the condition is not met.
@@ -151,7 +154,7 @@ impl Store {
         &self,
         key: &str,
         document: &impl Serialize,
-        condition: Condition<'_>,
+        condition: WriteCondition<'_>,
     ) -> Result<Option<String>, ReplayError> {
         let unbuildable = |_| Failure::ours(FailureClass::Permanent, "NotBuildable");
         let text = serde_json::to_string(document).map_err(unbuildable);
@@ -167,14 +170,14 @@ impl Store {
         &self,
         key: &str,
         text: String,
-        condition: Condition<'_>,
+        condition: WriteCondition<'_>,
     ) -> Result<Option<String>, ReplayError> {
         let kind = if key.ends_with("jsonl") { "application/x-ndjson" } else { "application/json" };
         for attempt in 1.. {
             let put = self.s3.put_object().bucket(&self.bucket).key(format!("{}{key}", self.root));
             let put = match condition {
-                Condition::Absent => put.if_none_match("*"),
-                Condition::Is(etag) => put.if_match(etag),
+                WriteCondition::Absent => put.if_none_match("*"),
+                WriteCondition::Is(etag) => put.if_match(etag),
             };
             let put = put.content_type(kind).body(ByteStream::from(text.clone().into_bytes()));
             let error = match put.customize().interceptor(self.time.clone()).send().await {
@@ -184,7 +187,7 @@ impl Store {
             let status = error.raw_response().map(|raw| raw.status().as_u16());
             match status {
                 // Somebody else writes at this moment, and it is not yet known whose write counts.
-                Some(409) if attempt < TRIES => sleep(PAUSE).await,
+                Some(409) if attempt < TRIES => sleep(CONFLICT_WAIT).await,
                 // 412: the condition is not met. 404: there is no object.
                 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
                 Some(404 | 409 | 412) if error.code() != Some("NoSuchBucket") => {
@@ -231,7 +234,7 @@ impl Store {
     }
 }
 
-struct Object {
+struct DocumentText {
     text: String,
     etag: String,
     age: jiff::SignedDuration,

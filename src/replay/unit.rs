@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cut::Range;
-use crate::archive::{Object, keys_of};
+use super::cut::NameRange;
+use crate::archive::{ArchiveObject, keys_of};
 
 /// A run of objects of one queue and hour, with one ledger. It is one line of `units.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub(super) struct Unit {
     pub(super) number: usize,
     /// The range of its objects' names.
     #[serde(flatten)]
-    pub(super) range: Range,
+    pub(super) range: NameRange,
     /// The number of selected letters in it, by the index. The true number may be lower.
     pub(super) letters: u64,
     /// `true` if this number of records is exact.
@@ -60,7 +60,7 @@ impl Unit {
     }
 
     /// Reports whether an object of its queue and day belongs to it.
-    pub(super) fn holds(&self, object: &Object) -> bool {
+    pub(super) fn holds(&self, object: &ArchiveObject) -> bool {
         object.hour() == self.hour && self.range.holds(object.name())
     }
 

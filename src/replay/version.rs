@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use super::error::ReplayError;
 
 /// A document with the version of its format.
-pub(super) trait Versioned: DeserializeOwned {
+pub(super) trait VersionedDocument: DeserializeOwned {
     /// The version that this software writes, and the newest that it reads.
     const VERSION: u8;
 
@@ -16,14 +16,14 @@ pub(super) trait Versioned: DeserializeOwned {
 
 /// The reason why a document cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub(super) enum UnusableDocument {
     /// A newer version of this software wrote it.
     Newer,
     /// It is not such a document.
     Broken,
 }
 
-impl Unusable {
+impl UnusableDocument {
     /// Returns the error about a document with this name.
     pub(super) fn of(self, name: String) -> ReplayError {
         match self {
@@ -34,14 +34,14 @@ impl Unusable {
 }
 
 /// Reads a document.
-pub(super) fn read<T: Versioned>(text: &str) -> Result<T, Unusable> {
+pub(super) fn read<T: VersionedDocument>(text: &str) -> Result<T, UnusableDocument> {
     #[derive(serde::Deserialize)]
-    struct Version {
+    struct DocumentVersion {
         version: u64,
     }
-    let Version { version } = serde_json::from_str(text).map_err(|_| Unusable::Broken)?;
+    let DocumentVersion { version } = serde_json::from_str(text).map_err(|_| UnusableDocument::Broken)?;
     if version > u64::from(T::VERSION) {
-        return Err(Unusable::Newer);
+        return Err(UnusableDocument::Newer);
     }
-    serde_json::from_str::<T>(text).ok().filter(|read| read.version() > 0).ok_or(Unusable::Broken)
+    serde_json::from_str::<T>(text).ok().filter(|read| read.version() > 0).ok_or(UnusableDocument::Broken)
 }

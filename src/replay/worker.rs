@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::bench::Bench;
+use super::bench::WorkerContext;
 use super::error::ReplayError;
-use super::given::Records;
-use super::ledger::{Entry, Known, Ledger};
-use super::letter::{NotReplayable, Replayable};
-use super::letters::{Config, Judged};
-use super::met::Met;
-use super::reading::Read;
-use super::requeue::{Answers, Of};
-use super::state::Counts;
-use super::store::Condition;
+use super::given::PlacedRecords;
+use super::ledger::{LedgerStatus, ReplayEntry, UnitLedger};
+use super::letter::{NotReplayable, ReplayableLetter};
+use super::letters::{RecordVerdict, SendCriteria};
+use super::met::RecentLetters;
+use super::reading::ReadUnit;
+use super::requeue::{RequeueResults, SendingReplay};
+use super::state::ReplayCounts;
+use super::store::WriteCondition;
 use super::unit::Unit;
-use crate::archive::Identity;
+use crate::archive::LetterIdentity;
 use crate::clients::too_late;
 use crate::failure::{Failure, FailureClass};
 
@@ -32,7 +32,7 @@ const MAX_FIFO_BATCH: usize = 100;
 const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// The greatest age of a claim when letters are sent under it, so that they are sent before it expires.
-const FRESH: Duration = Duration::from_secs(20);
+const MAX_CLAIM_AGE: Duration = Duration::from_secs(20);
 
 /// The number of times in a row that the requeue may accept no letter of a batch, and that a claim is written.
 const TRIES: u32 = 3;
@@ -42,27 +42,27 @@ const PATIENT_TRIES: u32 = 6;
 
 /// The result of the work on a unit.
 #[derive(Debug, Clone)]
-pub(super) struct Worked {
+pub(super) struct UnitWork {
     /// The counts of the unit so far, in this replay.
-    pub(super) counts: Counts,
+    pub(super) counts: ReplayCounts,
     /// The number of its letters that were sent just now.
     pub(super) sent: u64,
-    pub(super) end: End,
+    pub(super) end: UnitEnd,
 }
 
 /// The letters of a unit, sorted for a replay.
-struct Sorted {
-    to_send: VecDeque<Replayable>,
-    counts: Counts,
+struct SortedLetters {
+    to_send: VecDeque<ReplayableLetter>,
+    counts: ReplayCounts,
     /// All of its letters.
-    met: HashSet<Identity>,
+    met: HashSet<LetterIdentity>,
     /// The letters that were sent from another unit of the hour.
-    doubles: Vec<Identity>,
+    doubles: Vec<LetterIdentity>,
 }
 
 /// The end of the work on a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum UnitEnd {
     /// The unit is finished.
     Done,
     /// No more letters may be sent before the next judgement.
@@ -75,29 +75,34 @@ pub(super) enum End {
     Failed(String),
 }
 
-impl Bench<'_> {
+impl WorkerContext<'_> {
     /// Sends the rest of a unit, as far as letters may be sent before the next judgement. `met` has the letters
     /// of its hour that were met before.
-    pub(super) async fn work(&self, unit: &Unit, read: Read, met: &mut Met) -> Result<Worked, ReplayError> {
+    pub(super) async fn work(
+        &self,
+        unit: &Unit,
+        read: ReadUnit,
+        met: &mut RecentLetters,
+    ) -> Result<UnitWork, ReplayError> {
         if self.request.dry_run {
-            return Ok(Worked { counts: self.count(unit, read, met), sent: 0, end: End::Done });
+            return Ok(UnitWork { counts: self.count(unit, read, met), sent: 0, end: UnitEnd::Done });
         }
-        let Read { mut ledger, mut etag, freed, records, counts, missing } = read;
+        let ReadUnit { mut ledger, mut etag, freed, records, counts, missing } = read;
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let Some(records) = records else {
             self.remember(unit, &ledger, met);
-            return Ok(Worked { counts: own.done.unwrap_or_default(), sent: 0, end: End::Done });
+            return Ok(UnitWork { counts: own.done.unwrap_or_default(), sent: 0, end: UnitEnd::Done });
         };
         let known = ledger.known(self.id, self.request.again, &freed);
-        let counts = Counts { gone: missing, ..counts };
+        let counts = ReplayCounts { gone: missing, ..counts };
         let sorted = self.sort(unit, records, counts, &known, &own, met);
-        let Sorted { to_send: mut waiting, mut counts, met: of_unit, doubles } = sorted;
+        let SortedLetters { to_send: mut waiting, mut counts, met: of_unit, doubles } = sorted;
         // Letters that may have been sent use up no budget: they count already. In a group they are first anyway.
         let mut doubtful: HashSet<_> = own.sending.iter().copied().collect();
         waiting.make_contiguous().sort_by_key(|replayable| !doubtful.contains(&replayable.identity));
-        let mut end = End::Done;
+        let mut end = UnitEnd::Done;
 
-        let is_touched = !waiting.is_empty() || !doubles.is_empty() || own != Entry::default();
+        let is_touched = !waiting.is_empty() || !doubles.is_empty() || own != ReplayEntry::default();
         let (mut trouble, mut is_ours) = (0, false);
         // Letters that SQS did not take use up the budget until the ledger is written: after a crash they count as
         // letters that may have been sent.
@@ -105,17 +110,17 @@ impl Bench<'_> {
         while !waiting.is_empty() {
             let batch = self.next_batch(&mut waiting, &doubtful, &mut reserved);
             if batch.is_empty() {
-                end = End::Paused;
+                end = UnitEnd::Paused;
                 break;
             }
             if !self.pace.turn(batch.len() as u64, || self.control.stop()).await {
-                end = End::Interrupted;
+                end = UnitEnd::Interrupted;
                 break;
             }
             let identities: Vec<_> = batch.iter().map(|replayable| replayable.identity).collect();
             let new = identities.iter().filter(|identity| !doubtful.contains(identity)).count() as u64;
             let entry = ledger.entry_mut(self.id);
-            entry.ids.extend(batch.iter().map(|replayable| Identity::of_letter(&replayable.letter.id)));
+            entry.ids.extend(batch.iter().map(|replayable| LetterIdentity::of_letter(&replayable.letter.id)));
             entry.ids.sort_unstable();
             entry.ids.dedup();
             entry.begin(identities);
@@ -124,11 +129,11 @@ impl Bench<'_> {
                 None if is_ours => return Err(ReplayError::TakenUp(self.id.to_owned())),
                 None => {
                     self.budget.fetch_add(new, Ordering::Relaxed);
-                    return Ok(Worked { counts, sent: 0, end: End::Changed });
+                    return Ok(UnitWork { counts, sent: 0, end: UnitEnd::Changed });
                 }
             };
             is_ours = true;
-            let of = Of { id: self.id, request: self.request };
+            let of = SendingReplay { id: self.id, request: self.request };
             let answers = self.replay.requeue.send(batch, of, self.replay.kept.clock.now()).await;
             let handled = ledger.entry_mut(self.id).handled();
             let entry = ledger.entry_mut(self.id);
@@ -141,7 +146,7 @@ impl Bench<'_> {
             let may_pass = matches!(failure.class, FailureClass::Throttling | FailureClass::Transient);
             if trouble >= if may_pass { PATIENT_TRIES } else { TRIES } {
                 let (told, class) = (failure.told(), failure.class.name());
-                end = End::Failed(format!("the requeue does not take letters: {told} ({class})"));
+                end = UnitEnd::Failed(format!("the requeue does not take letters: {told} ({class})"));
                 break;
             }
             sleep(Duration::from_secs(u64::from(trouble))).await;
@@ -156,14 +161,14 @@ impl Bench<'_> {
         entry.doubles.sort_unstable();
         entry.doubles.dedup();
         if is_touched {
-            entry.done = (end == End::Done).then(|| counts.clone());
+            entry.done = (end == UnitEnd::Done).then(|| counts.clone());
             ledger.claim = None;
             if self.write(unit, &ledger, etag.as_deref()).await?.is_none() {
                 let taken_up = || ReplayError::TakenUp(self.id.to_owned());
                 return if is_ours {
                     Err(taken_up())
                 } else {
-                    Ok(Worked { counts, sent: 0, end: End::Changed })
+                    Ok(UnitWork { counts, sent: 0, end: UnitEnd::Changed })
                 };
             }
         }
@@ -171,7 +176,7 @@ impl Bench<'_> {
         met.add(unit.number, false, of_unit);
         self.remember(unit, &ledger, met);
         let sent = counts.sent.saturating_sub(own.sent.len() as u64);
-        Ok(Worked { counts, sent, end })
+        Ok(UnitWork { counts, sent, end })
     }
 
     /// Claims a unit by writing its ledger, which lists the letters being sent. Returns `None` if another
@@ -179,7 +184,7 @@ impl Bench<'_> {
     async fn claim(
         &self,
         unit: &Unit,
-        ledger: &mut Ledger,
+        ledger: &mut UnitLedger,
         etag: Option<&str>,
     ) -> Result<Option<String>, ReplayError> {
         let clock = &self.replay.kept.clock;
@@ -191,7 +196,7 @@ impl Bench<'_> {
             ledger.claim(self.id, self.token);
             etag = self.write(unit, ledger, etag.as_deref()).await?;
             let took = clock.now().duration_since(wall).unsigned_abs().max(began.elapsed());
-            if etag.is_none() || took <= FRESH {
+            if etag.is_none() || took <= MAX_CLAIM_AGE {
                 return Ok(etag);
             }
         }
@@ -199,20 +204,20 @@ impl Bench<'_> {
     }
 
     /// Counts the letters of a unit that a replay would send.
-    pub(super) fn count(&self, unit: &Unit, read: Read, met: &mut Met) -> Counts {
-        let Read { ledger, freed, records, counts, missing, .. } = read;
+    pub(super) fn count(&self, unit: &Unit, read: ReadUnit, met: &mut RecentLetters) -> ReplayCounts {
+        let ReadUnit { ledger, freed, records, counts, missing, .. } = read;
         let Some(records) = records else { return counts };
-        let counts = Counts { gone: missing, ..counts };
+        let counts = ReplayCounts { gone: missing, ..counts };
         let known = ledger.known(self.id, self.request.again, &freed);
         let own = ledger.entry(self.id).cloned().unwrap_or_default();
         let sorted = self.sort(unit, records, counts, &known, &own, met);
         met.add(unit.number, false, sorted.met);
         self.remember(unit, &ledger, met);
-        Counts { sent: sorted.to_send.len() as u64, ..sorted.counts }
+        ReplayCounts { sent: sorted.to_send.len() as u64, ..sorted.counts }
     }
 
     /// Records which letters of a unit were sent.
-    fn remember(&self, unit: &Unit, ledger: &Ledger, met: &mut Met) {
+    fn remember(&self, unit: &Unit, ledger: &UnitLedger, met: &mut RecentLetters) {
         met.add(unit.number, true, ledger.sent(self.own_only()).copied());
     }
 
@@ -221,20 +226,21 @@ impl Bench<'_> {
     fn sort(
         &self,
         unit: &Unit,
-        records: Records,
-        counts: Counts,
-        known: &HashMap<Identity, Known<'_>>,
-        own: &Entry,
-        met: &Met,
-    ) -> Sorted {
-        let config = Config { request: self.request, requeue: &self.replay.requeue.arn, policy: self.policy };
-        let is_first = *own == Entry::default();
+        records: PlacedRecords,
+        counts: ReplayCounts,
+        known: &HashMap<LetterIdentity, LedgerStatus<'_>>,
+        own: &ReplayEntry,
+        met: &RecentLetters,
+    ) -> SortedLetters {
+        let config =
+            SendCriteria { request: self.request, requeue: &self.replay.requeue.arn, policy: self.policy };
+        let is_first = *own == ReplayEntry::default();
         // Letters in doubt may have been sent: they are counted apart.
         let mut sent_and_gone: HashSet<_> =
             own.sent.iter().chain(&own.refused).chain(&own.sending).copied().collect();
         let own: HashSet<_> = own.sent.iter().chain(&own.refused).copied().collect();
         let mut sorted =
-            Sorted { to_send: VecDeque::new(), counts, met: HashSet::new(), doubles: Vec::new() };
+            SortedLetters { to_send: VecDeque::new(), counts, met: HashSet::new(), doubles: Vec::new() };
         for (at, record, edited) in records {
             let identity = record.identity();
             sent_and_gone.remove(&identity);
@@ -247,25 +253,25 @@ impl Bench<'_> {
                 continue;
             }
             let why = match known.get(&identity) {
-                Some(Known::Done) => {
+                Some(LedgerStatus::Done) => {
                     sorted.counts.already_replayed += u64::from(!own.contains(&identity));
                     continue;
                 }
-                Some(Known::InDoubt(replay)) => {
-                    Judged::NotReplayable(NotReplayable::InDoubt((*replay).to_owned()))
+                Some(LedgerStatus::InDoubt(replay)) => {
+                    RecordVerdict::NotReplayable(NotReplayable::InDoubt((*replay).to_owned()))
                 }
-                Some(Known::Again) | None => config.judge(at.clone(), &record, edited),
+                Some(LedgerStatus::Again) | None => config.judge(at.clone(), &record, edited),
             };
             let why = match why {
-                Judged::Replayable(replayable) => {
+                RecordVerdict::Replayable(replayable) => {
                     sorted.to_send.push_back(*replayable);
                     continue;
                 }
-                Judged::NotReplayable(why) => {
+                RecordVerdict::NotReplayable(why) => {
                     *sorted.counts.not_replayable.entry(why.name().to_owned()).or_default() += 1;
                     why.why().into_owned()
                 }
-                Judged::Bad(bad) => {
+                RecordVerdict::Bad(bad) => {
                     sorted.counts.unreadable += 1;
                     bad.to_string()
                 }
@@ -281,10 +287,10 @@ impl Bench<'_> {
 
     fn next_batch(
         &self,
-        waiting: &mut VecDeque<Replayable>,
-        doubtful: &HashSet<Identity>,
-        reserved: &mut HashSet<Identity>,
-    ) -> Vec<Replayable> {
+        waiting: &mut VecDeque<ReplayableLetter>,
+        doubtful: &HashSet<LetterIdentity>,
+        reserved: &mut HashSet<LetterIdentity>,
+    ) -> Vec<ReplayableLetter> {
         let most = if self.replay.requeue.arn.is_fifo() { MAX_FIFO_BATCH } else { MAX_BATCH };
         // A batch has at most the letters of one second, so that the replay can be stopped.
         let most = most.min(self.request.rate.try_into().unwrap_or(usize::MAX)).max(1);
@@ -313,13 +319,13 @@ impl Bench<'_> {
     /// `doubtful` has the letters that may have been sent, `reserved` those that were not taken.
     fn note(
         &self,
-        entry: &mut Entry,
-        answers: Answers,
-        waiting: &mut VecDeque<Replayable>,
-        doubtful: &mut HashSet<Identity>,
-        reserved: &mut HashSet<Identity>,
+        entry: &mut ReplayEntry,
+        answers: RequeueResults,
+        waiting: &mut VecDeque<ReplayableLetter>,
+        doubtful: &mut HashSet<LetterIdentity>,
+        reserved: &mut HashSet<LetterIdentity>,
     ) -> Option<Failure> {
-        let Answers { sent, refused, left, failure } = answers;
+        let RequeueResults { sent, refused, left, failure } = answers;
         for (replayable, failure) in &refused {
             self.control.left_out(&replayable.at, &format!("refused by SQS: {}", failure.code));
         }
@@ -350,9 +356,9 @@ impl Bench<'_> {
     async fn write(
         &self,
         unit: &Unit,
-        ledger: &Ledger,
+        ledger: &UnitLedger,
         etag: Option<&str>,
     ) -> Result<Option<String>, ReplayError> {
-        self.replay.kept.store.write(&unit.key(), ledger, Condition::of(etag)).await
+        self.replay.kept.store.write(&unit.key(), ledger, WriteCondition::of(etag)).await
     }
 }

@@ -12,7 +12,7 @@ fn read(pairs: &[(&str, &str)]) -> Result<Settings, String> {
 fn an_archive_is_all_that_must_be_set() {
     let settings = read(&[("ARCHIVE", "s3://dead-letters/payments/")]).unwrap();
     assert_eq!(settings.archive, ArchiveAt::S3 { bucket: "dead-letters".into(), prefix: "payments".into() });
-    assert_eq!(settings.mode, Mode::Active);
+    assert_eq!(settings.mode, OperatingMode::Active);
     assert_eq!(settings.metrics_namespace, "SnsRedrive");
     assert_eq!((settings.max_concurrency, settings.allow_loopback_http), (1, false));
     assert_eq!(settings.requeue, None);
@@ -234,7 +234,7 @@ fn a_policy_file_is_read_and_a_missing_one_is_named() {
     let path = file.to_str().unwrap();
     let read_it = read(&[("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY_FILE", path)]);
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(read_it.unwrap().policy.all_rules().next().unwrap().action, crate::policy::Action::Hold);
+    assert_eq!(read_it.unwrap().policy.all_rules().next().unwrap().action, crate::policy::RuleAction::Hold);
 
     let faults = read(&[("ARCHIVE", "s3://bucket"), ("REDRIVE_POLICY_FILE", path)]).unwrap_err();
     assert!(faults.starts_with("bad settings: REDRIVE_POLICY_FILE: cannot read"), "{faults}");

@@ -13,7 +13,7 @@ use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, Error, KeyUsage, anchor_from_
 
 use super::fault::SignatureFault;
 use super::message::{SignatureVersion, SignedMessage};
-use super::url::Place;
+use super::url::SigningRegion;
 
 /// A certificate that can be read. Nothing else about it has been checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub fn verify(
 ) -> Result<(), SignatureFault> {
     let foreign = SignatureFault::ForeignCertificate;
     let leaf = EndEntityCert::try_from(&certificate.leaf).map_err(|_| foreign)?;
-    let names = Place::of(message.topic()).ok_or(foreign)?.certificate_names();
+    let names = SigningRegion::of(message.topic()).ok_or(foreign)?.certificate_names();
     // Names are compared literally: a wildcard is not SNS's.
     if !leaf.valid_dns_names().any(|name| names.iter().any(|of_sns| of_sns == name)) {
         return Err(foreign);

@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use super::certificate::Certificate;
 use super::url::CertificateUrl;
-use crate::batch::{Sent, Suffices};
-use crate::clock::Clock;
+use crate::batch::{RequiredFreshness, SendResult};
+use crate::clock::InstanceClock;
 use crate::failure::{Failure, FailureClass};
-use crate::lookup::{Cache, Keeping};
+use crate::lookup::{CacheLimits, LookupCache};
 
 /// The time for which a certificate is kept. Its own validity is checked with every message.
 const MAX_AGE: Duration = Duration::from_hours(24);
@@ -30,26 +30,27 @@ const MAX_KEPT: usize = 16;
 /// stop reading here.
 pub const MAX_CERTIFICATE_BYTES: usize = 16 * 1024;
 
-type Fetch = Box<dyn Fn(CertificateUrl) -> BoxFuture<'static, Result<String, Failure>> + Send + Sync>;
+type CertificateFetch =
+    Box<dyn Fn(CertificateUrl) -> BoxFuture<'static, Result<String, Failure>> + Send + Sync>;
 
 /// A reader of certificates that keeps them for a while.
-pub struct Certificates {
-    fetch: Fetch,
-    cache: Cache<CertificateUrl, Arc<Certificate>>,
+pub struct CertificateReader {
+    fetch: CertificateFetch,
+    cache: LookupCache<CertificateUrl, Arc<Certificate>>,
 }
 
-impl Certificates {
+impl CertificateReader {
     /// Creates a reader. It fetches nothing before it is needed.
     ///
     /// `fetch` gets the body behind a URL, with one GET over TLS that checks the host's certificate against
     /// public roots: all trust rests on that. It must follow no redirect, accept no other status than 200,
     /// stop after [`MAX_CERTIFICATE_BYTES`], and report everything else as a [`Failure`].
-    pub fn new<F>(clock: Clock, fetch: impl Fn(CertificateUrl) -> F + Send + Sync + 'static) -> Self
+    pub fn new<F>(clock: InstanceClock, fetch: impl Fn(CertificateUrl) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<String, Failure>> + Send + 'static,
     {
-        let keeping = Keeping { max_age: MAX_AGE, pause: Duration::ZERO, max_kept: MAX_KEPT };
-        Self { fetch: Box::new(move |url| Box::pin(fetch(url))), cache: Cache::new(keeping, clock) }
+        let keeping = CacheLimits { max_age: MAX_AGE, pause: Duration::ZERO, max_kept: MAX_KEPT };
+        Self { fetch: Box::new(move |url| Box::pin(fetch(url))), cache: LookupCache::new(keeping, clock) }
     }
 
     /// Looks up each of these certificates. It fetches those that are not in the cache, each once. No request
@@ -59,11 +60,11 @@ impl Certificates {
         &self,
         urls: BTreeSet<&CertificateUrl>,
         until: Instant,
-    ) -> HashMap<CertificateUrl, Result<Arc<Certificate>, Sent>> {
+    ) -> HashMap<CertificateUrl, Result<Arc<Certificate>, SendResult>> {
         let urls = urls.into_iter().cloned();
         let fetch = async |url: &CertificateUrl| Ok(Arc::new(read(&(self.fetch)(url.clone()).await?)?));
-        let answers = self.cache.look_up(urls, Suffices::Kept, until, fetch).await;
-        let sent = |failure: Option<Failure>| failure.map_or(Sent::NotStarted, Sent::Failed);
+        let answers = self.cache.look_up(urls, RequiredFreshness::Kept, until, fetch).await;
+        let sent = |failure: Option<Failure>| failure.map_or(SendResult::NotStarted, SendResult::Failed);
         answers
             .into_iter()
             .map(|(url, answer)| (url, answer.map_err(|missed| sent(missed.failure))))
@@ -80,7 +81,7 @@ fn read(pem: &str) -> Result<Certificate, Failure> {
     Certificate::from_pem(pem).map_err(|_| unreadable())
 }
 
-impl fmt::Debug for Certificates {
+impl fmt::Debug for CertificateReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificates").field("kept", &self.cache.len()).finish_non_exhaustive()
     }

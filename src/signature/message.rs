@@ -45,7 +45,7 @@ impl SignedMessage {
     /// signature; `Malformed`, `Ambiguous`, `UnknownVersion` and `ForeignCertificateUrl` for a text that SNS
     /// would never send.
     pub fn read(text: &str) -> Result<Self, SignatureFault> {
-        let outer = Object::read(text)?;
+        let outer = UniqueMembers::read(text)?;
         match (outer.get("Records"), outer.get("Type")) {
             (Some(records), None) => Self::from_records(records),
             (None, _) => Self::from_message(&outer),
@@ -88,12 +88,12 @@ impl SignedMessage {
         let [record] = records.as_slice() else {
             return Err(SignatureFault::Unsigned);
         };
-        let record = Object::read(record.get())?;
+        let record = UniqueMembers::read(record.get())?;
         let message = record.get("Sns").ok_or(SignatureFault::Unsigned)?;
-        Self::from_message(&Object::read(message.get())?)
+        Self::from_message(&UniqueMembers::read(message.get())?)
     }
 
-    fn from_message(object: &Object<'_>) -> Result<Self, SignatureFault> {
+    fn from_message(object: &UniqueMembers<'_>) -> Result<Self, SignatureFault> {
         let url = object.text("SigningCertURL")?.or(object.text("SigningCertUrl")?);
         let proof = (object.text("SignatureVersion")?, object.text("Signature")?, url);
         let (Some(version), Some(signature), Some(url)) = proof else {
@@ -118,7 +118,7 @@ impl SignedMessage {
 /// Names are not escaped in values, so a value with line feeds could pass for several fields. SNS allows line
 /// feeds only in `Message`. Then the text has only one meaning, because all other fields have a fixed place
 /// at its end.
-fn signed_text(object: &Object<'_>) -> Result<String, SignatureFault> {
+fn signed_text(object: &UniqueMembers<'_>) -> Result<String, SignatureFault> {
     if object.text("Type")?.as_deref() != Some("Notification") {
         return Err(SignatureFault::Malformed);
     }
@@ -142,11 +142,11 @@ fn signed_text(object: &Object<'_>) -> Result<String, SignatureFault> {
 ///
 /// If a member is repeated, some readers take the first and some the last; some, such as Go's, ignore case.
 /// The letter may reach any of these readers.
-struct Object<'a>(BTreeMap<String, &'a RawValue>);
+struct UniqueMembers<'a>(BTreeMap<String, &'a RawValue>);
 
-impl<'a> Object<'a> {
+impl<'a> UniqueMembers<'a> {
     fn read(text: &'a str) -> Result<Self, SignatureFault> {
-        let Members(members) = serde_json::from_str(text).map_err(|_| SignatureFault::Unsigned)?;
+        let OrderedMembers(members) = serde_json::from_str(text).map_err(|_| SignatureFault::Unsigned)?;
         let names: BTreeSet<_> = members.iter().map(|(name, _)| fold(name)).collect();
         if names.len() == members.len() {
             Ok(Self(members.into_iter().collect()))
@@ -173,14 +173,14 @@ fn fold(name: &str) -> String {
 }
 
 /// The members of a JSON object in their order, including repeated ones.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct OrderedMembers<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Members<'de> {
+impl<'de> Deserialize<'de> for OrderedMembers<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct InOrder;
 
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Members<'de>;
+            type Value = OrderedMembers<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -191,7 +191,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(OrderedMembers(members))
             }
         }
 

@@ -37,7 +37,7 @@
 //! The certificate is checked against the present, not against the time of the message. So a letter that was
 //! in an archive for months may outlive its certificate; SNS's are valid for less than a year.
 //!
-//! Only [`Certificates`] does I/O, because it fetches.
+//! Only [`CertificateReader`] does I/O, because it fetches.
 //! Source: <https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html>
 
 mod certificate;
@@ -47,7 +47,7 @@ mod message;
 mod url;
 
 pub use certificate::{Certificate, NotACertificate, verify};
-pub use certificates::{Certificates, MAX_CERTIFICATE_BYTES};
+pub use certificates::{CertificateReader, MAX_CERTIFICATE_BYTES};
 pub use fault::SignatureFault;
 pub use message::{SignatureVersion, SignedMessage};
 pub use url::CertificateUrl;

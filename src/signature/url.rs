@@ -25,7 +25,7 @@ impl CertificateUrl {
     ///
     /// [`SignatureFault::ForeignCertificateUrl`] for every other text.
     pub fn of(text: &str, topic: &Arn) -> Result<Self, SignatureFault> {
-        let digits = Place::of(topic).and_then(|Place { region, domain }| {
+        let digits = SigningRegion::of(topic).and_then(|SigningRegion { region, domain }| {
             text.strip_prefix("https://sns.")?
                 .strip_prefix(region)?
                 .strip_prefix('.')?
@@ -62,12 +62,12 @@ impl fmt::Debug for CertificateUrl {
 }
 
 /// The region of a topic and the domain of its partition, both checked for use in a host name.
-pub(super) struct Place<'a> {
+pub(super) struct SigningRegion<'a> {
     region: &'a str,
     domain: &'static str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SigningRegion<'a> {
     pub(super) fn of(topic: &'a Arn) -> Option<Self> {
         let (region, domain) = (topic.region(), topic.domain());
         (topic.kind() == ArnKind::Topic && is_region(region)).then_some(Self { region, domain })

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use tracing::Level;
 
 use crate::arn::Arn;
-use crate::batch::{NotDone, Outcome, Report};
+use crate::batch::{LetterReport, NotDone, Outcome};
 use crate::endpoint::{Endpoint, TargetName};
-use crate::letter::Claim;
+use crate::letter::OriginClaim;
 use crate::policy::{Decision, Deferral, Retry};
 
 /// The part of a line that the outcome adds.
 #[derive(Default)]
-struct Ending {
+struct OutcomeFields {
     reason: Option<&'static str>,
     delay_s: Option<u64>,
     due: Option<Timestamp>,
@@ -20,11 +20,11 @@ struct Ending {
 }
 
 /// Logs a letter's outcome.
-pub fn letter(report: &Report) {
+pub fn letter(report: &LetterReport) {
     macro_rules! line {
         ($level:expr) => {{
             let letter = &report.letter;
-            let ending = Ending::of(&report.outcome);
+            let ending = OutcomeFields::of(&report.outcome);
             let retry = report.retry.or(planned(&report.outcome));
             let failure = report.failure.as_ref();
             let target = report.target.as_ref();
@@ -38,7 +38,7 @@ pub fn letter(report: &Report) {
                 detail = report.detail.as_deref(),
                 letter.id = letter.id.as_str(),
                 letter.origin = letter.origin.name(),
-                letter.unlisted_origin = letter.unlisted.map(Claim::name),
+                letter.unlisted_origin = letter.unlisted.map(OriginClaim::name),
                 sqs.message_id = letter.sqs.message_id,
                 sqs.receive_count = letter.sqs.receive_count,
                 queue.arn = letter.sqs.queue.as_str(),
@@ -81,7 +81,7 @@ pub fn letter(report: &Report) {
 }
 
 /// Returns the text of the line, which tells the outcomes apart: `letter archived: exhausted`.
-fn said(outcome: &str, ending: &Ending) -> String {
+fn said(outcome: &str, ending: &OutcomeFields) -> String {
     match ending.decision.or(ending.reason) {
         Some(more) => format!("letter {outcome}: {more}"),
         None => format!("letter {outcome}"),
@@ -96,7 +96,7 @@ fn planned(outcome: &Outcome) -> Option<crate::policy::Retry> {
     }
 }
 
-impl Ending {
+impl OutcomeFields {
     fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Delivered | Outcome::Held => Self::default(),

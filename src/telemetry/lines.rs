@@ -13,7 +13,7 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::clock::Clock;
+use crate::clock::InstanceClock;
 
 /// The form of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,29 +25,29 @@ pub enum LogFormat {
 }
 
 /// Room for a letter's line.
-const ROOM: usize = 1_024;
+const LINE_CAPACITY: usize = 1_024;
 
 /// The field of an event that has its text.
 const MESSAGE: &str = "message";
 
 /// Writes a line for each event.
-pub(super) struct Lines<W> {
+pub(super) struct LineWriter<W> {
     pub(super) format: LogFormat,
-    pub(super) clock: Clock,
+    pub(super) clock: InstanceClock,
     pub(super) writer: W,
 }
 
 /// The fields of a span, as they stand in its lines.
 struct SpanFields(Vec<u8>);
 
-impl<W> Lines<W> {
+impl<W> LineWriter<W> {
     /// Returns the line of an event.
     fn line<S>(&self, event: &Event<'_>, context: &Context<'_, S>) -> Vec<u8>
     where
         S: Subscriber + for<'s> LookupSpan<'s>,
     {
         let (now, level) = (self.clock.now(), event.metadata().level());
-        let mut line = Vec::with_capacity(ROOM);
+        let mut line = Vec::with_capacity(LINE_CAPACITY);
         let _ = match self.format {
             LogFormat::Json => write!(line, r#"{{"timestamp":"{now:.6}","level":"{level}""#),
             LogFormat::Text => write!(line, "{now:.6} {level:>5}"),
@@ -66,7 +66,7 @@ impl<W> Lines<W> {
     }
 }
 
-impl<S, W, T> Layer<S> for Lines<W>
+impl<S, W, T> Layer<S> for LineWriter<W>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,
     W: Fn() -> T + Send + Sync + 'static,
@@ -96,16 +96,16 @@ impl LogFormat {
     /// Adds fields to a line.
     fn put(self, line: &mut Vec<u8>, record: impl FnOnce(&mut dyn Visit)) {
         match self {
-            Self::Json => record(&mut Json(line)),
-            Self::Text => record(&mut Text(line)),
+            Self::Json => record(&mut JsonLine(line)),
+            Self::Text => record(&mut TextLine(line)),
         }
     }
 }
 
 /// A line that is a JSON object.
-struct Json<'l>(&'l mut Vec<u8>);
+struct JsonLine<'l>(&'l mut Vec<u8>);
 
-impl Json<'_> {
+impl JsonLine<'_> {
     /// Names are identifiers and dots, which need no escape; and nothing that is put here cannot be serialised.
     fn put(&mut self, field: &Field, value: &(impl Serialize + ?Sized)) {
         self.0.extend_from_slice(b",\"");
@@ -115,7 +115,7 @@ impl Json<'_> {
     }
 }
 
-impl Visit for Json<'_> {
+impl Visit for JsonLine<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.put(field, &value);
     }
@@ -142,9 +142,9 @@ impl Visit for Json<'_> {
 }
 
 /// A line of text: the message, then the fields by name.
-struct Text<'l>(&'l mut Vec<u8>);
+struct TextLine<'l>(&'l mut Vec<u8>);
 
-impl Visit for Text<'_> {
+impl Visit for TextLine<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = match field.name() {
             MESSAGE => write!(self.0, " {value:?}"),
@@ -166,9 +166,9 @@ mod tests {
 
     /// What was written, each write for itself.
     #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<String>>>);
+    struct WrittenLog(Arc<Mutex<Vec<String>>>);
 
-    impl Write for Log {
+    impl Write for WrittenLog {
         fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().push(String::from_utf8(line.to_vec()).unwrap());
             Ok(line.len())
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn logged(format: LogFormat, level: LevelFilter, log: impl FnOnce()) -> String {
-        let lines = Log::default();
+        let lines = WrittenLog::default();
         let writer = lines.clone();
         tracing::subscriber::with_default(subscriber(format, level, move || writer.clone()), log);
         let lines = lines.0.lock().unwrap();

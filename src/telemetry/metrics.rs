@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::arn::Arn;
-use crate::batch::{NotDone, Outcome, Report};
+use crate::batch::{LetterReport, NotDone, Outcome};
 use crate::failure::{Failure, FailureClass};
 use crate::policy::ArchiveReason;
 
 /// The numbers of one invocation.
 #[derive(Debug, Clone)]
-pub struct Metrics {
+pub struct InvocationMetrics {
     at: Timestamp,
     request_id: String,
     queue: String,
@@ -32,12 +32,12 @@ struct Metric {
     name: &'static str,
     unit: &'static str,
     value: u64,
-    watched: Watched,
+    watched: AlarmWatch,
 }
 
 /// The way in which alarms watch a metric by function, which sums it over the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Watched {
+enum AlarmWatch {
     No,
     /// If it is above zero, so that it costs nothing while all is well.
     AboveZero,
@@ -47,7 +47,7 @@ enum Watched {
 
 /// The facts about an invocation besides its letters.
 #[derive(Debug, Clone, Copy)]
-pub struct Run<'a> {
+pub struct InvocationSummary<'a> {
     /// The queue that fed it.
     pub queue: &'a Arn,
     /// Lambda's name of the function. `None` outside Lambda, where no alarm watches.
@@ -72,11 +72,20 @@ pub struct Run<'a> {
 
 /// Counts the reports of one invocation.
 #[must_use]
-pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
-    let Run { queue, function_name, in_flight, overrides_unread, list_failed, retention_assumed, .. } = run;
-    let Run { request_id, began, now, notices_failed, .. } = run;
-    let count =
-        |matches: &dyn Fn(&Report) -> bool| reports.iter().filter(|report| matches(report)).count() as u64;
+pub fn summarise(reports: &[LetterReport], run: InvocationSummary<'_>) -> InvocationMetrics {
+    let InvocationSummary {
+        queue,
+        function_name,
+        in_flight,
+        overrides_unread,
+        list_failed,
+        retention_assumed,
+        ..
+    } = run;
+    let InvocationSummary { request_id, began, now, notices_failed, .. } = run;
+    let count = |matches: &dyn Fn(&LetterReport) -> bool| {
+        reports.iter().filter(|report| matches(report)).count() as u64
+    };
     let archived = |reason| count(&|report| report.outcome == Outcome::Archived(reason));
     let failed = |class| {
         count(&|report| {
@@ -104,7 +113,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     }
     // A letter for which no time was left comes back soon, unless its subscription may not be searched for.
     let lasts = |failure: &Failure| failure.class == FailureClass::ActionRequired;
-    let stuck = |report: &Report| match report.outcome {
+    let stuck = |report: &LetterReport| match report.outcome {
         Outcome::Failed(NotDone::OutOfTime) => report.failure.as_ref().is_some_and(lasts),
         Outcome::Failed(NotDone::Archive | NotDone::Hide) => true,
         _ => false,
@@ -124,7 +133,7 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     ];
     of_queue.extend(of_reasons);
     of_queue.extend([
-        Metric::count("ArchiveRefusals", count(&Report::is_refused_by_archive)).watched(),
+        Metric::count("ArchiveRefusals", count(&LetterReport::is_refused_by_archive)).watched(),
         Metric::count("FailuresThrottling", failed(FailureClass::Throttling)),
         Metric::count("FailuresTransient", failed(FailureClass::Transient)),
         Metric::count("FailuresPermanent", failed(FailureClass::Permanent)),
@@ -140,13 +149,13 @@ pub fn summarise(reports: &[Report], run: Run<'_>) -> Metrics {
     of_queue.extend(notices_failed.map(|failed| Metric::count("NoticesFailed", failed)));
     let seconds = |value| Metric {
         unit: "Seconds",
-        watched: Watched::Always,
+        watched: AlarmWatch::Always,
         ..Metric::count("SecondsToExpiry", value)
     };
     of_queue.extend(expiry.map(seconds));
     let duration = u64::try_from(now.duration_since(began).as_millis()).unwrap_or(0);
     of_queue.push(Metric { unit: "Milliseconds", ..Metric::count("Duration", duration) });
-    Metrics {
+    InvocationMetrics {
         at: now,
         request_id: request_id.to_owned(),
         queue: queue.resource().to_owned(),
@@ -178,18 +187,18 @@ fn names_of(reason: ArchiveReason) -> (&'static str, Option<&'static str>) {
 
 impl Metric {
     fn count(name: &'static str, value: u64) -> Self {
-        Self { name, unit: "Count", value, watched: Watched::No }
+        Self { name, unit: "Count", value, watched: AlarmWatch::No }
     }
 
     fn watched(self) -> Self {
-        Self { watched: Watched::AboveZero, ..self }
+        Self { watched: AlarmWatch::AboveZero, ..self }
     }
 
     fn is_watched(&self) -> bool {
         match self.watched {
-            Watched::No => false,
-            Watched::AboveZero => self.value > 0,
-            Watched::Always => true,
+            AlarmWatch::No => false,
+            AlarmWatch::AboveZero => self.value > 0,
+            AlarmWatch::Always => true,
         }
     }
 
@@ -198,7 +207,7 @@ impl Metric {
     }
 }
 
-impl Metrics {
+impl InvocationMetrics {
     fn all(&self) -> impl Iterator<Item = &Metric> {
         self.of_queue.iter().chain(&self.sums)
     }

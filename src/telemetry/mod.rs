@@ -20,21 +20,21 @@ use tracing_subscriber::registry;
 
 pub use letter::letter;
 pub use lines::LogFormat;
-pub use metrics::{Metrics, Run, summarise};
+pub use metrics::{InvocationMetrics, InvocationSummary, summarise};
 pub(crate) use output::together;
 pub use output::write;
 
 use crate::arn::Arn;
-use crate::batch::{Change, Notice};
+use crate::batch::{BatchNotice, HealthChange};
 use crate::clients::NoRootCertificates;
-use crate::clock::Clock;
+use crate::clock::InstanceClock;
 use crate::endpoint::TargetName;
 use crate::failure::Failure;
 use crate::notices::NotSent;
-use crate::replay::{At, Lane, ReplayError, State, Status};
+use crate::replay::{RecordLocation, ReplayError, ReplayState, ReplayStatus, RoundLane};
 
 /// The beginning of our own events' targets.
-const OURS: &str = "sns_redrive";
+const TARGET_PREFIX: &str = "sns_redrive";
 
 /// Installs logging for the process, according to Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
 /// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
@@ -45,7 +45,7 @@ pub fn init(variable: impl Fn(&str) -> Option<String>) {
     };
     let level = level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
     // Only tests have another subscriber already, and it stays.
-    let _ = tracing::subscriber::set_global_default(subscriber(format, level, || output::Output));
+    let _ = tracing::subscriber::set_global_default(subscriber(format, level, || output::StandardOutput));
 }
 
 /// Returns the subscriber behind [`init`], with any writer.
@@ -56,8 +56,8 @@ pub fn subscriber<T: Write + 'static>(
 ) -> impl tracing::Subscriber + Send + Sync {
     // Other crates log requests and answers, bodies among them, below WARN: their events are logged from WARN on, and only
     // if our own are.
-    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(OURS, level);
-    registry().with(filter).with(lines::Lines { format, clock: Clock::system(), writer })
+    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(TARGET_PREFIX, level);
+    registry().with(filter).with(lines::LineWriter { format, clock: InstanceClock::system(), writer })
 }
 
 /// Returns the span of an invocation, whose lines have its request id. It has the highest level, so that it is there
@@ -96,48 +96,48 @@ pub fn no_root_certificates(why: &NoRootCertificates) {
 }
 
 /// Logs an event other than a letter's outcome.
-pub fn notice(notice: &Notice) {
+pub fn notice(notice: &BatchNotice) {
     match notice {
-        Notice::QueueUnreadable { queue, failure } => tracing::warn!(
+        BatchNotice::QueueUnreadable { queue, failure } => tracing::warn!(
             queue.arn = queue.as_str(),
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
             "queue attributes not read: the last ones stay in use; while there are none, no letter ends by them"
         ),
-        Notice::RetentionAssumed { queue } => tracing::warn!(
+        BatchNotice::RetentionAssumed { queue } => tracing::warn!(
             queue.arn = queue.as_str(),
             "retention not read for ten minutes: letters are archived as if it were four days, except those that are held"
         ),
-        Notice::DeliveryPolicyUnread { subscription, failure } => tracing::warn!(
+        BatchNotice::DeliveryPolicyUnread { subscription, failure } => tracing::warn!(
             subscription.arn = subscription.as_str(),
             error.code = failure.as_ref().map(|failure| failure.code.as_str()),
             error.class = failure.as_ref().map(|failure| failure.class.name()),
             error.message = failure.as_ref().and_then(|failure| failure.message.as_deref()),
             "delivery policy of the subscription not read: attempts take no number until it is"
         ),
-        Notice::Unmarked(letter) => tracing::warn!(
+        BatchNotice::Unmarked(letter) => tracing::warn!(
             letter.id = letter.id.as_str(),
             sqs.message_id = letter.sqs.message_id,
             "letter sent without its mark, for which it has no room: if it returns, its retries start again"
         ),
-        Notice::BadlySetUp { queue, finding } => {
+        BatchNotice::BadlySetUp { queue, finding } => {
             tracing::warn!(queue.arn = queue.as_str(), detail = finding, "queue misconfigured");
         }
-        Notice::SharedWithRaw { queue, advice } => {
+        BatchNotice::SharedWithRaw { queue, advice } => {
             tracing::warn!(
                 queue.arn = queue.as_str(),
                 detail = advice,
                 "raw subscription shares the dead-letter queue with others"
             );
         }
-        Notice::ManyInFlight { queue, in_flight, limit } => tracing::warn!(
+        BatchNotice::ManyInFlight { queue, in_flight, limit } => tracing::warn!(
             queue.arn = queue.as_str(),
             in_flight,
             limit,
             "many letters in flight, and none can move to the requeue: at the limit SQS hands over no more"
         ),
-        Notice::OverridesUnread { failure, last_read, hides } => tracing::warn!(
+        BatchNotice::OverridesUnread { failure, last_read, hides } => tracing::warn!(
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
@@ -152,16 +152,16 @@ pub fn notice(notice: &Notice) {
                 (None, false) => "letters are handled by their rules alone",
             }
         ),
-        Notice::WaitingListFailed { failure } => tracing::warn!(
+        BatchNotice::WaitingListFailed { failure } => tracing::warn!(
             error.code = failure.code,
             error.class = failure.class.name(),
             error.message = failure.message,
             "list of waiting letters not written: overrides cannot wake the letters of this invocation"
         ),
-        Notice::Endpoint { endpoint, change } => {
+        BatchNotice::Endpoint { endpoint, change } => {
             let (arn, url) = (endpoint.arn().map(Arn::as_str), endpoint.url().map(TargetName::as_str));
             match change {
-                Change::Down { failure, pause } => tracing::warn!(
+                HealthChange::Down { failure, pause } => tracing::warn!(
                     target.arn = arn,
                     target.url = url,
                     error.code = failure.code,
@@ -169,15 +169,15 @@ pub fn notice(notice: &Notice) {
                     delay_s = pause.as_secs(),
                     "endpoint down: its letters wait until it is tried again"
                 ),
-                Change::Trying => tracing::info!(
+                HealthChange::Trying => tracing::info!(
                     target.arn = arn,
                     target.url = url,
                     "endpoint takes letters again: it gets a few at a time"
                 ),
-                Change::Up => tracing::info!(target.arn = arn, target.url = url, "endpoint up again"),
+                HealthChange::Up => tracing::info!(target.arn = arn, target.url = url, "endpoint up again"),
             }
         }
-        Notice::RequeueFailed { requeue, letters, failure } => tracing::warn!(
+        BatchNotice::RequeueFailed { requeue, letters, failure } => tracing::warn!(
             queue.arn = requeue.as_str(),
             letters,
             error.code = failure.code,
@@ -201,13 +201,13 @@ pub(crate) fn notice_not_sent(not_sent: &NotSent) {
 }
 
 /// Logs how a replay stands when an invocation ends.
-pub(crate) fn replay(state: &State) {
+pub(crate) fn replay(state: &ReplayState) {
     let message = match state.status {
-        Status::DryRun => "replay counted: dry run",
-        Status::Running => "replay running",
-        Status::Settling => "replay settling",
-        Status::Stopped => "replay stopped",
-        Status::Done => "replay done",
+        ReplayStatus::DryRun => "replay counted: dry run",
+        ReplayStatus::Running => "replay running",
+        ReplayStatus::Settling => "replay settling",
+        ReplayStatus::Stopped => "replay stopped",
+        ReplayStatus::Done => "replay done",
     };
     tracing::info!(
         replay.id = state.id,
@@ -222,7 +222,7 @@ pub(crate) fn replay(state: &State) {
 }
 
 /// Logs that a lane of a replay has ended. `trouble` is the reason why it has not sent all of its letters.
-pub(crate) fn replay_lane(lane: &Lane, sent: Option<u64>, trouble: Option<&str>) {
+pub(crate) fn replay_lane(lane: &RoundLane, sent: Option<u64>, trouble: Option<&str>) {
     tracing::info!(
         replay.id = lane.id,
         replay.round = lane.round,
@@ -272,6 +272,6 @@ pub(crate) fn queue_not_watched(queue: &Arn, failure: &Failure) {
 }
 
 /// Logs that an archived letter cannot be replayed.
-pub(crate) fn left_out_of_replay(at: &At, why: &str) {
+pub(crate) fn left_out_of_replay(at: &RecordLocation, why: &str) {
     tracing::warn!(archive.key = at.key, archive.line = at.line, detail = why, "letter left out of a replay");
 }

@@ -8,20 +8,20 @@ use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of bytes at which held lines are written, even if more are to come.
-const ENOUGH: usize = 64 * 1024;
+const FLUSH_BYTES: usize = 64 * 1024;
 
-static HELD: Mutex<Held> = Mutex::new(Held { lines: Vec::new(), holding: false });
+static HELD: Mutex<HeldLines> = Mutex::new(HeldLines { lines: Vec::new(), holding: false });
 
 /// The lines that are written later.
-struct Held {
+struct HeldLines {
     lines: Vec<u8>,
     holding: bool,
 }
 
-impl Held {
+impl HeldLines {
     fn take(&mut self, lines: &[u8], to: &mut impl Write) {
         self.lines.extend_from_slice(lines);
-        if !self.holding || self.lines.len() >= ENOUGH {
+        if !self.holding || self.lines.len() >= FLUSH_BYTES {
             self.write_out(to);
         }
     }
@@ -35,9 +35,9 @@ impl Held {
 
 /// The writer of whole lines to standard output: one line of the log, or those of the metrics.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Output;
+pub(super) struct StandardOutput;
 
-impl Write for Output {
+impl Write for StandardOutput {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         held().take(lines, &mut io::stdout().lock());
         Ok(lines.len())
@@ -51,21 +51,21 @@ impl Write for Output {
 
 /// Writes lines to standard output, raw.
 pub fn write(lines: &str) {
-    let _ = Output.write_all(lines.as_bytes());
+    let _ = StandardOutput.write_all(lines.as_bytes());
 }
 
 /// A guard: until it is dropped, lines are collected and then written together.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Together(());
+pub(crate) struct OutputGuard(());
 
 /// Begins to collect lines.
-pub(crate) fn together() -> Together {
+pub(crate) fn together() -> OutputGuard {
     held().holding = true;
-    Together(())
+    OutputGuard(())
 }
 
-impl Drop for Together {
+impl Drop for OutputGuard {
     fn drop(&mut self) {
         let mut held = held();
         held.holding = false;
@@ -73,7 +73,7 @@ impl Drop for Together {
     }
 }
 
-fn held() -> MutexGuard<'static, Held> {
+fn held() -> MutexGuard<'static, HeldLines> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn lines_are_written_at_once_or_together_and_never_more_than_a_bound_is_held() {
-        let (mut held, mut written) = (Held { lines: Vec::new(), holding: false }, Vec::new());
+        let (mut held, mut written) = (HeldLines { lines: Vec::new(), holding: false }, Vec::new());
         held.take(b"alone\n", &mut written);
         assert_eq!(written, b"alone\n");
         held.holding = true;
         held.take(b"one\n", &mut written);
         assert_eq!(written, b"alone\n");
-        let long = "x".repeat(ENOUGH);
+        let long = "x".repeat(FLUSH_BYTES);
         held.take(long.as_bytes(), &mut written);
         assert_eq!(written, format!("alone\none\n{long}").as_bytes());
         held.take(b"two\n", &mut written);

@@ -19,8 +19,8 @@ fn subscription(number: usize) -> String {
 }
 
 /// Returns a world in which one of nine subscriptions names the queue, on pages of four.
-fn world_of(policy: &Value) -> World {
-    let world = World::with_policy(policy);
+fn world_of(policy: &Value) -> FunctionWorld {
+    let world = FunctionWorld::with_policy(policy);
     for gone in [BILLING_SUBSCRIPTION, LAMBDA_SUBSCRIPTION] {
         world.cloud.unsubscribe(gone);
     }
@@ -35,20 +35,20 @@ fn world_of(policy: &Value) -> World {
 }
 
 /// Returns the tokens of the pages that were requested.
-fn pages(world: &World) -> Vec<String> {
-    let token = |call: &Call| call.parameter("NextToken").unwrap_or_default().to_owned();
+fn pages(world: &FunctionWorld) -> Vec<String> {
+    let token = |call: &SimCall| call.parameter("NextToken").unwrap_or_default().to_owned();
     world.cloud.calls("ListSubscriptions").iter().map(token).collect()
 }
 
 /// Returns the number of calls of an operation.
-fn count(world: &World, op: &str) -> usize {
+fn count(world: &FunctionWorld, op: &str) -> usize {
     world.cloud.calls(op).len()
 }
 
 #[tokio::test]
 async fn the_only_subscription_that_names_the_queue_gets_its_raw_letters() {
     let world = world_of(&discover());
-    let ran = world.run([&Post::raw("a", "plain"), &Post::raw("b", "plain too")]).await;
+    let ran = world.run([&RecordBuilder::raw("a", "plain"), &RecordBuilder::raw("b", "plain too")]).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b delivered"]);
     assert_eq!(ran.letter("a")["target.arn"], WORKER);
     let entries = world.cloud.entries("SendMessageBatch");
@@ -65,22 +65,22 @@ async fn the_only_subscription_that_names_the_queue_gets_its_raw_letters() {
 #[tokio::test]
 async fn the_search_is_made_once() {
     let world = world_of(&discover());
-    world.run([&Post::raw("a", "plain")]).await;
+    world.run([&RecordBuilder::raw("a", "plain")]).await;
     world.cloud.forget();
     world.pass(59);
-    assert_eq!(world.run([&Post::raw("b", "plain")]).await.outcomes(), ["b delivered"]);
+    assert_eq!(world.run([&RecordBuilder::raw("b", "plain")]).await.outcomes(), ["b delivered"]);
     assert_eq!(operations(&world.cloud), ["SendMessageBatch"]);
 }
 
 #[tokio::test]
 async fn where_none_or_two_name_the_queue_nobody_can_say() {
-    let none: fn(&World) = |world| world.cloud.unsubscribe(SUBSCRIPTION);
-    let two: fn(&World) =
+    let none: fn(&FunctionWorld) = |world| world.cloud.unsubscribe(SUBSCRIPTION);
+    let two: fn(&FunctionWorld) =
         |world| world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ);
     for change in [none, two] {
         let world = world_of(&discover());
         change(&world);
-        let ran = world.run([&Post::raw("a", "plain")]).await;
+        let ran = world.run([&RecordBuilder::raw("a", "plain")]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
         assert_eq!(world.cloud.entries("SendMessageBatch"), []);
     }
@@ -90,9 +90,9 @@ async fn where_none_or_two_name_the_queue_nobody_can_say() {
 #[tokio::test]
 async fn nobody_searches_who_was_not_asked_to_or_has_no_need() {
     for (policy, post) in [
-        (json!({}), Post::raw("a", "plain")),
-        (json!({ "default": { "subscription": SUBSCRIPTION } }), Post::raw("a", "plain")),
-        (discover(), Post::envelope("a")),
+        (json!({}), RecordBuilder::raw("a", "plain")),
+        (json!({ "default": { "subscription": SUBSCRIPTION } }), RecordBuilder::raw("a", "plain")),
+        (discover(), RecordBuilder::envelope("a")),
     ] {
         let world = world_of(&policy);
         world.run([&post]).await;
@@ -110,15 +110,18 @@ async fn nobody_searches_for_letters_that_go_nowhere_near_a_subscription() {
         json!({ "subscription": "discover", "target": "source" }),
     ] {
         let world = world_of(&json!({ "default": rule }));
-        world.run([&Post::raw("a", "plain")]).await;
+        world.run([&RecordBuilder::raw("a", "plain")]).await;
         assert_eq!(count(&world, "ListSubscriptions"), 0, "{rule}");
     }
-    let lambda =
-        Post::raw("a", "{}").attribute("RequestID", "String", "r").attribute("ErrorCode", "Number", "200");
-    let eventbridge = Post::raw("a", "{}")
+    let lambda = RecordBuilder::raw("a", "{}").attribute("RequestID", "String", "r").attribute(
+        "ErrorCode",
+        "Number",
+        "200",
+    );
+    let eventbridge = RecordBuilder::raw("a", "{}")
         .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
         .attribute("TARGET_ARN", "String", "arn:aws:kinesis:eu-central-1:123456789012:stream/payments");
-    for post in [Post::raw("a", "plain").moved_from(BILLING).received(4), lambda, eventbridge] {
+    for post in [RecordBuilder::raw("a", "plain").moved_from(BILLING).received(4), lambda, eventbridge] {
         let mut policy = discover();
         policy["origins"] = json!({ "*": ["lambda-async", "eventbridge"] });
         let world = world_of(&policy);
@@ -131,18 +134,18 @@ async fn nobody_searches_for_letters_that_go_nowhere_near_a_subscription() {
 async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_untouched() {
     for op in ["GetSubscriptionAttributes", "ListSubscriptions"] {
         for (fault, code) in [
-            (Fault::ResetBefore, "Unreachable"),
-            (Fault::refuse(400, "Throttling", "slow"), "Throttling"),
-            (Fault::HangBefore, "SearchUnfinished"),
+            (SimFault::ResetBefore, "Unreachable"),
+            (SimFault::refuse(400, "Throttling", "slow"), "Throttling"),
+            (SimFault::HangBefore, "SearchUnfinished"),
         ] {
             let world = world_of(&discover()).with_time(Duration::from_millis(400));
             let asked = Arc::new(AtomicUsize::new(0));
             let counter = Arc::clone(&asked);
             world.cloud.script(move |call| {
                 let third = call.operation == op && counter.fetch_add(1, Ordering::Relaxed) == 2;
-                if third { fault.clone() } else { Fault::Pass }
+                if third { fault.clone() } else { SimFault::Pass }
             });
-            let ran = world.run([&Post::raw("a", "plain")]).await;
+            let ran = world.run([&RecordBuilder::raw("a", "plain")]).await;
             assert_eq!(ran.outcomes(), ["a failed out_of_time"], "{op}");
             assert_eq!(ran.kept, ["a"]);
             for touched in ["ChangeMessageVisibilityBatch", "PutObject", "SendMessageBatch"] {
@@ -150,7 +153,7 @@ async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_
             }
             assert_eq!(ran.letter("a")["error.code"], code, "what stopped the search is told");
 
-            let ran = world.run([&Post::raw("a", "plain").received(2)]).await;
+            let ran = world.run([&RecordBuilder::raw("a", "plain").received(2)]).await;
             assert_eq!(ran.outcomes(), ["a delivered"], "{op}");
             assert_eq!(ran.letter("a")["retry.number"], 1, "to wait is no attempt");
             // Only the failed call was repeated.
@@ -164,13 +167,13 @@ async fn a_search_that_is_cut_off_goes_on_where_it_stopped_and_the_letters_wait_
 #[tokio::test]
 async fn letters_that_name_their_subscription_do_not_wait_for_the_search() {
     let world = world_of(&discover());
-    world.cloud.reply("ListSubscriptions", Fault::refuse(403, "AuthorizationError", "no"));
-    let ran = world.run([&Post::raw("raw", "plain"), &Post::envelope("a")]).await;
+    world.cloud.reply("ListSubscriptions", SimFault::refuse(403, "AuthorizationError", "no"));
+    let ran = world.run([&RecordBuilder::raw("raw", "plain"), &RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["raw failed out_of_time", "a delivered"]);
     assert_eq!(ran.kept, ["raw"]);
     assert_eq!(ran.metrics()["LettersStuck"], 1, "it stays until somebody grants the permission");
-    world.cloud.reply("ListSubscriptions", Fault::refuse(400, "Throttled", "slow down"));
-    let ran = world.run([&Post::raw("raw", "plain")]).await;
+    world.cloud.reply("ListSubscriptions", SimFault::refuse(400, "Throttled", "slow down"));
+    let ran = world.run([&RecordBuilder::raw("raw", "plain")]).await;
     assert_eq!(
         (ran.outcomes(), ran.metrics().get("LettersStuck")),
         (vec!["raw failed out_of_time".into()], None)
@@ -181,8 +184,8 @@ async fn letters_that_name_their_subscription_do_not_wait_for_the_search() {
 #[tokio::test]
 async fn a_letter_that_waits_for_a_search_that_never_ends_is_archived_before_it_expires() {
     let world = world_of(&discover());
-    world.cloud.reply("ListSubscriptions", Fault::refuse(403, "AuthorizationError", "no"));
-    let ran = world.run([&Post::raw("a", "plain").sent(NOW - 1_209_600_000 + 1_800_000)]).await;
+    world.cloud.reply("ListSubscriptions", SimFault::refuse(403, "AuthorizationError", "no"));
+    let ran = world.run([&RecordBuilder::raw("a", "plain").sent(NOW - 1_209_600_000 + 1_800_000)]).await;
     assert_eq!(ran.outcomes(), ["a archived expiring"]);
     assert_eq!(ran.kept, [""; 0]);
     assert_eq!(archived(&world.cloud).len(), 1);
@@ -194,11 +197,11 @@ async fn a_subscription_that_goes_away_during_the_search_does_not_stop_it() {
     let gone = subscription(3);
     world.cloud.script(move |call| match call.operation.as_str() {
         "GetSubscriptionAttributes" if call.target == gone => {
-            Fault::refuse(404, "NotFound", "no such subscription")
+            SimFault::refuse(404, "NotFound", "no such subscription")
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
-    assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
+    assert_eq!(world.run([&RecordBuilder::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
 }
 
 /// A search says nothing about subscriptions that are newer than it.
@@ -206,25 +209,25 @@ mod newer_letters {
     use super::*;
 
     /// Returns a letter that arrived so many seconds after the first ones.
-    fn later(id: &str, seconds: i64) -> Post {
-        Post::raw(id, "plain").sent(NOW + seconds * 1000)
+    fn later(id: &str, seconds: i64) -> RecordBuilder {
+        RecordBuilder::raw(id, "plain").sent(NOW + seconds * 1000)
     }
 
     /// Returns a world in which a search was made.
-    async fn searched() -> World {
+    async fn searched() -> FunctionWorld {
         let world = world_of(&discover());
-        assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
+        assert_eq!(world.run([&RecordBuilder::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
         world.cloud.forget();
         world.pass(60);
         world
     }
 
-    fn second_one(world: &World) {
+    fn second_one(world: &FunctionWorld) {
         world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", BILLING, DLQ);
     }
 
     /// Returns the numbers of pages and subscriptions that were requested.
-    fn asked(world: &World) -> (usize, usize) {
+    fn asked(world: &FunctionWorld) -> (usize, usize) {
         (count(world, "ListSubscriptions"), count(world, "GetSubscriptionAttributes"))
     }
 
@@ -244,7 +247,7 @@ mod newer_letters {
         let world = world_of(&discover());
         world.cloud.unsubscribe(&subscription(6));
         world.cloud.unsubscribe(SUBSCRIPTION);
-        let ran = world.run([&Post::raw("a", "plain")]).await;
+        let ran = world.run([&RecordBuilder::raw("a", "plain")]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
         second_one(&world);
         world.pass(60);
@@ -257,7 +260,7 @@ mod newer_letters {
     async fn what_is_listed_no_more_is_none_of_those_found() {
         let world = world_of(&discover());
         second_one(&world);
-        let ran = world.run([&Post::raw("a", "plain")]).await;
+        let ran = world.run([&RecordBuilder::raw("a", "plain")]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
         world.cloud.unsubscribe(OTHER_SUBSCRIPTION);
         world.cloud.forget();
@@ -320,9 +323,9 @@ mod newer_letters {
         let third = Arc::new(AtomicUsize::new(0));
         world.cloud.script(move |call| {
             let third = call.operation == "ListSubscriptions" && third.fetch_add(1, Ordering::Relaxed) == 2;
-            if third { Fault::ResetBefore } else { Fault::Pass }
+            if third { SimFault::ResetBefore } else { SimFault::Pass }
         });
-        assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a failed out_of_time"]);
+        assert_eq!(world.run([&RecordBuilder::raw("a", "plain")]).await.outcomes(), ["a failed out_of_time"]);
         // This subscription is on a page that was read already.
         world.cloud.subscribe_endpoint(&subscription(0), TOPIC, "sqs", BILLING, DLQ);
         let young = "arn:aws:sns:eu-central-1:123456789012:a:00000000-0000-4000-8000-000000000000";
@@ -339,7 +342,7 @@ mod newer_letters {
     #[tokio::test]
     async fn older_letters_do_not_wait_for_the_search_that_newer_ones_ask_for() {
         let world = searched().await;
-        world.cloud.reply("ListSubscriptions", Fault::refuse(400, "Throttling", "slow"));
+        world.cloud.reply("ListSubscriptions", SimFault::refuse(400, "Throttling", "slow"));
         let ran = world.run([&later("c", 60), &later("b", 0), &later("d", 60)]).await;
         assert_eq!(ran.outcomes(), ["c failed out_of_time", "b delivered", "d failed out_of_time"]);
         for waiting in ["c", "d"] {
@@ -352,7 +355,7 @@ mod newer_letters {
     #[tokio::test(start_paused = true)]
     async fn a_search_that_never_ends_ends_with_the_time() {
         let world = searched().await.with_time(Duration::from_millis(400));
-        world.cloud.reply("ListSubscriptions", Fault::HangBefore);
+        world.cloud.reply("ListSubscriptions", SimFault::HangBefore);
         assert_eq!(world.run([&later("b", 60)]).await.outcomes(), ["b failed out_of_time"]);
     }
 }
@@ -365,7 +368,7 @@ async fn each_queue_has_its_own_subscription() {
     let invoices = "arn:aws:sqs:eu-central-1:123456789012:invoices-dlq";
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "sqs", BILLING, invoices);
     for (id, queue, target) in [("a", DLQ, WORKER), ("b", invoices, BILLING), ("c", DLQ, WORKER)] {
-        let ran = world.run([&Post::raw(id, "plain").queue(queue)]).await;
+        let ran = world.run([&RecordBuilder::raw(id, "plain").queue(queue)]).await;
         assert_eq!(ran.outcomes(), [format!("{id} delivered")]);
         assert_eq!(ran.letter(id)["target.arn"], target);
     }
@@ -377,14 +380,14 @@ async fn each_queue_has_its_own_subscription() {
 async fn letters_in_the_requeue_are_looked_up_by_the_queue_they_came_from() {
     let policy = discover().to_string();
     let world = world_of(&discover());
-    let world = World::on(world.cloud, &[("REDRIVE_POLICY", &policy), ("REQUEUE_ARN", REQUEUE)]);
+    let world = FunctionWorld::on(world.cloud, &[("REDRIVE_POLICY", &policy), ("REQUEUE_ARN", REQUEUE)]);
     let mut mark = mark(0, "a", NOW);
     mark["dlq"] = DLQ.into();
-    let ran = world.run([&Post::raw("a", "plain").sqs_mark(&mark).queue(REQUEUE)]).await;
+    let ran = world.run([&RecordBuilder::raw("a", "plain").sqs_mark(&mark).queue(REQUEUE)]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
 
     mark["dlq"] = OTHER_DLQ.into();
-    let ran = world.run([&Post::raw("b", "plain").sqs_mark(&mark)]).await;
+    let ran = world.run([&RecordBuilder::raw("b", "plain").sqs_mark(&mark)]).await;
     assert_eq!(ran.outcomes(), ["b delivered"]);
     assert_eq!(
         ran.letter("b")["target.arn"],
@@ -397,10 +400,10 @@ async fn letters_in_the_requeue_are_looked_up_by_the_queue_they_came_from() {
 #[tokio::test]
 async fn what_was_found_is_checked_like_any_other() {
     let world = world_of(&discover());
-    assert_eq!(world.run([&Post::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
+    assert_eq!(world.run([&RecordBuilder::raw("a", "plain")]).await.outcomes(), ["a delivered"]);
     world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", "{}");
     world.pass(301);
-    let ran = world.run([&Post::raw("b", "plain").sent(NOW + 301_000)]).await;
+    let ran = world.run([&RecordBuilder::raw("b", "plain").sent(NOW + 301_000)]).await;
     assert_eq!(ran.outcomes(), ["b archived refused"]);
 }
 
@@ -413,14 +416,15 @@ async fn a_long_search_has_a_tenth_of_the_time_while_batches_are_full_and_all_th
     }
     world.cloud.script(|call| match call.operation.as_str() {
         "GetSubscriptionAttributes" if call.target != SUBSCRIPTION => {
-            Fault::Slow(Duration::from_millis(900), Box::new(Fault::Pass))
+            SimFault::Slow(Duration::from_millis(900), Box::new(SimFault::Pass))
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
-    let raw = |time: u32| Post::raw("raw", "plain").received(time);
+    let raw = |time: u32| RecordBuilder::raw("raw", "plain").received(time);
     let began = tokio::time::Instant::now();
     for batch in 1..=30 {
-        let mut posts: Vec<_> = (0..9).map(|number| Post::envelope(&format!("{batch}-{number}"))).collect();
+        let mut posts: Vec<_> =
+            (0..9).map(|number| RecordBuilder::envelope(&format!("{batch}-{number}"))).collect();
         posts.push(raw(batch));
         let ran = world.run(&posts).await;
         assert!(ran.outcomes()[..9].iter().all(|told| told.ends_with(" delivered")), "{:?}", ran.outcomes());

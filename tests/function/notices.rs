@@ -9,35 +9,37 @@ use tokio::time::Instant;
 const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
 const SECRET: &str = "S3CR3T";
 
-fn world() -> World {
-    World::new(&[("NOTICE_TOPIC_ARN", NOTICES)])
+fn world() -> FunctionWorld {
+    FunctionWorld::new(&[("NOTICE_TOPIC_ARN", NOTICES)])
 }
 
 /// Returns the notices that were sent to SNS, in the form for programs.
-fn notices(world: &World) -> Vec<Value> {
+fn notices(world: &FunctionWorld) -> Vec<Value> {
     let forms = world.cloud.entries("Publish").into_iter().map(|entry| form(&entry, "sqs"));
     forms.map(|form| serde_json::from_str(&form).unwrap()).collect()
 }
 
-fn form(entry: &Entry, protocol: &str) -> String {
+fn form(entry: &SimEntry, protocol: &str) -> String {
     let forms: Value = serde_json::from_str(&entry.body).unwrap();
     forms[protocol].as_str().unwrap().to_owned()
 }
 
-fn counts(world: &World) -> Vec<u64> {
+fn counts(world: &FunctionWorld) -> Vec<u64> {
     notices(world).iter().map(|notice| notice["letters"].as_u64().unwrap()).collect()
 }
 
 /// Returns a letter whose every attempt fails, and which has none left.
-fn exhausted(id: &str) -> Post {
-    Post::envelope(id).mark(&mark(12, id, NOW))
+fn exhausted(id: &str) -> RecordBuilder {
+    RecordBuilder::envelope(id).mark(&mark(12, id, NOW))
 }
 
 #[tokio::test]
 async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
     let world = world();
-    world.cloud.reply("SendMessageBatch", Fault::refuse(400, "InvalidMessageContents", "quotes the body"));
-    let ran = world.run(&[exhausted("a"), exhausted("b"), Post::envelope("c"), Post::raw("d", "x")]).await;
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(400, "InvalidMessageContents", "quotes the body"));
+    let ran = world
+        .run(&[exhausted("a"), exhausted("b"), RecordBuilder::envelope("c"), RecordBuilder::raw("d", "x")])
+        .await;
     assert_eq!(ran.outcomes()[2..], ["c archived permanent", "d archived unrecognised"]);
 
     let [call] = world.cloud.calls("Publish").try_into().unwrap();
@@ -69,15 +71,20 @@ async fn a_notice_says_how_many_letters_of_which_kind_were_archived() {
 #[tokio::test]
 async fn what_was_not_archived_causes_no_notice() {
     let world = world();
-    world.run([&Post::envelope("delivered"), &Post::envelope("early").mark(&mark(2, "x", NOW))]).await;
-    world.cloud.reply("PutObject", Fault::refuse(403, "AccessDenied", "no"));
+    world
+        .run([
+            &RecordBuilder::envelope("delivered"),
+            &RecordBuilder::envelope("early").mark(&mark(2, "x", NOW)),
+        ])
+        .await;
+    world.cloud.reply("PutObject", SimFault::refuse(403, "AccessDenied", "no"));
     assert_eq!(world.run([&exhausted("kept")]).await.kept, ["kept"]);
     assert_eq!(world.cloud.calls("Publish"), []);
 
-    let observing = World::new(&[("NOTICE_TOPIC_ARN", NOTICES), ("REDRIVE_MODE", "observe")]);
+    let observing = FunctionWorld::new(&[("NOTICE_TOPIC_ARN", NOTICES), ("REDRIVE_MODE", "observe")]);
     observing.run([&exhausted("a")]).await;
     assert_eq!(observing.cloud.journal().iter().filter(|call| call.operation == "Publish").count(), 0);
-    let without = World::new(&[]);
+    let without = FunctionWorld::new(&[]);
     without.run([&exhausted("a")]).await;
     assert_eq!(without.cloud.calls("Publish"), []);
     assert_eq!(without.run([&exhausted("b")]).await.metrics().get("NoticesFailed"), None);
@@ -94,12 +101,12 @@ async fn an_instance_sends_one_notice_a_minute_and_the_rest_with_the_next_invoca
     assert_eq!(counts(&world), [1]);
     world.pass(20);
     // This invocation archives nothing itself.
-    world.run([&Post::envelope("delivered")]).await;
+    world.run([&RecordBuilder::envelope("delivered")]).await;
     assert_eq!(counts(&world), [1, 2]);
     assert_eq!(notices(&world)[1]["since"], "2026-11-01T12:00:20Z");
     assert_eq!(notices(&world)[1]["until"], "2026-11-01T12:00:40Z");
     world.pass(60);
-    world.run([&Post::envelope("delivered")]).await;
+    world.run([&RecordBuilder::envelope("delivered")]).await;
     assert_eq!(counts(&world), [1, 2], "all is told");
 }
 
@@ -107,9 +114,9 @@ async fn an_instance_sends_one_notice_a_minute_and_the_rest_with_the_next_invoca
 async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_later() {
     let refused = "User is not authorized to perform: SNS:Publish on resource: notices";
     for reply in [
-        Fault::refuse(403, "AuthorizationError", refused),
-        Fault::ResetBefore,
-        Fault::Nonsense(500, "<".to_owned()),
+        SimFault::refuse(403, "AuthorizationError", refused),
+        SimFault::ResetBefore,
+        SimFault::Nonsense(500, "<".to_owned()),
     ] {
         let world = world();
         world.cloud.reply("Publish", reply.clone());
@@ -122,7 +129,7 @@ async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_
         let line = ran.log.iter().find(|line| line["topic.arn"] == NOTICES).unwrap();
         assert_eq!([&line["level"], &line["letters"]], [&json!("WARN"), &json!(1)]);
 
-        world.cloud.reply("Publish", Fault::Pass);
+        world.cloud.reply("Publish", SimFault::Pass);
         world.pass(59);
         let ran = world.run([&exhausted("b")]).await;
         assert_eq!((counts(&world), &ran.metrics()["NoticesFailed"]), (vec![1], &json!(0)), "{reply:?}");
@@ -135,9 +142,9 @@ async fn a_notice_that_fails_is_a_line_and_a_metric_and_its_letters_are_told_of_
 #[tokio::test(start_paused = true)]
 async fn a_topic_that_does_not_answer_costs_a_second_and_no_letter() {
     let world = world();
-    world.cloud.reply("Publish", Fault::HangBefore);
+    world.cloud.reply("Publish", SimFault::HangBefore);
     let began = Instant::now();
-    let ran = world.run([&exhausted("a"), &Post::envelope("b")]).await;
+    let ran = world.run([&exhausted("a"), &RecordBuilder::envelope("b")]).await;
     let took = began.elapsed();
     assert!(Duration::from_secs(1) <= took && took < Duration::from_millis(1_500), "{took:?}");
     assert_eq!(ran.outcomes(), ["a archived exhausted", "b delivered"]);
@@ -156,7 +163,7 @@ async fn an_invocation_that_is_at_its_end_leaves_the_notice_to_the_next() {
     assert_eq!(ran.outcomes(), ["a archived exhausted"]);
     assert_eq!(counts(&world), [0; 0]);
     let world = world.with_time(Duration::from_secs(30));
-    world.run([&Post::envelope("b")]).await;
+    world.run([&RecordBuilder::envelope("b")]).await;
     assert_eq!(counts(&world), [1]);
 }
 
@@ -176,16 +183,16 @@ async fn letters_of_the_topic_of_notices_cause_none() {
 #[tokio::test]
 async fn a_notice_has_nothing_of_what_a_letter_says() {
     let world = world();
-    world.cloud.reply("SendMessageBatch", Fault::refuse(400, "InvalidMessageContents", SECRET));
-    let secret = |post: Post| {
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(400, "InvalidMessageContents", SECRET));
+    let secret = |post: RecordBuilder| {
         let post = post.message(SECRET).subject(SECRET);
         post.sns_attribute("tenant", "String", SECRET).system("AWSTraceHeader", SECRET)
     };
     let posts = [
-        secret(Post::envelope("permanent")),
+        secret(RecordBuilder::envelope("permanent")),
         secret(exhausted("exhausted")).subscription(&format!("{SUBSCRIPTION}&Token={SECRET}")),
-        Post::raw("raw", SECRET).attribute("ErrorMessage", "String", SECRET),
-        Post::raw("broken", &format!(r#"{{"Type":"Notification","Message":"{SECRET}"#)),
+        RecordBuilder::raw("raw", SECRET).attribute("ErrorMessage", "String", SECRET),
+        RecordBuilder::raw("broken", &format!(r#"{{"Type":"Notification","Message":"{SECRET}"#)),
     ];
     let ran = world.run(&posts).await;
     assert_eq!(counts(&world), [4], "{:?}", ran.outcomes());
@@ -198,7 +205,7 @@ async fn a_notice_has_nothing_of_what_a_letter_says() {
 
 #[tokio::test]
 async fn a_topic_may_be_in_another_region() {
-    let world = World::new(&[("NOTICE_TOPIC_ARN", "arn:aws:sns:us-east-1:123456789012:notices")]);
+    let world = FunctionWorld::new(&[("NOTICE_TOPIC_ARN", "arn:aws:sns:us-east-1:123456789012:notices")]);
     world.run([&exhausted("a")]).await;
     assert_eq!(world.cloud.calls("Publish")[0].host, "sns.us-east-1.amazonaws.com");
 }

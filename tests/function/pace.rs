@@ -19,19 +19,19 @@ mod throttle {
         } } })
     }
 
-    fn world(rate: u32, instances: u32) -> World {
+    fn world(rate: u32, instances: u32) -> FunctionWorld {
         let (policy, instances) = (policy(rate).to_string(), instances.to_string());
-        World::new(&[("REDRIVE_POLICY", policy.as_str()), ("MAX_CONCURRENCY", instances.as_str())])
+        FunctionWorld::new(&[("REDRIVE_POLICY", policy.as_str()), ("MAX_CONCURRENCY", instances.as_str())])
     }
 
-    fn posts(ids: &[&str]) -> Vec<Post> {
-        ids.iter().map(|id| Post::envelope(id)).collect()
+    fn posts(ids: &[&str]) -> Vec<RecordBuilder> {
+        ids.iter().map(|id| RecordBuilder::envelope(id)).collect()
     }
 
     /// The moments at which each target got a letter.
     type Arrivals = Arc<Mutex<BTreeMap<String, Vec<Duration>>>>;
 
-    fn watched(world: &World) -> Arrivals {
+    fn watched(world: &FunctionWorld) -> Arrivals {
         let (arrivals, began) = (Arrivals::default(), Instant::now());
         let seen = Arc::clone(&arrivals);
         world.cloud.script(move |call| {
@@ -41,7 +41,7 @@ mod throttle {
                 let letters = if call.operation == "Invoke" { 1 } else { call.entries.len() };
                 moments.extend((0..letters).map(|_| began.elapsed()));
             }
-            Fault::Pass
+            SimFault::Pass
         });
         arrivals
     }
@@ -55,9 +55,11 @@ mod throttle {
         let arrivals = watched(&world);
         let mut batch = Vec::new();
         for number in 0..4 {
-            batch.push(Post::envelope(&format!("queue-{number}")));
-            batch.push(Post::envelope(&format!("function-{number}")).subscription(LAMBDA_SUBSCRIPTION));
-            batch.push(Post::envelope(&format!("stream-{number}")).subscription(OTHER_SUBSCRIPTION));
+            batch.push(RecordBuilder::envelope(&format!("queue-{number}")));
+            batch.push(
+                RecordBuilder::envelope(&format!("function-{number}")).subscription(LAMBDA_SUBSCRIPTION),
+            );
+            batch.push(RecordBuilder::envelope(&format!("stream-{number}")).subscription(OTHER_SUBSCRIPTION));
         }
         let began = Instant::now();
         let ran = world.run(&batch).await;
@@ -82,7 +84,7 @@ mod throttle {
     #[tokio::test(start_paused = true)]
     async fn with_a_requeue_the_share_is_half_as_large() {
         let settings = [("REDRIVE_POLICY", &*policy(4).to_string()), ("REQUEUE_ARN", REQUEUE)];
-        let world = World::new(&settings);
+        let world = FunctionWorld::new(&settings);
         let began = Instant::now();
         assert_eq!(world.run(&posts(&["a", "b", "c"])).await.kept, [""; 0]);
         let took = began.elapsed();
@@ -136,7 +138,7 @@ mod throttle {
         assert_eq!(world.run(&posts(&["a"])).await.outcomes(), ["a delivered"]);
         assert_eq!(world.run(&posts(&["b"])).await.outcomes(), ["b deferred throttled"]);
         world.pass(1);
-        let ran = world.run([&Post::envelope("b").received(2)]).await;
+        let ran = world.run([&RecordBuilder::envelope("b").received(2)]).await;
         assert_eq!(ran.outcomes(), ["b delivered"]);
     }
 
@@ -144,9 +146,9 @@ mod throttle {
     #[tokio::test(start_paused = true)]
     async fn refused_letters_take_no_turn() {
         let world = world(1, 1).with_time(Duration::from_millis(700));
-        let forged = ["x", "y", "z"].map(|id| Post::envelope(id).topic(FIFO_TOPIC));
+        let forged = ["x", "y", "z"].map(|id| RecordBuilder::envelope(id).topic(FIFO_TOPIC));
         let mut batch = forged.to_vec();
-        batch.push(Post::envelope("a"));
+        batch.push(RecordBuilder::envelope("a"));
         let ran = world.run(&batch).await;
         assert_eq!(ran.outcomes().last().unwrap(), "a delivered");
     }
@@ -155,7 +157,11 @@ mod throttle {
     async fn letters_of_a_group_keep_their_order() {
         let world = world(1, 1).with_time(Duration::from_millis(700));
         let batch = ["a", "b", "c"].map(|id| {
-            Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
+            RecordBuilder::envelope(id)
+                .topic(FIFO_TOPIC)
+                .subscription(FIFO_SUBSCRIPTION)
+                .queue(FIFO_DLQ)
+                .group("g")
         });
         let ran = world.run(&batch).await;
         assert_eq!(ran.outcomes(), ["a delivered", "b deferred throttled", "c held"]);
@@ -165,8 +171,8 @@ mod throttle {
     async fn a_letter_that_would_not_live_until_its_turn_is_archived() {
         let world = world(1, 1).with_time(Duration::from_millis(700));
         world.cloud.queue("payments-dlq", &[("MessageRetentionPeriod", "86400")]);
-        let old = Post::envelope("old").sent(NOW - 86_000_000);
-        let ran = world.run([&Post::envelope("a"), &old]).await;
+        let old = RecordBuilder::envelope("old").sent(NOW - 86_000_000);
+        let ran = world.run([&RecordBuilder::envelope("a"), &old]).await;
         assert_eq!(ran.outcomes(), ["a delivered", "old archived expiring"]);
     }
 }
@@ -179,13 +185,14 @@ mod functions {
     /// invocations as it takes.
     #[tokio::test(start_paused = true)]
     async fn no_letter_of_a_group_is_run_twice_because_the_time_is_over() {
-        let world = World::with_policy(&json!({ "default": { "target": NOTIFIER } }))
+        let world = FunctionWorld::with_policy(&json!({ "default": { "target": NOTIFIER } }))
             .with_time(Duration::from_secs(6));
         world.cloud.script(|call| match call.operation.as_str() {
-            "Invoke" => Fault::Pass.after(Duration::from_millis(2_600)),
-            _ => Fault::Pass,
+            "Invoke" => SimFault::Pass.after(Duration::from_millis(2_600)),
+            _ => SimFault::Pass,
         });
-        let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
+        let post =
+            |id: &str| RecordBuilder::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
         let ran = world.run(&["a", "b", "c"].map(post)).await;
         // There are 4.8 seconds for deliveries. A second call could begin in that time, but would not end in
         // it.
@@ -202,13 +209,14 @@ mod functions {
     async fn a_late_round_begins_no_call_of_a_function_that_nobody_has_called_yet() {
         let rules =
             json!([{ "name": "first", "match": { "message": { "id": ["a"] } }, "target": PROJECTOR }]);
-        let world = World::with_policy(&json!({ "default": { "target": NOTIFIER }, "rules": rules }))
+        let world = FunctionWorld::with_policy(&json!({ "default": { "target": NOTIFIER }, "rules": rules }))
             .with_time(Duration::from_secs(1));
         world.cloud.script(|call| match call.operation.as_str() {
-            "Invoke" => Fault::Pass.after(Duration::from_millis(500)),
-            _ => Fault::Pass,
+            "Invoke" => SimFault::Pass.after(Duration::from_millis(500)),
+            _ => SimFault::Pass,
         });
-        let post = |id: &str| Post::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
+        let post =
+            |id: &str| RecordBuilder::raw(id, &json!({ "id": id }).to_string()).queue(FIFO_DLQ).group("g");
         // There are 0.8 seconds for deliveries, which begin in the first half.
         let ran = world.run(&["a", "b"].map(post)).await;
         assert_eq!(ran.outcomes(), ["a delivered", "b failed out_of_time"]);
@@ -233,21 +241,21 @@ mod from_subscription {
         .to_string()
     }
 
-    fn world_of(effective: &str) -> World {
+    fn world_of(effective: &str) -> FunctionWorld {
         let policy = json!({ "default": { "jitter": 0, "deliveryPolicy": "from-subscription" } });
-        let world = World::with_policy(&policy).with_time(Duration::from_millis(900));
+        let world = FunctionWorld::with_policy(&policy).with_time(Duration::from_millis(900));
         world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sqs", WORKER, DLQ);
         world.cloud.resubscribe(SUBSCRIPTION, "EffectiveDeliveryPolicy", effective);
         world
     }
 
     /// Runs a letter by its visibility until it leaves. Returns the outcome, retry and delay of each receive.
-    async fn life(world: &World) -> Vec<String> {
+    async fn life(world: &FunctionWorld) -> Vec<String> {
         let mut told = Vec::new();
         let mut now = NOW;
         for receive in 1..=10 {
             world.set_now(now);
-            let post = Post::envelope("a").received(receive);
+            let post = RecordBuilder::envelope("a").received(receive);
             let ran = world.run([&post]).await;
             let line = ran.letter("a");
             let word = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
@@ -268,7 +276,7 @@ mod from_subscription {
     #[tokio::test]
     async fn the_effective_delivery_policy_of_the_subscription_is_the_schedule() {
         let world = world_of(&effective(&healthy(20, 40, 3), &Value::Null));
-        world.cloud.reply("SendMessageBatch", Fault::ResetBefore);
+        world.cloud.reply("SendMessageBatch", SimFault::ResetBefore);
         assert_eq!(
             life(&world).await,
             [
@@ -288,7 +296,7 @@ mod from_subscription {
         let topic = json!({ "http": { "defaultHealthyRetryPolicy": healthy(7, 7, 1),
             "disableSubscriptionOverrides": true, "defaultRequestPolicy": { "headerContentType": "text/plain" } } });
         let world = world_of(&topic.to_string());
-        world.cloud.reply("SendMessageBatch", Fault::ResetBefore);
+        world.cloud.reply("SendMessageBatch", SimFault::ResetBefore);
         let expected = ["deferred early null of null 7", "archived exhausted 1 of 1 null"];
         assert_eq!(life(&world).await, expected);
     }
@@ -316,7 +324,7 @@ mod from_subscription {
         let immediate =
             json!({ "minDelayTarget": 1, "maxDelayTarget": 1, "numRetries": 3, "numNoDelayRetries": 3 });
         let world = world_of(&effective(&immediate, &json!({ "maxReceivesPerSecond": 1 })));
-        let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b")]).await;
         assert_eq!(ran.outcomes(), ["a delivered", "b deferred throttled"]);
     }
 
@@ -325,11 +333,11 @@ mod from_subscription {
     async fn a_subscription_without_one_goes_by_the_policy_of_sns_for_its_own_endpoints() {
         let policy = json!({ "default": { "deliveryPolicy": "from-subscription" } });
         for effective in [None, Some(""), Some("x"), Some("[]"), Some(r#"{"healthyRetryPolicy":5}"#)] {
-            let world = World::with_policy(&policy);
+            let world = FunctionWorld::with_policy(&policy);
             if let Some(effective) = effective {
                 world.cloud.resubscribe(SUBSCRIPTION, "EffectiveDeliveryPolicy", effective);
             }
-            let ran = world.run([&Post::envelope("a")]).await;
+            let ran = world.run([&RecordBuilder::envelope("a")]).await;
             assert_eq!(ran.outcomes(), ["a delivered"], "{effective:?}");
             assert_eq!(ran.letter("a")["retry.of"], 100_015, "{effective:?}");
         }
@@ -339,8 +347,8 @@ mod from_subscription {
     #[tokio::test]
     async fn a_letter_without_a_subscription_goes_by_the_policy_of_sns_for_its_own_endpoints() {
         let policy = json!({ "default": { "deliveryPolicy": "from-subscription" } });
-        let world = World::with_policy(&policy);
-        let ran = world.run([&Post::raw("a", "x").moved_from(BILLING).received(4)]).await;
+        let world = FunctionWorld::with_policy(&policy);
+        let ran = world.run([&RecordBuilder::raw("a", "x").moved_from(BILLING).received(4)]).await;
         assert_eq!(ran.letter("a")["retry.of"], 100_015);
         assert!(world.cloud.calls("GetSubscriptionAttributes").is_empty());
     }
@@ -349,17 +357,17 @@ mod from_subscription {
     #[tokio::test]
     async fn a_look_up_that_fails_does_not_exhaust_early() {
         let world = world_of(&effective(&healthy(20, 20, 2), &Value::Null));
-        world.cloud.reply("GetSubscriptionAttributes", Fault::refuse(400, "Throttling", "slow"));
+        world.cloud.reply("GetSubscriptionAttributes", SimFault::refuse(400, "Throttling", "slow"));
         world.set_now(NOW + 3_600_000);
         for receive in 1..=30 {
-            let ran = world.run([&Post::envelope("a").received(receive)]).await;
+            let ran = world.run([&RecordBuilder::envelope("a").received(receive)]).await;
             assert_eq!(ran.outcomes(), ["a deferred failed"], "receive {receive}");
             assert_eq!(ran.letter("a")["error.code"], "Throttling");
         }
         assert_eq!(world.cloud.entries("SendMessageBatch"), []);
         // Once the number is known, the letter still gets its attempt.
-        world.cloud.script(|_| Fault::Pass);
-        let ran = world.run([&Post::envelope("a").received(31)]).await;
+        world.cloud.script(|_| SimFault::Pass);
+        let ran = world.run([&RecordBuilder::envelope("a").received(31)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!([&ran.letter("a")["retry.number"], &ran.letter("a")["retry.of"]], [2, 2]);
     }
@@ -369,10 +377,10 @@ mod from_subscription {
     async fn the_subscription_of_a_raw_letter_is_asked() {
         let policy = json!({ "default": {
             "jitter": 0, "deliveryPolicy": "from-subscription", "subscription": SUBSCRIPTION } });
-        let world = World::with_policy(&policy);
+        let world = FunctionWorld::with_policy(&policy);
         let policy = effective(&healthy(33, 33, 3), &Value::Null);
         world.cloud.resubscribe(SUBSCRIPTION, "EffectiveDeliveryPolicy", &policy);
-        let ran = world.run([&Post::raw("a", "plain")]).await;
+        let ran = world.run([&RecordBuilder::raw("a", "plain")]).await;
         assert_eq!(ran.outcomes(), ["a deferred early"]);
         assert_eq!(ran.letter("a")["delay_s"], 33);
     }
@@ -384,7 +392,7 @@ mod from_subscription {
         world.cloud.resubscribe(SUBSCRIPTION, "Endpoint", HOOK);
         world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", "{}");
         world.set_now(NOW + 60_000);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a archived refused"]);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::delivery::{Hiding, hide};
+use sns_redrive::delivery::{HideRequest, hide};
 use sns_redrive::failure::{Failure, FailureClass};
 use tokio::time::Instant;
 
@@ -15,9 +15,9 @@ fn linear(min: u32, max: u32, retries: u32) -> Value {
 }
 
 /// Returns a world whose subscriber cannot be reached.
-fn broken(policy: &Value) -> World {
-    let world = World::with_policy(policy);
-    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
+fn broken(policy: &Value) -> FunctionWorld {
+    let world = FunctionWorld::with_policy(policy);
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(503, "ServiceUnavailable", "oh"));
     world
 }
 
@@ -35,7 +35,7 @@ fn late() -> Failure {
 }
 
 /// Returns the facts about the wait in the letter's line.
-fn wait(ran: &Ran, id: &str) -> Value {
+fn wait(ran: &TestInvocation, id: &str) -> Value {
     let line = ran.letter(id);
     json!([line["outcome"], line["reason"], line["retry.number"], line["delay_s"], line["due"]])
 }
@@ -48,15 +48,15 @@ mod calls {
     }
 
     /// Returns an account with messages in flight that have these handles.
-    fn in_flight(count: usize) -> Account {
-        let account = Account::new();
-        let posts: Vec<_> = (0..count).map(|number| Post::envelope(&number.to_string())).collect();
+    fn in_flight(count: usize) -> TestAccount {
+        let account = TestAccount::new();
+        let posts: Vec<_> = (0..count).map(|number| RecordBuilder::envelope(&number.to_string())).collect();
         account.place(&event(&posts));
         account
     }
 
-    fn hidings(handles: &[String]) -> Vec<Hiding<'_>> {
-        let hiding = |(seconds, handle)| Hiding { receipt_handle: handle, seconds };
+    fn hidings(handles: &[String]) -> Vec<HideRequest<'_>> {
+        let hiding = |(seconds, handle)| HideRequest { receipt_handle: handle, seconds };
         (100..).zip(handles.iter().map(String::as_str)).map(hiding).collect()
     }
 
@@ -68,10 +68,10 @@ mod calls {
         assert_eq!(answers, vec![Ok(()); 10]);
         assert_eq!(cloud.summary(), ["ChangeMessageVisibilityBatch payments-dlq 10"]);
         for (number, entry) in cloud.entries("ChangeMessageVisibilityBatch").iter().enumerate() {
-            let expected = Entry {
+            let expected = SimEntry {
                 handle: Some(format!("handle-{number}")),
                 visibility: Some(100 + i64::try_from(number).unwrap()),
-                ..Entry::new(number.to_string(), "")
+                ..SimEntry::new(number.to_string(), "")
             };
             assert_eq!(*entry, expected);
         }
@@ -80,7 +80,7 @@ mod calls {
     #[tokio::test(start_paused = true)]
     async fn twenty_five_messages_cost_three_calls_at_once() {
         let cloud = in_flight(25);
-        cloud.script(|_| Fault::Pass.after(Duration::from_millis(200)));
+        cloud.script(|_| SimFault::Pass.after(Duration::from_millis(200)));
         let handles = handles(25);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
         assert_eq!(answers, vec![Ok(()); 25]);
@@ -90,7 +90,7 @@ mod calls {
 
     #[tokio::test]
     async fn nothing_to_hide_costs_no_call() {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         assert_eq!(hide(&cloud.clients().sqs, &arn(DLQ), &[], in_time()).await, []);
         assert_eq!(cloud.journal(), []);
     }
@@ -104,7 +104,7 @@ mod calls {
             (2, EntryFault::service("InternalError", "oh")),
             (3, EntryFault::Missing),
         ];
-        cloud.reply("ChangeMessageVisibilityBatch", Fault::Entries(fates));
+        cloud.reply("ChangeMessageVisibilityBatch", SimFault::Entries(fates));
         let handles = handles(5);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), in_time()).await;
         let failure = |class, code: &str| {
@@ -125,9 +125,9 @@ mod calls {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_hangs_keeps_none_of_the_others() {
         let cloud = in_flight(25);
-        cloud.script(
-            |call| if call.entries_with("handle-12").is_empty() { Fault::Pass } else { Fault::HangBefore },
-        );
+        cloud.script(|call| {
+            if call.entries_with("handle-12").is_empty() { SimFault::Pass } else { SimFault::HangBefore }
+        });
         let handles = handles(25);
         let until = Instant::now() + Duration::from_secs(1);
         let answers = hide(&cloud.clients().sqs, &arn(DLQ), &hidings(&handles), until).await;
@@ -150,7 +150,7 @@ mod values {
             json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } });
         let world = broken(&policy);
         for (receive, seconds) in [(1, 0), (2, 0), (3, 60)] {
-            let ran = world.run([&Post::envelope("a").received(receive)]).await;
+            let ran = world.run([&RecordBuilder::envelope("a").received(receive)]).await;
             let due = at(NOW + seconds * 1000).to_string();
             assert_eq!(wait(&ran, "a"), json!(["deferred", "failed", receive, seconds, due]));
             assert_eq!(world.cloud.hidden()["handle-a"], seconds);
@@ -161,7 +161,8 @@ mod values {
     #[tokio::test]
     async fn ten_deferred_letters_cost_one_send_and_one_change_of_visibility() {
         let world = broken(&linear(60, 60, 3));
-        let posts: Vec<_> = (0..10).map(|n| Post::envelope(&format!("m{n}")).sent(NOW - 60_000)).collect();
+        let posts: Vec<_> =
+            (0..10).map(|n| RecordBuilder::envelope(&format!("m{n}")).sent(NOW - 60_000)).collect();
         let ran = world.run(&posts).await;
         assert_eq!(ran.kept, posts.iter().map(|post| post.id.as_str()).collect::<Vec<_>>());
         assert_eq!(
@@ -179,7 +180,7 @@ mod values {
     async fn a_letter_that_comes_too_early_is_hidden_until_it_is_due_and_not_tried() {
         let world = broken(&linear(60, 60, 3));
         world.pass(20);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(wait(&ran, "a"), json!(["deferred", "early", null, 40, at(NOW + 60_000).to_string()]));
         assert_eq!(world.cloud.hidden()["handle-a"], 40);
         assert_eq!(world.cloud.calls("SendMessageBatch"), []);
@@ -190,10 +191,10 @@ mod values {
     async fn a_wait_is_rounded_up_to_whole_seconds() {
         let world = broken(&linear(60, 60, 3));
         world.set_now(NOW + 20_001);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.letter("a")["delay_s"], 40);
         world.set_now(NOW + 19_999);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.letter("a")["delay_s"], 41);
     }
 
@@ -201,18 +202,18 @@ mod values {
     async fn no_letter_is_hidden_for_longer_than_the_ceiling_below_sqs_limit() {
         // Retry 1 is in 14 hours, which is longer than SQS can hide a letter at once.
         let world = broken(&linear(50_400, 50_400, 3));
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         let due = at(NOW + 50_400_000).to_string();
         assert_eq!(wait(&ran, "a"), json!(["deferred", "early", null, 41_400, due]));
         assert_eq!(world.cloud.hidden()["handle-a"], 41_400);
 
         world.pass(41_400);
-        let ran = world.run([&Post::envelope("a").received(2)]).await;
+        let ran = world.run([&RecordBuilder::envelope("a").received(2)]).await;
         assert_eq!(wait(&ran, "a"), json!(["deferred", "early", null, 9_000, due]));
         assert_eq!(world.cloud.calls("SendMessageBatch"), []);
 
         world.pass(9_000);
-        let ran = world.run([&Post::envelope("a").received(3)]).await;
+        let ran = world.run([&RecordBuilder::envelope("a").received(3)]).await;
         assert_eq!(ran.letter("a")["retry.number"], 1);
         assert_eq!(world.cloud.calls("SendMessageBatch").len(), 1);
     }
@@ -225,8 +226,9 @@ mod values {
             json!({ "minDelayTarget": 25, "maxDelayTarget": 25, "numRetries": 3, "numNoDelayRetries": 1 });
         let policy =
             json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": schedule } } });
-        let world = World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("MAX_HIDE_SECONDS", "10")]);
-        world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
+        let world =
+            FunctionWorld::new(&[("REDRIVE_POLICY", &policy.to_string()), ("MAX_HIDE_SECONDS", "10")]);
+        world.cloud.reply("SendMessageBatch", SimFault::refuse(503, "ServiceUnavailable", "oh"));
         let due = |seconds: i64| at(NOW + seconds * 1000).to_string();
         let expected = [
             (0, json!(["deferred", "failed", 1, 10, due(25)])),
@@ -239,7 +241,7 @@ mod values {
         ];
         for (receive, (second, expected)) in (1..).zip(expected) {
             world.set_now(NOW + second * 1000);
-            let ran = world.run([&Post::envelope("a").received(receive)]).await;
+            let ran = world.run([&RecordBuilder::envelope("a").received(receive)]).await;
             assert_eq!(wait(&ran, "a"), expected, "receive {receive} at {second} s");
             if let Some(seconds) = expected[3].as_i64() {
                 assert_eq!(world.cloud.hidden()["handle-a"], seconds);
@@ -250,8 +252,8 @@ mod values {
 
     #[tokio::test]
     async fn a_held_rule_hides_for_as_long_as_possible_and_touches_nothing() {
-        let world = World::with_policy(&json!({ "default": { "action": "hold" } }));
-        let ran = world.run([&Post::envelope("a"), &Post::raw("r", "x")]).await;
+        let world = FunctionWorld::with_policy(&json!({ "default": { "action": "hold" } }));
+        let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::raw("r", "x")]).await;
         let due = at(NOW + 41_400_000).to_string();
         for id in ["a", "r"] {
             assert_eq!(wait(&ran, id), json!(["deferred", "hold", null, 41_400, due]));
@@ -269,16 +271,16 @@ mod failures {
 
     #[tokio::test]
     async fn a_wait_beyond_sqs_limit_is_told_by_a_code_of_its_own() {
-        let world = World::with_policy(&linear(60, 60, 3));
+        let world = FunctionWorld::with_policy(&linear(60, 60, 3));
         let limit = "Value 43201 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout \
                      for the message is beyond the limit [43200 seconds].";
         world.cloud.script(move |call| match call.operation.as_str() {
             "ChangeMessageVisibilityBatch" => {
-                Fault::except(call, "handle-a", EntryFault::sender("InvalidParameterValue", limit))
+                SimFault::except(call, "handle-a", EntryFault::sender("InvalidParameterValue", limit))
             }
-            _ => Fault::Pass,
+            _ => SimFault::Pass,
         });
-        let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b")]).await;
         assert_eq!(ran.outcomes(), ["a failed hide", "b deferred early"]);
         assert_eq!(ran.letter("a")["undone.code"], "BeyondTheLimit");
         assert_eq!(ran.kept, ["a", "b"], "it comes back by the queue's own visibility timeout");
@@ -288,17 +290,17 @@ mod failures {
     #[tokio::test]
     async fn a_letter_that_could_not_be_hidden_is_reported_as_failed_and_logged() {
         for (reply, code, class) in [
-            (Fault::refuse(403, "AccessDenied", "no"), "AccessDenied", "action_required"),
-            (Fault::refuse(403, "RequestThrottled", "no"), "RequestThrottled", "throttling"),
-            (Fault::refuse(500, "InternalError", "no"), "InternalError", "transient"),
-            (Fault::Nonsense(200, "{".to_owned()), "Http200", "transient"),
-            (Fault::Nonsense(200, "{}".to_owned()), "NoAnswer", "transient"),
-            (Fault::ResetBefore, "Unreachable", "transient"),
-            (Fault::ConnectTimeout, "Timeout", "transient"),
+            (SimFault::refuse(403, "AccessDenied", "no"), "AccessDenied", "action_required"),
+            (SimFault::refuse(403, "RequestThrottled", "no"), "RequestThrottled", "throttling"),
+            (SimFault::refuse(500, "InternalError", "no"), "InternalError", "transient"),
+            (SimFault::Nonsense(200, "{".to_owned()), "Http200", "transient"),
+            (SimFault::Nonsense(200, "{}".to_owned()), "NoAnswer", "transient"),
+            (SimFault::ResetBefore, "Unreachable", "transient"),
+            (SimFault::ConnectTimeout, "Timeout", "transient"),
         ] {
-            let world = World::with_policy(&linear(60, 60, 3));
+            let world = FunctionWorld::with_policy(&linear(60, 60, 3));
             world.cloud.reply("ChangeMessageVisibilityBatch", reply);
-            let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+            let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b")]).await;
             assert_eq!(ran.outcomes(), ["a failed hide", "b failed hide"], "{code}");
             assert_eq!(ran.kept, ["a", "b"]);
             for id in ["a", "b"] {
@@ -315,10 +317,16 @@ mod failures {
 
     #[tokio::test]
     async fn one_letter_that_could_not_be_hidden_is_none_of_the_others() {
-        let world = World::with_policy(&linear(60, 60, 3));
+        let world = FunctionWorld::with_policy(&linear(60, 60, 3));
         let disposition = EntryFault::sender("AccessDenied", "no");
-        world.cloud.script(move |call| Fault::except(call, "handle-b", disposition.clone()));
-        let ran = world.run([&Post::envelope("a"), &Post::envelope("b"), &Post::envelope("c")]).await;
+        world.cloud.script(move |call| SimFault::except(call, "handle-b", disposition.clone()));
+        let ran = world
+            .run([
+                &RecordBuilder::envelope("a"),
+                &RecordBuilder::envelope("b"),
+                &RecordBuilder::envelope("c"),
+            ])
+            .await;
         assert_eq!(ran.outcomes(), ["a deferred early", "b failed hide", "c deferred early"]);
         assert_eq!(ran.kept, ["a", "b", "c"]);
         assert_eq!(world.cloud.hidden().into_keys().collect::<Vec<_>>(), ["handle-a", "handle-c"]);
@@ -327,13 +335,13 @@ mod failures {
     /// An operator looks for the first failure.
     #[tokio::test]
     async fn a_letter_whose_delivery_failed_too_tells_both_failures() {
-        let world = World::with_policy(&linear(60, 60, 3));
+        let world = FunctionWorld::with_policy(&linear(60, 60, 3));
         world.cloud.script(|call| match call.operation.as_str() {
-            "SendMessageBatch" => Fault::ResetBefore,
-            "ChangeMessageVisibilityBatch" => Fault::refuse(403, "AccessDenied", "no"),
-            _ => Fault::Pass,
+            "SendMessageBatch" => SimFault::ResetBefore,
+            "ChangeMessageVisibilityBatch" => SimFault::refuse(403, "AccessDenied", "no"),
+            _ => SimFault::Pass,
         });
-        let ran = world.run([&Post::envelope("a").sent(NOW - 60_000)]).await;
+        let ran = world.run([&RecordBuilder::envelope("a").sent(NOW - 60_000)]).await;
         assert_eq!(ran.outcomes(), ["a failed hide"]);
         assert_eq!(ran.letter("a")["error.code"], "Unreachable");
         assert_eq!(ran.letter("a")["undone.code"], "AccessDenied");
@@ -345,25 +353,25 @@ mod over {
     use super::*;
 
     /// Returns a world in which this happens to the account while letters are sent, which fails.
-    fn while_sending(meanwhile: impl Fn(&Account) + Send + Sync + 'static) -> World {
-        let world = World::with_policy(&linear(60, 60, 3));
+    fn while_sending(meanwhile: impl Fn(&TestAccount) + Send + Sync + 'static) -> FunctionWorld {
+        let world = FunctionWorld::with_policy(&linear(60, 60, 3));
         let account = world.cloud.clone();
         world.cloud.script(move |call| {
             if call.operation != "SendMessageBatch" {
-                return Fault::Pass;
+                return SimFault::Pass;
             }
             meanwhile(&account);
-            Fault::refuse(503, "ServiceUnavailable", "oh")
+            SimFault::refuse(503, "ServiceUnavailable", "oh")
         });
         world
     }
 
-    fn due(id: &str) -> Post {
-        Post::envelope(id).sent(NOW - 60_000)
+    fn due(id: &str) -> RecordBuilder {
+        RecordBuilder::envelope(id).sent(NOW - 60_000)
     }
 
     /// Returns what the log and the metrics say of a letter that nobody has to mend.
-    fn told(ran: &Ran, id: &str) -> Value {
+    fn told(ran: &TestInvocation, id: &str) -> Value {
         let (line, metrics) = (ran.letter(id), ran.metrics());
         json!([
             [line["level"], line["outcome"], line["reason"], line["undone.code"], line["error.code"]],
@@ -375,7 +383,7 @@ mod over {
     #[tokio::test]
     async fn a_duplicate_whose_other_copy_was_delivered_is_gone_and_not_stuck() {
         let world = while_sending(|account| {
-            let delete = |it: &mut redrive_sim::Services, cx: &mut redrive_sim::Cx<'_>| {
+            let delete = |it: &mut redrive_sim::Services, cx: &mut redrive_sim::SimContext<'_>| {
                 it.sqs.delete_message(cx, "payments-dlq", "handle-a")
             };
             account.aws.act("mapping", delete).unwrap();
@@ -400,13 +408,13 @@ mod over {
             ("AWS.SimpleQueueService.MessageNotInflight", "other words"),
             ("InvalidParameterValue", expired),
         ] {
-            let of_group = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+            let of_group = RecordBuilder::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
             let of_group = of_group.queue(FIFO_DLQ).group("g");
-            for (queue, post) in [("FIFO", of_group), ("standard", Post::envelope("a"))] {
-                let world = World::with_policy(&linear(60, 60, 3));
+            for (queue, post) in [("FIFO", of_group), ("standard", RecordBuilder::envelope("a"))] {
+                let world = FunctionWorld::with_policy(&linear(60, 60, 3));
                 world.cloud.reply(
                     "ChangeMessageVisibilityBatch",
-                    Fault::Entries(vec![(0, EntryFault::sender(code, text))]),
+                    SimFault::Entries(vec![(0, EntryFault::sender(code, text))]),
                 );
                 let ran = world.run([&post.sent(NOW - 30_000)]).await;
                 let line = json!(["INFO", "failed", "receive_over", "HandleExpired", null]);
@@ -420,7 +428,7 @@ mod over {
     #[tokio::test]
     async fn a_letter_that_is_gone_expires_no_more_and_is_no_failure_for_good() {
         let world = while_sending(|account| {
-            let delete = |it: &mut redrive_sim::Services, cx: &mut redrive_sim::Cx<'_>| {
+            let delete = |it: &mut redrive_sim::Services, cx: &mut redrive_sim::SimContext<'_>| {
                 it.sqs.delete_message(cx, "payments-dlq", "handle-a")
             };
             account.aws.act("mapping", delete).unwrap();
@@ -431,7 +439,7 @@ mod over {
         assert_eq!(metrics["FailuresPermanent"], 0);
         assert_eq!(metrics["FailuresTransient"], 1, "that of the attempt counts");
         assert_eq!(metrics.get("SecondsToExpiry"), None);
-        let stays = World::with_policy(&linear(60, 60, 3)).run([&due("a").sent(NOW)]).await;
+        let stays = FunctionWorld::with_policy(&linear(60, 60, 3)).run([&due("a").sent(NOW)]).await;
         assert!(stays.metrics()["SecondsToExpiry"].is_u64());
     }
 
@@ -439,16 +447,16 @@ mod over {
     #[tokio::test]
     async fn a_letter_that_is_gone_needs_no_archive() {
         let gone = "Reason: Message does not exist or is not available for visibility timeout change.";
-        let is_gone = move |call: &Call| match call.operation.as_str() {
+        let is_gone = move |call: &SimCall| match call.operation.as_str() {
             "ChangeMessageVisibilityBatch" => {
-                Fault::except(call, "handle-a", EntryFault::sender("InvalidParameterValue", gone))
+                SimFault::except(call, "handle-a", EntryFault::sender("InvalidParameterValue", gone))
             }
-            "PutObject" => Fault::refuse(403, "AccessDenied", "no"),
-            _ => Fault::Pass,
+            "PutObject" => SimFault::refuse(403, "AccessDenied", "no"),
+            _ => SimFault::Pass,
         };
-        let world = World::with_policy(&json!({ "default": { "action": "archive" } }));
+        let world = FunctionWorld::with_policy(&json!({ "default": { "action": "archive" } }));
         world.cloud.script(is_gone);
-        let ran = world.run([&Post::envelope("a"), &Post::envelope("b")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b")]).await;
         assert_eq!(ran.outcomes(), ["a failed receive_over", "b failed archive"]);
         assert_eq!(ran.metrics()["LettersStuck"], 1);
         assert_eq!(ran.kept, ["a", "b"]);
@@ -464,16 +472,16 @@ mod time {
     /// from the decision.
     #[tokio::test]
     async fn what_deliveries_took_is_no_part_of_the_wait_of_others() {
-        let world = Arc::new(World::with_policy(&linear(60, 60, 3)));
+        let world = Arc::new(FunctionWorld::with_policy(&linear(60, 60, 3)));
         let clock = Arc::clone(&world);
         world.cloud.script(move |call| {
             if call.operation == "SendMessageBatch" {
                 clock.pass(50);
             }
-            Fault::Pass
+            SimFault::Pass
         });
-        let early = Post::envelope("early").sent(NOW);
-        let due = Post::envelope("due").sent(NOW - 60_000);
+        let early = RecordBuilder::envelope("early").sent(NOW);
+        let due = RecordBuilder::envelope("due").sent(NOW - 60_000);
         let ran = world.run([&early, &due]).await;
         assert_eq!(ran.outcomes(), ["early deferred early", "due delivered"]);
         assert_eq!(world.cloud.hidden(), [("handle-early".to_owned(), 10)].into());
@@ -481,16 +489,20 @@ mod time {
 
     #[tokio::test]
     async fn a_wait_that_deliveries_outlasted_ends_at_once() {
-        let world = Arc::new(World::with_policy(&linear(60, 60, 3)));
+        let world = Arc::new(FunctionWorld::with_policy(&linear(60, 60, 3)));
         let clock = Arc::clone(&world);
         world.cloud.script(move |call| {
             if call.operation == "SendMessageBatch" {
                 clock.pass(70);
             }
-            Fault::Pass
+            SimFault::Pass
         });
-        let ran =
-            world.run([&Post::envelope("early").sent(NOW), &Post::envelope("due").sent(NOW - 60_000)]).await;
+        let ran = world
+            .run([
+                &RecordBuilder::envelope("early").sent(NOW),
+                &RecordBuilder::envelope("due").sent(NOW - 60_000),
+            ])
+            .await;
         assert_eq!(ran.outcomes(), ["early deferred early", "due delivered"]);
         assert_eq!(world.cloud.hidden(), [("handle-early".to_owned(), 0)].into());
     }

@@ -3,13 +3,18 @@
 
 use std::time::Duration;
 
-use crate::outage::{How, Kind, Setup, Told};
+use crate::outage::{OutageFault, OutageResult, OutageSetup, OutageTarget};
 use crate::world::{HOUR, MINUTE, SECOND};
 
 /// Returns a few letters for one server that is down until then.
-fn few(letters: usize, how: How, until: redrive_sim::Millis, delivery: Option<&'static str>) -> Setup {
-    Setup {
-        kind: Kind::Server,
+fn few(
+    letters: usize,
+    how: OutageFault,
+    until: redrive_sim::SimMillis,
+    delivery: Option<&'static str>,
+) -> OutageSetup {
+    OutageSetup {
+        kind: OutageTarget::Server,
         fifo: false,
         delivery,
         endpoints: 1,
@@ -25,17 +30,17 @@ fn few(letters: usize, how: How, until: redrive_sim::Millis, delivery: Option<&'
 }
 
 /// Runs a setup with instances that freeze, and with instances that do not.
-fn both(setup: Setup) -> [Told; 2] {
-    [true, false].map(|freezes| Setup { freezes, ..setup }.tell())
+fn both(setup: OutageSetup) -> [OutageResult; 2] {
+    [true, false].map(|freezes| OutageSetup { freezes, ..setup }.tell())
 }
 
 /// The retries of the built-in policy come after 0, 1, 1, 2, 4 minutes and so on. The last letter goes at its next
 /// planned moment after the trial that finds the server.
 #[test]
 fn letters_for_a_server_that_hung_for_four_minutes_come_back_within_minutes() {
-    for (told, name) in both(few(20, How::Hangs, 4 * MINUTE, None)).iter().zip(["frozen", "awake"]) {
+    for (told, name) in both(few(20, OutageFault::Hangs, 4 * MINUTE, None)).iter().zip(["frozen", "awake"]) {
         let taken = &told.taken[0];
-        let after = |at: Option<&redrive_sim::Millis>| at.map(|at| (at - 4 * MINUTE) / SECOND);
+        let after = |at: Option<&redrive_sim::SimMillis>| at.map(|at| (at - 4 * MINUTE) / SECOND);
         println!("{name}: {} taken, {:?} to {:?} s", taken.len(), after(taken.first()), after(taken.last()));
         assert_eq!((taken.len(), told.archived.len()), (20, 0), "{name}");
         assert!(taken.iter().all(|at| *at < 12 * MINUTE), "{name}: {taken:?}");
@@ -46,8 +51,9 @@ fn letters_for_a_server_that_hung_for_four_minutes_come_back_within_minutes() {
 #[test]
 fn letters_with_two_retries_are_attempted_and_exhausted_and_do_not_expire() {
     const TWICE: &str = r#"{"healthyRetryPolicy":{"numRetries":2,"minDelayTarget":20,"maxDelayTarget":60}}"#;
-    for (told, name) in
-        both(few(5, How::Hangs, redrive_sim::Millis::MAX, Some(TWICE))).iter().zip(["frozen", "awake"])
+    for (told, name) in both(few(5, OutageFault::Hangs, redrive_sim::SimMillis::MAX, Some(TWICE)))
+        .iter()
+        .zip(["frozen", "awake"])
     {
         println!("{name}: {} requests, {:?}", told.in_vain.len(), told.archived);
         assert_eq!(told.archived, ["exhausted"; 5], "{name}");
@@ -57,7 +63,8 @@ fn letters_with_two_retries_are_attempted_and_exhausted_and_do_not_expire() {
 
 #[test]
 fn a_server_that_asks_for_five_minutes_is_asked_again_after_five_minutes() {
-    for (told, name) in both(few(3, How::Asks(300), 2 * MINUTE, None)).iter().zip(["frozen", "awake"]) {
+    for (told, name) in both(few(3, OutageFault::Asks(300), 2 * MINUTE, None)).iter().zip(["frozen", "awake"])
+    {
         println!("{name}: {:?} in vain, {:?} taken", told.in_vain, told.taken[0]);
         assert_eq!((told.taken[0].len(), told.archived.len()), (3, 0), "{name}");
         assert!(told.taken[0].iter().all(|at| (5 * MINUTE..20 * MINUTE).contains(at)), "{name}: {told:?}");
@@ -67,7 +74,9 @@ fn a_server_that_asks_for_five_minutes_is_asked_again_after_five_minutes() {
 #[test]
 fn a_wall_clock_that_is_set_back_keeps_no_endpoint_down() {
     for freezes in [true, false] {
-        let told = Setup { freezes, set_right: Some(MINUTE), ..few(20, How::Hangs, 4 * MINUTE, None) }.tell();
+        let told =
+            OutageSetup { freezes, set_right: Some(MINUTE), ..few(20, OutageFault::Hangs, 4 * MINUTE, None) }
+                .tell();
         assert_eq!((told.taken[0].len(), told.archived.len()), (20, 0), "{freezes}");
         assert!(told.taken[0].iter().all(|at| *at < 15 * MINUTE), "{freezes}: {told:?}");
     }

@@ -20,46 +20,48 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use jiff::SignedDuration;
 use redrive_sim::lambda::FunctionSettings;
-use redrive_sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
-use redrive_sim::s3::Condition;
-use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
-use redrive_sim::sqs::{QueueSettings, Receive, Received, Redrive};
-use redrive_sim::{Attribute, Aws, Caller, Clock, Entry, Faults, Millis, Monotonic, Record, arn};
+use redrive_sim::mapping::{MappingBatch, MappingOutcome, MappingSettings, SimMapping};
+use redrive_sim::s3::PutCondition;
+use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
+use redrive_sim::sqs::{QueueRedrive, QueueSettings, ReceiveRequest, ReceivedSqsMessage};
+use redrive_sim::{
+    Caller, FaultHook, SandboxClock, SimAttribute, SimAws, SimClock, SimEntry, SimMillis, SimRecord, arn,
+};
 use serde_json::{Value, json};
-use sns_redrive::clients::Clients;
-use sns_redrive::clock::Clock as FunctionClock;
-use sns_redrive::delivery::{HttpClient, Reach};
-use sns_redrive::function::Function;
+use sns_redrive::clients::AwsClients;
+use sns_redrive::clock::InstanceClock as FunctionClock;
+use sns_redrive::delivery::{AddressReach, HttpClient};
+use sns_redrive::function::RedriveFunction;
 use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
 
-use crate::hook::Hook;
+use crate::hook::SeededFaults;
 use crate::world::{
-    ARCHIVE, ArchiveKind, DLQ, Document, HOUR, Kind, Operator, Override, Queue, REQUEUE, Source, State,
-    Target, World, endpoint,
+    ARCHIVE, ArchiveKind, DLQ, HOUR, REQUEUE, SeededDocument, SeededOperator, SeededOverride, SeededQueue,
+    SeededSource, SeededSubscriberKind, SeededSubscriberState, SeededTarget, SeededWorld, endpoint,
 };
 
 /// A story: everything that happened.
-pub struct Story {
-    pub journal: Vec<Record>,
+pub struct SeededStory {
+    pub journal: Vec<SimRecord>,
     pub digest: String,
     /// The time at which the story began.
-    pub start: Millis,
-    pub runs: Vec<Run>,
+    pub start: SimMillis,
+    pub runs: Vec<LiveRun>,
     /// The number of the function's calls.
     pub calls: usize,
 }
 
 /// One invocation of the function.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct LiveRun {
     pub caller: Arc<str>,
     /// The ids of its messages, with their receipt handles.
     pub batch: Vec<(Arc<str>, Arc<str>)>,
-    pub began: Millis,
-    pub ended: Millis,
+    pub began: SimMillis,
+    pub ended: SimMillis,
     /// The time by which the clock of its instance was ahead when it began.
-    pub ahead: Millis,
+    pub ahead: SimMillis,
     /// The part of the journal that belongs to it, from `from` to `to`.
     pub from: usize,
     pub to: usize,
@@ -98,41 +100,41 @@ pub fn subscription(subscriber: usize) -> String {
 }
 
 /// Runs a world.
-pub fn live(world: &World) -> Story {
+pub fn live(world: &SeededWorld) -> SeededStory {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     // The SDK's jitter is part of the world.
     fastrand::seed(world.seed);
     // The account's clock is the runtime's only if it is created within the runtime.
-    runtime.unwrap().block_on(async { Life::new(world).live().await })
+    runtime.unwrap().block_on(async { SeededLife::new(world).live().await })
 }
 
-struct Life<'w> {
-    world: &'w World,
-    aws: Aws,
-    start: Millis,
-    hook: Arc<Hook>,
-    idle: RefCell<Vec<Instance>>,
+struct SeededLife<'w> {
+    world: &'w SeededWorld,
+    aws: SimAws,
+    start: SimMillis,
+    hook: Arc<SeededFaults>,
+    idle: RefCell<Vec<LiveInstance>>,
     instances: Cell<usize>,
-    runs: Rc<RefCell<Vec<Run>>>,
+    runs: Rc<RefCell<Vec<LiveRun>>>,
 }
 
 /// An instance of the function.
-struct Instance {
+struct LiveInstance {
     caller: Caller,
-    function: Function,
-    skew: Millis,
-    monotonic: Monotonic,
+    function: RedriveFunction,
+    skew: SimMillis,
+    monotonic: SandboxClock,
     /// The metrics of its last run.
     metrics: Arc<Mutex<String>>,
 }
 
-impl<'w> Life<'w> {
-    fn new(world: &'w World) -> Self {
-        let aws = Aws::new(Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap()), world.seed);
+impl<'w> SeededLife<'w> {
+    fn new(world: &'w SeededWorld) -> Self {
+        let aws = SimAws::new(SimClock::tokio("2026-11-01T12:00:00Z".parse().unwrap()), world.seed);
         let start = aws.clock().millis();
-        let hook = Arc::new(Hook::new(world, start));
+        let hook = Arc::new(SeededFaults::new(world, start));
         let (asked, clock) = (Arc::clone(&hook), aws.clock().clone());
-        aws.set_faults(Faults::new(move |call| asked.fault(call, clock.millis())));
+        aws.set_faults(FaultHook::new(move |call| asked.fault(call, clock.millis())));
         let life = Self {
             world,
             aws,
@@ -149,7 +151,7 @@ impl<'w> Life<'w> {
     /// Creates queues, topic, subscriptions and endpoints.
     fn furnish(&self) {
         let world = self.world;
-        let Queue { retention, visibility, whole_group, duplicates, lag, old_handles } = world.queue;
+        let SeededQueue { retention, visibility, whole_group, duplicates, lag, old_handles } = world.queue;
         let queue = QueueSettings {
             retention: i64::try_from(retention).unwrap(),
             visibility: i64::try_from(visibility).unwrap(),
@@ -175,22 +177,23 @@ impl<'w> Life<'w> {
                 let name = endpoint(world, index);
                 let (hook, clock) = (Arc::clone(&self.hook), self.aws.clock().clone());
                 match subscriber.kind {
-                    Kind::Queue => {
-                        let redrive = to(Source::Queue).map(|queue| Redrive { queue, max_receives: 1 });
+                    SeededSubscriberKind::Queue => {
+                        let redrive =
+                            to(SeededSource::Queue).map(|queue| QueueRedrive { queue, max_receives: 1 });
                         it.sqs.create(&name, QueueSettings { redrive, ..other.clone() });
                     }
-                    Kind::Function => {
+                    SeededSubscriberKind::Function => {
                         let settings = FunctionSettings {
                             retries: 0,
-                            dead_letters: to(Source::Function),
-                            on_failure: to(Source::Destination),
+                            dead_letters: to(SeededSource::Function),
+                            on_failure: to(SeededSource::Destination),
                             ..FunctionSettings::default()
                         };
                         let ran = move |_: &_| hook.ran(index, clock.millis());
                         it.lambda.create(&name, settings, ran);
                     }
-                    Kind::Stream => it.firehose.create(&name),
-                    Kind::Server => {
+                    SeededSubscriberKind::Stream => it.firehose.create(&name),
+                    SeededSubscriberKind::Server => {
                         it.web.serve(&name, move |_| hook.answer(index, clock.millis()));
                     }
                 }
@@ -198,7 +201,7 @@ impl<'w> Life<'w> {
         });
     }
 
-    async fn live(self) -> Story {
+    async fn live(self) -> SeededStory {
         let last = self.world.letters.iter().map(|plan| plan.at).max().unwrap_or(0);
         let end = last + self.world.retention() * if self.world.requeue.is_some() { 2 } else { 1 } + HOUR;
         let dlq = self.mapping(DLQ);
@@ -209,9 +212,9 @@ impl<'w> Life<'w> {
         self.story()
     }
 
-    fn story(self) -> Story {
+    fn story(self) -> SeededStory {
         let digest = self.aws.digest();
-        Story {
+        SeededStory {
             journal: self.aws.take_journal(),
             digest,
             start: self.start,
@@ -220,7 +223,7 @@ impl<'w> Life<'w> {
         }
     }
 
-    fn mapping(&self, queue: &str) -> Mapping {
+    fn mapping(&self, queue: &str) -> SimMapping {
         let world = self.world;
         let settings = MappingSettings {
             batch_size: world.mapping.batch,
@@ -230,7 +233,7 @@ impl<'w> Life<'w> {
             allow_loops: true,
             ..MappingSettings::new(&world.name(queue), "redrive")
         };
-        Mapping::new(&self.aws, settings)
+        SimMapping::new(&self.aws, settings)
     }
 
     /// Publishes the messages, whose deliveries fail at once.
@@ -238,18 +241,18 @@ impl<'w> Life<'w> {
         let begun = tokio::time::Instant::now();
         for (number, plan) in self.world.letters.iter().enumerate() {
             tokio::time::sleep_until(begun + Duration::from_millis(u64::try_from(plan.at).unwrap())).await;
-            let mut entry = Entry::new("", text_of(number)).with("tenant", Attribute::string(TENANT));
+            let mut entry = SimEntry::new("", text_of(number)).with("tenant", SimAttribute::string(TENANT));
             if self.world.fifo || self.world.fifo_topic {
                 entry = entry.fifo(&format!("group-{}", plan.group), &token(number));
             }
             match self.world.source {
-                Source::Topic => {
+                SeededSource::Topic => {
                     self.aws.act("world", |it, _| self.subscribe(&mut it.sns, false));
                     self.aws.act("publisher", |it, cx| it.publish(cx, &self.world.topic(), &entry)).unwrap();
                     self.aws.act("world", |it, _| self.subscribe(&mut it.sns, true));
                 }
-                Source::Queue => self.receive_in_vain(&entry),
-                Source::Function | Source::Destination => self.invoke_in_vain(&entry).await,
+                SeededSource::Queue => self.receive_in_vain(&entry),
+                SeededSource::Function | SeededSource::Destination => self.invoke_in_vain(&entry).await,
             }
         }
         std::future::pending::<()>().await;
@@ -257,16 +260,16 @@ impl<'w> Life<'w> {
 
     /// Sends a message to the source queue, whose worker fails. The worker deletes what the function has sent
     /// there.
-    fn receive_in_vain(&self, entry: &Entry) {
+    fn receive_in_vain(&self, entry: &SimEntry) {
         let queue = endpoint(self.world, 0);
         let sent = self.aws.act("publisher", |it, cx| it.sqs.send_message(cx, &queue, entry)).unwrap();
         self.aws.act("worker", |it, cx| {
             loop {
-                let received = it.sqs.receive_message(cx, &queue, Receive::default()).unwrap();
+                let received = it.sqs.receive_message(cx, &queue, ReceiveRequest::default()).unwrap();
                 if received.is_empty() {
                     break;
                 }
-                for Received { id, handle, .. } in received {
+                for ReceivedSqsMessage { id, handle, .. } in received {
                     if id == sent.id {
                         it.sqs.change_message_visibility(cx, &queue, &handle, 0).unwrap();
                     } else {
@@ -278,7 +281,7 @@ impl<'w> Life<'w> {
     }
 
     /// Invokes the function asynchronously.
-    async fn invoke_in_vain(&self, entry: &Entry) {
+    async fn invoke_in_vain(&self, entry: &SimEntry) {
         let lambda = aws_sdk_lambda::Client::new(&sdk_config(&self.aws, &Caller::new("publisher")));
         let call = lambda.invoke().function_name(endpoint(self.world, 0));
         let call = call.invocation_type(InvocationType::Event).payload(Blob::new(entry.body.as_bytes()));
@@ -287,7 +290,7 @@ impl<'w> Life<'w> {
 
     /// Gives overrides, and wakes the letters in the lists.
     async fn operate(&self) {
-        let Operator { writes, wakes, .. } = &self.world.operator;
+        let SeededOperator { writes, wakes, .. } = &self.world.operator;
         let begun = tokio::time::Instant::now();
         let mut acts: Vec<_> = writes.iter().map(|(at, document)| (*at, Some(*document))).collect();
         acts.extend(wakes.iter().map(|at| (*at, None)));
@@ -302,18 +305,18 @@ impl<'w> Life<'w> {
         std::future::pending::<()>().await;
     }
 
-    fn write(&self, document: Document) {
+    fn write(&self, document: SeededDocument) {
         let now = self.aws.clock().now();
         let text = match document {
-            Document::Broken => "{".to_owned(),
-            Document::Empty => json!({ "version": 1, "overrides": [] }).to_string(),
-            Document::Override(Override { action, letter, lasts }) => {
+            SeededDocument::Broken => "{".to_owned(),
+            SeededDocument::Empty => json!({ "version": 1, "overrides": [] }).to_string(),
+            SeededDocument::Override(SeededOverride { action, letter, lasts }) => {
                 let pattern = letter.map_or_else(
                     || json!({ "origin": [{ "exists": true }] }),
                     |letter| {
                         let message = json!({ "override": [token(letter)] });
                         // There the message is the record.
-                        let is_record = self.world.source == Source::Destination;
+                        let is_record = self.world.source == SeededSource::Destination;
                         json!({ "message": if is_record { json!({ "requestPayload": message }) } else { message } })
                     },
                 );
@@ -329,7 +332,7 @@ impl<'w> Life<'w> {
         };
         let key = (ARCHIVE, &*format!("{CONTROL}/overrides.json"));
         self.aws
-            .act("operator", |it, cx| it.s3.put_object(cx, key, text.into_bytes(), Condition::None, None))
+            .act("operator", |it, cx| it.s3.put_object(cx, key, text.into_bytes(), PutCondition::None, None))
             .unwrap();
     }
 
@@ -359,20 +362,24 @@ impl<'w> Life<'w> {
         for (index, subscriber) in world.subscribers.iter().enumerate() {
             let name = endpoint(world, index);
             let (protocol, to) = match subscriber.kind {
-                Kind::Queue => (Protocol::Sqs, arn("sqs", &name)),
-                Kind::Function => (Protocol::Lambda, arn("lambda", &format!("function:{name}"))),
-                Kind::Stream => (Protocol::Firehose, arn("firehose", &format!("deliverystream/{name}"))),
-                Kind::Server => (Protocol::Https, format!("https://{name}/")),
+                SeededSubscriberKind::Queue => (Protocol::Sqs, arn("sqs", &name)),
+                SeededSubscriberKind::Function => {
+                    (Protocol::Lambda, arn("lambda", &format!("function:{name}")))
+                }
+                SeededSubscriberKind::Stream => {
+                    (Protocol::Firehose, arn("firehose", &format!("deliverystream/{name}")))
+                }
+                SeededSubscriberKind::Server => (Protocol::Https, format!("https://{name}/")),
             };
-            let mut one =
-                Subscription::new(&topic, &subscription(index), protocol, &to).dead_letters(&world.name(DLQ));
+            let mut one = SimSubscription::new(&topic, &subscription(index), protocol, &to)
+                .dead_letters(&world.name(DLQ));
             one.raw = subscriber.raw;
             if found {
                 match subscriber.state {
-                    State::Confirmed => {}
-                    State::Elsewhere => one = one.dead_letters(&world.name("other-dlq")),
-                    State::Pending => one.pending = true,
-                    State::Gone => {
+                    SeededSubscriberState::Confirmed => {}
+                    SeededSubscriberState::Elsewhere => one = one.dead_letters(&world.name("other-dlq")),
+                    SeededSubscriberState::Pending => one.pending = true,
+                    SeededSubscriberState::Gone => {
                         sns.unsubscribe(&one.arn);
                         continue;
                     }
@@ -380,13 +387,13 @@ impl<'w> Life<'w> {
             }
             sns.subscribe(one);
         }
-        if world.target == Target::Topic {
-            sns.subscribe(Subscription::new(&topic, "witness", Protocol::Sqs, &arn("sqs", "witness")));
+        if world.target == SeededTarget::Topic {
+            sns.subscribe(SimSubscription::new(&topic, "witness", Protocol::Sqs, &arn("sqs", "witness")));
         }
     }
 
     /// Runs the function for one batch, on an idle or a new instance.
-    async fn invoke(&self, batch: Batch) -> Outcome {
+    async fn invoke(&self, batch: MappingBatch) -> MappingOutcome {
         let idle = self.idle.borrow_mut().pop();
         let instance = idle.unwrap_or_else(|| self.instance());
         let run = self.begin(&instance, &batch);
@@ -402,7 +409,7 @@ impl<'w> Life<'w> {
                 answer = handling => Some(answer.unwrap()),
             }
         };
-        let Some(answer) = answer else { return Outcome::Died };
+        let Some(answer) = answer else { return MappingOutcome::Died };
         let metrics = std::mem::take(&mut *instance.metrics.lock().unwrap());
         let metrics: Value = serde_json::from_str(&metrics).unwrap();
         let stuck = metrics["LettersStuck"].as_u64().unwrap_or(0);
@@ -412,13 +419,13 @@ impl<'w> Life<'w> {
             instance.monotonic.freeze();
         }
         self.idle.borrow_mut().insert(0, instance);
-        Outcome::Answer(serde_json::to_string(&answer).unwrap())
+        MappingOutcome::Answer(serde_json::to_string(&answer).unwrap())
     }
 
-    fn begin(&self, instance: &Instance, batch: &Batch) -> Running {
+    fn begin(&self, instance: &LiveInstance, batch: &MappingBatch) -> LiveRunGuard {
         let now = self.aws.clock().millis();
-        let from = self.aws.journal(<[Record]>::len);
-        self.runs.borrow_mut().push(Run {
+        let from = self.aws.journal(<[SimRecord]>::len);
+        self.runs.borrow_mut().push(LiveRun {
             caller: Arc::clone(&instance.caller.id),
             batch: batch.messages.iter().map(|it| (Arc::clone(&it.id), Arc::clone(&it.handle))).collect(),
             began: now,
@@ -430,17 +437,22 @@ impl<'w> Life<'w> {
             stuck: 0,
         });
         let index = self.runs.borrow().len() - 1;
-        Running { aws: self.aws.clone(), runs: Rc::clone(&self.runs), index, caller: instance.caller.clone() }
+        LiveRunGuard {
+            aws: self.aws.clone(),
+            runs: Rc::clone(&self.runs),
+            index,
+            caller: instance.caller.clone(),
+        }
     }
 
-    fn instance(&self) -> Instance {
+    fn instance(&self) -> LiveInstance {
         let world = self.world;
         let number = self.instances.get();
         self.instances.set(number + 1);
         let caller = Caller::new(&format!("fn-{number}"));
-        let clients = own_patience(&Clients::from_config(&sdk_config(&self.aws, &caller), false));
+        let clients = own_patience(&AwsClients::from_config(&sdk_config(&self.aws, &caller), false));
         let skew = world.mapping.skews[number % world.mapping.skews.len()];
-        let monotonic = Monotonic::default();
+        let monotonic = SandboxClock::default();
         let clock = {
             let (clock, monotonic) = (self.aws.clock().clone(), monotonic.clone());
             let (mapping, start) = (world.mapping.clone(), self.start);
@@ -455,10 +467,10 @@ impl<'w> Life<'w> {
             let metrics = Arc::clone(&metrics);
             Arc::new(move |line: &str| line.clone_into(&mut *metrics.lock().unwrap()))
         };
-        let function = Function::new(self.settings(), clients, clock, sink);
+        let function = RedriveFunction::new(self.settings(), clients, clock, sink);
         let servers = servers(&self.aws, &caller);
         let function = function.map_redrive(|redrive| redrive.with_http(servers));
-        Instance { caller, function, skew, monotonic, metrics }
+        LiveInstance { caller, function, skew, monotonic, metrics }
     }
 
     fn settings(&self) -> Settings {
@@ -481,7 +493,7 @@ impl<'w> Life<'w> {
 }
 
 /// Returns the SDK's configuration that the function has in Lambda, with the account in place of the network.
-pub fn sdk_config(aws: &Aws, caller: &Caller) -> SdkConfig {
+pub fn sdk_config(aws: &SimAws, caller: &Caller) -> SdkConfig {
     let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(3))
@@ -497,7 +509,7 @@ pub fn sdk_config(aws: &Aws, caller: &Caller) -> SdkConfig {
 }
 
 /// Returns the simulated web servers, as the function reaches them.
-pub fn servers(aws: &Aws, caller: &Caller) -> HttpClient {
+pub fn servers(aws: &SimAws, caller: &Caller) -> HttpClient {
     let connector = aws.connector(caller);
     let exchange = move |request: http::Request<http_body_util::Full<Bytes>>| {
         let connector = connector.clone();
@@ -511,12 +523,12 @@ pub fn servers(aws: &Aws, caller: &Caller) -> HttpClient {
         };
         Box::pin(exchange) as futures_util::future::BoxFuture<'static, _>
     };
-    HttpClient::simulated(Reach::Public, Arc::new(exchange))
+    HttpClient::simulated(AddressReach::Public, Arc::new(exchange))
 }
 
 /// Gives clients their own retry budget, like those of one process. Otherwise all worlds would share the cost
 /// of the SDK's retries.
-pub fn own_patience(clients: &Clients) -> Clients {
+pub fn own_patience(clients: &AwsClients) -> AwsClients {
     macro_rules! own {
         ($client:ident, $sdk:ident) => {{
             let partition = RetryPartition::custom("own").token_bucket(TokenBucket::default()).build();
@@ -524,7 +536,7 @@ pub fn own_patience(clients: &Clients) -> Clients {
             $sdk::Client::from_conf(config.build())
         }};
     }
-    Clients {
+    AwsClients {
         sns: own!(sns, aws_sdk_sns),
         sqs: own!(sqs, aws_sdk_sqs),
         s3: own!(s3, aws_sdk_s3),
@@ -534,23 +546,23 @@ pub fn own_patience(clients: &Clients) -> Clients {
 }
 
 /// A run under way. If it is dropped without an answer, its instance has died.
-struct Running {
-    aws: Aws,
-    runs: Rc<RefCell<Vec<Run>>>,
+struct LiveRunGuard {
+    aws: SimAws,
+    runs: Rc<RefCell<Vec<LiveRun>>>,
     index: usize,
     caller: Caller,
 }
 
-impl Running {
+impl LiveRunGuard {
     fn end(&self, kept: Vec<String>, stuck: u64) {
         let run = &mut self.runs.borrow_mut()[self.index];
         (run.kept, run.stuck) = (Some(kept), stuck);
     }
 }
 
-impl Drop for Running {
+impl Drop for LiveRunGuard {
     fn drop(&mut self) {
-        let to = self.aws.journal(<[Record]>::len);
+        let to = self.aws.journal(<[SimRecord]>::len);
         let run = &mut self.runs.borrow_mut()[self.index];
         (run.to, run.ended) = (to, self.aws.clock().millis());
         if run.kept.is_none() {

@@ -4,27 +4,28 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use redrive_laws::letters::{
-    Disturbed, Ending, Fact, GroupOrder, Ledger, Letter, Message, Place, Plan, Reader, RunId, What, Who,
+    FaultSubject, JudgedLetter, Ledger, LetterFact, LetterId, LetterReader, MessageId, Plan, RequiredOrder,
+    RunEnd, RunId, SentPlace, TimedFact,
 };
-use redrive_sim::{Event, Millis, Record};
+use redrive_sim::{SimEvent, SimMillis, SimRecord};
 
-use crate::live::{Run, Story};
+use crate::live::{LiveRun, SeededStory};
 use crate::scene::Scene;
-use crate::world::World;
+use crate::world::SeededWorld;
 
 /// A letter: a published message that did not reach one subscription.
 pub struct Life<'s> {
-    pub world: &'s World,
-    pub story: &'s Story,
+    pub world: &'s SeededWorld,
+    pub story: &'s SeededStory,
     pub letter: usize,
     pub subscriber: usize,
-    of: Letter<'s>,
+    of: JudgedLetter<'s>,
 }
 
 impl<'s> Deref for Life<'s> {
-    type Target = Letter<'s>;
+    type Target = JudgedLetter<'s>;
 
-    fn deref(&self) -> &Letter<'s> {
+    fn deref(&self) -> &JudgedLetter<'s> {
         &self.of
     }
 }
@@ -33,30 +34,30 @@ impl<'s> Deref for Life<'s> {
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
     pub order: usize,
-    pub at: Millis,
-    pub last: Millis,
+    pub at: SimMillis,
+    pub last: SimMillis,
     pub run: RunId,
 }
 
 /// A step of a run. Where one ends and another begins, the end comes first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum RunBoundary {
     End,
     Begin,
     EndAtOnce,
 }
 
 /// Reads the journal of a story.
-pub fn read(world: &World, story: &Story) -> Ledger {
-    let mut reader = Reader::new(Scene::new(world));
+pub fn read(world: &SeededWorld, story: &SeededStory) -> Ledger {
+    let mut reader = LetterReader::new(Scene::new(world));
     for who in 0..world.letters.len() * world.subscribers.len() {
         reader.ledger.letter(plan(world, who));
     }
-    let mut steps: Vec<(usize, Step, RunId)> = Vec::new();
-    for (run, Run { from, to, .. }) in story.runs.iter().enumerate() {
+    let mut steps: Vec<(usize, RunBoundary, RunId)> = Vec::new();
+    for (run, LiveRun { from, to, .. }) in story.runs.iter().enumerate() {
         steps.extend([
-            (*from, Step::Begin, run),
-            (*to, if from == to { Step::EndAtOnce } else { Step::End }, run),
+            (*from, RunBoundary::Begin, run),
+            (*to, if from == to { RunBoundary::EndAtOnce } else { RunBoundary::End }, run),
         ]);
     }
     steps.sort_unstable();
@@ -67,12 +68,12 @@ pub fn read(world: &World, story: &Story) -> Ledger {
             done = *at;
         }
         let run = &story.runs[*number];
-        if *step == Step::Begin {
+        if *step == RunBoundary::Begin {
             let batch = run.batch.iter().map(|(id, handle)| (id, handle));
             // An answer comes at once or not at all, so none comes after the function has stopped waiting.
-            reader.begin(run.began, &run.caller, batch, Millis::MAX / 2);
+            reader.begin(run.began, &run.caller, batch, SimMillis::MAX / 2);
         } else {
-            let ending = if run.kept.is_some() { Ending::Heard } else { Ending::Killed };
+            let ending = if run.kept.is_some() { RunEnd::Heard } else { RunEnd::Killed };
             reader.end(run.ended, *number, ending);
             let next = steps.get(index + 1).map_or(usize::MAX, |(next, ..)| *next);
             let until = next.clamp(*at, story.journal.len());
@@ -87,19 +88,19 @@ pub fn read(world: &World, story: &Story) -> Ledger {
 }
 
 /// Reports whether an event right after the end of a run is a part of what Lambda does then.
-fn is_settling(record: &Record) -> bool {
+fn is_settling(record: &SimRecord) -> bool {
     let is_one = match &record.event {
-        Event::BatchEnded { failed, .. } => failed.as_deref() != Some("throttled"),
-        Event::Deleted { .. } | Event::Stale { .. } | Event::Duplicated { .. } => true,
-        Event::Faulty { call, .. } => call.operation == "DeleteMessageBatch",
+        SimEvent::BatchEnded { failed, .. } => failed.as_deref() != Some("throttled"),
+        SimEvent::Deleted { .. } | SimEvent::Stale { .. } | SimEvent::Duplicated { .. } => true,
+        SimEvent::Faulty { call, .. } => call.operation == "DeleteMessageBatch",
         _ => false,
     };
     is_one && &*record.by == "mapping"
 }
 
-fn plan(world: &World, who: Who) -> Plan {
+fn plan(world: &SeededWorld, who: LetterId) -> Plan {
     let (letter, subscriber) = (who / world.subscribers.len(), who % world.subscribers.len());
-    let order = if world.steps_aside { GroupOrder::OfTheRequeue } else { GroupOrder::Strict };
+    let order = if world.steps_aside { RequiredOrder::OfTheRequeue } else { RequiredOrder::Strict };
     Plan {
         group: world.fifo.then(|| format!("{} of {subscriber}", world.letters[letter].group)),
         order,
@@ -110,7 +111,7 @@ fn plan(world: &World, who: Who) -> Plan {
 }
 
 impl<'s> Life<'s> {
-    pub fn new(world: &'s World, story: &'s Story, of: Letter<'s>) -> Self {
+    pub fn new(world: &'s SeededWorld, story: &'s SeededStory, of: JudgedLetter<'s>) -> Self {
         let (letter, subscriber) = (of.who / world.subscribers.len(), of.who % world.subscribers.len());
         Self { world, story, letter, subscriber, of }
     }
@@ -118,7 +119,7 @@ impl<'s> Life<'s> {
     pub fn attempts(&self) -> Vec<Attempt> {
         let mut attempts: Vec<Attempt> = Vec::new();
         for fact in self.facts {
-            let (What::Called, Some(run)) = (&fact.what, fact.run) else { continue };
+            let (LetterFact::Called, Some(run)) = (&fact.what, fact.run) else { continue };
             match attempts.iter_mut().find(|attempt| attempt.run == run) {
                 Some(attempt) => attempt.last = fact.at,
                 None => attempts.push(Attempt { order: fact.order, at: fact.at, last: fact.at, run }),
@@ -150,45 +151,46 @@ impl<'s> Life<'s> {
     }
 
     /// Returns the number of faults of these kinds that concerned it.
-    pub fn disturbed(&self, by: &[Disturbed]) -> usize {
+    pub fn disturbed(&self, by: &[FaultSubject]) -> usize {
         let all = self.facts.iter().chain(self.ledger.everywhere());
-        all.filter(|fact| matches!(&fact.what, What::Disturbed(what) if by.contains(what))).count()
+        all.filter(|fact| matches!(&fact.what, LetterFact::Disturbed(what) if by.contains(what))).count()
     }
 
     /// Returns the number of runs that had it and died.
     pub fn deaths(&self) -> usize {
         let has_died =
-            |fact: &&Fact| fact.run.is_some_and(|run| self.ledger.runs()[run].ending != Ending::Heard);
-        self.facts.iter().filter(|fact| fact.what == What::Handed).filter(has_died).count()
+            |fact: &&TimedFact| fact.run.is_some_and(|run| self.ledger.runs()[run].ending != RunEnd::Heard);
+        self.facts.iter().filter(|fact| fact.what == LetterFact::Handed).filter(has_died).count()
     }
 
     /// Reports whether nothing went wrong that concerned it.
     pub fn is_calm(&self) -> bool {
-        let is_bad = |what: &What| matches!(what, What::Disturbed(_) | What::Throttled);
+        let is_bad = |what: &LetterFact| matches!(what, LetterFact::Disturbed(_) | LetterFact::Throttled);
         self.count(is_bad) == 0 && self.ledger.everywhere().is_empty() && self.deaths() == 0
     }
 
     /// Returns the number of copies that its queue made, and of times that an operator woke it.
     pub fn copies(&self) -> usize {
-        self.count(|what| matches!(what, What::Duplicated | What::Woken))
+        self.count(|what| matches!(what, LetterFact::Duplicated | LetterFact::Woken))
     }
 
     /// Returns the first fact after which the letter is safe: its endpoint or the archive has it.
-    pub fn end(&self) -> Option<&Fact> {
-        self.facts.iter().find(|fact| fact.what.is_delivery() || fact.what.is_taken_by(Place::Archive))
+    pub fn end(&self) -> Option<&TimedFact> {
+        self.facts.iter().find(|fact| fact.what.is_delivery() || fact.what.is_taken_by(SentPlace::Archive))
     }
 
     /// Reports whether the function asked to hide it after another copy of it had been deleted.
     pub fn is_hidden_in_vain(&self) -> bool {
         self.facts.iter().enumerate().any(|(index, fact)| {
-            let is_gone = |it: &Fact| it.message == fact.message && it.what == What::Deleted;
-            matches!(fact.what, What::Hidden { done: false, .. }) && self.facts[..index].iter().any(is_gone)
+            let is_gone = |it: &TimedFact| it.message == fact.message && it.what == LetterFact::Deleted;
+            matches!(fact.what, LetterFact::Hidden { done: false, .. })
+                && self.facts[..index].iter().any(is_gone)
         })
     }
 
     /// Reports whether an operator woke it while a run had it.
     pub fn is_woken_in_a_run(&self) -> bool {
-        self.facts.iter().filter(|fact| fact.what == What::Woken).any(|fact| {
+        self.facts.iter().filter(|fact| fact.what == LetterFact::Woken).any(|fact| {
             fact.message.is_some_and(|message| self.runs_of(message).any(|run| self.is_of(run, fact.order)))
         })
     }
@@ -200,10 +202,10 @@ impl<'s> Life<'s> {
     }
 
     /// Returns the messages that carried it, with their queues.
-    pub fn carried(&self) -> Vec<(&'s Fact, Message, &'s str)> {
+    pub fn carried(&self) -> Vec<(&'s TimedFact, MessageId, &'s str)> {
         let mut messages = Vec::new();
         for fact in self.of.facts {
-            if let (What::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message) {
+            if let (LetterFact::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message) {
                 messages.push((fact, message, queue.as_str()));
             }
         }
@@ -212,7 +214,8 @@ impl<'s> Life<'s> {
 
     /// Returns how many instances of the function have received it, at least one.
     pub fn instances(&self) -> usize {
-        let runs = self.facts.iter().filter(|fact| fact.what == What::Handed).filter_map(|fact| fact.run);
+        let runs =
+            self.facts.iter().filter(|fact| fact.what == LetterFact::Handed).filter_map(|fact| fact.run);
         runs.map(|run| &self.ledger.runs()[run].caller).collect::<BTreeSet<_>>().len().max(1)
     }
 

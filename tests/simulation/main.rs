@@ -20,9 +20,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use laws::{Tally, judge};
-use live::{Story, live};
-use redrive_sim::{Event, Record};
-use world::{REQUEUE, World};
+use live::{SeededStory, live};
+use redrive_sim::{SimEvent, SimRecord};
+use world::{REQUEUE, SeededWorld};
 
 /// The default number of worlds.
 const WORLDS: u64 = 500;
@@ -37,13 +37,13 @@ fn seeds(count: u64) -> Range<u64> {
 }
 
 /// Runs a world and judges it. Returns the ends of its letters.
-fn obey(world: &World, story: &Story) -> Tally {
+fn obey(world: &SeededWorld, story: &SeededStory) -> Tally {
     judge(world, story)
         .unwrap_or_else(|why| panic!("SEED={}\n{world:#?}\n{why}SEED={}", world.seed, world.seed))
 }
 
 /// Runs a world once more, and compares the journals.
-fn same(world: &World, first: &Story) {
+fn same(world: &SeededWorld, first: &SeededStory) {
     let second = live(world);
     if first.digest != second.digest {
         let both = first.journal.iter().zip(&second.journal);
@@ -61,7 +61,7 @@ fn random_worlds_obey_the_laws() {
     let tally = Mutex::new(Tally::new());
     let work = || {
         while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
-            let world = World::of(seed);
+            let world = SeededWorld::of(seed);
             let story = live(&world);
             // Each of `make soak`, a tenth otherwise.
             if number("WORLDS").is_some() || seed.is_multiple_of(10) {
@@ -108,8 +108,15 @@ fn random_worlds_obey_the_laws() {
 
 #[test]
 fn two_runs_of_a_special_world_have_the_same_journal() {
-    let special =
-        [World::small, World::moved, World::late, World::slow, World::crowded, World::held].into_iter();
+    let special = [
+        SeededWorld::small,
+        SeededWorld::moved,
+        SeededWorld::late,
+        SeededWorld::slow,
+        SeededWorld::crowded,
+        SeededWorld::held,
+    ]
+    .into_iter();
     for world in special.flat_map(|of| seeds(3).map(of)) {
         same(&world, &live(&world));
     }
@@ -117,7 +124,7 @@ fn two_runs_of_a_special_world_have_the_same_journal() {
 
 #[test]
 fn an_instance_may_die_at_every_call() {
-    let (few, late) = (seeds(20).map(World::small), seeds(10).map(World::late));
+    let (few, late) = (seeds(20).map(SeededWorld::small), seeds(10).map(SeededWorld::late));
     for mut world in few.chain(late) {
         for call in 0..live(&world).calls {
             for has_effect in [false, true] {
@@ -131,13 +138,13 @@ fn an_instance_may_die_at_every_call() {
 #[test]
 fn an_instance_may_die_at_every_call_while_letters_move_and_overrides_are_given() {
     let (mut moves, mut tally) = (0, Tally::new());
-    for mut world in seeds(3).map(World::moved) {
+    for mut world in seeds(3).map(SeededWorld::moved) {
         for call in 0..live(&world).calls {
             for has_effect in [false, true] {
                 world.cut_at = Some((call, has_effect));
                 let story = live(&world);
                 let requeue = world.name(REQUEUE);
-                let is_move = |record: &&Record| matches!(&record.event, Event::Sent { queue, .. } if **queue == *requeue);
+                let is_move = |record: &&SimRecord| matches!(&record.event, SimEvent::Sent { queue, .. } if **queue == *requeue);
                 moves += story.journal.iter().filter(is_move).count();
                 for (end, count) in obey(&world, &story) {
                     *tally.entry(end).or_default() += count;
@@ -155,7 +162,7 @@ fn an_instance_may_die_at_every_call_while_letters_move_and_overrides_are_given(
 }
 
 /// Runs worlds, and demands that some of their letters end in each of these ways.
-fn reach(worlds: impl Iterator<Item = World>, ends: &[&str]) {
+fn reach(worlds: impl Iterator<Item = SeededWorld>, ends: &[&str]) {
     let mut tally = Tally::new();
     for world in worlds {
         for (end, count) in obey(&world, &live(&world)) {
@@ -170,39 +177,39 @@ fn reach(worlds: impl Iterator<Item = World>, ends: &[&str]) {
 /// Every kind of target, refusing the whole request and the entry alone, with each code.
 #[test]
 fn bad_letters_obey_the_laws() {
-    let all = 8 * 2 * u64::try_from(hook::FORMS).unwrap();
+    let all = 8 * 2 * u64::try_from(hook::REFUSAL_CODES).unwrap();
     let ends = ["delivered", "permanent", "exhausted", "delivered beside one that is refused"];
-    reach(seeds(all).map(World::bad), &ends);
+    reach(seeds(all).map(SeededWorld::bad), &ends);
 }
 
 /// The archive in SQS and the requeue, in the same ways.
 #[test]
 fn letters_that_are_refused_on_the_way_obey_the_laws() {
-    let all = 2 * 2 * u64::try_from(hook::FORMS).unwrap();
+    let all = 2 * 2 * u64::try_from(hook::REFUSAL_CODES).unwrap();
     let ends = [
         "refused by the archive too",
         "archived beside one that is refused",
         "moved beside one that is refused",
     ];
-    reach(seeds(all).map(World::bad_on_the_way), &ends);
+    reach(seeds(all).map(SeededWorld::bad_on_the_way), &ends);
 }
 
 #[test]
 fn slow_groups_near_their_end_obey_the_laws() {
-    reach(seeds(20).map(World::slow), &["delivered", "expiring"]);
+    reach(seeds(20).map(SeededWorld::slow), &["delivered", "expiring"]);
 }
 
 #[test]
 fn overrides_count_in_runs_that_have_begun() {
-    reach(seeds(8).map(World::held), &["delivered", "held", "given-up"]);
+    reach(seeds(8).map(SeededWorld::held), &["delivered", "held", "given-up"]);
 }
 
 #[test]
 fn queues_that_tell_nothing_at_first_obey_the_laws() {
-    reach(seeds(12).map(World::silent), &["delivered", "held"]);
+    reach(seeds(12).map(SeededWorld::silent), &["delivered", "held"]);
 }
 
 #[test]
 fn crowds_near_their_end_obey_the_laws() {
-    reach(seeds(20).map(World::crowded), &["delivered", "expiring"]);
+    reach(seeds(20).map(SeededWorld::crowded), &["delivered", "expiring"]);
 }

@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use redrive_sim::lambda::{FunctionSettings, Ran};
-use redrive_sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
-use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
+use redrive_sim::lambda::{FunctionSettings, SimInvocationResult};
+use redrive_sim::mapping::{MappingBatch, MappingOutcome, MappingSettings, SimMapping};
+use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
 use redrive_sim::sqs::QueueSettings;
 use redrive_sim::{
-    Aws, Call, Caller, Clock, Entry, Fault, Faults, Millis, Monotonic, Service, WebAnswer, arn,
+    AwsService, Caller, FaultHook, SandboxClock, SimAws, SimCall, SimClock, SimEntry, SimFault, SimMillis,
+    WebAnswer, arn,
 };
 use serde_json::{Value, json};
-use sns_redrive::clients::Clients;
-use sns_redrive::clock::Clock as FunctionClock;
-use sns_redrive::function::Function;
+use sns_redrive::clients::AwsClients;
+use sns_redrive::clock::InstanceClock as FunctionClock;
+use sns_redrive::function::RedriveFunction;
 use sns_redrive::letter::SqsEvent;
 use sns_redrive::settings::Settings;
 
@@ -26,7 +27,7 @@ use crate::world::{HOUR, SECOND};
 const DLQ: &str = "dlq";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OutageTarget {
     Server,
     Function,
     Queue,
@@ -34,7 +35,7 @@ pub enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum OutageFault {
     Hangs,
     Refuses,
     Throttles,
@@ -43,44 +44,44 @@ pub enum How {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Setup {
-    pub kind: Kind,
+pub struct OutageSetup {
+    pub kind: OutageTarget,
     pub fifo: bool,
     /// The delivery policy. `None` for the built-in one.
     pub delivery: Option<&'static str>,
     pub endpoints: usize,
     /// The fault of the first endpoint, and its end.
-    pub outage: Option<(How, Millis)>,
+    pub outage: Option<(OutageFault, SimMillis)>,
     pub letters: usize,
     /// The time between their arrivals.
-    pub apart: Millis,
+    pub apart: SimMillis,
     pub instances: usize,
     /// `true` if the monotonic clock of an instance stands still between its invocations.
     pub freezes: bool,
     /// The moment before which the wall clock of the instances is an hour ahead.
-    pub set_right: Option<Millis>,
+    pub set_right: Option<SimMillis>,
     /// The time that an endpoint takes for a request.
     pub takes: Duration,
     /// The end of the story.
-    pub end: Millis,
+    pub end: SimMillis,
 }
 
 /// The moments at which each endpoint took a letter, from the beginning of the story.
-type Taken = Vec<Vec<Millis>>;
+type TakenTimes = Vec<Vec<SimMillis>>;
 
 /// What became of the letters.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
-    pub taken: Taken,
+pub struct OutageResult {
+    pub taken: TakenTimes,
     /// The moments of requests to the first endpoint during its outage.
-    pub in_vain: Vec<Millis>,
+    pub in_vain: Vec<SimMillis>,
     /// The reasons why letters were archived.
     pub archived: Vec<String>,
 }
 
-impl Setup {
+impl OutageSetup {
     /// Returns by how much the wall clock of the instances is ahead.
-    fn ahead(self, at: Millis) -> Millis {
+    fn ahead(self, at: SimMillis) -> SimMillis {
         if self.set_right.is_some_and(|until| at < until) { HOUR } else { 0 }
     }
 
@@ -95,28 +96,28 @@ impl Setup {
     /// Returns the name of the endpoint in the function's calls.
     fn name(self, endpoint: usize) -> String {
         match self.kind {
-            Kind::Server => format!("server-{endpoint}.example"),
-            Kind::Function => format!("function-{endpoint}"),
-            Kind::Queue if self.fifo => format!("queue-{endpoint}.fifo"),
-            Kind::Queue => format!("queue-{endpoint}"),
-            Kind::Topic => self.topic(endpoint),
+            OutageTarget::Server => format!("server-{endpoint}.example"),
+            OutageTarget::Function => format!("function-{endpoint}"),
+            OutageTarget::Queue if self.fifo => format!("queue-{endpoint}.fifo"),
+            OutageTarget::Queue => format!("queue-{endpoint}"),
+            OutageTarget::Topic => self.topic(endpoint),
         }
     }
 
-    fn subscription(self, endpoint: usize) -> Subscription {
+    fn subscription(self, endpoint: usize) -> SimSubscription {
         let name = self.name(endpoint);
         let (protocol, to) = match self.kind {
-            Kind::Server => (Protocol::Http, format!("http://{name}/")),
-            Kind::Function => (Protocol::Lambda, arn("lambda", &format!("function:{name}"))),
-            Kind::Queue => (Protocol::Sqs, arn("sqs", &name)),
-            Kind::Topic => {
+            OutageTarget::Server => (Protocol::Http, format!("http://{name}/")),
+            OutageTarget::Function => (Protocol::Lambda, arn("lambda", &format!("function:{name}"))),
+            OutageTarget::Queue => (Protocol::Sqs, arn("sqs", &name)),
+            OutageTarget::Topic => {
                 (Protocol::Sqs, arn("sqs", &format!("witness{}", if self.fifo { ".fifo" } else { "" })))
             }
         };
-        Subscription::new(&self.topic(endpoint), "subscription", protocol, &to).dead_letters(&self.dlq())
+        SimSubscription::new(&self.topic(endpoint), "subscription", protocol, &to).dead_letters(&self.dlq())
     }
 
-    fn letter(self, number: usize) -> Entry {
+    fn letter(self, number: usize) -> SimEntry {
         let endpoint = number % self.endpoints;
         let subscription = self.subscription(endpoint).arn;
         let link = format!(
@@ -127,12 +128,12 @@ impl Setup {
             "TopicArn": arn("sns", &self.topic(endpoint)), "Timestamp": "2026-11-01T11:59:58.351Z",
             "UnsubscribeURL": link,
         });
-        let entry = Entry::new("", body.to_string());
+        let entry = SimEntry::new("", body.to_string());
         let group = format!("group-{endpoint}-{}", number / self.endpoints % 50);
         if self.fifo { entry.fifo(&group, &format!("letter-{number}")) } else { entry }
     }
 
-    fn furnish(self, aws: &Aws, start: Millis) {
+    fn furnish(self, aws: &SimAws, start: SimMillis) {
         let queue = QueueSettings { visibility: 360, ..QueueSettings::default() };
         aws.act("world", |it, _| {
             it.s3.create("archive");
@@ -143,10 +144,10 @@ impl Setup {
                 it.sns.create(&self.topic(endpoint), TopicSettings::default());
                 it.sns.subscribe(self.subscription(endpoint));
                 match self.kind {
-                    Kind::Server => {
+                    OutageTarget::Server => {
                         let clock = aws.clock().clone();
                         it.web.serve(&name, move |_| match self.outage {
-                            Some((How::Asks(seconds), until))
+                            Some((OutageFault::Asks(seconds), until))
                                 if endpoint == 0 && clock.millis() - start < until =>
                             {
                                 WebAnswer::status(503).retry_after(seconds)
@@ -154,67 +155,70 @@ impl Setup {
                             _ => WebAnswer::status(200),
                         });
                     }
-                    Kind::Function => {
-                        it.lambda.create(&name, FunctionSettings::default(), |_| Ran::ok("null"));
+                    OutageTarget::Function => {
+                        it.lambda
+                            .create(&name, FunctionSettings::default(), |_| SimInvocationResult::ok("null"));
                     }
-                    Kind::Queue => it.sqs.create(&name, queue.clone()),
-                    Kind::Topic => {}
+                    OutageTarget::Queue => it.sqs.create(&name, queue.clone()),
+                    OutageTarget::Topic => {}
                 }
             }
         });
     }
 
     /// Returns the fault of a call, and records the letters that are taken by it.
-    fn fault(self, call: &Call, at: Millis, told: &Mutex<Told>) -> Fault {
+    fn fault(self, call: &SimCall, at: SimMillis, told: &Mutex<OutageResult>) -> SimFault {
         if !call.caller.starts_with("fn-") {
-            return Fault::Pass;
+            return SimFault::Pass;
         }
         let sends = ["POST", "Invoke", "SendMessageBatch", "PublishBatch"].contains(&call.operation.as_str());
         let endpoint = (0..self.endpoints).find(|endpoint| self.name(*endpoint) == call.target);
         let Some(endpoint) = endpoint.filter(|_| sends) else {
-            return Fault::Pass.after(Duration::from_millis(10));
+            return SimFault::Pass.after(Duration::from_millis(10));
         };
         let outage = self.outage.filter(|(_, until)| endpoint == 0 && at < *until);
         if outage.is_some() {
             told.lock().unwrap().in_vain.push(at);
         }
         match outage {
-            Some((How::Asks(_), _)) => Fault::Pass.after(self.takes),
-            Some((How::Hangs, _)) => Fault::HangBefore,
-            Some((How::Refuses, _)) => Fault::NoConnection,
-            Some((How::Throttles, _)) if call.service == Service::Web => Fault::Nonsense(429, String::new()),
-            Some((How::Throttles, _)) => Fault::Throttle,
+            Some((OutageFault::Asks(_), _)) => SimFault::Pass.after(self.takes),
+            Some((OutageFault::Hangs, _)) => SimFault::HangBefore,
+            Some((OutageFault::Refuses, _)) => SimFault::NoConnection,
+            Some((OutageFault::Throttles, _)) if call.service == AwsService::Web => {
+                SimFault::Nonsense(429, String::new())
+            }
+            Some((OutageFault::Throttles, _)) => SimFault::Throttle,
             None => {
                 let letters = std::iter::repeat_n(at, call.entries.len().max(1));
                 told.lock().unwrap().taken[endpoint].extend(letters);
-                Fault::Pass.after(self.takes)
+                SimFault::Pass.after(self.takes)
             }
         }
     }
 
     /// Runs until the end.
-    fn live(self) -> Taken {
+    fn live(self) -> TakenTimes {
         self.tell().taken
     }
 
     /// Runs until the end, and tells all.
-    pub fn tell(self) -> Told {
+    pub fn tell(self) -> OutageResult {
         fastrand::seed(1);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(self.lives())
     }
 
-    async fn lives(self) -> Told {
-        let aws = Aws::new(Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap()), 1);
+    async fn lives(self) -> OutageResult {
+        let aws = SimAws::new(SimClock::tokio("2026-11-01T12:00:00Z".parse().unwrap()), 1);
         let (start, clock) = (aws.clock().millis(), aws.clock().clone());
-        let told = Told { taken: vec![Vec::new(); self.endpoints], ..Told::default() };
+        let told = OutageResult { taken: vec![Vec::new(); self.endpoints], ..OutageResult::default() };
         let told = Arc::new(Mutex::new(told));
         let seen = Arc::clone(&told);
-        aws.set_faults(Faults::new(move |call| self.fault(call, clock.millis() - start, &seen)));
+        aws.set_faults(FaultHook::new(move |call| self.fault(call, clock.millis() - start, &seen)));
         self.furnish(&aws, start);
         let settings =
             MappingSettings { concurrency: self.instances, ..MappingSettings::new(&self.dlq(), "redrive") };
-        let mapping = Mapping::new(&aws, settings);
+        let mapping = SimMapping::new(&aws, settings);
         let idle = RefCell::new(
             (0..self.instances).map(|number| self.instance(&aws, number, start)).collect::<Vec<_>>(),
         );
@@ -226,7 +230,7 @@ impl Setup {
             }
             std::future::pending::<()>().await;
         };
-        let handler = |batch: Batch| {
+        let handler = |batch: MappingBatch| {
             let (idle, aws) = (&idle, &aws);
             Box::pin(async move {
                 let (instance, monotonic) = idle.borrow_mut().pop().unwrap();
@@ -239,7 +243,7 @@ impl Setup {
                     monotonic.freeze();
                 }
                 idle.borrow_mut().push((instance, monotonic));
-                Outcome::Answer(serde_json::to_string(&answer).unwrap())
+                MappingOutcome::Answer(serde_json::to_string(&answer).unwrap())
             })
         };
         let all = async { tokio::join!(arrive, mapping.run(handler)) };
@@ -257,10 +261,10 @@ impl Setup {
         told
     }
 
-    fn instance(self, aws: &Aws, number: usize, start: Millis) -> (Function, Monotonic) {
+    fn instance(self, aws: &SimAws, number: usize, start: SimMillis) -> (RedriveFunction, SandboxClock) {
         let caller = Caller::new(&format!("fn-{number}"));
-        let clients = own_patience(&Clients::from_config(&sdk_config(aws, &caller), false));
-        let target = if self.kind == Kind::Topic { "topic" } else { "origin" };
+        let clients = own_patience(&AwsClients::from_config(&sdk_config(aws, &caller), false));
+        let target = if self.kind == OutageTarget::Topic { "topic" } else { "origin" };
         let mut policy = json!({ "default": { "target": target } });
         if let Some(delivery) = self.delivery {
             policy["default"]["deliveryPolicy"] = serde_json::from_str(delivery).unwrap();
@@ -272,21 +276,21 @@ impl Setup {
             "MAX_CONCURRENCY" => Some(self.instances.to_string()),
             _ => None,
         });
-        let (clock, monotonic) = (aws.clock().clone(), Monotonic::default());
+        let (clock, monotonic) = (aws.clock().clone(), SandboxClock::default());
         let ticks = monotonic.clone();
         let wall = move || {
             let ahead = self.ahead(clock.millis() - start);
             clock.now() + SignedDuration::from_millis(ahead)
         };
         let clock = FunctionClock::from_fns(wall, move || ticks.elapsed());
-        let function = Function::new(settings.unwrap(), clients, clock, Arc::new(|_| {}));
+        let function = RedriveFunction::new(settings.unwrap(), clients, clock, Arc::new(|_| {}));
         let servers = servers(aws, &caller);
         (function.map_redrive(|redrive| redrive.with_http(servers)), monotonic)
     }
 }
 
 /// Returns the number of letters that endpoints took within a time.
-fn count<'t>(taken: impl IntoIterator<Item = &'t Vec<Millis>>, from: Millis, to: Millis) -> usize {
+fn count<'t>(taken: impl IntoIterator<Item = &'t Vec<SimMillis>>, from: SimMillis, to: SimMillis) -> usize {
     taken.into_iter().flatten().filter(|at| (from..to).contains(*at)).count()
 }
 
@@ -294,12 +298,12 @@ fn count<'t>(taken: impl IntoIterator<Item = &'t Vec<Millis>>, from: Millis, to:
 /// answers.
 #[test]
 fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
-    let setup = Setup {
-        kind: Kind::Server,
+    let setup = OutageSetup {
+        kind: OutageTarget::Server,
         fifo: false,
         delivery: None,
         endpoints: 5,
-        outage: Some((How::Hangs, Millis::MAX)),
+        outage: Some((OutageFault::Hangs, SimMillis::MAX)),
         letters: 150,
         apart: 0,
         instances: 2,
@@ -316,8 +320,8 @@ fn letters_for_others_arrive_within_twenty_seconds_though_one_server_hangs() {
 }
 
 /// Returns letters for ten endpoints, which keep one instance busy for three quarters of its time.
-fn load(kind: Kind, fifo: bool, outage: Option<(How, Millis)>) -> Setup {
-    Setup {
+fn load(kind: OutageTarget, fifo: bool, outage: Option<(OutageFault, SimMillis)>) -> OutageSetup {
+    OutageSetup {
         kind,
         fifo,
         delivery: None,
@@ -336,13 +340,13 @@ fn load(kind: Kind, fifo: bool, outage: Option<(How, Millis)>) -> Setup {
 
 #[test]
 fn after_a_minute_the_others_have_nine_tenths_of_their_undisturbed_throughput() {
-    let kinds = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic];
+    let kinds = [OutageTarget::Server, OutageTarget::Function, OutageTarget::Queue, OutageTarget::Topic];
     for (kind, fifo) in kinds.iter().flat_map(|kind| [(*kind, false), (*kind, true)]) {
         let others = |outage| count(&load(kind, fifo, outage).live()[1..], 60 * SECOND, 90 * SECOND);
         let undisturbed = others(None);
         assert!(undisturbed > if fifo { 45 } else { 360 }, "{kind:?} {undisturbed}");
-        for how in [How::Hangs, How::Refuses, How::Throttles] {
-            let disturbed = others(Some((how, Millis::MAX)));
+        for how in [OutageFault::Hangs, OutageFault::Refuses, OutageFault::Throttles] {
+            let disturbed = others(Some((how, SimMillis::MAX)));
             println!("{kind:?}, FIFO {fifo}, {how:?}: {disturbed} of {undisturbed}");
             assert!(
                 10 * disturbed >= 9 * undisturbed,
@@ -355,14 +359,14 @@ fn after_a_minute_the_others_have_nine_tenths_of_their_undisturbed_throughput() 
 /// There are ten letters a second, one for each endpoint.
 #[test]
 fn a_minute_after_its_recovery_an_endpoint_has_its_full_rate() {
-    let kinds = [Kind::Server, Kind::Function, Kind::Queue, Kind::Topic];
-    let hows = [How::Hangs, How::Refuses, How::Throttles];
+    let kinds = [OutageTarget::Server, OutageTarget::Function, OutageTarget::Queue, OutageTarget::Topic];
+    let hows = [OutageFault::Hangs, OutageFault::Refuses, OutageFault::Throttles];
     let standard = kinds.iter().flat_map(|kind| hows.map(|how| (*kind, how, false)));
-    for (kind, how, fifo) in standard.chain(kinds.map(|kind| (kind, How::Hangs, true))) {
+    for (kind, how, fifo) in standard.chain(kinds.map(|kind| (kind, OutageFault::Hangs, true))) {
         let back = 45 * SECOND;
         // Letters of a FIFO group go one after the other, so there are fewer.
         let (apart, least) = if fifo { (SECOND / 2, 2) } else { (SECOND / 10, 15) };
-        let setup = Setup { apart, end: back + 80 * SECOND, ..load(kind, fifo, Some((how, back))) };
+        let setup = OutageSetup { apart, end: back + 80 * SECOND, ..load(kind, fifo, Some((how, back))) };
         let taken = setup.live();
         let rate = |endpoint: usize| count([&taken[endpoint]], back + 60 * SECOND, setup.end);
         let (full, it) = (rate(1), rate(0));
@@ -376,12 +380,12 @@ fn a_minute_after_its_recovery_an_endpoint_has_its_full_rate() {
 #[test]
 fn six_minutes_after_its_recovery_a_slow_server_has_its_full_rate() {
     for back in [45, 200, 460] {
-        let setup = Setup {
+        let setup = OutageSetup {
             endpoints: 2,
             apart: SECOND,
             takes: Duration::from_secs(3),
             end: (back + 420) * SECOND,
-            ..load(Kind::Server, false, Some((How::Hangs, back * SECOND)))
+            ..load(OutageTarget::Server, false, Some((OutageFault::Hangs, back * SECOND)))
         };
         let taken = setup.live();
         let rate = |endpoint: usize| count([&taken[endpoint]], (back + 360) * SECOND, setup.end);

@@ -2,45 +2,47 @@
 
 use std::borrow::Cow;
 
-use redrive_laws::letters::{Names, Who, spent_by};
-use redrive_sim::{Attributes, Call, Entry, Service, arn};
+use redrive_laws::letters::{LetterId, WorldNames, spent_by};
+use redrive_sim::{AwsService, SimAttributes, SimCall, SimEntry, arn};
 use serde_json::Value;
 
 use crate::live::{CONTROL, TENANT, TOKEN, letter_at, subscription, text_of};
-use crate::world::{ARCHIVE, DLQ, REQUEUE, Source, State, Target, World, endpoint};
+use crate::world::{
+    ARCHIVE, DLQ, REQUEUE, SeededSource, SeededSubscriberState, SeededTarget, SeededWorld, endpoint,
+};
 
 /// A world, with its names.
 pub struct Scene<'w> {
-    world: &'w World,
-    names: Names,
+    world: &'w SeededWorld,
+    names: WorldNames,
 }
 
 impl<'w> Scene<'w> {
-    pub fn new(world: &'w World) -> Self {
-        let is_queue = world.source == Source::Queue;
-        let names = Names {
+    pub fn new(world: &'w SeededWorld) -> Self {
+        let is_queue = world.source == SeededSource::Queue;
+        let names = WorldNames {
             dlq: world.name(DLQ),
             requeue: world.name(REQUEUE),
             archive: world.name(ARCHIVE),
             control: format!("{ARCHIVE}/{CONTROL}/"),
-            topic: (world.target == Target::Topic).then(|| world.topic()),
+            topic: (world.target == SeededTarget::Topic).then(|| world.topic()),
             witness: world.name("witness"),
             source: if is_queue { endpoint(world, 0) } else { String::new() },
-            ..Names::default()
+            ..WorldNames::default()
         };
         Self { world, names }
     }
 
-    fn letter(&self, who: Who) -> usize {
+    fn letter(&self, who: LetterId) -> usize {
         who / self.world.subscribers.len()
     }
 
-    fn subscriber(&self, who: Who) -> usize {
+    fn subscriber(&self, who: LetterId) -> usize {
         who % self.world.subscribers.len()
     }
 
     /// Checks the message in an envelope or event, and its attribute if there is one.
-    fn is_whole(&self, who: Who, text: &str, beside: Option<&Attributes>) -> Result<(), String> {
+    fn is_whole(&self, who: LetterId, text: &str, beside: Option<&SimAttributes>) -> Result<(), String> {
         let value: Value = serde_json::from_str(text).unwrap_or_default();
         let (message, tenant) = content(text, &value, beside);
         let is_other =
@@ -49,10 +51,10 @@ impl<'w> Scene<'w> {
     }
 
     /// Checks the message in a body that waits or rests. A record of Lambda's is whole in itself.
-    fn is_kept(&self, who: Who, body: &str) -> Result<(), String> {
+    fn is_kept(&self, who: LetterId, body: &str) -> Result<(), String> {
         let value: Value = serde_json::from_str(body).unwrap_or_default();
         let message = content(body, &value, None).0;
-        let is_same = self.world.source == Source::Destination || message == text_of(self.letter(who));
+        let is_same = self.world.source == SeededSource::Destination || message == text_of(self.letter(who));
         if is_same { Ok(()) } else { Err(format!("kept as {message}")) }
     }
 }
@@ -62,24 +64,24 @@ impl<'w> Scene<'w> {
 fn content<'t>(
     text: &'t str,
     value: &'t Value,
-    beside: Option<&'t Attributes>,
+    beside: Option<&'t SimAttributes>,
 ) -> (&'t str, Option<Cow<'t, str>>) {
     let sns = value.pointer("/Records/0/Sns").unwrap_or(value);
     if let Some(message) = sns["Message"].as_str() {
         let tenant = sns["MessageAttributes"]["tenant"]["Value"].as_str().unwrap_or_default();
         (message, Some(tenant.into()))
     } else {
-        let of = |attributes: &'t Attributes| attributes.get("tenant").map(|it| it.value.text());
+        let of = |attributes: &'t SimAttributes| attributes.get("tenant").map(|it| it.value.text());
         (text, beside.map(|attributes| of(attributes).unwrap_or_default().into()))
     }
 }
 
-impl redrive_laws::letters::Scene for Scene<'_> {
-    fn names(&self) -> &Names {
+impl redrive_laws::letters::WorldScene for Scene<'_> {
+    fn names(&self) -> &WorldNames {
         &self.names
     }
 
-    fn letters(&self, text: &str) -> Vec<Who> {
+    fn letters(&self, text: &str) -> Vec<LetterId> {
         // One search for all: there are many letters, and many texts.
         let mut letters: Vec<_> =
             text.match_indices(TOKEN).filter_map(|(at, _)| letter_at(&text[at..])).collect();
@@ -93,7 +95,7 @@ impl redrive_laws::letters::Scene for Scene<'_> {
         letters.into_iter().flat_map(of).collect()
     }
 
-    fn arrives(&self, who: Who, call: &Call, entry: &Entry) -> Result<Option<usize>, String> {
+    fn arrives(&self, who: LetterId, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String> {
         let beside = ["SendMessageBatch", "PublishBatch"].contains(&call.operation.as_str());
         let is_own = call.target == endpoint(self.world, self.subscriber(who));
         if !is_own && self.names.topic.as_ref() != Some(&call.target) {
@@ -103,23 +105,23 @@ impl redrive_laws::letters::Scene for Scene<'_> {
         Ok(spent_by(&entry.body, &entry.attributes))
     }
 
-    fn moves(&self, who: Who, entry: &Entry) -> Result<Option<usize>, String> {
+    fn moves(&self, who: LetterId, entry: &SimEntry) -> Result<Option<usize>, String> {
         self.is_kept(who, &entry.body)?;
         Ok(spent_by(&entry.body, &entry.attributes))
     }
 
-    fn rests(&self, who: Who, entry: &Entry) -> Result<Option<String>, String> {
+    fn rests(&self, who: LetterId, entry: &SimEntry) -> Result<Option<String>, String> {
         self.is_kept(who, &entry.body)?;
         let record = entry.attributes.get("sns-redrive-archive").map(|it| it.value.text());
         let record: Value = serde_json::from_str(&record.unwrap_or_default()).unwrap_or_default();
         Ok(record["reason"].as_str().map(str::to_owned))
     }
 
-    fn is_recorded(&self, who: Who, record: &Value) -> Result<(), String> {
+    fn is_recorded(&self, who: LetterId, record: &Value) -> Result<(), String> {
         self.is_kept(who, record["message"]["body"].as_str().unwrap_or_default())
     }
 
-    fn is_delivered(&self, who: Who, to: &str, entry: &Entry) -> Result<(), String> {
+    fn is_delivered(&self, who: LetterId, to: &str, entry: &SimEntry) -> Result<(), String> {
         if to != endpoint(self.world, self.subscriber(who)) {
             return Err(format!("went astray to {to}"));
         }
@@ -127,13 +129,13 @@ impl redrive_laws::letters::Scene for Scene<'_> {
         self.is_whole(who, &entry.body, None)
     }
 
-    fn subscription(&self, who: Who) -> String {
+    fn subscription(&self, who: LetterId) -> String {
         format!("{}:{}", arn("sns", &self.world.topic()), subscription(self.subscriber(who)))
     }
 
-    fn may_be_refused(&self, call: &Call) -> bool {
-        call.service == Service::Web
-            || self.world.subscribers.iter().any(|one| one.state == State::Gone)
+    fn may_be_refused(&self, call: &SimCall) -> bool {
+        call.service == AwsService::Web
+            || self.world.subscribers.iter().any(|one| one.state == SeededSubscriberState::Gone)
                 && call.operation == "GetSubscriptionAttributes"
     }
 }

@@ -1,23 +1,25 @@
 //! The worlds of a seed: any world, and special kinds.
 
 use fastrand::Rng;
-use redrive_sim::Millis;
+use redrive_sim::SimMillis;
 use sns_redrive::policy::{Backoff, Jitter, OverrideAction, Schedule, VISIBILITY_CEILING};
 
-use crate::hook::FORMS;
+use crate::hook::REFUSAL_CODES;
 use crate::world::{
-    ArchiveKind, Document, HOUR, How, Kind, MINUTE, Mapping, OldHandles, Operator, Outage, Override, Plan,
-    Queue, Refusal, SECOND, Source, State, Subscriber, Target, Trouble, World, expiry_margin,
+    ArchiveKind, HOUR, MINUTE, OldHandles, SECOND, SeededDocument, SeededFault, SeededFaultRates,
+    SeededMapping, SeededMessage, SeededOperator, SeededOutage, SeededOverride, SeededQueue, SeededRefusal,
+    SeededSource, SeededSubscriber, SeededSubscriberKind, SeededSubscriberState, SeededTarget, SeededWorld,
+    expiry_margin,
 };
 
-impl World {
+impl SeededWorld {
     /// Returns the world of a seed.
     #[expect(clippy::too_many_lines, reason = "one draw for each property of a world")]
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let rng = &mut rng;
         let fifo = rng.u8(..10) < 3;
-        let target = if !fifo && rng.u8(..10) == 0 { Target::Topic } else { Target::Origin };
+        let target = if !fifo && rng.u8(..10) == 0 { SeededTarget::Topic } else { SeededTarget::Origin };
         let schedule = schedule(rng);
         let retention = match rng.u8(..8) {
             0 => rng.u64(300..1_800),
@@ -29,12 +31,12 @@ impl World {
         let timeout = *pick(rng, &[20, 30, 60]);
         let window = if fifo || rng.bool() { 0 } else { rng.u64(0..=(margin / 10).min(300)) };
         let skew = |rng: &mut Rng| {
-            let most = Millis::try_from(margin * 100).unwrap().min(5 * SECOND);
+            let most = SimMillis::try_from(margin * 100).unwrap().min(5 * SECOND);
             rng.i64(-most..=most)
         };
         let calm = rng.u8(..3) == 0;
         let skews = if calm { vec![0] } else { (0..3).map(|_| skew(rng)).collect() };
-        let mapping = Mapping {
+        let mapping = SeededMapping {
             batch: *pick(rng, if fifo { &[1, 3, 10] } else { &[1, 5, 10, 10] }),
             window,
             concurrency: *pick(rng, &[1, 2, 5]),
@@ -47,7 +49,7 @@ impl World {
             is_disabled: Rng::with_seed(seed ^ 0x0ff).bool(),
         };
         let requeue = (!fifo && rng.u8(..4) == 0).then(|| *pick(rng, &[10, 12, 120_000]));
-        let queue = Queue {
+        let queue = SeededQueue {
             retention,
             visibility: (timeout + window) * *pick(rng, &[1, 1, 6]) + u64::from(rng.bool()),
             whole_group: rng.bool(),
@@ -56,20 +58,20 @@ impl World {
             old_handles: old_handles(&mut Rng::with_seed(seed ^ 0x01d)),
         };
         let subscribers = match target {
-            Target::Topic => vec![subscriber(rng, fifo, true)],
+            SeededTarget::Topic => vec![subscriber(rng, fifo, true)],
             // Two subscriptions that share a FIFO queue would send it one message with one deduplication id.
-            Target::Origin => {
+            SeededTarget::Origin => {
                 (0..rng.usize(1..=if fifo { 1 } else { 2 })).map(|_| subscriber(rng, fifo, false)).collect()
             }
         };
         let spread = *pick(rng, &[0, MINUTE, HOUR]);
         let groups = rng.u32(1..=2);
         let mut letters: Vec<_> = (0..rng.usize(1..=6))
-            .map(|_| Plan { at: rng.i64(0..=spread), group: rng.u32(..groups) })
+            .map(|_| SeededMessage { at: rng.i64(0..=spread), group: rng.u32(..groups) })
             .collect();
         letters.sort_by_key(|plan| plan.at);
         let percent = |rng: &mut Rng, most: u8| if calm || rng.bool() { 0 } else { rng.u8(0..=most) };
-        let trouble = Trouble {
+        let trouble = SeededFaultRates {
             throttled: percent(rng, 40),
             cut: percent(rng, 8),
             hide_fails: percent(rng, 20),
@@ -85,7 +87,7 @@ impl World {
             seed,
             fifo,
             fifo_topic: false,
-            source: Source::Topic,
+            source: SeededSource::Topic,
             target,
             jitter: *pick(rng, &[0.0, 0.0, 0.1, 1.0]),
             rate: (rng.u8(..8) == 0).then(|| rng.u32(1..=3)),
@@ -101,9 +103,9 @@ impl World {
             discovers: false,
             letters,
             bad: vec![],
-            refusal: Refusal { whole: false, form: 0 },
+            refusal: SeededRefusal { whole: false, form: 0 },
             trouble,
-            operator: Operator::default(),
+            operator: SeededOperator::default(),
             cut_at: None,
         };
         world.operator = operator(&mut Rng::with_seed(seed ^ 0x0de5), world.letters.len());
@@ -115,7 +117,7 @@ impl World {
         if world.forks() {
             world.fork_less();
         }
-        if target == Target::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
+        if target == SeededTarget::Origin && world.subscribers.len() == 1 && rng.u8(..5) == 0 {
             world.subscribers[0].raw = true;
             world.discovers = seed.is_multiple_of(2);
         }
@@ -144,14 +146,14 @@ impl World {
         let days = 120 * HOUR;
         world.queue.retention = 1_209_600;
         (world.mapping.off, world.mapping.is_disabled) = (vec![(0, days)], true);
-        world.subscribers[0].state = State::Confirmed;
+        world.subscribers[0].state = SeededSubscriberState::Confirmed;
         let is_held = seed.is_multiple_of(2);
         let most = if is_held { HOUR } else { 9 * MINUTE };
         world.trouble.unread_until = days + rng.i64(MINUTE..most);
         if is_held {
             let override_ =
-                Override { action: OverrideAction::Hold, letter: None, lasts: Some(days + 2 * HOUR) };
-            world.operator.writes = vec![(0, Document::Override(override_))];
+                SeededOverride { action: OverrideAction::Hold, letter: None, lasts: Some(days + 2 * HOUR) };
+            world.operator.writes = vec![(0, SeededDocument::Override(override_))];
         }
         world
     }
@@ -160,14 +162,14 @@ impl World {
     fn spoil(&mut self, rng: &mut Rng) {
         if rng.u8(..4) == 0 {
             self.bad = (0..self.letters.len()).filter(|_| rng.u8(..3) == 0).collect();
-            self.refusal = Refusal { whole: rng.bool(), form: rng.usize(..FORMS) };
+            self.refusal = SeededRefusal { whole: rng.bool(), form: rng.usize(..REFUSAL_CODES) };
         }
     }
 
     /// Makes the topic of some worlds FIFO, whose queues are not.
     fn publish_in_order(&mut self, rng: &mut Rng) {
-        let are_queues = self.subscribers.iter().all(|one| one.kind == Kind::Queue);
-        self.fifo_topic = rng.u8(..4) == 0 && !self.fifo && self.source == Source::Topic && are_queues;
+        let are_queues = self.subscribers.iter().all(|one| one.kind == SeededSubscriberKind::Queue);
+        self.fifo_topic = rng.u8(..4) == 0 && !self.fifo && self.source == SeededSource::Topic && are_queues;
     }
 
     /// Gives some FIFO queues a requeue, which failing heads step aside to or only replays use.
@@ -179,19 +181,24 @@ impl World {
 
     /// Lets the letters of some worlds come from a queue or a function in place of SNS.
     fn come_from_elsewhere(&mut self, rng: &mut Rng) {
-        if self.target == Target::Topic || rng.u8(..4) > 0 {
+        if self.target == SeededTarget::Topic || rng.u8(..4) > 0 {
             return;
         }
         self.source = if self.fifo {
-            Source::Queue
+            SeededSource::Queue
         } else {
-            *pick(rng, &[Source::Queue, Source::Function, Source::Destination])
+            *pick(rng, &[SeededSource::Queue, SeededSource::Function, SeededSource::Destination])
         };
         self.discovers = false;
         self.subscribers.truncate(1);
-        let kind = if self.source == Source::Queue { Kind::Queue } else { Kind::Function };
+        let kind = if self.source == SeededSource::Queue {
+            SeededSubscriberKind::Queue
+        } else {
+            SeededSubscriberKind::Function
+        };
         let one = &mut self.subscribers[0];
-        (one.kind, one.raw, one.retry_after, one.state) = (kind, false, None, State::Confirmed);
+        (one.kind, one.raw, one.retry_after, one.state) =
+            (kind, false, None, SeededSubscriberState::Confirmed);
     }
 
     /// Makes web servers of some subscribers.
@@ -201,11 +208,11 @@ impl World {
             if rng.u8(..4) > 0 {
                 continue;
             }
-            one.kind = Kind::Server;
+            one.kind = SeededSubscriberKind::Server;
             one.retry_after = *pick(rng, &[None, Some(0), Some(40), Some(3_000), Some(100_000)]);
             // One that throttles says when to come again.
             for outage in one.weather.iter_mut().filter(|_| rng.bool()) {
-                outage.how = How::Throttled;
+                outage.how = SeededFault::Throttled;
             }
         }
     }
@@ -219,15 +226,19 @@ impl World {
         self.mapping.off.clear();
         self.queue.visibility = *pick(rng, &[60, 360]);
         (self.requeue, self.steps_aside, self.rate) = (None, false, None);
-        self.trouble = Trouble { lookups_hang: *pick(rng, &[0, 0, 100]), ..Trouble::default() };
+        self.trouble =
+            SeededFaultRates { lookups_hang: *pick(rng, &[0, 0, 100]), ..SeededFaultRates::default() };
         // A group comes as a whole, so that all letters behind its head reach their end with it.
         self.mapping.batch = self.mapping.batch.max(5);
-        self.letters.iter_mut().for_each(|plan| *plan = Plan { at: 0, group: 0 });
-        let how = *pick(rng, &[How::Down, How::Refused, How::Throttled, How::Denied]);
-        self.archive_weather = vec![Outage { from: 0, to: self.retention() - self.margin() / 2, how }];
+        self.letters.iter_mut().for_each(|plan| *plan = SeededMessage { at: 0, group: 0 });
+        let how = *pick(
+            rng,
+            &[SeededFault::Down, SeededFault::Refused, SeededFault::Throttled, SeededFault::Denied],
+        );
+        self.archive_weather = vec![SeededOutage { from: 0, to: self.retention() - self.margin() / 2, how }];
         let to = 2 * self.retention();
         for one in &mut self.subscribers {
-            one.weather = vec![Outage { from: 0, to, how: How::Down }];
+            one.weather = vec![SeededOutage { from: 0, to, how: SeededFault::Down }];
         }
     }
 
@@ -235,13 +246,14 @@ impl World {
     fn fork_less(&mut self) {
         self.letters.truncate(3);
         self.queue.duplicates = 0;
-        let Trouble { cut, lost, delete_fails, .. } = &mut self.trouble;
+        let SeededFaultRates { cut, lost, delete_fails, .. } = &mut self.trouble;
         for percent in [cut, lost, delete_fails] {
             *percent = (*percent).min(2);
         }
-        if self.target == Target::Topic {
+        if self.target == SeededTarget::Topic {
             let all = self.subscribers.iter_mut().flat_map(|one| &mut one.weather);
-            all.filter(|outage| outage.how == How::Mute).for_each(|outage| outage.how = How::Down);
+            all.filter(|outage| outage.how == SeededFault::Mute)
+                .for_each(|outage| outage.how = SeededFault::Down);
         }
     }
 
@@ -261,12 +273,12 @@ impl World {
         world.queue.retention = world.queue.retention.max(86_400);
         world.letters.truncate(2);
         world.subscribers.truncate(1);
-        world.trouble = Trouble::default();
+        world.trouble = SeededFaultRates::default();
         world.mapping.off.clear();
         world.queue.duplicates = 0;
         world.archive_weather.clear();
         world.rate = None;
-        world.operator = Operator::default();
+        world.operator = SeededOperator::default();
         world.bad.clear();
         world.fifo_topic = false;
         world
@@ -279,28 +291,29 @@ impl World {
         let rng = &mut Rng::with_seed(seed ^ 0x5b0d);
         let turn = usize::try_from(seed).unwrap();
         let (fifo, fifo_topic, target, kind) = [
-            (false, false, Target::Origin, Kind::Queue),
-            (true, false, Target::Origin, Kind::Queue),
-            (false, true, Target::Origin, Kind::Queue),
-            (false, false, Target::Topic, Kind::Queue),
-            (false, true, Target::Topic, Kind::Queue),
-            (false, false, Target::Origin, Kind::Stream),
-            (false, false, Target::Origin, Kind::Function),
-            (false, false, Target::Origin, Kind::Server),
+            (false, false, SeededTarget::Origin, SeededSubscriberKind::Queue),
+            (true, false, SeededTarget::Origin, SeededSubscriberKind::Queue),
+            (false, true, SeededTarget::Origin, SeededSubscriberKind::Queue),
+            (false, false, SeededTarget::Topic, SeededSubscriberKind::Queue),
+            (false, true, SeededTarget::Topic, SeededSubscriberKind::Queue),
+            (false, false, SeededTarget::Origin, SeededSubscriberKind::Stream),
+            (false, false, SeededTarget::Origin, SeededSubscriberKind::Function),
+            (false, false, SeededTarget::Origin, SeededSubscriberKind::Server),
         ][turn % 8];
         (world.fifo, world.fifo_topic, world.target, world.source) =
-            (fifo, fifo_topic, target, Source::Topic);
+            (fifo, fifo_topic, target, SeededSource::Topic);
         (world.requeue, world.steps_aside, world.discovers) = (None, false, false);
-        world.subscribers = vec![Subscriber {
+        world.subscribers = vec![SeededSubscriber {
             kind,
             raw: false,
             retry_after: None,
-            state: State::Confirmed,
+            state: SeededSubscriberState::Confirmed,
             weather: vec![],
         }];
-        world.letters = (0..10).map(|letter| Plan { at: 0, group: letter }).collect();
+        world.letters = (0..10).map(|letter| SeededMessage { at: 0, group: letter }).collect();
         world.bad = (0..10).filter(|_| rng.u8(..3) == 0).collect();
-        world.refusal = Refusal { whole: (turn / 8).is_multiple_of(2), form: turn / 16 % FORMS };
+        world.refusal =
+            SeededRefusal { whole: (turn / 8).is_multiple_of(2), form: turn / 16 % REFUSAL_CODES };
         (world.mapping.batch, world.mapping.window, world.mapping.timeout) = (10, 0, 60);
         // What its archive refuses too comes back until its end.
         (world.queue.visibility, world.queue.retention) = (360, 86_400);
@@ -314,12 +327,12 @@ impl World {
         let mut world = if seed.is_multiple_of(2) { Self::bad(0) } else { Self::moved(seed) };
         if seed.is_multiple_of(2) {
             world.archive = ArchiveKind::Queue;
-            world.subscribers[0].state = State::Elsewhere;
+            world.subscribers[0].state = SeededSubscriberState::Elsewhere;
         }
         world.queue.retention = 14_400;
-        world.operator = Operator::default();
+        world.operator = SeededOperator::default();
         world.bad = vec![1, 4];
-        world.refusal = Refusal { whole: (turn / 2).is_multiple_of(2), form: turn / 4 % FORMS };
+        world.refusal = SeededRefusal { whole: (turn / 2).is_multiple_of(2), form: turn / 4 % REFUSAL_CODES };
         world
     }
 
@@ -328,17 +341,17 @@ impl World {
     pub fn moved(seed: u64) -> Self {
         let mut world = Self::small(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x303e);
-        (world.fifo, world.steps_aside, world.target) = (false, false, Target::Origin);
+        (world.fifo, world.steps_aside, world.target) = (false, false, SeededTarget::Origin);
         // A batch has more letters than may be in flight, and SQS says so at once.
         (world.requeue, world.mapping.batch, world.queue.lag) = (Some(10), 10, 0);
-        world.letters = vec![Plan { at: 0, group: 0 }; 8];
-        world.subscribers[0].state = State::Confirmed;
-        world.subscribers[0].weather = vec![Outage { from: 0, to: HOUR, how: How::Down }];
+        world.letters = vec![SeededMessage { at: 0, group: 0 }; 8];
+        world.subscribers[0].state = SeededSubscriberState::Confirmed;
+        world.subscribers[0].weather = vec![SeededOutage { from: 0, to: HOUR, how: SeededFault::Down }];
         let action = OverrideAction::ALL[usize::try_from(seed % 3).unwrap()];
         let (at, lasts) = (rng.i64(0..2 * MINUTE), Some(rng.i64(10 * MINUTE..HOUR)));
-        let override_ = Document::Override(Override { action, letter: None, lasts });
+        let override_ = SeededDocument::Override(SeededOverride { action, letter: None, lasts });
         let wakes = (0..2).map(|_| rng.i64(at..at + 10 * MINUTE)).collect();
-        world.operator = Operator { writes: vec![(at, override_)], wakes, only_retries: false };
+        world.operator = SeededOperator { writes: vec![(at, override_)], wakes, only_retries: false };
         world
     }
 
@@ -357,7 +370,7 @@ impl World {
         (world.requeue, world.steps_aside) = (None, false);
         (world.jitter, world.ceiling) = (0.0, VISIBILITY_CEILING);
         for one in &mut world.subscribers {
-            one.weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Down }];
+            one.weather = vec![SeededOutage { from: 0, to: SimMillis::MAX, how: SeededFault::Down }];
         }
         world
     }
@@ -367,19 +380,19 @@ impl World {
     pub fn slow(seed: u64) -> Self {
         let mut world = Self::late(seed);
         world.fifo = true;
-        (world.source, world.target, world.rate) = (Source::Topic, Target::Origin, None);
+        (world.source, world.target, world.rate) = (SeededSource::Topic, SeededTarget::Origin, None);
         world.mapping.batch = 10;
-        world.letters = vec![Plan { at: 0, group: 0 }; 10];
+        world.letters = vec![SeededMessage { at: 0, group: 0 }; 10];
         let end = world.retention();
         let weather = vec![
-            Outage { from: 0, to: end / 2, how: How::Down },
-            Outage { from: end / 2, to: Millis::MAX, how: How::Slow },
+            SeededOutage { from: 0, to: end / 2, how: SeededFault::Down },
+            SeededOutage { from: end / 2, to: SimMillis::MAX, how: SeededFault::Slow },
         ];
-        world.subscribers = vec![Subscriber {
-            kind: Kind::Queue,
+        world.subscribers = vec![SeededSubscriber {
+            kind: SeededSubscriberKind::Queue,
             raw: false,
             retry_after: None,
-            state: State::Confirmed,
+            state: SeededSubscriberState::Confirmed,
             weather,
         }];
         let margin = expiry_margin(world.queue.retention);
@@ -393,8 +406,8 @@ impl World {
     pub fn crowded(seed: u64) -> Self {
         let mut world = Self::slow(seed);
         world.fifo = false;
-        world.subscribers[0].kind = Kind::Function;
-        world.letters = vec![Plan { at: 0, group: 0 }; 60];
+        world.subscribers[0].kind = SeededSubscriberKind::Function;
+        world.letters = vec![SeededMessage { at: 0, group: 0 }; 60];
         // They are received before the margin begins, and delivered to the function when the window ends.
         (world.mapping.batch, world.mapping.window, world.mapping.concurrency) = (100, 5, 1);
         let wait = world.queue.retention - expiry_margin(world.queue.retention) - 1 - seed % 3;
@@ -409,14 +422,15 @@ impl World {
         let mut world = Self::crowded(seed);
         let rng = &mut Rng::with_seed(seed ^ 0x4e1d);
         (world.mapping.timeout, world.mapping.window) = (60, 1);
-        world.queue = Queue { retention: 86_400, visibility: 366, ..world.queue };
+        world.queue = SeededQueue { retention: 86_400, visibility: 366, ..world.queue };
         world.schedule = Schedule { min: 1, max: 1, ..world.schedule };
-        world.letters = vec![Plan { at: 0, group: 0 }; 100];
-        world.subscribers[0].weather = vec![Outage { from: 0, to: Millis::MAX, how: How::Slow }];
+        world.letters = vec![SeededMessage { at: 0, group: 0 }; 100];
+        world.subscribers[0].weather =
+            vec![SeededOutage { from: 0, to: SimMillis::MAX, how: SeededFault::Slow }];
         let action = *pick(rng, &[OverrideAction::Hold, OverrideAction::Hold, OverrideAction::GiveUp]);
         let (at, lasts) = (rng.i64(2 * SECOND..25 * SECOND), Some(rng.i64(40 * SECOND..HOUR)));
-        let override_ = Document::Override(Override { action, letter: None, lasts });
-        world.operator = Operator { writes: vec![(at, override_)], ..Operator::default() };
+        let override_ = SeededDocument::Override(SeededOverride { action, letter: None, lasts });
+        world.operator = SeededOperator { writes: vec![(at, override_)], ..SeededOperator::default() };
         world
     }
 }
@@ -429,42 +443,46 @@ fn pick<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
     &all[rng.usize(..all.len())]
 }
 
-fn span(rng: &mut Rng, begin: Millis, length: Millis) -> (Millis, Millis) {
+fn span(rng: &mut Rng, begin: SimMillis, length: SimMillis) -> (SimMillis, SimMillis) {
     let from = rng.i64(0..begin);
     (from, from + rng.i64(SECOND..length))
 }
 
 /// Adds wakes shortly after others: the letters of the first are being handled then.
-fn woken_again(rng: &mut Rng, wakes: Vec<Millis>) -> Vec<Millis> {
+fn woken_again(rng: &mut Rng, wakes: Vec<SimMillis>) -> Vec<SimMillis> {
     wakes.into_iter().flat_map(|at| [at, at + rng.i64(100..4 * SECOND)]).collect()
 }
 
 /// Returns the operator: two of three worlds have one who gives overrides.
-fn operator(rng: &mut Rng, letters: usize) -> Operator {
+fn operator(rng: &mut Rng, letters: usize) -> SeededOperator {
     let horizon = *pick(rng, &[2 * MINUTE, HOUR, 24 * HOUR]);
     let override_ = |rng: &mut Rng, action| {
         let letter = rng.bool().then(|| rng.usize(..letters));
-        Override { action, letter, lasts: Some(rng.i64(MINUTE..2 * horizon)) }
+        SeededOverride { action, letter, lasts: Some(rng.i64(MINUTE..2 * horizon)) }
     };
     match rng.u8(..3) {
-        0 => Operator::default(),
+        0 => SeededOperator::default(),
         1 => {
             let (at, override_) = (rng.i64(0..horizon), override_(rng, OverrideAction::Retry));
-            let override_ = Override { letter: None, ..override_ };
+            let override_ = SeededOverride { letter: None, ..override_ };
             let (from, to) = (at + 20 * SECOND, at + override_.lasts.unwrap_or_default() - 5 * SECOND);
             let wakes = (0..rng.usize(..4)).map(|_| rng.i64(from..to)).collect();
             let wakes = woken_again(rng, wakes);
-            Operator { writes: vec![(at, Document::Override(override_))], wakes, only_retries: true }
+            SeededOperator {
+                writes: vec![(at, SeededDocument::Override(override_))],
+                wakes,
+                only_retries: true,
+            }
         }
         _ => {
             let mut writes: Vec<_> = (0..rng.usize(1..=4))
                 .map(|_| {
                     let document = match rng.u8(..10) {
-                        0..4 => Document::Override(override_(rng, OverrideAction::Hold)),
-                        4 | 5 => Document::Override(override_(rng, OverrideAction::Retry)),
-                        6 => Document::Override(override_(rng, OverrideAction::GiveUp)),
-                        7 => Document::Broken,
-                        _ => Document::Empty,
+                        0..4 => SeededDocument::Override(override_(rng, OverrideAction::Hold)),
+                        4 | 5 => SeededDocument::Override(override_(rng, OverrideAction::Retry)),
+                        6 => SeededDocument::Override(override_(rng, OverrideAction::GiveUp)),
+                        7 => SeededDocument::Broken,
+                        _ => SeededDocument::Empty,
                     };
                     (rng.i64(0..horizon), document)
                 })
@@ -472,7 +490,7 @@ fn operator(rng: &mut Rng, letters: usize) -> Operator {
             writes.sort_by_key(|(at, _)| *at);
             let wakes = (0..rng.usize(..3)).map(|_| rng.i64(0..horizon)).collect();
             let wakes = woken_again(rng, wakes);
-            Operator { writes, wakes, only_retries: false }
+            SeededOperator { writes, wakes, only_retries: false }
         }
     }
 }
@@ -489,17 +507,25 @@ fn schedule(rng: &mut Rng) -> Schedule {
     Schedule { min, max: min + more, retries, no_delay, min_delay, max_delay, backoff }
 }
 
-fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
+fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> SeededSubscriber {
     let kind = if fifo {
-        Kind::Queue
+        SeededSubscriberKind::Queue
     } else {
-        *pick(rng, &[Kind::Queue, Kind::Queue, Kind::Function, Kind::Stream])
+        *pick(
+            rng,
+            &[
+                SeededSubscriberKind::Queue,
+                SeededSubscriberKind::Queue,
+                SeededSubscriberKind::Function,
+                SeededSubscriberKind::Stream,
+            ],
+        )
     };
     let state = match rng.u8(..12) {
-        0 => State::Elsewhere,
-        1 => State::Pending,
-        2 => State::Gone,
-        _ => State::Confirmed,
+        0 => SeededSubscriberState::Elsewhere,
+        1 => SeededSubscriberState::Pending,
+        2 => SeededSubscriberState::Gone,
+        _ => SeededSubscriberState::Confirmed,
     };
     let mut from = 0;
     let mut weather = Vec::new();
@@ -509,37 +535,47 @@ fn subscriber(rng: &mut Rng, fifo: bool, topic: bool) -> Subscriber {
         let how = *pick(
             rng,
             &[
-                How::Down,
-                How::Refused,
-                How::Throttled,
-                How::Denied,
-                How::Hangs,
-                How::Mute,
-                How::EachFails,
-                How::Never,
+                SeededFault::Down,
+                SeededFault::Refused,
+                SeededFault::Throttled,
+                SeededFault::Denied,
+                SeededFault::Hangs,
+                SeededFault::Mute,
+                SeededFault::EachFails,
+                SeededFault::Never,
             ],
         );
-        weather.push(Outage { from, to, how });
+        weather.push(SeededOutage { from, to, how });
         from = to + rng.i64(0..HOUR);
     }
-    let state = if topic { State::Confirmed } else { state };
-    Subscriber { kind, raw: false, retry_after: None, state, weather }
+    let state = if topic { SeededSubscriberState::Confirmed } else { state };
+    SeededSubscriber { kind, raw: false, retry_after: None, state, weather }
 }
 
 /// Returns the outage of the archive, often at a time when letters come to it: at the end of the schedule, or
 /// in the last margin.
-fn archive_weather(rng: &mut Rng, schedule: &Schedule, retention: u64) -> Vec<Outage> {
-    let how =
-        *pick(rng, &[How::Down, How::Down, How::Refused, How::Throttled, How::Denied, How::Hangs, How::Mute]);
-    let end = Millis::try_from(retention).unwrap() * SECOND;
-    let margin = Millis::try_from(expiry_margin(retention)).unwrap() * SECOND;
+fn archive_weather(rng: &mut Rng, schedule: &Schedule, retention: u64) -> Vec<SeededOutage> {
+    let how = *pick(
+        rng,
+        &[
+            SeededFault::Down,
+            SeededFault::Down,
+            SeededFault::Refused,
+            SeededFault::Throttled,
+            SeededFault::Denied,
+            SeededFault::Hangs,
+            SeededFault::Mute,
+        ],
+    );
+    let end = SimMillis::try_from(retention).unwrap() * SECOND;
+    let margin = SimMillis::try_from(expiry_margin(retention)).unwrap() * SECOND;
     let whole: u64 = (1..=schedule.retries).filter_map(|k| schedule.wait(k, &Jitter::NONE)).sum();
-    let whole = Millis::try_from(whole).unwrap() * SECOND;
+    let whole = SimMillis::try_from(whole).unwrap() * SECOND;
     let (from, to) = match rng.u8(..4) {
         0 => return vec![],
         1 => (end - margin, end - margin / 2),
         2 => (0, (whole + rng.i64(0..4 * HOUR)).min(end - margin)),
         _ => span(rng, 6 * HOUR, 6 * HOUR),
     };
-    vec![Outage { from, to, how }]
+    vec![SeededOutage { from, to, how }]
 }

@@ -14,10 +14,12 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use redrive_console::{Account, Bodies, Clients, Door, Local, Place, Query, show};
-use redrive_support::Fault;
+use redrive_console::{
+    BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients, LocalConsole, PageHost, Query, show,
+};
+use redrive_support::SimFault;
 use serde_json::json;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 use sns_redrive::waiting::waiting_key;
 
 const OBJECTS: usize = 100_000;
@@ -41,9 +43,9 @@ fn main() {
     if let Some(url) = std::env::args().nth(1) {
         return measure(&url);
     }
-    let cloud = redrive_support::Account::new();
+    let cloud = redrive_support::TestAccount::new();
     fill(&cloud);
-    cloud.script(|_| Fault::Pass.after(LATENCY));
+    cloud.script(|_| SimFault::Pass.after(LATENCY));
     let server = cloud.listen();
     println!(
         "| page | s | requests | of at most | most memory, MB | not read |\n|---|---:|---:|---:|---:|---|"
@@ -59,16 +61,16 @@ fn main() {
 fn measure(url: &str) {
     let address = std::env::args().nth(2).unwrap();
     let (path, query) = address.split_once('?').unwrap_or((&address, ""));
-    let config = redrive_support::Account::new().config(RetryConfig::standard());
+    let config = redrive_support::TestAccount::new().config(RetryConfig::standard());
     let config = config
         .into_builder()
         .endpoint_url(url)
-        .http_client(sns_redrive::clients::https(sns_redrive::clock::Clock::system()))
+        .http_client(sns_redrive::clients::https(sns_redrive::clock::InstanceClock::system()))
         .build();
-    let account = Account {
-        clients: Clients::from_config(&config, true),
-        archive: Some(Place { bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }),
-        control: Some(Place { bucket: "my-bucket".to_owned(), prefix: "control".to_owned() }),
+    let account = ConsoleAccount {
+        clients: ConsoleClients::from_config(&config, true),
+        archive: Some(ConsoleBucket { bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }),
+        control: Some(ConsoleBucket { bucket: "my-bucket".to_owned(), prefix: "control".to_owned() }),
         stack: None,
         function: None,
         log_group: None,
@@ -76,12 +78,12 @@ fn measure(url: &str) {
         queues: Vec::new(),
         requeue: None,
         region: "eu-central-1".to_owned(),
-        clock: Clock::from_fn(now),
-        bodies: Bodies::Hidden,
+        clock: InstanceClock::from_fn(now),
+        bodies: BodyVisibility::Hidden,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let query = Query::from_address(path, query).unwrap();
-    let shown = runtime.block_on(show(&query, &account, &Door::Local(Local::default())));
+    let shown = runtime.block_on(show(&query, &account, &PageHost::Local(LocalConsole::default())));
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
     let megabytes = most.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or_default() / 1024;
@@ -98,10 +100,11 @@ fn now() -> Timestamp {
 }
 
 /// Ten million letters over thirteen days. The newest objects hold real records.
-fn fill(cloud: &redrive_support::Account) {
+fn fill(cloud: &redrive_support::TestAccount) {
     let between = SignedDuration::from_hours(13 * 24) / i32::try_from(OBJECTS).unwrap();
     let first = now() - SignedDuration::from_hours(13 * 24);
-    let letter = redrive_support::letter(&redrive_support::Post::envelope("a").message(&"x".repeat(1_024)));
+    let letter =
+        redrive_support::letter(&redrive_support::RecordBuilder::envelope("a").message(&"x".repeat(1_024)));
     let line = serde_json::to_string(&redrive_support::record(&letter, redrive_support::NOW)).unwrap();
     cloud.aws.act("bench", |it, cx| {
         for object in 0..OBJECTS {

@@ -2,19 +2,19 @@
 
 use aws_config::SdkConfig;
 use sns_redrive::arn::Arn;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 
-use crate::budget::Budget;
+use crate::budget::PageBudget;
 
 /// The AWS account that pages are read from. A page skips what is `None`, and says so if it needs it.
 #[derive(Debug, Clone)]
-pub struct Account {
+pub struct ConsoleAccount {
     /// The clients.
-    pub clients: Clients,
+    pub clients: ConsoleClients,
     /// The archive; `None` if the function archives to a queue.
-    pub archive: Option<Place>,
+    pub archive: Option<ConsoleBucket>,
     /// The place of the overrides and of the list of waiting letters.
-    pub control: Option<Place>,
+    pub control: Option<ConsoleBucket>,
     /// The stack's name, for the commands that pages show.
     pub stack: Option<String>,
     /// The name or the ARN of the function.
@@ -30,14 +30,14 @@ pub struct Account {
     /// The region of all of these.
     pub region: String,
     /// The clock that pages take the present from.
-    pub clock: Clock,
+    pub clock: InstanceClock,
     /// Whether pages show the content of letters.
-    pub bodies: Bodies,
+    pub bodies: BodyVisibility,
 }
 
 /// The clients that read the pages' data.
 #[derive(Debug, Clone)]
-pub struct Clients {
+pub struct ConsoleClients {
     /// Reads the archive, the overrides and the list of waiting letters.
     pub s3: aws_sdk_s3::Client,
     /// Reads metrics and alarms.
@@ -50,7 +50,7 @@ pub struct Clients {
 
 /// A bucket, and a prefix of keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ConsoleBucket {
     /// The bucket.
     pub bucket: String,
     /// The prefix. Slashes at its ends do not count.
@@ -59,7 +59,7 @@ pub struct Place {
 
 /// Whether pages show the content of letters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Bodies {
+pub enum BodyVisibility {
     /// Pages show no body and no attribute.
     #[default]
     Hidden,
@@ -70,7 +70,7 @@ pub enum Bodies {
     },
 }
 
-impl Clients {
+impl ConsoleClients {
     /// Creates the clients. With `path_style` the bucket is a part of the path: an endpoint other than AWS's
     /// may need that.
     #[must_use]
@@ -85,7 +85,7 @@ impl Clients {
     }
 
     /// Returns clients whose requests count against a budget.
-    pub(crate) fn within(&self, budget: &Budget) -> Self {
+    pub(crate) fn within(&self, budget: &PageBudget) -> Self {
         let s3 = self.s3.config().to_builder().interceptor(budget.clone());
         let cloudwatch = self.cloudwatch.config().to_builder().interceptor(budget.clone());
         let logs = self.logs.config().to_builder().interceptor(budget.clone());

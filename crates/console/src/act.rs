@@ -4,21 +4,21 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, json};
 use url::form_urlencoded;
 
-use crate::query::{BadQuery, Field, Filter, Left, address};
+use crate::query::{BadQuery, Filter, GroupField, UnusedParameters, address};
 use crate::text::command_line;
 
 /// An action: a verb and its object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
+pub struct PageAction {
     /// The verb.
-    pub doing: Doing,
+    pub doing: ActionVerb,
     /// The object.
-    pub on: On,
+    pub on: ActionObject,
 }
 
 /// The verb of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum ActionVerb {
     /// Gives letters an override: make no attempts.
     Hold,
     /// Gives letters an override: attempt them at once.
@@ -39,7 +39,7 @@ pub enum Doing {
 
 /// The object of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum On {
+pub enum ActionObject {
     /// A group of letters.
     Letters {
         /// The filter that selects them.
@@ -67,7 +67,7 @@ pub enum On {
     Replay(String),
 }
 
-impl Doing {
+impl ActionVerb {
     /// Every verb.
     pub const ALL: [Self; 8] = [
         Self::Hold,
@@ -111,55 +111,59 @@ impl Doing {
     }
 }
 
-impl Act {
+impl PageAction {
     /// Returns the action as a relative address: `act?do=hold&topic=...`.
     #[must_use]
     pub fn to_address(&self) -> String {
         let mut pairs = vec![("do", self.doing.name().to_owned())];
         match &self.on {
-            On::Letters { of, since, until } => {
+            ActionObject::Letters { of, since, until } => {
                 pairs.extend(of.iter().map(|(field, value)| (field.name(), value.to_owned())));
                 pairs.extend(since.map(|since| ("since", since.to_string())));
                 pairs.extend(until.map(|until| ("until", until.to_string())));
             }
-            On::Archived { id, at } => {
+            ActionObject::Archived { id, at } => {
                 pairs.push(("id", id.clone()));
                 pairs.extend(at.map(|at| ("at", at.to_string())));
             }
-            On::Waiting { id } | On::Replay(id) => pairs.push(("id", id.clone())),
-            On::Override(id) => pairs.push(("override", id.clone())),
+            ActionObject::Waiting { id } | ActionObject::Replay(id) => pairs.push(("id", id.clone())),
+            ActionObject::Override(id) => pairs.push(("override", id.clone())),
         }
         address("act", &pairs)
     }
 
-    /// Reads the query part of an address that [`Act::to_address`] made.
+    /// Reads the query part of an address that [`PageAction::to_address`] made.
     ///
     /// # Errors
     ///
     /// [`BadQuery`] if the query is invalid, or if no command can name these letters (see
-    /// [`Act::names_its_letters`]).
+    /// [`PageAction::names_its_letters`]).
     pub fn from_address(query: &str) -> Result<Self, BadQuery> {
         let pairs = form_urlencoded::parse(query.as_bytes());
-        let mut left = Left::new(pairs.map(|(name, text)| (name.into_owned(), text.into_owned())))?;
+        let mut left =
+            UnusedParameters::new(pairs.map(|(name, text)| (name.into_owned(), text.into_owned())))?;
         let doing = left.take("do").ok_or(BadQuery::Missing("do"))?;
-        let doing = Doing::ALL.into_iter().find(|it| it.name() == doing).ok_or(BadQuery::Unknown(doing))?;
-        let id = |left: &mut Left, name| given(left, name)?.ok_or(BadQuery::Missing(name));
+        let doing =
+            ActionVerb::ALL.into_iter().find(|it| it.name() == doing).ok_or(BadQuery::Unknown(doing))?;
+        let id = |left: &mut UnusedParameters, name| given(left, name)?.ok_or(BadQuery::Missing(name));
         let on = match doing {
-            Doing::Hold | Doing::Retry | Doing::GiveUp => match given(&mut left, "id")? {
-                Some(id) => On::Waiting { id },
-                None => On::Letters { of: left.filter(), since: None, until: None },
+            ActionVerb::Hold | ActionVerb::Retry | ActionVerb::GiveUp => match given(&mut left, "id")? {
+                Some(id) => ActionObject::Waiting { id },
+                None => ActionObject::Letters { of: left.filter(), since: None, until: None },
             },
-            Doing::Replay => {
+            ActionVerb::Replay => {
                 if let Some(id) = given(&mut left, "id")? {
-                    On::Archived { id, at: moment(&mut left, "at")? }
+                    ActionObject::Archived { id, at: moment(&mut left, "at")? }
                 } else {
                     let (since, until) = (moment(&mut left, "since")?, moment(&mut left, "until")?);
-                    On::Letters { of: left.filter(), since, until }
+                    ActionObject::Letters { of: left.filter(), since, until }
                 }
             }
-            Doing::Edit => On::Archived { id: id(&mut left, "id")?, at: moment(&mut left, "at")? },
-            Doing::Release => On::Override(id(&mut left, "override")?),
-            Doing::Stop | Doing::Resume => On::Replay(id(&mut left, "id")?),
+            ActionVerb::Edit => {
+                ActionObject::Archived { id: id(&mut left, "id")?, at: moment(&mut left, "at")? }
+            }
+            ActionVerb::Release => ActionObject::Override(id(&mut left, "override")?),
+            ActionVerb::Stop | ActionVerb::Resume => ActionObject::Replay(id(&mut left, "id")?),
         };
         left.end()?;
         let act = Self { doing, on };
@@ -170,7 +174,7 @@ impl Act {
     /// express no field of the filter would touch every letter.
     #[must_use]
     pub fn names_its_letters(&self) -> bool {
-        let On::Letters { of, .. } = &self.on else { return true };
+        let ActionObject::Letters { of, .. } = &self.on else { return true };
         of.is_empty() || !self.options(of).is_empty()
     }
 
@@ -180,7 +184,7 @@ impl Act {
     pub fn words(&self) -> Vec<String> {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         match (self.doing, &self.on) {
-            (doing, On::Letters { of, since, until }) => {
+            (doing, ActionObject::Letters { of, since, until }) => {
                 let mut line = words(&[doing.name()]);
                 line.extend(self.options(of));
                 let times = [("--since", since), ("--until", until)];
@@ -192,10 +196,10 @@ impl Act {
                 }
                 line
             }
-            (doing, On::Waiting { id }) => {
+            (doing, ActionObject::Waiting { id }) => {
                 words(&[doing.name(), "--match", &json!({ "letterId": [id] }).to_string()])
             }
-            (_, On::Archived { id, at }) => {
+            (_, ActionObject::Archived { id, at }) => {
                 let mut line = words(&["archive", "show", "--json"]);
                 if let Some(at) = at {
                     let until = at.saturating_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
@@ -206,27 +210,27 @@ impl Act {
                 line.push(id.clone());
                 line
             }
-            (_, On::Override(id)) => words(&["release", id]),
-            (Doing::Resume, On::Replay(id)) => words(&["replay", "--resume", id]),
-            (_, On::Replay(id)) => words(&["replays", "stop", id]),
+            (_, ActionObject::Override(id)) => words(&["release", id]),
+            (ActionVerb::Resume, ActionObject::Replay(id)) => words(&["replay", "--resume", id]),
+            (_, ActionObject::Replay(id)) => words(&["replays", "stop", id]),
         }
     }
 
     /// Returns the fields of the filter that the command cannot express. It touches letters with any value in
     /// these fields.
     #[must_use]
-    pub fn beyond(&self) -> Vec<Field> {
-        let On::Letters { of, .. } = &self.on else { return Vec::new() };
+    pub fn beyond(&self) -> Vec<GroupField> {
+        let ActionObject::Letters { of, .. } = &self.on else { return Vec::new() };
         // An option cannot select letters without a value. A pattern can.
-        let is_unknown = |(field, value): &(Field, &str)| {
+        let is_unknown = |(field, value): &(GroupField, &str)| {
             path_in_patterns(*field).is_none() && (value.is_empty() || !self.named().contains(field))
         };
         of.iter().filter(is_unknown).map(|(field, _)| field).collect()
     }
 
     /// Returns the fields that the command has an option for.
-    fn named(&self) -> &'static [Field] {
-        if self.doing == Doing::Replay { &REPLAYS } else { &OVERRIDES }
+    fn named(&self) -> &'static [GroupField] {
+        if self.doing == ActionVerb::Replay { &REPLAYS } else { &OVERRIDES }
     }
 
     /// Returns the options that select the letters.
@@ -250,7 +254,8 @@ impl Act {
     /// Returns the command that searches the whole archive for a letter.
     #[must_use]
     pub(crate) fn find(id: &str, stack: Option<&str>) -> String {
-        Self { doing: Doing::Replay, on: On::Archived { id: id.to_owned(), at: None } }.line(stack)
+        Self { doing: ActionVerb::Replay, on: ActionObject::Archived { id: id.to_owned(), at: None } }
+            .line(stack)
     }
 
     /// Returns the first line of the command.
@@ -266,11 +271,11 @@ impl Act {
     /// actions.
     #[must_use]
     pub fn to_file(&self, stack: Option<&str>) -> Option<String> {
-        matches!(self.on, On::Archived { .. }).then(|| self.file(&self.line(stack)))
+        matches!(self.on, ActionObject::Archived { .. }).then(|| self.file(&self.line(stack)))
     }
 
     fn file(&self, line: &str) -> String {
-        let edit = if self.doing == Doing::Edit { "\n$EDITOR letter.jsonl" } else { "" };
+        let edit = if self.doing == ActionVerb::Edit { "\n$EDITOR letter.jsonl" } else { "" };
         format!("{line} > letter.jsonl{edit}")
     }
 
@@ -279,24 +284,25 @@ impl Act {
         let stack = stack.map(|stack| format!(" {}", command_line(["--stack", stack]))).unwrap_or_default();
         let trial = if is_trial { " --dry-run" } else { "" };
         match (self.doing, &self.on) {
-            (_, On::Archived { .. }) => {
+            (_, ActionObject::Archived { .. }) => {
                 let file = self.file(&line);
                 format!("{file}\nredrivectl replay --from letter.jsonl{stack} --why 'WHY'{trial}")
             }
-            (Doing::Replay, _) => format!("{line} --why 'WHY'{trial}"),
+            (ActionVerb::Replay, _) => format!("{line} --why 'WHY'{trial}"),
             _ => format!("{line} --why 'WHY'"),
         }
     }
 }
 
 /// The fields that the commands for overrides have an option for.
-const OVERRIDES: [Field; 3] = [Field::Topic, Field::Subscription, Field::Queue];
+const OVERRIDES: [GroupField; 3] = [GroupField::Topic, GroupField::Subscription, GroupField::Queue];
 
 /// The fields that `replay` has an option for.
-const REPLAYS: [Field; 5] = [Field::Topic, Field::Target, Field::Error, Field::Reason, Field::Queue];
+const REPLAYS: [GroupField; 5] =
+    [GroupField::Topic, GroupField::Target, GroupField::Error, GroupField::Reason, GroupField::Queue];
 
 /// Takes an id. Returns `None` for an empty one, so that it cannot select every letter.
-fn given(left: &mut Left, name: &'static str) -> Result<Option<String>, BadQuery> {
+fn given(left: &mut UnusedParameters, name: &'static str) -> Result<Option<String>, BadQuery> {
     match left.take(name) {
         Some(id) if id.is_empty() => Err(BadQuery::Missing(name)),
         id => Ok(id),
@@ -304,21 +310,21 @@ fn given(left: &mut Left, name: &'static str) -> Result<Option<String>, BadQuery
 }
 
 /// Takes a point in time.
-fn moment(left: &mut Left, name: &'static str) -> Result<Option<Timestamp>, BadQuery> {
+fn moment(left: &mut UnusedParameters, name: &'static str) -> Result<Option<Timestamp>, BadQuery> {
     left.take(name).map(|at| at.parse().map_err(|_| BadQuery::Range)).transpose()
 }
 
 /// Returns the path of a field in the JSON that patterns match; `None` for a field that patterns cannot see.
-fn path_in_patterns(field: Field) -> Option<&'static str> {
+fn path_in_patterns(field: GroupField) -> Option<&'static str> {
     match field {
-        Field::Topic => Some("topicArn"),
-        Field::Subscription => Some("subscriptionArn"),
+        GroupField::Topic => Some("topicArn"),
+        GroupField::Subscription => Some("subscriptionArn"),
         _ => None,
     }
 }
 
 /// Returns an option for each field that has one, and a pattern for the rest.
-fn options(of: &Filter, named: &[Field]) -> Vec<String> {
+fn options(of: &Filter, named: &[GroupField]) -> Vec<String> {
     let (mut options, mut pattern) = (Vec::new(), Map::new());
     for (field, value) in of.iter() {
         match path_in_patterns(field) {
@@ -353,7 +359,7 @@ mod tests {
 
     use proptest::collection::vec;
     use proptest::test_runner::TestRunner;
-    use redrive_testing::shell::{Token, hostile, tokens};
+    use redrive_testing::shell::{ShellToken, hostile, tokens};
 
     use super::*;
     use crate::text::harmless;
@@ -377,17 +383,17 @@ mod tests {
                 let pairs: Vec<_> = pairs.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
                 let query = address("act", &pairs);
                 // The random text may make an invalid address.
-                let Ok(act) = Act::from_address(query.split_once('?').unwrap().1) else { continue };
+                let Ok(act) = PageAction::from_address(query.split_once('?').unwrap().1) else { continue };
                 for line in [act.command(Some(stack)), act.trial(Some(stack))] {
                     let all = tokens(&line).unwrap_or_else(|_| panic!("{line}"));
                     let operators = all.iter().filter_map(|token| match token {
-                        Token::Obeyed(c) => Some(*c),
-                        Token::Word(_) => None,
+                        ShellToken::Obeyed(c) => Some(*c),
+                        ShellToken::Word(_) => None,
                     });
                     assert_eq!(operators.collect::<String>(), obeyed, "{line}");
                     let words = all.into_iter().map_while(|token| match token {
-                        Token::Word(word) => Some(word),
-                        Token::Obeyed(_) => None,
+                        ShellToken::Word(word) => Some(word),
+                        ShellToken::Obeyed(_) => None,
                     });
                     let words: Vec<_> = words.collect();
                     let meant = act.words().iter().map(|word| harmless(word)).collect::<Vec<_>>();

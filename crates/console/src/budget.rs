@@ -11,7 +11,7 @@ use aws_smithy_types::config_bag::ConfigBag;
 
 /// Counts the requests of a page, and refuses those above the limit. Repeats by the SDK count too.
 #[derive(Debug, Clone)]
-pub(crate) struct Budget {
+pub(crate) struct PageBudget {
     made: Arc<AtomicU32>,
     limit: u32,
 }
@@ -19,9 +19,9 @@ pub(crate) struct Budget {
 /// The error of a request above the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("the page has made all {0} requests that it may")]
-struct Spent(u32);
+struct BudgetError(u32);
 
-impl Budget {
+impl PageBudget {
     pub(crate) fn new(limit: u32) -> Self {
         Self { made: Arc::default(), limit }
     }
@@ -37,7 +37,7 @@ impl Budget {
 }
 
 #[dyn_dispatch_hint]
-impl Intercept for Budget {
+impl Intercept for PageBudget {
     fn name(&self) -> &'static str {
         "Budget"
     }
@@ -49,25 +49,26 @@ impl Intercept for Budget {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let made = self.made.fetch_add(1, Ordering::Relaxed);
-        if made < self.limit { Ok(()) } else { Err(Spent(self.limit).into()) }
+        if made < self.limit { Ok(()) } else { Err(BudgetError(self.limit).into()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use aws_config::retry::RetryConfig;
-    use redrive_support::{Account, Fault};
+    use redrive_support::{SimFault, TestAccount};
 
     use super::*;
-    use crate::account::Clients;
+    use crate::account::ConsoleClients;
 
     #[tokio::test]
     async fn no_more_requests_go_out_than_a_page_may_make() {
-        let cloud = Account::new();
-        cloud.reply("ListObjectsV2", Fault::Unavailable);
-        let budget = Budget::new(4);
+        let cloud = TestAccount::new();
+        cloud.reply("ListObjectsV2", SimFault::Unavailable);
+        let budget = PageBudget::new(4);
         let retry = RetryConfig::standard().with_initial_backoff(std::time::Duration::from_millis(1));
-        let clients = Clients::from_config(&cloud.config(retry.with_max_attempts(3)), false).within(&budget);
+        let clients =
+            ConsoleClients::from_config(&cloud.config(retry.with_max_attempts(3)), false).within(&budget);
         for _ in 0..5 {
             // The SDK makes each call three times.
             assert!(clients.s3.list_objects_v2().bucket("my-bucket").send().await.is_err());

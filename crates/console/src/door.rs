@@ -4,25 +4,25 @@ use jiff::Timestamp;
 
 /// The place where a page is shown. It determines how links and actions look.
 #[derive(Debug, Clone)]
-pub enum Door {
+pub enum PageHost {
     /// A server on the operator's machine.
-    Local(Local),
+    Local(LocalConsole),
     /// A widget on a dashboard of `CloudWatch`.
-    Widget(Widget),
+    Widget(DashboardWidget),
 }
 
 /// A server on the operator's machine. A page is a whole document; the browser chooses light or dark.
 #[derive(Debug, Clone, Default)]
-pub struct Local {
+pub struct LocalConsole {
     /// True if pages link to actions. Otherwise they show the commands.
     pub operates: bool,
     /// The doctor's findings, if the door runs the doctor.
-    pub doctor: Option<Doctor>,
+    pub doctor: Option<DoctorProgress>,
 }
 
 /// A widget on a dashboard of `CloudWatch`. A page is a fragment that brings its style.
 #[derive(Debug, Clone)]
-pub struct Widget {
+pub struct DashboardWidget {
     /// The ARN of the widget's function, which its links call.
     pub endpoint: String,
     /// The dashboard's theme.
@@ -41,7 +41,7 @@ pub enum Theme {
 
 /// The state of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doctor {
+pub enum DoctorProgress {
     /// The first examination is running.
     Looking,
     /// The examination failed.
@@ -56,13 +56,13 @@ pub enum Doctor {
         /// The moment of the examination.
         at: Timestamp,
         /// The findings, the worst first. Empty if all is well.
-        findings: Vec<Finding>,
+        findings: Vec<PageFinding>,
     },
 }
 
 /// One finding of the doctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct PageFinding {
     /// The severity: `error`, `warning`, `cannot tell` or `note`.
     pub severity: String,
     /// The name of the check.

@@ -1,7 +1,7 @@
 //! The pages of the console: what fails, what waits, and what was given up.
 //!
-//! A door asks for a page with a [`Query`] and gets HTML: [`show`] reads the page's data from an [`Account`]
-//! and renders it for that [`Door`]. There are two doors: a server on the operator's machine (`redrivectl
+//! A door asks for a page with a [`Query`] and gets HTML: [`show`] reads the page's data from an [`ConsoleAccount`]
+//! and renders it for that [`PageHost`]. There are two doors: a server on the operator's machine (`redrivectl
 //! serve`), and a widget on a dashboard of `CloudWatch`. This crate serves no requests by itself, and it
 //! changes nothing in the account.
 //!
@@ -11,17 +11,17 @@
 //!
 //! # What a door does
 //!
-//! - It makes the [`Account`] once. Each page has its own budget of requests, so one page cannot use up
+//! - It makes the [`ConsoleAccount`] once. Each page has its own budget of requests, so one page cannot use up
 //!   another's.
 //! - A link of the local door is the query as a relative address: `groups?by=error&range=3h`. The door puts
 //!   its secret token in front, so pages never know the token. It reads the address back with
 //!   [`Query::from_address`]. A link of the widget is a call with [`Query::to_parameters`].
-//! - An [`Act`] is an action that a page offers. Its address at the local door is [`Act::to_address`],
-//!   `act?do=hold&topic=...`; its command line is [`Act::command`]. The widget, and a local door that must not
+//! - An [`PageAction`] is an action that a page offers. Its address at the local door is [`PageAction::to_address`],
+//!   `act?do=hold&topic=...`; its command line is [`PageAction::command`]. The widget, and a local door that must not
 //!   act, show the command instead of a link.
 //! - [`STYLE`] is the content of the only `<style>` on a page. The local door allows it by its hash in the
 //!   `Content-Security-Policy`. Pages have no script and no `style` attribute, and load nothing.
-//! - [`view::Frame`] puts the door's own pages, such as forms, into the same frame.
+//! - [`view::PageFrame`] puts the door's own pages, such as forms, into the same frame.
 //!
 //! # Hostile texts
 //!
@@ -58,9 +58,9 @@ pub mod text;
 pub mod view;
 pub mod widget;
 
-pub use account::{Account, Bodies, Clients, Place};
-pub use act::{Act, Doing, On};
-pub use door::{Doctor, Door, Finding, Local, Theme, Widget};
-pub use query::{BadQuery, Field, Filter, OneLetter, Page, Query, Range};
-pub use show::{Shown, show};
+pub use account::{BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients};
+pub use act::{ActionObject, ActionVerb, PageAction};
+pub use door::{DashboardWidget, DoctorProgress, LocalConsole, PageFinding, PageHost, Theme};
+pub use query::{BadQuery, Filter, GroupField, OneLetter, PageKind, PageRange, Query};
+pub use show::{RenderedPage, show};
 pub use view::STYLE;

@@ -6,17 +6,17 @@ use maud::{Markup, html};
 use sns_redrive::policy::Policy;
 use tokio::time::{Instant, timeout_at};
 
-use crate::account::{Account, Clients};
-use crate::budget::Budget;
-use crate::door::Door;
-use crate::query::{Page, Query};
-use crate::read::{self, Groups, Listed, OneGroup, Span, Times, Waiting};
+use crate::account::{ConsoleAccount, ConsoleClients};
+use crate::budget::PageBudget;
+use crate::door::PageHost;
+use crate::query::{PageKind, Query};
+use crate::read::{self, ChartSpan, OneGroup, PageDeadlines, PageGroups, WaitingListPart, WaitingPage};
 use crate::text::{harmless, thousands};
-use crate::view::{self, Frame, View};
+use crate::view::{self, PageFrame, ViewContext};
 
 /// A rendered page.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct RenderedPage {
     /// The HTML: a whole document for the local door, a fragment for the widget.
     pub html: String,
     /// The number of requests that it took.
@@ -30,19 +30,20 @@ pub struct Shown {
 }
 
 /// The content of a page, and the parts that could not be read.
-struct Content {
+struct PageContent {
     html: Markup,
     unread: Vec<String>,
 }
 
 /// Reads and renders a page. It takes at most two seconds and never fails: the page names the parts that
 /// could not be read.
-pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
+pub async fn show(query: &Query, account: &ConsoleAccount, door: &PageHost) -> RenderedPage {
     let began = Instant::now();
-    let budget = Budget::new(limit(&query.page));
+    let budget = PageBudget::new(limit(&query.page));
     let clients = account.clients.within(&budget);
-    let view = View { query, account, door, now: account.clock.now() };
-    let Content { html: content, unread } = Box::pin(read(&view, &clients, Times::from(began))).await;
+    let view = ViewContext { query, account, door, now: account.clock.now() };
+    let PageContent { html: content, unread } =
+        Box::pin(read(&view, &clients, PageDeadlines::from(began))).await;
     let took = began.elapsed();
     let footer = format!(
         "Read with {} of at most {} requests to AWS in {}.{} s. Times are UTC.",
@@ -51,7 +52,8 @@ pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
         took.as_secs(),
         took.subsec_millis() / 100
     );
-    let frame = Frame { title: title(&query.page), query: Some(query), account, door, footer: Some(&footer) };
+    let frame =
+        PageFrame { title: title(&query.page), query: Some(query), account, door, footer: Some(&footer) };
     let html = frame.put(&html! {
         @if !unread.is_empty() {
             div class="unread" role="status" {
@@ -61,65 +63,70 @@ pub async fn show(query: &Query, account: &Account, door: &Door) -> Shown {
         }
         (content)
     });
-    Shown { html, requests: budget.made(), limit: budget.limit(), unread, took }
+    RenderedPage { html, requests: budget.made(), limit: budget.limit(), unread, took }
 }
 
 /// Returns the number of requests that a page may take.
-fn limit(page: &Page) -> u32 {
+fn limit(page: &PageKind) -> u32 {
     match page {
-        Page::Groups { .. } => read::COLLECT_REQUESTS,
-        Page::Group { .. } => read::COLLECT_REQUESTS + 1,
-        Page::Now => read::NOW_REQUESTS,
-        Page::Waiting { .. } => read::LIST_REQUESTS,
+        PageKind::Groups { .. } => read::COLLECT_REQUESTS,
+        PageKind::Group { .. } => read::COLLECT_REQUESTS + 1,
+        PageKind::Now => read::NOW_REQUESTS,
+        PageKind::Waiting { .. } => read::LIST_REQUESTS,
         // It reads the record, the log, and the ledgers of replays.
-        Page::Letter(_) => read::COLLECT_REQUESTS + 1 + read::LOOKS + 24,
+        PageKind::Letter(_) => read::COLLECT_REQUESTS + 1 + read::MAX_QUERY_POLLS + 24,
     }
 }
 
-fn title(page: &Page) -> &'static str {
+fn title(page: &PageKind) -> &'static str {
     match page {
-        Page::Now => "Now",
-        Page::Groups { .. } => "Groups",
-        Page::Group { .. } => "Group",
-        Page::Waiting { .. } => "Waiting",
-        Page::Letter(_) => "Letter",
+        PageKind::Now => "Now",
+        PageKind::Groups { .. } => "Groups",
+        PageKind::Group { .. } => "Group",
+        PageKind::Waiting { .. } => "WaitingPage",
+        PageKind::Letter(_) => "Letter",
     }
 }
 
-async fn read(view: &View<'_>, clients: &Clients, times: Times) -> Content {
-    let View { query, account, now, .. } = *view;
+async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadlines) -> PageContent {
+    let ViewContext { query, account, now, .. } = *view;
     let (from, to) = query.range.at(now);
-    let span = Span { from, to };
+    let span = ChartSpan { from, to };
     match &query.page {
-        Page::Groups { by, of } => {
+        PageKind::Groups { by, of } => {
             let collected = read::collect(account, clients, of, &span, times).await;
-            let groups = Groups::of(&collected, *by, of, span);
-            Content { html: view::groups(&groups, view), unread: collected.unread }
+            let groups = PageGroups::of(&collected, *by, of, span);
+            PageContent { html: view::groups(&groups, view), unread: collected.unread }
         }
-        Page::Group { of } => {
+        PageKind::Group { of } => {
             let collecting = read::collect(account, clients, of, &span, times);
             let (collected, policy) = tokio::join!(collecting, policy(account, clients, times.end));
             let group = OneGroup::of(&collected, of, span);
-            Content { html: view::group(&group, policy.as_ref(), view), unread: collected.unread }
+            PageContent { html: view::group(&group, policy.as_ref(), view), unread: collected.unread }
         }
-        Page::Now => {
+        PageKind::Now => {
             let (now, unread) = Box::pin(read::now(account, clients, &span, times)).await;
-            Content { html: view::now(&now, view), unread }
+            PageContent { html: view::now(&now, view), unread }
         }
-        Page::Waiting { by, of } => {
-            let Listed { letters, more, unread } = read::read_waiting(account, clients, now, times.end).await;
-            let waiting = Waiting::of(letters, more, *by, of, now);
-            Content { html: view::waiting(&waiting, view), unread }
+        PageKind::Waiting { by, of } => {
+            let WaitingListPart { letters, more, unread } =
+                read::read_waiting(account, clients, now, times.end).await;
+            let waiting = WaitingPage::of(letters, more, *by, of, now);
+            PageContent { html: view::waiting(&waiting, view), unread }
         }
-        Page::Letter(one) => {
+        PageKind::Letter(one) => {
             let (letter, unread) = read::letter(account, clients, one, &span, times).await;
-            Content { html: view::letter(&letter, one, view), unread }
+            PageContent { html: view::letter(&letter, one, view), unread }
         }
     }
 }
 
 /// Reads the function's policy; `None` if the account does not name the function.
-async fn policy(account: &Account, clients: &Clients, until: Instant) -> Option<Result<Policy, String>> {
+async fn policy(
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+    until: Instant,
+) -> Option<Result<Policy, String>> {
     let function = account.function.as_ref()?;
     Some(match timeout_at(until, read::policy(clients, function)).await {
         Ok(policy) => policy,

@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::arn::Arn;
-use crate::batch::{Outcome, Report};
+use crate::batch::{LetterReport, Outcome};
 use crate::shell::command_line;
 
 /// The shortest time between two notices of an instance, whether SNS accepted the first or not.
-const PAUSE: Duration = Duration::from_mins(1);
+const NOTICE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The largest number of kinds that are counted separately. Letters of further kinds are counted together.
 const KINDS: usize = 100;
@@ -45,7 +45,7 @@ pub struct ArchiveNotices {
 /// A message about archived letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveNotice {
-    kinds: BTreeMap<Kind, u64>,
+    kinds: BTreeMap<NoticeGroup, u64>,
     /// The number of letters of further kinds, once there are [`KINDS`].
     others: u64,
     /// A time before which none of these letters was archived.
@@ -57,7 +57,7 @@ pub struct ArchiveNotice {
 /// A kind of letter, which a notice counts together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Kind {
+struct NoticeGroup {
     topic_arn: Option<Arn>,
     subscription_arn: Option<Arn>,
     reason: &'static str,
@@ -80,14 +80,14 @@ impl ArchiveNotices {
     /// Counts the letters that were archived by an invocation, which began at `began` and has ended at `now`.
     ///
     /// It leaves out letters of the notices' own topic, because each of them would cause the next.
-    pub fn count(&mut self, reports: &[Report], began: Timestamp, now: Timestamp) {
+    pub fn count(&mut self, reports: &[LetterReport], began: Timestamp, now: Timestamp) {
         for report in reports {
             let Outcome::Archived(reason) = report.outcome else { continue };
             if report.letter.topic() == Some(&self.topic) {
                 continue;
             }
             let listed = |arn: &&Arn| arn.as_str().len() <= LONGEST_ARN;
-            let kind = Kind {
+            let kind = NoticeGroup {
                 topic_arn: report.letter.topic().filter(listed).cloned(),
                 subscription_arn: report.letter.subscription().filter(listed).cloned(),
                 reason: reason.name(),
@@ -101,7 +101,7 @@ impl ArchiveNotices {
 
     /// Takes the notice that is due at this age of the instance, if one is.
     pub fn due(&mut self, age: Duration) -> Option<ArchiveNotice> {
-        let waits = |tried: Duration| age.saturating_sub(tried) < PAUSE;
+        let waits = |tried: Duration| age.saturating_sub(tried) < NOTICE_INTERVAL;
         if self.untold.is_none() || self.tried.is_some_and(waits) {
             return None;
         }
@@ -123,7 +123,7 @@ impl ArchiveNotice {
         Self { kinds: BTreeMap::new(), others: 0, since, until }
     }
 
-    fn add(&mut self, kind: Kind, letters: u64) {
+    fn add(&mut self, kind: NoticeGroup, letters: u64) {
         if self.kinds.len() < KINDS || self.kinds.contains_key(&kind) {
             *self.kinds.entry(kind).or_default() += letters;
         } else {
@@ -168,7 +168,7 @@ impl ArchiveNotice {
     }
 
     /// Returns the [`LISTED`] kinds with the most letters, and the number of letters of each.
-    fn listed(&self) -> Vec<(&Kind, u64)> {
+    fn listed(&self) -> Vec<(&NoticeGroup, u64)> {
         let mut kinds: Vec<_> = self.kinds.iter().map(|(kind, letters)| (kind, *letters)).collect();
         kinds.sort_by_key(|(_, letters)| Reverse(*letters));
         kinds.truncate(LISTED);
@@ -264,7 +264,7 @@ fn seconds(time: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::test_runner::TestRunner;
-    use redrive_testing::shell::{Token, hostile, tokens};
+    use redrive_testing::shell::{ShellToken, hostile, tokens};
 
     use super::*;
     use crate::policy::ArchiveReason;
@@ -277,10 +277,10 @@ mod tests {
         Timestamp::from_second(1_793_534_400 + seconds).unwrap()
     }
 
-    fn kind(reason: ArchiveReason, code: Option<&str>) -> Kind {
+    fn kind(reason: ArchiveReason, code: Option<&str>) -> NoticeGroup {
         let subscription = format!("{TOPIC}:0a1b").parse().ok();
         let error_code = code.map(str::to_owned);
-        Kind {
+        NoticeGroup {
             topic_arn: TOPIC.parse().ok(),
             subscription_arn: subscription,
             reason: reason.name(),
@@ -288,12 +288,12 @@ mod tests {
         }
     }
 
-    fn unknown() -> Kind {
+    fn unknown() -> NoticeGroup {
         let kind = kind(ArchiveReason::Unrecognised, None);
-        Kind { topic_arn: None, subscription_arn: None, ..kind }
+        NoticeGroup { topic_arn: None, subscription_arn: None, ..kind }
     }
 
-    fn notice(kinds: &[(Kind, u64)]) -> ArchiveNotice {
+    fn notice(kinds: &[(NoticeGroup, u64)]) -> ArchiveNotice {
         let mut notice = ArchiveNotice::empty(at(0), at(59));
         for (kind, letters) in kinds {
             notice.add(kind.clone(), *letters);
@@ -366,7 +366,8 @@ mod tests {
             let archive = format!("s3://{prefix}");
             let command = notice(&[(unknown(), 1)]).command(&archive).unwrap();
             let meant = ["redrivectl", "archive", "show", "--archive", &archive, "--since"];
-            let meant = meant.iter().chain(&["2026-11-01T12:00:00Z"]).map(|word| Token::Word(harmless(word)));
+            let meant =
+                meant.iter().chain(&["2026-11-01T12:00:00Z"]).map(|word| ShellToken::Word(harmless(word)));
             assert_eq!(tokens(&command), Ok(meant.collect()), "{command}");
             Ok(())
         };
@@ -429,7 +430,10 @@ mod tests {
             let subscription = format!("{:x<LONGEST_ARN$}", format!("{TOPIC}:{id}-")).parse::<Arn>().ok();
             assert!(subscription.is_some());
             let kind = kind(ArchiveReason::UndeliverableProtocol, Some("x"));
-            notice.add(Kind { topic_arn: subscription.clone(), subscription_arn: subscription, ..kind }, 1);
+            notice.add(
+                NoticeGroup { topic_arn: subscription.clone(), subscription_arn: subscription, ..kind },
+                1,
+            );
         }
         assert_eq!((notice.kinds.len(), notice.others, notice.letters()), (KINDS, 200, 300));
         assert_eq!((notice.listed().len(), notice.unlisted()), (LISTED, 280));

@@ -208,9 +208,9 @@ fn colons(text: &str) -> Option<[u16; 5]> {
 
 impl<'de> Deserialize<'de> for Arn {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Parsed;
+        struct ArnVisitor;
 
-        impl Visitor<'_> for Parsed {
+        impl Visitor<'_> for ArnVisitor {
             type Value = Arn;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -222,7 +222,7 @@ impl<'de> Deserialize<'de> for Arn {
             }
         }
 
-        deserializer.deserialize_str(Parsed)
+        deserializer.deserialize_str(ArnVisitor)
     }
 }
 

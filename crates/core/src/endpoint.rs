@@ -29,12 +29,12 @@ pub struct Destination {
     /// The place.
     pub endpoint: Endpoint,
     /// The subscription whose endpoint this is, if the letter goes through one.
-    pub subscription: Option<Through>,
+    pub subscription: Option<DeliverySubscription>,
 }
 
 /// A subscription that a letter goes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Through {
+pub struct DeliverySubscription {
     /// The subscription.
     pub subscription: Arn,
     /// Its topic.

@@ -68,7 +68,7 @@ mod tests {
 
     use proptest::collection::vec;
     use proptest::test_runner::{Config, TestRunner};
-    use redrive_testing::shell::{Token, hostile, tokens};
+    use redrive_testing::shell::{ShellToken, hostile, tokens};
 
     use super::*;
 
@@ -117,7 +117,7 @@ mod tests {
         let law = |words: Vec<String>| {
             let line = command_line(&words);
             let meant: Vec<_> = words.iter().map(|word| harmless(word)).collect();
-            let read: Vec<_> = meant.iter().cloned().map(Token::Word).collect();
+            let read: Vec<_> = meant.iter().cloned().map(ShellToken::Word).collect();
             assert_eq!(tokens(&line), Ok(read), "{line}");
             lines.borrow_mut().push((line, meant));
             Ok(())

@@ -14,9 +14,9 @@ use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvid
 use aws_sdk_s3::config::Region;
 
 use crate::args;
-use crate::console::{Console, Failed};
+use crate::console::{CommandFailure, ToolEnvironment};
 use crate::text::command_line;
-use sns_redrive::clients::{self, Clients, https};
+use sns_redrive::clients::{self, AwsClients, https};
 use sns_redrive::failure::{Failure, FailureClass};
 
 /// The number of attempts of a call: an operator can wait longer than a function.
@@ -26,20 +26,23 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The access to the account: the SDK's configuration, from which clients are made.
 #[derive(Debug, Clone)]
-pub(super) struct Aws {
+pub(super) struct AwsAccess {
     config: SdkConfig,
     /// True if bucket names are part of the path: a custom endpoint has no host name for each bucket.
     path_style: bool,
 }
 
-impl Aws {
+impl AwsAccess {
     /// Connects with the console's configuration. Without one it reads environment, profile and options, in
     /// the order of the AWS CLI.
     ///
     /// # Errors
     ///
     /// There is no region, or there are no credentials. A call would fail with a less clear error.
-    pub(super) async fn connect(args: &args::Connection, console: &Console) -> Result<Self, Failed> {
+    pub(super) async fn connect(
+        args: &args::ConnectionArgs,
+        console: &ToolEnvironment,
+    ) -> Result<Self, CommandFailure> {
         let config = match &console.config {
             Some(config) => config.clone(),
             None => config(args, console).await?,
@@ -50,8 +53,8 @@ impl Aws {
     }
 
     /// Returns the clients that the function uses too.
-    pub(super) fn clients(&self) -> Clients {
-        Clients::from_config(&self.config, self.path_style)
+    pub(super) fn clients(&self) -> AwsClients {
+        AwsClients::from_config(&self.config, self.path_style)
     }
 
     /// Returns the client that asks who the caller is.
@@ -80,8 +83,8 @@ impl Aws {
     }
 
     /// Returns the clients that read the pages of the console.
-    pub(super) fn console(&self) -> redrive_console::Clients {
-        redrive_console::Clients::from_config(&self.config, self.path_style)
+    pub(super) fn console(&self) -> redrive_console::ConsoleClients {
+        redrive_console::ConsoleClients::from_config(&self.config, self.path_style)
     }
 
     /// Returns the configuration, so that further commands of the same process need not ask for credentials again.
@@ -104,7 +107,7 @@ pub(super) async fn caller(sts: &aws_sdk_sts::Client) -> Result<String, Failure>
 }
 
 /// Returns the SDK's configuration from environment, profile and options.
-async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig, Failed> {
+async fn config(args: &args::ConnectionArgs, console: &ToolEnvironment) -> Result<SdkConfig, CommandFailure> {
     let http = https(console.clock.clone());
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -138,12 +141,12 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
             let option: Vec<_> = args.profile.iter().flat_map(|profile| ["--profile", profile]).collect();
             let [sign_in, log_in] = [["aws", "sso", "login"].as_slice(), &["aws", "login"]]
                 .map(|command| command_line([command, &option].concat()));
-            Failed::Work(format!(
+            CommandFailure::Work(format!(
                 "no credentials{of}: {}\nif your session has expired, sign in again: {sign_in}, or {log_in}",
                 causes(&error)
             ))
         })?;
-        let asked = Asked { first: Mutex::new(Some(first)), provider };
+        let asked = CachedCredentials { first: Mutex::new(Some(first)), provider };
         config = config.into_builder().credentials_provider(SharedCredentialsProvider::new(asked)).build();
     }
     Ok(config)
@@ -152,12 +155,12 @@ async fn config(args: &args::Connection, console: &Console) -> Result<SdkConfig,
 /// A provider that remembers its first answer. Asking again would run its process, or ask the user for a
 /// second factor, once more.
 #[derive(Debug)]
-struct Asked {
+struct CachedCredentials {
     first: Mutex<Option<Credentials>>,
     provider: SharedCredentialsProvider,
 }
 
-impl ProvideCredentials for Asked {
+impl ProvideCredentials for CachedCredentials {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
@@ -171,10 +174,10 @@ impl ProvideCredentials for Asked {
 
 /// Returns the region of the command line, the environment or the profile, in this order.
 async fn region(
-    args: &args::Connection,
-    console: &Console,
+    args: &args::ConnectionArgs,
+    console: &ToolEnvironment,
     providers: &ProviderConfig,
-) -> Result<Region, Failed> {
+) -> Result<Region, CommandFailure> {
     let mut of_profile = ProfileFileRegionProvider::builder().configure(providers);
     if let Some(profile) = &args.profile {
         of_profile = of_profile.profile_name(profile);
@@ -186,7 +189,7 @@ async fn region(
     let filled = region.filter(|region| !region.as_ref().trim().is_empty());
     filled.ok_or_else(|| {
         let by = "give --region, set AWS_REGION, or use a profile with a region";
-        Failed::Work(match profile(args, console) {
+        CommandFailure::Work(match profile(args, console) {
             Some(name) => format!(
                 "the profile {name} has no region, or your AWS configuration has no such profile: {by}"
             ),
@@ -196,7 +199,7 @@ async fn region(
 }
 
 /// Returns the name of the profile that the command line or the environment names.
-fn profile(args: &args::Connection, console: &Console) -> Option<String> {
+fn profile(args: &args::ConnectionArgs, console: &ToolEnvironment) -> Option<String> {
     let of_variable = || (console.variable)("AWS_PROFILE").filter(|name| !name.is_empty());
     args.profile.clone().or_else(of_variable)
 }

@@ -13,28 +13,28 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use tokio::time::sleep;
 
-pub(crate) use crate::failed::Failed;
-pub(crate) use crate::finished::Finished;
+pub(crate) use crate::failed::CommandFailure;
+pub(crate) use crate::finished::CommandEnd;
 use crate::output::CommandResult;
 pub use crate::output::WriteFailure;
 use crate::silence::SilentServers;
-use crate::stack::Stack;
+use crate::stack::StackOptions;
 use crate::text::brief;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 use sns_redrive::policy::{Overrides, Policy, after_mark};
 
 /// The difference between this machine's clock and a server's above which the tool warns.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);
 
 /// How often a read checks for an interrupt.
-const LOOK: Duration = Duration::from_millis(100);
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The file in which Linux lists the signals that a process ignores.
 /// <https://man7.org/linux/man-pages/man5/proc_pid_status.5.html>
 const STATUS: &str = "/proc/self/status";
 
 /// The environment of the tool: streams, clock and variables.
-pub struct Console {
+pub struct ToolEnvironment {
     /// The stream for results.
     pub out: Box<dyn Write + Send>,
     /// The first error of that stream.
@@ -50,7 +50,7 @@ pub struct Console {
     /// The input that `-` reads.
     pub input: Box<dyn Read>,
     /// The time.
-    pub clock: Clock,
+    pub clock: InstanceClock,
     /// Environment variables.
     pub variable: fn(&str) -> Option<String>,
     /// True if a person can answer questions.
@@ -58,14 +58,14 @@ pub struct Console {
     /// The SDK's configuration, if the command line's is not to be used.
     pub config: Option<SdkConfig>,
     /// The stack that the command line names. It is read before the command runs.
-    pub stack: Stack,
+    pub stack: StackOptions,
     /// The servers that do not answer.
     pub silent: SilentServers,
     /// Begins to watch for Ctrl-C, which sets the flag. Only work that can stop cleanly calls it.
     pub interrupts: Box<dyn Fn() -> std::io::Result<Arc<AtomicBool>>>,
 }
 
-impl Console {
+impl ToolEnvironment {
     /// Returns the environment of the process itself.
     #[must_use]
     pub fn system() -> Self {
@@ -77,18 +77,22 @@ impl Console {
             lines: !std::io::stderr().is_terminal(),
             draws: Box::new(ProgressDrawTarget::stderr),
             input: Box::new(std::io::stdin()),
-            clock: Clock::system(),
+            clock: InstanceClock::system(),
             variable: |name| std::env::var(name).ok(),
             answers: std::io::stdin().is_terminal() && std::io::stderr().is_terminal(),
             config: None,
-            stack: Stack::default(),
+            stack: StackOptions::default(),
             silent: SilentServers::default(),
             interrupts: Box::new(interrupts_of_process),
         }
     }
 
     /// Prints the result of a command, and returns how the command ended.
-    pub(crate) fn print(&mut self, result: &impl CommandResult, as_json: bool) -> Result<Finished, Failed> {
+    pub(crate) fn print(
+        &mut self,
+        result: &impl CommandResult,
+        as_json: bool,
+    ) -> Result<CommandEnd, CommandFailure> {
         if as_json {
             writeln!(self.out, "{}", result.json())?;
         } else {
@@ -105,7 +109,7 @@ impl Console {
         let end_of_second = date.saturating_add(SignedDuration::from_millis(999)).unwrap_or(date);
         let ahead = now.duration_since(now.clamp(date, end_of_second));
         let machine = self.clock.clone();
-        self.clock = Clock::from_fn(move || {
+        self.clock = InstanceClock::from_fn(move || {
             let now = machine.now();
             now.saturating_sub(ahead).unwrap_or(now)
         });
@@ -126,7 +130,7 @@ impl Console {
     /// # Errors
     ///
     /// The results could not be written, so nobody has seen what the question is about.
-    pub(crate) fn confirms(&mut self, question: &str) -> Result<bool, Failed> {
+    pub(crate) fn confirms(&mut self, question: &str) -> Result<bool, CommandFailure> {
         let answer = self.answer(&format!("{question} [y/N] "))?;
         Ok(matches!(answer.as_str(), "y" | "yes"))
     }
@@ -136,10 +140,10 @@ impl Console {
     /// # Errors
     ///
     /// The results could not be written, so nobody has seen what the question is about.
-    pub(crate) fn answer(&mut self, question: &str) -> Result<String, Failed> {
+    pub(crate) fn answer(&mut self, question: &str) -> Result<String, CommandFailure> {
         if let Err(failed) = self.unwritten.check() {
             let why = format!("{failed}, so nobody has seen what would be done: nothing was done");
-            return Err(Failed::Input(vec![why]));
+            return Err(CommandFailure::Input(vec![why]));
         }
         write!(self.err, "{question}")?;
         self.err.flush()?;
@@ -157,12 +161,12 @@ impl Console {
     /// # Errors
     ///
     /// Nobody can answer. Nothing was done.
-    pub(crate) fn can_confirm(&self, yes: bool) -> Result<(), Failed> {
+    pub(crate) fn can_confirm(&self, yes: bool) -> Result<(), CommandFailure> {
         if yes || self.answers {
             return Ok(());
         }
         let why = "there is no terminal for a question: give --yes to continue without one";
-        Err(Failed::Input(vec![why.to_owned()]))
+        Err(CommandFailure::Input(vec![why.to_owned()]))
     }
 
     /// Asks whether to continue, unless `--yes` is given.
@@ -170,21 +174,21 @@ impl Console {
     /// # Errors
     ///
     /// The answer is no, or nobody can be asked: nothing was done.
-    pub(crate) fn confirm(&mut self, yes: bool, question: &str) -> Result<(), Failed> {
+    pub(crate) fn confirm(&mut self, yes: bool, question: &str) -> Result<(), CommandFailure> {
         self.can_confirm(yes)?;
         if yes || self.confirms(question)? { Ok(()) } else { Err(not_confirmed()) }
     }
 }
 
 /// Returns the error for a question that was answered with no.
-pub(crate) fn not_confirmed() -> Failed {
-    Failed::Input(vec!["not confirmed: nothing was done".to_owned()])
+pub(crate) fn not_confirmed() -> CommandFailure {
+    CommandFailure::Input(vec!["not confirmed: nothing was done".to_owned()])
 }
 
 /// Returns an error after an interrupt. It is called just before something is written.
-pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), Failed> {
+pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), CommandFailure> {
     if stop.load(Ordering::Relaxed) {
-        return Err(Failed::Stopped("interrupted; nothing was written".to_owned()));
+        return Err(CommandFailure::Stopped("interrupted; nothing was written".to_owned()));
     }
     Ok(())
 }
@@ -192,13 +196,13 @@ pub(crate) fn check_interrupt(stop: &AtomicBool) -> Result<(), Failed> {
 /// Runs work that only reads, until it is interrupted. Without a flag, Ctrl-C ends the process.
 pub(crate) async fn unless_interrupted<T>(
     stop: Option<&Arc<AtomicBool>>,
-    reads: impl Future<Output = Result<T, Failed>>,
-) -> Result<T, Failed> {
+    reads: impl Future<Output = Result<T, CommandFailure>>,
+) -> Result<T, CommandFailure> {
     let Some(stop) = stop else { return reads.await };
     let interrupted = async {
         loop {
             check_interrupt(stop)?;
-            sleep(LOOK).await;
+            sleep(INTERRUPT_INTERVAL).await;
         }
     };
     tokio::select! {
@@ -234,35 +238,41 @@ fn ignores_hangup(status: &str) -> bool {
 }
 
 /// Returns the policy of a file, or the built-in one without a file.
-pub(crate) fn read_policy(file: Option<&Path>, console: &mut Console) -> Result<Policy, Failed> {
+pub(crate) fn read_policy(
+    file: Option<&Path>,
+    console: &mut ToolEnvironment,
+) -> Result<Policy, CommandFailure> {
     let Some(file) = file else { return Ok(Policy::built_in()) };
     let json = read_file(file, console)?;
     Policy::parse(&json).map_err(|bad| {
         let place = |fault| format!("{}: {fault}", file.display());
-        Failed::Input(bad.0.iter().map(place).collect())
+        CommandFailure::Input(bad.0.iter().map(place).collect())
     })
 }
 
 /// Returns the overrides of a file, or no overrides without a file.
-pub(crate) fn read_overrides(file: Option<&Path>, console: &mut Console) -> Result<Overrides, Failed> {
+pub(crate) fn read_overrides(
+    file: Option<&Path>,
+    console: &mut ToolEnvironment,
+) -> Result<Overrides, CommandFailure> {
     let Some(file) = file else { return Ok(Overrides::default()) };
     let json = read_file(file, console)?;
     Overrides::parse(json.as_bytes()).map_err(|bad| {
         let place = |fault| format!("{}: {fault}", file.display());
-        Failed::Input(bad.0.iter().map(place).collect())
+        CommandFailure::Input(bad.0.iter().map(place).collect())
     })
 }
 
 /// Returns the text of a file; `-` is standard input.
-pub(crate) fn read_file(file: &Path, console: &mut Console) -> Result<String, Failed> {
+pub(crate) fn read_file(file: &Path, console: &mut ToolEnvironment) -> Result<String, CommandFailure> {
     let read = if file == Path::new("-") {
         let mut text = String::new();
         console.input.read_to_string(&mut text).map(|_| text)
     } else {
         std::fs::read_to_string(file)
     };
-    let text =
-        read.map_err(|error| Failed::Input(vec![format!("cannot read {}: {error}", file.display())]))?;
+    let text = read
+        .map_err(|error| CommandFailure::Input(vec![format!("cannot read {}: {error}", file.display())]))?;
     Ok(after_mark(&text).to_owned())
 }
 

@@ -11,34 +11,38 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::args;
-use crate::console::{Console, Failed, Finished, read_file, read_overrides, read_policy};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file, read_overrides, read_policy};
 use crate::overrides::ends;
 use crate::text::{brief, clock, count, harmless, table, utc};
 use sns_redrive::arn::Arn;
-use sns_redrive::batch::{Foresight, foresee};
+use sns_redrive::batch::{LetterForecast, foresee};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
 use sns_redrive::policy::{
-    Decision, DeferReason, DeliverySpec, Facts, Fifo, Override, Overrides, Policy, Retention, Route, Rule,
-    Verdict, Voucher, plus, seconds_until,
+    Decision, DeferReason, DeliverySpec, FifoHandling, LetterFacts, Override, Overrides, Policy, Retention,
+    Route, Rule, SubscriptionVoucher, Verdict, plus, seconds_until,
 };
 
-pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+pub(super) fn run(
+    args: &args::ExplainArgs,
+    as_json: bool,
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let policy = read_policy(args.policy.as_deref(), console)?;
     let overrides = read_overrides(args.overrides.as_deref(), console)?;
     let now = args.at.unwrap_or_else(|| console.clock.now());
     let letters = read_event(args, &policy, now, console)?;
-    let facts = Facts {
+    let facts = LetterFacts {
         retention: Retention::Known(args.retention),
         source_max_receives: args.source_max_receives,
         discovered: args.discovered.clone(),
-        ..Facts::default()
+        ..LetterFacts::default()
     };
     let cases = cases(&overrides, &letters, &facts, args.requeue.as_ref(), now);
     if as_json {
-        let records: Vec<_> = cases.iter().map(Case::to_json).collect();
+        let records: Vec<_> = cases.iter().map(ExplainedLetter::to_json).collect();
         writeln!(console.out, "{}", json!({ "now": now.to_string(), "records": records }))?;
-        return Ok(Finished::Whole);
+        return Ok(CommandEnd::Whole);
     }
     for (index, case) in cases.iter().enumerate() {
         if index > 0 {
@@ -47,20 +51,20 @@ pub(super) fn run(args: &args::Explain, as_json: bool, console: &mut Console) ->
         writeln!(console.out, "Record {} of {}: {}", index + 1, cases.len(), case.headline())?;
         write!(console.out, "{}", table(&case.lines(), &[]))?;
     }
-    Ok(Finished::Whole)
+    Ok(CommandEnd::Whole)
 }
 
 /// A letter as its rule reads it, with the rule.
-type Sorted<'p> = (Letter, &'p Rule);
+type RuledLetter<'p> = (Letter, &'p Rule);
 
 fn read_event<'p>(
-    args: &args::Explain,
+    args: &args::ExplainArgs,
     policy: &'p Policy,
     now: Timestamp,
-    console: &mut Console,
-) -> Result<Vec<Sorted<'p>>, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<Vec<RuledLetter<'p>>, CommandFailure> {
     let json = read_file(&args.event, console)?;
-    let bad = |problem: String| Failed::Input(vec![format!("{}: {problem}", args.event.display())]);
+    let bad = |problem: String| CommandFailure::Input(vec![format!("{}: {problem}", args.event.display())]);
     // An error of serde can quote the event, so its text is not shown.
     let event: SqsEvent = serde_json::from_str(&json).map_err(|error| {
         bad(format!(
@@ -76,12 +80,12 @@ fn read_event<'p>(
 }
 
 /// A letter with the decision about it.
-struct Case<'a> {
+struct ExplainedLetter<'a> {
     letter: &'a Letter,
     /// The override that wins over its rule.
     override_: Option<Override>,
     verdict: Verdict<'a>,
-    foresight: Foresight,
+    foresight: LetterForecast,
     now: Timestamp,
     /// The next decision if the retry that is due fails.
     if_it_fails: Option<Decision>,
@@ -95,11 +99,11 @@ struct Case<'a> {
 
 fn cases<'a>(
     overrides: &Overrides,
-    letters: &'a [Sorted<'a>],
-    facts: &Facts,
+    letters: &'a [RuledLetter<'a>],
+    facts: &LetterFacts,
     requeue: Option<&Arn>,
     now: Timestamp,
-) -> Vec<Case<'a>> {
+) -> Vec<ExplainedLetter<'a>> {
     let mut groups: HashMap<&str, &Letter> = HashMap::new();
     let mut cases = Vec::new();
     for (letter, rule) in letters {
@@ -107,7 +111,7 @@ fn cases<'a>(
         let source_max_receives = letter.sqs.source_queue().and(facts.source_max_receives);
         let overridden = overrides.on(letter, now);
         let override_ = overridden.by().cloned();
-        let facts = &Facts { source_max_receives, overridden, ..facts.clone() };
+        let facts = &LetterFacts { source_max_receives, overridden, ..facts.clone() };
         let verdict = rule.decide(letter, facts, now);
         let foresight = foresee(&verdict, letter, &facts.overridden, requeue);
         let if_it_fails = match &foresight.decision {
@@ -120,7 +124,7 @@ fn cases<'a>(
         let group = letter.sqs.group_id().filter(|_| letter.sqs.queue.is_fifo());
         let behind = group.and_then(|group| groups.insert(group, letter));
         let source_receives_known = facts.source_max_receives.is_some();
-        cases.push(Case {
+        cases.push(ExplainedLetter {
             letter,
             override_,
             verdict,
@@ -135,7 +139,7 @@ fn cases<'a>(
     cases
 }
 
-impl Case<'_> {
+impl ExplainedLetter<'_> {
     /// Returns the decision in words.
     fn headline(&self) -> String {
         if self.search {
@@ -200,8 +204,8 @@ impl Case<'_> {
         if let Some(before) = self.behind {
             let before = &before.sqs.message_id;
             let leaves = match self.verdict.rule.fifo {
-                Fifo::Block => "is delivered",
-                Fifo::StepAside => "is delivered or steps aside",
+                FifoHandling::Block => "is delivered",
+                FifoHandling::StepAside => "is delivered or steps aside",
             };
             say(
                 "but",
@@ -363,9 +367,9 @@ fn route(route: &Route) -> String {
         }
         Route::ToTopicOf(arn, voucher) => {
             let that = match voucher {
-                Voucher::DeadLetters => "it names this queue".to_owned(),
-                Voucher::DeliversTo(endpoint) => format!("it delivers to {endpoint}"),
-                Voucher::Exists => "it exists".to_owned(),
+                SubscriptionVoucher::DeadLetters => "it names this queue".to_owned(),
+                SubscriptionVoucher::DeliversTo(endpoint) => format!("it delivers to {endpoint}"),
+                SubscriptionVoucher::Exists => "it exists".to_owned(),
             };
             format!("the topic of {arn}, if SNS confirms that {that}")
         }

@@ -4,7 +4,7 @@ use sns_redrive::replay::ReplayError;
 
 /// The reason why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum CommandFailure {
     /// The input is invalid, with all its problems.
     #[error("{}", .0.join("\n"))]
     Input(Vec<String>),
@@ -25,7 +25,7 @@ pub(crate) enum Failed {
     Output(#[from] std::io::Error),
 }
 
-impl From<ReplayError> for Failed {
+impl From<ReplayError> for CommandFailure {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Request(faults) => Self::Input(faults),

@@ -2,7 +2,7 @@
 
 /// How a command ended that was carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finished {
+pub(crate) enum CommandEnd {
     /// All was done.
     Whole,
     /// A part could not be read or done.
@@ -15,7 +15,7 @@ pub(crate) enum Finished {
     Unseen,
 }
 
-impl Finished {
+impl CommandEnd {
     /// Returns the end of work with this number of things that could not be read.
     pub(crate) fn of(unread: u64) -> Self {
         if unread == 0 { Self::Whole } else { Self::Partly }

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::args::Further;
-use crate::console::{Console, Failed};
-use crate::machine::{End, Execution};
+use crate::args::FurtherOptions;
+use crate::console::{CommandFailure, ToolEnvironment};
+use crate::machine::{ExecutionEnd, MachineExecution};
 use crate::text::harmless;
-use crate::watch::Watch;
-use sns_redrive::replay::{Control, ErrorKind, State};
+use crate::watch::TerminalWatch;
+use sns_redrive::replay::{ErrorKind, ReplayControl, ReplayState};
 
 /// The time between two reads of the execution.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The time between two checks for an interrupt.
-const NAP: Duration = Duration::from_millis(100);
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Follows a replay until it has an id. Returns `None` if the caller may not read it.
 ///
@@ -27,13 +27,13 @@ const NAP: Duration = Duration::from_millis(100);
 ///
 /// It ended before, or was interrupted.
 pub(crate) async fn begin(
-    execution: &Execution,
+    execution: &MachineExecution,
     as_json: bool,
     interrupted: &AtomicBool,
-    console: &mut Console,
-) -> Result<Option<State>, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<Option<ReplayState>, CommandFailure> {
     match follow(execution, true, as_json, interrupted, console).await {
-        Err(Failed::Denied(why)) => {
+        Err(CommandFailure::Denied(why)) => {
             writeln!(console.err, "redrivectl: the id of the replay is unknown: {}", harmless(&why))?;
             Ok(None)
         }
@@ -47,24 +47,24 @@ pub(crate) async fn begin(
 ///
 /// It failed, another process is at work, the execution cannot be read, or the wait was interrupted.
 pub(crate) async fn to_its_end(
-    execution: &Execution,
+    execution: &MachineExecution,
     as_json: bool,
     interrupted: &AtomicBool,
-    console: &mut Console,
-) -> Result<State, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<ReplayState, CommandFailure> {
     follow(execution, false, as_json, interrupted, console).await
 }
 
 /// Follows a replay to its end, or until it has an id.
 async fn follow(
-    execution: &Execution,
+    execution: &MachineExecution,
     until_begun: bool,
     as_json: bool,
     interrupted: &AtomicBool,
-    console: &mut Console,
-) -> Result<State, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<ReplayState, CommandFailure> {
     let further = console.stack.further();
-    let watch = Watch::new(console, as_json, Arc::default());
+    let watch = TerminalWatch::new(console, as_json, Arc::default());
     let followed = tokio::select! {
         followed = look_until(execution, until_begun, as_json, interrupted, &further, &watch) => followed,
         never = watch.keep_showing() => match never {},
@@ -74,14 +74,14 @@ async fn follow(
 }
 
 async fn look_until(
-    execution: &Execution,
+    execution: &MachineExecution,
     until_begun: bool,
     as_json: bool,
     interrupted: &AtomicBool,
-    further: &Further,
-    watch: &Watch<'_>,
-) -> Result<State, Failed> {
-    let mut known: Option<State> = None;
+    further: &FurtherOptions,
+    watch: &TerminalWatch<'_>,
+) -> Result<ReplayState, CommandFailure> {
+    let mut known: Option<ReplayState> = None;
     loop {
         let standing = execution.look().await.map_err(|failed| goes_on(failed, known.as_ref(), further))?;
         if let Some(state) = standing.replay {
@@ -100,19 +100,24 @@ async fn look_until(
             return Ok(state.clone());
         }
         let mut slept = Duration::ZERO;
-        while slept < LOOK {
+        while slept < POLL_INTERVAL {
             if interrupted.load(Ordering::Relaxed) {
-                let why = Failed::Stopped("interrupted".to_owned());
+                let why = CommandFailure::Stopped("interrupted".to_owned());
                 return Err(goes_on(why, known.as_ref(), further));
             }
-            sleep(NAP).await;
-            slept += NAP;
+            sleep(INTERRUPT_INTERVAL).await;
+            slept += INTERRUPT_INTERVAL;
         }
     }
 }
 
 /// Returns the state of a replay whose execution has ended.
-fn ended(end: End, known: Option<State>, execution: &str, further: &Further) -> Result<State, Failed> {
+fn ended(
+    end: ExecutionEnd,
+    known: Option<ReplayState>,
+    execution: &str,
+    further: &FurtherOptions,
+) -> Result<ReplayState, CommandFailure> {
     let next = match &known {
         Some(state) => {
             format!("\nto continue: {}", further.command(&["replay", "--resume", &state.id]))
@@ -120,31 +125,33 @@ fn ended(end: End, known: Option<State>, execution: &str, further: &Further) -> 
         None => String::new(),
     };
     match (end, known) {
-        (End::Through, Some(state)) => Ok(state),
-        (End::Through, None) => Err(Failed::Work(format!("{execution} ended without a result"))),
-        (End::Busy(because), _) => Err(Failed::Busy(because)),
-        (End::CutOff(how), _) => Err(Failed::Stopped(format!("{execution} {how}{next}"))),
-        (End::Failed(kind, why), _) => {
+        (ExecutionEnd::Through, Some(state)) => Ok(state),
+        (ExecutionEnd::Through, None) => {
+            Err(CommandFailure::Work(format!("{execution} ended without a result")))
+        }
+        (ExecutionEnd::Busy(because), _) => Err(CommandFailure::Busy(because)),
+        (ExecutionEnd::CutOff(how), _) => Err(CommandFailure::Stopped(format!("{execution} {how}{next}"))),
+        (ExecutionEnd::Failed(kind, why), _) => {
             let has_begun = !next.is_empty();
             let why = format!("{why}{next}");
             Err(match kind {
-                ErrorKind::Request if !has_begun => Failed::Input(vec![why]),
-                ErrorKind::Denied => Failed::Denied(why),
-                ErrorKind::Request | ErrorKind::Failed => Failed::Work(why),
+                ErrorKind::Request if !has_begun => CommandFailure::Input(vec![why]),
+                ErrorKind::Denied => CommandFailure::Denied(why),
+                ErrorKind::Request | ErrorKind::Failed => CommandFailure::Work(why),
             })
         }
     }
 }
 
 /// Adds to an error that the replay itself goes on.
-fn goes_on(failed: Failed, known: Option<&State>, further: &Further) -> Failed {
+fn goes_on(failed: CommandFailure, known: Option<&ReplayState>, further: &FurtherOptions) -> CommandFailure {
     let id = known.map_or("ID", |state| state.id.as_str());
     let [show, stop] = ["show", "stop"].map(|what| further.command(&["replays", what, id]));
     let more = format!("\nthe replay goes on; to see its state: {show}\nto stop it: {stop}");
     match failed {
-        Failed::Stopped(why) => Failed::Stopped(why + &more),
-        Failed::Denied(why) => Failed::Denied(why + &more),
-        Failed::Work(why) => Failed::Work(why + &more),
+        CommandFailure::Stopped(why) => CommandFailure::Stopped(why + &more),
+        CommandFailure::Denied(why) => CommandFailure::Denied(why + &more),
+        CommandFailure::Work(why) => CommandFailure::Work(why + &more),
         other => other,
     }
 }

@@ -7,21 +7,21 @@ use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 
 use crate::args::Cli;
-use crate::console::{Console, Failed, Finished};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 
 /// Writes the completion script of a shell.
-pub(crate) fn completion(shell: Shell, console: &mut Console) -> Result<Finished, Failed> {
+pub(crate) fn completion(shell: Shell, console: &mut ToolEnvironment) -> Result<CommandEnd, CommandFailure> {
     let mut script = Vec::new();
     generate(shell, &mut Cli::command(), "redrivectl", &mut script);
     console.out.write_all(&script)?;
-    Ok(Finished::Whole)
+    Ok(CommandEnd::Whole)
 }
 
 /// Writes manual pages into a folder.
-pub(crate) fn man(folder: &Path) -> Result<Finished, Failed> {
+pub(crate) fn man(folder: &Path) -> Result<CommandEnd, CommandFailure> {
     let written = clap_mangen::generate_to(Cli::command(), folder);
     written.map_err(|error| {
-        Failed::Input(vec![format!("cannot write manual pages into {}: {error}", folder.display())])
+        CommandFailure::Input(vec![format!("cannot write manual pages into {}: {error}", folder.display())])
     })?;
-    Ok(Finished::Whole)
+    Ok(CommandEnd::Whole)
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::Value;
 
-use crate::failed::Failed;
-use crate::finished::Finished;
+use crate::failed::CommandFailure;
+use crate::finished::CommandEnd;
 use sns_redrive::shell::is_obeyed;
 
 /// The result of a command. A command returns it, and prints it last.
@@ -22,7 +22,7 @@ pub(crate) trait CommandResult {
     fn json(&self) -> Value;
 
     /// Returns how the command ended.
-    fn finished(&self) -> Finished;
+    fn finished(&self) -> CommandEnd;
 }
 
 /// The first error of the stream for results, if any.
@@ -39,11 +39,11 @@ impl WriteFailure {
     ///
     /// # Errors
     ///
-    /// [`Failed::Output`].
-    pub(crate) fn check(&self) -> Result<(), Failed> {
+    /// [`CommandFailure::Output`].
+    pub(crate) fn check(&self) -> Result<(), CommandFailure> {
         match self.0.get() {
             None => Ok(()),
-            Some((kind, why)) => Err(Failed::Output(io::Error::new(*kind, why.clone()))),
+            Some((kind, why)) => Err(CommandFailure::Output(io::Error::new(*kind, why.clone()))),
         }
     }
 
@@ -59,14 +59,14 @@ pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// The stream for results, which notes its first error.
-pub(crate) struct Results {
+pub(crate) struct ResultStream {
     pub(crate) to: Box<dyn Write + Send>,
     pub(crate) unwritten: WriteFailure,
     /// True if the command continues without a reader.
     pub(crate) goes_on: bool,
 }
 
-impl Results {
+impl ResultStream {
     fn noted<T>(&self, done: io::Result<T>, instead: T) -> io::Result<T> {
         match done {
             // The caller repeats an interrupted write.
@@ -79,7 +79,7 @@ impl Results {
     }
 }
 
-impl Write for Results {
+impl Write for ResultStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.goes_on && self.unwritten.check().is_err() {
             return Ok(bytes.len());
@@ -96,13 +96,13 @@ impl Write for Results {
 
 /// The stream for results as JSON. It escapes characters that a terminal obeys or hides, so that a letter's
 /// subject cannot move the operator's cursor. The escaped JSON has the same value.
-pub(crate) struct Json {
+pub(crate) struct JsonStream {
     pub(crate) to: Box<dyn Write + Send>,
     /// The first bytes of a character. The rest comes with the next write.
     pub(crate) cut: Vec<u8>,
 }
 
-impl Write for Json {
+impl Write for JsonStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = [std::mem::take(&mut self.cut).as_slice(), bytes].concat();
         let text = match std::str::from_utf8(&text) {
@@ -141,21 +141,21 @@ impl Write for Json {
 
 /// The stream for problems and progress. If it is closed nobody can be told, so its errors are ignored.
 #[derive(Clone)]
-pub(crate) struct Problems(Arc<Mutex<Box<dyn Write + Send>>>);
+pub(crate) struct ProblemStream(Arc<Mutex<Box<dyn Write + Send>>>);
 
-impl Problems {
+impl ProblemStream {
     pub(crate) fn to(stream: Box<dyn Write + Send>) -> Self {
         Self(Arc::new(Mutex::new(stream)))
     }
 }
 
-impl fmt::Debug for Problems {
+impl fmt::Debug for ProblemStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Problems").finish_non_exhaustive()
     }
 }
 
-impl Write for Problems {
+impl Write for ProblemStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes) {
             Err(error) if error.kind() != ErrorKind::Interrupted => Ok(bytes.len()),
@@ -174,9 +174,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Page {
+    impl Write for OutputBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -192,8 +192,8 @@ mod tests {
         let value = serde_json::json!({ "subject": "a\u{202e}b\u{9b}2J\u{7f}\u{e0041}\u{1b}[2J ä € 😀", "next": "\n" });
         let text = format!("{value}\n");
         for size in 1..8 {
-            let page = Page::default();
-            let mut json = Json { to: Box::new(page.clone()), cut: Vec::new() };
+            let page = OutputBuffer::default();
+            let mut json = JsonStream { to: Box::new(page.clone()), cut: Vec::new() };
             text.as_bytes().chunks(size).for_each(|part| json.write_all(part).unwrap());
             let written = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
             let line = written.strip_suffix('\n').unwrap();

@@ -9,7 +9,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use sns_redrive::policy::Policy;
-use sns_redrive::replay::Wish;
+use sns_redrive::replay::EventRequest;
 
 use crate::args::Cli;
 
@@ -23,7 +23,7 @@ const LANGUAGES: [&str; 7] = [
 ];
 
 /// A block of code on a page.
-struct Block {
+struct CodeBlock {
     page: String,
     language: String,
     text: String,
@@ -45,14 +45,18 @@ fn pages() -> Vec<(String, String)> {
     pages
 }
 
-fn blocks() -> Vec<Block> {
+fn blocks() -> Vec<CodeBlock> {
     let mut blocks = Vec::new();
     for (page, text) in pages() {
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
             let Some(language) = line.trim_start().strip_prefix("```") else { continue };
             let block: Vec<_> = lines.by_ref().take_while(|line| line.trim_start() != "```").collect();
-            blocks.push(Block { page: page.clone(), language: language.to_owned(), text: block.join("\n") });
+            blocks.push(CodeBlock {
+                page: page.clone(),
+                language: language.to_owned(),
+                text: block.join("\n"),
+            });
         }
     }
     blocks
@@ -113,7 +117,7 @@ fn every_block_of_code_says_its_language() {
 fn every_example_in_json_is_taken() {
     let examples: Vec<_> = blocks().into_iter().filter(|block| block.language == "json").collect();
     assert!(examples.len() > 8, "{}", examples.len());
-    for Block { page, text, .. } in examples {
+    for CodeBlock { page, text, .. } in examples {
         let json: Value =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{page}: {error}\n{text}"));
         let has = |names: &[&str]| names.iter().any(|name| json.get(name).is_some());
@@ -123,7 +127,7 @@ fn every_example_in_json_is_taken() {
             policy(&text);
         } else if has(&["replay"]) {
             let replay = json["replay"].clone();
-            Wish::from_json(replay).unwrap_or_else(|faults| panic!("{page}: {faults:?}\n{text}"));
+            EventRequest::from_json(replay).unwrap_or_else(|faults| panic!("{page}: {faults:?}\n{text}"));
         } else if has(&["Statement", "Effect"]) {
             let statements = json["Statement"].as_array().cloned().unwrap_or_else(|| vec![json.clone()]);
             for statement in statements {
@@ -140,7 +144,7 @@ fn every_example_in_json_is_taken() {
 
 #[test]
 fn every_block_of_shell_code_is_one() {
-    for Block { page, text, .. } in blocks().into_iter().filter(|block| block.language == "sh") {
+    for CodeBlock { page, text, .. } in blocks().into_iter().filter(|block| block.language == "sh") {
         let checked = Command::new("bash").args(["-n", "-c", &text]).output().unwrap();
         assert!(checked.status.success(), "{page}: {}\n{text}", String::from_utf8_lossy(&checked.stderr));
     }

@@ -1,13 +1,16 @@
 //! The places in S3 that a command line names: the archive, and the control prefix.
 
 use crate::args;
-use crate::console::{Console, Failed};
-pub(crate) use redrive_console::Place;
+use crate::console::{CommandFailure, ToolEnvironment};
+pub(crate) use redrive_console::ConsoleBucket;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::settings::{ArchiveAt, Settings};
 
 /// Returns the archive of the command line, else of the stack, else of the function's own variable.
-pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Failed> {
+pub(crate) fn archive(
+    args: &args::ArchiveOption,
+    console: &ToolEnvironment,
+) -> Result<ConsoleBucket, CommandFailure> {
     let stack = &console.stack;
     let given = match &args.archive {
         Some(archive) => Some(archive.clone()),
@@ -15,18 +18,21 @@ pub(crate) fn archive(args: &args::Place, console: &Console) -> Result<Place, Fa
     };
     let whose = "--archive (or ARCHIVE)";
     match archive_at(given.as_deref(), whose)? {
-        ArchiveAt::S3 { bucket, prefix } => Ok(Place { bucket, prefix }),
+        ArchiveAt::S3 { bucket, prefix } => Ok(ConsoleBucket { bucket, prefix }),
         ArchiveAt::Queue(_) => {
             let problem =
                 "the archive is a queue, which this command cannot read; receive from that queue instead";
-            Err(Failed::Input(vec![problem.to_owned()]))
+            Err(CommandFailure::Input(vec![problem.to_owned()]))
         }
     }
 }
 
 /// Returns the place of overrides and of the list: from `--control`, else from `--archive`, else from the stack,
 /// else from the variable `CONTROL`, else from `ARCHIVE`. Options win over variables.
-pub(crate) fn control(args: &args::ControlPlace, console: &Console) -> Result<Place, Failed> {
+pub(crate) fn control(
+    args: &args::ControlPlace,
+    console: &ToolEnvironment,
+) -> Result<ConsoleBucket, CommandFailure> {
     let control = match (&args.control, &args.archive) {
         (None, None) => known_control(console)?,
         (control, _) => control.clone(),
@@ -38,7 +44,10 @@ pub(crate) fn control(args: &args::ControlPlace, console: &Console) -> Result<Pl
 /// Returns the place of the records of replays: from `--control`, else from the stack, else from the variable
 /// `CONTROL`, else from the archive. Two replays of an archive must know of each other, so another archive than the
 /// function's needs `--control`.
-pub(crate) fn replays(args: &args::ReplayPlace, console: &Console) -> Result<Place, Failed> {
+pub(crate) fn replays(
+    args: &args::ReplayPlace,
+    console: &ToolEnvironment,
+) -> Result<ConsoleBucket, CommandFailure> {
     let control = match &args.control {
         Some(control) => Some(control.clone()),
         None => known_control(console)?,
@@ -54,28 +63,28 @@ pub(crate) fn replays(args: &args::ReplayPlace, console: &Console) -> Result<Pla
     )
 }
 
-fn refuse_another_archive(given: &str, console: &Console) -> Result<(), Failed> {
-    let own = args::Place { archive: None };
+fn refuse_another_archive(given: &str, console: &ToolEnvironment) -> Result<(), CommandFailure> {
+    let own = args::ArchiveOption { archive: None };
     let given = s3_place(given, "--archive (or ARCHIVE)")?;
     // If the function's archive is unknown there is nothing to compare.
     let Ok(own) = archive(&own, console) else { return Ok(()) };
     if (&own.bucket, &own.prefix) == (&given.bucket, &given.prefix) {
         return Ok(());
     }
-    let Place { bucket, prefix } = given;
+    let ConsoleBucket { bucket, prefix } = given;
     let usual = if prefix.is_empty() {
         String::new()
     } else {
         format!(", by default s3://{bucket}/{prefix}-control")
     };
-    Err(Failed::Input(vec![format!(
+    Err(CommandFailure::Input(vec![format!(
         "--archive is not the archive of the function: what was replayed from it is recorded below its own control \
          prefix{usual}. Give that as --control"
     )]))
 }
 
 /// Returns the requeue of the command line, else of the stack, else of the function's own variable.
-pub(crate) fn requeue(given: Option<&str>, console: &Console) -> Result<Arn, Failed> {
+pub(crate) fn requeue(given: Option<&str>, console: &ToolEnvironment) -> Result<Arn, CommandFailure> {
     let text = if let Some(given) = given {
         Some(given.to_owned())
     } else {
@@ -84,16 +93,16 @@ pub(crate) fn requeue(given: Option<&str>, console: &Console) -> Result<Arn, Fai
     };
     let arn = text.and_then(|text| text.parse::<Arn>().ok()).filter(|arn| arn.kind() == ArnKind::Queue);
     let bad = "--requeue (or REQUEUE_ARN) must be the ARN of the function's requeue";
-    arn.ok_or_else(|| Failed::Input(vec![bad.to_owned()]))
+    arn.ok_or_else(|| CommandFailure::Input(vec![bad.to_owned()]))
 }
 
 /// Returns the control prefix of the stack, else of the function's own variable.
-fn known_control(console: &Console) -> Result<Option<String>, Failed> {
+fn known_control(console: &ToolEnvironment) -> Result<Option<String>, CommandFailure> {
     let of_stack = console.stack.required("ControlLocation", "--control")?;
     Ok(of_stack.or_else(|| variable("CONTROL", console)))
 }
 
-fn variable(name: &str, console: &Console) -> Option<String> {
+fn variable(name: &str, console: &ToolEnvironment) -> Option<String> {
     (console.variable)(name).filter(|value| !value.is_empty())
 }
 
@@ -103,9 +112,9 @@ fn found(
     control: Option<String>,
     archive: Option<&str>,
     off: &str,
-    console: &Console,
-) -> Result<Place, Failed> {
-    let bad = |problem: &str| Err(Failed::Input(vec![problem.to_owned()]));
+    console: &ToolEnvironment,
+) -> Result<ConsoleBucket, CommandFailure> {
+    let bad = |problem: &str| Err(CommandFailure::Input(vec![problem.to_owned()]));
     if let Some(control) = control {
         if control == "off" {
             return bad(&format!("CONTROL is off: {off}"));
@@ -118,28 +127,28 @@ fn found(
              s3://bucket/prefix; if the function has no CONTROL, give --archive (or ARCHIVE)",
         );
     };
-    let Place { bucket, prefix } = s3_place(&archive, "--archive (or ARCHIVE)")?;
+    let ConsoleBucket { bucket, prefix } = s3_place(&archive, "--archive (or ARCHIVE)")?;
     // The function has the same requirement.
     if prefix.is_empty() {
         return bad("the archive has no prefix, so no place for overrides follows from it: give --control");
     }
-    Ok(Place { bucket, prefix: format!("{prefix}-control") })
+    Ok(ConsoleBucket { bucket, prefix: format!("{prefix}-control") })
 }
 
 /// Reads a place in S3.
-fn s3_place(text: &str, whose: &str) -> Result<Place, Failed> {
+fn s3_place(text: &str, whose: &str) -> Result<ConsoleBucket, CommandFailure> {
     match archive_at(Some(text), whose)? {
-        ArchiveAt::S3 { bucket, prefix } => Ok(Place { bucket, prefix }),
+        ArchiveAt::S3 { bucket, prefix } => Ok(ConsoleBucket { bucket, prefix }),
         ArchiveAt::Queue(_) => {
-            Err(Failed::Input(vec![format!("{whose} must be s3://bucket/prefix; overrides need S3")]))
+            Err(CommandFailure::Input(vec![format!("{whose} must be s3://bucket/prefix; overrides need S3")]))
         }
     }
 }
 
 /// Reads an archive with the function's own parser.
-fn archive_at(text: Option<&str>, whose: &str) -> Result<ArchiveAt, Failed> {
+fn archive_at(text: Option<&str>, whose: &str) -> Result<ArchiveAt, CommandFailure> {
     let archive = |name: &str| text.filter(|_| name == "ARCHIVE").map(str::to_owned);
     Settings::read(archive).map(|settings| settings.archive).map_err(|bad| {
-        Failed::Input(bad.0.into_iter().map(|fault| format!("{whose} {}", fault.problem)).collect())
+        CommandFailure::Input(bad.0.into_iter().map(|fault| format!("{whose} {}", fault.problem)).collect())
     })
 }

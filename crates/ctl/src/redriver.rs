@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::console::{Console, Failed};
+use crate::console::{CommandFailure, ToolEnvironment};
 use crate::text::harmless;
 use sns_redrive::arn::Arn;
-use sns_redrive::clients::Clients;
-use sns_redrive::replay::{Redriver, Redriving, ReplayError};
+use sns_redrive::clients::AwsClients;
+use sns_redrive::replay::{RedriverReader, RedriverState, ReplayError};
 
 /// Asks what the stack's function does with letters from its requeue. Returns `None` without a stack, if the
 /// stack's outputs name no function, or if Lambda cannot be asked. The last case is printed.
@@ -17,11 +17,11 @@ use sns_redrive::replay::{Redriver, Redriving, ReplayError};
 /// The function does not work on that requeue, or does not work at all.
 pub(crate) async fn ask(
     requeue: &Arn,
-    clients: &Clients,
-    console: &mut Console,
-) -> Result<Option<Arc<Redriving>>, Failed> {
+    clients: &AwsClients,
+    console: &mut ToolEnvironment,
+) -> Result<Option<Arc<RedriverState>>, CommandFailure> {
     let Some(function) = console.stack.output("FunctionArn")? else { return Ok(None) };
-    let redriver = Redriver::new(clients.lambda.clone(), function, console.clock.clone());
+    let redriver = RedriverReader::new(clients.lambda.clone(), function, console.clock.clone());
     match redriver.ask(requeue).await {
         Ok(redriving) => Ok(Some(redriving)),
         Err(error @ ReplayError::Failed { .. }) => {

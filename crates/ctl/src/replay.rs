@@ -12,26 +12,26 @@ mod wish;
 use std::path::Path;
 
 use crate::args;
-use crate::aws::{self, Aws};
-use crate::console::{Console, Failed, read_file, read_policy};
-use crate::successors::{self, Letters};
+use crate::aws::{self, AwsAccess};
+use crate::console::{CommandFailure, ToolEnvironment, read_file, read_policy};
+use crate::successors::{self, SuccessorLetters};
 use crate::text::harmless;
-use crate::watch::Watch;
+use crate::watch::TerminalWatch;
 use by_machine::{follow, start, wish_for_machine};
-pub(crate) use held::Held;
+pub(crate) use held::ReplayHolds;
 pub(crate) use result::ReplayResult;
 pub(crate) use selected::selected;
-use sns_redrive::replay::{ReplayError, Source, State, Wish};
+use sns_redrive::replay::{EventRequest, ReplayError, ReplaySource, ReplayState};
 pub(crate) use summary::{going_on, status, summary, to_send};
-use terminal::{Places, Terminal, unfinished};
+use terminal::{TerminalPlaces, TerminalReplayer, unfinished};
 use wish::{bad, records, wish};
 
 /// Makes or tries a replay, here or by a state machine.
 pub(crate) async fn run(
-    args: &args::Replay,
+    args: &args::ReplayArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<ReplayResult, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<ReplayResult, CommandFailure> {
     let stack = console.stack.name().filter(|_| !args.is_for_terminal()).map(str::to_owned);
     if stack.is_none() && args.detach {
         return bad(
@@ -49,7 +49,7 @@ pub(crate) async fn run(
             return follow(execution, holds.as_ref(), args.detach, stop, as_json, console).await;
         }
     }
-    let places = Places::of(args, console)?;
+    let places = TerminalPlaces::of(args, console)?;
     let is_confirmed = confirmed.is_some();
     let mut wish = confirmed.map_or_else(|| wish(args, console), Ok)?;
     let stdin = Some(Path::new("-"));
@@ -63,29 +63,31 @@ pub(crate) async fn run(
     }
     let policy = args.policy.as_deref().map(|file| read_policy(Some(file), console)).transpose()?;
     let source = match &args.from {
-        Some(file) => Source::Input(records(&read_file(file, console)?)?),
-        None => Source::Archive,
+        Some(file) => ReplaySource::Input(records(&read_file(file, console)?)?),
+        None => ReplaySource::Archive,
     };
     console.can_confirm(!args.asks())?;
-    let aws = Aws::connect(&args.connection, console).await?;
-    if let Wish::Begin(request) = &wish {
-        let letters = Letters { archive: &places.archive, requeue: &places.requeue, source: &source };
+    let aws = AwsAccess::connect(&args.connection, console).await?;
+    if let EventRequest::Begin(request) = &wish {
+        let letters =
+            SuccessorLetters { archive: &places.archive, requeue: &places.requeue, source: &source };
         successors::check(request, Some(letters), &aws.clients(), console).await?;
     }
     let by = who(args.by.as_deref(), &aws.sts()).await;
-    let terminal = Terminal::of(places, policy, by, args, &aws, console).await?;
-    let Terminal { replay, holds, .. } = &terminal;
+    let terminal = TerminalReplayer::of(places, policy, by, args, &aws, console).await?;
+    let TerminalReplayer { replay, holds, .. } = &terminal;
     terminal.check_is_worked_on(args.dry_run, console)?;
     replay.check_requeue().await?;
     let mut other = None;
     if !is_confirmed {
         let kept = Some(replay.kept());
         wish = match wish {
-            Wish::Begin(request) => {
+            EventRequest::Begin(request) => {
                 let unfinished = unfinished(replay.kept(), &request, &source, args, console).await?;
                 other = unfinished.as_ref().map(|state| state.id.clone());
-                let counts =
-                    async |console: &mut Console| terminal.count(&request, &source, as_json, console).await;
+                let counts = async |console: &mut ToolEnvironment| {
+                    terminal.count(&request, &source, as_json, console).await
+                };
                 let (counted, held) = if args.asks() {
                     (Some(Ok(counts(console).await?)), holds.of(&request, &source, console).await?)
                 } else {
@@ -93,14 +95,14 @@ pub(crate) async fn run(
                 };
                 confirm::begin(request, counted, held.as_ref(), unfinished, args, as_json, console)?
             }
-            Wish::Resume(resume) => {
+            EventRequest::ResumeRequest(resume) => {
                 let seen = kept.map(|kept| (kept, Some((holds, &source))));
                 confirm::resume(resume, seen, args, as_json, console).await?
             }
         };
     }
     let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
-    let watch = Watch::new(console, as_json, stop);
+    let watch = TerminalWatch::new(console, as_json, stop);
     let ended = tokio::select! {
         ended = replay.run(&wish, &source, terminal.policy(), &watch) => ended,
         never = watch.keep_showing() => match never {},
@@ -122,9 +124,14 @@ pub(crate) async fn who(by: Option<&str>, sts: &aws_sdk_sts::Client) -> String {
 }
 
 /// Returns the error of a replay, which may have been interrupted, and which may have begun. Then it can be continued.
-fn failed(error: ReplayError, interrupted: bool, begun: Option<&State>, further: &args::Further) -> Failed {
+fn failed(
+    error: ReplayError,
+    interrupted: bool,
+    begun: Option<&ReplayState>,
+    further: &args::FurtherOptions,
+) -> CommandFailure {
     if interrupted && error == ReplayError::NotPlanned {
-        return Failed::Stopped("interrupted while it read the archive; nothing was sent".to_owned());
+        return CommandFailure::Stopped("interrupted while it read the archive; nothing was sent".to_owned());
     }
     let is_elsewhere = matches!(error, ReplayError::TakenUp(_));
     let more = begun.filter(|_| !is_elsewhere).map(|state| {
@@ -132,10 +139,10 @@ fn failed(error: ReplayError, interrupted: bool, begun: Option<&State>, further:
         format!("\nreplay {id} is unfinished; to continue: {}", further.command(&going_on(state)))
     });
     let more = more.unwrap_or_default();
-    match Failed::from(error) {
-        Failed::Work(why) => Failed::Work(why + &more),
-        Failed::Denied(why) => Failed::Denied(why + &more),
-        Failed::Busy(why) => Failed::Busy(why + &more),
+    match CommandFailure::from(error) {
+        CommandFailure::Work(why) => CommandFailure::Work(why + &more),
+        CommandFailure::Denied(why) => CommandFailure::Denied(why + &more),
+        CommandFailure::Busy(why) => CommandFailure::Busy(why + &more),
         other => other,
     }
 }

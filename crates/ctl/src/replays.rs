@@ -5,30 +5,30 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished};
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
-use crate::place::{self, Place};
+use crate::place::{self, ConsoleBucket};
 use crate::replay::{status, summary, who};
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::replay::{ReplayError, Replays, State, Status};
+use sns_redrive::replay::{ReplayError, ReplayState, ReplayStatus, StoredReplays};
 
 /// All replays, or one of them.
 enum ShownReplays {
-    All(Vec<(String, Result<State, ReplayError>)>),
+    All(Vec<(String, Result<ReplayState, ReplayError>)>),
     One {
-        state: Box<State>,
+        state: Box<ReplayState>,
         /// What becomes of it.
         said: &'static str,
-        further: args::Further,
+        further: args::FurtherOptions,
     },
 }
 
 pub(super) async fn run(
-    args: &args::Replays,
+    args: &args::ReplaysArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let (state, said) = match &args.command {
         None => {
             let replays = kept(&args.place, &args.connection, console).await?;
@@ -39,11 +39,11 @@ pub(super) async fn run(
             let replays = signed(end, console).await?;
             let state = replays.stop(&end.one.id, end.why.as_deref()).await;
             let said = match &state {
-                Ok(state) if state.status == Status::Stopped => "\nIt had already stopped.\n",
+                Ok(state) if state.status == ReplayStatus::Stopped => "\nIt had already stopped.\n",
                 Ok(state) if !state.is_unfinished() => "\nIt had already ended.\n",
                 _ => "\nIt stops, wherever it runs, when the letters under way are sent.\n",
             };
-            (state.map_err(Failed::from), said)
+            (state.map_err(CommandFailure::from), said)
         }
         Some(args::ReplaysCommand::Free(free)) => {
             let said = "\nIt has ended. Letters that it may have sent count as not sent: the next replay of these \
@@ -56,7 +56,10 @@ pub(super) async fn run(
 }
 
 /// Returns the state of a replay.
-pub(crate) async fn show(one: &args::OneReplay, console: &Console) -> Result<State, Failed> {
+pub(crate) async fn show(
+    one: &args::OneReplay,
+    console: &ToolEnvironment,
+) -> Result<ReplayState, CommandFailure> {
     let replays = kept(&one.place, &one.connection, console).await?;
     Ok(replays.show(&one.id).await?)
 }
@@ -65,8 +68,8 @@ pub(crate) async fn show(one: &args::OneReplay, console: &Console) -> Result<Sta
 async fn free(
     args::FreeReplay { end, yes }: &args::FreeReplay,
     as_json: bool,
-    console: &mut Console,
-) -> Result<State, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<ReplayState, CommandFailure> {
     console.can_confirm(*yes)?;
     let replays = signed(end, console).await?;
     if !yes {
@@ -105,35 +108,35 @@ impl CommandResult for ShownReplays {
         }
     }
 
-    fn finished(&self) -> Finished {
-        let Self::All(all) = self else { return Finished::Whole };
+    fn finished(&self) -> CommandEnd {
+        let Self::All(all) = self else { return CommandEnd::Whole };
         let is_broken = |(_, state): &&(_, Result<_, _>)| {
             matches!(state, Err(ReplayError::Broken(_) | ReplayError::TooLarge(..)))
         };
-        Finished::of(all.iter().filter(is_broken).count() as u64)
+        CommandEnd::of(all.iter().filter(is_broken).count() as u64)
     }
 }
 
 /// Returns the replays for reading.
 async fn kept(
     place: &args::ReplayPlace,
-    connection: &args::Connection,
-    console: &Console,
-) -> Result<Replays, Failed> {
-    let Place { bucket, prefix } = place::replays(place, console)?;
-    let s3 = Aws::connect(connection, console).await?.clients().s3;
-    Ok(Replays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
+    connection: &args::ConnectionArgs,
+    console: &ToolEnvironment,
+) -> Result<StoredReplays, CommandFailure> {
+    let ConsoleBucket { bucket, prefix } = place::replays(place, console)?;
+    let s3 = AwsAccess::connect(connection, console).await?.clients().s3;
+    Ok(StoredReplays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
 }
 
 /// Returns the replays for ending one, which records the author.
-async fn signed(end: &args::EndReplay, console: &Console) -> Result<Replays, Failed> {
-    let Place { bucket, prefix } = place::replays(&end.one.place, console)?;
-    let aws = Aws::connect(&end.one.connection, console).await?;
+async fn signed(end: &args::EndReplay, console: &ToolEnvironment) -> Result<StoredReplays, CommandFailure> {
+    let ConsoleBucket { bucket, prefix } = place::replays(&end.one.place, console)?;
+    let aws = AwsAccess::connect(&end.one.connection, console).await?;
     let by = who(end.by.as_deref(), &aws.sts()).await;
-    Ok(Replays::new(aws.clients().s3, &bucket, &prefix, console.clock.clone(), by))
+    Ok(StoredReplays::new(aws.clients().s3, &bucket, &prefix, console.clock.clone(), by))
 }
 
-fn who_and_why(state: &State) -> Vec<(&'static str, String)> {
+fn who_and_why(state: &ReplayState) -> Vec<(&'static str, String)> {
     let mut rows = vec![("begun", format!("{} UTC by {}", utc(state.began), harmless(&state.by)))];
     if let Some(why) = &state.request.why {
         rows.push(("why", harmless(why)));
@@ -146,7 +149,7 @@ fn who_and_why(state: &State) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn list(all: &[(String, Result<State, ReplayError>)]) -> String {
+fn list(all: &[(String, Result<ReplayState, ReplayError>)]) -> String {
     if all.is_empty() {
         return "No replays.\n".to_owned();
     }
@@ -164,7 +167,7 @@ fn list(all: &[(String, Result<State, ReplayError>)]) -> String {
     format!("{}\n{}.\n", table(&rows, &[2, 3]), count(all.len() as u64, "replay"))
 }
 
-fn row(state: &State) -> Vec<String> {
+fn row(state: &ReplayState) -> Vec<String> {
     vec![
         harmless(&state.id),
         status(state).to_owned(),

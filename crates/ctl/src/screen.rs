@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use crate::console::Console;
+use crate::console::ToolEnvironment;
 
 /// A progress line below the output. It is cleared before anything is printed, and at the end.
-pub(crate) struct Screen<'a> {
+pub(crate) struct ProgressLine<'a> {
     err: &'a mut (dyn Write + Send),
     /// True if the line is shown.
     shows: bool,
@@ -14,12 +14,12 @@ pub(crate) struct Screen<'a> {
 }
 
 /// The output of long work, with its progress line, which may be on the same screen.
-pub(crate) struct Page<'a> {
+pub(crate) struct ProgressOutput<'a> {
     out: &'a mut (dyn Write + Send),
-    pub(crate) screen: Screen<'a>,
+    pub(crate) screen: ProgressLine<'a>,
 }
 
-impl<'a> Screen<'a> {
+impl<'a> ProgressLine<'a> {
     pub(crate) fn new(err: &'a mut (dyn Write + Send), shows: bool) -> Self {
         Self { err, shows, stands: false }
     }
@@ -47,19 +47,19 @@ impl<'a> Screen<'a> {
     }
 }
 
-impl Drop for Screen<'_> {
+impl Drop for ProgressLine<'_> {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-impl<'a> Page<'a> {
-    pub(crate) fn new(console: &'a mut Console) -> Self {
-        Self { out: &mut *console.out, screen: Screen::new(&mut *console.err, console.progress) }
+impl<'a> ProgressOutput<'a> {
+    pub(crate) fn new(console: &'a mut ToolEnvironment) -> Self {
+        Self { out: &mut *console.out, screen: ProgressLine::new(&mut *console.err, console.progress) }
     }
 }
 
-impl Write for Page<'_> {
+impl Write for ProgressOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.screen.clear();
         self.out.write(bytes)

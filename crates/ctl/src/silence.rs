@@ -15,31 +15,31 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use tokio::time::timeout;
 
-use crate::output::Problems;
+use crate::output::ProblemStream;
 use crate::text::harmless;
 
 /// How long a server may take before it is named.
-const PATIENCE: Duration = Duration::from_millis(2500);
+const MAX_SILENCE: Duration = Duration::from_millis(2500);
 
 /// The servers that have not answered. Each one is named once.
 #[derive(Debug, Clone, Default)]
-pub struct SilentServers(Arc<Mutex<Named>>);
+pub struct SilentServers(Arc<Mutex<NamedServers>>);
 
 #[derive(Debug, Default)]
-struct Named {
+struct NamedServers {
     servers: BTreeSet<String>,
-    to: Option<Problems>,
+    to: Option<ProblemStream>,
 }
 
 impl SilentServers {
     /// Names servers on this stream from now on.
-    pub(crate) fn tell_on(&self, to: Problems) {
+    pub(crate) fn tell_on(&self, to: ProblemStream) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).to = Some(to);
     }
 
     /// Returns a client that wraps another one and names its silent servers.
     pub(crate) fn among(&self, those_of: SharedHttpClient) -> SharedHttpClient {
-        SharedHttpClient::new(Listening { inner: those_of, silent: self.clone() })
+        SharedHttpClient::new(ListeningClient { inner: those_of, silent: self.clone() })
     }
 
     fn name(&self, server: &str, why: &str) {
@@ -55,12 +55,12 @@ impl SilentServers {
 }
 
 #[derive(Debug)]
-struct Listening {
+struct ListeningClient {
     inner: SharedHttpClient,
     silent: SilentServers,
 }
 
-impl HttpClient for Listening {
+impl HttpClient for ListeningClient {
     fn http_connector(
         &self,
         settings: &HttpConnectorSettings,
@@ -82,7 +82,7 @@ impl HttpConnector for ListeningConnector {
         let server = server(request.uri()).to_owned();
         let (mut answer, silent) = (self.inner.call(request), self.silent.clone());
         HttpConnectorFuture::new(async move {
-            let answer = if let Ok(answer) = timeout(PATIENCE, &mut answer).await {
+            let answer = if let Ok(answer) = timeout(MAX_SILENCE, &mut answer).await {
                 answer
             } else {
                 silent.name(&server, "no answer until now");
@@ -122,9 +122,9 @@ mod tests {
 
     /// A server that answers after a time, or not at all.
     #[derive(Debug)]
-    struct Slow(Option<Duration>);
+    struct SlowServer(Option<Duration>);
 
-    impl HttpConnector for Slow {
+    impl HttpConnector for SlowServer {
         fn call(&self, _: HttpRequest) -> HttpConnectorFuture {
             let after = self.0;
             HttpConnectorFuture::new(async move {
@@ -138,9 +138,9 @@ mod tests {
     }
 
     #[derive(Debug, Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
+    struct CapturedProblems(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Page {
+    impl Write for CapturedProblems {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -152,9 +152,9 @@ mod tests {
 
     /// Calls a server until it answers or the time is over. Returns what was printed, and when.
     async fn said(server: Option<Duration>, calls: usize, until: Duration) -> (String, Duration) {
-        let (page, silent) = (Page::default(), SilentServers::default());
-        silent.tell_on(Problems::to(Box::new(page.clone())));
-        let connector = ListeningConnector { inner: SharedHttpConnector::new(Slow(server)), silent };
+        let (page, silent) = (CapturedProblems::default(), SilentServers::default());
+        silent.tell_on(ProblemStream::to(Box::new(page.clone())));
+        let connector = ListeningConnector { inner: SharedHttpConnector::new(SlowServer(server)), silent };
         let begun = Instant::now();
         for _ in 0..calls {
             let mut request = HttpRequest::empty();

@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 
 use crate::args;
-use crate::failed::Failed;
+use crate::failed::CommandFailure;
 
 /// The stack that a command line names, if any, and the options that find it again.
 #[derive(Debug, Default, Clone)]
-pub struct Stack {
-    named: Option<Named>,
-    further: args::Further,
+pub struct StackOptions {
+    named: Option<NamedStack>,
+    further: args::FurtherOptions,
 }
 
 /// A stack as it was read.
 #[derive(Debug, Clone)]
-struct Named {
+struct NamedStack {
     name: String,
     /// Its outputs and parameters, or the error of reading them. The error is reported only if they are
     /// needed.
-    contents: Result<Contents, Unread>,
+    contents: Result<StackContents, StackError>,
 }
 
 /// The error of reading a stack.
 #[derive(Debug, Clone)]
-pub(crate) struct Unread {
+pub(crate) struct StackError {
     pub why: String,
     /// True if permissions are missing.
     pub is_denied: bool,
@@ -31,20 +31,23 @@ pub(crate) struct Unread {
 
 /// The outputs and the parameters of a stack.
 #[derive(Debug, Clone)]
-pub(crate) struct Contents {
+pub(crate) struct StackContents {
     pub outputs: BTreeMap<String, String>,
     pub parameters: BTreeMap<String, String>,
 }
 
-impl Stack {
+impl StackOptions {
     /// Returns the stack with this name, or no stack without a name.
-    pub(crate) fn new(name: Option<(String, Result<Contents, Unread>)>, further: args::Further) -> Self {
-        let named = name.map(|(name, contents)| Named { name, contents });
+    pub(crate) fn new(
+        name: Option<(String, Result<StackContents, StackError>)>,
+        further: args::FurtherOptions,
+    ) -> Self {
+        let named = name.map(|(name, contents)| NamedStack { name, contents });
         Self { named, further }
     }
 
     /// Returns the options for further commands.
-    pub(crate) fn further(&self) -> args::Further {
+    pub(crate) fn further(&self) -> args::FurtherOptions {
         self.further.clone()
     }
 
@@ -57,7 +60,7 @@ impl Stack {
     /// # Errors
     ///
     /// The stack cannot be read.
-    pub(crate) fn output(&self, output: &str) -> Result<Option<String>, Failed> {
+    pub(crate) fn output(&self, output: &str) -> Result<Option<String>, CommandFailure> {
         self.value(|contents| contents.outputs.get(output))
     }
 
@@ -66,14 +69,17 @@ impl Stack {
     /// # Errors
     ///
     /// The stack cannot be read.
-    pub(crate) fn parameter(&self, parameter: &str) -> Result<Option<String>, Failed> {
+    pub(crate) fn parameter(&self, parameter: &str) -> Result<Option<String>, CommandFailure> {
         self.value(|contents| contents.parameters.get(parameter))
     }
 
-    fn value(&self, of: impl Fn(&Contents) -> Option<&String>) -> Result<Option<String>, Failed> {
-        let Some(Named { contents, .. }) = &self.named else { return Ok(None) };
-        let contents = contents.as_ref().map_err(|Unread { why, is_denied }| {
-            if *is_denied { Failed::Denied(why.clone()) } else { Failed::Work(why.clone()) }
+    fn value(
+        &self,
+        of: impl Fn(&StackContents) -> Option<&String>,
+    ) -> Result<Option<String>, CommandFailure> {
+        let Some(NamedStack { contents, .. }) = &self.named else { return Ok(None) };
+        let contents = contents.as_ref().map_err(|StackError { why, is_denied }| {
+            if *is_denied { CommandFailure::Denied(why.clone()) } else { CommandFailure::Work(why.clone()) }
         })?;
         Ok(of(contents).filter(|value| !value.is_empty()).cloned())
     }
@@ -84,7 +90,7 @@ impl Stack {
     /// # Errors
     ///
     /// The stack cannot be read, or it has no such output.
-    pub(crate) fn required(&self, output: &str, instead: &str) -> Result<Option<String>, Failed> {
+    pub(crate) fn required(&self, output: &str, instead: &str) -> Result<Option<String>, CommandFailure> {
         let Some(name) = self.name() else { return Ok(None) };
         let missing = || {
             let or = match output {
@@ -94,7 +100,7 @@ impl Stack {
             };
             let problem =
                 format!("has no output {output}: it is not a stack of template.yaml{or}; give {instead}");
-            Failed::Input(vec![format!("the stack {name} {problem}")])
+            CommandFailure::Input(vec![format!("the stack {name} {problem}")])
         };
         self.output(output)?.ok_or_else(missing).map(Some)
     }

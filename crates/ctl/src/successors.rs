@@ -5,39 +5,39 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::console::{Console, Failed};
-use crate::place::Place;
+use crate::console::{CommandFailure, ToolEnvironment};
+use crate::place::ConsoleBucket;
 use crate::text::harmless;
-use sns_redrive::archive::{Found, Selection, Walk};
+use sns_redrive::archive::{ArchiveWalk, Selection, WalkItem};
 use sns_redrive::arn::Arn;
-use sns_redrive::batch::{Check, Refusal, Sent, Subscription};
-use sns_redrive::clients::Clients;
+use sns_redrive::batch::{SendResult, Subscription, SubscriptionCheck, SubscriptionRefusal};
+use sns_redrive::clients::AwsClients;
 use sns_redrive::failure::Failure;
-use sns_redrive::lookup::Subscriptions;
-use sns_redrive::replay::{Request, Source};
+use sns_redrive::lookup::SubscriptionLookups;
+use sns_redrive::replay::{ReplayRequest, ReplaySource};
 
 /// How long calls to SNS may begin.
-const TIME: Duration = Duration::from_secs(30);
+const LOOKUP_TIME: Duration = Duration::from_secs(30);
 
 /// The letters of a replay.
-pub(crate) struct Letters<'a> {
-    pub(crate) archive: &'a Place,
+pub(crate) struct SuccessorLetters<'a> {
+    pub(crate) archive: &'a ConsoleBucket,
     pub(crate) requeue: &'a Arn,
-    pub(crate) source: &'a Source,
+    pub(crate) source: &'a ReplaySource,
 }
 
 /// Checks each new subscription as the function does with every retry: it must exist, be confirmed, have an
 /// endpoint, and name the dead-letter queue of the letters. If the letters cannot be read here, it must name
 /// any queue. If SNS cannot be asked, a line says so, and only the function checks.
 pub(crate) async fn check(
-    request: &Request,
-    letters: Option<Letters<'_>>,
-    clients: &Clients,
-    console: &mut Console,
-) -> Result<(), Failed> {
+    request: &ReplayRequest,
+    letters: Option<SuccessorLetters<'_>>,
+    clients: &AwsClients,
+    console: &mut ToolEnvironment,
+) -> Result<(), CommandFailure> {
     let news = request.subscriptions.pairs().map(|(_, new)| new.clone());
-    let subscriptions = Subscriptions::new(clients.sns.clone(), console.clock.clone());
-    let answers = subscriptions.look_up(news.collect(), Instant::now() + TIME).await;
+    let subscriptions = SubscriptionLookups::new(clients.sns.clone(), console.clock.clone());
+    let answers = subscriptions.look_up(news.collect(), Instant::now() + LOOKUP_TIME).await;
     let mut faults = Vec::new();
     for (old, new) in request.subscriptions.pairs() {
         let fault = match answers.get(new) {
@@ -51,10 +51,10 @@ pub(crate) async fn check(
                 };
                 fault.or_else(|| unfit(new, subscription, dlq.as_ref()))
             }
-            Some(Ok(None)) => Some(Refusal::Unknown.detail().to_owned()),
+            Some(Ok(None)) => Some(SubscriptionRefusal::Unknown.detail().to_owned()),
             unknown => {
                 let why = match unknown {
-                    Some(Err(Sent::Failed(Failure { code, message, .. }))) => {
+                    Some(Err(SendResult::Failed(Failure { code, message, .. }))) => {
                         message.as_ref().map_or_else(|| code.clone(), |said| format!("{code}: {said}"))
                     }
                     _ => "out of time".to_owned(),
@@ -70,7 +70,7 @@ pub(crate) async fn check(
         };
         faults.extend(fault.map(|fault| format!("--subscription {new}: {fault}")));
     }
-    if faults.is_empty() { Ok(()) } else { Err(Failed::Input(faults)) }
+    if faults.is_empty() { Ok(()) } else { Err(CommandFailure::Input(faults)) }
 }
 
 /// Returns the reason why the function would not send letters through a subscription, if there is one.
@@ -85,37 +85,37 @@ fn unfit(arn: &Arn, subscription: &Subscription, dlq: Option<&Arn>) -> Option<St
     let topic = arn.as_str().rsplit_once(':').and_then(|(topic, _)| topic.parse().ok());
     let named = named.parse::<Arn>().ok();
     match subscription.check(topic.as_ref(), dlq.or(named.as_ref())?) {
-        Check::Endpoint(_) => None,
-        Check::Undeliverable(why) => Some(why),
-        Check::Refused(Refusal::OtherDeadLetterQueue) => {
+        SubscriptionCheck::Endpoint(_) => None,
+        SubscriptionCheck::Undeliverable(why) => Some(why),
+        SubscriptionCheck::Refused(SubscriptionRefusal::OtherDeadLetterQueue) => {
             let (named, dlq) = (named.as_ref().map_or("", Arn::as_str), dlq.map_or("", Arn::as_str));
             Some(format!("it names the dead-letter queue {named}, but the letters come from {dlq}"))
         }
-        Check::Refused(refusal) => Some(refusal.detail().to_owned()),
+        SubscriptionCheck::Refused(refusal) => Some(refusal.detail().to_owned()),
     }
 }
 
-impl Letters<'_> {
+impl SuccessorLetters<'_> {
     /// Returns the dead-letter queue of the first letter on which SNS gave up for a subscription. The replay
     /// itself reports records that cannot be read.
     async fn dead_letter_queue(
         &self,
         old: &Arn,
-        request: &Request,
-        clients: &Clients,
-    ) -> Result<Option<Arn>, Failed> {
-        let selection = request.selection(request.cut_off).map_err(Failed::Input)?;
+        request: &ReplayRequest,
+        clients: &AwsClients,
+    ) -> Result<Option<Arn>, CommandFailure> {
+        let selection = request.selection(request.cut_off).map_err(CommandFailure::Input)?;
         let requeue = Some(self.requeue.as_str().to_owned());
         let selection = Selection { subscriptions: vec![old.as_str().to_owned()], requeue, ..selection };
-        if let Source::Input(records) = self.source {
+        if let ReplaySource::Input(records) = self.source {
             let mut records = records.iter().flatten().map(|(record, _)| record);
             let record = records.find(|record| selection.takes(record) == Ok(true));
             return Ok(record.map(|record| record.dead_letter_queue_arn.clone()));
         }
-        let Place { bucket, prefix } = self.archive;
-        let mut walk = Walk::new(clients.s3.clone(), bucket, prefix.trim_matches('/'), &selection);
+        let ConsoleBucket { bucket, prefix } = self.archive;
+        let mut walk = ArchiveWalk::new(clients.s3.clone(), bucket, prefix.trim_matches('/'), &selection);
         while let Some(found) = walk.next().await {
-            if let Found::Letter(letter) = found {
+            if let WalkItem::Letter(letter) = found {
                 return Ok(Some(letter.record.dead_letter_queue_arn.clone()));
             }
         }

@@ -8,34 +8,34 @@ use aws_config::SdkConfig;
 use indicatif::ProgressDrawTarget;
 
 use crate::args;
-use crate::console::{Console, Failed, Finished, WriteFailure};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, WriteFailure};
 use crate::silence::SilentServers;
-use crate::stack::Stack;
+use crate::stack::StackOptions;
 use crate::text::count;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 
 /// The environment of further commands: the connection and the stack of the command that runs them.
 #[derive(Clone)]
-pub(crate) struct Tool {
-    connection: args::Connection,
-    clock: Clock,
+pub(crate) struct CommandRunner {
+    connection: args::ConnectionArgs,
+    clock: InstanceClock,
     variable: fn(&str) -> Option<String>,
     config: Option<SdkConfig>,
-    stack: Stack,
+    stack: StackOptions,
     silent: SilentServers,
     /// Becomes true at an interrupt.
     stop: Arc<AtomicBool>,
 }
 
 /// The number of bytes that a bounded text keeps of its beginning, and of its end.
-const KEPT: usize = 64 << 10;
+const KEPT_BYTES: usize = 64 << 10;
 
 /// The text that a command has printed so far.
 #[derive(Clone, Default)]
-pub(crate) struct Printed(Arc<Mutex<Text>>);
+pub(crate) struct CommandOutput(Arc<Mutex<BoundedText>>);
 
 #[derive(Default)]
-struct Text {
+struct BoundedText {
     bounded: bool,
     /// The whole text, or the beginning of a bounded one.
     head: Vec<u8>,
@@ -45,11 +45,11 @@ struct Text {
     left_out: usize,
 }
 
-impl Tool {
-    pub(crate) fn new(connection: &args::Connection, console: &Console) -> Self {
+impl CommandRunner {
+    pub(crate) fn new(connection: &args::ConnectionArgs, console: &ToolEnvironment) -> Self {
         let stack = connection.stack.clone().or_else(|| console.stack.name().map(str::to_owned));
         Self {
-            connection: args::Connection { stack, ..connection.clone() },
+            connection: args::ConnectionArgs { stack, ..connection.clone() },
             clock: console.clock.clone(),
             variable: console.variable,
             config: console.config.clone(),
@@ -65,7 +65,7 @@ impl Tool {
     }
 
     /// Returns the connection of all commands.
-    pub(crate) fn connection(&self) -> args::Connection {
+    pub(crate) fn connection(&self) -> args::ConnectionArgs {
         self.connection.clone()
     }
 
@@ -77,27 +77,30 @@ impl Tool {
     pub(crate) async fn run<T>(
         &self,
         name: &str,
-        work: impl AsyncFnOnce(&mut Console) -> Result<(T, Finished), Failed>,
-    ) -> Result<T, Failed> {
-        let err = Printed::default();
-        let (result, finished) = work(&mut self.console("", &Printed::default(), &err)).await?;
+        work: impl AsyncFnOnce(&mut ToolEnvironment) -> Result<(T, CommandEnd), CommandFailure>,
+    ) -> Result<T, CommandFailure> {
+        let err = CommandOutput::default();
+        let (result, finished) = work(&mut self.console("", &CommandOutput::default(), &err)).await?;
         match finished {
-            Finished::Whole => Ok(result),
-            Finished::Stopped if self.stop.load(Ordering::Relaxed) => {
-                Err(Failed::Stopped("interrupted".to_owned()))
+            CommandEnd::Whole => Ok(result),
+            CommandEnd::Stopped if self.stop.load(Ordering::Relaxed) => {
+                Err(CommandFailure::Stopped("interrupted".to_owned()))
             }
-            Finished::Stopped | Finished::Partly | Finished::LeftOut | Finished::Unseen => {
+            CommandEnd::Stopped | CommandEnd::Partly | CommandEnd::LeftOut | CommandEnd::Unseen => {
                 let because = err.text();
-                Err(Failed::Work(format!("redrivectl {name} finished only in part: {}", because.trim())))
+                Err(CommandFailure::Work(format!(
+                    "redrivectl {name} finished only in part: {}",
+                    because.trim()
+                )))
             }
         }
     }
 
     /// Returns a console that answers no questions. `input` is the text that `-` reads, `out` takes results,
     /// and `err` takes problems, and progress in lines.
-    pub(crate) fn console(&self, input: &str, out: &Printed, err: &Printed) -> Console {
+    pub(crate) fn console(&self, input: &str, out: &CommandOutput, err: &CommandOutput) -> ToolEnvironment {
         let stop = Arc::clone(&self.stop);
-        Console {
+        ToolEnvironment {
             out: Box::new(out.clone()),
             unwritten: WriteFailure::default(),
             err: Box::new(err.clone()),
@@ -116,11 +119,11 @@ impl Tool {
     }
 }
 
-impl Printed {
+impl CommandOutput {
     /// Returns a text that keeps only its beginning and its end. A replay may print a line for each of
     /// millions of letters, too much for a page.
     pub(crate) fn bounded() -> Self {
-        Self(Arc::new(Mutex::new(Text { bounded: true, ..Text::default() })))
+        Self(Arc::new(Mutex::new(BoundedText { bounded: true, ..BoundedText::default() })))
     }
 
     pub(crate) fn text(&self) -> String {
@@ -133,17 +136,17 @@ impl Printed {
     }
 }
 
-impl Text {
+impl BoundedText {
     fn push(&mut self, bytes: &[u8]) {
         if !self.bounded {
             return self.head.extend_from_slice(bytes);
         }
-        let (head, tail) = bytes.split_at(KEPT.saturating_sub(self.head.len()).min(bytes.len()));
+        let (head, tail) = bytes.split_at(KEPT_BYTES.saturating_sub(self.head.len()).min(bytes.len()));
         self.head.extend_from_slice(head);
         self.tail.extend_from_slice(tail);
-        if self.tail.len() > 2 * KEPT {
+        if self.tail.len() > 2 * KEPT_BYTES {
             // The kept tail begins with a whole line.
-            let from = self.tail.len() - KEPT;
+            let from = self.tail.len() - KEPT_BYTES;
             let line =
                 self.tail[from..].iter().position(|byte| *byte == b'\n').map_or(from, |at| from + at + 1);
             self.left_out += self.tail.drain(..line).filter(|byte| *byte == b'\n').count().max(1);
@@ -151,7 +154,7 @@ impl Text {
     }
 }
 
-impl Write for Printed {
+impl Write for CommandOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
         Ok(bytes.len())
@@ -168,7 +171,7 @@ mod tests {
 
     #[test]
     fn of_a_long_text_the_beginning_and_the_end_are_kept_and_the_rest_is_counted() {
-        let (mut whole, mut bounded) = (Printed::default(), Printed::bounded());
+        let (mut whole, mut bounded) = (CommandOutput::default(), CommandOutput::bounded());
         for number in 0..100_000 {
             for printed in [&mut whole, &mut bounded] {
                 writeln!(printed, "line {number}").unwrap();
@@ -177,14 +180,14 @@ mod tests {
         assert_eq!(whole.text().lines().count(), 100_000);
         let text = bounded.text();
         assert!(text.starts_with("line 0\n") && text.ends_with("\nline 99999\n"));
-        assert!(text.len() < 4 * KEPT, "{}", text.len());
+        assert!(text.len() < 4 * KEPT_BYTES, "{}", text.len());
         let (_, left_out) = text.split_once("\n(").unwrap();
         let left_out: usize =
             left_out.split_once(" lines left out").unwrap().0.replace(',', "").parse().unwrap();
         // A part of the cut line is kept, so the sum may be off by one.
         let kept = text.lines().filter(|line| line.starts_with("line ")).count();
         assert!((99_999..=100_001).contains(&(kept + left_out)), "{kept} and {left_out}");
-        let mut short = Printed::bounded();
+        let mut short = CommandOutput::bounded();
         writeln!(short, "one").unwrap();
         assert_eq!(short.text(), "one\n");
     }

@@ -11,9 +11,9 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::args::{self, WaitingBy};
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished};
-use crate::control::Control;
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
+use crate::control::ControlAccess;
 use crate::output::CommandResult;
 use crate::overrides::reach;
 use crate::place;
@@ -21,53 +21,56 @@ use crate::text::{count, harmless, table, thousands, utc};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::control::WaitingList;
-use sns_redrive::policy::Touches;
+use sns_redrive::policy::ReachAnswer;
 use sns_redrive::waiting::WaitingLetter;
 
 /// Waiting letters in groups, and the totals of their queues.
 struct WaitingCounts {
     by: WaitingBy,
-    groups: BTreeMap<Option<String>, Group>,
+    groups: BTreeMap<Option<String>, DueLetters>,
     /// The numbers of letters that each override or rule holds.
     held: BTreeMap<String, u64>,
     /// The totals of the queues, or why SQS gave none.
-    queues: Vec<(Arn, Result<Total, String>)>,
+    queues: Vec<(Arn, Result<QueueTotal, String>)>,
     /// Lines and objects of the list that could not be read.
     unread: u64,
 }
 
 /// A number of waiting letters, and when the first and the last of them are due.
-struct Group {
+struct DueLetters {
     letters: u64,
     first: Timestamp,
     last: Timestamp,
 }
 
 pub(super) async fn run(
-    args: &args::Waiting,
+    args: &args::WaitingArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let counts = counted(args, console).await?;
     console.print(&counts, as_json)
 }
 
 /// Counts the waiting letters that a command line selects.
-async fn counted(args: &args::Waiting, console: &Console) -> Result<WaitingCounts, Failed> {
+async fn counted(
+    args: &args::WaitingArgs,
+    console: &ToolEnvironment,
+) -> Result<WaitingCounts, CommandFailure> {
     let reach = reach(&args.picks, &args.arrived, console)?;
     let place = place::control(&args.place, console)?;
-    let clients = Aws::connect(&args.connection, console).await?.clients();
+    let clients = AwsAccess::connect(&args.connection, console).await?.clients();
     let now = console.clock.now();
     let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| {
-        let touches = reach.as_ref().map_or(Touches::Yes, |reach| reach.touches(&letter));
+        let touches = reach.as_ref().map_or(ReachAnswer::Yes, |reach| reach.touches(&letter));
         let held = letter.held_by.clone();
         let queue = letter.queue_arn.clone();
-        (touches > Touches::No).then(|| (name(&letter, args.by), held, queue))
+        (touches > ReachAnswer::No).then(|| (name(&letter, args.by), held, queue))
     };
-    Control::new(clients.s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
+    ControlAccess::new(clients.s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
 
-    let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
+    let mut groups: BTreeMap<Option<String>, DueLetters> = BTreeMap::new();
     let (mut held, mut queues) = (BTreeMap::new(), BTreeSet::new());
     for line in list.due_after(now) {
         let Some((name, by, queue)) = &line.kept else { continue };
@@ -75,7 +78,7 @@ async fn counted(args: &args::Waiting, console: &Console) -> Result<WaitingCount
             *held.entry(by.clone()).or_default() += 1;
         }
         queues.insert(queue.clone());
-        let new = || Group { letters: 0, first: line.due, last: line.due };
+        let new = || DueLetters { letters: 0, first: line.due, last: line.due };
         let group = groups.entry(name.clone()).or_insert_with(new);
         group.letters += 1;
         (group.first, group.last) = (group.first.min(line.due), group.last.max(line.due));
@@ -132,7 +135,7 @@ impl CommandResult for WaitingCounts {
         }
         for (queue, total) in &self.queues {
             let says = match total {
-                Ok(Total { hidden, visible }) => {
+                Ok(QueueTotal { hidden, visible }) => {
                     format!("about {} hidden, {} visible", count(*hidden, "letter"), thousands(*visible))
                 }
                 Err(why) => format!("not known: {}", harmless(why)),
@@ -158,19 +161,19 @@ impl CommandResult for WaitingCounts {
         })
     }
 
-    fn finished(&self) -> Finished {
-        Finished::of(self.unread)
+    fn finished(&self) -> CommandEnd {
+        CommandEnd::of(self.unread)
     }
 }
 
 /// The approximate number of letters in a queue, from SQS.
-struct Total {
+struct QueueTotal {
     hidden: u64,
     visible: u64,
 }
 
 /// Asks SQS for the number of letters in a queue. The error says in words why SQS gave none.
-async fn total(sqs: &aws_sdk_sqs::Client, queue: &Arn) -> Result<Total, String> {
+async fn total(sqs: &aws_sdk_sqs::Client, queue: &Arn) -> Result<QueueTotal, String> {
     let [hidden, visible] = [
         QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
         QueueAttributeName::ApproximateNumberOfMessages,
@@ -183,7 +186,7 @@ async fn total(sqs: &aws_sdk_sqs::Client, queue: &Arn) -> Result<Total, String> 
         format!("sqs:GetQueueAttributes failed ({}{said})", failure.code)
     })?;
     let number = |name| answer.attributes().and_then(|all| all.get(name)?.parse().ok()).unwrap_or_default();
-    Ok(Total { hidden: number(&hidden), visible: number(&visible) })
+    Ok(QueueTotal { hidden: number(&hidden), visible: number(&visible) })
 }
 
 /// Returns the name of the group that a letter counts for.

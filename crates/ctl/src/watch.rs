@@ -10,49 +10,49 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::console::Console;
+use crate::console::ToolEnvironment;
 use crate::text::{clock, count, harmless, thousands};
-use sns_redrive::clock::Clock;
-use sns_redrive::replay::{At, Control, State, Status};
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::replay::{RecordLocation, ReplayControl, ReplayState, ReplayStatus};
 
 /// The time between two updates. The countdown changes every second.
-const TICK: Duration = Duration::from_millis(250);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The period over which the rate is measured.
-const LATELY: SignedDuration = SignedDuration::from_secs(10);
+const RATE_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 
 /// The longest pause between two batches that does not lower the rate.
-const PAUSE: SignedDuration = SignedDuration::from_secs(2);
+const LONGEST_BATCH_PAUSE: SignedDuration = SignedDuration::from_secs(2);
 
 /// The shortest period that gives a rate.
-const LEAST: SignedDuration = SignedDuration::from_secs(1);
+const LEAST_RATE_PERIOD: SignedDuration = SignedDuration::from_secs(1);
 
 /// The time between two lines about one step.
-const LINE: SignedDuration = SignedDuration::from_mins(1);
+const LINE_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
 const BAR: &str = "[{bar:20}] {wide_msg}";
 
 /// Shows a running replay: a line for each letter that is left out, and below them a progress bar if there is
 /// a terminal.
-pub(crate) struct Watch<'a> {
+pub(crate) struct TerminalWatch<'a> {
     stop: Arc<AtomicBool>,
-    clock: Clock,
+    clock: InstanceClock,
     bar: ProgressBar,
     err: Mutex<&'a mut (dyn Write + Send)>,
-    view: Mutex<View>,
+    view: Mutex<ProgressView>,
     /// True if progress is printed in lines.
     tells: bool,
     /// True if there is a line for each letter that is left out.
     names_letters: bool,
     /// The step, status and time of the last printed line.
-    told: Mutex<Option<(usize, Status, Timestamp)>>,
+    told: Mutex<Option<(usize, ReplayStatus, Timestamp)>>,
 }
 
 /// The progress of a running replay.
 #[derive(Debug, Default)]
-struct View {
+struct ProgressView {
     /// The state; `None` while the replay reads the archive.
-    state: Option<State>,
+    state: Option<ReplayState>,
     /// The number of letters sent, including units under way.
     sent: u64,
     /// The number sent at the previous update.
@@ -65,9 +65,9 @@ struct View {
     stops: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> TerminalWatch<'a> {
     /// Begins to show a replay. The bar needs a terminal and no `--json`.
-    pub(crate) fn new(console: &'a mut Console, as_json: bool, stop: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(console: &'a mut ToolEnvironment, as_json: bool, stop: Arc<AtomicBool>) -> Self {
         let shows = console.progress && !as_json;
         let target = if shows { (console.draws)() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target).with_style(style("{wide_msg}"));
@@ -85,21 +85,21 @@ impl<'a> Watch<'a> {
     }
 
     /// Returns the state that the replay reported last; `None` before it has begun.
-    pub(crate) fn state(&self) -> Option<State> {
+    pub(crate) fn state(&self) -> Option<ReplayState> {
         self.view().state.clone()
     }
 
     /// Updates the progress until it is dropped.
     pub(crate) async fn keep_showing(&self) -> Infallible {
         loop {
-            tokio::time::sleep(TICK).await;
+            tokio::time::sleep(UPDATE_INTERVAL).await;
             self.show();
         }
     }
 
     /// Clears the bar, or prints the final state as the last line. Returns whether the replay was
     /// interrupted.
-    pub(crate) fn end(self, state: Option<&State>) -> bool {
+    pub(crate) fn end(self, state: Option<&ReplayState>) -> bool {
         self.bar.finish_and_clear();
         let has_told = self.told.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if let Some(state) = state.filter(|_| has_told) {
@@ -117,7 +117,7 @@ impl<'a> Watch<'a> {
         });
     }
 
-    fn view(&self) -> MutexGuard<'_, View> {
+    fn view(&self) -> MutexGuard<'_, ProgressView> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,12 +130,12 @@ impl<'a> Watch<'a> {
             return;
         };
         // The final state is printed at the end.
-        if !matches!(status, Status::Running | Status::Settling) {
+        if !matches!(status, ReplayStatus::Running | ReplayStatus::Settling) {
             return;
         }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_told = |(of_step, of_status, at): &(usize, Status, Timestamp)| {
-            (*of_step, *of_status) == (step, status) && now.duration_since(*at) < LINE
+        let is_told = |(of_step, of_status, at): &(usize, ReplayStatus, Timestamp)| {
+            (*of_step, *of_status) == (step, status) && now.duration_since(*at) < LINE_INTERVAL
         };
         if told.as_ref().is_some_and(is_told) {
             return;
@@ -176,12 +176,12 @@ fn style(template: &str) -> ProgressStyle {
     style.progress_chars("#.")
 }
 
-impl Control for Watch<'_> {
+impl ReplayControl for TerminalWatch<'_> {
     fn stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn progress(&self, state: &State) {
+    fn progress(&self, state: &ReplayState) {
         self.view().stands(state);
         self.show();
     }
@@ -191,16 +191,16 @@ impl Control for Watch<'_> {
         self.show();
     }
 
-    fn left_out(&self, at: &At, why: &str) {
+    fn left_out(&self, at: &RecordLocation, why: &str) {
         if self.names_letters {
             self.say(&format!("{}: {}", harmless(&at.to_string()), harmless(why)));
         }
     }
 }
 
-impl View {
+impl ProgressView {
     /// Notes the state of the replay.
-    fn stands(&mut self, state: &State) {
+    fn stands(&mut self, state: &ReplayState) {
         // The state does not include units under way.
         self.sent = self.sent.max(state.counts.sent);
         self.state = Some(state.clone());
@@ -208,14 +208,14 @@ impl View {
 
     /// Notes the number of letters sent at this time.
     fn look(&mut self, now: Timestamp) {
-        if self.state.as_ref().is_none_or(|state| state.status != Status::Running) {
+        if self.state.as_ref().is_none_or(|state| state.status != ReplayStatus::Running) {
             // Pauses do not count for the rate.
             self.lately.clear();
         } else if self.seen != self.sent {
             self.lately.push_back((now, self.sent));
         }
         self.seen = self.sent;
-        let is_old = |(at, _): &(Timestamp, u64)| now.duration_since(*at) > LATELY;
+        let is_old = |(at, _): &(Timestamp, u64)| now.duration_since(*at) > RATE_PERIOD;
         while self.lately.len() > 2 && self.lately.get(1).is_some_and(is_old) {
             self.lately.pop_front();
         }
@@ -226,10 +226,10 @@ impl View {
         // is too long.
         let took = now
             .duration_since(*first)
-            .checked_sub(PAUSE)
+            .checked_sub(LONGEST_BATCH_PAUSE)
             .unwrap_or_default()
             .max(last.duration_since(*first));
-        if took >= LEAST {
+        if took >= LEAST_RATE_PERIOD {
             let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1);
             self.rate = Some((sent - before).saturating_mul(1000) / millis);
         }
@@ -240,7 +240,7 @@ impl View {
         let state = self.state.as_ref()?;
         let behind = self.sent + passed_over(state) + left_out(state);
         // The index may overestimate the selection.
-        let is_done = state.status == Status::Done;
+        let is_done = state.status == ReplayStatus::Done;
         Some((if is_done { state.letters } else { behind.min(state.letters) }, state.letters))
     }
 
@@ -276,7 +276,7 @@ impl View {
     }
 
     /// Returns the time until all letters are sent, at the recent rate and with the waits after steps, if it is known.
-    fn time_left(&self, state: &State, now: Timestamp) -> Option<String> {
+    fn time_left(&self, state: &ReplayState, now: Timestamp) -> Option<String> {
         let (behind, all) = self.position()?;
         let rate = self.rate.unwrap_or_else(|| state.request.rate.into());
         let sending = (all - behind).checked_div(rate)?;
@@ -293,11 +293,11 @@ impl View {
 }
 
 /// Says how far a replay came that does not run here any more.
-fn ending(state: &State) -> String {
+fn ending(state: &ReplayState) -> String {
     let most = if state.exact { "" } else { "at most " };
     let (sent, all) = (thousands(state.counts.sent), count(state.letters, "letter"));
     let end = match state.status {
-        Status::Running | Status::Settling => "interrupted",
+        ReplayStatus::Running | ReplayStatus::Settling => "interrupted",
         status => status.name(),
     };
     format!("{sent} of {most}{all} sent: {end}")
@@ -309,12 +309,12 @@ fn seconds_until(then: Timestamp, now: Timestamp) -> u64 {
 }
 
 /// Returns the number of letters that the replay does not send and that somebody should check.
-fn left_out(state: &State) -> u64 {
+fn left_out(state: &ReplayState) -> u64 {
     let counts = &state.counts;
     counts.refused + counts.gone + counts.unreadable + counts.not_replayable.values().sum::<u64>()
 }
 
 /// Returns the number of letters that were sent before, and of records that are stored twice.
-fn passed_over(state: &State) -> u64 {
+fn passed_over(state: &ReplayState) -> u64 {
     state.counts.already_replayed + state.counts.doubles
 }

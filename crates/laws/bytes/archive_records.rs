@@ -1,20 +1,20 @@
 //! A law: every bad line of an archive is reported on its own, and a record that is read once is written and
 //! read the same.
 
-use sns_redrive::archive::Record;
+use sns_redrive::archive::ArchiveRecord;
 
 use super::assert_same;
 
 /// Checks the law. The bytes are a line of an archive.
 pub fn check(data: &[u8]) {
     let Ok(line) = std::str::from_utf8(data) else { return };
-    let record = match Record::from_line(line) {
+    let record = match ArchiveRecord::from_line(line) {
         Ok(record) => record,
         Err(bad) => return quotes_nothing(&bad.to_string(), line),
     };
     let written = record.to_line().unwrap();
     assert!(written.ends_with('\n') && written.matches('\n').count() == 1, "a record is one line");
-    let read = Record::from_line(&written).unwrap();
+    let read = ArchiveRecord::from_line(&written).unwrap();
     assert!(read == record, "a record reads back as written");
     assert!(read.identity() == record.identity() && read.archived() == record.archived());
     assert_eq!(read.message.digest().unwrap(), record.message.digest().unwrap());

@@ -7,8 +7,8 @@ use sns_redrive::arn::Arn;
 use sns_redrive::delivery::OutgoingMessage;
 use sns_redrive::letter::MAX_ATTRIBUTES;
 use sns_redrive::letter::{
-    Attribute, AttributeValue, Attributes, Digest, Letter, MARK_ATTRIBUTE, Mark, Notification, Origin,
-    Origins, ReplayTarget, Requeued, Trust,
+    AttributeValue, BelievedClaims, Letter, MARK_ATTRIBUTE, Mark, MessageAttribute, MessageAttributes,
+    MessageDigest, Notification, Origin, ReplayTarget, RequeueMark, TrustedOrigins,
 };
 
 use super::{DLQ, NOW, base64, is_id, received, record};
@@ -53,7 +53,7 @@ pub fn check(data: &[u8]) {
 }
 
 fn mark_reads_back(mark: &Mark) {
-    let carried = Attributes::from([(MARK_ATTRIBUTE.to_owned(), mark.to_attribute())]);
+    let carried = MessageAttributes::from([(MARK_ATTRIBUTE.to_owned(), mark.to_attribute())]);
     let found = Mark::find(&carried);
     assert!(
         found.as_ref() == is_id(&mark.id).then_some(mark),
@@ -62,12 +62,12 @@ fn mark_reads_back(mark: &Mark) {
 }
 
 /// Asserts that the attributes of a raw letter reach a queue.
-fn by_queue(attributes: &Attributes, body: &str) {
+fn by_queue(attributes: &MessageAttributes, body: &str) {
     let message = received(&[record(body, attributes)]).unwrap().remove(0);
     assert!(message.attributes == *attributes, "an attribute changed on its way in");
-    let letter = Letter::received(message, Trust { requeue: None, origins: &Origins::all() });
+    let letter = Letter::received(message, BelievedClaims { requeue: None, origins: &TrustedOrigins::all() });
     let others = match letter.origin {
-        Origin::EventBridge { .. } => Attributes::new(),
+        Origin::EventBridge { .. } => MessageAttributes::new(),
         _ => without_mark(attributes),
     };
     for unmarked in [false, true] {
@@ -85,7 +85,7 @@ fn by_queue(attributes: &Attributes, body: &str) {
 }
 
 /// Asserts that the published attributes reach a topic, in any form of the letter.
-fn by_topic(attributes: &Attributes, message: &str) {
+fn by_topic(attributes: &MessageAttributes, message: &str) {
     let wire: Map<_, _> = attributes.iter().map(|(name, value)| (name.clone(), published(value))).collect();
     let sns = json!({
         "Type": "Notification", "MessageId": "d3344452-ca4e-5849-9b44-70f435b0010d", "TopicArn": TOPIC,
@@ -106,10 +106,13 @@ fn by_topic(attributes: &Attributes, message: &str) {
     assert!(found.attributes == *attributes, "an attribute changed");
     assert_eq!(found.subscription, Some(arn(SUBSCRIPTION)));
 
-    let letter = Letter::parse(received(&[record(&envelope, &Attributes::new())]).unwrap().remove(0));
+    let letter = Letter::parse(received(&[record(&envelope, &MessageAttributes::new())]).unwrap().remove(0));
     assert!(letter.origin == Origin::Sns && letter.notification.as_ref() == Some(&found));
     assert_eq!(letter.message(), message, "the message changed");
-    assert!(letter.mark.as_ref().is_none_or(|mark| mark.requeued == Requeued::default()), "others wrote it");
+    assert!(
+        letter.mark.as_ref().is_none_or(|mark| mark.requeued == RequeueMark::default()),
+        "others wrote it"
+    );
     let others = without_mark(attributes);
     let Ok(outgoing) = OutgoingMessage::pack(&letter, &arn(TOPIC), false, 3) else {
         assert!(others.len() >= MAX_ATTRIBUTES);
@@ -120,26 +123,26 @@ fn by_topic(attributes: &Attributes, message: &str) {
     carried(&outgoing, &others, Some(letter.mark_for_topic(3)));
 }
 
-fn carried(outgoing: &OutgoingMessage<'_>, others: &Attributes, mark: Option<Mark>) {
+fn carried(outgoing: &OutgoingMessage<'_>, others: &MessageAttributes, mark: Option<Mark>) {
     let mut expected = others.clone();
     expected.extend(mark.map(|mark| (MARK_ATTRIBUTE.to_owned(), mark.to_attribute())));
     let sent =
         outgoing.attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned()));
     let count = outgoing.attributes.len();
     assert!(
-        sent.collect::<Attributes>() == expected && count == expected.len(),
+        sent.collect::<MessageAttributes>() == expected && count == expected.len(),
         "an attribute changed on its way out"
     );
     let size: usize = expected.iter().map(|(name, value)| name.len() + value.size()).sum();
     assert_eq!(outgoing.size(), outgoing.body.len() + size);
 }
 
-fn without_mark(attributes: &Attributes) -> Attributes {
+fn without_mark(attributes: &MessageAttributes) -> MessageAttributes {
     attributes.clone().into_iter().filter(|(name, _)| name != MARK_ATTRIBUTE).collect()
 }
 
 /// Returns SNS's spelling of an attribute.
-fn published(attribute: &Attribute) -> Value {
+fn published(attribute: &MessageAttribute) -> Value {
     let value = match &attribute.value {
         AttributeValue::Text(text) => text.clone(),
         AttributeValue::Binary(bytes) => base64(bytes),
@@ -163,11 +166,11 @@ fn mark(bytes: &mut Bytes<'_>) -> Mark {
         id: if flag(0) { bytes.text() } else { format!("d3344452/{SUBSCRIPTION}") },
         first: time(bytes),
         generation: bytes.number(),
-        digest: Digest::of(&if flag(1) { bytes.text() } else { String::new() }),
+        digest: MessageDigest::of(&if flag(1) { bytes.text() } else { String::new() }),
         passes: bytes.number(),
         published: if flag(2) { bytes.number() } else { 0 },
         early: flag(6),
-        requeued: Requeued {
+        requeued: RequeueMark {
             dlq: flag(1).then(|| arn(DLQ)),
             source: flag(2).then(|| arn(QUEUE)),
             due: flag(3).then(|| time(bytes)),
@@ -183,7 +186,7 @@ fn mark(bytes: &mut Bytes<'_>) -> Mark {
     }
 }
 
-fn attributes(bytes: &mut Bytes<'_>, mark: &Mark) -> Attributes {
+fn attributes(bytes: &mut Bytes<'_>, mark: &Mark) -> MessageAttributes {
     let attribute = |bytes: &mut Bytes<'_>| {
         let kinds = bytes.byte();
         let name = NAMES.get(usize::from(kinds >> 4)).map_or_else(|| bytes.text(), |name| (*name).to_owned());
@@ -197,7 +200,7 @@ fn attributes(bytes: &mut Bytes<'_>, mark: &Mark) -> Attributes {
             "RULE_ARN" | "TARGET_ARN" if kinds & 1 == 0 => AttributeValue::Text(QUEUE.to_owned()),
             _ => AttributeValue::Text(bytes.text()),
         };
-        (name, Attribute { data_type, value })
+        (name, MessageAttribute { data_type, value })
     };
     (0..bytes.byte() % 13).map(|_| attribute(bytes)).collect()
 }

@@ -1,12 +1,14 @@
 //! A law: any message of a queue is a letter that keeps its identity wherever it is sent.
 
 use serde_json::Value;
-use sns_redrive::archive::{BadRecord, Record};
+use sns_redrive::archive::{ArchiveRecord, BadRecord};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::delivery::OutgoingMessage;
 use sns_redrive::letter::MAX_ATTRIBUTES;
-use sns_redrive::letter::{Attributes, Letter, MARK_ATTRIBUTE, Mark, Origins, SqsMessage, Trust};
+use sns_redrive::letter::{
+    BelievedClaims, Letter, MARK_ATTRIBUTE, Mark, MessageAttributes, SqsMessage, TrustedOrigins,
+};
 use sns_redrive::policy::ArchiveReason;
 
 use super::{NOW, assert_same, at, is_id, now, received, record, with_attributes};
@@ -24,7 +26,7 @@ pub fn check(data: &[u8]) {
     };
     // A text that is no event is a body. A text that is an event is one too, because somebody may send it to
     // the queue.
-    let as_body = received(&[record(text, &Attributes::new())]);
+    let as_body = received(&[record(text, &MessageAttributes::new())]);
     for message in given.into_iter().chain(as_body).flatten() {
         letter(&message);
     }
@@ -34,16 +36,19 @@ fn letter(message: &SqsMessage) {
     let letter = Letter::parse(message.clone());
     assert!(letter == Letter::parse(message.clone()), "read twice");
     assert!(letter.sqs == *message, "a letter keeps its message whole");
-    let trusting = |requeue| Letter::received(message.clone(), Trust { requeue, origins: Origins::none() });
+    let trusting = |requeue| {
+        Letter::received(message.clone(), BelievedClaims { requeue, origins: TrustedOrigins::none() })
+    };
     assert!(letter == trusting(None), "no requeue, nothing believed");
-    let requeued = Letter::parse_requeued(message.clone(), Origins::none());
+    let requeued = Letter::parse_requeued(message.clone(), TrustedOrigins::none());
     assert!(requeued == trusting(Some(&message.queue)), "the requeue is the requeue");
     assert!(
         letter.mark.as_ref().is_none_or(|mark| mark.requeued == Default::default()),
         "no requeue, no belief"
     );
     assert!(letter.id == requeued.id, "an id does not depend on the queue");
-    let claiming = Letter::received(message.clone(), Trust { requeue: None, origins: &Origins::all() });
+    let claiming =
+        Letter::received(message.clone(), BelievedClaims { requeue: None, origins: &TrustedOrigins::all() });
     assert!(claiming.unlisted.is_none(), "what is listed is believed");
     for letter in [&letter, &requeued, &claiming] {
         archived(letter);
@@ -64,10 +69,10 @@ fn archived(letter: &Letter) {
         failure: None,
         override_id: None,
     };
-    let record = Record::of(letter, &context, now());
+    let record = ArchiveRecord::of(letter, &context, now());
     let line = record.to_line().unwrap();
     assert!(!line.trim_end_matches('\n').contains('\n') && line.ends_with('\n'), "a record is one line");
-    let read = Record::from_line(&line).unwrap();
+    let read = ArchiveRecord::from_line(&line).unwrap();
     assert!(read == record, "the record changed");
     if let Some(unread) = &letter.sqs.unread {
         assert!(read.record.as_ref() == Some(&unread.record), "a record that cannot be read is kept whole");
@@ -83,7 +88,7 @@ fn archived(letter: &Letter) {
 fn travels(letter: &Letter) {
     let requeue: Arn = "arn:aws:sqs:eu-central-1:123456789012:requeue".parse().unwrap();
     let due = at(NOW + 900_000);
-    let origins = if letter.unlisted.is_some() { Origins::default() } else { Origins::all() };
+    let origins = if letter.unlisted.is_some() { TrustedOrigins::default() } else { TrustedOrigins::all() };
     for mark in [letter.mark_for_requeue(7, Some(due)), letter.mark_for_replay(now(), None, true)] {
         let Ok(outgoing) = OutgoingMessage::for_requeue(letter, &mark, &requeue, 0) else {
             assert!(letter.sqs.attributes.len() >= MAX_ATTRIBUTES, "only ten attributes are in the way");
@@ -113,7 +118,8 @@ fn travels(letter: &Letter) {
         assert_eq!(outgoing.deduplication_id.is_some(), queue.is_fifo());
         assert!(outgoing.deduplication_id.as_ref().is_none_or(|id| id.len() == 43), "a hash in base64");
         // If the letter's form differs from its message's, it has the same mark wherever it comes back.
-        let back = Letter::received(sent(letter, &outgoing), Trust { requeue: None, origins: &origins });
+        let back =
+            Letter::received(sent(letter, &outgoing), BelievedClaims { requeue: None, origins: &origins });
         assert_eq!((back.id.as_str(), back.spent()), (letter.id.as_str(), 3));
         assert_eq!(back.first_arrival(), letter.first_arrival());
     }

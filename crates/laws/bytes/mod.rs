@@ -20,7 +20,9 @@ pub mod replay_event;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use sns_redrive::letter::{Attribute, AttributeValue, Attributes, Letter, SqsEvent, SqsMessage};
+use sns_redrive::letter::{
+    AttributeValue, Letter, MessageAttribute, MessageAttributes, SqsEvent, SqsMessage,
+};
 
 /// The present of every law, in milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 const NOW: i64 = 1_793_534_400_000;
@@ -36,7 +38,7 @@ fn at(millis: i64) -> Timestamp {
 }
 
 /// Returns a record of Lambda's event with this body and these attributes.
-fn record(body: &str, attributes: &Attributes) -> Value {
+fn record(body: &str, attributes: &MessageAttributes) -> Value {
     json!({
         "messageId": "512a856d-6e86-45b6-a7a3-8627a61ec790",
         "receiptHandle": "AQEB-handle",
@@ -54,8 +56,8 @@ fn record(body: &str, attributes: &Attributes) -> Value {
 }
 
 /// Returns attributes in the form in which Lambda passes them.
-fn wire(attributes: &Attributes) -> Value {
-    let wire = |attribute: &Attribute| match &attribute.value {
+fn wire(attributes: &MessageAttributes) -> Value {
+    let wire = |attribute: &MessageAttribute| match &attribute.value {
         AttributeValue::Text(text) => json!({ "stringValue": text, "dataType": attribute.data_type }),
         AttributeValue::Binary(bytes) => {
             json!({ "binaryValue": base64(bytes), "dataType": attribute.data_type })
@@ -72,7 +74,7 @@ fn received(records: &[Value]) -> Option<Vec<SqsMessage>> {
 }
 
 /// Returns the same message with other attributes.
-fn with_attributes(message: &SqsMessage, attributes: Attributes) -> SqsMessage {
+fn with_attributes(message: &SqsMessage, attributes: MessageAttributes) -> SqsMessage {
     SqsMessage { attributes, ..message.clone() }
 }
 

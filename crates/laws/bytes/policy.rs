@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use sns_redrive::failure::FailureClass;
-use sns_redrive::letter::{Attributes, Digest, Letter};
+use sns_redrive::letter::{Letter, MessageAttributes, MessageDigest};
 use sns_redrive::policy::{
-    Action, ArchiveReason, DEFAULT_RETENTION, Decision, DeferReason, DeliveryPolicy, DeliverySpec, Facts,
-    Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Policy, Rule, Schedule, is_kept, plus, seconds_until,
+    ArchiveReason, DEFAULT_RETENTION, Decision, DeferReason, DeliveryPolicy, DeliverySpec, Jitter,
+    LetterFacts, MAX_DELAY_SECONDS, MAX_RETRIES, Policy, Rule, RuleAction, Schedule, is_kept, plus,
+    seconds_until,
 };
 
 use super::{now, received, record};
@@ -36,7 +37,7 @@ static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
         "requestPayload": { "override": 1 }, "responsePayload": { "errorType": "Oops" },
     });
     let text = |value: &str| json!({ "stringValue": value, "dataType": "String" });
-    let digest = String::from(Digest::of(MESSAGE));
+    let digest = String::from(MessageDigest::of(MESSAGE));
     let mark = json!({ "v": 2, "spent": 2, "id": "abc", "first": 1_793_534_400_000_i64, "gen": 1,
         "msg": digest, "passes": 2 })
     .to_string();
@@ -60,7 +61,7 @@ static LETTERS: LazyLock<Vec<Letter>> = LazyLock::new(|| {
 });
 
 fn letter(body: &str, attributes: Value, source: Value) -> Letter {
-    let mut record = record(body, &Attributes::new());
+    let mut record = record(body, &MessageAttributes::new());
     record["messageAttributes"] = attributes;
     if !source.is_null() {
         record["attributes"]["DeadLetterQueueSourceArn"] = source;
@@ -97,8 +98,8 @@ pub fn check(data: &[u8]) {
         life(rule, &LETTERS[0]);
     }
     for letter in LETTERS.iter() {
-        let verdict = policy.decide(letter, &Facts::default(), now());
-        let again = policy.decide(letter, &Facts::default(), now());
+        let verdict = policy.decide(letter, &LetterFacts::default(), now());
+        let again = policy.decide(letter, &LetterFacts::default(), now());
         assert_eq!((&verdict.decision, &verdict.route), (&again.decision, &again.route), "no chance in it");
         assert!(policy.all_rules().any(|rule| rule == verdict.rule));
         assert_eq!(policy.rule_for(letter), verdict.rule);
@@ -141,17 +142,17 @@ fn schedule(schedule: &Schedule) {
 
 /// Asserts that an undisturbed letter whose deliveries fail gets its retries one after the other, and ends.
 fn life(rule: &Rule, letter: &Letter) {
-    let facts = Facts::default();
+    let facts = LetterFacts::default();
     let mut letter = letter.clone();
     let (mut now, mut number) = (letter.sqs.first_received, letter.spent());
     // This is enough for every phase of a short schedule, and for hops.
     for _ in 0..24 {
         let verdict = rule.decide(&letter, &facts, now);
         let decision = match (&verdict.decision, rule.action) {
-            (Decision::Archive(ArchiveReason::Rule, _), Action::Archive) => return,
-            (Decision::Archive(ArchiveReason::Expiring, _) | Decision::Defer(_), Action::Hold) => return,
-            (decision, Action::Archive | Action::Hold) => panic!("{:?}: {decision:?}", rule.action),
-            (Decision::Deliver(retry), Action::Redrive) => {
+            (Decision::Archive(ArchiveReason::Rule, _), RuleAction::Archive) => return,
+            (Decision::Archive(ArchiveReason::Expiring, _) | Decision::Defer(_), RuleAction::Hold) => return,
+            (decision, RuleAction::Archive | RuleAction::Hold) => panic!("{:?}: {decision:?}", rule.action),
+            (Decision::Deliver(retry), RuleAction::Redrive) => {
                 number += 1;
                 let retries = verdict.delivery.schedule.retries;
                 assert_eq!((retry.number, retry.of), (number, retries), "undisturbed, no retry is skipped");
@@ -166,7 +167,7 @@ fn life(rule: &Rule, letter: &Letter) {
                 assert_eq!(exhausted, number == retries, "exhausted with the last retry, not before");
                 failed
             }
-            (decision, Action::Redrive) => decision.clone(),
+            (decision, RuleAction::Redrive) => decision.clone(),
         };
         match decision {
             Decision::Archive(..) => return,

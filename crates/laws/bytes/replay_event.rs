@@ -2,23 +2,27 @@
 //! written. Only a request with an id continues a replay, and it selects nothing.
 
 use serde_json::{Value, json};
-use sns_redrive::replay::{Request, Resume, Wish};
+use sns_redrive::replay::{EventRequest, ReplayRequest, ResumeRequest};
 
 /// Checks the law. The bytes are the `replay` of an event.
 pub fn check(data: &[u8]) {
     let Ok(json) = serde_json::from_slice::<Value>(data) else { return };
     let (object, id) = (json.is_object(), json.get("resume").cloned());
-    match Wish::from_json(json) {
+    match EventRequest::from_json(json) {
         Err(faults) => says_why(&faults),
-        Ok(Wish::Resume(resume)) => {
+        Ok(EventRequest::ResumeRequest(resume)) => {
             assert_eq!(id, Some(json!(resume.id)), "it goes on with the replay that is named");
-            let Resume { id, rate, threshold, settle_seconds, why } = &resume;
+            let ResumeRequest { id, rate, threshold, settle_seconds, why } = &resume;
             let written = json!({
                 "resume": id, "rate": rate, "threshold": threshold, "settleSeconds": settle_seconds, "why": why,
             });
-            assert_eq!(Wish::from_json(written), Ok(Wish::Resume(resume)), "nothing else is in it");
+            assert_eq!(
+                EventRequest::from_json(written),
+                Ok(EventRequest::ResumeRequest(resume)),
+                "nothing else is in it"
+            );
         }
-        Ok(Wish::Begin(request)) => {
+        Ok(EventRequest::Begin(request)) => {
             assert!(object, "nothing but an object selects letters");
             assert_eq!(id, None, "a wish to go on never begins a replay");
             begins(&request);
@@ -26,9 +30,9 @@ pub fn check(data: &[u8]) {
     }
 }
 
-fn begins(request: &Request) {
+fn begins(request: &ReplayRequest) {
     let written = serde_json::to_value(request).unwrap();
-    assert_eq!(Wish::from_json(written), Ok(Wish::Begin(Box::new(request.clone()))));
+    assert_eq!(EventRequest::from_json(written), Ok(EventRequest::Begin(Box::new(request.clone()))));
     if let Err(faults) = request.check() {
         return says_why(&faults);
     }

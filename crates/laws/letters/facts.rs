@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use redrive_sim::Millis;
+use redrive_sim::SimMillis;
 
 /// A letter by its number, from 0.
-pub type Who = usize;
+pub type LetterId = usize;
 /// An SQS message by its number, from 0. A letter that moves to the requeue is a new message there.
-pub type Message = usize;
+pub type MessageId = usize;
 /// An invocation by its number, from 0.
 pub type RunId = usize;
 
 /// The place to which a letter was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum SentPlace {
     /// Its target.
     Target,
     /// Its topic, from which SNS has yet to deliver it.
@@ -26,7 +26,7 @@ pub enum Place {
 
 /// The effect of a call on a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
+pub enum CallEffect {
     /// The place has the letter.
     Taken,
     /// The place had the letter already, and recognised the repetition.
@@ -37,7 +37,7 @@ pub enum Effect {
 
 /// The answer as the function got it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Response {
+pub enum CallResponse {
     /// The answer says that it is done.
     Done,
     /// The answer says that it is not done.
@@ -51,7 +51,7 @@ pub enum Response {
 
 /// A fact of a letter's life.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum LetterFact {
     /// The letter lies in a queue of the function from now on.
     Queued {
         /// The queue's name.
@@ -74,18 +74,18 @@ pub enum What {
     /// The function asked about the letter's subscription and got no answer: an attempt that failed.
     Unchecked {
         /// The answer.
-        response: Response,
+        response: CallResponse,
     },
     /// The function began to call its target or topic for it.
     Called,
     /// A call that sent the letter ended.
     Sent {
         /// The place.
-        place: Place,
+        place: SentPlace,
         /// The effect.
-        effect: Effect,
+        effect: CallEffect,
         /// The answer.
-        response: Response,
+        response: CallResponse,
         /// The difference between the letter and what arrived.
         wrong: Option<String>,
         /// The retry's number by its mark, if it has one.
@@ -105,7 +105,7 @@ pub enum What {
         /// `true` if it happened.
         done: bool,
         /// The answer.
-        response: Response,
+        response: CallResponse,
     },
     /// An operator showed it, perhaps in the middle of an attempt.
     Woken,
@@ -120,12 +120,12 @@ pub enum What {
     /// The queue dropped it at the end of its retention.
     Expired,
     /// A call about the letter had a fault.
-    Disturbed(Disturbed),
+    Disturbed(FaultSubject),
 }
 
 /// What a fault disturbed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Disturbed {
+pub enum FaultSubject {
     /// A delivery, an archiving or a move may have had an effect without an answer.
     Unheard,
     /// A hiding.
@@ -142,43 +142,43 @@ pub enum Disturbed {
 
 /// A fact with its place in time.
 #[derive(Debug, Clone)]
-pub struct Fact {
+pub struct TimedFact {
     /// Its place in the order of all facts.
     pub order: usize,
     /// The time.
-    pub at: Millis,
+    pub at: SimMillis,
     /// The message. `None` if the fact is about the letter in all of its messages.
-    pub message: Option<Message>,
+    pub message: Option<MessageId>,
     /// The invocation.
     pub run: Option<RunId>,
     /// The event itself.
-    pub what: What,
+    pub what: LetterFact,
 }
 
 /// One invocation of the function.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct FunctionRun {
     /// The process.
     pub caller: Arc<str>,
     /// The time when it began.
-    pub began: Millis,
+    pub began: SimMillis,
     /// The time when it ended.
-    pub ended: Millis,
+    pub ended: SimMillis,
     /// The time from which a delivery under way may be cut off.
-    pub last_delivery: Millis,
+    pub last_delivery: SimMillis,
     /// The facts of its time: those from `from` to `to` in the order of all facts.
     pub from: usize,
     /// See `from`.
     pub to: usize,
     /// Its end.
-    pub ending: Ending,
+    pub ending: RunEnd,
     /// The reason of a bad end.
     pub why: Option<String>,
 }
 
 /// The end of an invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnd {
     /// It is still under way.
     Open,
     /// Its answer was heard, and followed.
@@ -195,7 +195,7 @@ pub enum Ending {
 
 /// The cause why a letter that had arrived could not be deleted, as far as the function and Lambda could see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum DeleteObstacle {
     /// Its process was killed.
     Killed,
     /// The call that took it was not answered.
@@ -216,39 +216,39 @@ pub enum Cause {
     HandedTwice,
 }
 
-impl What {
+impl LetterFact {
     /// Reports whether this place has the letter, whole, by this fact.
     #[must_use]
-    pub fn is_taken_by(&self, at: Place) -> bool {
-        matches!(self, Self::Sent { place, effect: Effect::Taken, wrong: None, .. } if *place == at)
+    pub fn is_taken_by(&self, at: SentPlace) -> bool {
+        matches!(self, Self::Sent { place, effect: CallEffect::Taken, wrong: None, .. } if *place == at)
     }
 
     /// Reports whether a call to its target or its topic begins or ends with this fact.
     #[must_use]
     pub fn is_attempt(&self) -> bool {
-        matches!(self, Self::Called | Self::Sent { place: Place::Target | Place::Topic, .. })
+        matches!(self, Self::Called | Self::Sent { place: SentPlace::Target | SentPlace::Topic, .. })
     }
 
     /// Reports whether its own endpoint has it, whole, by this fact.
     #[must_use]
     pub fn is_delivery(&self) -> bool {
-        self.is_taken_by(Place::Target) || *self == Self::Arrived { wrong: None }
+        self.is_taken_by(SentPlace::Target) || *self == Self::Arrived { wrong: None }
     }
 
     /// Reports whether the letter is safe elsewhere from here on.
     #[must_use]
     pub fn is_safe(&self) -> bool {
-        matches!(self, Self::Sent { effect: Effect::Taken | Effect::Swallowed, .. })
+        matches!(self, Self::Sent { effect: CallEffect::Taken | CallEffect::Swallowed, .. })
     }
 
     /// Reports whether the letter is safe elsewhere and the function knows it.
     #[must_use]
     pub fn is_known_safe(&self) -> bool {
-        self.is_safe() && matches!(self, Self::Sent { response: Response::Done, .. })
+        self.is_safe() && matches!(self, Self::Sent { response: CallResponse::Done, .. })
     }
 }
 
-impl Cause {
+impl DeleteObstacle {
     /// Returns the cause as text.
     #[must_use]
     pub fn name(self) -> &'static str {

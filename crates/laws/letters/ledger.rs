@@ -5,9 +5,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use redrive_sim::{Millis, Service};
+use redrive_sim::{AwsService, SimMillis};
 
-use super::facts::{Ending, Fact, Message, Place, Response, Run, RunId, What, Who};
+use super::facts::{
+    CallResponse, FunctionRun, LetterFact, LetterId, MessageId, RunEnd, RunId, SentPlace, TimedFact,
+};
 
 /// The expectations of a letter.
 #[derive(Debug, Clone, Default)]
@@ -15,13 +17,13 @@ pub struct Plan {
     /// Its FIFO group.
     pub group: Option<String>,
     /// What is promised about the order of its group.
-    pub order: GroupOrder,
+    pub order: RequiredOrder,
     /// The place where it must end if no fault prevents it. `None` if that depends on the world.
-    pub end: Option<End>,
+    pub end: Option<RequiredEnd>,
     /// The retries of its schedule.
     pub retries: usize,
     /// Milliseconds from its arrival until its last retry can be due.
-    pub last_due: Millis,
+    pub last_due: SimMillis,
     /// The number of times it was received before SQS moved it here.
     pub receives_before: usize,
     /// The kind of letter, for histories.
@@ -30,7 +32,7 @@ pub struct Plan {
 
 /// What is promised about the order of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GroupOrder {
+pub enum RequiredOrder {
     /// Nothing: failing heads make way.
     #[default]
     Free,
@@ -44,7 +46,7 @@ pub enum GroupOrder {
 
 /// The place where a letter must end if no fault prevents it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum RequiredEnd {
     /// The letter ends at its target.
     Delivered,
     /// The letter ends in the archive, for this reason.
@@ -53,13 +55,13 @@ pub enum End {
 
 /// A call that had a fault.
 #[derive(Debug, Clone)]
-pub struct Faulty {
+pub struct FaultyCall {
     /// The time when it began.
-    pub at: Millis,
+    pub at: SimMillis,
     /// The caller.
     pub caller: Arc<str>,
     /// The service.
-    pub service: Service,
+    pub service: AwsService,
     /// The operation.
     pub operation: String,
     /// The name of what it is about.
@@ -69,58 +71,58 @@ pub struct Faulty {
 /// The record of all letters.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    now: Millis,
+    now: SimMillis,
     order: usize,
     plans: Vec<Plan>,
-    facts: Vec<Vec<Fact>>,
-    runs: Vec<Run>,
+    facts: Vec<Vec<TimedFact>>,
+    runs: Vec<FunctionRun>,
     /// The times of trouble, in order.
-    troubles: Vec<Millis>,
+    troubles: Vec<SimMillis>,
     /// The times of calls that were refused, but not for good.
-    refusals: Vec<Millis>,
+    refusals: Vec<SimMillis>,
     strangers: Vec<String>,
     /// Facts about all letters, those that come later too.
-    everywhere: Vec<Fact>,
-    faulty: Vec<Faulty>,
+    everywhere: Vec<TimedFact>,
+    faulty: Vec<FaultyCall>,
 }
 
 impl Ledger {
     /// Adds a letter and returns its number.
-    pub fn letter(&mut self, plan: Plan) -> Who {
+    pub fn letter(&mut self, plan: Plan) -> LetterId {
         self.plans.push(plan);
         self.facts.push(Vec::new());
         self.plans.len() - 1
     }
 
     /// Goes on to this time.
-    pub fn pass_to(&mut self, now: Millis) {
+    pub fn pass_to(&mut self, now: SimMillis) {
         self.now = now;
     }
 
     /// Returns the time.
     #[must_use]
-    pub fn now(&self) -> Millis {
+    pub fn now(&self) -> SimMillis {
         self.now
     }
 
     /// Begins an invocation; deliveries may be cut off after so many milliseconds.
-    pub fn begin(&mut self, caller: &Arc<str>, deliver_for: Millis) -> RunId {
+    pub fn begin(&mut self, caller: &Arc<str>, deliver_for: SimMillis) -> RunId {
         let (began, order) = (self.now, self.order);
-        self.runs.push(Run {
+        self.runs.push(FunctionRun {
             caller: Arc::clone(caller),
             began,
             ended: began,
             last_delivery: began.saturating_add(deliver_for),
             from: order + 1,
             to: usize::MAX,
-            ending: Ending::Open,
+            ending: RunEnd::Open,
             why: None,
         });
         self.runs.len() - 1
     }
 
     /// Ends an invocation.
-    pub fn end(&mut self, run: RunId, ending: Ending, why: Option<String>) {
+    pub fn end(&mut self, run: RunId, ending: RunEnd, why: Option<String>) {
         let (ended, to) = (self.now, self.order + 1);
         let run = &mut self.runs[run];
         (run.ending, run.ended, run.to, run.why) = (ending, ended, to, why);
@@ -129,15 +131,15 @@ impl Ledger {
     /// Corrects the end of an invocation, whose answer turned out to be nonsense.
     pub fn failed(&mut self, run: RunId, why: Option<String>) {
         let run = &mut self.runs[run];
-        (run.ending, run.why) = (Ending::Failed, why);
+        (run.ending, run.why) = (RunEnd::Failed, why);
     }
 
     /// Records a fact.
-    pub fn fact(&mut self, who: Who, message: Message, run: Option<RunId>, what: What) {
-        let is_try = |what: &What| matches!(what, What::Sent { place: Place::Target, response, .. } if *response != Response::Done);
+    pub fn fact(&mut self, who: LetterId, message: MessageId, run: Option<RunId>, what: LetterFact) {
+        let is_try = |what: &LetterFact| matches!(what, LetterFact::Sent { place: SentPlace::Target, response, .. } if *response != CallResponse::Done);
         if is_try(&what) {
             let of_run =
-                |fact: &&Fact| fact.run == run && fact.message == Some(message) && is_try(&fact.what);
+                |fact: &&TimedFact| fact.run == run && fact.message == Some(message) && is_try(&fact.what);
             if self.facts[who].iter().rev().filter(of_run).count() >= 2 {
                 // The SDK tried three times, which cost seconds: the endpoint may now be left alone.
                 self.trouble();
@@ -147,20 +149,20 @@ impl Ledger {
     }
 
     /// Records a fact about a letter in all of its messages.
-    pub fn note(&mut self, who: Who, message: Option<Message>, run: Option<RunId>, what: What) {
+    pub fn note(&mut self, who: LetterId, message: Option<MessageId>, run: Option<RunId>, what: LetterFact) {
         let fact = self.stamp(message, run, what);
         self.facts[who].push(fact);
     }
 
     /// Records a fact about all letters.
-    pub fn note_everywhere(&mut self, what: What) {
+    pub fn note_everywhere(&mut self, what: LetterFact) {
         let fact = self.stamp(None, None, what);
         self.everywhere.push(fact);
     }
 
-    fn stamp(&mut self, message: Option<Message>, run: Option<RunId>, what: What) -> Fact {
+    fn stamp(&mut self, message: Option<MessageId>, run: Option<RunId>, what: LetterFact) -> TimedFact {
         self.order += 1;
-        Fact { order: self.order, at: self.now, message, run, what }
+        TimedFact { order: self.order, at: self.now, message, run, what }
     }
 
     /// Records a call because of which letters may stay without an attempt: it got no answer, which takes time
@@ -175,7 +177,7 @@ impl Ledger {
     }
 
     /// Records a call that had a fault.
-    pub fn faulty(&mut self, faulty: Faulty) {
+    pub fn faulty(&mut self, faulty: FaultyCall) {
         self.faulty.push(faulty);
     }
 
@@ -198,39 +200,39 @@ impl Ledger {
 
     /// Returns the expectations of a letter.
     #[must_use]
-    pub fn plan(&self, who: Who) -> &Plan {
+    pub fn plan(&self, who: LetterId) -> &Plan {
         &self.plans[who]
     }
 
     /// Returns the facts of a letter.
     #[must_use]
-    pub fn facts(&self, who: Who) -> &[Fact] {
+    pub fn facts(&self, who: LetterId) -> &[TimedFact] {
         &self.facts[who]
     }
 
     /// Returns the facts about all letters.
     #[must_use]
-    pub fn everywhere(&self) -> &[Fact] {
+    pub fn everywhere(&self) -> &[TimedFact] {
         &self.everywhere
     }
 
     /// Returns the invocations.
     #[must_use]
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[FunctionRun] {
         &self.runs
     }
 
     /// Returns the calls that had a fault.
     #[must_use]
-    pub fn faulty_calls(&self) -> &[Faulty] {
+    pub fn faulty_calls(&self) -> &[FaultyCall] {
         &self.faulty
     }
 
-    pub(super) fn troubles(&self) -> &[Millis] {
+    pub(super) fn troubles(&self) -> &[SimMillis] {
         &self.troubles
     }
 
-    pub(super) fn refusals(&self) -> &[Millis] {
+    pub(super) fn refusals(&self) -> &[SimMillis] {
         &self.refusals
     }
 
@@ -240,7 +242,7 @@ impl Ledger {
 
     /// Returns the history of a letter as text. Times count from the first invocation's.
     #[must_use]
-    pub fn history(&self, who: Who) -> String {
+    pub fn history(&self, who: LetterId) -> String {
         let plan = &self.plans[who];
         let began = self.facts[who].first().map_or(0, |fact| fact.at);
         let mut text = format!("letter {who}, {}", plan.kind);
@@ -250,7 +252,7 @@ impl Ledger {
         let _ = writeln!(text, ", came at {began}");
         for fact in &self.facts[who] {
             let run = fact.run.map_or_else(String::new, |run| {
-                let Run { caller, began: at, ending, .. } = &self.runs[run];
+                let FunctionRun { caller, began: at, ending, .. } = &self.runs[run];
                 format!(" in invocation {run} of {caller} (began {}, {ending:?})", at - began)
             });
             let message = fact.message.map_or_else(String::new, |message| format!(" message {message}"));

@@ -26,9 +26,12 @@ pub mod ledger;
 pub mod reader;
 pub mod scene;
 
-pub use facts::{Cause, Disturbed, Effect, Ending, Fact, Message, Place, Response, Run, RunId, What, Who};
-pub use judge::Letter;
-pub use judge::{Circumstances, Strict, Verdict, Violation, judge};
-pub use ledger::{End, Faulty, GroupOrder, Ledger, Plan};
-pub use reader::{Reader, spent_by};
-pub use scene::{Names, Scene};
+pub use facts::{
+    CallEffect, CallResponse, DeleteObstacle, FaultSubject, FunctionRun, LetterFact, LetterId, MessageId,
+    RunEnd, RunId, SentPlace, TimedFact,
+};
+pub use judge::JudgedLetter;
+pub use judge::{Circumstances, LettersVerdict, NoExcuses, Violation, judge};
+pub use ledger::{FaultyCall, Ledger, Plan, RequiredEnd, RequiredOrder};
+pub use reader::{LetterReader, spent_by};
+pub use scene::{WorldNames, WorldScene};

@@ -6,13 +6,13 @@ mod faults;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use redrive_sim::{Attributes, Call, Entry, Event, Millis, Payload, Record, Service};
+use redrive_sim::{AwsService, SimAttributes, SimCall, SimEntry, SimEvent, SimMillis, SimPayload, SimRecord};
 use serde_json::Value;
 
-use super::answer::Ended;
-use super::facts::{Ending, Message, Place, RunId, What, Who};
+use super::answer::FinishedCall;
+use super::facts::{LetterFact, LetterId, MessageId, RunEnd, RunId, SentPlace};
 use super::ledger::Ledger;
-use super::scene::Scene;
+use super::scene::WorldScene;
 
 /// The caller that Lambda's mappings are.
 const MAPPING: &str = "mapping";
@@ -22,21 +22,21 @@ const MARK: &str = "sns-redrive";
 
 /// A reader of the journal of one world.
 #[derive(Debug)]
-pub struct Reader<S> {
+pub struct LetterReader<S> {
     /// The world.
     pub scene: S,
     /// The facts so far.
     pub ledger: Ledger,
     /// The numbers of the messages by SQS's ids.
-    numbers: HashMap<Arc<str>, Message>,
+    numbers: HashMap<Arc<str>, MessageId>,
     /// The letter of each message.
-    whose: Vec<Who>,
+    whose: Vec<LetterId>,
     /// The letters of messages that SQS has not moved to the dead-letter queue yet.
-    in_source: HashMap<Arc<str>, Who>,
+    in_source: HashMap<Arc<str>, LetterId>,
     /// The messages that SQS has moved.
-    moved: BTreeSet<Message>,
+    moved: BTreeSet<MessageId>,
     /// The batches of the invocations.
-    batches: Vec<Vec<Handed>>,
+    batches: Vec<Vec<InvokedMessage>>,
     /// The invocations of each process.
     runs: HashMap<Arc<str>, Vec<RunId>>,
     /// The subscriptions that SNS called impossible, by process. A process believes this for five minutes.
@@ -44,16 +44,16 @@ pub struct Reader<S> {
     /// The processes that could not ask the queue from which SQS moves letters. Each remembers this for a
     /// while.
     uncounted: BTreeSet<Arc<str>>,
-    settled: Settled,
+    settled: BatchSettlement,
     /// The runs that failed of functions that a caller waits for, until they are answered: callers and events.
     failed: BTreeSet<(Arc<str>, String)>,
 }
 
 /// A message of an invocation.
 #[derive(Debug, Clone)]
-struct Handed {
-    who: Who,
-    message: Message,
+struct InvokedMessage {
+    who: LetterId,
+    message: MessageId,
     handle: Arc<str>,
     /// The number of times it has left in this invocation.
     left: usize,
@@ -61,13 +61,13 @@ struct Handed {
 
 /// The mapping's handling of its last batch.
 #[derive(Debug, Default)]
-struct Settled {
+struct BatchSettlement {
     kept: BTreeSet<Arc<str>>,
     failed: Option<String>,
     deleted: BTreeSet<Arc<str>>,
 }
 
-impl<S: Scene> Reader<S> {
+impl<S: WorldScene> LetterReader<S> {
     /// Creates a reader of a world without letters.
     pub fn new(scene: S) -> Self {
         Self {
@@ -81,13 +81,13 @@ impl<S: Scene> Reader<S> {
             runs: HashMap::new(),
             unknown: HashMap::new(),
             uncounted: BTreeSet::new(),
-            settled: Settled::default(),
+            settled: BatchSettlement::default(),
             failed: BTreeSet::new(),
         }
     }
 
     /// Returns the number of a message.
-    pub fn number(&self, id: &str) -> Option<Message> {
+    pub fn number(&self, id: &str) -> Option<MessageId> {
         self.numbers.get(id).copied()
     }
 
@@ -95,11 +95,11 @@ impl<S: Scene> Reader<S> {
     /// letters.
     pub fn begin<'m>(
         &mut self,
-        now: Millis,
+        now: SimMillis,
         caller: &Arc<str>,
         batch: impl Iterator<Item = (&'m Arc<str>, &'m Arc<str>)>,
-        deliver_for: Millis,
-    ) -> (RunId, Vec<Who>) {
+        deliver_for: SimMillis,
+    ) -> (RunId, Vec<LetterId>) {
         self.ledger.pass_to(now);
         let run = self.ledger.begin(caller, deliver_for);
         self.runs.entry(Arc::clone(caller)).or_default().push(run);
@@ -110,11 +110,11 @@ impl<S: Scene> Reader<S> {
                 continue;
             };
             let who = self.whose[message];
-            self.ledger.fact(who, message, Some(run), What::Handed);
+            self.ledger.fact(who, message, Some(run), LetterFact::Handed);
             if self.moved.contains(&message) && self.uncounted.contains(caller) {
-                self.ledger.fact(who, message, Some(run), What::Uncounted);
+                self.ledger.fact(who, message, Some(run), LetterFact::Uncounted);
             }
-            handed.push(Handed { who, message, handle: Arc::clone(handle), left: 0 });
+            handed.push(InvokedMessage { who, message, handle: Arc::clone(handle), left: 0 });
         }
         let letters = handed.iter().map(|it| it.who).collect();
         self.batches.push(handed);
@@ -123,18 +123,18 @@ impl<S: Scene> Reader<S> {
 
     /// Records the end of an invocation. What Lambda does then is read next, and [`settled`](Self::settled) after
     /// that.
-    pub fn end(&mut self, now: Millis, run: RunId, ending: Ending) {
+    pub fn end(&mut self, now: SimMillis, run: RunId, ending: RunEnd) {
         self.ledger.pass_to(now);
         self.ledger.end(run, ending, None);
-        self.settled = Settled::default();
+        self.settled = BatchSettlement::default();
     }
 
     /// Records what Lambda did after an invocation. `ids` are the messages of the batch; returns how many of them it
     /// tried to delete.
     pub fn settled<'m>(&mut self, run: RunId, ids: impl Iterator<Item = &'m Arc<str>>) -> usize {
-        let Settled { kept, failed, deleted } = std::mem::take(&mut self.settled);
-        if self.ledger.runs()[run].ending != Ending::Heard {
-            if self.ledger.runs()[run].ending == Ending::Failed {
+        let BatchSettlement { kept, failed, deleted } = std::mem::take(&mut self.settled);
+        if self.ledger.runs()[run].ending != RunEnd::Heard {
+            if self.ledger.runs()[run].ending == RunEnd::Failed {
                 self.ledger.failed(run, failed);
             }
             return 0;
@@ -149,11 +149,11 @@ impl<S: Scene> Reader<S> {
             tried += usize::from(!kept.contains(id));
             let Some(message) = self.number(id) else { continue };
             let what = if kept.contains(id) {
-                What::Kept
+                LetterFact::Kept
             } else if deleted.contains(id) {
-                What::Deleted
+                LetterFact::Deleted
             } else {
-                What::NotDeleted
+                LetterFact::NotDeleted
             };
             self.ledger.fact(self.whose[message], message, Some(run), what);
         }
@@ -161,61 +161,61 @@ impl<S: Scene> Reader<S> {
     }
 
     /// Reads events, which come after all that were read before.
-    pub fn read(&mut self, records: &[Record]) {
+    pub fn read(&mut self, records: &[SimRecord]) {
         for (index, record) in records.iter().enumerate() {
             self.ledger.pass_to(record.at);
             self.event(records, index, record);
         }
     }
 
-    fn event(&mut self, records: &[Record], index: usize, record: &Record) {
+    fn event(&mut self, records: &[SimRecord], index: usize, record: &SimRecord) {
         let by = &*record.by;
         match &record.event {
-            Event::Called(call) if self.is_functions(call) => self.called(call),
-            Event::Faulty { call, fault } => self.faulty(call, fault),
-            Event::Answered { call, fault, status, effects } if self.is_functions(call) => {
+            SimEvent::Called(call) if self.is_functions(call) => self.called(call),
+            SimEvent::Faulty { call, fault } => self.faulty(call, fault),
+            SimEvent::Answered { call, fault, status, effects } if self.is_functions(call) => {
                 let Some(run) = self.run_of(call) else { return };
                 let effects = &records[index - effects..index];
-                let has_failed = call.service == Service::Lambda
+                let has_failed = call.service == AwsService::Lambda
                     && self.failed.remove(&(
                         Arc::clone(&call.caller),
                         String::from_utf8_lossy(&call.body).into_owned(),
                     ));
-                self.answered(&Ended { call, fault, status: *status, effects, has_failed, run });
+                self.answered(&FinishedCall { call, fault, status: *status, effects, has_failed, run });
             }
-            Event::BatchEnded { kept, failed: Some(why), .. } if why == "throttled" => {
+            SimEvent::BatchEnded { kept, failed: Some(why), .. } if why == "throttled" => {
                 for id in kept {
-                    self.message(id, What::Throttled);
+                    self.message(id, LetterFact::Throttled);
                 }
             }
-            Event::BatchEnded { kept, failed, .. } => {
+            SimEvent::BatchEnded { kept, failed, .. } => {
                 self.settled.kept.extend(kept.iter().map(Arc::clone));
                 self.settled.failed.clone_from(failed);
             }
-            Event::Deleted { id, .. } if by == MAPPING => {
+            SimEvent::Deleted { id, .. } if by == MAPPING => {
                 self.settled.deleted.insert(Arc::clone(id));
             }
-            Event::Sent { queue, id, payload, .. } => self.sent(by, queue, id, payload),
-            Event::Moved { to, id, .. } if **to == *self.scene.names().dlq => {
+            SimEvent::Sent { queue, id, payload, .. } => self.sent(by, queue, id, payload),
+            SimEvent::Moved { to, id, .. } if **to == *self.scene.names().dlq => {
                 if let Some(who) = self.in_source.remove(id) {
                     self.moved.insert(self.whose.len());
                     self.queued(id, who, to, 0);
                 }
             }
-            Event::Received { id, count, .. } => self.message(id, What::Received { count: *count }),
-            Event::Hidden { id, .. } if by == "operator" => self.message(id, What::Woken),
-            Event::Duplicated { id, .. } => self.message(id, What::Duplicated),
-            Event::Expired { id, .. } => self.message(id, What::Expired),
-            Event::Invoked { payload, ok: false, .. } if self.runs.contains_key(&record.by) => {
+            SimEvent::Received { id, count, .. } => self.message(id, LetterFact::Received { count: *count }),
+            SimEvent::Hidden { id, .. } if by == "operator" => self.message(id, LetterFact::Woken),
+            SimEvent::Duplicated { id, .. } => self.message(id, LetterFact::Duplicated),
+            SimEvent::Expired { id, .. } => self.message(id, LetterFact::Expired),
+            SimEvent::Invoked { payload, ok: false, .. } if self.runs.contains_key(&record.by) => {
                 self.failed.insert((Arc::clone(&record.by), payload.clone()));
             }
-            Event::Invoked { function, payload, ok: true } if by == "lambda" => {
+            SimEvent::Invoked { function, payload, ok: true } if by == "lambda" => {
                 self.arrived(function, payload, None);
             }
-            Event::Streamed { stream, data } if by == "sns" => {
+            SimEvent::Streamed { stream, data } if by == "sns" => {
                 self.arrived(stream, String::from_utf8_lossy(data).trim_end(), None);
             }
-            Event::Posted { host, body, status: 200..300, .. } if by == "sns" => {
+            SimEvent::Posted { host, body, status: 200..300, .. } if by == "sns" => {
                 self.arrived(host, &String::from_utf8_lossy(body), None);
             }
             _ => {}
@@ -223,7 +223,7 @@ impl<S: Scene> Reader<S> {
     }
 
     /// Records a message that a queue took.
-    fn sent(&mut self, by: &str, queue: &Arc<str>, id: &Arc<str>, payload: &Arc<Payload>) {
+    fn sent(&mut self, by: &str, queue: &Arc<str>, id: &Arc<str>, payload: &Arc<SimPayload>) {
         let names = self.scene.names();
         if **queue == *names.dlq || **queue == *names.requeue {
             let spent = spent_by(&payload.body, &payload.attributes).unwrap_or(0);
@@ -238,38 +238,38 @@ impl<S: Scene> Reader<S> {
         }
     }
 
-    fn queued(&mut self, id: &Arc<str>, who: Who, queue: &str, spent: usize) {
+    fn queued(&mut self, id: &Arc<str>, who: LetterId, queue: &str, spent: usize) {
         let message = self.whose.len();
         self.whose.push(who);
         self.numbers.insert(Arc::clone(id), message);
-        self.ledger.fact(who, message, None, What::Queued { queue: queue.to_owned(), spent });
+        self.ledger.fact(who, message, None, LetterFact::Queued { queue: queue.to_owned(), spent });
     }
 
     /// Records what an endpoint got from SNS, if SNS delivers what the function publishes.
-    fn arrived(&mut self, to: &str, text: &str, payload: Option<&Payload>) {
+    fn arrived(&mut self, to: &str, text: &str, payload: Option<&SimPayload>) {
         let names = self.scene.names();
         if names.topic.is_none() || to == names.witness {
             return;
         }
-        let entry = Entry {
+        let entry = SimEntry {
             body: text.to_owned(),
             attributes: payload.map(|it| it.attributes.clone()).unwrap_or_default(),
-            ..Entry::default()
+            ..SimEntry::default()
         };
         for who in self.scene.letters(text) {
             let wrong = self.scene.is_delivered(who, to, &entry).err();
-            self.ledger.note(who, None, None, What::Arrived { wrong });
+            self.ledger.note(who, None, None, LetterFact::Arrived { wrong });
         }
     }
 
-    fn message(&mut self, id: &str, what: What) {
+    fn message(&mut self, id: &str, what: LetterFact) {
         if let Some(message) = self.number(id) {
             self.ledger.fact(self.whose[message], message, None, what);
         }
     }
 
     /// Reports whether the function made a call.
-    fn is_functions(&self, call: &Call) -> bool {
+    fn is_functions(&self, call: &SimCall) -> bool {
         self.runs.contains_key(&call.caller) || *call.caller == *self.scene.names().poster
     }
 
@@ -279,7 +279,7 @@ impl<S: Scene> Reader<S> {
 
     /// Returns the invocation that made a call. The web server does not know who posts: the call is by the
     /// last invocation that has the letter.
-    fn run_of(&self, call: &Call) -> Option<RunId> {
+    fn run_of(&self, call: &SimCall) -> Option<RunId> {
         if *call.caller != *self.scene.names().poster {
             return self.run_by(&call.caller);
         }
@@ -290,9 +290,15 @@ impl<S: Scene> Reader<S> {
     /// Returns the invocation and the message that a letter is sent from. If the letter has two messages,
     /// returns the one that was sent less often. A call that was given up may arrive when its process already
     /// works on the next batch.
-    fn handed(&mut self, run: RunId, who: Who, message: Option<Message>) -> Option<(RunId, &mut Handed)> {
-        let fits =
-            |handed: &&mut Handed| handed.who == who && message.is_none_or(|number| handed.message == number);
+    fn handed(
+        &mut self,
+        run: RunId,
+        who: LetterId,
+        message: Option<MessageId>,
+    ) -> Option<(RunId, &mut InvokedMessage)> {
+        let fits = |handed: &&mut InvokedMessage| {
+            handed.who == who && message.is_none_or(|number| handed.message == number)
+        };
         let has = |run: &&RunId| self.batches[**run].iter().any(|handed| handed.who == who);
         let caller = &self.ledger.runs()[run].caller;
         let run = self.runs.get(caller)?.iter().rev().find(has).copied()?;
@@ -301,29 +307,31 @@ impl<S: Scene> Reader<S> {
     }
 
     /// Returns the place to which a call sends letters, or `None` if it sends none.
-    fn place(&self, call: &Call) -> Option<Place> {
+    fn place(&self, call: &SimCall) -> Option<SentPlace> {
         let names = self.scene.names();
         match call.operation.as_str() {
-            "SendMessageBatch" if call.target == names.requeue => Some(Place::Requeue),
-            "SendMessageBatch" if call.target == names.archive => Some(Place::Archive),
-            "PublishBatch" if names.topic.as_ref() == Some(&call.target) => Some(Place::Topic),
-            "SendMessageBatch" | "PublishBatch" | "PutRecordBatch" | "Invoke" | "POST" => Some(Place::Target),
-            "PutObject" if !call.target.contains(&names.control) => Some(Place::Archive),
+            "SendMessageBatch" if call.target == names.requeue => Some(SentPlace::Requeue),
+            "SendMessageBatch" if call.target == names.archive => Some(SentPlace::Archive),
+            "PublishBatch" if names.topic.as_ref() == Some(&call.target) => Some(SentPlace::Topic),
+            "SendMessageBatch" | "PublishBatch" | "PutRecordBatch" | "Invoke" | "POST" => {
+                Some(SentPlace::Target)
+            }
+            "PutObject" if !call.target.contains(&names.control) => Some(SentPlace::Archive),
             _ => None,
         }
     }
 
     /// Records that the function began a call.
-    fn called(&mut self, call: &Call) {
-        if !matches!(self.place(call), Some(Place::Target | Place::Topic)) {
+    fn called(&mut self, call: &SimCall) {
+        if !matches!(self.place(call), Some(SentPlace::Target | SentPlace::Topic)) {
             return;
         }
         let Some(run) = self.run_of(call) else { return };
         for entry in entries(call).iter() {
             for who in self.scene.letters(&entry.body) {
-                if let Some((run, Handed { message, .. })) = self.handed(run, who, None) {
+                if let Some((run, InvokedMessage { message, .. })) = self.handed(run, who, None) {
                     let message = *message;
-                    self.ledger.fact(who, message, Some(run), What::Called);
+                    self.ledger.fact(who, message, Some(run), LetterFact::Called);
                 }
             }
         }
@@ -331,9 +339,9 @@ impl<S: Scene> Reader<S> {
 }
 
 /// Returns the entries of a call; one without entries has its body as the only one.
-fn entries(call: &Call) -> std::borrow::Cow<'_, [Entry]> {
+fn entries(call: &SimCall) -> std::borrow::Cow<'_, [SimEntry]> {
     if call.entries.is_empty() {
-        vec![Entry::new("", String::from_utf8_lossy(&call.body))].into()
+        vec![SimEntry::new("", String::from_utf8_lossy(&call.body))].into()
     } else {
         call.entries.as_slice().into()
     }
@@ -341,7 +349,7 @@ fn entries(call: &Call) -> std::borrow::Cow<'_, [Entry]> {
 
 /// Returns the retries behind a letter by its mark: that beside it, or that in its envelope or event of SNS.
 #[must_use]
-pub fn spent_by(body: &str, attributes: &Attributes) -> Option<usize> {
+pub fn spent_by(body: &str, attributes: &SimAttributes) -> Option<usize> {
     let mark = attributes.get(MARK).map(|mark| mark.value.text()).or_else(|| {
         let body: Value = serde_json::from_str(body).ok()?;
         let sns = body.pointer("/Records/0/Sns").unwrap_or(&body);

@@ -1,13 +1,13 @@
 //! What the reader must know of a world.
 
-use redrive_sim::{Call, Entry};
+use redrive_sim::{SimCall, SimEntry};
 use serde_json::Value;
 
-use super::facts::Who;
+use super::facts::LetterId;
 
 /// The names of a world, and its letters.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub struct WorldNames {
     /// The dead-letter queue.
     pub dlq: String,
     /// The requeue.
@@ -29,12 +29,12 @@ pub struct Names {
 }
 
 /// A world, as far as its reader must know it.
-pub trait Scene {
+pub trait WorldScene {
     /// Returns the names.
-    fn names(&self) -> &Names;
+    fn names(&self) -> &WorldNames;
 
     /// Returns the letters whose texts are in a text.
-    fn letters(&self, text: &str) -> Vec<Who>;
+    fn letters(&self, text: &str) -> Vec<LetterId>;
 
     /// Checks that an entry of a call is this letter, whole and at its target; returns the number of the
     /// retry by its mark, if it has one.
@@ -42,14 +42,14 @@ pub trait Scene {
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn arrives(&self, who: Who, call: &Call, entry: &Entry) -> Result<Option<usize>, String>;
+    fn arrives(&self, who: LetterId, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String>;
 
     /// Checks that a message for the requeue is this letter; returns the retries behind it by its mark.
     ///
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn moves(&self, who: Who, entry: &Entry) -> Result<Option<usize>, String>;
+    fn moves(&self, who: LetterId, entry: &SimEntry) -> Result<Option<usize>, String>;
 
     /// Checks that a message for an archive queue is this letter; returns the reason if the message has the
     /// record.
@@ -57,25 +57,25 @@ pub trait Scene {
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn rests(&self, who: Who, entry: &Entry) -> Result<Option<String>, String>;
+    fn rests(&self, who: LetterId, entry: &SimEntry) -> Result<Option<String>, String>;
 
     /// Checks that the message can be rebuilt from an archived record.
     ///
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn is_recorded(&self, who: Who, record: &Value) -> Result<(), String>;
+    fn is_recorded(&self, who: LetterId, record: &Value) -> Result<(), String>;
 
     /// Checks what an endpoint got from SNS.
     ///
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn is_delivered(&self, who: Who, to: &str, entry: &Entry) -> Result<(), String>;
+    fn is_delivered(&self, who: LetterId, to: &str, entry: &SimEntry) -> Result<(), String>;
 
     /// Returns the ARN of a letter's subscription.
-    fn subscription(&self, who: Who) -> String;
+    fn subscription(&self, who: LetterId) -> String;
 
     /// Reports whether a service of this world refuses such calls by itself.
-    fn may_be_refused(&self, call: &Call) -> bool;
+    fn may_be_refused(&self, call: &SimCall) -> bool;
 }

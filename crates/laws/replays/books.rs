@@ -4,44 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use redrive_sim::{Millis, arn};
+use redrive_sim::{SimMillis, arn};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::ramp::Ramp;
-use crate::letters::{RunId as Invocation, Who};
+use super::ramp::RampCourse;
+use crate::letters::{LetterId, RunId as Invocation};
 
 /// The queue that was replayed before. It is the first in a plan, so the first step would be one of its letters.
 pub const BEFORE: &str = "backpayments-dlq";
 
 /// A bucket's objects by key.
-pub type Objects = BTreeMap<String, String>;
+pub type BucketObjects = BTreeMap<String, String>;
 
 /// The record of a replay's letters.
 #[derive(Debug, Clone, Default)]
-pub struct Books {
+pub struct ReplayBooks {
     /// The letters by their identities in ledgers.
-    ids: BTreeMap<String, Who>,
+    ids: BTreeMap<String, LetterId>,
     /// The number of letters that are selected: those before this one.
-    selected: Who,
+    selected: LetterId,
     /// The group of each letter whose order counts, and the last letter of each group that came.
-    groups: BTreeMap<Who, String>,
-    last: BTreeMap<String, Who>,
-    arrivals: Vec<Arrival>,
+    groups: BTreeMap<LetterId, String>,
+    last: BTreeMap<String, LetterId>,
+    arrivals: Vec<RequeueArrival>,
     /// The letters that were deleted from the archive.
-    deleted: BTreeSet<Who>,
+    deleted: BTreeSet<LetterId>,
     /// The invocations that were killed.
     killed: BTreeSet<Invocation>,
     /// The invocations that could not write a ledger.
     unwritten: BTreeSet<Invocation>,
-    ramp: Ramp,
+    ramp: RampCourse,
     violations: Vec<String>,
 }
 
 /// An arrival of a letter at the requeue.
 #[derive(Debug, Clone, Copy)]
-struct Arrival {
-    who: Who,
+struct RequeueArrival {
+    who: LetterId,
     run: Invocation,
     /// `true` if the function was told so.
     heard: bool,
@@ -49,7 +49,7 @@ struct Arrival {
 
 /// The verdict on the letters.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ReplayVerdict {
     /// The selected letters that are in the requeue.
     pub arrived: usize,
     /// The selected letters that are not.
@@ -62,21 +62,28 @@ pub struct Verdict {
     pub violations: Vec<String>,
 }
 
-impl Books {
+impl ReplayBooks {
     /// Creates the record of letters with these identities; those before `selected` are selected.
     #[must_use]
-    pub fn new(ids: BTreeMap<String, Who>, selected: Who) -> Self {
+    pub fn new(ids: BTreeMap<String, LetterId>, selected: LetterId) -> Self {
         Self { ids, selected, ..Self::default() }
     }
 
     /// Requires that the letters of a group come in the order of their numbers.
     #[must_use]
-    pub fn in_order(self, groups: BTreeMap<Who, String>) -> Self {
+    pub fn in_order(self, groups: BTreeMap<LetterId, String>) -> Self {
         Self { groups, ..self }
     }
 
     /// Records that a letter came to the requeue; `objects` is the bucket at this time.
-    pub fn arrived(&mut self, who: Who, run: Invocation, heard: bool, at: Millis, objects: &Objects) {
+    pub fn arrived(
+        &mut self,
+        who: LetterId,
+        run: Invocation,
+        heard: bool,
+        at: SimMillis,
+        objects: &BucketObjects,
+    ) {
         if let Some(wrong) = latest(objects).and_then(|state| self.ramp.arrived(who, at, &state)) {
             self.broken(wrong);
         }
@@ -86,11 +93,11 @@ impl Books {
         } else if self.recorded(objects).contains(&who) {
             self.broken(format!("letter {who} is sent again, and a ledger says that it was sent"));
         }
-        self.arrivals.push(Arrival { who, run, heard });
+        self.arrivals.push(RequeueArrival { who, run, heard });
     }
 
     /// Checks that a letter comes in the order of its group. Only its first arrival counts.
-    fn keep_order(&mut self, who: Who) {
+    fn keep_order(&mut self, who: LetterId) {
         let Some(group) = self.groups.get(&who) else { return };
         if self.arrivals.iter().any(|arrival| arrival.who == who) {
             return;
@@ -102,12 +109,12 @@ impl Books {
     }
 
     /// Records that a process was told how many letters wait in the requeue.
-    pub fn looked(&mut self, at: Millis) {
+    pub fn looked(&mut self, at: SimMillis) {
         self.ramp.looked(at);
     }
 
     /// Records that the state of a replay was written in the place of the previous state.
-    pub fn kept(&mut self, before: &str, after: &str, at: Millis) {
+    pub fn kept(&mut self, before: &str, after: &str, at: SimMillis) {
         let read = |text| serde_json::from_str::<Value>(text).unwrap_or_default();
         let after = read(after);
         if number(&after["cameBack"]) > 0 {
@@ -145,8 +152,8 @@ impl Books {
 
     /// Judges the letters, once the function has called the replay done.
     #[must_use]
-    pub fn judge(&self, objects: &Objects) -> Verdict {
-        let mut verdict = Verdict { violations: self.violations.clone(), ..Verdict::default() };
+    pub fn judge(&self, objects: &BucketObjects) -> ReplayVerdict {
+        let mut verdict = ReplayVerdict { violations: self.violations.clone(), ..ReplayVerdict::default() };
         let recorded = self.recorded(objects);
         let mut to_count = 0;
         for who in 0..self.selected {
@@ -163,7 +170,7 @@ impl Books {
             verdict.arrived += 1;
             // The last arrival is the one that counts; each before it needs a cause why another followed.
             for two in arrivals.windows(2) {
-                let Arrival { run, heard, .. } = two[0];
+                let RequeueArrival { run, heard, .. } = two[0];
                 verdict.duplicates += 1;
                 to_count += 1;
                 if *heard && !self.killed.contains(run) && !self.unwritten.contains(run) {
@@ -224,7 +231,7 @@ impl Books {
     /// Judges a replay that must stop after its first step, since nobody takes the letters of the requeue; returns the
     /// number of letters that came, and the broken promises.
     #[must_use]
-    pub fn judge_stopped(&self, objects: &Objects) -> (usize, Vec<String>) {
+    pub fn judge_stopped(&self, objects: &BucketObjects) -> (usize, Vec<String>) {
         let came = self.arrivals.iter().map(|arrival| arrival.who).collect::<BTreeSet<_>>().len();
         let replay = latest(objects).unwrap_or_default();
         let selected = usize::try_from(number(&replay["letters"])).unwrap_or_default();
@@ -243,7 +250,7 @@ impl Books {
 
     /// Returns the letters that ledgers call sent.
     #[must_use]
-    pub fn recorded(&self, objects: &Objects) -> BTreeSet<Who> {
+    pub fn recorded(&self, objects: &BucketObjects) -> BTreeSet<LetterId> {
         let sent = ledgers(objects).flat_map(|(_, ledger)| {
             entries(&ledger).iter().flat_map(|entry| letters(entry, "sent")).collect::<Vec<_>>()
         });
@@ -261,7 +268,7 @@ pub fn identity(queue: &str, message: &str) -> String {
 
 /// Returns the stored state of the latest replay, except the one that ran before the scenarios.
 #[must_use]
-pub fn latest(objects: &Objects) -> Option<Value> {
+pub fn latest(objects: &BucketObjects) -> Option<Value> {
     let states = objects.iter().filter(|(key, _)| key.ends_with("/replay.json"));
     let mut states = states.filter_map(|(_, text)| serde_json::from_str::<Value>(text).ok());
     // The keys are in the order of time.
@@ -273,7 +280,7 @@ pub(super) fn is_ledger(key: &str) -> bool {
     key.contains("/replays/queues/") && !key.ends_with("cuts.json")
 }
 
-fn ledgers(objects: &Objects) -> impl Iterator<Item = (&String, Value)> {
+fn ledgers(objects: &BucketObjects) -> impl Iterator<Item = (&String, Value)> {
     let ledgers = objects.iter().filter(|(key, _)| is_ledger(key));
     ledgers.map(|(key, text)| (key, serde_json::from_str(text).unwrap_or_default()))
 }

@@ -8,5 +8,5 @@ mod books;
 mod ramp;
 mod reader;
 
-pub use books::{BEFORE, Books, Objects, Verdict, identity, latest};
-pub use reader::Reader;
+pub use books::{BEFORE, BucketObjects, ReplayBooks, ReplayVerdict, identity, latest};
+pub use reader::ReplayReader;

@@ -2,31 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redrive_sim::Millis;
+use redrive_sim::SimMillis;
 use serde_json::Value;
 
-use crate::letters::Who;
+use crate::letters::LetterId;
 
 /// The tolerance for differences between the clocks of the account and of a process, in milliseconds. Both
 /// read the same clock.
-const SLACK: Millis = 50;
+const SLACK: SimMillis = 50;
 
 /// The course of the ramps of replays, by their ids.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ramp {
+pub(super) struct RampCourse {
     /// The letters that came.
-    came: BTreeMap<String, BTreeSet<Who>>,
+    came: BTreeMap<String, BTreeSet<LetterId>>,
     /// The time when the last of them came.
-    last: BTreeMap<String, Millis>,
+    last: BTreeMap<String, SimMillis>,
     /// The time when a process was last told how many letters wait in the requeue.
-    looked: Millis,
+    looked: SimMillis,
     /// The replays whose steps ended all at once, since nothing was left.
     through: BTreeSet<String>,
 }
 
-impl Ramp {
+impl RampCourse {
     /// Records that a letter of a replay in this state came to the requeue; returns what is wrong with it.
-    pub(super) fn arrived(&mut self, who: Who, at: Millis, state: &Value) -> Option<String> {
+    pub(super) fn arrived(&mut self, who: LetterId, at: SimMillis, state: &Value) -> Option<String> {
         let id = state["id"].as_str().unwrap_or_default().to_owned();
         let came = self.came.entry(id.clone()).or_default();
         if came.insert(who) && self.through.contains(&id) {
@@ -39,12 +39,12 @@ impl Ramp {
     }
 
     /// Records that a process was told how many letters wait in the requeue.
-    pub(super) fn looked(&mut self, at: Millis) {
+    pub(super) fn looked(&mut self, at: SimMillis) {
         self.looked = at;
     }
 
     /// Judges a new state of a replay when it is written; returns what is wrong with it.
-    pub(super) fn kept(&mut self, before: &Value, after: &Value, at: Millis) -> Option<String> {
+    pub(super) fn kept(&mut self, before: &Value, after: &Value, at: SimMillis) -> Option<String> {
         let stage = |state: &Value| state["place"]["stage"].as_u64().unwrap_or_default();
         if before["id"] != after["id"] || stage(before) >= stage(after) {
             return None;

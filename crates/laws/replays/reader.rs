@@ -3,30 +3,30 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use redrive_sim::{Call, Event, Fault, Millis, Record};
+use redrive_sim::{SimCall, SimEvent, SimFault, SimMillis, SimRecord};
 
-use super::books::{Books, Objects, is_ledger};
-use crate::letters::answer::Ended;
-use crate::letters::{Effect, Response, RunId, Scene};
+use super::books::{BucketObjects, ReplayBooks, is_ledger};
+use crate::letters::answer::FinishedCall;
+use crate::letters::{CallEffect, CallResponse, RunId, WorldScene};
 
 /// A reader of the journal of one replay.
 #[derive(Debug)]
-pub struct Reader<S> {
+pub struct ReplayReader<S> {
     /// The world.
     pub scene: S,
     /// The record of its letters.
-    pub books: Books,
+    pub books: ReplayBooks,
     /// The bucket as far as the journal was read.
-    pub objects: Objects,
+    pub objects: BucketObjects,
     /// `true` if the letters are archived.
     is_full: bool,
     /// The invocation of each process.
     runs: HashMap<Arc<str>, RunId>,
 }
 
-impl<S: Scene> Reader<S> {
+impl<S: WorldScene> ReplayReader<S> {
     /// Creates a reader of a world with these objects in its bucket.
-    pub fn new(scene: S, books: Books, objects: Objects) -> Self {
+    pub fn new(scene: S, books: ReplayBooks, objects: BucketObjects) -> Self {
         let is_full = !objects.is_empty();
         Self { scene, books, objects, is_full, runs: HashMap::new() }
     }
@@ -37,19 +37,19 @@ impl<S: Scene> Reader<S> {
     }
 
     /// Reads events, which come after all that were read before.
-    pub fn read(&mut self, records: &[Record]) {
+    pub fn read(&mut self, records: &[SimRecord]) {
         for (index, record) in records.iter().enumerate() {
-            let Event::Answered { call, fault, status, effects } = &record.event else { continue };
+            let SimEvent::Answered { call, fault, status, effects } = &record.event else { continue };
             let Some(run) = self.runs.get(&call.caller).copied() else { continue };
             let effects = &records[index - effects..index];
-            let ended = Ended { call, fault, status: *status, effects, has_failed: false, run };
+            let ended = FinishedCall { call, fault, status: *status, effects, has_failed: false, run };
             let names = self.scene.names();
             match call.operation.as_str() {
                 "PutObject" => self.put(&ended, record.at),
                 "SendMessageBatch" if call.target == names.requeue => self.sent(&ended, record.at),
                 "GetQueueAttributes"
                     if call.target == names.requeue
-                        && matches!(fault, Fault::Pass | Fault::Nonsense(200, _))
+                        && matches!(fault, SimFault::Pass | SimFault::Nonsense(200, _))
                         && *status == Some(200) =>
                 {
                     self.books.looked(record.at);
@@ -60,8 +60,8 @@ impl<S: Scene> Reader<S> {
     }
 
     /// Records the letters that a call sends.
-    fn sent(&mut self, ended: &Ended<'_>, at: Millis) {
-        let is_heard = ended.response() == Response::Done;
+    fn sent(&mut self, ended: &FinishedCall<'_>, at: SimMillis) {
+        let is_heard = ended.response() == CallResponse::Done;
         for entry in &ended.call.entries {
             let Some(who) = self.scene.letters(&entry.body).first().copied() else {
                 self.books.broken("what is no letter comes to the requeue".to_owned());
@@ -70,14 +70,14 @@ impl<S: Scene> Reader<S> {
             if let Err(wrong) = self.scene.moves(who, entry) {
                 self.books.broken(format!("letter {who}: {wrong}"));
             }
-            if ended.effect(|text| self.scene.letters(text).contains(&who)) == Effect::Taken {
+            if ended.effect(|text| self.scene.letters(text).contains(&who)) == CallEffect::Taken {
                 self.books.arrived(who, ended.run, is_heard, at, &self.objects);
             }
         }
     }
 
     /// Records an object that the function writes.
-    fn put(&mut self, ended: &Ended<'_>, at: Millis) {
+    fn put(&mut self, ended: &FinishedCall<'_>, at: SimMillis) {
         let call = ended.call;
         if call.parameter("if-match").is_none() && call.parameter("if-none-match").is_none() {
             self.books.broken(format!("{} without a condition", call.summary()));
@@ -85,7 +85,7 @@ impl<S: Scene> Reader<S> {
         if self.is_full && !call.target.contains(&self.scene.names().control) {
             self.books.broken(format!("{}, but a replay does not change the archive", call.summary()));
         }
-        if is_ledger(&call.target) && *ended.fault != Fault::Pass {
+        if is_ledger(&call.target) && *ended.fault != SimFault::Pass {
             self.books.unwritten(ended.run);
         }
         if ended.status == Some(200) {
@@ -101,6 +101,6 @@ impl<S: Scene> Reader<S> {
 }
 
 /// Reports whether a call is about the state of a replay.
-fn is_state(call: &Call) -> bool {
+fn is_state(call: &SimCall) -> bool {
     call.target.ends_with("/replay.json")
 }

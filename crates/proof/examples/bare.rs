@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::{MAX_ENTRIES, runs};
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::AwsClients;
 
 /// The most bytes of all messages of a request.
 ///
@@ -25,7 +25,7 @@ const QUEUE_BYTES: usize = 1024 * 1024;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let target: Arn = std::env::var("TARGET_ARN")?.parse()?;
-    let clients = Arc::new((Clients::from_environment(|name| std::env::var(name).ok())?, target));
+    let clients = Arc::new((AwsClients::from_environment(|name| std::env::var(name).ok())?, target));
     run(service_fn(|event: LambdaEvent<SqsEvent>| {
         let clients = Arc::clone(&clients);
         async move {
@@ -49,7 +49,7 @@ fn is_topic(target: &Arn) -> bool {
     target.as_str().contains(":sns:")
 }
 
-async fn send(clients: &Clients, target: &Arn, bodies: Vec<String>) -> Result<(), Error> {
+async fn send(clients: &AwsClients, target: &Arn, bodies: Vec<String>) -> Result<(), Error> {
     let bodies = bodies.into_iter().enumerate().map(|(index, body)| (index.to_string(), body));
     if is_topic(target) {
         let entry = |(id, body)| PublishBatchRequestEntry::builder().id(id).message(body).build().unwrap();

@@ -7,7 +7,7 @@ use divan::{Bencher, black_box};
 use jiff::Timestamp;
 use serde_json::json;
 use sns_redrive::letter::{Letter, SqsEvent, SqsMessage};
-use sns_redrive::policy::{Facts, Policy};
+use sns_redrive::policy::{LetterFacts, Policy};
 
 /// The function's allocator.
 #[global_allocator]
@@ -88,7 +88,7 @@ fn twenty_rules(bencher: Bencher, size: usize) {
 fn run(bencher: Bencher, size: usize, policy: usize) {
     let (_, policy) = &policies()[policy];
     let event = event(size);
-    let facts = Facts::default();
+    let facts = LetterFacts::default();
     let now: Timestamp = "2026-11-01T12:00:00Z".parse().unwrap();
     bencher.counter(ItemsCount::new(LETTERS)).with_inputs(|| event.clone()).bench_local_values(|event| {
         for message in SqsMessage::all_of(event, now).unwrap() {

@@ -21,17 +21,18 @@ use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region, SharedCredential
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use redrive_proof::{Ended, Sandbox};
+use redrive_proof::{Sandbox, SandboxEnd};
 use redrive_sim::sqs::QueueSettings;
-use redrive_sim::{Aws, Caller, Clock, Event, Fault, Faults};
+use redrive_sim::{Caller, FaultHook, SimAws, SimClock, SimEvent, SimFault};
 use serde_json::{Value, json};
-use sns_redrive::archive::Record;
+use sns_redrive::archive::ArchiveRecord;
 use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::AwsClients;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
 use sns_redrive::replay::{
-    At, Control, Lane, Parts, Replay, Request, Resumption, Source, State, TurnKind, Wish,
+    ArchiveReplayer, EventRequest, RecordLocation, ReplayControl, ReplayEnvironment, ReplayRequest,
+    ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnKind,
 };
 use sns_redrive::replay_function::LANE_WORKERS;
 
@@ -45,7 +46,7 @@ const BYTES: usize = 2_048;
 
 /// The letters, and the hours over which they reach, where only calls take time: a worker makes one call at a
 /// time.
-const MANY: usize = 240_000;
+const LATENCY_BOUND_LETTERS: usize = 240_000;
 const HOURS: usize = 120;
 
 /// The letters and objects of the archive that is only counted.
@@ -65,19 +66,19 @@ const REQUEUE: &str = "payments-requeue";
 const START: &str = "2026-11-20T12:00:00Z";
 
 /// The time of an invocation, of which a worker reserves 20 s.
-const TIME: Duration = Duration::from_mins(15);
+const INVOCATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// An operator that never stops a replay.
-struct Nobody;
+struct IdleOperator;
 
-impl Control for Nobody {
+impl ReplayControl for IdleOperator {
     fn stop(&self) -> bool {
         false
     }
 
-    fn progress(&self, _: &State) {}
+    fn progress(&self, _: &ReplayState) {}
 
-    fn left_out(&self, at: &At, why: &str) {
+    fn left_out(&self, at: &RecordLocation, why: &str) {
         println!("{at}: {why}");
     }
 }
@@ -101,7 +102,8 @@ fn main() {
         let (took, rounds) = calls_alone(workers);
         let (took, rounds) = (took.as_secs_f64(), rounds.as_secs_f64());
         let times = *one.get_or_insert(rounds) / rounds;
-        let (speed, speed_of_rounds) = (count(MANY) / took, count(MANY) / rounds);
+        let (speed, speed_of_rounds) =
+            (count(LATENCY_BOUND_LETTERS) / took, count(LATENCY_BOUND_LETTERS) / rounds);
         writeln!(
             text,
             "| {workers} | {took:.1} | {speed:.0} | {rounds:.1} | {speed_of_rounds:.0} | {times:.2} |"
@@ -137,14 +139,14 @@ fn start(function: &Path, url: &str) -> Sandbox {
 
 /// Returns the answer to an invocation of the process.
 fn call(sandbox: &mut Sandbox, event: &Value) -> Value {
-    match sandbox.invoke(event.to_string(), TIME) {
-        Ended::Answer(text, _) => serde_json::from_str(&text).unwrap(),
+    match sandbox.invoke(event.to_string(), INVOCATION_TIMEOUT) {
+        SandboxEnd::Answer(text, _) => serde_json::from_str(&text).unwrap(),
         ended => panic!("{ended:?}"),
     }
 }
 
 /// Returns the lanes of a turn.
-fn lanes(aws: &Aws, key: &str) -> Vec<Value> {
+fn lanes(aws: &SimAws, key: &str) -> Vec<Value> {
     aws.act("bench", |it, _| {
         let text = String::from_utf8(it.s3.objects(BUCKET).unwrap()[key].bytes.clone()).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -154,7 +156,7 @@ fn lanes(aws: &Aws, key: &str) -> Vec<Value> {
 /// Measures how long the first turn of a large replay takes, and how much memory that turn and one of its
 /// lanes take.
 fn plan(function: &Path) -> String {
-    let aws = account(Clock::real(), PLANNED, PLANNED / PLANNED_OBJECTS, 24, 0);
+    let aws = account(SimClock::real(), PLANNED, PLANNED / PLANNED_OBJECTS, 24, 0);
     let door = aws.listen(&Caller::new("worker")).unwrap();
     let (mut of_turn, mut of_lane) = (start(function, &door.url()), start(function, &door.url()));
     let began = Instant::now();
@@ -181,7 +183,7 @@ fn plan(function: &Path) -> String {
 }
 
 /// Puts letters into the objects of the first step of a replay.
-fn fill(aws: &Aws, id: &str) {
+fn fill(aws: &SimAws, id: &str) {
     aws.act("bench", |it, cx| {
         let objects = it.s3.objects(BUCKET).unwrap();
         let units = &objects[&format!("dead-letters-control/replays/{id}/units.jsonl")].bytes;
@@ -213,7 +215,7 @@ fn fill(aws: &Aws, id: &str) {
 
 /// Measures a replay by a state machine that has a process of the replay function for each lane.
 fn processes(function: &Path, an_object: usize, workers: usize) -> String {
-    let aws = account(Clock::real(), LETTERS, an_object, 8, BYTES);
+    let aws = account(SimClock::real(), LETTERS, an_object, 8, BYTES);
     let door = aws.listen(&Caller::new("worker")).unwrap();
     let mut sandboxes: Vec<_> = (0..workers).map(|_| start(function, &door.url())).collect();
     let wish = json!({ "all": true, "ramp": [100], "rate": 1_000_000, "threshold": 100, "settleSeconds": 0 });
@@ -236,7 +238,7 @@ fn processes(function: &Path, an_object: usize, workers: usize) -> String {
         (&turn["replay"]["status"], &turn["replay"]["counts"]["sent"]),
         (&json!("done"), &json!(LETTERS))
     );
-    let requests = aws.take_journal().iter().filter(|it| matches!(it.event, Event::Called(_))).count();
+    let requests = aws.take_journal().iter().filter(|it| matches!(it.event, SimEvent::Called(_))).count();
     let processor: Duration = sandboxes.iter().map(Sandbox::processor_time).sum();
     let memory = sandboxes.iter().filter_map(|it| it.memory("VmHWM")).max().unwrap();
     format!(
@@ -253,33 +255,33 @@ fn processes(function: &Path, an_object: usize, workers: usize) -> String {
 fn calls_alone(workers: usize) -> (Duration, Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.unwrap().block_on(async {
-        let aws = account(Clock::tokio(START.parse().unwrap()), MANY, 100, HOURS, 200);
+        let aws = account(SimClock::tokio(START.parse().unwrap()), LATENCY_BOUND_LETTERS, 100, HOURS, 200);
         let replay = replay(&aws, connected(&aws), LANE_WORKERS);
         let request =
             json!({ "all": true, "ramp": [100], "rate": 1_000_000, "threshold": 100, "settleSeconds": 0 });
-        let wish = Wish::from_json(request).unwrap();
+        let wish = EventRequest::from_json(request).unwrap();
         let (began, mut rounds) = (tokio::time::Instant::now(), Duration::ZERO);
-        let mut turn = replay.first_turn(&wish, workers, None, &Nobody).await.unwrap();
+        let mut turn = replay.first_turn(&wish, workers, None, &IdleOperator).await.unwrap();
         while turn.next == TurnKind::Send {
             let lanes = lanes(&aws, &turn.key).into_iter().map(serde_json::from_value);
-            let lanes: Vec<Lane> = lanes.map(Result::unwrap).collect();
+            let lanes: Vec<RoundLane> = lanes.map(Result::unwrap).collect();
             let round_began = tokio::time::Instant::now();
-            join_all(lanes.iter().map(|lane| replay.lane(lane, None, &Nobody))).await;
+            join_all(lanes.iter().map(|lane| replay.lane(lane, None, &IdleOperator))).await;
             rounds += round_began.elapsed();
-            let of = Resumption { id: turn.id.clone(), holder: turn.holder.clone() };
-            turn = replay.next_turn(&of, workers, None, &Nobody).await.unwrap();
+            let of = ReplayResumption { id: turn.id.clone(), holder: turn.holder.clone() };
+            turn = replay.next_turn(&of, workers, None, &IdleOperator).await.unwrap();
         }
-        assert_eq!(turn.replay.counts.sent, MANY as u64);
+        assert_eq!(turn.replay.counts.sent, LATENCY_BOUND_LETTERS as u64);
         (began.elapsed(), rounds)
     })
 }
 
 /// Returns the seconds and the requests of a dry run.
 fn dry_run() -> (f64, usize) {
-    let aws = account(Clock::real(), COUNTED, COUNTED / OBJECTS, 24, 0);
+    let aws = account(SimClock::real(), COUNTED, COUNTED / OBJECTS, 24, 0);
     let door = aws.listen(&Caller::new("worker")).unwrap();
     let url = door.url();
-    let clients = Clients::from_environment(|name| match name {
+    let clients = AwsClients::from_environment(|name| match name {
         "AWS_ENDPOINT_URL" => Some(url.clone()),
         "AWS_REGION" => Some(redrive_sim::REGION.to_owned()),
         "AWS_ACCESS_KEY_ID" => Some("AKIDEXAMPLE".to_owned()),
@@ -287,33 +289,34 @@ fn dry_run() -> (f64, usize) {
         _ => None,
     });
     let replay = replay(&aws, clients.unwrap(), 4);
-    let request = Request::from_json(json!({ "all": true, "dryRun": true })).unwrap();
+    let request = ReplayRequest::from_json(json!({ "all": true, "dryRun": true })).unwrap();
     let _ = aws.take_journal();
     let began = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let state = runtime.block_on(replay.dry_run(&request, &Source::Archive, None, &Nobody)).unwrap();
+    let state =
+        runtime.block_on(replay.dry_run(&request, &ReplaySource::Archive, None, &IdleOperator)).unwrap();
     assert_eq!(state.counts.sent, COUNTED as u64);
-    let requests = aws.take_journal().iter().filter(|it| matches!(it.event, Event::Called(_))).count();
+    let requests = aws.take_journal().iter().filter(|it| matches!(it.event, SimEvent::Called(_))).count();
     (began.elapsed().as_secs_f64(), requests)
 }
 
-fn replay(aws: &Aws, clients: Clients, workers: usize) -> Replay {
+fn replay(aws: &SimAws, clients: AwsClients, workers: usize) -> ArchiveReplayer {
     let clock = aws.clock().clone();
-    Replay::new(Parts {
+    ArchiveReplayer::new(ReplayEnvironment {
         clients,
         bucket: BUCKET.to_owned(),
         prefix: "dead-letters".to_owned(),
         control_bucket: BUCKET.to_owned(),
         control_prefix: "dead-letters-control".to_owned(),
         requeue: redrive_sim::arn("sqs", REQUEUE).parse().unwrap(),
-        clock: sns_redrive::clock::Clock::from_fn(move || clock.now()),
+        clock: sns_redrive::clock::InstanceClock::from_fn(move || clock.now()),
         by: "bench".to_owned(),
         workers,
     })
 }
 
 /// Creates clients without a socket.
-fn connected(aws: &Aws) -> Clients {
+fn connected(aws: &SimAws) -> AwsClients {
     let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "bench");
     let config = aws_types::SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -321,7 +324,7 @@ fn connected(aws: &Aws) -> Clients {
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .http_client(aws.connector(&Caller::new("worker")))
         .build();
-    Clients::from_config(&config, false)
+    AwsClients::from_config(&config, false)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "some thousands")]
@@ -331,9 +334,9 @@ fn count(number: usize) -> f64 {
 
 /// Creates an account whose archive has letters over so many hours. Letters without bytes are only counted
 /// and have no lines.
-fn account(clock: Clock, letters: usize, an_object: usize, hours: usize, bytes: usize) -> Aws {
-    let aws = Aws::new(clock, 1);
-    aws.set_faults(Faults::new(|_| Fault::Pass.after(LATENCY)));
+fn account(clock: SimClock, letters: usize, an_object: usize, hours: usize, bytes: usize) -> SimAws {
+    let aws = SimAws::new(clock, 1);
+    aws.set_faults(FaultHook::new(|_| SimFault::Pass.after(LATENCY)));
     let began = aws.clock().now() - Duration::from_hours(24 * 6);
     let objects = letters / an_object;
     let between = Duration::from_hours(hours as u64) / u32::try_from(objects).unwrap();
@@ -401,5 +404,5 @@ fn line(number: usize, at: Timestamp, bytes: usize) -> String {
         failure: None,
         override_id: None,
     };
-    Record::of(&Letter::parse(message), &context, at).to_line().unwrap()
+    ArchiveRecord::of(&Letter::parse(message), &context, at).to_line().unwrap()
 }

@@ -16,7 +16,7 @@ pub mod loss;
 mod sandbox;
 
 pub use circumstances::{circumstances, put};
-pub use sandbox::{Ahead, Ended, Killer, Sandbox, TRACE};
+pub use sandbox::{ClockOffset, ProcessKiller, Sandbox, SandboxEnd, TRACE};
 
 /// Makes a panic of any thread end the process with code 101 from now on. Without this, a dead server or
 /// poller would look like a fault that the function survives.

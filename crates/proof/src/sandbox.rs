@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use redrive_sim::{Aws, Call, Caller, Clock, Server, WebAnswer};
+use redrive_sim::{Caller, SimAws, SimCall, SimClock, SocketServer, WebAnswer};
 
 /// The name of the runtime API as a web server.
 const API: &str = "runtime";
@@ -30,32 +30,32 @@ const ABORT: i32 = 6;
 const PANICKED: i32 = 101;
 
 /// The longest that a panic may take to end the process; after that the process is killed.
-const PANICS_WITHIN: Duration = Duration::from_secs(5);
+const MAX_PANIC_TIME: Duration = Duration::from_secs(5);
 
 /// The interval between looks for the end of a process.
-const LOOK: Duration = Duration::from_millis(25);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// One process of the function. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Sandbox {
-    process: Killer,
+    process: ProcessKiller,
     id: u32,
     started: Instant,
-    shared: Arc<Shared>,
-    network: Aws,
-    _server: Server,
+    shared: Arc<SandboxMonitor>,
+    network: SimAws,
+    _server: SocketServer,
 }
 
 /// A handle that ends the process of a sandbox, from any thread.
 #[derive(Debug, Clone)]
-pub struct Killer {
+pub struct ProcessKiller {
     process: Arc<Mutex<Child>>,
     panics: bool,
 }
 
 /// The end of an invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum SandboxEnd {
     /// The function answered so, this long after the event was handed over.
     Answer(String, Duration),
     /// The function reported this error.
@@ -67,28 +67,28 @@ pub enum Ended {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SandboxMonitor {
+    state: Mutex<SandboxState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SandboxState {
     /// The time when the function first asked for work.
     ready: Option<Instant>,
-    waiting: Option<Event>,
+    waiting: Option<SandboxEvent>,
     /// The number of the invocation. It is unique across all sandboxes, because archives name objects by the
     /// request id.
     invocation: usize,
     began: Option<Instant>,
-    ended: Option<Ended>,
+    ended: Option<SandboxEnd>,
     /// The error that the function reported before it could work.
     broken: Option<String>,
     closed: bool,
 }
 
 #[derive(Debug)]
-struct Event {
+struct SandboxEvent {
     body: String,
     deadline_ms: u128,
 }
@@ -97,7 +97,7 @@ impl Sandbox {
     /// Starts a binary with these variables and no others. Its log goes to `log`.
     #[must_use]
     pub fn start(binary: &Path, variables: &[(String, String)], log: Stdio) -> Self {
-        Self::start_by(Command::new(binary), variables, log, Clock::real())
+        Self::start_by(Command::new(binary), variables, log, SimClock::real())
     }
 
     /// Starts a binary whose end will be a panic: killing it makes it panic in whatever it does then.
@@ -106,7 +106,7 @@ impl Sandbox {
         let mut command = Command::new(binary);
         // What a panic says is said often.
         command.stderr(Stdio::null());
-        let mut started = Self::start_by(command, &preloaded(variables), log, Clock::real());
+        let mut started = Self::start_by(command, &preloaded(variables), log, SimClock::real());
         started.process.panics = true;
         started
     }
@@ -117,17 +117,17 @@ impl Sandbox {
         binary: &Path,
         variables: &[(String, String)],
         log: Stdio,
-        clock: &Clock,
-        ahead: &Ahead,
+        clock: &SimClock,
+        ahead: &ClockOffset,
     ) -> Self {
         let mut variables = preloaded(variables);
         variables.push(("PROOF_CLOCK_AHEAD".to_owned(), ahead.0.display().to_string()));
         Self::start_by(Command::new(binary), &variables, log, clock.clone())
     }
 
-    fn start_by(mut command: Command, variables: &[(String, String)], log: Stdio, clock: Clock) -> Self {
-        let shared = Arc::new(Shared::default());
-        let network = Aws::new(clock, 0);
+    fn start_by(mut command: Command, variables: &[(String, String)], log: Stdio, clock: SimClock) -> Self {
+        let shared = Arc::new(SandboxMonitor::default());
+        let network = SimAws::new(clock, 0);
         let api = Arc::clone(&shared);
         network.act("sandbox", |it, _| it.web.serve(API, move |call| api.answer(call)));
         let server = network.listen_web(&Caller::new("function"), API).expect("a port of loopback is free");
@@ -147,7 +147,7 @@ impl Sandbox {
             .stdout(log);
         let started = Instant::now();
         let process = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let (id, process) = (process.id(), Killer::of(process));
+        let (id, process) = (process.id(), ProcessKiller::of(process));
         Self { process, id, started, shared, network, _server: server }
     }
 
@@ -158,7 +158,7 @@ impl Sandbox {
     }
 
     /// Hands an event over and waits for the answer.
-    pub fn invoke(&mut self, event: String, time: Duration) -> Ended {
+    pub fn invoke(&mut self, event: String, time: Duration) -> SandboxEnd {
         // The journal of earlier calls is not needed.
         let _ = self.network.take_journal();
         let now = u128::try_from(self.network.clock().millis()).unwrap_or_default();
@@ -167,13 +167,13 @@ impl Sandbox {
             state.ended = None;
             state.began = None;
             state.invocation = INVOCATIONS.fetch_add(1, Ordering::Relaxed) + 1;
-            state.waiting = Some(Event { body: event, deadline_ms: now + time.as_millis() });
+            state.waiting = Some(SandboxEvent { body: event, deadline_ms: now + time.as_millis() });
         }
         self.shared.changed.notify_all();
         match self.wait(time, |state| state.ended.take()) {
             Some(ended) => ended,
-            None if self.is_dead() => Ended::Died,
-            None => Ended::TimedOut,
+            None if self.is_dead() => SandboxEnd::Died,
+            None => SandboxEnd::TimedOut,
         }
     }
 
@@ -247,20 +247,23 @@ impl Sandbox {
 
     /// Returns a handle that can end the process while it works.
     #[must_use]
-    pub fn killer(&self) -> Killer {
+    pub fn killer(&self) -> ProcessKiller {
         self.process.clone()
     }
 
     /// Waits until `something` returns a value, the process ends, or the time is over.
-    fn wait<T>(&mut self, time: Duration, something: impl Fn(&mut State) -> Option<T>) -> Option<T> {
+    fn wait<T>(&mut self, time: Duration, something: impl Fn(&mut SandboxState) -> Option<T>) -> Option<T> {
         let end = Instant::now() + time;
         loop {
             let mut state = self.shared.lock();
             if let Some(it) = something(&mut state) {
                 return Some(it);
             }
-            let (state, _) =
-                self.shared.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner);
+            let (state, _) = self
+                .shared
+                .changed
+                .wait_timeout(state, EXIT_POLL_INTERVAL)
+                .unwrap_or_else(PoisonError::into_inner);
             drop(state);
             if Instant::now() >= end || self.is_dead() {
                 return something(&mut self.shared.lock());
@@ -269,7 +272,7 @@ impl Sandbox {
     }
 }
 
-impl Killer {
+impl ProcessKiller {
     /// Creates the handle of a process.
     #[must_use]
     pub(crate) fn of(process: Child) -> Self {
@@ -287,7 +290,7 @@ impl Killer {
         let is_there = child.try_wait().is_ok_and(|status| status.is_none());
         if self.panics && is_there {
             send("-USR1", child.id());
-            let end = Instant::now() + PANICS_WITHIN;
+            let end = Instant::now() + MAX_PANIC_TIME;
             while child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -304,9 +307,9 @@ impl Killer {
 /// A file that says by how many milliseconds the wall clock of processes is ahead of the machine's. No other clock
 /// of theirs is, as in a sandbox whose monotonic clock stands still while it is frozen.
 #[derive(Debug)]
-pub struct Ahead(PathBuf);
+pub struct ClockOffset(PathBuf);
 
-impl Ahead {
+impl ClockOffset {
     /// Creates the file, with nothing ahead yet.
     #[must_use]
     pub fn new() -> Self {
@@ -325,13 +328,13 @@ impl Ahead {
     }
 }
 
-impl Default for Ahead {
+impl Default for ClockOffset {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ClockOffset {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -372,12 +375,12 @@ impl Drop for Sandbox {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SandboxMonitor {
+    fn lock(&self) -> MutexGuard<'_, SandboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer(&self, request: &Call) -> WebAnswer {
+    fn answer(&self, request: &SimCall) -> WebAnswer {
         let path = request.parameter("path").unwrap_or_default();
         if path == NEXT {
             return self.next();
@@ -390,9 +393,9 @@ impl Shared {
             Some((id, _)) if id != request_id(state.invocation) => {}
             Some((_, "response")) => {
                 let took = state.began.map_or(Duration::ZERO, |began| began.elapsed());
-                state.ended = Some(Ended::Answer(body, took));
+                state.ended = Some(SandboxEnd::Answer(body, took));
             }
-            Some((_, "error")) => state.ended = Some(Ended::Error(body)),
+            Some((_, "error")) => state.ended = Some(SandboxEnd::Error(body)),
             _ => state.broken = Some(body),
         }
         drop(state);

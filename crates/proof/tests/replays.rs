@@ -1,16 +1,16 @@
 //! Tests that the laws of replays find what they must find, with stories that contain deliberate faults.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use redrive_laws::replays::{Books, Objects, Verdict, identity};
+use redrive_laws::replays::{BucketObjects, ReplayBooks, ReplayVerdict, identity};
 use redrive_proof::loss::replay::SELECTED;
 use serde_json::json;
 
 const REPLAYS: &str = "my-bucket/dead-letters-control/replays";
 
 /// A replay, in short. Each letter has a ledger of its own.
-struct Story {
-    books: Books,
-    bucket: Objects,
+struct ReplayStory {
+    books: ReplayBooks,
+    bucket: BucketObjects,
 }
 
 /// Returns the identity of a letter.
@@ -22,11 +22,11 @@ fn ledger(who: usize) -> String {
     format!("{REPLAYS}/queues/queue=q/hour=20261101T12/{who:06}.json")
 }
 
-impl Story {
+impl ReplayStory {
     /// Returns a replay in which all letters were sent, except these, which are untouched so far.
     fn without(left_out: &[usize]) -> Self {
         let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
-        let mut story = Self { books: Books::new(ids, SELECTED), bucket: Objects::new() };
+        let mut story = Self { books: ReplayBooks::new(ids, SELECTED), bucket: BucketObjects::new() };
         story.bucket.insert(format!("{REPLAYS}/queues/queue=q/hour=20261101T12/cuts.json"), "{}".to_owned());
         story.tells("done", SELECTED, 0);
         for who in (0..SELECTED).filter(|who| !left_out.contains(who)) {
@@ -51,7 +51,7 @@ impl Story {
         self.bucket.insert(ledger(who), json!({ "version": 1, "entries": [entry] }).to_string());
     }
 
-    fn judge(&self) -> Verdict {
+    fn judge(&self) -> ReplayVerdict {
         self.books.judge(&self.bucket)
     }
 
@@ -62,13 +62,13 @@ impl Story {
 
 #[test]
 fn a_replay_that_sent_and_recorded_every_letter_is_good() {
-    let good = Verdict { arrived: SELECTED, ..Verdict::default() };
-    assert_eq!(Story::without(&[]).judge(), good);
+    let good = ReplayVerdict { arrived: SELECTED, ..ReplayVerdict::default() };
+    assert_eq!(ReplayStory::without(&[]).judge(), good);
 }
 
 #[test]
 fn a_requeue_that_drops_a_letter_loses_it_whatever_the_ledger_says() {
-    let mut story = Story::without(&[3]);
+    let mut story = ReplayStory::without(&[3]);
     story.recorded(3, "sent", 0);
     let verdict = story.judge();
     assert_eq!((verdict.arrived, verdict.lost), (SELECTED - 1, 1));
@@ -77,7 +77,7 @@ fn a_requeue_that_drops_a_letter_loses_it_whatever_the_ledger_says() {
 
 #[test]
 fn a_bucket_that_forgets_a_ledger_is_found() {
-    let mut story = Story::without(&[3]);
+    let mut story = ReplayStory::without(&[3]);
     story.sent(3, 1, true);
     story.tells("done", SELECTED - 1, 0);
     assert_eq!(story.violations(), ["no ledger says that letter 3 was sent"]);
@@ -88,8 +88,8 @@ fn a_bucket_that_forgets_a_ledger_is_found() {
 
 #[test]
 fn a_duplicate_needs_a_cause_in_the_sending_before_it() {
-    let twice = |heard: bool, cause: fn(&mut Books)| {
-        let mut story = Story::without(&[3]);
+    let twice = |heard: bool, cause: fn(&mut ReplayBooks)| {
+        let mut story = ReplayStory::without(&[3]);
         story.sent(3, 1, heard);
         cause(&mut story.books);
         story.sent(3, 2, true);
@@ -111,7 +111,7 @@ fn a_duplicate_needs_a_cause_in_the_sending_before_it() {
 #[test]
 fn every_duplicate_is_counted_also_within_an_invocation() {
     for run in [1, 2] {
-        let mut story = Story::without(&[3]);
+        let mut story = ReplayStory::without(&[3]);
         story.sent(3, 1, false);
         story.sent(3, run, true);
         story.recorded(3, "sent", 0);
@@ -122,17 +122,17 @@ fn every_duplicate_is_counted_also_within_an_invocation() {
 #[test]
 fn letters_that_are_deleted_unsent_are_told_to_be_gone() {
     let (queue, message) = (redrive_sim::arn("sqs", "q"), "m");
-    let mut story = Story::without(&[3]);
+    let mut story = ReplayStory::without(&[3]);
     let ids =
         (0..=SELECTED).map(|who| (if who == 3 { identity("q", message) } else { id(who) }, who)).collect();
-    story.books = Books::new(ids, SELECTED);
+    story.books = ReplayBooks::new(ids, SELECTED);
     for who in (0..SELECTED).filter(|who| *who != 3) {
         story.bucket.remove(&ledger(who));
         story.sent(who, 1, true);
         story.recorded(who, "sent", 0);
     }
     story.books.deleted(&json!({ "queueArn": queue, "message": { "messageId": message } }).to_string());
-    let tells = |story: &mut Story, gone: u64| {
+    let tells = |story: &mut ReplayStory, gone: u64| {
         let counts = json!({ "sent": SELECTED - 1, "gone": gone });
         let state = json!({ "id": "r", "status": "done", "counts": counts });
         story.bucket.insert(format!("{REPLAYS}/r/replay.json"), state.to_string());
@@ -147,14 +147,14 @@ fn letters_that_are_deleted_unsent_are_told_to_be_gone() {
 
 #[test]
 fn a_letter_that_is_said_to_come_back_is_found() {
-    let mut story = Story::without(&[]);
+    let mut story = ReplayStory::without(&[]);
     story.books.kept("{}", &json!({ "id": "r", "cameBack": 2 }).to_string(), 0);
     assert_eq!(story.violations(), ["no letter is given up, and 2 are said to come back"]);
 }
 
 #[test]
 fn a_replay_that_tells_other_counts_than_its_ledgers_is_found() {
-    let mut story = Story::without(&[]);
+    let mut story = ReplayStory::without(&[]);
     story.tells("done", SELECTED - 1, 0);
     let key = format!("{REPLAYS}/r/replay.json");
     assert_eq!(story.violations(), [format!("{key} tells {} sent, its ledgers {SELECTED}", SELECTED - 1)]);
@@ -164,7 +164,7 @@ fn a_replay_that_tells_other_counts_than_its_ledgers_is_found() {
 
 #[test]
 fn a_claim_that_is_left_behind_is_found() {
-    let mut story = Story::without(&[]);
+    let mut story = ReplayStory::without(&[]);
     let claimed = json!({ "claim": { "replay": "r" }, "entries": [{ "replay": "r", "sent": [id(3)] }] });
     story.bucket.insert(ledger(3), claimed.to_string());
     assert_eq!(story.violations(), [format!("{} is still claimed", ledger(3))]);
@@ -172,7 +172,7 @@ fn a_claim_that_is_left_behind_is_found() {
 
 #[test]
 fn what_a_ledger_calls_sent_is_not_sent_again_not_even_after_a_kill() {
-    let mut story = Story::without(&[]);
+    let mut story = ReplayStory::without(&[]);
     story.books.killed(1);
     story.sent(3, 2, true);
     story.recorded(3, "sent", 1);
@@ -182,14 +182,14 @@ fn what_a_ledger_calls_sent_is_not_sent_again_not_even_after_a_kill() {
 
 #[test]
 fn a_letter_that_was_not_selected_is_found() {
-    let mut story = Story::without(&[]);
+    let mut story = ReplayStory::without(&[]);
     story.sent(SELECTED, 1, true);
     assert_eq!(story.violations(), [format!("letter {SELECTED} was not selected")]);
 }
 
 #[test]
 fn a_replay_that_does_not_end_as_done_is_found() {
-    let mut story = Story::without(&[]);
+    let mut story = ReplayStory::without(&[]);
     story.tells("settling", SELECTED, 0);
     assert_eq!(story.violations(), [format!("{REPLAYS}/r/replay.json ends as \"settling\"")]);
 }
@@ -208,8 +208,8 @@ fn wrong_in_ramp(second: Option<usize>, behind: usize, looked: i64, kept: i64) -
             .to_string()
     };
     let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
-    let mut story = Story { books: Books::new(ids, SELECTED), bucket: Objects::new() };
-    let came = |story: &mut Story, who: usize, second: i64| {
+    let mut story = ReplayStory { books: ReplayBooks::new(ids, SELECTED), bucket: BucketObjects::new() };
+    let came = |story: &mut ReplayStory, who: usize, second: i64| {
         story.books.arrived(who, 1, true, second * 1000, &story.bucket);
         story.recorded(who, "sent", 0);
     };
@@ -253,7 +253,7 @@ fn a_step_that_is_passed_over_with_letters_left_is_found() {
                 .to_string()
         };
         let ids = (0..=SELECTED).map(|who| (id(who), who)).collect();
-        let mut story = Story { books: Books::new(ids, SELECTED), bucket: Objects::new() };
+        let mut story = ReplayStory { books: ReplayBooks::new(ids, SELECTED), bucket: BucketObjects::new() };
         story.bucket.insert(key.clone(), state(0, "running"));
         for who in 0..SELECTED {
             if who == SELECTED - left {
@@ -275,7 +275,7 @@ fn a_step_that_is_passed_over_with_letters_left_is_found() {
 fn a_letter_that_overtakes_another_of_its_group_is_found_and_a_repetition_is_none() {
     let come = |order: &[usize]| {
         let left_out: Vec<_> = (0..4).collect();
-        let mut story = Story::without(&left_out);
+        let mut story = ReplayStory::without(&left_out);
         let groups = (0..4).map(|who| (who, format!("group {}", who % 2))).collect();
         story.books = std::mem::take(&mut story.books).in_order(groups);
         for who in order {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use crate::time::Millis;
+use crate::time::QueueMillis;
 
 /// The largest number of bytes of a message, and of all messages of a batch.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -46,7 +46,7 @@ pub struct QueueSettings {
     /// `DelaySeconds`.
     pub delay: i64,
     /// `RedrivePolicy`.
-    pub redrive: Option<Redrive>,
+    pub redrive: Option<QueueRedrive>,
     /// `ContentBasedDeduplication`.
     pub content_based: bool,
     /// The tags.
@@ -54,7 +54,7 @@ pub struct QueueSettings {
     /// The number of messages that may be in flight.
     pub in_flight: usize,
     /// The age of the approximate numbers of messages, in milliseconds.
-    pub lag: Millis,
+    pub lag: QueueMillis,
     /// FIFO: true if `DeduplicationScope` is `messageGroup`, so that a deduplication id counts in its group
     /// alone.
     pub deduplicates_by_group: bool,
@@ -83,7 +83,7 @@ pub struct QueueSettings {
 
 /// The move of messages that were received too often.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redrive {
+pub struct QueueRedrive {
     /// The name of the dead-letter queue.
     pub queue: String,
     /// `maxReceiveCount`.

@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// Creates a queue with so many messages that are visible at once.
-fn queue(is_fifo: bool, settings: QueueSettings, messages: i64) -> Messages<i64, u8> {
-    let mut queue = Messages::new(is_fifo, settings);
+fn queue(is_fifo: bool, settings: QueueSettings, messages: i64) -> SimMessages<i64, u8> {
+    let mut queue = SimMessages::new(is_fifo, settings);
     for content in 0..messages {
-        queue.put(0, Message::new(content, 0, 0), 0);
+        queue.put(0, SimMessage::new(content, 0, 0), 0);
     }
     queue.settle(0);
     queue
 }
 
-fn receive(queue: &mut Messages<i64, u8>, now: Millis) -> Receipt {
+fn receive(queue: &mut SimMessages<i64, u8>, now: QueueMillis) -> SimReceipt {
     queue.settle(now);
     let number = queue.ready(1, &BTreeSet::new())[0];
     queue.receive(now, number, now + 30_000).unwrap().0
@@ -56,7 +56,7 @@ fn a_stale_receipt_does_what_the_settings_say() {
     for (settings, (hides, deletes, shows)) in settings.into_iter().zip(expected) {
         let mut queue = queue(false, settings, 1);
         let (stale, last) = (receive(&mut queue, 0), receive(&mut queue, 30_000));
-        assert_eq!((queue.resolve(stale), queue.resolve(last)), (Use::Stale, Use::Valid));
+        assert_eq!((queue.resolve(stale), queue.resolve(last)), (ReceiptState::Stale, ReceiptState::Valid));
         assert_eq!(queue.to_delete(stale), deletes);
         assert_eq!(queue.change(30_001, stale, 60), hides);
         assert_eq!(queue.change(30_001, stale, 0), shows);
@@ -65,13 +65,13 @@ fn a_stale_receipt_does_what_the_settings_say() {
     }
     let mut queue = queue(true, default(), 1);
     let (stale, _) = (receive(&mut queue, 0), receive(&mut queue, 30_000));
-    assert_eq!(queue.change(30_001, stale, 0), Err(Refused::NoLongerValid));
+    assert_eq!(queue.change(30_001, stale, 0), Err(ReceiptRefusal::NoLongerValid));
 }
 
 /// Recorded for a standard queue.
 #[test]
 fn a_message_that_is_gone_cannot_be_hidden() {
-    for (is_fifo, refused) in [(false, Refused::Gone), (true, Refused::NoLongerValid)] {
+    for (is_fifo, refused) in [(false, ReceiptRefusal::Gone), (true, ReceiptRefusal::NoLongerValid)] {
         let mut queue = queue(is_fifo, QueueSettings::default(), 1);
         let receipt = receive(&mut queue, 0);
         assert_eq!(queue.change(1, receipt, 60), Ok(true));
@@ -84,12 +84,12 @@ fn a_message_that_is_gone_cannot_be_hidden() {
 /// Recorded.
 #[test]
 fn a_group_that_was_served_goes_behind_the_others() {
-    let mut queue = Messages::new(true, QueueSettings::default());
+    let mut queue = SimMessages::new(true, QueueSettings::default());
     for (content, group) in [(0, 1), (1, 2), (2, 1), (3, 3)] {
-        queue.put(0, Message::new(content, group, 0), 0);
+        queue.put(0, SimMessage::new(content, group, 0), 0);
     }
     queue.settle(0);
-    let order = |queue: &Messages<i64, u8>| queue.ready(9, &BTreeSet::new());
+    let order = |queue: &SimMessages<i64, u8>| queue.ready(9, &BTreeSet::new());
     assert_eq!(order(&queue), [0, 2, 1, 3]);
     let receipt = queue.receive(0, 0, 0).unwrap().0;
     queue.settle(0);
@@ -102,8 +102,8 @@ fn a_receipt_deletes_after_its_message_has_shown_again_until_the_next_receive() 
         let mut queue = queue(is_fifo, QueueSettings::default(), 1);
         let first = receive(&mut queue, 0);
         queue.settle(30_000);
-        assert_eq!(queue.resolve(first), Use::Expired);
-        let refused = Err(Refused::NoLongerValid);
+        assert_eq!(queue.resolve(first), ReceiptState::Expired);
+        let refused = Err(ReceiptRefusal::NoLongerValid);
         assert_eq!(queue.to_delete(first), if is_fifo { refused } else { Ok(Some(0)) });
         let second = receive(&mut queue, 30_000);
         assert_eq!(queue.to_delete(first), if is_fifo { refused } else { Ok(None) });
@@ -118,5 +118,5 @@ fn the_numbers_of_messages_are_known_as_far_back_as_readings_lag() {
         receive(&mut queue, now);
     }
     assert_eq!([5, 9, 10, 15].map(|then| queue.counts(then).in_flight), [1, 1, 2, 3]);
-    assert_eq!(queue.counts(4), Counts::default(), "that is forgotten");
+    assert_eq!(queue.counts(4), SimMessageCounts::default(), "that is forgotten");
 }

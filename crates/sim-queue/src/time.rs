@@ -1,4 +1,4 @@
 //! Time in a queue.
 
 /// Milliseconds since any time that the user chooses.
-pub type Millis = i64;
+pub type QueueMillis = i64;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::message::Entry;
+use crate::message::SimEntry;
 
 /// The services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Service {
+pub enum AwsService {
     /// Queues.
     Sqs,
     /// Topics and subscriptions.
@@ -26,11 +26,11 @@ pub enum Service {
 
 /// A request: who asks which service for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct SimCall {
     /// The caller.
     pub caller: Arc<str>,
     /// The service.
-    pub service: Service,
+    pub service: AwsService,
     /// The host that the request was sent to. It is empty if a service acts by itself.
     pub host: String,
     /// The operation as the service's API names it; a web server's is the HTTP method.
@@ -39,7 +39,7 @@ pub struct Call {
     /// (`bucket/prefix` for a listing).
     pub target: String,
     /// The entries of a batch, or the message of a single request.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SimEntry>,
     /// Other parameters and the headers that matter, by name.
     pub parameters: BTreeMap<String, String>,
     /// The body of an object, an event or a POST.
@@ -48,10 +48,10 @@ pub struct Call {
     pub bytes: usize,
 }
 
-impl Call {
+impl SimCall {
     /// Returns a call without parameters.
     #[must_use]
-    pub fn new(caller: &Arc<str>, service: Service, operation: &str, target: &str) -> Self {
+    pub fn new(caller: &Arc<str>, service: AwsService, operation: &str, target: &str) -> Self {
         Self {
             caller: Arc::clone(caller),
             service,
@@ -83,7 +83,7 @@ impl Call {
     /// Returns the positions of the entries whose body or receipt handle contains a text.
     #[must_use]
     pub fn entries_with(&self, text: &str) -> Vec<usize> {
-        let has = |entry: &Entry| {
+        let has = |entry: &SimEntry| {
             entry.body.contains(text) || entry.handle.as_ref().is_some_and(|it| it.contains(text))
         };
         (0..self.entries.len()).filter(|index| has(&self.entries[*index])).collect()

@@ -11,11 +11,11 @@ use tokio::sync::Notify;
 pub struct Caller {
     /// The name, as in the journal.
     pub id: Arc<str>,
-    end: Arc<Life>,
+    end: Arc<CallerLife>,
 }
 
 /// The part that clones of a caller share.
-struct Life {
+struct CallerLife {
     gone: AtomicBool,
     ended: Notify,
     killer: Box<dyn Fn() + Send + Sync>,
@@ -31,7 +31,7 @@ impl Caller {
     /// Returns a caller that is a process: the killer ends it.
     #[must_use]
     pub fn with_killer(id: &str, killer: impl Fn() + Send + Sync + 'static) -> Self {
-        let end = Life { gone: AtomicBool::new(false), ended: Notify::new(), killer: Box::new(killer) };
+        let end = CallerLife { gone: AtomicBool::new(false), ended: Notify::new(), killer: Box::new(killer) };
         Self { id: id.into(), end: Arc::new(end) }
     }
 

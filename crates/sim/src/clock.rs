@@ -1,4 +1,4 @@
-//! The clocks: the one that every service of one [`Aws`](crate::Aws) reads, and those of sandboxes.
+//! The clocks: the one that every service of one [`SimAws`](crate::SimAws) reads, and those of sandboxes.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,76 +7,76 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// Milliseconds since 1970.
-pub type Millis = i64;
+pub type SimMillis = i64;
 
 /// The source of the time; clones show the same time.
 #[derive(Debug, Clone)]
-pub struct Clock(Kind);
+pub struct SimClock(ClockSource);
 
 #[derive(Debug, Clone)]
-enum Kind {
-    Tokio { base: Millis, start: tokio::time::Instant },
+enum ClockSource {
+    Tokio { base: SimMillis, start: tokio::time::Instant },
     Real { ahead: Arc<AtomicI64> },
-    Manual(Arc<Manual>),
+    Manual(Arc<ManualClock>),
 }
 
 /// A clock that a test moves.
 #[derive(Debug)]
-struct Manual {
+struct ManualClock {
     now: AtomicI64,
     /// The time since when it runs by itself.
     since: OnceLock<tokio::time::Instant>,
 }
 
-impl Manual {
+impl ManualClock {
     /// Returns how long it has run by itself.
-    fn gone(&self) -> Millis {
+    fn gone(&self) -> SimMillis {
         self.since.get().map_or(0, |since| millis(since.elapsed()))
     }
 }
 
-impl Clock {
+impl SimClock {
     /// Creates a clock that follows tokio's, which `tokio::time::pause` stops and sleeps move on. Call it
     /// inside of the runtime whose clock counts.
     #[must_use]
     pub fn tokio(base: Timestamp) -> Self {
-        Self(Kind::Tokio { base: base.as_millisecond(), start: tokio::time::Instant::now() })
+        Self(ClockSource::Tokio { base: base.as_millisecond(), start: tokio::time::Instant::now() })
     }
 
     /// Creates a clock that shows the machine's own time.
     #[must_use]
     pub fn real() -> Self {
-        Self(Kind::Real { ahead: Arc::default() })
+        Self(ClockSource::Real { ahead: Arc::default() })
     }
 
-    /// Creates a clock that stands still until [`Clock::pass`] moves it or [`Clock::run`] lets it go.
+    /// Creates a clock that stands still until [`SimClock::pass`] moves it or [`SimClock::run`] lets it go.
     #[must_use]
     pub fn manual(base: Timestamp) -> Self {
         let now = AtomicI64::new(base.as_millisecond());
-        Self(Kind::Manual(Arc::new(Manual { now, since: OnceLock::new() })))
+        Self(ClockSource::Manual(Arc::new(ManualClock { now, since: OnceLock::new() })))
     }
 
     /// Moves a manual clock on, or lets a real one go ahead of the machine's. No monotonic clock sees it. A
     /// clock that follows tokio's cannot be moved and stays as it is.
     pub fn pass(&self, time: Duration) {
         let clock = match &self.0 {
-            Kind::Manual(clock) => &clock.now,
-            Kind::Real { ahead } => ahead,
-            Kind::Tokio { .. } => return,
+            ClockSource::Manual(clock) => &clock.now,
+            ClockSource::Real { ahead } => ahead,
+            ClockSource::Tokio { .. } => return,
         };
         clock.fetch_add(millis(time), Ordering::Relaxed);
     }
 
     /// Moves a manual clock to a time. Other clocks cannot be moved and stay as they are.
     pub fn set(&self, moment: Timestamp) {
-        if let Kind::Manual(clock) = &self.0 {
+        if let ClockSource::Manual(clock) = &self.0 {
             clock.now.store(moment.as_millisecond() - clock.gone(), Ordering::Relaxed);
         }
     }
 
     /// Lets a manual clock run with tokio's from now on. Other clocks stay as they are.
     pub fn run(&self) {
-        if let Kind::Manual(clock) = &self.0 {
+        if let ClockSource::Manual(clock) = &self.0 {
             clock.since.get_or_init(tokio::time::Instant::now);
         }
     }
@@ -89,12 +89,12 @@ impl Clock {
 
     /// Returns the present in milliseconds since 1970.
     #[must_use]
-    pub fn millis(&self) -> Millis {
+    pub fn millis(&self) -> SimMillis {
         match &self.0 {
-            Kind::Tokio { base, start } => base + millis(start.elapsed()),
+            ClockSource::Tokio { base, start } => base + millis(start.elapsed()),
             #[allow(clippy::disallowed_methods, reason = "this is the clock of the simulated services")]
-            Kind::Real { ahead } => Timestamp::now().as_millisecond() + ahead.load(Ordering::Relaxed),
-            Kind::Manual(clock) => clock.now.load(Ordering::Relaxed) + clock.gone(),
+            ClockSource::Real { ahead } => Timestamp::now().as_millisecond() + ahead.load(Ordering::Relaxed),
+            ClockSource::Manual(clock) => clock.now.load(Ordering::Relaxed) + clock.gone(),
         }
     }
 }
@@ -102,17 +102,17 @@ impl Clock {
 /// The monotonic clock of one sandbox. It follows tokio's, but stands still while the sandbox is frozen. Clones
 /// are the same clock.
 #[derive(Debug, Clone, Default)]
-pub struct Monotonic(Arc<Mutex<Worked>>);
+pub struct SandboxClock(Arc<Mutex<SandboxTime>>);
 
 #[derive(Debug, Default)]
-struct Worked {
+struct SandboxTime {
     /// The time that passed before it was frozen last.
     before: Duration,
     /// The time since when it runs. `None` while it is frozen.
     since: Option<tokio::time::Instant>,
 }
 
-impl Monotonic {
+impl SandboxClock {
     /// Returns the time that it has seen pass.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
@@ -133,23 +133,23 @@ impl Monotonic {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Worked> {
+    fn lock(&self) -> MutexGuard<'_, SandboxTime> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns a duration in milliseconds.
-pub(crate) fn millis(time: Duration) -> Millis {
-    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+pub(crate) fn millis(time: Duration) -> SimMillis {
+    SimMillis::try_from(time.as_millis()).unwrap_or(SimMillis::MAX)
 }
 
 /// Returns the duration of so many milliseconds, or zero for a negative number.
-pub(crate) fn duration(millis: Millis) -> Duration {
+pub(crate) fn duration(millis: SimMillis) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 /// Formats a time as AWS does: `2026-11-01T12:00:00.000Z`.
-pub(crate) fn iso(millis: Millis) -> String {
+pub(crate) fn iso(millis: SimMillis) -> String {
     let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
     format!("{time:.3}")
 }
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_monotonic_clock_of_a_sandbox_stands_still_while_it_is_frozen() {
-        let clock = Monotonic::default();
+        let clock = SandboxClock::default();
         let same = clock.clone();
         let pass = async |seconds| tokio::time::sleep(Duration::from_secs(seconds)).await;
         pass(5).await;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_real_clock_can_be_ahead_of_the_machine() {
-        let (clock, machine) = (Clock::real(), Clock::real());
+        let (clock, machine) = (SimClock::real(), SimClock::real());
         clock.clone().pass(Duration::from_hours(3));
         assert!((10_800_000..10_810_000).contains(&(clock.millis() - machine.millis())));
     }

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use crate::clock::Millis;
+use crate::clock::SimMillis;
 use crate::error::{BatchAnswer, Error};
 use crate::faults::EntryFault;
-use crate::ledger::{Event, Ledger};
-use crate::message::Entry;
+use crate::ledger::{SimEvent, SimJournal};
+use crate::message::SimEntry;
 
 /// The context that a service needs to handle a request.
 #[derive(Debug)]
-pub struct Cx<'a> {
+pub struct SimContext<'a> {
     /// The present.
-    pub now: Millis,
+    pub now: SimMillis,
     /// The caller.
     pub by: Arc<str>,
-    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) ledger: &'a mut SimJournal,
     pub(crate) rng: &'a mut fastrand::Rng,
     /// The entries of the batch that fail, by position.
     pub(crate) failing: Vec<(usize, EntryFault)>,
 }
 
-impl Cx<'_> {
+impl SimContext<'_> {
     /// Writes an event of this caller into the journal.
-    pub(crate) fn log(&mut self, event: Event) {
+    pub(crate) fn log(&mut self, event: SimEvent) {
         self.ledger.push(self.now, &self.by, event);
     }
 
@@ -40,15 +40,15 @@ impl Cx<'_> {
     }
 
     /// Returns the same context for a service that acts by itself, at its own time.
-    pub(crate) fn of<'a>(&'a mut self, by: &str, now: Millis) -> Cx<'a> {
-        Cx { now, by: by.into(), ledger: self.ledger, rng: self.rng, failing: Vec::new() }
+    pub(crate) fn of<'a>(&'a mut self, by: &str, now: SimMillis) -> SimContext<'a> {
+        SimContext { now, by: by.into(), ledger: self.ledger, rng: self.rng, failing: Vec::new() }
     }
 
     /// Carries out each entry of a batch for which no fault is planned.
     pub(crate) fn each<T>(
         &mut self,
-        entries: &[Entry],
-        mut act: impl FnMut(&mut Self, &Entry) -> Result<T, Error>,
+        entries: &[SimEntry],
+        mut act: impl FnMut(&mut Self, &SimEntry) -> Result<T, Error>,
     ) -> BatchAnswer<T> {
         let mut answer = Vec::new();
         for (index, entry) in entries.iter().enumerate() {

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::{Call, Service};
+use crate::call::{AwsService, SimCall};
 use crate::error::Error;
 
 /// The fault of one request, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum SimFault {
     /// Nothing goes wrong.
     Pass,
     /// The service throttles, with its own error.
@@ -74,7 +74,7 @@ pub enum EntryFault {
 /// The code of an entry that is left out of the answer.
 pub(crate) const MISSING: &str = "(missing)";
 
-impl Fault {
+impl SimFault {
     /// Returns this fault after a wait.
     #[must_use]
     pub fn after(self, wait: Duration) -> Self {
@@ -89,7 +89,7 @@ impl Fault {
 
     /// Returns the fault by which the entries that contain a text fail.
     #[must_use]
-    pub fn except(call: &Call, text: &str, fault: EntryFault) -> Self {
+    pub fn except(call: &SimCall, text: &str, fault: EntryFault) -> Self {
         let entries = call.entries_with(text).into_iter();
         Self::Entries(entries.zip(std::iter::repeat(fault)).collect())
     }
@@ -116,7 +116,7 @@ impl Fault {
     }
 
     /// Returns the refusal that the fault means, as the service words it.
-    pub(crate) fn refusal(&self, service: Service) -> Option<Error> {
+    pub(crate) fn refusal(&self, service: AwsService) -> Option<Error> {
         match self {
             Self::Throttle => Some(throttle(service)),
             Self::Unavailable => Some(unavailable(service)),
@@ -150,59 +150,59 @@ impl EntryFault {
     }
 }
 
-fn throttle(service: Service) -> Error {
+fn throttle(service: AwsService) -> Error {
     match service {
-        Service::Sqs => {
+        AwsService::Sqs => {
             Error::new(403, "RequestThrottled", "The request was denied due to request throttling.")
         }
-        Service::Sns => Error::new(429, "Throttled", "Rate exceeded"),
-        Service::S3 => Error::new(503, "SlowDown", "Please reduce your request rate."),
-        Service::Lambda => Error::new(429, "TooManyRequestsException", "Rate Exceeded."),
-        Service::Firehose => Error::new(400, "ThrottlingException", "Rate exceeded"),
-        Service::Sts => Error::new(400, "Throttling", "Rate exceeded"),
-        Service::Web => Error::new(429, "", "Too Many Requests"),
+        AwsService::Sns => Error::new(429, "Throttled", "Rate exceeded"),
+        AwsService::S3 => Error::new(503, "SlowDown", "Please reduce your request rate."),
+        AwsService::Lambda => Error::new(429, "TooManyRequestsException", "Rate Exceeded."),
+        AwsService::Firehose => Error::new(400, "ThrottlingException", "Rate exceeded"),
+        AwsService::Sts => Error::new(400, "Throttling", "Rate exceeded"),
+        AwsService::Web => Error::new(429, "", "Too Many Requests"),
     }
 }
 
-fn unavailable(service: Service) -> Error {
+fn unavailable(service: AwsService) -> Error {
     let code = match service {
-        Service::Firehose => "ServiceUnavailableException",
-        Service::Lambda => "ServiceException",
+        AwsService::Firehose => "ServiceUnavailableException",
+        AwsService::Lambda => "ServiceException",
         _ => "ServiceUnavailable",
     };
     Error::new(503, code, "Service is unable to handle request.")
 }
 
-fn denied(service: Service) -> Error {
+fn denied(service: AwsService) -> Error {
     let code = match service {
-        Service::Sns => "AuthorizationError",
-        Service::Sqs | Service::S3 | Service::Sts => "AccessDenied",
+        AwsService::Sns => "AuthorizationError",
+        AwsService::Sqs | AwsService::S3 | AwsService::Sts => "AccessDenied",
         _ => "AccessDeniedException",
     };
     Error::new(403, code, "User is not authorized to perform this action.")
 }
 
-type Hook = dyn Fn(&Call) -> Fault + Send + Sync;
+type FaultFunction = dyn Fn(&SimCall) -> SimFault + Send + Sync;
 
-/// The hook that chooses the fault of each request. It may use the [`Aws`](crate::Aws) that calls it.
+/// The hook that chooses the fault of each request. It may use the [`SimAws`](crate::SimAws) that calls it.
 #[derive(Clone)]
-pub struct Faults(pub(crate) Arc<Hook>);
+pub struct FaultHook(pub(crate) Arc<FaultFunction>);
 
-impl Faults {
+impl FaultHook {
     /// Creates faults that this function chooses.
-    pub fn new(hook: impl Fn(&Call) -> Fault + Send + Sync + 'static) -> Self {
+    pub fn new(hook: impl Fn(&SimCall) -> SimFault + Send + Sync + 'static) -> Self {
         Self(Arc::new(hook))
     }
 }
 
-impl Default for Faults {
+impl Default for FaultHook {
     /// Returns no faults at all.
     fn default() -> Self {
-        Self::new(|_| Fault::Pass)
+        Self::new(|_| SimFault::Pass)
     }
 }
 
-impl fmt::Debug for Faults {
+impl fmt::Debug for FaultHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Faults")
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cx::Cx;
+use crate::cx::SimContext;
 use crate::error::{BatchAnswer, Error};
-use crate::ledger::Event;
-use crate::message::Entry;
+use crate::ledger::SimEvent;
+use crate::message::SimEntry;
 
 /// The largest number of records of a request.
 /// <https://docs.aws.amazon.com/firehose/latest/APIReference/API_PutRecordBatch.html>
@@ -41,9 +41,9 @@ impl Firehose {
     /// identifies them.
     pub fn put_record_batch(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         stream: &str,
-        records: &[Entry],
+        records: &[SimEntry],
     ) -> Result<BatchAnswer<Arc<str>>, Error> {
         if !self.streams.contains(stream) {
             let message = format!("Firehose {stream} under account {} not found.", crate::names::ACCOUNT);
@@ -65,7 +65,7 @@ impl Firehose {
         Ok(cx.each(records, |cx, record| {
             let id = cx.id();
             let data = record.body.clone().into_bytes();
-            cx.log(Event::Streamed { stream: Arc::clone(&name), data });
+            cx.log(SimEvent::Streamed { stream: Arc::clone(&name), data });
             Ok(id)
         }))
     }

@@ -4,35 +4,35 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::call::Call;
-use crate::clock::Millis;
-use crate::faults::Fault;
-use crate::message::{Attributes, attributes_size, hex};
+use crate::call::SimCall;
+use crate::clock::SimMillis;
+use crate::faults::SimFault;
+use crate::message::{SimAttributes, attributes_size, hex};
 
 /// The journal.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    entries: Vec<Record>,
+pub struct SimJournal {
+    entries: Vec<SimRecord>,
 }
 
 /// One line of the journal.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct SimRecord {
     /// The time.
-    pub at: Millis,
+    pub at: SimMillis,
     /// The caller that did it, or the service that acted by itself: `sqs`, `sns`, `lambda`.
     pub by: Arc<str>,
     /// The event.
-    pub event: Event,
+    pub event: SimEvent,
 }
 
 /// The content of a message, which never changes once it is sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Payload {
+pub struct SimPayload {
     /// The body.
     pub body: String,
     /// The message attributes.
-    pub attributes: Attributes,
+    pub attributes: SimAttributes,
     /// `MessageGroupId`.
     pub group: Option<String>,
     /// `MessageDeduplicationId`.
@@ -41,7 +41,7 @@ pub struct Payload {
     pub trace: Option<String>,
 }
 
-impl Payload {
+impl SimPayload {
     /// Returns the bytes that SQS counts.
     pub(crate) fn size(&self) -> usize {
         self.body.len() + attributes_size(&self.attributes)
@@ -50,23 +50,23 @@ impl Payload {
 
 /// An event. Queues, topics, functions and streams are given by name, subscriptions by ARN.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum SimEvent {
     /// A request came, whatever its result.
-    Called(Arc<Call>),
+    Called(Arc<SimCall>),
     /// A request has a fault, which shows when it ends. Requests of services that act by themselves have this
     /// event only.
     Faulty {
         /// The request.
-        call: Arc<Call>,
+        call: Arc<SimCall>,
         /// The fault.
-        fault: Fault,
+        fault: SimFault,
     },
     /// A request ended.
     Answered {
         /// The request.
-        call: Arc<Call>,
+        call: Arc<SimCall>,
         /// The fault of the request.
-        fault: Fault,
+        fault: SimFault,
         /// The status of the answer, even if the caller does not get it, or `None` if the service did not get
         /// the request.
         status: Option<u16>,
@@ -81,7 +81,7 @@ pub enum Event {
         /// The message's id.
         id: Arc<str>,
         /// Its content.
-        payload: Arc<Payload>,
+        payload: Arc<SimPayload>,
         /// The seconds until it becomes visible.
         delay: i64,
     },
@@ -240,40 +240,40 @@ pub enum Event {
     },
 }
 
-impl Ledger {
+impl SimJournal {
     /// Appends an event.
-    pub(crate) fn push(&mut self, at: Millis, by: &Arc<str>, event: Event) {
-        self.entries.push(Record { at, by: Arc::clone(by), event });
+    pub(crate) fn push(&mut self, at: SimMillis, by: &Arc<str>, event: SimEvent) {
+        self.entries.push(SimRecord { at, by: Arc::clone(by), event });
     }
 
     /// Reports whether something happened since the journal had so many entries. The fault and the end of a request
     /// alone do not count.
     pub(crate) fn has_news(&self, since: usize) -> bool {
         let is_news =
-            |record: &Record| !matches!(record.event, Event::Answered { .. } | Event::Faulty { .. });
+            |record: &SimRecord| !matches!(record.event, SimEvent::Answered { .. } | SimEvent::Faulty { .. });
         self.entries[since..].iter().any(is_news)
     }
 
     /// Returns the journal so far.
     #[must_use]
-    pub fn records(&self) -> &[Record] {
+    pub fn records(&self) -> &[SimRecord] {
         &self.entries
     }
 
     /// Removes the journal so far and returns it.
-    pub(crate) fn take(&mut self) -> Vec<Record> {
+    pub(crate) fn take(&mut self) -> Vec<SimRecord> {
         std::mem::take(&mut self.entries)
     }
 }
 
 /// Returns a hash of a journal. Two runs with the same seed have the same hash.
 #[must_use]
-pub fn digest(records: &[Record]) -> String {
+pub fn digest(records: &[SimRecord]) -> String {
     let mut hash = Sha256::new();
     for record in records {
         match &record.event {
             // The hash already contains the request.
-            Event::Answered { call, fault, status, .. } => {
+            SimEvent::Answered { call, fault, status, .. } => {
                 hash.update(format!("{} {} {fault:?} {status:?}\n", record.at, call.summary()));
             }
             _ => hash.update(format!("{record:?}\n")),

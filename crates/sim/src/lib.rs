@@ -20,8 +20,8 @@
 //! A queue's messages live in the crate `redrive-sim-queue`, which has no part of the SDK, the protocols or the
 //! journal.
 //!
-//! [`Aws`] holds it all. A test creates queues and topics with [`Aws::act`], hands [`Aws::connector`] to the SDK or
-//! [`Aws::listen`]'s address to a process, lets [`Faults`] decide what goes wrong, and reads [`Aws::journal`].
+//! [`SimAws`] holds it all. A test creates queues and topics with [`SimAws::act`], hands [`SimAws::connector`] to the SDK or
+//! [`SimAws::listen`]'s address to a process, lets [`FaultHook`] decide what goes wrong, and reads [`SimAws::journal`].
 //!
 //! Behaviour that was recorded on AWS is the default, and `tests/recorded` proves it. What AWS does not specify
 //! and nobody recorded is a setting: how old a reading is, whether a FIFO group is blocked as a whole, whether a
@@ -59,19 +59,19 @@ mod tests;
 mod web;
 mod world;
 
-pub use call::{Call, Service};
+pub use call::{AwsService, SimCall};
 pub use caller::Caller;
-pub use clock::{Clock, Millis, Monotonic};
-pub use cx::Cx;
-pub use door::Connector;
+pub use clock::{SandboxClock, SimClock, SimMillis};
+pub use cx::SimContext;
+pub use door::SimConnector;
 pub use error::{BatchAnswer, Error};
-pub use faults::{EntryFault, Fault, Faults};
+pub use faults::{EntryFault, FaultHook, SimFault};
 pub use firehose::{Firehose, MAX_BATCH_BYTES, MAX_RECORD_BYTES, MAX_RECORDS};
-pub use ledger::{Event, Ledger, Payload, Record, digest};
-pub use message::{Attribute, Attributes, Data, Entry};
+pub use ledger::{SimEvent, SimJournal, SimPayload, SimRecord, digest};
+pub use message::{SimAttribute, SimAttributeValue, SimAttributes, SimEntry};
 pub use names::{ACCOUNT, REGION, arn};
-pub use protocol::{Request, Response};
+pub use protocol::{WireRequest, WireResponse};
 pub use services::Services;
-pub use socket::Server;
-pub use web::{Web, WebAnswer};
-pub use world::Aws;
+pub use socket::SocketServer;
+pub use web::{WebAnswer, WebServers};
+pub use world::SimAws;

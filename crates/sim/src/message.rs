@@ -19,20 +19,20 @@ pub(crate) fn is_token(text: &str) -> bool {
 }
 
 /// Message attributes by name.
-pub type Attributes = BTreeMap<String, Attribute>;
+pub type SimAttributes = BTreeMap<String, SimAttribute>;
 
 /// The value of a message attribute with its type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attribute {
+pub struct SimAttribute {
     /// `String`, `Number`, `Binary`, or one of these with a label of the sender: `Number.float`.
     pub kind: String,
     /// The value.
-    pub value: Data,
+    pub value: SimAttributeValue,
 }
 
 /// Text or bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Data {
+pub enum SimAttributeValue {
     /// A `StringValue`.
     Text(String),
     /// A `BinaryValue`.
@@ -41,7 +41,7 @@ pub enum Data {
 
 /// One entry of a batch request of SQS, SNS or Firehose, or the message of a single one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Entry {
+pub struct SimEntry {
     /// The entry's id within its request.
     pub id: String,
     /// The message's body.
@@ -51,7 +51,7 @@ pub struct Entry {
     /// `MessageStructure`, which only SNS knows: `json` if the body has a text for each protocol.
     pub structure: Option<String>,
     /// The message attributes.
-    pub attributes: Attributes,
+    pub attributes: SimAttributes,
     /// `MessageGroupId`.
     pub group: Option<String>,
     /// `MessageDeduplicationId`.
@@ -66,24 +66,24 @@ pub struct Entry {
     pub visibility: Option<i64>,
 }
 
-impl Attribute {
+impl SimAttribute {
     /// Returns a `String` attribute.
     pub fn string(text: impl Into<String>) -> Self {
-        Self { kind: "String".to_owned(), value: Data::Text(text.into()) }
+        Self { kind: "String".to_owned(), value: SimAttributeValue::Text(text.into()) }
     }
 
     /// Returns a `Number` attribute.
     pub fn number(text: impl Into<String>) -> Self {
-        Self { kind: "Number".to_owned(), value: Data::Text(text.into()) }
+        Self { kind: "Number".to_owned(), value: SimAttributeValue::Text(text.into()) }
     }
 
     /// Returns a `Binary` attribute.
     pub fn binary(bytes: impl Into<Vec<u8>>) -> Self {
-        Self { kind: "Binary".to_owned(), value: Data::Bytes(bytes.into()) }
+        Self { kind: "Binary".to_owned(), value: SimAttributeValue::Bytes(bytes.into()) }
     }
 }
 
-impl Data {
+impl SimAttributeValue {
     /// Returns the bytes of the value.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -103,7 +103,7 @@ impl Data {
     }
 }
 
-impl Entry {
+impl SimEntry {
     /// Returns an entry with this body.
     pub fn new(id: impl Into<String>, body: impl Into<String>) -> Self {
         Self { id: id.into(), body: body.into(), ..Self::default() }
@@ -111,7 +111,7 @@ impl Entry {
 
     /// Adds an attribute.
     #[must_use]
-    pub fn with(mut self, name: &str, value: Attribute) -> Self {
+    pub fn with(mut self, name: &str, value: SimAttribute) -> Self {
         self.attributes.insert(name.to_owned(), value);
         self
     }
@@ -133,7 +133,7 @@ impl Entry {
 }
 
 /// Returns the bytes for which attributes count.
-pub(crate) fn attributes_size(attributes: &Attributes) -> usize {
+pub(crate) fn attributes_size(attributes: &SimAttributes) -> usize {
     attributes.iter().map(|(name, it)| name.len() + it.kind.len() + it.value.bytes().len()).sum()
 }
 
@@ -144,15 +144,15 @@ pub(crate) fn md5_of(bytes: &[u8]) -> String {
 
 /// Returns attributes' MD5 as SQS computes it, over names, types and values with their lengths.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>
-pub(crate) fn md5_of_attributes(attributes: &Attributes) -> Option<String> {
+pub(crate) fn md5_of_attributes(attributes: &SimAttributes) -> Option<String> {
     let mut hash = Md5::new();
-    for (name, Attribute { kind, value }) in attributes {
+    for (name, SimAttribute { kind, value }) in attributes {
         for part in [name.as_bytes(), kind.as_bytes()] {
             hash.update(length(part));
             hash.update(part);
         }
         // The transport type stands between type and value and has no length.
-        hash.update([if matches!(value, Data::Text(_)) { 1 } else { 2 }]);
+        hash.update([if matches!(value, SimAttributeValue::Text(_)) { 1 } else { 2 }]);
         hash.update(length(value.bytes()));
         hash.update(value.bytes());
     }
@@ -174,7 +174,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Returns attributes as SNS writes them into an envelope and as Lambda gets them from SNS.
-pub(crate) fn sns_attributes(attributes: &Attributes) -> Map<String, Value> {
-    let attribute = |it: &Attribute| json!({ "Type": it.kind, "Value": it.value.text() });
+pub(crate) fn sns_attributes(attributes: &SimAttributes) -> Map<String, Value> {
+    let attribute = |it: &SimAttribute| json!({ "Type": it.kind, "Value": it.value.text() });
     attributes.iter().map(|(name, it)| (name.clone(), attribute(it))).collect()
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::clock::Millis;
-use crate::cx::Cx;
+use crate::clock::SimMillis;
+use crate::cx::SimContext;
 use crate::error::Error;
-use crate::ledger::Event;
+use crate::ledger::SimEvent;
 use crate::message::md5_of;
 
 /// The largest number of keys and common prefixes on a page of a listing.
@@ -19,39 +19,39 @@ pub const MAX_KEY_BYTES: usize = 1024;
 /// The buckets of one account.
 #[derive(Debug)]
 pub struct S3 {
-    buckets: BTreeMap<String, BTreeMap<String, Object>>,
+    buckets: BTreeMap<String, BTreeMap<String, SimObject>>,
     /// The number of entries on a page of a listing, if a world wants smaller pages than S3's.
     pub page: usize,
 }
 
 /// An object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Object {
+pub struct SimObject {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// The entity tag, with its quotation marks.
     pub etag: String,
     /// The time of the last write.
-    pub modified: Millis,
+    pub modified: SimMillis,
     /// The content type that the writer named.
     pub content_type: Option<String>,
 }
 
 /// An object, as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct SimListedObject {
     /// The number of bytes.
     pub size: usize,
     /// The entity tag, with its quotation marks.
     pub etag: String,
     /// The time of the last write.
-    pub modified: Millis,
+    pub modified: SimMillis,
 }
 
 /// The condition of a write. Two such writes at once may end with 409, `ConditionalRequestConflict`; a fault
 /// does that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition<'a> {
+pub enum PutCondition<'a> {
     /// Unconditional: the last writer wins.
     None,
     /// `If-None-Match: *`: there is no such object yet.
@@ -62,7 +62,7 @@ pub enum Condition<'a> {
 
 /// A request for a page of a listing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct List<'a> {
+pub struct SimListRequest<'a> {
     /// The keys begin with this.
     pub prefix: &'a str,
     /// The delimiter: keys that have it after the prefix are listed as one common prefix.
@@ -75,9 +75,9 @@ pub struct List<'a> {
 
 /// A page of a listing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct SimListing {
     /// Keys with the listed properties of their objects.
-    pub objects: Vec<(String, Listed)>,
+    pub objects: Vec<(String, SimListedObject)>,
     /// Common prefixes.
     pub prefixes: Vec<String>,
     /// The last entry of the page, if another page follows.
@@ -97,9 +97,9 @@ impl S3 {
     }
 
     /// Stores an object with its own time, even over another one. Creates the bucket if needed.
-    pub fn place(&mut self, (bucket, key): (&str, &str), bytes: &[u8], modified: Millis) {
+    pub fn place(&mut self, (bucket, key): (&str, &str), bytes: &[u8], modified: SimMillis) {
         let etag = format!("\"{}\"", md5_of(bytes));
-        let object = Object { bytes: bytes.to_vec(), etag, modified, content_type: None };
+        let object = SimObject { bytes: bytes.to_vec(), etag, modified, content_type: None };
         self.buckets.entry(bucket.to_owned()).or_default().insert(key.to_owned(), object);
     }
 
@@ -109,13 +109,13 @@ impl S3 {
     }
 
     /// Returns every bucket's name with its objects by key.
-    pub fn buckets(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, Object>)> {
+    pub fn buckets(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, SimObject>)> {
         self.buckets.iter().map(|(name, objects)| (name.as_str(), objects))
     }
 
     /// Returns the objects of a bucket by key.
     #[must_use]
-    pub fn objects(&self, bucket: &str) -> Option<&BTreeMap<String, Object>> {
+    pub fn objects(&self, bucket: &str) -> Option<&BTreeMap<String, SimObject>> {
         self.buckets.get(bucket)
     }
 
@@ -123,10 +123,10 @@ impl S3 {
     /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html>
     pub fn put_object(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         (bucket, key): (&str, &str),
         bytes: Vec<u8>,
-        condition: Condition<'_>,
+        condition: PutCondition<'_>,
         content_type: Option<&str>,
     ) -> Result<String, Error> {
         let objects = self.buckets.get_mut(bucket).ok_or_else(no_bucket)?;
@@ -134,23 +134,23 @@ impl S3 {
             return Err(Error::bad("KeyTooLongError", "Your key is too long"));
         }
         match (condition, objects.get(key)) {
-            (Condition::Absent, Some(_)) => return Err(precondition()),
-            (Condition::Tag(tag), Some(object)) if !is_tag(object, tag) => return Err(precondition()),
-            (Condition::Tag(_), None) => return Err(no_key()),
+            (PutCondition::Absent, Some(_)) => return Err(precondition()),
+            (PutCondition::Tag(tag), Some(object)) if !is_tag(object, tag) => return Err(precondition()),
+            (PutCondition::Tag(_), None) => return Err(no_key()),
             _ => {}
         }
         let etag = format!("\"{}\"", md5_of(&bytes));
         let object = format!("{bucket}/{key}");
-        cx.log(Event::Stored { object, etag: etag.clone(), bytes: bytes.len() });
+        cx.log(SimEvent::Stored { object, etag: etag.clone(), bytes: bytes.len() });
         let content_type = content_type.map(str::to_owned);
-        let object = Object { bytes, etag: etag.clone(), modified: cx.now, content_type };
+        let object = SimObject { bytes, etag: etag.clone(), modified: cx.now, content_type };
         objects.insert(key.to_owned(), object);
         Ok(etag)
     }
 
     /// Carries out `GetObject`. `unless` is `If-None-Match`, whose tag makes the answer 304.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html>
-    pub fn get_object(&self, (bucket, key): (&str, &str), unless: Option<&str>) -> Result<&Object, Error> {
+    pub fn get_object(&self, (bucket, key): (&str, &str), unless: Option<&str>) -> Result<&SimObject, Error> {
         let object = self.buckets.get(bucket).ok_or_else(no_bucket)?.get(key).ok_or_else(no_key)?;
         if unless.is_some_and(|tag| is_tag(object, tag)) {
             return Err(Error::new(304, "NotModified", "Not Modified"));
@@ -160,12 +160,12 @@ impl S3 {
 
     /// Carries out `ListObjectsV2`.
     /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>
-    pub fn list_objects(&self, bucket: &str, list: List<'_>) -> Result<Page, Error> {
+    pub fn list_objects(&self, bucket: &str, list: SimListRequest<'_>) -> Result<SimListing, Error> {
         let objects = self.buckets.get(bucket).ok_or_else(no_bucket)?;
         let most = list.max_keys.unwrap_or(MAX_KEYS).min(self.page);
         let after = list.after.unwrap_or_default();
         let mut seen = BTreeSet::new();
-        let mut page = Page::default();
+        let mut page = SimListing::default();
         for (key, object) in objects.range(list.prefix.to_owned()..) {
             let Some(rest) = key.strip_prefix(list.prefix) else { break };
             let end = list.delimiter.and_then(|it| Some(rest.find(it)? + it.len()));
@@ -181,8 +181,8 @@ impl S3 {
             if end.is_some() {
                 page.prefixes.push(entry.to_owned());
             } else {
-                let Object { bytes, etag, modified, .. } = object;
-                let listed = Listed { size: bytes.len(), etag: etag.clone(), modified: *modified };
+                let SimObject { bytes, etag, modified, .. } = object;
+                let listed = SimListedObject { size: bytes.len(), etag: etag.clone(), modified: *modified };
                 page.objects.push((key.clone(), listed));
             }
         }
@@ -191,7 +191,7 @@ impl S3 {
 }
 
 /// Reports whether an object has this tag, whose quotation marks may be missing.
-fn is_tag(object: &Object, tag: &str) -> bool {
+fn is_tag(object: &SimObject, tag: &str) -> bool {
     object.etag.trim_matches('"') == tag.trim_matches('"')
 }
 

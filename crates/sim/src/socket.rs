@@ -14,60 +14,66 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::caller::Caller;
-use crate::door::End;
-use crate::protocol::{Request, Response};
-use crate::world::Aws;
+use crate::door::TransportEnd;
+use crate::protocol::{WireRequest, WireResponse};
+use crate::world::SimAws;
 
 /// The time after which a hanging connection checks whether it may end.
-const LOOK: Duration = Duration::from_millis(20);
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A server on loopback, which accepts connections until it is dropped.
 #[derive(Debug)]
-pub struct Server {
+pub struct SocketServer {
     address: SocketAddr,
     closed: Arc<AtomicBool>,
     accepted: Arc<AtomicUsize>,
-    open: Open,
+    open: OpenSockets,
 }
 
 /// The open connections, by their numbers.
 #[derive(Debug, Clone, Default)]
-struct Open(Arc<Mutex<BTreeMap<usize, Line>>>);
+struct OpenSockets(Arc<Mutex<BTreeMap<usize, OpenSocket>>>);
 
 /// A connection, as those see it who may end it.
 #[derive(Debug)]
-struct Line {
+struct OpenSocket {
     stream: TcpStream,
     /// `true` if the network has forgotten it: whatever the client sends next is answered with a reset.
     forgotten: Arc<AtomicBool>,
 }
 
-impl Aws {
+impl SimAws {
     /// Serves every service to a caller on a port of loopback, which is the caller's endpoint URL.
-    pub fn listen(&self, caller: &Caller) -> io::Result<Server> {
-        Server::start(self, caller, None, None)
+    pub fn listen(&self, caller: &Caller) -> io::Result<SocketServer> {
+        SocketServer::start(self, caller, None, None)
     }
 
     /// Serves every service with TLS. The certificate chain and the key are PEM. Clients that do not trust
     /// the certificate end the handshake.
-    pub fn listen_tls(&self, caller: &Caller, chain: &str, key: &str) -> io::Result<Server> {
-        Server::start(self, caller, None, Some(tls(chain, key)?))
+    pub fn listen_tls(&self, caller: &Caller, chain: &str, key: &str) -> io::Result<SocketServer> {
+        SocketServer::start(self, caller, None, Some(tls(chain, key)?))
     }
 
     /// Serves one web server to a caller, whatever host name the caller uses.
-    pub fn listen_web(&self, caller: &Caller, host: &str) -> io::Result<Server> {
-        Server::start(self, caller, Some(host), None)
+    pub fn listen_web(&self, caller: &Caller, host: &str) -> io::Result<SocketServer> {
+        SocketServer::start(self, caller, Some(host), None)
     }
 
-    /// Serves one web server with TLS, as [`Aws::listen_tls`] does the services.
-    pub fn listen_web_tls(&self, caller: &Caller, host: &str, chain: &str, key: &str) -> io::Result<Server> {
-        Server::start(self, caller, Some(host), Some(tls(chain, key)?))
+    /// Serves one web server with TLS, as [`SimAws::listen_tls`] does the services.
+    pub fn listen_web_tls(
+        &self,
+        caller: &Caller,
+        host: &str,
+        chain: &str,
+        key: &str,
+    ) -> io::Result<SocketServer> {
+        SocketServer::start(self, caller, Some(host), Some(tls(chain, key)?))
     }
 }
 
-impl Server {
+impl SocketServer {
     fn start(
-        aws: &Aws,
+        aws: &SimAws,
         caller: &Caller,
         host: Option<&str>,
         tls: Option<Arc<ServerConfig>>,
@@ -77,9 +83,9 @@ impl Server {
             address: listener.local_addr()?,
             closed: Arc::default(),
             accepted: Arc::default(),
-            open: Open::default(),
+            open: OpenSockets::default(),
         };
-        let connection = Arc::new(Connection {
+        let connection = Arc::new(ConnectionContext {
             aws: aws.clone(),
             caller: caller.clone(),
             host: host.map(str::to_owned),
@@ -96,7 +102,7 @@ impl Server {
                 accepted.fetch_add(1, Ordering::Relaxed);
                 let forgotten = Arc::new(AtomicBool::default());
                 if let Ok(same) = stream.try_clone() {
-                    open.all().insert(number, Line { stream: same, forgotten: Arc::clone(&forgotten) });
+                    open.all().insert(number, OpenSocket { stream: same, forgotten: Arc::clone(&forgotten) });
                 }
                 let (connection, open) = (Arc::clone(&connection), open.clone());
                 thread::spawn(move || {
@@ -144,13 +150,13 @@ impl Server {
     }
 }
 
-impl Open {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<usize, Line>> {
+impl OpenSockets {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<usize, OpenSocket>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Server {
+impl Drop for SocketServer {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Relaxed);
         // The thread that accepts wakes up by a connection.
@@ -159,15 +165,15 @@ impl Drop for Server {
 }
 
 /// The part that the connections of one server share.
-struct Connection {
-    aws: Aws,
+struct ConnectionContext {
+    aws: SimAws,
     caller: Caller,
     host: Option<String>,
     closed: Arc<AtomicBool>,
     tls: Option<Arc<ServerConfig>>,
 }
 
-impl Connection {
+impl ConnectionContext {
     fn accept(&self, stream: TcpStream, forgotten: &AtomicBool) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let raw = stream.try_clone()?;
@@ -197,17 +203,17 @@ impl Connection {
             let (end, took) = begun.finish();
             self.sleep(took);
             match end {
-                End::Answer(response) => {
+                TransportEnd::Answer(response) => {
                     write(stream.get_mut(), &response, usize::MAX)?;
                 }
-                End::BreakOff(response, bytes) => return write(stream.get_mut(), &response, bytes),
-                End::Stall(response, bytes) => {
+                TransportEnd::BreakOff(response, bytes) => return write(stream.get_mut(), &response, bytes),
+                TransportEnd::Stall(response, bytes) => {
                     write(stream.get_mut(), &response, bytes)?;
                     self.sleep(Duration::MAX);
                     return Ok(());
                 }
-                End::NoConnection | End::Reset => return Ok(()),
-                End::Hang | End::ConnectTimeout => {
+                TransportEnd::NoConnection | TransportEnd::Reset => return Ok(()),
+                TransportEnd::Hang | TransportEnd::ConnectTimeout => {
                     self.sleep(Duration::MAX);
                     return Ok(());
                 }
@@ -218,7 +224,7 @@ impl Connection {
     /// Sleeps, but only until the server or the caller is gone.
     fn sleep(&self, mut time: Duration) {
         while !time.is_zero() && !self.closed.load(Ordering::Relaxed) && !self.caller.is_gone() {
-            let step = time.min(LOOK);
+            let step = time.min(CLOSE_CHECK_INTERVAL);
             thread::sleep(step);
             time -= step;
         }
@@ -239,11 +245,11 @@ fn tls(chain: &str, key: &str) -> io::Result<Arc<ServerConfig>> {
 }
 
 /// Reads the next request. Returns `None` at the end of the connection.
-fn read<S: Read + Write>(stream: &mut BufReader<S>) -> io::Result<Option<Request>> {
+fn read<S: Read + Write>(stream: &mut BufReader<S>) -> io::Result<Option<WireRequest>> {
     let line = read_line(stream)?;
     let mut words = line.split(' ');
     let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
-    let mut request = Request { method: method.to_owned(), ..Request::default() };
+    let mut request = WireRequest { method: method.to_owned(), ..WireRequest::default() };
     loop {
         let header = read_line(stream)?;
         let Some((name, value)) = header.split_once(':') else { break };
@@ -287,7 +293,7 @@ fn read_bytes(stream: &mut impl Read, count: usize, into: &mut Vec<u8>) -> io::R
 }
 
 /// Writes a response, with at most so many bytes of its body.
-fn write(stream: &mut impl Write, response: &Response, at_most: usize) -> io::Result<()> {
+fn write(stream: &mut impl Write, response: &WireResponse, at_most: usize) -> io::Result<()> {
     let mut head = format!("HTTP/1.1 {} Answer\r\n", response.status);
     for (name, value) in &response.headers {
         head.extend([name, ": ", value, "\r\n"]);

@@ -5,16 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::Call;
-use crate::faults::Fault;
+use crate::call::SimCall;
+use crate::faults::SimFault;
 
 /// The web servers of a world.
 #[derive(Default)]
-pub struct Web {
-    servers: BTreeMap<String, Script>,
+pub struct WebServers {
+    servers: BTreeMap<String, ServerScript>,
 }
 
-type Script = Arc<dyn Fn(&Call) -> WebAnswer + Send + Sync>;
+type ServerScript = Arc<dyn Fn(&SimCall) -> WebAnswer + Send + Sync>;
 
 /// The answer of a web server, with its fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct WebAnswer {
     /// The body.
     pub body: String,
     /// The fault of the request.
-    pub fault: Fault,
+    pub fault: SimFault,
 }
 
 impl WebAnswer {
@@ -34,12 +34,12 @@ impl WebAnswer {
     #[must_use]
     pub fn status(status: u16) -> Self {
         let body = if matches!(status, 204 | 304) { "" } else { "ok" };
-        Self { status, headers: Vec::new(), body: body.to_owned(), fault: Fault::Pass }
+        Self { status, headers: Vec::new(), body: body.to_owned(), fault: SimFault::Pass }
     }
 
     /// Returns a request with this fault: no connection, silence, a reset.
     #[must_use]
-    pub fn fault(fault: Fault) -> Self {
+    pub fn fault(fault: SimFault) -> Self {
         Self { fault, ..Self::status(200) }
     }
 
@@ -63,9 +63,9 @@ impl WebAnswer {
     }
 }
 
-impl Web {
+impl WebServers {
     /// Starts a server. `host` is a name or `name:port`, as in URLs.
-    pub fn serve(&mut self, host: &str, script: impl Fn(&Call) -> WebAnswer + Send + Sync + 'static) {
+    pub fn serve(&mut self, host: &str, script: impl Fn(&SimCall) -> WebAnswer + Send + Sync + 'static) {
         self.servers.insert(host.to_owned(), Arc::new(script));
     }
 
@@ -80,12 +80,12 @@ impl Web {
         self.servers.contains_key(host)
     }
 
-    pub(crate) fn script(&self, host: &str) -> Option<Script> {
+    pub(crate) fn script(&self, host: &str) -> Option<ServerScript> {
         self.servers.get(host).cloned()
     }
 }
 
-impl fmt::Debug for Web {
+impl fmt::Debug for WebServers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.servers.keys()).finish()
     }

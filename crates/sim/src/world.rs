@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::call::{Call, Service};
-use crate::clock::{Clock, Millis};
-use crate::cx::Cx;
-use crate::faults::{Fault, Faults};
-use crate::lambda::{AsyncEvent, Ran};
-use crate::ledger::{Event, Ledger, Record};
-use crate::services::{Failure, Services, Task};
-use crate::sns::{Delivery, Protocol};
+use crate::call::{AwsService, SimCall};
+use crate::clock::{SimClock, SimMillis};
+use crate::cx::SimContext;
+use crate::faults::{FaultHook, SimFault};
+use crate::lambda::{AsyncEvent, SimInvocationResult};
+use crate::ledger::{SimEvent, SimJournal, SimRecord};
+use crate::services::{ServiceTask, Services, SimFailure};
+use crate::sns::{Protocol, SimDelivery};
 
 /// The time that SNS gives a web server to answer.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
@@ -22,35 +22,35 @@ const WEB_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One account's services in memory. Clones are the same account.
 #[derive(Debug, Clone)]
-pub struct Aws(Arc<Inner>);
+pub struct SimAws(Arc<AccountShared>);
 
 #[derive(Debug)]
-struct Inner {
-    clock: Clock,
-    state: Mutex<State>,
-    faults: Mutex<Faults>,
+struct AccountShared {
+    clock: SimClock,
+    state: Mutex<AccountState>,
+    faults: Mutex<FaultHook>,
     changed: Notify,
     under_way: AtomicUsize,
     peak: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct State {
+struct AccountState {
     services: Services,
-    ledger: Ledger,
+    ledger: SimJournal,
     rng: fastrand::Rng,
 }
 
-impl Aws {
+impl SimAws {
     /// Creates an empty account. All its random numbers come from the seed.
     #[must_use]
-    pub fn new(clock: Clock, seed: u64) -> Self {
-        let state = State {
+    pub fn new(clock: SimClock, seed: u64) -> Self {
+        let state = AccountState {
             services: Services::default(),
-            ledger: Ledger::default(),
+            ledger: SimJournal::default(),
             rng: fastrand::Rng::with_seed(seed),
         };
-        Self(Arc::new(Inner {
+        Self(Arc::new(AccountShared {
             clock,
             state: Mutex::new(state),
             faults: Mutex::default(),
@@ -62,22 +62,22 @@ impl Aws {
 
     /// Returns the clock.
     #[must_use]
-    pub fn clock(&self) -> &Clock {
+    pub fn clock(&self) -> &SimClock {
         &self.0.clock
     }
 
     /// Sets the hook that chooses faults from now on.
-    pub fn set_faults(&self, faults: Faults) {
+    pub fn set_faults(&self, faults: FaultHook) {
         *self.0.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
     /// Returns the fault of a call, and writes it into the journal.
-    pub(crate) fn fault(&self, call: &Call) -> Fault {
+    pub(crate) fn fault(&self, call: &SimCall) -> SimFault {
         // The hook may use the account, so nothing is locked while it runs.
         let faults = self.0.faults.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let fault = (faults.0)(call);
-        if fault != Fault::Pass {
-            let event = Event::Faulty { call: Arc::new(call.clone()), fault: fault.clone() };
+        if fault != SimFault::Pass {
+            let event = SimEvent::Faulty { call: Arc::new(call.clone()), fault: fault.clone() };
             self.locked(&call.caller, self.0.clock.millis(), |_, cx| cx.log(event));
         }
         fault
@@ -85,7 +85,7 @@ impl Aws {
 
     /// Uses the services directly, without protocols and faults, as this caller. The account is locked meanwhile, so the
     /// closure must not use it in another way.
-    pub fn act<T>(&self, by: &str, act: impl FnOnce(&mut Services, &mut Cx<'_>) -> T) -> T {
+    pub fn act<T>(&self, by: &str, act: impl FnOnce(&mut Services, &mut SimContext<'_>) -> T) -> T {
         self.advance();
         let result = self.locked(by, self.0.clock.millis(), act);
         self.advance();
@@ -93,14 +93,14 @@ impl Aws {
     }
 
     /// Reads the journal. The account is locked meanwhile, so the closure must not use it.
-    pub fn journal<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
+    pub fn journal<T>(&self, read: impl FnOnce(&[SimRecord]) -> T) -> T {
         self.advance();
         read(self.state().ledger.records())
     }
 
     /// Removes the journal so far and returns it.
     #[must_use]
-    pub fn take_journal(&self) -> Vec<Record> {
+    pub fn take_journal(&self) -> Vec<SimRecord> {
         self.advance();
         self.state().ledger.take()
     }
@@ -113,9 +113,9 @@ impl Aws {
 
     /// Returns the requests so far, in the order in which they began.
     #[must_use]
-    pub fn calls(&self) -> Vec<Arc<Call>> {
-        let call = |record: &Record| match &record.event {
-            Event::Called(call) => Some(Arc::clone(call)),
+    pub fn calls(&self) -> Vec<Arc<SimCall>> {
+        let call = |record: &SimRecord| match &record.event {
+            SimEvent::Called(call) => Some(Arc::clone(call)),
             _ => None,
         };
         self.journal(|records| records.iter().filter_map(call).collect())
@@ -134,10 +134,10 @@ impl Aws {
 
     /// Counts a request as under way until the guard is dropped, which also happens if the request is given
     /// up.
-    pub(crate) fn under_way(&self) -> UnderWay {
+    pub(crate) fn under_way(&self) -> SimRequestGuard {
         let count = self.0.under_way.fetch_add(1, Ordering::Relaxed) + 1;
         self.0.peak.fetch_max(count, Ordering::Relaxed);
-        UnderWay(self.clone())
+        SimRequestGuard(self.clone())
     }
 
     /// Carries out everything that services do by themselves until now, in order.
@@ -147,8 +147,8 @@ impl Aws {
             let due = self.locked("sqs", now, Services::take_due);
             match due {
                 None => return,
-                Some((at, Task::Deliver(delivery))) => self.deliver(at, *delivery),
-                Some((at, Task::Run(event))) => self.run(at, *event),
+                Some((at, ServiceTask::Deliver(delivery))) => self.deliver(at, *delivery),
+                Some((at, ServiceTask::Run(event))) => self.run(at, *event),
             }
         }
     }
@@ -159,7 +159,7 @@ impl Aws {
     }
 
     /// Waits for a change, at most until this time.
-    pub(crate) async fn changed(&self, changed: Notified<'_>, until: Option<Millis>) {
+    pub(crate) async fn changed(&self, changed: Notified<'_>, until: Option<SimMillis>) {
         let Some(until) = until else { return changed.await };
         let wait = crate::clock::duration(until - self.0.clock.millis());
         // It does not matter which of the two it was.
@@ -169,13 +169,13 @@ impl Aws {
     pub(crate) fn locked<T>(
         &self,
         by: &str,
-        now: Millis,
-        act: impl FnOnce(&mut Services, &mut Cx<'_>) -> T,
+        now: SimMillis,
+        act: impl FnOnce(&mut Services, &mut SimContext<'_>) -> T,
     ) -> T {
         let mut state = self.state();
-        let State { services, ledger, rng } = &mut *state;
+        let AccountState { services, ledger, rng } = &mut *state;
         let before = ledger.records().len();
-        let result = act(services, &mut Cx { now, by: by.into(), ledger, rng, failing: Vec::new() });
+        let result = act(services, &mut SimContext { now, by: by.into(), ledger, rng, failing: Vec::new() });
         // Only an event can matter to those who wait. Without this check, two of them would wake each other.
         let is_new = ledger.has_news(before);
         drop(state);
@@ -185,25 +185,25 @@ impl Aws {
         result
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AccountState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Delivers a message of SNS. The faults see it as a call of the caller `sns`.
-    fn deliver(&self, at: Millis, delivery: Delivery) {
-        let Delivery { subscription, message, .. } = &delivery;
+    fn deliver(&self, at: SimMillis, delivery: SimDelivery) {
+        let SimDelivery { subscription, message, .. } = &delivery;
         let endpoint = subscription.endpoint.as_str();
         let name = endpoint.rsplit([':', '/']).next().unwrap_or_default();
         let (service, operation, target) = match subscription.protocol {
-            Protocol::Sqs => (Service::Sqs, "SendMessage", name),
-            Protocol::Lambda => (Service::Lambda, "Invoke", name),
-            Protocol::Firehose => (Service::Firehose, "PutRecord", name),
-            Protocol::Http | Protocol::Https => (Service::Web, "POST", host_of(endpoint)),
+            Protocol::Sqs => (AwsService::Sqs, "SendMessage", name),
+            Protocol::Lambda => (AwsService::Lambda, "Invoke", name),
+            Protocol::Firehose => (AwsService::Firehose, "PutRecord", name),
+            Protocol::Http | Protocol::Https => (AwsService::Web, "POST", host_of(endpoint)),
             Protocol::Address(_) => {
                 return self.locked("sns", at, |services, cx| services.delivered(cx, delivery, Ok(())));
             }
         };
-        let mut call = Call::new(&"sns".into(), service, operation, target);
+        let mut call = SimCall::new(&"sns".into(), service, operation, target);
         match subscription.protocol {
             Protocol::Sqs => call.entries.push(message.for_queue(subscription)),
             Protocol::Firehose => {
@@ -220,60 +220,62 @@ impl Aws {
             Protocol::Address(_) => {}
         }
         let result = match self.fault(&call).split().1 {
-            Fault::Denied => Err(Failure::Permanent),
-            Fault::Refuse(error) if error.is_senders() && error.status != 429 => Err(Failure::Permanent),
-            Fault::Pass => self.hand_over(at, &call, message.trace.as_deref()),
-            // SNS counts an answer that it did not get as a failure, though there was an effect.
-            Fault::HangAfter | Fault::ResetAfter | Fault::BreakOff(_) | Fault::Stall(_) => {
-                let _ = self.hand_over(at, &call, message.trace.as_deref());
-                Err(Failure::Retryable)
+            SimFault::Denied => Err(SimFailure::Permanent),
+            SimFault::Refuse(error) if error.is_senders() && error.status != 429 => {
+                Err(SimFailure::Permanent)
             }
-            _ => Err(Failure::Retryable),
+            SimFault::Pass => self.hand_over(at, &call, message.trace.as_deref()),
+            // SNS counts an answer that it did not get as a failure, though there was an effect.
+            SimFault::HangAfter | SimFault::ResetAfter | SimFault::BreakOff(_) | SimFault::Stall(_) => {
+                let _ = self.hand_over(at, &call, message.trace.as_deref());
+                Err(SimFailure::Retryable)
+            }
+            _ => Err(SimFailure::Retryable),
         };
         self.locked("sns", at, |services, cx| services.delivered(cx, delivery, result));
     }
 
     /// Gives a message to the endpoint of its subscription.
-    fn hand_over(&self, at: Millis, call: &Call, trace: Option<&str>) -> Result<(), Failure> {
-        let permanent = |_| Failure::Permanent;
+    fn hand_over(&self, at: SimMillis, call: &SimCall, trace: Option<&str>) -> Result<(), SimFailure> {
+        let permanent = |_| SimFailure::Permanent;
         match call.service {
-            Service::Sqs => self.locked("sns", at, |services, cx| {
+            AwsService::Sqs => self.locked("sns", at, |services, cx| {
                 let entry = call.entries.first().cloned().unwrap_or_default();
                 services.sqs.send_message(cx, &call.target, &entry).map(|_| ()).map_err(permanent)
             }),
-            Service::Firehose => self.locked("sns", at, |services, cx| {
+            AwsService::Firehose => self.locked("sns", at, |services, cx| {
                 let put = services.firehose.put_record_batch(cx, &call.target, &call.entries);
                 put.map(|_| ()).map_err(permanent)
             }),
-            Service::Lambda => self.locked("sns", at, |services, cx| {
+            AwsService::Lambda => self.locked("sns", at, |services, cx| {
                 let function = services.lambda.check(&call.target, &call.body, true).map_err(permanent)?;
                 let payload = String::from_utf8_lossy(&call.body).into_owned();
                 services.accept(cx, &function, payload, trace);
                 Ok(())
             }),
-            Service::Web => {
+            AwsService::Web => {
                 let (fault, answer) = self.post(at, call);
                 let (wait, fault) = fault.split();
-                let in_time = fault == Fault::Pass && wait <= WEB_TIMEOUT;
+                let in_time = fault == SimFault::Pass && wait <= WEB_TIMEOUT;
                 match answer.filter(|_| in_time).map(|answer| answer.0) {
                     Some(200..300) => Ok(()),
-                    Some(429 | 100..=101 | 500..) | None => Err(Failure::Retryable),
-                    Some(_) => Err(Failure::Permanent),
+                    Some(429 | 100..=101 | 500..) | None => Err(SimFailure::Retryable),
+                    Some(_) => Err(SimFailure::Permanent),
                 }
             }
-            Service::Sns | Service::S3 | Service::Sts => Err(Failure::Permanent),
+            AwsService::Sns | AwsService::S3 | AwsService::Sts => Err(SimFailure::Permanent),
         }
     }
 
     /// Calls a web server. Returns the fault, and the answer if there is one.
-    pub(crate) fn post(&self, at: Millis, call: &Call) -> (Fault, Option<WebReply>) {
+    pub(crate) fn post(&self, at: SimMillis, call: &SimCall) -> (SimFault, Option<WebReply>) {
         let script = self.locked(&call.caller, at, |services, _| services.web.script(&call.target));
-        let Some(script) = script else { return (Fault::NoConnection, None) };
+        let Some(script) = script else { return (SimFault::NoConnection, None) };
         let answer = script(call);
         let (wait, fault) = answer.fault.split();
         if !fault.is_before() {
             self.locked(&call.caller, at, |_, cx| {
-                cx.log(Event::Posted {
+                cx.log(SimEvent::Posted {
                     host: call.target.as_str().into(),
                     path: call.parameter("path").unwrap_or("/").to_owned(),
                     body: call.body.clone(),
@@ -287,16 +289,16 @@ impl Aws {
 
     /// Runs an asynchronous event. The faults see it as a call of the caller `lambda`; a throttle counts as
     /// no run.
-    fn run(&self, at: Millis, event: AsyncEvent) {
+    fn run(&self, at: SimMillis, event: AsyncEvent) {
         let Some(function) = self.locked("lambda", at, |it, _| it.lambda.function(&event.function)) else {
             return;
         };
-        let mut call = Call::new(&"lambda".into(), Service::Lambda, "Run", &event.function);
+        let mut call = SimCall::new(&"lambda".into(), AwsService::Lambda, "Run", &event.function);
         call.body = event.invocation.payload.clone().into_bytes();
         let ran = match self.fault(&call).split().1 {
-            Fault::Pass => Some((function.handler)(&event.invocation)),
-            Fault::Throttle => None,
-            _ => Some(Ran::failed("Runtime.ExitError", "RequestId: Error: Runtime exited")),
+            SimFault::Pass => Some((function.handler)(&event.invocation)),
+            SimFault::Throttle => None,
+            _ => Some(SimInvocationResult::failed("Runtime.ExitError", "RequestId: Error: Runtime exited")),
         };
         self.locked("lambda", at, |services, cx| {
             let next = event.ran(cx, &function, ran.as_ref());
@@ -307,9 +309,9 @@ impl Aws {
 
 /// The guard of a request that is under way.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Aws);
+pub(crate) struct SimRequestGuard(SimAws);
 
-impl Drop for UnderWay {
+impl Drop for SimRequestGuard {
     fn drop(&mut self) {
         self.0.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }

@@ -15,7 +15,7 @@ pub mod record;
 mod schedule;
 pub mod shell;
 
-pub use post::{Post, event, sample, sample_names, samples};
+pub use post::{RecordBuilder, event, sample, sample_names, samples};
 pub use schedule::schedules;
 
 use std::fmt::Debug;
@@ -27,7 +27,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 use redrive_core::arn::Arn;
 use redrive_core::batch::ArchiveContext;
-use redrive_core::letter::{Digest, Letter, SqsMessage};
+use redrive_core::letter::{Letter, MessageDigest, SqsMessage};
 use redrive_core::policy::{ArchiveReason, DEFAULT_RULE};
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ pub fn at(millis: i64) -> Timestamp {
 }
 
 /// Returns the letters of these messages.
-pub fn letters<'a>(posts: impl IntoIterator<Item = &'a Post>) -> Vec<Letter> {
+pub fn letters<'a>(posts: impl IntoIterator<Item = &'a RecordBuilder>) -> Vec<Letter> {
     letters_of(&event(posts))
 }
 
@@ -83,7 +83,7 @@ pub fn letters_of(event: &Value) -> Vec<Letter> {
 }
 
 /// Returns the letter in one message.
-pub fn letter(post: &Post) -> Letter {
+pub fn letter(post: &RecordBuilder) -> Letter {
     letters([post]).remove(0)
 }
 
@@ -92,7 +92,7 @@ pub fn letter_id(id: &str) -> String {
     format!("sns-{id}/{SUBSCRIPTION}")
 }
 
-/// Returns our mark on a letter that each of its retries has sent. [`Post::mark`] adds the message's digest.
+/// Returns our mark on a letter that each of its retries has sent. [`RecordBuilder::mark`] adds the message's digest.
 pub fn mark(spent: u32, letter_id: &str, first: i64) -> Value {
     json!({ "v": 2, "spent": spent, "id": letter_id, "first": first, "gen": 0, "passes": spent })
 }
@@ -115,7 +115,7 @@ pub fn every_origin() -> Value {
 
 /// Returns the digest of a message, as marks hold it.
 pub fn digest(message: &str) -> String {
-    Digest::of(message).into()
+    MessageDigest::of(message).into()
 }
 
 /// Returns the text of our mark on a message that we send for the first time, in the order of its fields.

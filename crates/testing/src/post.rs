@@ -9,21 +9,21 @@ use super::{DLQ, NOW, SUBSCRIPTION, TOPIC, made_for};
 
 /// One record of an SQS event, received for the first time and just now.
 #[derive(Debug, Clone)]
-pub struct Post {
+pub struct RecordBuilder {
     pub id: String,
     pub queue: String,
     pub system: BTreeMap<String, String>,
     pub attributes: Map<String, Value>,
-    content: Content,
+    content: RecordContent,
 }
 
 #[derive(Debug, Clone)]
-enum Content {
+enum RecordContent {
     Body(String),
     Envelope(Map<String, Value>),
 }
 
-impl Post {
+impl RecordBuilder {
     /// Creates an SNS envelope whose message is `message of <id>`.
     pub fn envelope(id: &str) -> Self {
         let envelope = json!({
@@ -35,15 +35,15 @@ impl Post {
             "UnsubscribeURL": unsubscribe(SUBSCRIPTION),
             "MessageAttributes": {},
         });
-        Self::new(id, Content::Envelope(envelope.as_object().unwrap().clone()))
+        Self::new(id, RecordContent::Envelope(envelope.as_object().unwrap().clone()))
     }
 
     /// Creates a message of any other kind.
     pub fn raw(id: &str, body: &str) -> Self {
-        Self::new(id, Content::Body(body.to_owned()))
+        Self::new(id, RecordContent::Body(body.to_owned()))
     }
 
-    fn new(id: &str, content: Content) -> Self {
+    fn new(id: &str, content: RecordContent) -> Self {
         let system = [
             ("ApproximateReceiveCount", "1".to_owned()),
             ("SentTimestamp", NOW.to_string()),
@@ -60,7 +60,7 @@ impl Post {
     }
 
     fn envelope_field(mut self, name: &str, value: Value) -> Self {
-        let Content::Envelope(fields) = &mut self.content else { panic!("no envelope") };
+        let RecordContent::Envelope(fields) = &mut self.content else { panic!("no envelope") };
         fields.insert(name.to_owned(), value);
         self
     }
@@ -83,7 +83,7 @@ impl Post {
 
     /// Adds an attribute inside the envelope; the value of a binary one is base64.
     pub fn sns_attribute(mut self, name: &str, kind: &str, value: &str) -> Self {
-        let Content::Envelope(fields) = &mut self.content else { panic!("no envelope") };
+        let RecordContent::Envelope(fields) = &mut self.content else { panic!("no envelope") };
         let attributes = fields["MessageAttributes"].as_object_mut().unwrap();
         attributes.insert(name.to_owned(), json!({ "Type": kind, "Value": value }));
         self
@@ -102,8 +102,8 @@ impl Post {
     pub fn mark(self, mark: &Value) -> Self {
         let text = self.mark_text(mark);
         match self.content {
-            Content::Envelope(_) => self.sns_attribute("sns-redrive", "String", &text),
-            Content::Body(_) => self.attribute("sns-redrive", "String", &text),
+            RecordContent::Envelope(_) => self.sns_attribute("sns-redrive", "String", &text),
+            RecordContent::Body(_) => self.attribute("sns-redrive", "String", &text),
         }
     }
 
@@ -116,8 +116,8 @@ impl Post {
     /// Returns the text of a mark, made for the present message unless it names another.
     fn mark_text(&self, mark: &Value) -> String {
         let message = match &self.content {
-            Content::Body(body) => body,
-            Content::Envelope(fields) => fields["Message"].as_str().unwrap(),
+            RecordContent::Body(body) => body,
+            RecordContent::Envelope(fields) => fields["Message"].as_str().unwrap(),
         };
         made_for(message, mark.clone()).to_string()
     }
@@ -151,9 +151,9 @@ impl Post {
     /// Returns the body as it lies in the queue.
     pub fn body(&self) -> String {
         match &self.content {
-            Content::Body(body) => body.clone(),
+            RecordContent::Body(body) => body.clone(),
             // Spaces and line ends are as SNS writes them, since a delivered body must be equal to the byte.
-            Content::Envelope(fields) => serde_json::to_string_pretty(fields).unwrap(),
+            RecordContent::Envelope(fields) => serde_json::to_string_pretty(fields).unwrap(),
         }
     }
 
@@ -178,8 +178,8 @@ fn unsubscribe(subscription: &str) -> String {
 }
 
 /// Returns an event of these messages.
-pub fn event<'a>(posts: impl IntoIterator<Item = &'a Post>) -> Value {
-    json!({ "Records": posts.into_iter().map(Post::record).collect::<Vec<_>>() })
+pub fn event<'a>(posts: impl IntoIterator<Item = &'a RecordBuilder>) -> Value {
+    json!({ "Records": posts.into_iter().map(RecordBuilder::record).collect::<Vec<_>>() })
 }
 
 /// Returns a file of `events/`.

@@ -1,6 +1,6 @@
 //! Records of an event that a test edits as JSON, and the letters in them.
 
-use redrive_core::letter::{Letter, Origins, SqsEvent, SqsMessage, Trust};
+use redrive_core::letter::{BelievedClaims, Letter, SqsEvent, SqsMessage, TrustedOrigins};
 use serde_json::{Value, json};
 
 use super::{DLQ, NOW, SUBSCRIPTION, TOPIC, at};
@@ -66,7 +66,7 @@ pub fn letter(record: &Value) -> Letter {
 
 /// Returns the letter in a message, whatever origin it claims.
 pub fn claiming(message: SqsMessage) -> Letter {
-    Letter::received(message, Trust { requeue: None, origins: &Origins::all() })
+    Letter::received(message, BelievedClaims { requeue: None, origins: &TrustedOrigins::all() })
 }
 
 /// Returns the letters of a file of `events/`, whatever origin they claim.

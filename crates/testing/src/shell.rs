@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 /// A part of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
+pub enum ShellToken {
     /// A word, as the command gets it.
     Word(String),
     /// Something that a shell obeys.
@@ -17,7 +17,7 @@ pub enum Token {
 /// # Errors
 ///
 /// A quote is not closed; returns the words so far.
-pub fn tokens(line: &str) -> Result<Vec<Token>, Vec<Token>> {
+pub fn tokens(line: &str) -> Result<Vec<ShellToken>, Vec<ShellToken>> {
     let (mut tokens, mut word) = (Vec::new(), None::<String>);
     let mut chars = line.chars();
     while let Some(c) = chars.next() {
@@ -36,19 +36,19 @@ pub fn tokens(line: &str) -> Result<Vec<Token>, Vec<Token>> {
                 Some(c) => word.get_or_insert_default().push(c),
                 None => return Err(tokens),
             },
-            ' ' | '\t' => tokens.extend(word.take().map(Token::Word)),
+            ' ' | '\t' => tokens.extend(word.take().map(ShellToken::Word)),
             // What begins or ends a command, opens an expansion or quotes in another way. `=` and `~` count at the
             // beginning of a word, where zsh and all shells expand them.
             '\n' | '|' | '&' | ';' | '<' | '>' | '(' | ')' | '$' | '`' | '"' | '*' | '?' | '[' | '{'
             | '}' | '!' | '^' | '#' => {
-                tokens.extend(word.take().map(Token::Word));
-                tokens.push(Token::Obeyed(c));
+                tokens.extend(word.take().map(ShellToken::Word));
+                tokens.push(ShellToken::Obeyed(c));
             }
-            '=' | '~' if word.is_none() => tokens.push(Token::Obeyed(c)),
+            '=' | '~' if word.is_none() => tokens.push(ShellToken::Obeyed(c)),
             c => word.get_or_insert_default().push(c),
         }
     }
-    tokens.extend(word.map(Token::Word));
+    tokens.extend(word.map(ShellToken::Word));
     Ok(tokens)
 }
 

@@ -12,27 +12,27 @@ use aws_config::retry::RetryConfig;
 use proptest::prelude::*;
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, Batch, Record};
+use sns_redrive::archive::{Archive, ArchiveInvocation, ArchiveRecord};
 use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clients::Clients;
-use sns_redrive::clock::Clock;
-use sns_redrive::delivery::{Dispatcher, Reach};
+use sns_redrive::clients::AwsClients;
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::delivery::{AddressReach, Dispatcher};
 use sns_redrive::endpoint::Endpoint;
 use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::letter::{Letter, Origins};
-use sns_redrive::policy::{ArchiveReason, Phase, Retry};
+use sns_redrive::letter::{Letter, TrustedOrigins};
+use sns_redrive::policy::{ArchiveReason, Retry, RetryPhase};
 use tokio::time::Instant;
 
 const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-archive.fifo";
 
-fn in_s3(cloud: &Account) -> Archive {
+fn in_s3(cloud: &TestAccount) -> Archive {
     Archive::S3 { s3: cloud.clients().s3, bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }
 }
 
-fn in_queue(cloud: &Account, queue: &str) -> Archive {
+fn in_queue(cloud: &TestAccount, queue: &str) -> Archive {
     let clients = cloud.clients();
     Archive::Queue {
-        dispatcher: Dispatcher::new(&clients, Reach::Public, Clock::system()),
+        dispatcher: Dispatcher::new(&clients, AddressReach::Public, InstanceClock::system()),
         queue: arn(queue),
     }
 }
@@ -42,18 +42,18 @@ async fn store(archive: &Archive, letters: &[Letter]) -> Vec<Result<(), Failure>
 }
 
 async fn store_until(archive: &Archive, letters: &[Letter], until: Instant) -> Vec<Result<(), Failure>> {
-    let batch = Batch { request_id: "req-1", now: at(NOW), until };
+    let batch = ArchiveInvocation { request_id: "req-1", now: at(NOW), until };
     let context = context(ArchiveReason::Unrecognised);
     let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     archive.store(&to_archive, batch, None).await
 }
 
 fn raws(count: usize) -> Vec<Letter> {
-    (0..count).map(|n| letter(&Post::raw(&format!("m{n}"), &format!("body of m{n}.")))).collect()
+    (0..count).map(|n| letter(&RecordBuilder::raw(&format!("m{n}"), &format!("body of m{n}.")))).collect()
 }
 
 /// Returns the lines of the only object.
-fn lines(cloud: &Account) -> Vec<Value> {
+fn lines(cloud: &TestAccount) -> Vec<Value> {
     let mut objects = cloud.objects();
     objects.retain(|key, _| !key.ends_with("overrides.json"));
     assert_eq!(objects.len(), 1);
@@ -64,7 +64,7 @@ fn lines(cloud: &Account) -> Vec<Value> {
 
 /// Puts the message of a record into an event again, and reads it.
 fn rebuilt(line: &Value) -> Letter {
-    let record: Record = serde_json::from_value(line.clone()).unwrap();
+    let record: ArchiveRecord = serde_json::from_value(line.clone()).unwrap();
     let mut message = serde_json::to_value(&record.message).unwrap();
     assert_eq!(message, line["message"], "reading and writing a record changes nothing");
     message["receiptHandle"] = "another".into();

@@ -3,7 +3,7 @@ use super::*;
 #[tokio::test]
 async fn every_sample_can_be_rebuilt_from_its_record() {
     for (name, event) in samples() {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         let letters = letters_of(&event);
         assert_eq!(store(&in_s3(&cloud), &letters).await, vec![Ok(()); letters.len()], "{name}");
         let lines = lines(&cloud);
@@ -19,7 +19,7 @@ async fn every_sample_can_be_rebuilt_from_its_record() {
 #[tokio::test]
 async fn the_message_of_a_record_is_lambdas_own_record() {
     for (name, event) in samples() {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         store(&in_s3(&cloud), &letters_of(&event)).await;
         for (line, record) in lines(&cloud).iter().zip(event["Records"].as_array().unwrap()) {
             let mut record = record.clone();
@@ -57,7 +57,7 @@ proptest! {
         attributes in proptest::collection::btree_map("[A-Za-z0-9_.-]{1,20}", any_attribute(), 0..10),
         system in proptest::collection::btree_map("[A-Z][A-Za-z]{1,20}", any::<String>(), 0..4),
     ) {
-        let mut post = Post::raw("r", &body);
+        let mut post = RecordBuilder::raw("r", &body);
         for (name, (kind, value)) in &attributes {
             post = post.attribute(name, kind, value);
         }

@@ -2,7 +2,7 @@ use super::*;
 
 #[tokio::test]
 async fn all_letters_of_an_invocation_are_one_object_that_is_written_if_there_is_none() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     assert_eq!(store(&in_s3(&cloud), &raws(25)).await, vec![Ok(()); 25]);
     let calls = cloud.journal();
     assert_eq!(calls.len(), 1);
@@ -34,17 +34,17 @@ async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
             let mut mark = mark(0, id, NOW);
             mark["dlq"] = json!(dlq);
             mark["gen"] = json!(u32::from(id == "a"));
-            let message = letter(&Post::envelope(id).sqs_mark(&mark).queue(REQUEUE)).sqs;
-            Letter::parse_requeued(message, Origins::none())
+            let message = letter(&RecordBuilder::envelope(id).sqs_mark(&mark).queue(REQUEUE)).sqs;
+            Letter::parse_requeued(message, TrustedOrigins::none())
         })
         .collect();
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     cloud.script(|call| {
         let fails = call.target.contains(".fifo/");
         if fails {
-            Fault::refuse(500, "InternalError", "oh")
+            SimFault::refuse(500, "InternalError", "oh")
         } else {
-            Fault::Pass.after(Duration::from_millis(5))
+            SimFault::Pass.after(Duration::from_millis(5))
         }
     });
     let failure = Failure::ours(FailureClass::Transient, "InternalError");
@@ -60,8 +60,8 @@ async fn letters_of_the_requeue_are_stored_by_their_dead_letter_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_says_all_that_is_known() {
-    let cloud = Account::new();
-    let post = Post::envelope("a")
+    let cloud = TestAccount::new();
+    let post = RecordBuilder::envelope("a")
         .subject("Order placed")
         .group("customer-20")
         .sqs_mark(&mark(2, "life-long-id", NOW))
@@ -79,12 +79,12 @@ async fn a_record_says_all_that_is_known() {
         detail: Some("in words".to_owned()),
         rule: "billing-slowly".to_owned(),
         target: Some(target),
-        retry: Some(Retry { number: 12, of: 12, phase: Phase::PostBackoff, planned: None }),
+        retry: Some(Retry { number: 12, of: 12, phase: RetryPhase::PostBackoff, planned: None }),
         failure: Some(failure),
         override_id: Some("override-1".to_owned()),
     };
     let until = Instant::now() + Duration::from_secs(10);
-    let batch = Batch { request_id: "req-1", now: at(NOW + 1), until };
+    let batch = ArchiveInvocation { request_id: "req-1", now: at(NOW + 1), until };
     assert_eq!(in_s3(&cloud).store(&[(&letter, &context)], batch, None).await, [Ok(())]);
     assert_eq!(
         lines(&cloud),
@@ -135,7 +135,7 @@ async fn a_record_says_all_that_is_known() {
 
 #[tokio::test]
 async fn the_original_error_of_a_letter_is_in_its_record() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let letters = letters_of(&sample("eventbridge"));
     assert_eq!(store(&in_s3(&cloud), &letters).await, [Ok(())]);
     let cause = &lines(&cloud)[0]["cause"];
@@ -146,7 +146,7 @@ async fn the_original_error_of_a_letter_is_in_its_record() {
 /// lost.
 #[tokio::test]
 async fn an_object_that_is_there_already_is_a_success() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let archive = in_s3(&cloud);
     assert_eq!(store(&archive, &raws(2)).await, vec![Ok(()); 2]);
     let objects = cloud.objects();
@@ -158,21 +158,21 @@ async fn an_object_that_is_there_already_is_a_success() {
 async fn an_archive_that_fails_says_so_for_every_letter() {
     use FailureClass::{ActionRequired, Throttling, Transient};
     for (reply, class, code, message) in [
-        (Fault::refuse(403, "AccessDenied", "no"), ActionRequired, "AccessDenied", Some("no")),
-        (Fault::refuse(404, "NoSuchBucket", "gone"), ActionRequired, "NoSuchBucket", Some("gone")),
-        (Fault::refuse(503, "SlowDown", "slow"), Throttling, "SlowDown", None),
-        (Fault::refuse(500, "InternalError", "oh"), Transient, "InternalError", None),
+        (SimFault::refuse(403, "AccessDenied", "no"), ActionRequired, "AccessDenied", Some("no")),
+        (SimFault::refuse(404, "NoSuchBucket", "gone"), ActionRequired, "NoSuchBucket", Some("gone")),
+        (SimFault::refuse(503, "SlowDown", "slow"), Throttling, "SlowDown", None),
+        (SimFault::refuse(500, "InternalError", "oh"), Transient, "InternalError", None),
         (
-            Fault::refuse(409, "ConditionalRequestConflict", "oh"),
+            SimFault::refuse(409, "ConditionalRequestConflict", "oh"),
             Transient,
             "ConditionalRequestConflict",
             None,
         ),
-        (Fault::Nonsense(502, String::new()), Transient, "Http502", None),
-        (Fault::ResetBefore, Transient, "Unreachable", None),
-        (Fault::ConnectTimeout, Transient, "Timeout", None),
+        (SimFault::Nonsense(502, String::new()), Transient, "Http502", None),
+        (SimFault::ResetBefore, Transient, "Unreachable", None),
+        (SimFault::ConnectTimeout, Transient, "Timeout", None),
     ] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         cloud.reply("PutObject", reply);
         let failure =
             Failure { class, code: code.to_owned(), message: message.map(str::to_owned), retry_after: None };
@@ -182,8 +182,8 @@ async fn an_archive_that_fails_says_so_for_every_letter() {
 
 #[tokio::test(start_paused = true)]
 async fn an_archive_that_never_answers_has_not_taken_anything() {
-    let cloud = Account::new();
-    cloud.reply("PutObject", Fault::HangBefore);
+    let cloud = TestAccount::new();
+    cloud.reply("PutObject", SimFault::HangBefore);
     let until = Instant::now() + Duration::from_millis(50);
     let late = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
     assert_eq!(store_until(&in_s3(&cloud), &raws(1), until).await, [Err(late)]);
@@ -192,10 +192,10 @@ async fn an_archive_that_never_answers_has_not_taken_anything() {
 /// A custom endpoint has no host name for every bucket.
 #[tokio::test]
 async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let config =
         cloud.config(RetryConfig::disabled()).to_builder().endpoint_url("http://localhost:4566").build();
-    let s3 = Clients::from_config(&config, true).s3;
+    let s3 = AwsClients::from_config(&config, true).s3;
     let archive = Archive::S3 { s3, bucket: "my-bucket".to_owned(), prefix: String::new() };
     assert_eq!(store(&archive, &raws(1)).await, [Ok(())]);
     let call = cloud.journal().remove(0);
@@ -211,7 +211,7 @@ async fn with_an_endpoint_of_ones_own_the_bucket_is_a_part_of_the_path() {
 
 #[tokio::test]
 async fn nothing_to_archive_costs_no_call() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     assert_eq!(store(&in_s3(&cloud), &[]).await, []);
     assert_eq!(cloud.journal(), []);
 }

@@ -2,9 +2,11 @@ use super::*;
 
 #[tokio::test]
 async fn a_letter_that_the_archive_did_not_take_stays_in_its_queue() {
-    let world = World::new(&[]);
-    world.cloud.reply("PutObject", Fault::refuse(403, "AccessDenied", "no s3:PutObject"));
-    let ran = world.run([&Post::raw("r", "x"), &Post::envelope("a"), &Post::raw("s", "y")]).await;
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("PutObject", SimFault::refuse(403, "AccessDenied", "no s3:PutObject"));
+    let ran = world
+        .run([&RecordBuilder::raw("r", "x"), &RecordBuilder::envelope("a"), &RecordBuilder::raw("s", "y")])
+        .await;
     assert_eq!(ran.outcomes(), ["r failed archive", "a delivered", "s failed archive"]);
     assert_eq!(ran.kept, ["r", "s"]);
     let line = ran.letter("r");
@@ -19,11 +21,17 @@ async fn a_letter_that_the_archive_did_not_take_stays_in_its_queue() {
 
 #[tokio::test]
 async fn one_letter_that_an_archive_queue_did_not_take_stays_and_the_others_go() {
-    let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
+    let world = FunctionWorld::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
     world
         .cloud
-        .script(|call| Fault::except(call, "poison", EntryFault::sender("InvalidMessageContents", "")));
-    let ran = world.run([&Post::raw("r", "x"), &Post::raw("p", "poison"), &Post::raw("s", "y")]).await;
+        .script(|call| SimFault::except(call, "poison", EntryFault::sender("InvalidMessageContents", "")));
+    let ran = world
+        .run([
+            &RecordBuilder::raw("r", "x"),
+            &RecordBuilder::raw("p", "poison"),
+            &RecordBuilder::raw("s", "y"),
+        ])
+        .await;
     assert_eq!(ran.outcomes(), ["r archived unrecognised", "p failed archive", "s archived unrecognised"]);
     assert_eq!(ran.kept, ["p"]);
 }
@@ -31,8 +39,8 @@ async fn one_letter_that_an_archive_queue_did_not_take_stays_and_the_others_go()
 /// Letters would circulate in it for ever, and Lambda would delete each once it is "archived".
 #[tokio::test]
 async fn an_archive_that_is_the_dead_letter_queue_itself_is_refused_and_letters_stay() {
-    let world = World::new(&[("ARCHIVE", DLQ)]);
-    let ran = world.run([&Post::raw("r", "x"), &Post::envelope("a")]).await;
+    let world = FunctionWorld::new(&[("ARCHIVE", DLQ)]);
+    let ran = world.run([&RecordBuilder::raw("r", "x"), &RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["r failed archive", "a delivered"]);
     assert_eq!(ran.kept, ["r"]);
     let line = ran.letter("r");
@@ -40,7 +48,7 @@ async fn an_archive_that_is_the_dead_letter_queue_itself_is_refused_and_letters_
         [&line["undone.code"], &line["undone.class"]],
         [&json!("ArchiveIsDeadLetterQueue"), &json!("action_required")]
     );
-    let sent: Vec<_> = world.cloud.calls("SendMessageBatch").iter().map(Call::summary).collect();
+    let sent: Vec<_> = world.cloud.calls("SendMessageBatch").iter().map(SimCall::summary).collect();
     assert_eq!(sent, ["SendMessageBatch payments-worker 1"]);
 }
 
@@ -61,31 +69,31 @@ async fn each_reason_is_in_its_record() {
         ("CONTROL", "s3://payments".to_owned()),
         ("WAITING_LIST", "off".to_owned()),
     ];
-    let world = World::new(&settings.each_ref().map(|(name, value)| (*name, value.as_str())));
+    let world = FunctionWorld::new(&settings.each_ref().map(|(name, value)| (*name, value.as_str())));
     let override_ = json!({ "id": "o", "do": "give-up", "match": { "messageAttributes": { "override": ["archive"] } },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
     world
         .cloud
         .put("payments/overrides.json", &json!({ "version": 1, "overrides": [override_] }).to_string());
-    let full = (0..10).fold(Post::envelope("unmarkable"), |post, number| {
+    let full = (0..10).fold(RecordBuilder::envelope("unmarkable"), |post, number| {
         post.sns_attribute(&format!("a{number}"), "String", "x")
     });
     let full = full.sns_attribute("to", "String", "topic");
     let posts = [
-        Post::envelope("exhausted").mark(&mark(12, "x", NOW)),
+        RecordBuilder::envelope("exhausted").mark(&mark(12, "x", NOW)),
         // 13 days and 23 hours of 14 days are over, and the next retry is in an hour.
-        Post::envelope("expiring").mark(&mark(7, "x", NOW)).sent(NOW - (14 * 24 - 1) * 3_600_000),
-        Post::envelope("rule").sns_attribute("audit", "String", "yes"),
-        Post::envelope("given-up").sns_attribute("override", "String", "archive"),
-        Post::raw("unrecognised", "x"),
-        Post::envelope("undeliverable_protocol").subscription(OTHER_SUBSCRIPTION),
-        Post::envelope("refused").sns_attribute("to", "String", "closed"),
-        Post::envelope("permanent"),
+        RecordBuilder::envelope("expiring").mark(&mark(7, "x", NOW)).sent(NOW - (14 * 24 - 1) * 3_600_000),
+        RecordBuilder::envelope("rule").sns_attribute("audit", "String", "yes"),
+        RecordBuilder::envelope("given-up").sns_attribute("override", "String", "archive"),
+        RecordBuilder::raw("unrecognised", "x"),
+        RecordBuilder::envelope("undeliverable_protocol").subscription(OTHER_SUBSCRIPTION),
+        RecordBuilder::envelope("refused").sns_attribute("to", "String", "closed"),
+        RecordBuilder::envelope("permanent"),
         full,
-        Post::raw("returned", "x")
+        RecordBuilder::raw("returned", "x")
             .attribute("to", "String", "any")
             .mark(&json!({ "v": 2, "spent": 1, "id": "x", "first": NOW, "passes": 1, "pub": 1 })),
-        Post::envelope("loop").mark(&made_for(
+        RecordBuilder::envelope("loop").mark(&made_for(
             "another",
             json!({ "v": 2, "spent": 1, "id": "x", "first": NOW, "passes": 100 }),
         )),
@@ -100,9 +108,9 @@ async fn each_reason_is_in_its_record() {
             for index in call.entries_with("message of expiring") {
                 fates.push((index, EntryFault::service("InternalError", "")));
             }
-            Fault::Entries(fates)
+            SimFault::Entries(fates)
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
     let ran = world.run(&posts).await;
     assert_eq!(ran.kept, [""; 0]);

@@ -3,25 +3,25 @@
 
 use super::*;
 
-fn eventbridge(target: &str) -> Post {
-    Post::raw("a", r#"{"detail":{"amount":1000000}}"#)
+fn eventbridge(target: &str) -> RecordBuilder {
+    RecordBuilder::raw("a", r#"{"detail":{"amount":1000000}}"#)
         .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
         .attribute("TARGET_ARN", "String", target)
 }
 
-fn destination(function: &str) -> Post {
+fn destination(function: &str) -> RecordBuilder {
     let record = json!({
         "requestContext": { "functionArn": function, "condition": "RetriesExhausted" },
         "requestPayload": { "amount": 1_000_000 },
     });
-    Post::raw("a", &record.to_string())
+    RecordBuilder::raw("a", &record.to_string())
 }
 
 #[tokio::test]
 async fn goes_nowhere_that_its_rule_does_not_allow() {
     let policy = default(&json!({ "allowTargets": [WORKER, NOTIFIER, TOPIC] }));
     for post in [eventbridge(PAYROLL), eventbridge(REFUND), destination(REFUND)] {
-        refused(&World::with_policy(&policy), &post, NOT_ALLOWED, &UNASKED).await;
+        refused(&FunctionWorld::with_policy(&policy), &post, NOT_ALLOWED, &UNASKED).await;
     }
 }
 
@@ -34,7 +34,7 @@ async fn goes_nowhere_by_an_arn_that_is_none() {
         "https://evil.example/",
         "payroll",
     ] {
-        let world = World::new(&[]);
+        let world = FunctionWorld::new(&[]);
         let ran = world.run([&eventbridge(target)]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"], "{target}");
         assert_eq!(operations(&world.cloud), UNASKED, "{target}");
@@ -45,7 +45,7 @@ async fn goes_nowhere_by_an_arn_that_is_none() {
         "arn:aws:states:eu-central-1:123456789012:stateMachine:refund",
         SUBSCRIPTION,
     ] {
-        let world = World::with_policy(&default(&json!({})));
+        let world = FunctionWorld::with_policy(&default(&json!({})));
         let ran = world.run([&eventbridge(target)]).await;
         assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"], "{target}");
         assert_eq!(operations(&world.cloud), UNASKED, "{target}");
@@ -55,8 +55,8 @@ async fn goes_nowhere_by_an_arn_that_is_none() {
 /// SQS itself names the source queue, so no body and no attribute can.
 #[tokio::test]
 async fn cannot_name_a_source_queue() {
-    let world = World::with_policy(&default(&json!({ "target": "source" })));
-    let post = Post::envelope("a").attribute("DeadLetterQueueSourceArn", "String", PAYROLL);
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": "source" })));
+    let post = RecordBuilder::envelope("a").attribute("DeadLetterQueueSourceArn", "String", PAYROLL);
     let ran = world.run([&post]).await;
     assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
     assert_eq!(operations(&world.cloud), UNASKED);

@@ -6,9 +6,9 @@ use super::*;
 const ELSEWHERE: [&str; 2] = ["payroll", "refund"];
 
 /// Returns all letters that they can write to imitate another origin.
-fn letters() -> Vec<(&'static str, Post)> {
+fn letters() -> Vec<(&'static str, RecordBuilder)> {
     let eventbridge = |target: &str| {
-        Post::raw("a", r#"{"amount":1000000}"#)
+        RecordBuilder::raw("a", r#"{"amount":1000000}"#)
             .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
             .attribute("TARGET_ARN", "String", target)
     };
@@ -24,16 +24,19 @@ fn letters() -> Vec<(&'static str, Post)> {
     vec![
         ("EventBridge to a queue", eventbridge(PAYROLL)),
         ("EventBridge to a function", eventbridge(REFUND)),
-        ("a Lambda destination", Post::raw("a", &destination.to_string())),
+        ("a Lambda destination", RecordBuilder::raw("a", &destination.to_string())),
         (
             "Lambda's dead-letter queue",
-            Post::raw("a", &event.to_string()).attribute("RequestID", "String", "r").attribute(
+            RecordBuilder::raw("a", &event.to_string()).attribute("RequestID", "String", "r").attribute(
                 "ErrorCode",
                 "Number",
                 "200",
             ),
         ),
-        ("a custom event bus", Post::raw("a", sample("event-bus")["Records"][0]["body"].as_str().unwrap())),
+        (
+            "a custom event bus",
+            RecordBuilder::raw("a", sample("event-bus")["Records"][0]["body"].as_str().unwrap()),
+        ),
     ]
 }
 
@@ -51,7 +54,7 @@ fn policies() -> [Value; 3] {
 async fn chooses_no_target() {
     for (name, post) in letters() {
         for policy in policies() {
-            let world = World::with_policy(&policy);
+            let world = FunctionWorld::with_policy(&policy);
             let ran = world.run([&post]).await;
             let called: Vec<_> = world.cloud.journal().into_iter().map(|call| call.target).collect();
             assert!(!ELSEWHERE.iter().any(|name| called.iter().any(|to| to == name)), "{name}: {called:?}");
@@ -79,7 +82,7 @@ async fn chooses_no_target() {
 async fn stays_within_the_subscription_of_a_rule_where_origins_are_listed() {
     for (name, post) in letters().into_iter().take(3) {
         let policy = json!({ "origins": every_origin(), "default": { "subscription": SUBSCRIPTION } });
-        let world = World::with_policy(&policy);
+        let world = FunctionWorld::with_policy(&policy);
         let ran = world.run([&post]).await;
         assert_eq!(ran.outcomes(), ["a delivered"], "{name}");
         assert_eq!(ran.letter("a")["target.arn"], WORKER, "{name}");
@@ -92,8 +95,11 @@ async fn stays_within_the_subscription_of_a_rule_where_origins_are_listed() {
 /// Attributes do not turn an envelope into a letter of Lambda, which would end as `unrecognised`.
 #[tokio::test]
 async fn does_not_stop_an_envelope_by_attributes() {
-    let post =
-        Post::envelope("a").attribute("RequestID", "String", "r").attribute("ErrorCode", "Number", "200");
-    let ran = World::with_policy(&json!({ "origins": every_origin() })).run([&post]).await;
+    let post = RecordBuilder::envelope("a").attribute("RequestID", "String", "r").attribute(
+        "ErrorCode",
+        "Number",
+        "200",
+    );
+    let ran = FunctionWorld::with_policy(&json!({ "origins": every_origin() })).run([&post]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
 }

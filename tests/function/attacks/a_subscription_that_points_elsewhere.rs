@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn world(protocol: &str, endpoint: &str, allowed: &Value) -> World {
-    let world = World::new(&[
+fn world(protocol: &str, endpoint: &str, allowed: &Value) -> FunctionWorld {
+    let world = FunctionWorld::new(&[
         ("REDRIVE_POLICY", &default(&json!({ "allowTargets": allowed })).to_string()),
         ("ALLOW_LOOPBACK_HTTP", "true"),
     ]);
@@ -13,7 +13,7 @@ fn world(protocol: &str, endpoint: &str, allowed: &Value) -> World {
 
 #[tokio::test]
 async fn at_an_endpoint_beside_the_allowed_ones_is_refused() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     let (url, other) = (format!("{}/hook", server.url()), server.url_of("http", "localhost"));
     for (protocol, endpoint, allowed) in [
         ("sqs", PAYROLL, json!([WORKER])),
@@ -28,15 +28,15 @@ async fn at_an_endpoint_beside_the_allowed_ones_is_refused() {
         ("http", &format!("{url}/%2e%2e/admin"), json!([url])),
     ] {
         let world = world(protocol, endpoint, &allowed);
-        refused(&world, &Post::envelope("a"), NOT_ALLOWED, &ASKED).await;
+        refused(&world, &RecordBuilder::envelope("a"), NOT_ALLOWED, &ASKED).await;
     }
     assert_eq!(server.connections(), 0);
 }
 
 #[tokio::test]
 async fn at_the_dead_letter_queue_itself_is_refused() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sqs", DLQ, DLQ);
     let detail = "the target is a queue that feeds this function: set another target in the letter's rule";
-    refused(&world, &Post::envelope("a"), detail, &ASKED).await;
+    refused(&world, &RecordBuilder::envelope("a"), detail, &ASKED).await;
 }

@@ -8,8 +8,8 @@ fn republishing() -> Value {
 #[tokio::test]
 async fn that_is_forged_is_not_published_to() {
     for topic in [OTHER_TOPIC, FOREIGN_TOPIC] {
-        let world = World::with_policy(&republishing());
-        let ran = world.run([&Post::envelope("a").topic(topic)]).await;
+        let world = FunctionWorld::with_policy(&republishing());
+        let ran = world.run([&RecordBuilder::envelope("a").topic(topic)]).await;
         assert_eq!(ran.outcomes(), ["a archived refused"]);
         assert_eq!(ran.letter("a")["detail"], "the subscription belongs to another topic");
         assert_eq!(world.cloud.calls("PublishBatch"), []);
@@ -18,10 +18,10 @@ async fn that_is_forged_is_not_published_to() {
 
 #[tokio::test]
 async fn of_a_subscription_that_points_its_dead_letters_elsewhere_is_not_published_to() {
-    let world = World::with_policy(&republishing());
+    let world = FunctionWorld::with_policy(&republishing());
     let other = "arn:aws:sqs:eu-central-1:123456789012:refunds-dlq";
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "sqs", WORKER, other);
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a archived refused"]);
     assert_eq!(world.cloud.calls("PublishBatch"), []);
 }
@@ -29,9 +29,9 @@ async fn of_a_subscription_that_points_its_dead_letters_elsewhere_is_not_publish
 /// Republishing helps a subscriber that only SNS can reach.
 #[tokio::test]
 async fn of_a_subscription_that_only_sns_can_deliver_to_is_published_to() {
-    let world = World::with_policy(&republishing());
+    let world = FunctionWorld::with_policy(&republishing());
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "email", "someone@a.example", DLQ);
-    assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.outcomes(), ["a delivered"]);
     assert_eq!(world.cloud.calls("PublishBatch").len(), 1);
 }
 
@@ -41,7 +41,7 @@ async fn of_a_subscription_that_only_sns_can_deliver_to_is_published_to() {
 async fn that_a_letter_of_sqs_names_gets_it_only_if_it_delivers_to_that_queue() {
     let other = format!("{OTHER_TOPIC}:1f1f1f1f-0000-4000-8000-000000000000");
     let moved = |topic: &str, subscription: &str| {
-        Post::envelope("a").topic(topic).subscription(subscription).moved_from(WORKER).received(4)
+        RecordBuilder::envelope("a").topic(topic).subscription(subscription).moved_from(WORKER).received(4)
     };
     for (post, outcome, detail) in [
         (moved(TOPIC, SUBSCRIPTION), "a delivered", ""),
@@ -63,7 +63,7 @@ async fn that_a_letter_of_sqs_names_gets_it_only_if_it_delivers_to_that_queue() 
             "the letter names a topic but no subscription of it, so SNS cannot confirm that it comes from there",
         ),
     ] {
-        let world = World::with_policy(&republishing());
+        let world = FunctionWorld::with_policy(&republishing());
         world.cloud.subscribe_endpoint(&other, OTHER_TOPIC, "sqs", BILLING, DLQ);
         let ran = world.run([&post]).await;
         assert_eq!(ran.outcomes(), [outcome]);
@@ -74,9 +74,9 @@ async fn that_a_letter_of_sqs_names_gets_it_only_if_it_delivers_to_that_queue() 
 
 #[tokio::test]
 async fn of_an_unconfirmed_subscription_is_not_published_to() {
-    let world = World::with_policy(&republishing());
+    let world = FunctionWorld::with_policy(&republishing());
     world.cloud.resubscribe(SUBSCRIPTION, "PendingConfirmation", "true");
-    for post in [Post::envelope("a"), Post::envelope("a").moved_from(WORKER).received(4)] {
+    for post in [RecordBuilder::envelope("a"), RecordBuilder::envelope("a").moved_from(WORKER).received(4)] {
         assert_eq!(
             world.run([&post]).await.letter("a")["detail"],
             "the subscription is not confirmed: if you know it, confirm it"

@@ -6,9 +6,9 @@ async fn refused_at(url: &str, settings: &[(&str, &str)]) {
 
 async fn refused_because(why: &str, url: &str, settings: &[(&str, &str)]) {
     for protocol in ["http", "https"] {
-        let world = World::new(settings);
+        let world = FunctionWorld::new(settings);
         world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, protocol, url, DLQ);
-        refused(&world, &Post::envelope("a"), why, &ASKED).await;
+        refused(&world, &RecordBuilder::envelope("a"), why, &ASKED).await;
     }
 }
 
@@ -17,11 +17,11 @@ async fn refused_because(why: &str, url: &str, settings: &[(&str, &str)]) {
 async fn is_refused_wherever_it_leads_where_letters_go_to_no_web_server() {
     for url in ["https://8.8.8.8/", "http://127.0.0.1/", "https://hooks.example.com/payments"] {
         for more in [("HTTP_TARGETS", "off"), ("ALLOW_LOOPBACK_HTTP", "true")] {
-            let world = World::new(&[("HTTP_TARGETS", "off"), more]);
+            let world = FunctionWorld::new(&[("HTTP_TARGETS", "off"), more]);
             world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", url, DLQ);
             refused(
                 &world,
-                &Post::envelope("a"),
+                &RecordBuilder::envelope("a"),
                 "HTTP_TARGETS is off: set it to on to deliver to web servers",
                 &ASKED,
             )
@@ -75,7 +75,7 @@ async fn at_the_metadata_of_the_instance_is_refused_in_every_spelling() {
 /// Lambda's runtime API answers on loopback.
 #[tokio::test]
 async fn at_loopback_is_refused() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     for host in ["127.0.0.1", "127.1", "127.8.8.8", "2130706433", "0x7f000001", "[::1]", "[::ffff:127.0.0.1]"]
     {
         let url = format!("{}/2018-06-01/runtime", server.url_of("http", host));
@@ -103,7 +103,7 @@ async fn in_a_private_network_is_refused_and_the_refusal_says_how_to_allow_it() 
 
 #[tokio::test]
 async fn by_a_name_that_leads_to_loopback_is_refused_when_the_name_is_resolved() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     for host in ["localhost", "LOCALHOST"] {
         for settings in [&[][..], &[("HTTP_TARGETS", "private")]] {
             refused_at(&server.url_of("http", host), settings).await;
@@ -116,12 +116,12 @@ async fn by_a_name_that_leads_to_loopback_is_refused_when_the_name_is_resolved()
 /// The same URL is reached if it is allowed. So only the guard had blocked it.
 #[tokio::test]
 async fn is_reached_where_loopback_is_allowed() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     for host in ["localhost", "127.0.0.1", "127.1", "[::ffff:127.0.0.1]"] {
-        let world = World::new(&[("ALLOW_LOOPBACK_HTTP", "true")]);
+        let world = FunctionWorld::new(&[("ALLOW_LOOPBACK_HTTP", "true")]);
         let url = server.url_of("http", host);
         world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", &url, DLQ);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a delivered"], "{host}");
     }
     assert_eq!(server.seen().len(), 4);

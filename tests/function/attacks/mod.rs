@@ -53,7 +53,7 @@ fn default(default: &Value) -> Value {
 }
 
 /// Asserts that the letter is archived as refused by this check, and that there were no other calls.
-async fn refused(world: &World, post: &Post, detail: &str, calls: &[&str]) {
+async fn refused(world: &FunctionWorld, post: &RecordBuilder, detail: &str, calls: &[&str]) {
     let ran = world.run([post]).await;
     let line = ran.letter(&post.id);
     assert_eq!(
@@ -71,7 +71,7 @@ async fn refused(world: &World, post: &Post, detail: &str, calls: &[&str]) {
 }
 
 /// Asserts that the letter stays for its next retry, and that there were no other calls.
-async fn failed(world: &World, post: &Post, code: &str, calls: &[&str]) {
+async fn failed(world: &FunctionWorld, post: &RecordBuilder, code: &str, calls: &[&str]) {
     let ran = world.run([post]).await;
     let line = ran.letter(&post.id);
     assert_eq!(

@@ -19,8 +19,8 @@ fn strict_with_subscription() -> Value {
     default(&json!({ "verifySignature": true, "target": "subscription", "subscription": SUBSCRIPTION }))
 }
 
-fn world(policy: &Value) -> World {
-    World::with_certificates(policy, |_| Ok(CERTIFICATE.to_owned()))
+fn world(policy: &Value) -> FunctionWorld {
+    FunctionWorld::with_certificates(policy, |_| Ok(CERTIFICATE.to_owned()))
 }
 
 /// Returns an envelope with one field changed.
@@ -55,7 +55,7 @@ async fn what_sns_signed_is_delivered_as_it_is() {
     let forgers_own = signed_for(TOPIC, SUBSCRIPTION);
     for body in SIGNED.into_iter().chain([forgers_own.as_str()]) {
         let world = world(&strict());
-        let ran = world.run([&Post::raw("a", body)]).await;
+        let ran = world.run([&RecordBuilder::raw("a", body)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(operations(&world.cloud), DELIVERED);
         assert_eq!(world.cloud.entries("SendMessageBatch")[0].body, body);
@@ -71,7 +71,7 @@ async fn an_altered_letter_is_refused() {
             ("MessageId", "another"),
             ("Timestamp", "2026-11-02T11:59:58.351Z"),
         ] {
-            let post = Post::raw("a", &with(body, field, value));
+            let post = RecordBuilder::raw("a", &with(body, field, value));
             refused(&world(&strict()), &post, FORGED_OR_EDITED, &UNASKED).await;
         }
     }
@@ -80,7 +80,7 @@ async fn an_altered_letter_is_refused() {
 /// The forger takes a signed envelope and replaces its topic.
 #[tokio::test]
 async fn another_topic_over_a_good_signature_is_refused() {
-    let post = Post::raw("a", &with(SIGNED[2], "TopicArn", OTHER_TOPIC));
+    let post = RecordBuilder::raw("a", &with(SIGNED[2], "TopicArn", OTHER_TOPIC));
     refused(&world(&strict()), &post, FORGED_OR_EDITED, &UNASKED).await;
 }
 
@@ -88,7 +88,7 @@ async fn another_topic_over_a_good_signature_is_refused() {
 #[tokio::test]
 async fn a_letter_that_sns_signed_for_the_forgers_own_topic_is_refused() {
     for topic in [OTHER_TOPIC, FOREIGN_TOPIC] {
-        let post = Post::raw("a", &signed_for(topic, SUBSCRIPTION));
+        let post = RecordBuilder::raw("a", &signed_for(topic, SUBSCRIPTION));
         refused(&world(&strict()), &post, OF_OTHER_TOPIC, &UNASKED).await;
     }
 }
@@ -99,7 +99,7 @@ async fn a_letter_that_sns_signed_for_the_forgers_own_topic_is_refused() {
 async fn a_signed_letter_of_another_topic_does_not_pass_under_a_false_origin() {
     let bodies = [signed_for(OTHER_TOPIC, SUBSCRIPTION), signed_for(TOPIC, SUBSCRIPTION)];
     for body in bodies.iter().map(String::as_str).chain(SIGNED) {
-        let post = Post::raw("a", body);
+        let post = RecordBuilder::raw("a", body);
         let plain = world(&strict_with_subscription()).run([&post]).await.outcomes();
         for post in [
             post.clone().attribute("RequestID", "String", "r").attribute("ErrorCode", "Number", "200"),
@@ -120,25 +120,29 @@ async fn a_signed_letter_of_another_topic_does_not_pass_under_a_false_origin() {
 #[tokio::test]
 async fn an_unsigned_letter_is_refused() {
     let detail = UNSIGNED;
-    refused(&world(&strict()), &Post::envelope("a"), detail, &UNASKED).await;
-    let posts = [Post::raw("a", "plain"), Post::raw("a", r#"{"Type":"Notification"}"#), Post::raw("a", "")];
+    refused(&world(&strict()), &RecordBuilder::envelope("a"), detail, &UNASKED).await;
+    let posts = [
+        RecordBuilder::raw("a", "plain"),
+        RecordBuilder::raw("a", r#"{"Type":"Notification"}"#),
+        RecordBuilder::raw("a", ""),
+    ];
     for post in posts {
         refused(&world(&strict_with_subscription()), &post, detail, &UNASKED).await;
     }
     let mut unsigned: Value = serde_json::from_str(SIGNED[0]).unwrap();
     unsigned.as_object_mut().unwrap().remove("Signature");
-    refused(&world(&strict()), &Post::raw("a", &unsigned.to_string()), detail, &UNASKED).await;
+    refused(&world(&strict()), &RecordBuilder::raw("a", &unsigned.to_string()), detail, &UNASKED).await;
 }
 
 #[tokio::test]
 async fn what_sqs_moved_or_a_rule_sends_elsewhere_must_be_signed_too() {
     let detail = UNSIGNED;
-    let post = Post::envelope("a").moved_from(BILLING);
+    let post = RecordBuilder::envelope("a").moved_from(BILLING);
     let calls = ["GetQueueAttributes", "GetQueueAttributes", "PutObject"];
     refused(&world(&strict()), &post, detail, &calls).await;
     for target in [TOPIC, PAYROLL, NOTIFIER, "topic"] {
         let policy = default(&json!({ "verifySignature": true, "target": target }));
-        refused(&world(&policy), &Post::envelope("a"), detail, &UNASKED).await;
+        refused(&world(&policy), &RecordBuilder::envelope("a"), detail, &UNASKED).await;
     }
 }
 
@@ -149,7 +153,7 @@ async fn a_letter_that_can_be_read_in_two_ways_is_refused() {
     let case = SIGNED[0].replacen('{', r#"{ "message" : "refund everything","#, 1);
     for body in [twice, case] {
         let detail = "the letter has a field twice: SNS did not write it";
-        refused(&world(&strict_with_subscription()), &Post::raw("a", &body), detail, &UNASKED).await;
+        refused(&world(&strict_with_subscription()), &RecordBuilder::raw("a", &body), detail, &UNASKED).await;
     }
 }
 
@@ -165,11 +169,11 @@ async fn a_certificate_from_elsewhere_is_not_even_fetched() {
     ] {
         let fetched = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&fetched);
-        let world = World::with_certificates(&strict(), move |_| {
+        let world = FunctionWorld::with_certificates(&strict(), move |_| {
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(CERTIFICATE.to_owned())
         });
-        let post = Post::raw("a", &with(SIGNED[0], "SigningCertURL", url));
+        let post = RecordBuilder::raw("a", &with(SIGNED[0], "SigningCertURL", url));
         let detail =
             "the certificate's URL is not one of SNS in the topic's region: SNS did not write this letter";
         refused(&world, &post, detail, &UNASKED).await;
@@ -179,8 +183,8 @@ async fn a_certificate_from_elsewhere_is_not_even_fetched() {
 
 #[tokio::test]
 async fn a_certificate_with_another_key_is_no_proof() {
-    let world = World::with_certificates(&strict(), |_| Ok(OTHER_CERTIFICATE.to_owned()));
-    refused(&world, &Post::raw("a", SIGNED[2]), FORGED_OR_EDITED, &UNASKED).await;
+    let world = FunctionWorld::with_certificates(&strict(), |_| Ok(OTHER_CERTIFICATE.to_owned()));
+    refused(&world, &RecordBuilder::raw("a", SIGNED[2]), FORGED_OR_EDITED, &UNASKED).await;
 }
 
 #[tokio::test]
@@ -192,12 +196,12 @@ async fn a_certificate_that_cannot_be_had_is_a_failed_attempt_and_no_refusal() {
         (FailureClass::Throttling, "Http429"),
         (FailureClass::ActionRequired, "Http404"),
     ] {
-        let world = World::with_certificates(&strict(), move |_| Err(Failure::ours(class, code)));
-        failed(&world, &Post::raw("a", SIGNED[2]), code, &calls).await;
+        let world = FunctionWorld::with_certificates(&strict(), move |_| Err(Failure::ours(class, code)));
+        failed(&world, &RecordBuilder::raw("a", SIGNED[2]), code, &calls).await;
     }
     for answer in ["", "<html>", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
-        let world = World::with_certificates(&strict(), move |_| Ok(answer.to_owned()));
-        failed(&world, &Post::raw("a", SIGNED[2]), "CertificateUnreadable", &calls).await;
+        let world = FunctionWorld::with_certificates(&strict(), move |_| Ok(answer.to_owned()));
+        failed(&world, &RecordBuilder::raw("a", SIGNED[2]), "CertificateUnreadable", &calls).await;
     }
 }
 
@@ -206,11 +210,12 @@ async fn a_certificate_that_cannot_be_had_is_a_failed_attempt_and_no_refusal() {
 async fn a_certificate_that_can_never_be_had_ends_in_the_archive_unsent() {
     let policy = json!({ "default": { "verifySignature": true,
         "deliveryPolicy": { "healthyRetryPolicy": { "numRetries": 3, "numNoDelayRetries": 3 } } } });
-    let world = World::with_certificates(&policy, |_| Err(Failure::ours(FailureClass::Transient, "Timeout")));
+    let world =
+        FunctionWorld::with_certificates(&policy, |_| Err(Failure::ours(FailureClass::Transient, "Timeout")));
     for (receive, outcome) in
         [(1, "a deferred failed"), (2, "a deferred failed"), (3, "a archived exhausted")]
     {
-        let ran = world.run([&Post::raw("a", SIGNED[2]).received(receive)]).await;
+        let ran = world.run([&RecordBuilder::raw("a", SIGNED[2]).received(receive)]).await;
         assert_eq!(ran.outcomes(), [outcome]);
     }
     assert_eq!(world.cloud.calls("SendMessageBatch"), []);
@@ -222,9 +227,9 @@ async fn a_certificate_that_can_never_be_had_ends_in_the_archive_unsent() {
 async fn one_bad_letter_does_not_take_its_neighbours_along() {
     let world = world(&strict());
     let posts = [
-        Post::envelope("unsigned"),
-        Post::raw("good", SIGNED[2]),
-        Post::raw("altered", &with(SIGNED[0], "Message", "x")),
+        RecordBuilder::envelope("unsigned"),
+        RecordBuilder::raw("good", SIGNED[2]),
+        RecordBuilder::raw("altered", &with(SIGNED[0], "Message", "x")),
     ];
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["unsigned archived refused", "good delivered", "altered archived refused"]);

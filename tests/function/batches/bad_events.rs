@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use sns_redrive::clock::Clock;
-use sns_redrive::function::Function;
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::function::RedriveFunction;
 use sns_redrive::settings::Settings;
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing::level_filters::LevelFilter;
@@ -10,7 +10,7 @@ use super::*;
 
 /// Returns an event of two letters, after this change of the second record.
 fn event_with(change: impl Fn(&mut Value)) -> Value {
-    let mut event = event([&Post::envelope("good"), &Post::envelope("bad")]);
+    let mut event = event([&RecordBuilder::envelope("good"), &RecordBuilder::envelope("bad")]);
     change(&mut event["Records"][1]);
     event
 }
@@ -24,7 +24,7 @@ fn records(line: &Value, event: &Value) -> [Value; 2] {
     [serde_json::from_str(line["record"].as_str().unwrap()).unwrap(), came]
 }
 
-fn bad_events(ran: &Ran) -> Vec<&str> {
+fn bad_events(ran: &TestInvocation) -> Vec<&str> {
     let lines = ran.log.iter().filter(|line| line["message"] == "bad event");
     lines.map(|line| line["detail"].as_str().unwrap()).collect()
 }
@@ -61,7 +61,7 @@ async fn a_record_that_cannot_be_read_is_archived_as_it_came_and_its_neighbour_g
     ];
     for (field, change) in cases {
         let event = event_with(change);
-        let world = World::new(&[]);
+        let world = FunctionWorld::new(&[]);
         let ran = world.run_event(&event).await;
         assert_eq!(ran.outcomes(), ["good delivered", "bad archived unrecognised"], "{event}");
         assert_eq!(ran.kept, [""; 0]);
@@ -84,7 +84,7 @@ async fn an_unreadable_record_is_kept_byte_for_byte() {
     let record = r#"{ "messageId" : "bad", "body": 1.50e0,
         "eventSourceARN": "QUEUE", "receiptHandle" : "secret",  "\u00e4": "\ud83d" , "body": [ ] }"#;
     let record = record.replace("QUEUE", DLQ);
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let ran = world.run_text(&format!(r#"{{"Records":[{record}]}}"#)).await.unwrap();
     assert_eq!(ran.outcomes(), ["bad archived unrecognised"]);
     let [line] = <[Value; 1]>::try_from(archived(&world.cloud)).unwrap();
@@ -93,7 +93,7 @@ async fn an_unreadable_record_is_kept_byte_for_byte() {
 
 #[tokio::test]
 async fn an_unreadable_record_is_the_body_in_an_archive_that_is_a_queue() {
-    let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
+    let world = FunctionWorld::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
     let event = event_with(|record| record["body"] = json!([]));
     let ran = world.run_event(&event).await;
     assert_eq!(ran.outcomes(), ["good delivered", "bad archived unrecognised"]);
@@ -108,7 +108,7 @@ async fn an_unreadable_record_is_the_body_in_an_archive_that_is_a_queue() {
 async fn a_record_without_an_id_leaves_once_it_is_archived_and_else_fails_the_invocation() {
     for id in [json!(null), json!(""), json!(7)] {
         let event = event_with(|record| record["messageId"] = id.clone());
-        let world = World::new(&[]);
+        let world = FunctionWorld::new(&[]);
         let ran = world.run_event(&event).await;
         assert_eq!(ran.kept, [""; 0]);
         assert_eq!(bad_events(&ran), ["Records[1].messageId is missing or has no usable value"]);
@@ -118,8 +118,8 @@ async fn a_record_without_an_id_leaves_once_it_is_archived_and_else_fails_the_in
         let name = line["message"]["messageId"].as_str().unwrap();
         assert!(name.starts_with("unnamed-") && name.len() == 19, "{name}");
 
-        let world = World::new(&[]);
-        world.cloud.reply("PutObject", Fault::refuse(503, "SlowDown", "down"));
+        let world = FunctionWorld::new(&[]);
+        world.cloud.reply("PutObject", SimFault::refuse(503, "SlowDown", "down"));
         let error = world.try_event(&event).await.unwrap_err().to_string();
         assert_eq!(
             error,
@@ -132,7 +132,7 @@ async fn a_record_without_an_id_leaves_once_it_is_archived_and_else_fails_the_in
 #[tokio::test]
 async fn what_is_no_object_is_archived_too() {
     let event = event_with(|record| *record = json!("text"));
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let ran = world.run_event(&event).await;
     assert_eq!(bad_events(&ran), ["Records[1] is not an object"]);
     assert_eq!(archived(&world.cloud)[0]["record"], "\"text\"");
@@ -141,14 +141,14 @@ async fn what_is_no_object_is_archived_too() {
 #[tokio::test]
 async fn an_unreadable_record_stays_while_the_archive_is_down_or_an_override_holds_it() {
     let event = event_with(|record| record["attributes"] = json!({}));
-    let world = World::new(&[]);
-    world.cloud.reply("PutObject", Fault::refuse(503, "SlowDown", "down"));
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("PutObject", SimFault::refuse(503, "SlowDown", "down"));
     for hidden in [1, 2, 4] {
         let ran = world.run_event(&event).await;
         assert_eq!(ran.kept, ["bad"]);
         assert_eq!(ran.letter("bad")["delay_s"], hidden, "the archive is asked ever more rarely");
     }
-    let world = World::new(&[("CONTROL", "s3://my-bucket/control")]);
+    let world = FunctionWorld::new(&[("CONTROL", "s3://my-bucket/control")]);
     let hold = json!({ "id": "h", "do": "hold", "match": { "queueArn": [DLQ] }, "at": "2026-11-01T11:00:00Z",
         "by": "ada", "why": "test" });
     world
@@ -160,7 +160,7 @@ async fn an_unreadable_record_stays_while_the_archive_is_down_or_an_override_hol
 
 #[tokio::test]
 async fn observing_touches_no_unreadable_record() {
-    let world = World::new(&[("REDRIVE_MODE", "observe")]);
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe")]);
     let event = event_with(|record| record["attributes"] = json!({}));
     let ran = world.run_event(&event).await;
     assert_eq!(ran.kept, ["good", "bad"]);
@@ -179,7 +179,7 @@ async fn attributes_in_pascal_case_keep_their_values() {
         });
     });
     let policy = json!({ "default": { "target": WORKER } });
-    let world = World::with_policy(&policy);
+    let world = FunctionWorld::with_policy(&policy);
     let ran = world.run_event(&event).await;
     assert_eq!(ran.outcomes(), ["good delivered", "bad delivered"]);
     let sent = world.cloud.messages("payments-worker").into_iter().find(|entry| entry.body == "raw").unwrap();
@@ -190,18 +190,18 @@ async fn attributes_in_pascal_case_keep_their_values() {
 /// A message whose visibility timeout ends within a batching window is received twice by one batch.
 #[tokio::test]
 async fn a_message_that_is_twice_in_an_event_is_handled_once() {
-    let again = Post::envelope("a").received(2);
+    let again = RecordBuilder::envelope("a").received(2);
     let handle = |event: &mut Value| event["Records"][2]["receiptHandle"] = json!("second-handle");
-    let mut event = event([&Post::envelope("a"), &Post::envelope("b"), &again]);
+    let mut event = event([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b"), &again]);
     handle(&mut event);
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let ran = world.run_event(&event).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b delivered"]);
     assert_eq!(world.cloud.entries("SendMessageBatch").len(), 2);
     assert_eq!(ran.kept, [""; 0]);
 
-    let world = World::new(&[]);
-    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(503, "ServiceUnavailable", "down"));
     let ran = world.run_event(&event).await;
     assert_eq!(ran.outcomes(), ["a deferred failed", "b deferred failed"]);
     assert_eq!(ran.letter("a")["sqs.receive_count"], 2);
@@ -213,17 +213,17 @@ async fn a_message_that_is_twice_in_an_event_is_handled_once() {
 /// No answer could tell them apart, so each has its own way.
 #[tokio::test]
 async fn messages_of_one_id_and_two_bodies_are_two() {
-    let mut other = Post::raw("a", "other");
+    let mut other = RecordBuilder::raw("a", "other");
     other.id = "a".to_owned();
-    let world = World::new(&[]);
-    let ran = world.run_event(&event([&Post::envelope("a"), &other])).await;
+    let world = FunctionWorld::new(&[]);
+    let ran = world.run_event(&event([&RecordBuilder::envelope("a"), &other])).await;
     assert_eq!(ran.outcomes(), ["a delivered", "a archived unrecognised"]);
 }
 
 async fn refused(change: impl Fn(&mut Value)) -> String {
-    let mut event = event([&Post::envelope("a"), &Post::envelope("b")]);
+    let mut event = event([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b")]);
     event["Records"].as_array_mut().unwrap().iter_mut().for_each(change);
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let error = world.try_event(&event).await.unwrap_err();
     assert_eq!(world.cloud.journal(), [], "an event that nobody understands is left alone");
     error.to_string()
@@ -253,11 +253,12 @@ async fn an_event_of_two_queues_fails_the_invocation_before_anything_is_done() {
 
 #[tokio::test]
 async fn an_event_of_another_kind_is_a_line_of_its_request() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let settings =
         Settings::read(|name| (name == "ARCHIVE").then(|| "s3://my-bucket/dead-letters".to_owned()));
-    let function = Function::new(settings.unwrap(), cloud.clients(), Clock::system(), Arc::new(|_| {}));
-    let log = Log::default();
+    let function =
+        RedriveFunction::new(settings.unwrap(), cloud.clients(), InstanceClock::system(), Arc::new(|_| {}));
+    let log = TestLog::default();
     let writer = log.clone();
     let guard = tracing::subscriber::set_default(subscriber(LogFormat::Json, LevelFilter::INFO, move || {
         writer.clone()
@@ -277,8 +278,11 @@ async fn an_event_of_another_kind_is_a_line_of_its_request() {
 
 #[tokio::test]
 async fn an_event_without_records_is_nothing_to_do() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let ran = world.run_event(&json!({ "Records": [] })).await;
-    assert_eq!(ran, Ran { kept: vec![], log: vec![], text: String::new(), metrics: String::new() });
+    assert_eq!(
+        ran,
+        TestInvocation { kept: vec![], log: vec![], text: String::new(), metrics: String::new() }
+    );
     assert_eq!(world.cloud.journal(), []);
 }

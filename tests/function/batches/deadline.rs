@@ -2,7 +2,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn letters_that_there_is_no_time_for_go_back_untouched() {
-    let world = World::new(&[]).with_time(Duration::ZERO);
+    let world = FunctionWorld::new(&[]).with_time(Duration::ZERO);
     let ran = world.run(&envelopes(10)).await;
     assert!(ran.outcomes().iter().all(|outcome| outcome.ends_with(" failed out_of_time")));
     assert_eq!(ran.kept.len(), 10);
@@ -14,13 +14,13 @@ async fn letters_that_there_is_no_time_for_go_back_untouched() {
 /// next retry; letters that were not begun come back soon.
 #[tokio::test(start_paused = true)]
 async fn what_was_cut_off_is_hidden_and_what_was_not_begun_comes_back_soon() {
-    let world = World::new(&[]).with_time(Duration::from_secs(10));
-    world.cloud.reply("SendMessageBatch", Fault::HangBefore);
+    let world = FunctionWorld::new(&[]).with_time(Duration::from_secs(10));
+    world.cloud.reply("SendMessageBatch", SimFault::HangBefore);
     let all = CONCURRENT_REQUESTS + 4;
     let posts: Vec<_> = (0..all)
         .map(|number| {
             let queue = format!("arn:aws:sqs:eu-central-1:123456789012:q{number:03}");
-            Post::raw(&format!("m{number:03}"), "x").moved_from(&queue)
+            RecordBuilder::raw(&format!("m{number:03}"), "x").moved_from(&queue)
         })
         .collect();
     let began = Instant::now();
@@ -41,8 +41,8 @@ async fn what_was_cut_off_is_hidden_and_what_was_not_begun_comes_back_soon() {
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_comes_in_time_though_nothing_answers() {
-    let world = World::new(&[]).with_time(Duration::from_secs(2));
-    world.cloud.script(|_| Fault::HangBefore);
+    let world = FunctionWorld::new(&[]).with_time(Duration::from_secs(2));
+    world.cloud.script(|_| SimFault::HangBefore);
     let event = sample("mixed");
     let began = Instant::now();
     let ran = world.run_event(&event).await;

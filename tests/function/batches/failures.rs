@@ -2,10 +2,10 @@ use super::*;
 
 #[tokio::test]
 async fn every_failed_entry_has_its_own_consequence_and_its_neighbours_are_delivered() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     world.cloud.reply(
         "SendMessageBatch",
-        Fault::Entries(vec![
+        SimFault::Entries(vec![
             (1, EntryFault::sender("InvalidMessageContents", "")),
             (2, EntryFault::sender("RequestThrottled", "")),
             (4, EntryFault::sender("KMS.AccessDeniedException", "no key")),
@@ -54,9 +54,9 @@ async fn every_failed_entry_has_its_own_consequence_and_its_neighbours_are_deliv
 
 #[tokio::test]
 async fn a_rule_may_go_on_after_a_permanent_failure() {
-    let world = World::with_policy(&default(&json!({ "retryPermanent": true })));
-    world.cloud.reply("SendMessageBatch", Fault::refuse(400, "InvalidMessageContents", ""));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let world = FunctionWorld::with_policy(&default(&json!({ "retryPermanent": true })));
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(400, "InvalidMessageContents", ""));
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(ran.letter("a")["error.class"], "permanent");
     assert_eq!(
@@ -68,10 +68,10 @@ async fn a_rule_may_go_on_after_a_permanent_failure() {
 
 #[tokio::test]
 async fn one_letter_that_spoils_its_request_does_not_take_its_neighbours_along() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     world.cloud.script(|call| {
         let bad = call.operation == "SendMessageBatch" && !call.entries_with("message of m3").is_empty();
-        if bad { Fault::refuse(400, "InvalidMessageContents", "") } else { Fault::Pass }
+        if bad { SimFault::refuse(400, "InvalidMessageContents", "") } else { SimFault::Pass }
     });
     let ran = world.run(&envelopes(10)).await;
     let expected: Vec<_> = (0..10)
@@ -85,11 +85,15 @@ async fn one_letter_that_spoils_its_request_does_not_take_its_neighbours_along()
 
 #[tokio::test(start_paused = true)]
 async fn a_target_that_hangs_keeps_none_of_the_others() {
-    let world = World::new(&[]).with_time(Duration::from_secs(2));
-    let posts = [Post::envelope("a"), Post::envelope("b").moved_from(BILLING), Post::raw("r", "x")];
+    let world = FunctionWorld::new(&[]).with_time(Duration::from_secs(2));
+    let posts = [
+        RecordBuilder::envelope("a"),
+        RecordBuilder::envelope("b").moved_from(BILLING),
+        RecordBuilder::raw("r", "x"),
+    ];
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("SendMessageBatch", "payments-billing") => Fault::HangBefore,
-        _ => Fault::Pass,
+        ("SendMessageBatch", "payments-billing") => SimFault::HangBefore,
+        _ => SimFault::Pass,
     });
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "r archived unrecognised"]);
@@ -98,9 +102,9 @@ async fn a_target_that_hangs_keeps_none_of_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_never_tells_its_attributes_keeps_no_letter() {
-    let world = World::new(&[]).with_time(Duration::from_secs(2));
-    world.cloud.reply("GetQueueAttributes", Fault::HangBefore);
-    let ran = world.run([&Post::envelope("a"), &Post::raw("r", "x")]).await;
+    let world = FunctionWorld::new(&[]).with_time(Duration::from_secs(2));
+    world.cloud.reply("GetQueueAttributes", SimFault::HangBefore);
+    let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["a delivered", "r archived unrecognised"]);
     assert_eq!(ran.log[0]["error.code"], "DeadlineExceeded");
 }
@@ -108,16 +112,16 @@ async fn a_queue_that_never_tells_its_attributes_keeps_no_letter() {
 #[tokio::test]
 async fn queue_attributes_that_cannot_be_read_are_logged_and_nothing_is_assumed() {
     for reply in [
-        Fault::refuse(403, "AccessDenied", "no"),
-        Fault::refuse(403, "RequestThrottled", "no"),
-        Fault::refuse(500, "InternalError", "no"),
-        Fault::Nonsense(200, "{".to_owned()),
-        Fault::ResetBefore,
-        Fault::ConnectTimeout,
+        SimFault::refuse(403, "AccessDenied", "no"),
+        SimFault::refuse(403, "RequestThrottled", "no"),
+        SimFault::refuse(500, "InternalError", "no"),
+        SimFault::Nonsense(200, "{".to_owned()),
+        SimFault::ResetBefore,
+        SimFault::ConnectTimeout,
     ] {
         let world = holding();
         world.cloud.reply("GetQueueAttributes", reply);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a deferred hold"]);
         assert_eq!(ran.metrics()["SecondsToExpiry"], json!(null));
         let warnings: Vec<_> = ran.log.iter().filter(|line| line["level"] == "WARN").collect();
@@ -130,7 +134,7 @@ async fn the_retention_is_read_from_the_queue_and_kept_for_a_minute() {
     let world = holding();
     for (seconds, retention, calls) in [(0, 1_209_600, 1), (59, 1_209_600, 1), (1, 86_400, 2)] {
         world.pass(seconds);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         let age = if calls == 2 { 60 } else { seconds };
         assert_eq!(ran.metrics()["SecondsToExpiry"], retention - age);
         assert_eq!(world.cloud.calls("GetQueueAttributes").len(), calls);
@@ -139,36 +143,36 @@ async fn the_retention_is_read_from_the_queue_and_kept_for_a_minute() {
 }
 
 /// Returns a world in which letters stay in their queue, so that the metrics tell for how long.
-fn holding() -> World {
-    World::with_policy(&default(&json!({ "action": "hold" })))
+fn holding() -> FunctionWorld {
+    FunctionWorld::with_policy(&default(&json!({ "action": "hold" })))
 }
 
 /// A throttled call must not make a queue of 14 days look like one of four.
 #[tokio::test(start_paused = true)]
 async fn what_a_queue_said_last_holds_while_it_will_not_tell() {
     let world = holding();
-    assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_600);
-    world.cloud.reply("GetQueueAttributes", Fault::refuse(403, "RequestThrottled", "no"));
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_600);
+    world.cloud.reply("GetQueueAttributes", SimFault::refuse(403, "RequestThrottled", "no"));
     world.pass(300);
-    assert_eq!(world.run([&Post::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_300);
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.metrics()["SecondsToExpiry"], 1_209_300);
     // The queue is asked again after half a minute.
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 2);
     world.pass(25);
-    world.run([&Post::envelope("a")]).await;
+    world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 2);
     world.pass(5);
-    world.run([&Post::envelope("a")]).await;
+    world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 3);
 }
 
 /// P4: the queue would drop the letter before its next retry.
 #[tokio::test]
 async fn a_letter_that_its_queue_would_drop_while_it_waits_is_archived() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     world.cloud.queue("payments-dlq", &[("MessageRetentionPeriod", "120")]);
-    world.cloud.reply("SendMessageBatch", Fault::ResetBefore);
-    let fresh = Post::envelope("fresh");
-    let old = Post::envelope("old").sent(NOW - 80_000);
+    world.cloud.reply("SendMessageBatch", SimFault::ResetBefore);
+    let fresh = RecordBuilder::envelope("fresh");
+    let old = RecordBuilder::envelope("old").sent(NOW - 80_000);
     let ran = world.run([&fresh, &old]).await;
     assert_eq!(ran.outcomes(), ["fresh deferred failed", "old archived expiring"]);
     assert_eq!(ran.metrics()["SecondsToExpiry"], 120, "what is archived is safe");

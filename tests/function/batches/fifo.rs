@@ -3,9 +3,13 @@
 use super::*;
 
 /// Returns letters `<group><number>` of a FIFO dead-letter queue.
-fn group(ids: &[&str]) -> Vec<Post> {
+fn group(ids: &[&str]) -> Vec<RecordBuilder> {
     let post = |id: &&str| {
-        Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(&id[..1])
+        RecordBuilder::envelope(id)
+            .topic(FIFO_TOPIC)
+            .subscription(FIFO_SUBSCRIPTION)
+            .queue(FIFO_DLQ)
+            .group(&id[..1])
     };
     ids.iter().map(post).collect()
 }
@@ -13,22 +17,22 @@ fn group(ids: &[&str]) -> Vec<Post> {
 const SIX: [&str; 6] = ["a1", "b1", "a2", "a3", "b2", "c1"];
 
 /// Returns the messages of each request, in order.
-fn requests(world: &World) -> Vec<Vec<String>> {
-    let name = |entry: &Entry| {
+fn requests(world: &FunctionWorld) -> Vec<Vec<String>> {
+    let name = |entry: &SimEntry| {
         let id = SIX.iter().find(|id| entry.body.contains(&format!("message of {id}")));
         (*id.unwrap()).to_owned()
     };
     world.cloud.calls("SendMessageBatch").iter().map(|call| call.entries.iter().map(name).collect()).collect()
 }
 
-async fn run(world: &World) -> Ran {
+async fn run(world: &FunctionWorld) -> TestInvocation {
     world.run(&group(&SIX)).await
 }
 
-fn fail(world: &World, id: &'static str, disposition: EntryFault) {
+fn fail(world: &FunctionWorld, id: &'static str, disposition: EntryFault) {
     world.cloud.script(move |call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::except(call, &format!("message of {id}"), disposition.clone()),
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::except(call, &format!("message of {id}"), disposition.clone()),
+        _ => SimFault::Pass,
     });
 }
 
@@ -36,7 +40,7 @@ const LATER: EntryFault = EntryFault::service("InternalError", "");
 
 #[tokio::test]
 async fn letters_of_a_group_go_one_after_the_other_and_groups_side_by_side() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let ran = run(&world).await;
     assert_eq!(requests(&world), [vec!["a1", "b1", "c1"], vec!["a2", "b2"], vec!["a3"]]);
     assert_eq!(ran.kept, [""; 0]);
@@ -44,7 +48,7 @@ async fn letters_of_a_group_go_one_after_the_other_and_groups_side_by_side() {
 
 #[tokio::test]
 async fn a_head_that_fails_holds_its_group_and_no_other() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     fail(&world, "a1", LATER);
     let ran = run(&world).await;
     assert_eq!(
@@ -62,7 +66,7 @@ async fn a_head_that_fails_holds_its_group_and_no_other() {
 
 #[tokio::test]
 async fn a_letter_in_the_middle_that_fails_holds_those_behind_it() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     fail(&world, "a2", LATER);
     let ran = run(&world).await;
     assert_eq!(
@@ -76,13 +80,13 @@ async fn a_letter_in_the_middle_that_fails_holds_those_behind_it() {
 #[tokio::test]
 async fn a_head_that_is_archived_holds_its_group_for_this_time() {
     for archive_fails in [false, true] {
-        let world = World::new(&[]);
+        let world = FunctionWorld::new(&[]);
         world.cloud.script(move |call| match call.operation.as_str() {
             "SendMessageBatch" => {
-                Fault::except(call, "message of a1", EntryFault::sender("InvalidMessageContents", ""))
+                SimFault::except(call, "message of a1", EntryFault::sender("InvalidMessageContents", ""))
             }
-            "PutObject" if archive_fails => Fault::ResetBefore,
-            _ => Fault::Pass,
+            "PutObject" if archive_fails => SimFault::ResetBefore,
+            _ => SimFault::Pass,
         });
         let ran = run(&world).await;
         let (a1, kept) = if archive_fails {
@@ -100,7 +104,7 @@ async fn a_head_that_is_archived_holds_its_group_for_this_time() {
 
 #[tokio::test]
 async fn a_head_that_is_not_due_yet_holds_its_group() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let mut posts = group(&SIX);
     posts[0] = posts[0].clone().mark(&mark(3, "a1", NOW));
     let ran = world.run(&posts).await;
@@ -112,11 +116,11 @@ async fn a_head_that_is_not_due_yet_holds_its_group() {
 
 #[tokio::test]
 async fn a_head_that_cannot_be_hidden_holds_its_group_all_the_same() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::except(call, "message of a1", LATER),
-        "ChangeMessageVisibilityBatch" => Fault::ResetBefore,
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::except(call, "message of a1", LATER),
+        "ChangeMessageVisibilityBatch" => SimFault::ResetBefore,
+        _ => SimFault::Pass,
     });
     let ran = run(&world).await;
     assert_eq!(
@@ -128,7 +132,7 @@ async fn a_head_that_cannot_be_hidden_holds_its_group_all_the_same() {
 
 #[tokio::test(start_paused = true)]
 async fn a_head_whose_time_ran_out_holds_its_group() {
-    let world = World::new(&[]).with_time(Duration::ZERO);
+    let world = FunctionWorld::new(&[]).with_time(Duration::ZERO);
     let ran = run(&world).await;
     assert_eq!(
         ran.outcomes(),
@@ -147,9 +151,9 @@ async fn a_head_whose_time_ran_out_holds_its_group() {
 /// On standard queues a group is a fair share, not an order.
 #[tokio::test]
 async fn groups_of_a_standard_queue_hold_nobody() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     fail(&world, "a1", LATER);
-    let posts = ["a1", "a2", "a3"].map(|id| Post::envelope(id).group("a"));
+    let posts = ["a1", "a2", "a3"].map(|id| RecordBuilder::envelope(id).group("a"));
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["a1 deferred failed", "a2 delivered", "a3 delivered"]);
     assert_eq!(world.cloud.calls("SendMessageBatch").len(), 1);
@@ -157,7 +161,7 @@ async fn groups_of_a_standard_queue_hold_nobody() {
 
 #[tokio::test]
 async fn towards_a_fifo_topic_too() {
-    let world = World::with_policy(&default(&json!({ "target": "topic" })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": "topic" })));
     let ran = run(&world).await;
     assert_eq!(ran.kept, [""; 0]);
     let bodies: Vec<Vec<_>> = world

@@ -29,19 +29,19 @@ fn ids(event: &Value) -> Vec<String> {
     records.iter().map(|record| record["messageId"].as_str().unwrap().to_owned()).collect()
 }
 
-fn envelopes(count: usize) -> Vec<Post> {
-    (0..count).map(|number| Post::envelope(&format!("m{number}"))).collect()
+fn envelopes(count: usize) -> Vec<RecordBuilder> {
+    (0..count).map(|number| RecordBuilder::envelope(&format!("m{number}"))).collect()
 }
 
 /// Republishing reaches every subscriber. If several of them fail, each leaves a letter. Those letters must
 /// not be republished in turn, or they would multiply with every retry.
 #[tokio::test]
 async fn what_our_own_republishing_made_goes_to_the_one_subscription_that_failed() {
-    let world = World::with_policy(&json!({ "default": { "target": "topic", "jitter": 0 } }));
+    let world = FunctionWorld::with_policy(&json!({ "default": { "target": "topic", "jitter": 0 } }));
     let original = format!("sns-a/{SUBSCRIPTION}");
     // The letter has been published to the topic before.
-    let own = Post::envelope("own").mark(&mark(1, &original, NOW - 3_600_000)).sent(NOW - 60_000);
-    let by_product = Post::envelope("by-product")
+    let own = RecordBuilder::envelope("own").mark(&mark(1, &original, NOW - 3_600_000)).sent(NOW - 60_000);
+    let by_product = RecordBuilder::envelope("by-product")
         .subscription(BILLING_SUBSCRIPTION)
         .mark(&mark(1, &original, NOW - 3_600_000))
         .sent(NOW - 60_000);

@@ -5,7 +5,7 @@ use super::*;
 const OUTCOMES: [&str; 7] = ["delivered", "archived", "requeued", "deferred", "held", "failed", "observed"];
 
 /// Returns the ids of messages that a target, the archive or the requeue has accepted, by the journal.
-fn taken(cloud: &Account, event: &Value) -> [BTreeSet<String>; 3] {
+fn taken(cloud: &TestAccount, event: &Value) -> [BTreeSet<String>; 3] {
     let mut of_body = BTreeMap::new();
     for letter in letters_of(event) {
         let id = letter.sqs.message_id.clone();
@@ -40,7 +40,7 @@ fn taken(cloud: &Account, event: &Value) -> [BTreeSet<String>; 3] {
     [delivered, archived, requeued]
 }
 
-fn assert_nothing_lost(world: &World, event: &Value, ran: &Ran, what: &str) {
+fn assert_nothing_lost(world: &FunctionWorld, event: &Value, ran: &TestInvocation, what: &str) {
     let ids = ids(event);
     let kept: BTreeSet<_> = ran.kept.iter().cloned().collect();
     assert_eq!(kept.len(), ran.kept.len(), "an identifier is there twice: {what}");
@@ -114,7 +114,7 @@ fn policies() -> Vec<Value> {
 }
 
 /// Returns a function whose queues are full and whose failing heads step aside.
-fn with_requeue(event: &Value, policy: &Value, archive: &str) -> World {
+fn with_requeue(event: &Value, policy: &Value, archive: &str) -> FunctionWorld {
     let fifo = arn(event["Records"][0]["eventSourceARN"].as_str().unwrap()).is_fifo();
     let mut policy = policy.clone();
     let requeue = if fifo { FIFO_REQUEUE } else { REQUEUE };
@@ -128,7 +128,7 @@ fn with_requeue(event: &Value, policy: &Value, archive: &str) -> World {
         ("REQUEUE_ARN", requeue),
         ("IN_FLIGHT_LIMIT", "10"),
     ];
-    let world = World::new(&settings);
+    let world = FunctionWorld::new(&settings);
     for name in ["payments-dlq", "payments-dlq.fifo", "payments-requeue", "payments-requeue.fifo"] {
         let full = [("MessageRetentionPeriod", "1209600"), ("ApproximateNumberOfMessagesNotVisible", "10")];
         world.cloud.queue(name, &full);
@@ -151,19 +151,21 @@ async fn whichever_call_fails_in_whichever_way() {
     let every_second = (0..10).step_by(2);
     let missing = (0..10).map(|index| (index, EntryFault::Missing));
     for reply in [
-        Fault::refuse(403, "AccessDenied", "no"),
-        Fault::refuse(400, "Throttling", "slow"),
-        Fault::refuse(400, "InvalidParameterValue", "bad"),
-        Fault::refuse(500, "InternalError", "oh"),
-        Fault::Nonsense(503, "<html>".to_owned()),
-        Fault::ResetBefore,
-        Fault::Entries(every_second.map(|index| (index, EntryFault::service("InternalError", ""))).collect()),
-        Fault::Entries(missing.collect()),
+        SimFault::refuse(403, "AccessDenied", "no"),
+        SimFault::refuse(400, "Throttling", "slow"),
+        SimFault::refuse(400, "InvalidParameterValue", "bad"),
+        SimFault::refuse(500, "InternalError", "oh"),
+        SimFault::Nonsense(503, "<html>".to_owned()),
+        SimFault::ResetBefore,
+        SimFault::Entries(
+            every_second.map(|index| (index, EntryFault::service("InternalError", ""))).collect(),
+        ),
+        SimFault::Entries(missing.collect()),
     ] {
         for op in CALLS {
             for (name, policy, archive) in [("mixed", 0, "s3://my-bucket/x"), ("fifo", 1, ARCHIVE_QUEUE)] {
                 let policy = policies()[policy].to_string();
-                let world = World::new(&[("REDRIVE_POLICY", &policy), ("ARCHIVE", archive)]);
+                let world = FunctionWorld::new(&[("REDRIVE_POLICY", &policy), ("ARCHIVE", archive)]);
                 world.cloud.reply(op, reply.clone());
                 let event = sample(name);
                 let ran = world.run_event(&event).await;
@@ -179,16 +181,18 @@ async fn whichever_call_fails_in_whichever_way() {
 
 #[tokio::test(start_paused = true)]
 async fn whichever_call_hangs() {
-    const TIME: Duration = Duration::from_secs(3);
+    const INVOCATION_TIMEOUT: Duration = Duration::from_secs(3);
     for op in CALLS {
         for (name, policy) in [("mixed", json!({})), ("fifo", default(&json!({ "target": "topic" })))] {
             let event = sample(name);
-            for world in [World::with_policy(&policy), with_requeue(&event, &policy, "s3://my-bucket/x")] {
-                let world = world.with_time(TIME);
-                world.cloud.reply(op, Fault::HangBefore);
+            for world in
+                [FunctionWorld::with_policy(&policy), with_requeue(&event, &policy, "s3://my-bucket/x")]
+            {
+                let world = world.with_time(INVOCATION_TIMEOUT);
+                world.cloud.reply(op, SimFault::HangBefore);
                 let began = tokio::time::Instant::now();
                 let ran = world.run_event(&event).await;
-                assert!(began.elapsed() < TIME, "{op}: {:?}", began.elapsed());
+                assert!(began.elapsed() < INVOCATION_TIMEOUT, "{op}: {:?}", began.elapsed());
                 assert_nothing_lost(&world, &event, &ran, op);
             }
         }
@@ -201,11 +205,13 @@ fn runtime() -> tokio::runtime::Runtime {
 
 #[tokio::test]
 async fn when_everything_fails() {
-    for reply in
-        [Fault::ResetBefore, Fault::refuse(403, "AccessDenied", "no"), Fault::Nonsense(500, String::new())]
-    {
+    for reply in [
+        SimFault::ResetBefore,
+        SimFault::refuse(403, "AccessDenied", "no"),
+        SimFault::Nonsense(500, String::new()),
+    ] {
         for (name, event) in samples() {
-            let world = World::new(&[]);
+            let world = FunctionWorld::new(&[]);
             let all = reply.clone();
             world.cloud.script(move |_| all.clone());
             let ran = world.run_event(&event).await;
@@ -216,33 +222,33 @@ async fn when_everything_fails() {
 }
 
 /// Returns the reply for a random number.
-fn reply(dice: u16, call: &Call) -> Fault {
+fn reply(dice: u16, call: &SimCall) -> SimFault {
     let some = |disposition: EntryFault| {
         let chosen = |index: &usize| (usize::from(dice) + index * 7).is_multiple_of(3);
-        Fault::Entries(
+        SimFault::Entries(
             (0..call.entries.len()).filter(chosen).map(|index| (index, disposition.clone())).collect(),
         )
     };
     match dice % 24 {
-        0 => Fault::refuse(403, "AccessDenied", "no"),
-        1 => Fault::refuse(400, "Throttling", "slow"),
-        2 => Fault::refuse(400, "InvalidParameterValue", "bad"),
-        3 => Fault::refuse(500, "InternalError", "oh"),
+        0 => SimFault::refuse(403, "AccessDenied", "no"),
+        1 => SimFault::refuse(400, "Throttling", "slow"),
+        2 => SimFault::refuse(400, "InvalidParameterValue", "bad"),
+        3 => SimFault::refuse(500, "InternalError", "oh"),
         // S3's 200 has no body that could be nonsense, and a function may answer anything.
         4 if !["PutObject", "Invoke"].contains(&call.operation.as_str()) => {
-            Fault::Nonsense(200, "<".to_owned())
+            SimFault::Nonsense(200, "<".to_owned())
         }
-        5 => Fault::Nonsense(502, String::new()),
-        6 => Fault::ResetBefore,
-        7 => Fault::ConnectTimeout,
+        5 => SimFault::Nonsense(502, String::new()),
+        6 => SimFault::ResetBefore,
+        7 => SimFault::ConnectTimeout,
         8 => some(EntryFault::Missing),
         9 => some(EntryFault::sender("InvalidMessageContents", "bad")),
         10 => some(EntryFault::service("InternalError", "oh")),
         11 => some(EntryFault::sender("KMSDisabled", "no key")),
         12 if call.operation == "Invoke" && call.parameters["type"] == "RequestResponse" => {
-            Fault::FunctionError
+            SimFault::FunctionError
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     }
 }
 
@@ -277,14 +283,14 @@ proptest! {
             let world = if requeue {
                 with_requeue(&event, &policy, archive)
             } else {
-                World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("ARCHIVE", archive)])
+                FunctionWorld::new(&[("REDRIVE_POLICY", &policy.to_string()), ("ARCHIVE", archive)])
             };
             world.pass(later);
             let thrown = AtomicUsize::new(0);
             let numbers = dice.clone();
             world.cloud.script(move |call| {
                 let index = thrown.fetch_add(1, Ordering::Relaxed) % numbers.len();
-                if fails == 0 { Fault::Pass } else { reply(numbers[index], call) }
+                if fails == 0 { SimFault::Pass } else { reply(numbers[index], call) }
             });
             let ran = world.run_event(&event).await;
             assert_nothing_lost(&world, &event, &ran, &format!("{policy} {archive}"));

@@ -6,7 +6,8 @@ async fn nothing_is_called_but_the_attributes_of_queues_and_every_letter_stays()
         [json!({}), default(&json!({ "target": "topic" })), default(&json!({ "action": "archive" }))]
     {
         for (name, event) in samples() {
-            let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy.to_string())]);
+            let world =
+                FunctionWorld::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy.to_string())]);
             let ran = world.run_event(&event).await;
             let called: BTreeSet<_> = world.cloud.journal().into_iter().map(|call| call.operation).collect();
             assert_eq!(called, ["GetQueueAttributes".to_owned()].into(), "{name}");
@@ -20,7 +21,7 @@ async fn nothing_is_called_but_the_attributes_of_queues_and_every_letter_stays()
 
 #[tokio::test]
 async fn what_would_be_done_is_logged() {
-    let world = World::new(&[("REDRIVE_MODE", "observe")]);
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe")]);
     let ran = world.run_event(&sample("mixed")).await;
     let told: Vec<_> = ran
         .letters()
@@ -49,24 +50,25 @@ async fn what_would_be_done_is_logged() {
 async fn what_active_mode_would_do_is_said_as_far_as_it_can_be_known() {
     let confirms = "not known before an attempt: whether SNS confirms its subscription";
     let eleven = "the letter has 10 attributes already, so the mark does not fit";
-    let full = (0..10).fold(Post::raw("a", "{}"), |post, n| post.attribute(&format!("a{n}"), "String", "x"));
+    let full = (0..10)
+        .fold(RecordBuilder::raw("a", "{}"), |post, n| post.attribute(&format!("a{n}"), "String", "x"));
     let cases = [
         (
             json!({ "target": PROJECTOR }),
-            Post::raw("a", "text"),
+            RecordBuilder::raw("a", "text"),
             "archive unrecognised",
             "the letter's body is not JSON, and functions accept only JSON",
         ),
-        (json!({ "target": PROJECTOR }), Post::raw("a", "{}"), "deliver", ""),
+        (json!({ "target": PROJECTOR }), RecordBuilder::raw("a", "{}"), "deliver", ""),
         (
             json!({ "target": DLQ }),
-            Post::raw("a", "{}"),
+            RecordBuilder::raw("a", "{}"),
             "archive refused",
             "the target is a queue that feeds this function: set another target in the letter's rule",
         ),
         (
             json!({ "target": WORKER, "allowTargets": [BILLING] }),
-            Post::raw("a", "{}"),
+            RecordBuilder::raw("a", "{}"),
             "archive refused",
             "the target is not in the rule's allowTargets: add it there, or set another target",
         ),
@@ -74,33 +76,33 @@ async fn what_active_mode_would_do_is_said_as_far_as_it_can_be_known() {
         (json!({ "target": TOPIC }), full, "archive unmarkable", eleven),
         (
             json!({}),
-            Post::raw("a", "{}"),
+            RecordBuilder::raw("a", "{}"),
             "archive unrecognised",
             "the letter names no subscription: set the subscription of its rule",
         ),
         (
             json!({}),
-            Post::envelope("a").subscription(FIFO_SUBSCRIPTION),
+            RecordBuilder::envelope("a").subscription(FIFO_SUBSCRIPTION),
             "archive refused",
             "the subscription belongs to another topic",
         ),
-        (json!({}), Post::envelope("a"), "deliver", confirms),
+        (json!({}), RecordBuilder::envelope("a"), "deliver", confirms),
         (
             json!({ "verifySignature": true }),
-            Post::envelope("a"),
+            RecordBuilder::envelope("a"),
             "deliver",
             "not known before an attempt: whether SNS confirms its subscription, and signed it",
         ),
         (
             json!({ "target": WORKER, "verifySignature": true }),
-            Post::envelope("a"),
+            RecordBuilder::envelope("a"),
             "deliver",
             "not known before an attempt: whether SNS signed it",
         ),
     ];
     for (policy, post, expected, detail) in cases {
         let policy = default(&policy).to_string();
-        let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
+        let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
         let ran = world.run([&post]).await;
         let line = ran.letter("a");
         let decision =
@@ -111,7 +113,7 @@ async fn what_active_mode_would_do_is_said_as_far_as_it_can_be_known() {
             "{policy}"
         );
         // Active mode does the same where it was known.
-        let world = World::new(&[("REDRIVE_POLICY", &policy)]);
+        let world = FunctionWorld::new(&[("REDRIVE_POLICY", &policy)]);
         let ran = world.run([&post]).await;
         let outcome = ran.outcomes().remove(0);
         match expected.strip_prefix("archive ") {
@@ -125,12 +127,12 @@ async fn what_active_mode_would_do_is_said_as_far_as_it_can_be_known() {
 /// Active mode holds what is behind another letter of its group that stays.
 #[tokio::test]
 async fn a_letter_behind_another_of_its_group_is_said_to_be_held_unless_that_leaves() {
-    let post = |id: &str, group: &str| Post::raw(id, "{}").queue(FIFO_DLQ).group(group);
+    let post = |id: &str, group: &str| RecordBuilder::raw(id, "{}").queue(FIFO_DLQ).group(group);
     let behind = "held unless the letters before it in its group leave the queue";
     let old = post("d", "two").sent(NOW - 1_209_000_000);
     let posts = [post("a", "one"), post("b", "one"), post("c", "two"), old];
     let policy = default(&json!({ "target": FIFO_WORKER })).to_string();
-    let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
     let ran = world.run(&posts).await;
     let told = |id: &str| json!([ran.letter(id)["decision"], ran.letter(id)["detail"]]);
     assert_eq!(
@@ -141,12 +143,12 @@ async fn a_letter_behind_another_of_its_group_is_said_to_be_held_unless_that_lea
     let slow =
         json!({ "healthyRetryPolicy": { "minDelayTarget": 100, "maxDelayTarget": 100, "numRetries": 3 } });
     let slow = default(&json!({ "target": FIFO_WORKER, "deliveryPolicy": slow })).to_string();
-    let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &slow)]);
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &slow)]);
     let ran = world.run([&post("a", "one"), &post("b", "one")]).await;
     let told = |id: &str| json!([ran.letter(id)["decision"], ran.letter(id)["detail"]]);
     assert_eq!(["a", "b"].map(told), [json!(["defer", null]), json!(["defer", behind])]);
-    let world = World::new(&[("REDRIVE_POLICY", &policy)]);
-    world.cloud.reply("SendMessageBatch", Fault::refuse(500, "InternalFailure", "broken"));
+    let world = FunctionWorld::new(&[("REDRIVE_POLICY", &policy)]);
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(500, "InternalFailure", "broken"));
     let ran = world.run(&posts).await;
     assert!(ran.letters().iter().any(|line| line["outcome"] == "held"), "{:?}", ran.outcomes());
 }
@@ -155,9 +157,9 @@ async fn a_letter_behind_another_of_its_group_is_said_to_be_held_unless_that_lea
 #[tokio::test]
 async fn a_search_that_fails_is_said_to_be_unknown() {
     let policy = default(&json!({ "subscription": "discover" })).to_string();
-    let world = World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
-    world.cloud.reply("ListSubscriptions", Fault::refuse(403, "AuthorizationError", "no"));
-    let ran = world.run([&Post::raw("a", "plain")]).await;
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", &policy)]);
+    world.cloud.reply("ListSubscriptions", SimFault::refuse(403, "AuthorizationError", "no"));
+    let ran = world.run([&RecordBuilder::raw("a", "plain")]).await;
     let says = "not known: the search for the letter's subscription failed or took too long";
     assert_eq!([&ran.letter("a")["outcome"], &ran.letter("a")["detail"]], ["observed", says]);
     let called: BTreeSet<_> = world.cloud.journal().into_iter().map(|call| call.operation).collect();

@@ -35,7 +35,7 @@ async fn every_sample_ends_as_its_readme_says() {
     .into();
     assert_eq!(sample_names(), expected.keys().copied().collect::<Vec<_>>());
     for (name, event) in samples() {
-        let ran = World::new(&[]).run_event(&event).await;
+        let ran = FunctionWorld::new(&[]).run_event(&event).await;
         let outcomes: Vec<_> = ids(&event)
             .iter()
             .zip(expected[name.as_str()])
@@ -62,7 +62,7 @@ async fn what_a_sample_claims_is_followed_where_the_policy_lists_it() {
             (json!({ "*": others }), "archived unrecognised"),
             (json!({ WORKER: claims }), "archived unrecognised"),
         ] {
-            let world = World::with_policy(&json!({ "origins": origins }));
+            let world = FunctionWorld::with_policy(&json!({ "origins": origins }));
             let ran = world.run_event(&sample(name)).await;
             let id = &ids(&sample(name))[0];
             assert_eq!(ran.outcomes(), [format!("{id} {outcome}")], "{name}: {origins}");
@@ -85,7 +85,7 @@ async fn what_a_sample_claims_is_followed_where_the_policy_lists_it() {
 
 #[tokio::test]
 async fn the_late_retry_is_number_nine() {
-    let ran = World::new(&[]).run_event(&sample("late-retry")).await;
+    let ran = FunctionWorld::new(&[]).run_event(&sample("late-retry")).await;
     let line = ran.letters()[0];
     assert_eq!([&line["retry.number"], &line["retry.of"]], [&json!(9), &json!(12)]);
 }
@@ -93,7 +93,7 @@ async fn the_late_retry_is_number_nine() {
 #[tokio::test]
 async fn a_mixed_batch_costs_seven_kinds_of_call_one_for_each_place() {
     let origins = json!({ "*": ["lambda-async", "lambda-destination", "eventbridge"] });
-    let world = World::with_policy(&json!({ "origins": origins }));
+    let world = FunctionWorld::with_policy(&json!({ "origins": origins }));
     world.run_event(&sample("mixed")).await;
     assert_eq!(
         world.cloud.summary(),

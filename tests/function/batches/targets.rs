@@ -2,7 +2,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_rule_republishes_to_the_letters_topic() {
-    let world = World::with_policy(&default(&json!({ "target": "topic" })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": "topic" })));
     let ran = world.run(&envelopes(10)).await;
     assert_eq!(ran.kept, [""; 0]);
     assert_eq!(ran.letter("m0")["target.arn"], TOPIC);
@@ -18,8 +18,8 @@ async fn a_rule_republishes_to_the_letters_topic() {
 #[tokio::test]
 async fn a_rule_sends_to_an_arn_whatever_the_letter() {
     for (target, op) in [(BILLING, "SendMessageBatch payments-billing"), (TOPIC, "PublishBatch payments")] {
-        let world = World::with_policy(&default(&json!({ "target": target })));
-        let ran = world.run([&Post::raw("r", "plain"), &Post::envelope("a")]).await;
+        let world = FunctionWorld::with_policy(&default(&json!({ "target": target })));
+        let ran = world.run([&RecordBuilder::raw("r", "plain"), &RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["r delivered", "a delivered"]);
         assert_eq!(world.cloud.summary(), ["GetQueueAttributes payments-dlq".to_owned(), format!("{op} 2")]);
     }
@@ -28,8 +28,8 @@ async fn a_rule_sends_to_an_arn_whatever_the_letter() {
 #[tokio::test]
 async fn what_sqs_moved_goes_back_to_its_source_queue_as_it_was() {
     for target in ["origin", "source"] {
-        let world = World::with_policy(&default(&json!({ "target": target })));
-        let post = Post::envelope("a").moved_from(BILLING).received(4);
+        let world = FunctionWorld::with_policy(&default(&json!({ "target": target })));
+        let post = RecordBuilder::envelope("a").moved_from(BILLING).received(4);
         let ran = world.run([&post]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         // Three of its four receives belong to the source queue.
@@ -41,8 +41,8 @@ async fn what_sqs_moved_goes_back_to_its_source_queue_as_it_was() {
 
 #[tokio::test]
 async fn what_sqs_did_not_move_has_no_source() {
-    let world = World::with_policy(&default(&json!({ "target": "source" })));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": "source" })));
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
 }
 
@@ -56,8 +56,8 @@ async fn only_targets_that_a_rule_allows_are_reached() {
         (json!(["arn:aws:sqs:eu-central-1:123456789012:payments-"]), "a archived refused"),
         (json!([]), "a archived refused"),
     ] {
-        let world = World::with_policy(&default(&json!({ "allowTargets": allowed })));
-        let ran = world.run([&Post::envelope("a")]).await;
+        let world = FunctionWorld::with_policy(&default(&json!({ "allowTargets": allowed })));
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), [outcome], "{allowed}");
         let refused = outcome.ends_with("refused");
         assert_eq!(world.cloud.calls("SendMessageBatch").is_empty(), refused);
@@ -66,20 +66,22 @@ async fn only_targets_that_a_rule_allows_are_reached() {
 
 #[tokio::test]
 async fn the_queue_that_is_drained_is_no_target() {
-    let world = World::with_policy(&default(&json!({ "target": DLQ })));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": DLQ })));
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a archived refused"]);
     assert_eq!(world.cloud.calls("SendMessageBatch"), []);
 }
 
-fn full(id: &str) -> Post {
-    (0..10).fold(Post::raw(id, "x"), |post, number| post.attribute(&format!("a{number}"), "String", "x"))
+fn full(id: &str) -> RecordBuilder {
+    (0..10).fold(RecordBuilder::raw(id, "x"), |post, number| {
+        post.attribute(&format!("a{number}"), "String", "x")
+    })
 }
 
 #[tokio::test]
 async fn a_full_letter_goes_to_its_own_endpoint_unmarked_which_is_logged() {
-    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
-    let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+    let world = FunctionWorld::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    let ran = world.run([&full("full"), &RecordBuilder::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["full delivered", "r delivered"]);
     let told: Vec<_> = ran.log.iter().filter(|line| line["level"] == "WARN").collect();
     assert_eq!(told.len(), 1);
@@ -93,8 +95,8 @@ async fn a_full_letter_goes_to_its_own_endpoint_unmarked_which_is_logged() {
 /// Nothing would count how often it goes round.
 #[tokio::test]
 async fn a_full_letter_does_not_go_where_dead_letters_come_back_here() {
-    let world = World::with_policy(&default(&json!({ "subscription": BILLING_SUBSCRIPTION })));
-    let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+    let world = FunctionWorld::with_policy(&default(&json!({ "subscription": BILLING_SUBSCRIPTION })));
+    let ran = world.run([&full("full"), &RecordBuilder::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["full archived unmarkable", "r delivered"]);
     let detail = ran.letter("full")["detail"].as_str().unwrap();
     assert!(detail.ends_with("because the dead letters of its queue come back here"), "{detail}");
@@ -103,12 +105,12 @@ async fn a_full_letter_does_not_go_where_dead_letters_come_back_here() {
 /// Whether it may go without its mark is not guessed.
 #[tokio::test]
 async fn a_full_letter_waits_while_its_queue_cannot_be_asked() {
-    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "payments-worker") => Fault::refuse(403, "AccessDenied", "no"),
-        _ => Fault::Pass,
+        ("GetQueueAttributes", "payments-worker") => SimFault::refuse(403, "AccessDenied", "no"),
+        _ => SimFault::Pass,
     });
-    let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+    let ran = world.run([&full("full"), &RecordBuilder::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["full deferred failed", "r delivered"]);
     assert_eq!(ran.letter("full")["error.code"], "QueueUnreadable");
     let detail = ran.letter("full")["detail"].as_str().unwrap();
@@ -116,7 +118,7 @@ async fn a_full_letter_waits_while_its_queue_cannot_be_asked() {
 }
 
 /// Gives a queue this limit of size and these dead letters.
-fn limited(world: &World, name: &str, bytes: usize, dead_letters: Option<&str>) {
+fn limited(world: &FunctionWorld, name: &str, bytes: usize, dead_letters: Option<&str>) {
     let redrive =
         dead_letters.map(|queue| format!(r#"{{"deadLetterTargetArn":"{queue}","maxReceiveCount":3}}"#));
     let bytes = bytes.to_string();
@@ -126,16 +128,19 @@ fn limited(world: &World, name: &str, bytes: usize, dead_letters: Option<&str>) 
 }
 
 /// Bytes that a mark makes too many.
-const JUST: usize = 100;
+const EXCESS_BYTES: usize = 100;
 
 /// SNS ignores the limit of a queue, so such letters have been in it before.
 #[tokio::test]
 async fn a_letter_that_only_its_mark_makes_too_large_goes_to_its_own_queue_without() {
-    for (limit, bytes) in [(262_144, 262_144), (1_048_576, 1_048_576), (1_024, 1_024), (2_048, 2_048 - JUST)]
+    for (limit, bytes) in
+        [(262_144, 262_144), (1_048_576, 1_048_576), (1_024, 1_024), (2_048, 2_048 - EXCESS_BYTES)]
     {
-        let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+        let world = FunctionWorld::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
         limited(&world, "payments-worker", limit, None);
-        let ran = world.run([&Post::raw("large", &"x".repeat(bytes)), &Post::raw("r", "x")]).await;
+        let ran = world
+            .run([&RecordBuilder::raw("large", &"x".repeat(bytes)), &RecordBuilder::raw("r", "x")])
+            .await;
         assert_eq!(ran.outcomes(), ["large delivered", "r delivered"], "{bytes} to {limit}");
         let told: Vec<_> = ran.log.iter().filter(|line| line["level"] == "WARN").collect();
         assert_eq!(told.len(), 1, "{told:?}");
@@ -153,9 +158,11 @@ async fn a_letter_that_its_mark_makes_too_large_goes_nowhere_else_and_says_what_
         ("to another queue", json!({ "target": WORKER }), None),
     ];
     for (what, policy, dead_letters) in cases {
-        let world = World::with_policy(&default(&policy));
+        let world = FunctionWorld::with_policy(&default(&policy));
         limited(&world, "payments-worker", 2_048, dead_letters);
-        let ran = world.run([&Post::raw("large", &"x".repeat(2_000)), &Post::raw("r", "x")]).await;
+        let ran = world
+            .run([&RecordBuilder::raw("large", &"x".repeat(2_000)), &RecordBuilder::raw("r", "x")])
+            .await;
         assert_eq!(ran.outcomes(), ["large archived unmarkable", "r delivered"], "{what}");
         let detail = ran.letter("large")["detail"].as_str().unwrap();
         assert!(
@@ -168,9 +175,10 @@ async fn a_letter_that_its_mark_makes_too_large_goes_nowhere_else_and_says_what_
 
 #[tokio::test]
 async fn a_letter_that_is_too_large_without_its_mark_says_what_its_queue_takes() {
-    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
     limited(&world, "payments-worker", 2_048, None);
-    let ran = world.run([&Post::raw("large", &"x".repeat(2_049)), &Post::raw("r", "x")]).await;
+    let ran =
+        world.run([&RecordBuilder::raw("large", &"x".repeat(2_049)), &RecordBuilder::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["large archived permanent", "r delivered"]);
     assert_eq!(
         ran.letter("large")["detail"],
@@ -189,8 +197,10 @@ async fn a_letter_that_its_mark_makes_too_large_for_a_topic_says_so() {
         ),
         (262_145, "archived permanent", "the letter has 262145 bytes, and a topic takes 262144 by default"),
     ] {
-        let world = World::with_policy(&default(&json!({ "target": TOPIC })));
-        let ran = world.run([&Post::raw("large", &"x".repeat(bytes)), &Post::raw("r", "x")]).await;
+        let world = FunctionWorld::with_policy(&default(&json!({ "target": TOPIC })));
+        let ran = world
+            .run([&RecordBuilder::raw("large", &"x".repeat(bytes)), &RecordBuilder::raw("r", "x")])
+            .await;
         assert_eq!(ran.outcomes(), [&format!("large {outcome}"), "r delivered"]);
         let detail = ran.letter("large")["detail"].as_str().unwrap();
         assert!(detail.starts_with(begin), "{detail}");
@@ -200,8 +210,8 @@ async fn a_letter_that_its_mark_makes_too_large_for_a_topic_says_so() {
 #[tokio::test]
 async fn a_full_letter_goes_nowhere_else() {
     for target in [WORKER, TOPIC] {
-        let world = World::with_policy(&default(&json!({ "target": target })));
-        let ran = world.run([&full("full"), &Post::raw("r", "x")]).await;
+        let world = FunctionWorld::with_policy(&default(&json!({ "target": target })));
+        let ran = world.run([&full("full"), &RecordBuilder::raw("r", "x")]).await;
         assert_eq!(ran.outcomes(), ["full archived unmarkable", "r delivered"]);
     }
 }
@@ -209,8 +219,9 @@ async fn a_full_letter_goes_nowhere_else() {
 /// The letter has been in that queue before. Without a mark it would circulate for ever.
 #[tokio::test]
 async fn a_full_letter_that_sqs_moved_here_goes_nowhere() {
-    let world =
-        World::with_policy(&default(&json!({ "target": "subscription", "subscription": SUBSCRIPTION })));
+    let world = FunctionWorld::with_policy(&default(
+        &json!({ "target": "subscription", "subscription": SUBSCRIPTION }),
+    ));
     let ran = world.run([&full("full").moved_from(WORKER), &full("new")]).await;
     assert_eq!(ran.outcomes(), ["full archived unmarkable", "new delivered"]);
 }
@@ -218,9 +229,11 @@ async fn a_full_letter_that_sqs_moved_here_goes_nowhere() {
 #[tokio::test]
 async fn fifo_letters_keep_group_and_get_a_new_deduplication_id_per_retry() {
     let mut seen = BTreeSet::new();
-    for (receive, world) in [(1, World::new(&[])), (2, World::new(&[])), (2, World::new(&[]))] {
+    for (receive, world) in
+        [(1, FunctionWorld::new(&[])), (2, FunctionWorld::new(&[])), (2, FunctionWorld::new(&[]))]
+    {
         world.set_now(NOW + 3_600_000);
-        let post = Post::envelope("a")
+        let post = RecordBuilder::envelope("a")
             .topic(FIFO_TOPIC)
             .subscription(FIFO_SUBSCRIPTION)
             .queue(FIFO_DLQ)
@@ -242,13 +255,14 @@ async fn fifo_letters_keep_group_and_get_a_new_deduplication_id_per_retry() {
 /// Operators can set any limit, and nobody knows this one.
 #[tokio::test]
 async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_read() {
-    let world = World::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "subscription": SUBSCRIPTION })));
     limited(&world, "payments-worker", 2_048, None);
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "payments-worker") => Fault::refuse(403, "AccessDenied", "no"),
-        _ => Fault::Pass,
+        ("GetQueueAttributes", "payments-worker") => SimFault::refuse(403, "AccessDenied", "no"),
+        _ => SimFault::Pass,
     });
-    let ran = world.run([&Post::raw("large", &"x".repeat(2_000)), &Post::raw("r", "x")]).await;
+    let ran =
+        world.run([&RecordBuilder::raw("large", &"x".repeat(2_000)), &RecordBuilder::raw("r", "x")]).await;
     assert_eq!(ran.outcomes(), ["large deferred failed", "r delivered"]);
     assert_eq!(ran.letter("large")["error.code"], "QueueUnreadable");
     let detail = ran.letter("large")["detail"].as_str().unwrap().to_owned();
@@ -257,8 +271,8 @@ async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_r
 
     // What has nothing to do with the size is what it is, whatever can be read.
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
-        ("GetQueueAttributes", "payments-worker") => Fault::refuse(403, "AccessDenied", "no"),
-        ("SendMessageBatch", "payments-worker") => Fault::Entries(vec![(
+        ("GetQueueAttributes", "payments-worker") => SimFault::refuse(403, "AccessDenied", "no"),
+        ("SendMessageBatch", "payments-worker") => SimFault::Entries(vec![(
             0,
             redrive_sim::EntryFault::Failed {
                 code: "InvalidMessageContents".into(),
@@ -266,9 +280,9 @@ async fn a_letter_that_is_refused_waits_while_the_limit_of_its_queue_cannot_be_r
                 sender: true,
             },
         )]),
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
-    let ran = world.run([&Post::raw("c", "x")]).await;
+    let ran = world.run([&RecordBuilder::raw("c", "x")]).await;
     assert_eq!(ran.outcomes(), ["c archived permanent"]);
     assert_eq!(ran.letter("c")["error.code"], "InvalidMessageContents");
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures_util::future::join_all;
-use sns_redrive::clients::{Configuration, https};
-use sns_redrive::clock::Clock;
+use sns_redrive::clients::{ClientSettings, https};
+use sns_redrive::clock::InstanceClock;
 
 use super::*;
 
@@ -15,12 +15,12 @@ const BURST: usize = 76;
 /// calls one after the other. Returns how many of these succeed, and the number of connections.
 async fn burst(seconds: i64) -> (usize, usize) {
     // Each call of the burst needs a connection of its own.
-    let server = Server::scripted(|number, _| {
+    let server = TestWebServer::scripted(|number, _| {
         let wait = if number < BURST { Duration::from_millis(500) } else { Duration::ZERO };
         let body = r#"{"Attributes":{"MessageRetentionPeriod":"345600"}}"#.to_owned();
         WebAnswer { body, ..WebAnswer::status(200).after(wait) }
     });
-    let configuration = Configuration::from_environment(|name| match name {
+    let configuration = ClientSettings::from_environment(|name| match name {
         "AWS_REGION" => Some("eu-central-1".to_owned()),
         "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("example".to_owned()),
         "AWS_ENDPOINT_URL" => Some(server.url()),
@@ -29,9 +29,9 @@ async fn burst(seconds: i64) -> (usize, usize) {
     .unwrap();
     let later = Arc::new(AtomicI64::new(0));
     let told = Arc::clone(&later);
-    let clock = Clock::from_fn(move || at(NOW + told.load(Ordering::Relaxed) * 1_000));
+    let clock = InstanceClock::from_fn(move || at(NOW + told.load(Ordering::Relaxed) * 1_000));
     let config = configuration.sdk.into_builder().http_client(https(clock)).build();
-    let clients = Clients::from_config(&config, true);
+    let clients = AwsClients::from_config(&config, true);
     assert!(join_all((0..BURST).map(|_| ask_queue(&clients))).await.iter().all(Result::is_ok));
     let connections = server.connections();
     server.forget();

@@ -10,11 +10,13 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::{TimeoutConfig, TimeoutConfigBuilder};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use aws_sdk_sqs::error::SdkError;
-use redrive_support::{Call, Fault, NOW, Post, SUBSCRIPTION, Server, WORKER, WebAnswer};
+use redrive_support::{
+    NOW, RecordBuilder, SUBSCRIPTION, SimCall, SimFault, TestWebServer, WORKER, WebAnswer,
+};
 use redrive_support::{arn, at, body_text, context, letter};
 use serde_json::json;
-use sns_redrive::archive::{Archive, Batch};
-use sns_redrive::clients::{Clients, failure_of_call};
+use sns_redrive::archive::{Archive, ArchiveInvocation};
+use sns_redrive::clients::{AwsClients, failure_of_call};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::policy::ArchiveReason;
 
@@ -24,7 +26,7 @@ fn attributes() -> WebAnswer {
 }
 
 /// Creates the clients of a function with these variables, besides credentials and region.
-fn clients(variables: &[(&str, &str)]) -> Clients {
+fn clients(variables: &[(&str, &str)]) -> AwsClients {
     let always = [
         ("AWS_REGION", "eu-central-1"),
         ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
@@ -32,13 +34,13 @@ fn clients(variables: &[(&str, &str)]) -> Clients {
         ("AWS_SESSION_TOKEN", "session"),
     ];
     let all = || always.iter().chain(variables);
-    Clients::from_environment(|name| all().find(|it| it.0 == name).map(|it| it.1.to_owned())).unwrap()
+    AwsClients::from_environment(|name| all().find(|it| it.0 == name).map(|it| it.1.to_owned())).unwrap()
 }
 
 /// Returns the faults of such an environment.
 fn faults(variables: &[(&str, &str)]) -> Option<String> {
     let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.to_owned());
-    Clients::from_environment(variable).err().map(|bad| bad.to_string())
+    AwsClients::from_environment(variable).err().map(|bad| bad.to_string())
 }
 
 #[test]
@@ -51,7 +53,7 @@ fn there_must_be_a_region_and_a_blank_one_is_none() {
     assert_eq!(faults(&[("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "eu-central-1")]), None);
 }
 
-async fn ask_queue(clients: &Clients) -> Result<(), Failure> {
+async fn ask_queue(clients: &AwsClients) -> Result<(), Failure> {
     let url = arn(WORKER).queue_url();
     let asked = clients.sqs.get_queue_attributes().queue_url(url).send().await;
     asked.map(|_| ()).map_err(|error| failure_of_call(&error))
@@ -59,7 +61,7 @@ async fn ask_queue(clients: &Clients) -> Result<(), Failure> {
 
 #[tokio::test]
 async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all() {
-    let (all, sqs) = (Server::answering(200), Server::scripted(|_, _| attributes()));
+    let (all, sqs) = (TestWebServer::answering(200), TestWebServer::scripted(|_, _| attributes()));
     let clients = clients(&[("AWS_ENDPOINT_URL", &all.url()), ("AWS_ENDPOINT_URL_SQS", &sqs.url())]);
     ask_queue(&clients).await.unwrap();
     assert_eq!(sqs.seen().len(), 1);
@@ -77,7 +79,7 @@ async fn each_service_has_the_endpoint_that_its_variable_names_else_that_of_all(
 
 #[tokio::test]
 async fn requests_are_signed_by_the_credentials_of_the_environment() {
-    let server = Server::scripted(|_, _| attributes());
+    let server = TestWebServer::scripted(|_, _| attributes());
     ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
     let headers = server.seen().pop().unwrap().parameters;
     let signed = &headers["authorization"];
@@ -86,15 +88,15 @@ async fn requests_are_signed_by_the_credentials_of_the_environment() {
 }
 
 /// Returns the requests by which the function writes into an archive in S3 and reads from it.
-async fn put_and_get(variables: &[(&str, &str)]) -> (Call, Call) {
-    let server = Server::answering(200);
+async fn put_and_get(variables: &[(&str, &str)]) -> (SimCall, SimCall) {
+    let server = TestWebServer::answering(200);
     let own = ("AWS_ENDPOINT_URL", server.url());
     let s3 = clients(&[&[(own.0, own.1.as_str())], variables].concat()).s3;
     let archive =
         Archive::S3 { s3: s3.clone(), bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() };
-    let letter = letter(&Post::raw("m", "body"));
+    let letter = letter(&RecordBuilder::raw("m", "body"));
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
-    let batch = Batch { request_id: "req-1", now: at(NOW), until };
+    let batch = ArchiveInvocation { request_id: "req-1", now: at(NOW), until };
     assert_eq!(
         archive.store(&[(&letter, &context(ArchiveReason::Unrecognised))], batch, None).await,
         [Ok(())]
@@ -106,11 +108,11 @@ async fn put_and_get(variables: &[(&str, &str)]) -> (Call, Call) {
 
 #[tokio::test]
 async fn checksums_that_s3_does_not_require_can_be_left_out() {
-    let by_put = |request: &Call| {
+    let by_put = |request: &SimCall| {
         let mut names = request.parameters.keys();
         names.any(|name| name.starts_with("x-amz-checksum-") || name == "x-amz-trailer")
     };
-    let by_get = |request: &Call| request.parameters.contains_key("x-amz-checksum-mode");
+    let by_get = |request: &SimCall| request.parameters.contains_key("x-amz-checksum-mode");
     let (request, response) = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION");
     for (variables, put_has, get_has) in [
         (&[][..], true, true),
@@ -154,7 +156,7 @@ fn values_that_mean_nothing_are_reported_together() {
 }
 
 /// Returns the host of a request, which is not sent.
-async fn host_of(clients: &Clients) -> String {
+async fn host_of(clients: &AwsClients) -> String {
     let host = Arc::new(Mutex::new(String::new()));
     let noting = Arc::clone(&host);
     let asked = clients.sqs.get_queue_attributes().queue_url(arn(WORKER).queue_url()).customize();
@@ -208,9 +210,9 @@ async fn the_making_of_a_connection_has_a_limit_of_its_own_with_tls() {
 /// The SDK sets its own limit for reading an answer when it asks for credentials.
 #[tokio::test]
 async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
-    let server = Server::scripted(|number, _| match number {
+    let server = TestWebServer::scripted(|number, _| match number {
         0 => attributes(),
-        _ => WebAnswer::fault(Fault::HangAfter),
+        _ => WebAnswer::fault(SimFault::HangAfter),
     });
     let clients = clients(&[("AWS_ENDPOINT_URL", &server.url())]);
     let ask = async |limit: Duration| {
@@ -228,8 +230,8 @@ async fn the_waiting_for_an_answer_has_a_limit_where_one_is_set() {
 /// A broken connection costs a second, not a retry of a letter.
 #[tokio::test]
 async fn a_call_whose_connection_breaks_is_made_again() {
-    let server = Server::scripted(|number, _| match number {
-        0..2 => WebAnswer::fault(Fault::ResetAfter),
+    let server = TestWebServer::scripted(|number, _| match number {
+        0..2 => WebAnswer::fault(SimFault::ResetAfter),
         _ => attributes(),
     });
     ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap();
@@ -238,7 +240,7 @@ async fn a_call_whose_connection_breaks_is_made_again() {
 
 #[tokio::test]
 async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() {
-    let server = Server::scripted(|_, _| WebAnswer::fault(Fault::ResetAfter));
+    let server = TestWebServer::scripted(|_, _| WebAnswer::fault(SimFault::ResetAfter));
     let failure = ask_queue(&clients(&[("AWS_ENDPOINT_URL", &server.url())])).await.unwrap_err();
     assert_eq!((failure.class, server.seen().len()), (FailureClass::Transient, 3));
 
@@ -251,7 +253,7 @@ async fn a_server_that_always_hangs_up_or_is_not_there_is_a_transient_failure() 
 /// One connection serves many calls. A server error drops it, because another may work better.
 #[tokio::test]
 async fn connections_are_used_again_unless_the_server_failed_on_them() {
-    let server = Server::scripted(|number, _| match number {
+    let server = TestWebServer::scripted(|number, _| match number {
         2 => WebAnswer::status(503),
         _ => attributes(),
     });

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 
 use super::*;
 use redrive_support::{
-    Account, BILLING_SUBSCRIPTION, Call, DLQ, EntryFault, Fault, LAMBDA_SUBSCRIPTION, OTHER_SUBSCRIPTION,
-    PROJECTOR, STREAM, TOPIC, event,
+    BILLING_SUBSCRIPTION, DLQ, EntryFault, LAMBDA_SUBSCRIPTION, OTHER_SUBSCRIPTION, PROJECTOR, STREAM,
+    SimCall, SimFault, TOPIC, TestAccount, event,
 };
 
 /// The trace of the invocation, which Lambda sends with the event, with its count of passes.
@@ -19,39 +19,39 @@ const OWN: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Lineage=1:
 const LETTERS: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
 /// Returns an account with the machine's clock and a subscription for each kind of endpoint.
-fn account() -> Account {
-    let account = Account::with_clock(redrive_sim::Clock::real());
+fn account() -> TestAccount {
+    let account = TestAccount::with_clock(redrive_sim::SimClock::real());
     account.unsubscribe(BILLING_SUBSCRIPTION);
     account.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "firehose", STREAM, DLQ);
     account.script(|call| match call.operation.as_str() {
         "SendMessageBatch" => {
             let again = EntryFault::service("InternalError", "Please try again.");
-            Fault::except(call, "message of refused", again)
+            SimFault::except(call, "message of refused", again)
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
     account
 }
 
 /// Starts Lambda's runtime API with one event.
-fn lambda(event: &str) -> Server {
-    let deadline = Clock::system().now().as_millisecond() + 60_000;
+fn lambda(event: &str) -> TestWebServer {
+    let deadline = InstanceClock::system().now().as_millisecond() + 60_000;
     let event = WebAnswer { body: event.to_owned(), ..WebAnswer::status(200) }
         .with("lambda-runtime-aws-request-id", "00000000-0000-4000-8000-000000000001")
         .with("lambda-runtime-deadline-ms", &deadline.to_string())
         .with("lambda-runtime-invoked-function-arn", PROJECTOR)
         .with("lambda-runtime-trace-id", OWN);
-    Server::scripted(move |number, request| match number {
+    TestWebServer::scripted(move |number, request| match number {
         _ if !request.parameters["path"].ends_with("/invocation/next") => WebAnswer::status(202),
         0 => event.clone(),
-        _ => WebAnswer::fault(Fault::HangAfter),
+        _ => WebAnswer::fault(SimFault::HangAfter),
     })
 }
 
 /// The function's process, which ends with the test.
-struct Process(Child);
+struct LambdaProcess(Child);
 
-impl Drop for Process {
+impl Drop for LambdaProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -59,7 +59,7 @@ impl Drop for Process {
 }
 
 /// Returns every call of one invocation.
-fn calls(policy: &serde_json::Value, posts: &[Post]) -> Vec<Call> {
+fn calls(policy: &serde_json::Value, posts: &[RecordBuilder]) -> Vec<SimCall> {
     let account = account();
     let web = account.listen_web("shop.example.com");
     account.subscribe_endpoint(
@@ -92,7 +92,7 @@ fn calls(policy: &serde_json::Value, posts: &[Post]) -> Vec<Call> {
         .env("ALLOW_LOOPBACK_HTTP", "true")
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    let _process = Process(command.spawn().unwrap());
+    let _process = LambdaProcess(command.spawn().unwrap());
     let until = Instant::now() + Duration::from_secs(30);
     let ended = |path: &str| path.ends_with("/response") || path.ends_with("/error");
     while !server.seen().iter().any(|request| ended(&request.parameters["path"])) {
@@ -123,22 +123,22 @@ fn what_is_sent_for_a_letter_carries_its_own_trace_or_none() {
             { "name": "archived", "match": { "message": ["message of archived"] }, "action": "archive" },
         ],
     });
-    let now = Clock::system().now().as_millisecond();
+    let now = InstanceClock::system().now().as_millisecond();
     let posts = [
-        Post::envelope("queue"),
-        Post::envelope("refused"),
-        Post::envelope("archived"),
-        Post::envelope("function").subscription(LAMBDA_SUBSCRIPTION),
-        Post::envelope("stream").subscription(OTHER_SUBSCRIPTION),
-        Post::envelope("web").subscription(BILLING_SUBSCRIPTION),
-        Post::raw("plain", r#"{"plain":true}"#),
-        Post::raw("raw", "discovered"),
-        Post::envelope("traced"),
-        Post::envelope("far"),
+        RecordBuilder::envelope("queue"),
+        RecordBuilder::envelope("refused"),
+        RecordBuilder::envelope("archived"),
+        RecordBuilder::envelope("function").subscription(LAMBDA_SUBSCRIPTION),
+        RecordBuilder::envelope("stream").subscription(OTHER_SUBSCRIPTION),
+        RecordBuilder::envelope("web").subscription(BILLING_SUBSCRIPTION),
+        RecordBuilder::raw("plain", r#"{"plain":true}"#),
+        RecordBuilder::raw("raw", "discovered"),
+        RecordBuilder::envelope("traced"),
+        RecordBuilder::envelope("far"),
     ];
     let mut posts = posts.map(|post| post.system("AWSTraceHeader", LETTERS)).to_vec();
-    posts.push(Post::envelope("untraced"));
-    posts.push(Post::envelope("untraced-queue"));
+    posts.push(RecordBuilder::envelope("untraced"));
+    posts.push(RecordBuilder::envelope("untraced-queue"));
     let posts: Vec<_> = posts.into_iter().map(|post| post.sent(now)).collect();
 
     let mut made = BTreeSet::new();

@@ -1,6 +1,6 @@
 use super::*;
 
-fn deduplication_id(post: &Post, to: &str, retry: u32) -> String {
+fn deduplication_id(post: &RecordBuilder, to: &str, retry: u32) -> String {
     let (letter, to) = (letter(post), elsewhere(to));
     let message = pack(&letter, &to, retry).unwrap();
     message.deduplication_id.unwrap()
@@ -8,7 +8,7 @@ fn deduplication_id(post: &Post, to: &str, retry: u32) -> String {
 
 #[test]
 fn each_retry_has_a_new_deduplication_id_and_a_repeated_one_its_old() {
-    let post = Post::envelope("a").group("g").system("MessageDeduplicationId", "o-1017-placed");
+    let post = RecordBuilder::envelope("a").group("g").system("MessageDeduplicationId", "o-1017-placed");
     for to in [FIFO_WORKER, FIFO_TOPIC] {
         let ids: Vec<_> = (1..=100).map(|retry| deduplication_id(&post, to, retry)).collect();
         let again: Vec<_> = (1..=100).map(|retry| deduplication_id(&post, to, retry)).collect();
@@ -25,13 +25,13 @@ fn each_retry_has_a_new_deduplication_id_and_a_repeated_one_its_old() {
 /// again.
 #[test]
 fn an_early_attempt_has_an_id_of_its_own_until_the_letter_was_sent_once_more() {
-    let id = |passes: u32, retry: Numbered| {
+    let id = |passes: u32, retry: RetryNumber| {
         let mark = json!({ "v": 2, "spent": 1, "id": "letter", "first": NOW, "gen": 0, "passes": passes });
-        let letter = letter(&Post::raw("m", "x").group("g").mark(&mark));
+        let letter = letter(&RecordBuilder::raw("m", "x").group("g").mark(&mark));
         let message = OutgoingMessage::pack(&letter, &arn(FIFO_WORKER), false, retry).unwrap();
         message.deduplication_id.unwrap()
     };
-    let early = Numbered { spent: 1, early: true };
+    let early = RetryNumber { spent: 1, early: true };
     assert_eq!(id(1, early), id(1, early), "repeated after a crash");
     let different: std::collections::BTreeSet<_> =
         [id(1, early), id(2, early), id(1, 1.into()), id(1, 2.into())].into();
@@ -43,7 +43,7 @@ fn an_early_attempt_has_an_id_of_its_own_until_the_letter_was_sent_once_more() {
 fn the_deduplication_id_follows_the_letter_and_its_generation_and_not_the_message() {
     let first = mark(1, "letter", NOW);
     let id = |message: &str, mark: &serde_json::Value| {
-        deduplication_id(&Post::raw(message, "x").mark(mark), FIFO_WORKER, 2)
+        deduplication_id(&RecordBuilder::raw(message, "x").mark(mark), FIFO_WORKER, 2)
     };
     assert_eq!(id("m1", &first), id("m2", &first));
     assert_ne!(id("m1", &first), id("m1", &mark(1, "other letter", NOW)));
@@ -54,19 +54,21 @@ fn the_deduplication_id_follows_the_letter_and_its_generation_and_not_the_messag
 #[test]
 fn a_fifo_target_gets_the_letters_group_and_one_group_where_there_is_none() {
     for to in [FIFO_WORKER, FIFO_TOPIC] {
-        let group = |post: &Post| pack(&letter(post), &elsewhere(to), 1).unwrap().group_id.map(str::to_owned);
-        assert_eq!(group(&Post::envelope("a").group("customer-17")).as_deref(), Some("customer-17"));
-        assert_eq!(group(&Post::envelope("a")).as_deref(), Some("sns-redrive"));
+        let group = |post: &RecordBuilder| {
+            pack(&letter(post), &elsewhere(to), 1).unwrap().group_id.map(str::to_owned)
+        };
+        assert_eq!(group(&RecordBuilder::envelope("a").group("customer-17")).as_deref(), Some("customer-17"));
+        assert_eq!(group(&RecordBuilder::envelope("a")).as_deref(), Some("sns-redrive"));
     }
 }
 
 #[test]
 fn a_standard_target_gets_a_fair_queue_group_and_no_deduplication_id() {
     for to in [WORKER, TOPIC] {
-        let (fair, to) = (letter(&Post::envelope("a").group("tenant-7")), elsewhere(to));
+        let (fair, to) = (letter(&RecordBuilder::envelope("a").group("tenant-7")), elsewhere(to));
         let message = pack(&fair, &to, 1).unwrap();
         assert_eq!((message.group_id, message.deduplication_id), (Some("tenant-7"), None));
-        let plain = letter(&Post::envelope("a"));
+        let plain = letter(&RecordBuilder::envelope("a"));
         let message = pack(&plain, &to, 1).unwrap();
         assert_eq!((message.group_id, message.deduplication_id), (None, None));
     }
@@ -75,9 +77,9 @@ fn a_standard_target_gets_a_fair_queue_group_and_no_deduplication_id() {
 #[tokio::test]
 async fn group_and_deduplication_id_are_in_the_request() {
     for to in [FIFO_WORKER, FIFO_TOPIC] {
-        let cloud = Account::new();
-        let post = Post::envelope("a").group("customer-17");
-        assert_eq!(send(&cloud, vec![letter(&post)], to).await, [Sent::Accepted]);
+        let cloud = TestAccount::new();
+        let post = RecordBuilder::envelope("a").group("customer-17");
+        assert_eq!(send(&cloud, vec![letter(&post)], to).await, [SendResult::Accepted]);
         let entry = &cloud.journal()[0].entries[0];
         assert_eq!(entry.group.as_deref(), Some("customer-17"));
         assert_eq!(entry.deduplication, Some(deduplication_id(&post, to, 1)));

@@ -16,15 +16,17 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use redrive_support::*;
 use serde_json::json;
 use sns_redrive::batch::{
-    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Health, Packed, Purpose, Sent,
+    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Health, PackedFacts, RequestPurpose, SendResult,
 };
-use sns_redrive::clients::Clients;
-use sns_redrive::clock::Clock;
-use sns_redrive::delivery::{Dispatcher, Numbered, OutgoingMessage, Payload, PendingDelivery, Reach, Time};
-use sns_redrive::endpoint::{Destination, Endpoint, Through};
+use sns_redrive::clients::AwsClients;
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::delivery::{
+    AddressReach, DeliveryPayload, DeliveryWindow, Dispatcher, OutgoingMessage, PendingDelivery, RetryNumber,
+};
+use sns_redrive::endpoint::{DeliverySubscription, Destination, Endpoint};
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::letter::Letter;
-use sns_redrive::policy::{Phase, Retry};
+use sns_redrive::policy::{Retry, RetryPhase};
 use tokio::time::Instant;
 
 /// Returns a destination other than the endpoint of the letter's own subscription.
@@ -34,7 +36,7 @@ fn elsewhere(to: &str) -> Destination {
 
 /// Returns the endpoint of the letter's own subscription.
 fn endpoint(to: &str) -> Destination {
-    let through = Through {
+    let through = DeliverySubscription {
         subscription: arn(SUBSCRIPTION),
         topic: TOPIC.to_owned(),
         content_type: None,
@@ -43,21 +45,21 @@ fn endpoint(to: &str) -> Destination {
     Destination { subscription: Some(through), ..elsewhere(to) }
 }
 
-fn dispatcher(clients: &Clients) -> Dispatcher {
-    Dispatcher::new(clients, Reach::Public, Clock::system())
+fn dispatcher(clients: &AwsClients) -> Dispatcher {
+    Dispatcher::new(clients, AddressReach::Public, InstanceClock::system())
 }
 
 /// Returns the message in a payload for a topic or a queue.
 fn pack<'a>(letter: &'a Letter, to: &'a Destination, retry: u32) -> Result<OutgoingMessage<'a>, CannotPack> {
-    match Payload::pack(letter, to, false, retry)? {
-        Payload::Message(message) => Ok(message),
+    match DeliveryPayload::pack(letter, to, false, retry)? {
+        DeliveryPayload::Message(message) => Ok(message),
         other => panic!("{other:?} is no message"),
     }
 }
 
 /// Returns an account with the queues of [`one_for_each_queue`].
-fn with_queues(count: usize) -> Account {
-    let account = Account::new();
+fn with_queues(count: usize) -> TestAccount {
+    let account = TestAccount::new();
     for number in 0..count {
         account.queue(&format!("q{number}"), &[]);
     }
@@ -69,10 +71,10 @@ fn in_time() -> Instant {
 }
 
 /// Sends each letter to its destination as retry 1.
-async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Instant) -> Vec<Sent> {
+async fn send_to(clients: AwsClients, letters: &[(Letter, Destination)], until: Instant) -> Vec<SendResult> {
     let packed: Vec<_> = letters
         .iter()
-        .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
+        .map(|(letter, to)| (&to.endpoint, DeliveryPayload::pack(letter, to, false, 1).unwrap()))
         .collect();
     let not_before = Instant::now();
     let waiting: Vec<_> = packed
@@ -82,20 +84,20 @@ async fn send_to(clients: Clients, letters: &[(Letter, Destination)], until: Ins
             payload,
             not_before,
             at_once: usize::MAX,
-            purpose: Purpose::Other,
+            purpose: RequestPurpose::Other,
         })
         .collect();
-    dispatcher(&clients).deliver(&waiting, Time::until(until), &mut Health::default()).await
+    dispatcher(&clients).deliver(&waiting, DeliveryWindow::until(until), &mut Health::default()).await
 }
 
 /// Sends all letters to one destination.
-async fn send(cloud: &Account, letters: Vec<Letter>, to: &str) -> Vec<Sent> {
+async fn send(cloud: &TestAccount, letters: Vec<Letter>, to: &str) -> Vec<SendResult> {
     let letters: Vec<_> = letters.into_iter().map(|letter| (letter, elsewhere(to))).collect();
     send_to(cloud.clients(), &letters, in_time()).await
 }
 
 fn envelopes(count: usize) -> Vec<Letter> {
-    (0..count).map(|number| letter(&Post::envelope(&format!("m{number}")))).collect()
+    (0..count).map(|number| letter(&RecordBuilder::envelope(&format!("m{number}")))).collect()
 }
 
 /// Returns letters for the queues `q0`, `q1` and so on, one for each.
@@ -104,11 +106,11 @@ fn one_for_each_queue(count: usize) -> Vec<(Letter, Destination)> {
     envelopes(count).into_iter().enumerate().map(|(number, letter)| (letter, queue(number))).collect()
 }
 
-fn failed(class: FailureClass, code: &str) -> Sent {
-    Sent::Failed(Failure { class, code: code.to_owned(), message: None, retry_after: None })
+fn failed(class: FailureClass, code: &str) -> SendResult {
+    SendResult::Failed(Failure { class, code: code.to_owned(), message: None, retry_after: None })
 }
 
-fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, Attribute> {
+fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, SimAttribute> {
     given.iter().map(|(name, kind, value)| ((*name).to_owned(), attribute(kind, value))).collect()
 }
 
@@ -117,7 +119,7 @@ fn attributes(given: &[(&str, &str, &str)]) -> BTreeMap<String, Attribute> {
 fn a_forged_letter_cannot_have_another_ones_retry_swallowed() {
     let mark = json!({ "v": 2, "spent": 2, "id": "letter-1", "first": NOW, "gen": 0 });
     let ids = ["one text", "another"].map(|body| {
-        let letter = letter(&Post::raw("a", body).mark(&mark).group("g"));
+        let letter = letter(&RecordBuilder::raw("a", body).mark(&mark).group("g"));
         OutgoingMessage::pack(&letter, &arn(FIFO_WORKER), false, 3).unwrap().deduplication_id
     });
     assert_ne!(ids[0], ids[1]);

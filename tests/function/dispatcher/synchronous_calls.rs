@@ -4,17 +4,21 @@
 use super::*;
 
 fn plain(count: usize) -> Vec<(Letter, Destination)> {
-    let letters = (0..count).map(|number| letter(&Post::raw(&format!("m{number}"), "{}")));
+    let letters = (0..count).map(|number| letter(&RecordBuilder::raw(&format!("m{number}"), "{}")));
     letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect()
 }
 
 /// Calls a function once for each of so many letters. Returns how many calls succeeded, were cut off, and did
 /// not begin.
-async fn call((dispatcher, health): (&Dispatcher, &mut Health), count: usize, time: Time) -> [usize; 3] {
+async fn call(
+    (dispatcher, health): (&Dispatcher, &mut Health),
+    count: usize,
+    time: DeliveryWindow,
+) -> [usize; 3] {
     let letters = plain(count);
     let packed: Vec<_> = letters
         .iter()
-        .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
+        .map(|(letter, to)| (&to.endpoint, DeliveryPayload::pack(letter, to, false, 1).unwrap()))
         .collect();
     let not_before = Instant::now();
     let waiting: Vec<_> = packed
@@ -24,22 +28,23 @@ async fn call((dispatcher, health): (&Dispatcher, &mut Health), count: usize, ti
             payload,
             not_before,
             at_once: usize::MAX,
-            purpose: Purpose::Other,
+            purpose: RequestPurpose::Other,
         })
         .collect();
     let sent = dispatcher.deliver(&waiting, time, health).await;
     let late = failed(FailureClass::Transient, "DeadlineExceeded");
-    [Sent::Accepted, late, Sent::NotStarted].map(|what| sent.iter().filter(|answer| **answer == what).count())
+    [SendResult::Accepted, late, SendResult::NotStarted]
+        .map(|what| sent.iter().filter(|answer| **answer == what).count())
 }
 
-fn within(millis: u64) -> Time {
-    Time::until(Instant::now() + Duration::from_millis(millis))
+fn within(millis: u64) -> DeliveryWindow {
+    DeliveryWindow::until(Instant::now() + Duration::from_millis(millis))
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_would_not_end_in_time_is_not_begun() {
-    let cloud = Account::new();
-    cloud.script(|_| Fault::Pass.after(Duration::from_millis(3_500)));
+    let cloud = TestAccount::new();
+    cloud.script(|_| SimFault::Pass.after(Duration::from_millis(3_500)));
     // The second row of calls could begin only two and a half seconds before the end.
     let instance = (&dispatcher(&cloud.clients()), &mut Health::default());
     let answers = call(instance, CONCURRENT_SINGLES + 4, within(6_000)).await;
@@ -49,15 +54,15 @@ async fn one_that_would_not_end_in_time_is_not_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
-    let cloud = Account::new();
-    cloud.script(|_| Fault::HangBefore);
+    let cloud = TestAccount::new();
+    cloud.script(|_| SimFault::HangBefore);
     let (dispatcher, mut health) = (dispatcher(&cloud.clients()), Health::default());
     assert_eq!(call((&dispatcher, &mut health), 3, within(300)).await, [0, 3, 0], "nothing is known yet");
     for _ in 0..3 {
         assert_eq!(call((&dispatcher, &mut health), 3, within(300)).await, [0, 1, 2]);
     }
     // One call that comes back shows that not all calls are so slow.
-    cloud.script(|_| Fault::Pass);
+    cloud.script(|_| SimFault::Pass);
     assert_eq!(call((&dispatcher, &mut health), 3, within(299)).await, [1, 0, 2]);
     assert_eq!(call((&dispatcher, &mut health), 3, within(900)).await, [3, 0, 0]);
 }
@@ -65,12 +70,12 @@ async fn a_function_slower_than_all_the_time_is_called_once_in_an_invocation() {
 /// The rounds of a FIFO queue are one invocation.
 #[tokio::test(start_paused = true)]
 async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let (dispatcher, mut health) = (dispatcher(&cloud.clients()), Health::default());
-    cloud.script(|_| Fault::Pass.after(Duration::from_millis(500)));
+    cloud.script(|_| SimFault::Pass.after(Duration::from_millis(500)));
     assert_eq!(call((&dispatcher, &mut health), 1, within(1_200)).await, [1, 0, 0]);
     let time = within(450);
-    cloud.script(|_| Fault::Pass);
+    cloud.script(|_| SimFault::Pass);
     assert_eq!(
         call((&dispatcher, &mut health), 1, time).await,
         [1, 0, 0],
@@ -86,9 +91,9 @@ async fn the_first_call_of_an_invocation_is_one_for_all_its_rounds() {
 #[tokio::test]
 async fn what_counts_is_how_long_functions_ran() {
     for (reply, begun) in
-        [(Fault::FunctionError, 2), (Fault::refuse(429, "TooManyRequestsException", "no"), 1)]
+        [(SimFault::FunctionError, 2), (SimFault::refuse(429, "TooManyRequestsException", "no"), 1)]
     {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         let dispatcher = dispatcher(&cloud.clients());
         let first = reply.clone();
         cloud.script(move |_| first.clone());
@@ -96,7 +101,7 @@ async fn what_counts_is_how_long_functions_ran() {
         let letters = plain(2);
         let packed: Vec<_> = letters
             .iter()
-            .map(|(letter, to)| (&to.endpoint, Payload::pack(letter, to, false, 1).unwrap()))
+            .map(|(letter, to)| (&to.endpoint, DeliveryPayload::pack(letter, to, false, 1).unwrap()))
             .collect();
         let time = within(5_000);
         let waiting: Vec<_> = packed
@@ -107,7 +112,7 @@ async fn what_counts_is_how_long_functions_ran() {
                 payload,
                 not_before: time.start + Duration::from_millis(turn),
                 at_once: usize::MAX,
-                purpose: Purpose::Other,
+                purpose: RequestPurpose::Other,
             })
             .collect();
         dispatcher.deliver(&waiting, time, &mut Health::default()).await;
@@ -118,11 +123,11 @@ async fn what_counts_is_how_long_functions_ran() {
 /// A call that Lambda queues takes none of our time.
 #[tokio::test(start_paused = true)]
 async fn events_of_sns_wait_for_no_function() {
-    let cloud = Account::new();
-    cloud.script(|_| Fault::Pass.after(Duration::from_millis(500)));
+    let cloud = TestAccount::new();
+    cloud.script(|_| SimFault::Pass.after(Duration::from_millis(500)));
     let letters: Vec<_> =
         envelopes(CONCURRENT_SINGLES + 1).into_iter().map(|letter| (letter, elsewhere(NOTIFIER))).collect();
     let until = Instant::now() + Duration::from_millis(1_200);
     let sent = send_to(cloud.clients(), &letters, until).await;
-    assert_eq!(sent, vec![Sent::Accepted; CONCURRENT_SINGLES + 1]);
+    assert_eq!(sent, vec![SendResult::Accepted; CONCURRENT_SINGLES + 1]);
 }

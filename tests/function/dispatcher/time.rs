@@ -9,9 +9,9 @@ async fn independent_requests_are_under_way_together_up_to_a_limit() {
     let limit = CONCURRENT_REQUESTS;
     for (queues, together) in [(5, 5), (limit, limit), (limit + 4, limit)] {
         let cloud = with_queues(queues);
-        cloud.script(move |_| Fault::Together(together));
+        cloud.script(move |_| SimFault::Together(together));
         let sent = send_to(cloud.clients(), &one_for_each_queue(queues), in_time()).await;
-        assert_eq!(sent, vec![Sent::Accepted; queues]);
+        assert_eq!(sent, vec![SendResult::Accepted; queues]);
         assert_eq!((cloud.journal().len(), cloud.peak()), (queues, together));
     }
 }
@@ -19,12 +19,12 @@ async fn independent_requests_are_under_way_together_up_to_a_limit() {
 /// Each letter is one request to a function. If the function has few instances, it would fail the others.
 #[tokio::test(start_paused = true)]
 async fn of_requests_to_functions_fewer_are_under_way_together() {
-    let cloud = Account::new();
-    cloud.script(|_| Fault::Pass.after(Duration::from_secs(1)));
+    let cloud = TestAccount::new();
+    cloud.script(|_| SimFault::Pass.after(Duration::from_secs(1)));
     let letters = envelopes(CONCURRENT_SINGLES + 4).into_iter();
     let letters: Vec<_> = letters.map(|letter| (letter, elsewhere(NOTIFIER))).collect();
     let sent = send_to(cloud.clients(), &letters, in_time()).await;
-    assert_eq!(sent, vec![Sent::Accepted; CONCURRENT_SINGLES + 4]);
+    assert_eq!(sent, vec![SendResult::Accepted; CONCURRENT_SINGLES + 4]);
     assert_eq!(cloud.journal().len(), CONCURRENT_SINGLES + 4);
     assert!(cloud.peak() > 1 && cloud.peak() <= CONCURRENT_SINGLES, "{}", cloud.peak());
 }
@@ -32,39 +32,39 @@ async fn of_requests_to_functions_fewer_are_under_way_together() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_hangs_keeps_none_of_the_others() {
     let cloud = with_queues(3);
-    cloud.script(|call| if call.target == "q1" { Fault::HangBefore } else { Fault::Pass });
+    cloud.script(|call| if call.target == "q1" { SimFault::HangBefore } else { SimFault::Pass });
     let began = Instant::now();
     let until = began + Duration::from_secs(1);
     let sent = send_to(cloud.clients(), &one_for_each_queue(3), until).await;
     let late = failed(FailureClass::Transient, "DeadlineExceeded");
-    assert_eq!(sent, [Sent::Accepted, late, Sent::Accepted]);
+    assert_eq!(sent, [SendResult::Accepted, late, SendResult::Accepted]);
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_request_begins_after_the_time_is_over() {
-    let cloud = Account::new();
-    cloud.script(|_| Fault::HangBefore);
+    let cloud = TestAccount::new();
+    cloud.script(|_| SimFault::HangBefore);
     let until = Instant::now() + Duration::from_secs(6);
     let sent = send_to(cloud.clients(), &one_for_each_queue(CONCURRENT_REQUESTS + 2), until).await;
     let late = failed(FailureClass::Transient, "DeadlineExceeded");
-    let count = |what: &Sent| sent.iter().filter(|answer| *answer == what).count();
-    assert_eq!((count(&late), count(&Sent::NotStarted)), (CONCURRENT_REQUESTS, 2));
+    let count = |what: &SendResult| sent.iter().filter(|answer| *answer == what).count();
+    assert_eq!((count(&late), count(&SendResult::NotStarted)), (CONCURRENT_REQUESTS, 2));
     assert_eq!(cloud.journal().len(), CONCURRENT_REQUESTS);
 
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let sent = send_to(cloud.clients(), &one_for_each_queue(2), Instant::now()).await;
-    assert_eq!((sent, cloud.journal().len()), (vec![Sent::NotStarted; 2], 0));
+    assert_eq!((sent, cloud.journal().len()), (vec![SendResult::NotStarted; 2], 0));
 }
 
 /// They come back as they are, and nothing of them is cut off.
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_as_a_whole_is_not_sent_again_one_by_one_after_the_time_is_over() {
-    let cloud = Account::new();
-    cloud.script(|_| Fault::refuse(400, "InvalidParameter", "bad").after(Duration::from_millis(700)));
+    let cloud = TestAccount::new();
+    cloud.script(|_| SimFault::refuse(400, "InvalidParameter", "bad").after(Duration::from_millis(700)));
     let letters: Vec<_> = envelopes(2).into_iter().map(|letter| (letter, elsewhere(TOPIC))).collect();
     let sent = send_to(cloud.clients(), &letters, Instant::now() + Duration::from_secs(1)).await;
-    assert_eq!((sent, cloud.journal().len()), (vec![Sent::NotStarted; 2], 1));
+    assert_eq!((sent, cloud.journal().len()), (vec![SendResult::NotStarted; 2], 1));
 }
 
 /// A connection is such a task. Else the first request of a batch would leave when the last one is made.
@@ -78,9 +78,9 @@ async fn connections_work_before_the_next_request_begins() {
         noted.lock().unwrap().push(run.load(Relaxed));
         let run = Arc::clone(&run);
         tokio::spawn(async move { run.fetch_add(1, Relaxed) });
-        Fault::Pass.after(Duration::from_millis(50))
+        SimFault::Pass.after(Duration::from_millis(50))
     });
     let sent = send_to(cloud.clients(), &one_for_each_queue(5), in_time()).await;
-    assert_eq!(sent, vec![Sent::Accepted; 5]);
+    assert_eq!(sent, vec![SendResult::Accepted; 5]);
     assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 3, 4]);
 }

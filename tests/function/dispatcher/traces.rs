@@ -8,12 +8,12 @@ const UNRECORDED: &str = "Root=1-69e5f0de-aaaaaaaaaaaaaaaaaaaaaaaa;Sampled=0";
 
 /// Returns the header of each request and the number of its messages.
 async fn published(traces: &[Option<&str>]) -> Vec<(Option<String>, usize)> {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let letters = traces.iter().enumerate().map(|(index, trace)| {
-        let post = Post::envelope(&index.to_string());
+        let post = RecordBuilder::envelope(&index.to_string());
         letter(&trace.iter().fold(post, |post, trace| post.system("AWSTraceHeader", trace)))
     });
-    assert_eq!(send(&cloud, letters.collect(), TOPIC).await, vec![Sent::Accepted; traces.len()]);
+    assert_eq!(send(&cloud, letters.collect(), TOPIC).await, vec![SendResult::Accepted; traces.len()]);
     let calls = cloud.calls("PublishBatch").into_iter();
     let mut published: Vec<_> =
         calls.map(|call| (call.parameters.get("trace").cloned(), call.entries.len())).collect();

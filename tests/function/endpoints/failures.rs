@@ -23,10 +23,11 @@ async fn that_an_operator_can_mend_go_on_and_say_what_to_do() {
         ("Invoke", NOTIFIER, "AccessDeniedException", denied),
         ("Invoke", NOTIFIER, "KMSInvalidStateException", key),
     ] {
-        let world = World::with_policy(&default(&json!({ "target": target, "deliveryPolicy": at_once() })));
-        world.cloud.reply(op, Fault::refuse(400, code, "told"));
+        let world =
+            FunctionWorld::with_policy(&default(&json!({ "target": target, "deliveryPolicy": at_once() })));
+        world.cloud.reply(op, SimFault::refuse(400, code, "told"));
         for receive in 1..=9 {
-            let ran = world.run([&Post::envelope("a").received(receive)]).await;
+            let ran = world.run([&RecordBuilder::envelope("a").received(receive)]).await;
             let [outcome, reason, told_detail, _, class] = told(&ran, "a");
             let last = receive == 9;
             let expected = if last { ["archived", "exhausted"] } else { ["deferred", "failed"] };
@@ -43,11 +44,11 @@ async fn that_an_operator_can_mend_go_on_and_say_what_to_do() {
 
 #[tokio::test]
 async fn once_mended_end_with_a_delivery() {
-    let world = World::with_policy(&default(&json!({ "deliveryPolicy": at_once() })));
-    world.cloud.reply("SendMessageBatch", Fault::refuse(403, "AccessDenied", "no"));
-    assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a deferred failed"]);
-    world.cloud.script(|_| Fault::Pass);
-    let ran = world.run([&Post::envelope("a").received(2)]).await;
+    let world = FunctionWorld::with_policy(&default(&json!({ "deliveryPolicy": at_once() })));
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(403, "AccessDenied", "no"));
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.outcomes(), ["a deferred failed"]);
+    world.cloud.script(|_| SimFault::Pass);
+    let ran = world.run([&RecordBuilder::envelope("a").received(2)]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     assert_eq!(ran.letter("a")["detail"], Value::Null);
     assert_eq!(ran.metrics()["FailuresActionRequired"], 0);
@@ -55,15 +56,15 @@ async fn once_mended_end_with_a_delivery() {
 
 #[tokio::test]
 async fn that_are_permanent_archive_at_once_unless_the_rule_retries_them() {
-    let server = Server::answering(410);
+    let server = TestWebServer::answering(410);
     let posts = [
-        Post::envelope("queue"),
-        Post::envelope("topic").sns_attribute("to", "String", "topic"),
-        Post::envelope("function").subscription(LAMBDA_SUBSCRIPTION),
-        Post::envelope("http").subscription(OTHER_SUBSCRIPTION),
+        RecordBuilder::envelope("queue"),
+        RecordBuilder::envelope("topic").sns_attribute("to", "String", "topic"),
+        RecordBuilder::envelope("function").subscription(LAMBDA_SUBSCRIPTION),
+        RecordBuilder::envelope("http").subscription(OTHER_SUBSCRIPTION),
     ];
     for (retry_permanent, outcome) in [(false, "archived permanent"), (true, "deferred failed")] {
-        let world = World::new(&[
+        let world = FunctionWorld::new(&[
             ("ALLOW_LOOPBACK_HTTP", "true"),
             (
                 "REDRIVE_POLICY",
@@ -78,10 +79,10 @@ async fn that_are_permanent_archive_at_once_unless_the_rule_retries_them() {
         world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "http", &server.url(), DLQ);
         let bad = EntryFault::sender("InvalidMessageContents", "");
         world.cloud.script(move |call| match call.operation.as_str() {
-            "SendMessageBatch" => Fault::Entries(vec![(0, bad.clone())]),
-            "PublishBatch" => Fault::Entries(vec![(0, EntryFault::sender("InvalidParameter", ""))]),
-            "Invoke" => Fault::refuse(400, "InvalidRequestContentException", ""),
-            _ => Fault::Pass,
+            "SendMessageBatch" => SimFault::Entries(vec![(0, bad.clone())]),
+            "PublishBatch" => SimFault::Entries(vec![(0, EntryFault::sender("InvalidParameter", ""))]),
+            "Invoke" => SimFault::refuse(400, "InvalidRequestContentException", ""),
+            _ => SimFault::Pass,
         });
         let ran = world.run(&posts).await;
         let expected: Vec<_> = posts.iter().map(|post| format!("{} {outcome}", post.id)).collect();
@@ -97,15 +98,15 @@ async fn of_a_server_that_does_not_let_the_function_in_say_what_to_do() {
     let refused = "the server does not let this function in: allow the address that it calls from, or give it \
         the permission that it lacks; retryPermanent in the rule keeps a letter on its schedule meanwhile";
     for (status, detail) in [(401, json!(refused)), (403, json!(refused)), (404, Value::Null)] {
-        let server = Server::answering(status);
+        let server = TestWebServer::answering(status);
         let world = world_of(&json!({}), "http", &server.url());
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         let expected = [json!("archived"), json!("permanent"), detail.clone()];
         assert_eq!(told(&ran, "a")[..3], expected, "{status}");
         assert_eq!(archived(&world.cloud)[0]["detail"], detail, "{status}");
 
         let world = world_of(&default(&json!({ "retryPermanent": true })), "http", &server.url());
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         let expected = [json!("deferred"), json!("failed"), detail];
         assert_eq!(told(&ran, "a")[..3], expected, "{status}");
     }
@@ -113,11 +114,11 @@ async fn of_a_server_that_does_not_let_the_function_in_say_what_to_do() {
 
 #[tokio::test]
 async fn that_are_permanent_exhaust_the_schedule_where_the_rule_retries_them() {
-    let server = Server::answering(410);
+    let server = TestWebServer::answering(410);
     let policy = default(&json!({ "retryPermanent": true, "deliveryPolicy": at_once() }));
     let world = world_of(&policy, "http", &server.url());
     for receive in 1..=9 {
-        let ran = world.run([&Post::envelope("a").received(receive)]).await;
+        let ran = world.run([&RecordBuilder::envelope("a").received(receive)]).await;
         let outcome = if receive < 9 { "a deferred failed" } else { "a archived exhausted" };
         assert_eq!(ran.outcomes(), [outcome]);
     }

@@ -3,11 +3,11 @@
 use super::*;
 
 /// Runs six invocations with a letter each; `meanwhile` happens between two of them. Returns the outcomes.
-async fn six(server: &Server, meanwhile: impl Fn(&World)) -> Vec<String> {
+async fn six(server: &TestWebServer, meanwhile: impl Fn(&FunctionWorld)) -> Vec<String> {
     let world = world_of(&json!({}), "http", &server.url());
     let mut outcomes = Vec::new();
     for number in 0..6 {
-        outcomes.extend(world.run([&Post::envelope(&format!("a{number}"))]).await.outcomes());
+        outcomes.extend(world.run([&RecordBuilder::envelope(&format!("a{number}"))]).await.outcomes());
         meanwhile(&world);
     }
     outcomes
@@ -21,7 +21,7 @@ fn delivered() -> Vec<String> {
 #[tokio::test]
 async fn posts_after_a_freeze_go_on_new_connections() {
     for seconds in [2, 60, 7_200] {
-        let server = Server::answering(200);
+        let server = TestWebServer::answering(200);
         let outcomes = six(&server, |world| {
             server.forget();
             world.pass(seconds);
@@ -34,7 +34,7 @@ async fn posts_after_a_freeze_go_on_new_connections() {
 /// Between the invocations of a busy function are milliseconds.
 #[tokio::test]
 async fn a_busy_function_uses_its_connections_again() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     assert_eq!(six(&server, |_| {}).await, delivered());
     assert_eq!((server.seen().len(), server.connections()), (6, 1));
 }
@@ -43,7 +43,7 @@ async fn a_busy_function_uses_its_connections_again() {
 /// is one attempt.
 #[tokio::test]
 async fn a_post_that_could_not_begin_because_the_server_hung_up_is_made_again_and_not_counted() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     assert_eq!(six(&server, |_| server.hang_up()).await, delivered());
     assert_eq!((server.seen().len(), server.connections()), (6, 6));
 }

@@ -14,7 +14,7 @@ fn recorded() -> (String, BTreeMap<String, String>, String) {
 }
 
 /// Asserts that the server got one request, with this line, these headers and this body.
-fn assert_got(server: &Server, line: &str, mut headers: BTreeMap<String, String>, body: &str) {
+fn assert_got(server: &TestWebServer, line: &str, mut headers: BTreeMap<String, String>, body: &str) {
     let [request] = server.seen().try_into().unwrap();
     assert_eq!(format!("{} {} HTTP/1.1", request.operation, request.parameters["path"]), line);
     let path = request.parameters["path"].clone();
@@ -24,7 +24,7 @@ fn assert_got(server: &Server, line: &str, mut headers: BTreeMap<String, String>
 
 #[tokio::test]
 async fn a_post_is_the_recorded_one_in_line_headers_and_body() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     let world = world_of(&json!({}), "http", &format!("{}/payments", server.url()));
     let event = sample("envelope");
     let ran = world.run_event(&event).await;
@@ -41,9 +41,9 @@ async fn the_signature_still_verifies_over_the_body_that_arrives() {
     for body in
         [include_str!("../../data/signature/v1.json"), include_str!("../../data/signature/v2-subject.json")]
     {
-        let server = Server::answering(200);
+        let server = TestWebServer::answering(200);
         let world = world_of(&json!({}), "http", &server.url());
-        assert_eq!(world.run([&Post::raw("a", body)]).await.outcomes(), ["a delivered"]);
+        assert_eq!(world.run([&RecordBuilder::raw("a", body)]).await.outcomes(), ["a delivered"]);
         let message = SignedMessage::read(body_text(&server.seen()[0])).unwrap();
         assert_eq!(verify(&message, &certificate, at(NOW)), Ok(()));
     }
@@ -51,11 +51,12 @@ async fn the_signature_still_verifies_over_the_body_that_arrives() {
 
 #[tokio::test]
 async fn a_raw_post_has_the_same_headers_and_says_that_it_is_raw() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     let policy = default(&json!({ "subscription": SUBSCRIPTION }));
     let world = world_of(&policy, "http", &format!("{}/payments", server.url()));
     let body = "order o-1 placed: Grüße\r\n\u{1F600}";
-    let post = Post::raw("f3c0a2de-0000-4000-8000-000000000001", body).attribute("tenant", "String", "gold");
+    let post = RecordBuilder::raw("f3c0a2de-0000-4000-8000-000000000001", body)
+        .attribute("tenant", "String", "gold");
     let ran = world.run([&post]).await;
     assert_eq!(ran.kept, [""; 0]);
     let (line, mut headers, _) = recorded();
@@ -70,17 +71,17 @@ async fn a_raw_post_has_the_same_headers_and_says_that_it_is_raw() {
     assert_got(&server, &line, headers, body);
 }
 
-fn content_type(server: &Server) -> String {
+fn content_type(server: &TestWebServer) -> String {
     server.seen().pop().unwrap().parameters["content-type"].clone()
 }
 
 #[tokio::test]
 async fn the_content_type_is_that_of_the_rules_request_policy() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     let mut delivery = at_once();
     delivery["requestPolicy"] = json!({ "headerContentType": "application/json" });
     let world = world_of(&default(&json!({ "deliveryPolicy": delivery })), "http", &server.url());
-    world.run([&Post::envelope("a")]).await;
+    world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(content_type(&server), "application/json");
 }
 
@@ -103,11 +104,11 @@ async fn the_content_type_is_that_of_the_subscription_where_the_rule_has_none() 
         (json!("from-subscription"), "text/csv"),
         (with_request_policy, "application/json"),
     ] {
-        let server = Server::answering(200);
+        let server = TestWebServer::answering(200);
         let world = world_of(&default(&json!({ "deliveryPolicy": delivery })), "http", &server.url());
         world.cloud.resubscribe(SUBSCRIPTION, "EffectiveDeliveryPolicy", &effective.to_string());
         world.set_now(NOW + 60_000);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(content_type(&server), expected, "{delivery}");
     }
@@ -119,11 +120,11 @@ async fn a_type_for_raw_messages_counts_only_for_subscriptions_with_raw_delivery
     let mut delivery = at_once();
     delivery["requestPolicy"] = json!({ "headerContentType": "application/xml" });
     for (raw, expected) in [("true", "application/xml"), ("false", "text/plain; charset=UTF-8")] {
-        let server = Server::answering(200);
+        let server = TestWebServer::answering(200);
         let policy = default(&json!({ "deliveryPolicy": delivery, "subscription": SUBSCRIPTION }));
         let world = world_of(&policy, "http", &server.url());
         world.cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", raw);
-        world.run([&Post::raw("a", "<a/>")]).await;
+        world.run([&RecordBuilder::raw("a", "<a/>")]).await;
         assert_eq!(content_type(&server), expected, "raw: {raw}");
     }
 }
@@ -131,12 +132,12 @@ async fn a_type_for_raw_messages_counts_only_for_subscriptions_with_raw_delivery
 /// The content of a letter cannot add a header.
 #[tokio::test]
 async fn a_message_id_that_is_no_header_value_is_not_sent() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     for id in ["x\r\nHost: evil.example", "x\ny", "x\u{0}"] {
         let world = world_of(&json!({}), "http", &server.url());
-        let mut envelope: Value = serde_json::from_str(&Post::envelope("a").body()).unwrap();
+        let mut envelope: Value = serde_json::from_str(&RecordBuilder::envelope("a").body()).unwrap();
         envelope["MessageId"] = id.into();
-        let ran = world.run([&Post::raw("a", &envelope.to_string())]).await;
+        let ran = world.run([&RecordBuilder::raw("a", &envelope.to_string())]).await;
         assert_eq!(ran.outcomes(), ["a archived permanent"]);
     }
     assert_eq!(server.seen(), []);
@@ -145,7 +146,7 @@ async fn a_message_id_that_is_no_header_value_is_not_sent() {
 const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
 
 /// Returns everything that the function wrote: log, metrics, objects with their keys, notices.
-fn outputs(ran: &Ran, world: &World) -> String {
+fn outputs(ran: &TestInvocation, world: &FunctionWorld) -> String {
     let objects = world.cloud.objects().into_iter().map(|(key, object)| key + "\n" + &object);
     let notices = world.cloud.entries("Publish").into_iter().map(|entry| format!("{entry:?}"));
     [ran.text.clone(), ran.metrics.clone()].into_iter().chain(objects).chain(notices).collect()
@@ -167,13 +168,14 @@ async fn of_a_url_only_scheme_host_and_a_digest_are_in_any_output() {
     for rest in ["/hook/S3CR3T?x=%20", "/hook?token=S3CR3T", "/#S3CR3T", "/S3CR3T/?S3CR3T#S3CR3T"] {
         let mut names = Vec::new();
         for (status, outcome) in [(200, "delivered"), (404, "archived permanent"), (503, "deferred failed")] {
-            let server = Server::answering(status);
-            let world = World::new(&settings);
+            let server = TestWebServer::answering(status);
+            let world = FunctionWorld::new(&settings);
             let url = format!("{}{rest}", server.url());
             world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", &url, DLQ);
             // Several failures in a row make a line about the endpoint.
-            let posts: Vec<_> =
-                (0..5).map(|number| Post::envelope(&number.to_string()).sent(NOW - 300_000)).collect();
+            let posts: Vec<_> = (0..5)
+                .map(|number| RecordBuilder::envelope(&number.to_string()).sent(NOW - 300_000))
+                .collect();
             let ran = world.run(&posts).await;
             assert_eq!(ran.outcomes()[0], format!("0 {outcome}"));
             let path = rest.split('#').next().unwrap();
@@ -197,10 +199,10 @@ async fn of_a_url_only_scheme_host_and_a_digest_are_in_any_output() {
         assert_eq!(names.len(), 1, "one URL has one digest");
     }
     for userinfo in ["S3CR3T@", "user:S3CR3T@", "user:****@"] {
-        let world = World::new(&settings);
+        let world = FunctionWorld::new(&settings);
         let url = format!("https://{userinfo}a.example/S3CR3T");
         world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "https", &url, DLQ);
-        let ran = world.run([&Post::envelope("a").sent(NOW - 300_000)]).await;
+        let ran = world.run([&RecordBuilder::envelope("a").sent(NOW - 300_000)]).await;
         assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"]);
         let outputs = outputs(&ran, &world);
         assert!(!outputs.contains(SECRET), "{outputs}");
@@ -219,11 +221,11 @@ async fn of_a_url_only_scheme_host_and_a_digest_are_in_any_output() {
 
 #[tokio::test]
 async fn a_url_below_an_allowed_one_is_reached() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     for allowed in [server.url(), format!("{}/hook", server.url()), format!("{}/hook/", server.url())] {
         let policy = default(&json!({ "allowTargets": [WORKER, allowed] }));
         let world = world_of(&policy, "http", &format!("{}/hook/1?x=1", server.url()));
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a delivered"], "{allowed}");
     }
 }

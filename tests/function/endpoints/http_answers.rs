@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
-use sns_redrive::delivery::{HttpClient, Reach};
+use sns_redrive::delivery::{AddressReach, HttpClient};
 
 use super::*;
 
@@ -102,7 +102,7 @@ async fn that_are_not_quite_http_count_by_their_status() {
             let bytes = String::from_utf8_lossy(&answer).replace("200", status).into_bytes();
             let server = RawServer::answering(if status == "200" { answer.clone() } else { bytes });
             let world = world_of(&json!({}), "http", &server.url);
-            let ran = world.run([&Post::envelope("a")]).await;
+            let ran = world.run([&RecordBuilder::envelope("a")]).await;
             assert_eq!(ran.outcomes(), [outcome], "{text:?}: {}", ran.text);
             assert_eq!(server.posts(), 1, "{text:?}");
         }
@@ -134,7 +134,7 @@ async fn that_cannot_be_read_say_that_the_server_may_have_the_message() {
         let text = String::from_utf8_lossy(&answer[..answer.len().min(100)]).into_owned();
         let server = RawServer::answering(answer);
         let world = world_of(&json!({}), "http", &server.url);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a deferred failed"], "{text:?}");
         let [_, _, detail, code, class] = told(&ran, "a");
         assert_eq!([code, class], [json!("AnswerUnreadable"), json!("transient")], "{text:?}");
@@ -146,12 +146,12 @@ async fn that_cannot_be_read_say_that_the_server_may_have_the_message() {
 }
 
 /// A server that answers a post with this, again and again, after this pause.
-struct Flood {
+struct FloodServer {
     server: RawServer,
     ended: Arc<AtomicUsize>,
 }
 
-impl Flood {
+impl FloodServer {
     fn of(first: &'static [u8], again: &'static [u8], pause: Duration) -> Self {
         let ended = Arc::<AtomicUsize>::default();
         let ends = Arc::clone(&ended);
@@ -169,8 +169,9 @@ impl Flood {
     /// Asserts that its answer to one letter counts as this failure, and that its connection is closed then.
     async fn fails_as(&self, code: &str, time: Duration) {
         let world = world_of(&json!({}), "http", &self.server.url).with_time(time);
-        let ran =
-            tokio::time::timeout(Duration::from_mins(3), world.run([&Post::envelope("a")])).await.unwrap();
+        let ran = tokio::time::timeout(Duration::from_mins(3), world.run([&RecordBuilder::envelope("a")]))
+            .await
+            .unwrap();
         assert_eq!(ran.outcomes(), ["a deferred failed"]);
         assert_eq!(told(&ran, "a")[3..], [json!(code), json!("transient")]);
         for _ in 0..3_000 {
@@ -194,14 +195,14 @@ async fn without_end_are_given_up() {
         (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
         (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
     ] {
-        Flood::of(first, again, Duration::ZERO).fails_as("AnswerUnreadable", time).await;
+        FloodServer::of(first, again, Duration::ZERO).fails_as("AnswerUnreadable", time).await;
     }
 }
 
 /// The time of the request bounds them.
 #[tokio::test]
 async fn that_never_have_a_status_that_counts_keep_nobody_waiting() {
-    let slow = Flood::of(b"", PROCESSING, Duration::from_millis(5));
+    let slow = FloodServer::of(b"", PROCESSING, Duration::from_millis(5));
     slow.fails_as("DeadlineExceeded", Duration::from_secs(15)).await;
 }
 
@@ -215,7 +216,7 @@ async fn with_a_long_head_or_a_longer_body_count_by_their_status() {
         let server = RawServer::answering(answer + &"z".repeat(2_000_000));
         let world = world_of(&json!({}), "http", &server.url);
         for id in ["a", "b"] {
-            let ran = world.run([&Post::envelope(id)]).await;
+            let ran = world.run([&RecordBuilder::envelope(id)]).await;
             assert_eq!(ran.outcomes(), [format!("{id} delivered")], "{}", ran.text);
         }
         assert_eq!(server.posts(), 2);
@@ -249,9 +250,9 @@ async fn are_classified_as_sns_does() {
         (504, failed("transient")),
         (599, failed("transient")),
     ] {
-        let server = Server::answering(status);
+        let server = TestWebServer::answering(status);
         let world = world_of(&json!({}), "http", &server.url());
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         let [told_outcome, reason, _, code, told_class] = told(&ran, "a");
         assert_eq!(told_outcome, outcome, "{status}");
         assert_eq!(told_class, json!(class), "{status}");
@@ -269,11 +270,12 @@ async fn are_classified_as_sns_does() {
 #[tokio::test]
 async fn that_redirect_are_not_followed() {
     for status in [301, 302, 303, 307, 308] {
-        let elsewhere = Server::answering(200);
+        let elsewhere = TestWebServer::answering(200);
         let location = format!("{}/payments", elsewhere.url());
-        let server = Server::scripted(move |_, _| WebAnswer::status(status).with("location", &location));
+        let server =
+            TestWebServer::scripted(move |_, _| WebAnswer::status(status).with("location", &location));
         let world = world_of(&json!({}), "http", &server.url());
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a deferred failed"]);
         let line = ran.letter("a");
         assert_eq!(
@@ -292,14 +294,14 @@ async fn that_redirect_are_not_followed() {
 async fn that_do_not_come_are_transient() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let world = world_of(&json!({}), "http", &format!("http://{closed}/"));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(told(&ran, "a")[3..], [json!("Unreachable"), json!("transient")]);
 
     // A server that took the message and then broke down may have it.
-    let server = Server::scripted(|_, _| WebAnswer::fault(Fault::ResetAfter));
+    let server = TestWebServer::scripted(|_, _| WebAnswer::fault(SimFault::ResetAfter));
     let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_secs(5));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(told(&ran, "a")[3..], [json!("AnswerUnreadable"), json!("transient")]);
     assert_eq!(server.seen().len(), 1, "who knows what the server did: it is not asked again");
@@ -307,34 +309,36 @@ async fn that_do_not_come_are_transient() {
 
 #[tokio::test(start_paused = true)]
 async fn that_come_after_the_functions_time_are_transient_and_keep_nobody_waiting() {
-    const TIME: Duration = Duration::from_secs(2);
+    const INVOCATION_TIMEOUT: Duration = Duration::from_secs(2);
     let silent = |_| futures_util::future::pending().boxed();
-    let world = world_of(&json!({}), "http", "https://hooks.example.com/").with_time(TIME);
-    let http = HttpClient::simulated(Reach::Public, Arc::new(silent));
+    let world = world_of(&json!({}), "http", "https://hooks.example.com/").with_time(INVOCATION_TIMEOUT);
+    let http = HttpClient::simulated(AddressReach::Public, Arc::new(silent));
     let world = world.map_redrive(|it| it.with_http(http));
     let began = tokio::time::Instant::now();
-    let ran = world.run([&Post::envelope("a")]).await;
-    assert!(began.elapsed() < TIME, "{:?}", began.elapsed());
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
+    assert!(began.elapsed() < INVOCATION_TIMEOUT, "{:?}", began.elapsed());
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(told(&ran, "a")[3..], [json!("DeadlineExceeded"), json!("transient")]);
 }
 
 #[tokio::test]
 async fn that_are_slow_but_in_time_count() {
-    let server = Server::scripted(|_, _| WebAnswer::status(200).after(Duration::from_millis(300)));
+    let server = TestWebServer::scripted(|_, _| WebAnswer::status(200).after(Duration::from_millis(300)));
     let world = world_of(&json!({}), "http", &server.url());
-    assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.outcomes(), ["a delivered"]);
 }
 
 /// SNS waits 15 s. Only this test waits as long; requests under way at the same time wait together.
 #[tokio::test]
 async fn are_waited_for_15_seconds() {
-    let silent = Server::scripted(|_, _| WebAnswer::fault(Fault::HangAfter));
-    let stalled = Server::scripted(|_, _| WebAnswer::fault(Fault::Stall(1)));
+    let silent = TestWebServer::scripted(|_, _| WebAnswer::fault(SimFault::HangAfter));
+    let stalled = TestWebServer::scripted(|_, _| WebAnswer::fault(SimFault::Stall(1)));
     let world = world_of(&json!({}), "http", &silent.url());
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "http", &stalled.url(), DLQ);
     let began = Instant::now();
-    let ran = world.run([&Post::envelope("a"), &Post::envelope("b").subscription(OTHER_SUBSCRIPTION)]).await;
+    let ran = world
+        .run([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b").subscription(OTHER_SUBSCRIPTION)])
+        .await;
     let range = Duration::from_millis(14_900)..Duration::from_mins(25);
     assert!(range.contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!(told(&ran, "a")[3..], [json!("Timeout"), json!("transient")]);
@@ -347,13 +351,13 @@ async fn without_end_are_not_read_to_the_end() {
     for (status, outcome) in [(200, "a delivered"), (500, "a deferred failed"), (400, "a archived permanent")]
     {
         let began = Instant::now();
-        let server = Server::scripted(move |_, _| WebAnswer {
+        let server = TestWebServer::scripted(move |_, _| WebAnswer {
             body: "x".repeat(1 << 20),
-            fault: Fault::Stall(1 << 19),
+            fault: SimFault::Stall(1 << 19),
             ..WebAnswer::status(status)
         });
         let world = world_of(&json!({}), "http", &server.url());
-        assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), [outcome]);
+        assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.outcomes(), [outcome]);
         // A request has 15 s, which one that waited for the end would take.
         assert!(began.elapsed() < Duration::from_secs(14), "{:?}", began.elapsed());
     }
@@ -361,21 +365,21 @@ async fn without_end_are_not_read_to_the_end() {
 
 #[tokio::test]
 async fn count_by_their_status_though_there_is_no_time_for_their_bodies() {
-    let server = Server::scripted(|_, _| WebAnswer {
+    let server = TestWebServer::scripted(|_, _| WebAnswer {
         body: "ok".to_owned(),
-        fault: Fault::Stall(1),
+        fault: SimFault::Stall(1),
         ..WebAnswer::status(200)
     });
     let world = world_of(&json!({}), "http", &server.url()).with_time(Duration::from_secs(15));
-    assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a delivered"]);
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.outcomes(), ["a delivered"]);
 }
 
 #[tokio::test]
 async fn keep_the_connection_for_the_next_letter() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     let world = world_of(&json!({}), "http", &server.url());
     for id in ["a", "b", "c"] {
-        assert_eq!(world.run([&Post::envelope(id)]).await.outcomes(), [format!("{id} delivered")]);
+        assert_eq!(world.run([&RecordBuilder::envelope(id)]).await.outcomes(), [format!("{id} delivered")]);
     }
     assert_eq!((server.seen().len(), server.connections()), (3, 1));
 }
@@ -383,10 +387,10 @@ async fn keep_the_connection_for_the_next_letter() {
 /// If the server has closed a connection in the meantime, this costs no retry.
 #[tokio::test]
 async fn on_a_connection_that_was_closed_meanwhile_come_over_a_new_one() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     let world = world_of(&json!({}), "http", &server.url());
     for id in ["a", "b", "c"] {
-        assert_eq!(world.run([&Post::envelope(id)]).await.outcomes(), [format!("{id} delivered")]);
+        assert_eq!(world.run([&RecordBuilder::envelope(id)]).await.outcomes(), [format!("{id} delivered")]);
         server.hang_up();
         // While nothing else is to do, the runtime looks at its connections.
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -396,9 +400,9 @@ async fn on_a_connection_that_was_closed_meanwhile_come_over_a_new_one() {
 
 #[tokio::test]
 async fn are_those_of_each_letter_alone() {
-    let server = Server::scripted(|number, _| WebAnswer::status([200, 500, 404][number % 3]));
+    let server = TestWebServer::scripted(|number, _| WebAnswer::status([200, 500, 404][number % 3]));
     let world = world_of(&json!({}), "http", &server.url());
-    let ran = world.run(&["a", "b", "c"].map(Post::envelope)).await;
+    let ran = world.run(&["a", "b", "c"].map(RecordBuilder::envelope)).await;
     let mut outcomes: Vec<_> =
         ran.letters().iter().map(|line| line["outcome"].as_str().unwrap().to_owned()).collect();
     outcomes.sort();

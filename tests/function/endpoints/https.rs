@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::AwsClients;
 
 use super::*;
 
@@ -34,10 +34,10 @@ async fn a_post_goes_over_tls_to_a_server_with_a_good_certificate() {
     if !trusting("endpoints::https::a_post_goes_over_tls_to_a_server_with_a_good_certificate") {
         return;
     }
-    let server = Server::with_tls(CHAIN, KEY);
+    let server = TestWebServer::with_tls(CHAIN, KEY);
     for host in ["localhost", "127.0.0.1"] {
         let world = world_of(&json!({}), "https", &server.url_of("https", host));
-        let post = Post::envelope("a");
+        let post = RecordBuilder::envelope("a");
         let ran = world.run([&post]).await;
         assert_eq!(ran.outcomes(), ["a delivered"], "{}", ran.text);
         let request = server.seen().pop().unwrap();
@@ -52,15 +52,15 @@ async fn the_clients_of_aws_trust_the_same_authorities() {
         return;
     }
     let (good, elsewhere) = (
-        Server::with_tls(CHAIN, KEY),
-        Server::with_tls(
+        TestWebServer::with_tls(CHAIN, KEY),
+        TestWebServer::with_tls(
             include_str!("../../data/https/elsewhere.pem"),
             include_str!("../../data/https/elsewhere.key"),
         ),
     );
     for (server, expected) in [(&good, 1), (&elsewhere, 0)] {
         let endpoint = server.url_of("https", "localhost");
-        let clients = Clients::from_environment(|name| match name {
+        let clients = AwsClients::from_environment(|name| match name {
             "AWS_ENDPOINT_URL" => Some(endpoint.clone()),
             "AWS_REGION" => Some("eu-central-1".to_owned()),
             "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("example".to_owned()),
@@ -79,25 +79,25 @@ async fn a_server_with_the_certificate_of_another_name_gets_nothing() {
     }
     let (chain, key) =
         (include_str!("../../data/https/elsewhere.pem"), include_str!("../../data/https/elsewhere.key"));
-    gets_nothing(&Server::with_tls(chain, key)).await;
+    gets_nothing(&TestWebServer::with_tls(chain, key)).await;
 }
 
 #[tokio::test]
 async fn a_server_with_a_certificate_that_nobody_trusts_gets_nothing() {
-    gets_nothing(&Server::with_tls(CHAIN, KEY)).await;
+    gets_nothing(&TestWebServer::with_tls(CHAIN, KEY)).await;
 }
 
 #[tokio::test]
 async fn a_server_without_tls_gets_nothing() {
-    let server = Server::answering(200);
+    let server = TestWebServer::answering(200);
     gets_nothing(&server).await;
 }
 
 /// A broken TLS connection is retryable for SNS, and so it is here.
-async fn gets_nothing(server: &Server) {
+async fn gets_nothing(server: &TestWebServer) {
     let world =
         world_of(&json!({}), "https", &server.url_of("https", "localhost")).with_time(Duration::from_secs(2));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     assert_eq!(told(&ran, "a")[4], "transient");
     assert_eq!(server.seen(), []);

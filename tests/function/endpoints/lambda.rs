@@ -19,7 +19,7 @@ fn envelope_of(event: &Value) -> String {
     serde_json::to_string_pretty(&envelope).unwrap()
 }
 
-async fn invoked(world: &World, post: &Post) -> Value {
+async fn invoked(world: &FunctionWorld, post: &RecordBuilder) -> Value {
     let ran = world.run([post]).await;
     assert_eq!(ran.outcomes(), [format!("{} delivered", post.id)]);
     assert_eq!(ran.letter(&post.id)["target.arn"], NOTIFIER);
@@ -37,7 +37,7 @@ async fn a_subscriber_gets_the_event_that_sns_sends_and_our_mark_among_its_attri
     for event in events_of_sns() {
         let id = event["Records"][0]["Sns"]["MessageId"].as_str().unwrap();
         let letter_id = format!("{id}/{LAMBDA_SUBSCRIPTION}");
-        let payload = invoked(&World::new(&[]), &Post::raw("a", &envelope_of(&event))).await;
+        let payload = invoked(&FunctionWorld::new(&[]), &RecordBuilder::raw("a", &envelope_of(&event))).await;
         let message = event["Records"][0]["Sns"]["Message"].as_str().unwrap();
         let mut expected = event.clone();
         expected["Records"][0]["Sns"]["MessageAttributes"]["sns-redrive"] =
@@ -48,14 +48,14 @@ async fn a_subscriber_gets_the_event_that_sns_sends_and_our_mark_among_its_attri
 
 #[tokio::test]
 async fn a_message_without_attributes_and_subject_gets_the_mark_alone_and_a_null() {
-    let mut post = Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION);
+    let mut post = RecordBuilder::envelope("a").subscription(LAMBDA_SUBSCRIPTION);
     for without_attributes in [false, true] {
         if without_attributes {
             let mut envelope: Value = serde_json::from_str(&post.body()).unwrap();
             envelope.as_object_mut().unwrap().remove("MessageAttributes");
-            post = Post::raw("a", &envelope.to_string());
+            post = RecordBuilder::raw("a", &envelope.to_string());
         }
-        let payload = invoked(&World::new(&[]), &post).await;
+        let payload = invoked(&FunctionWorld::new(&[]), &post).await;
         let letter_id = format!("sns-a/{LAMBDA_SUBSCRIPTION}");
         let mark = mark_text(1, &letter_id, NOW, "message of a");
         let link = "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn=";
@@ -85,23 +85,24 @@ async fn a_message_without_attributes_and_subject_gets_the_mark_alone_and_a_null
 /// A record has room for more than ten attributes, so the mark always fits.
 #[tokio::test]
 async fn a_message_of_ten_attributes_is_marked_too() {
-    let full = (0..10).fold(Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION), |post, number| {
-        post.sns_attribute(&format!("a{number}"), "String", "x")
-    });
-    let payload = invoked(&World::new(&[]), &full).await;
+    let full = (0..10)
+        .fold(RecordBuilder::envelope("a").subscription(LAMBDA_SUBSCRIPTION), |post, number| {
+            post.sns_attribute(&format!("a{number}"), "String", "x")
+        });
+    let payload = invoked(&FunctionWorld::new(&[]), &full).await;
     let attributes = payload["Records"][0]["Sns"]["MessageAttributes"].as_object().unwrap();
     assert_eq!(attributes.len(), 11);
 }
 
 #[tokio::test]
 async fn each_letter_is_a_call_of_its_own() {
-    let world = World::new(&[]);
-    let posts = ["a", "b", "c"].map(|id| Post::envelope(id).subscription(LAMBDA_SUBSCRIPTION));
+    let world = FunctionWorld::new(&[]);
+    let posts = ["a", "b", "c"].map(|id| RecordBuilder::envelope(id).subscription(LAMBDA_SUBSCRIPTION));
     world.cloud.script(|call| match call.operation.as_str() {
         "Invoke" if body_text(call).contains("message of b") => {
-            Fault::refuse(429, "TooManyRequestsException", "slow")
+            SimFault::refuse(429, "TooManyRequestsException", "slow")
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["a delivered", "b deferred failed", "c delivered"]);
@@ -112,26 +113,30 @@ async fn each_letter_is_a_call_of_its_own() {
 #[tokio::test]
 async fn answers_of_lambda_are_told_apart() {
     for (reply, code, class) in [
-        (Fault::refuse(429, "TooManyRequestsException", ""), "TooManyRequestsException", "throttling"),
-        (Fault::refuse(500, "ServiceException", ""), "ServiceException", "transient"),
-        (Fault::refuse(404, "ResourceNotFoundException", ""), "ResourceNotFoundException", "action_required"),
-        (Fault::refuse(403, "AccessDeniedException", ""), "AccessDeniedException", "action_required"),
-        (Fault::refuse(502, "KMSDisabledException", ""), "KMSDisabledException", "action_required"),
-        (Fault::refuse(502, "EC2ThrottledException", ""), "EC2ThrottledException", "transient"),
-        (Fault::ResetBefore, "Unreachable", "transient"),
-        (Fault::ConnectTimeout, "Timeout", "transient"),
-        (Fault::Nonsense(503, "<html>".to_owned()), "Http503", "transient"),
+        (SimFault::refuse(429, "TooManyRequestsException", ""), "TooManyRequestsException", "throttling"),
+        (SimFault::refuse(500, "ServiceException", ""), "ServiceException", "transient"),
+        (
+            SimFault::refuse(404, "ResourceNotFoundException", ""),
+            "ResourceNotFoundException",
+            "action_required",
+        ),
+        (SimFault::refuse(403, "AccessDeniedException", ""), "AccessDeniedException", "action_required"),
+        (SimFault::refuse(502, "KMSDisabledException", ""), "KMSDisabledException", "action_required"),
+        (SimFault::refuse(502, "EC2ThrottledException", ""), "EC2ThrottledException", "transient"),
+        (SimFault::ResetBefore, "Unreachable", "transient"),
+        (SimFault::ConnectTimeout, "Timeout", "transient"),
+        (SimFault::Nonsense(503, "<html>".to_owned()), "Http503", "transient"),
     ] {
-        let world = World::new(&[]);
+        let world = FunctionWorld::new(&[]);
         world.cloud.reply("Invoke", reply);
-        let ran = world.run([&Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION)]).await;
+        let ran = world.run([&RecordBuilder::envelope("a").subscription(LAMBDA_SUBSCRIPTION)]).await;
         let [outcome, _, _, told_code, told_class] = told(&ran, "a");
         assert_eq!([outcome, told_code, told_class], ["deferred", code, class]);
     }
     for code in ["InvalidRequestContentException", "RequestTooLargeException"] {
-        let world = World::new(&[]);
-        world.cloud.reply("Invoke", Fault::refuse(413, code, ""));
-        let ran = world.run([&Post::envelope("a").subscription(LAMBDA_SUBSCRIPTION)]).await;
+        let world = FunctionWorld::new(&[]);
+        world.cloud.reply("Invoke", SimFault::refuse(413, code, ""));
+        let ran = world.run([&RecordBuilder::envelope("a").subscription(LAMBDA_SUBSCRIPTION)]).await;
         assert_eq!(ran.outcomes(), ["a archived permanent"], "{code}");
     }
 }

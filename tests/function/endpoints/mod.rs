@@ -32,14 +32,15 @@ fn at_once() -> Value {
 }
 
 /// Returns a world in which the letters' subscription has this endpoint.
-fn world_of(policy: &Value, protocol: &str, endpoint: &str) -> World {
-    let world = World::new(&[("REDRIVE_POLICY", &policy.to_string()), ("ALLOW_LOOPBACK_HTTP", "true")]);
+fn world_of(policy: &Value, protocol: &str, endpoint: &str) -> FunctionWorld {
+    let world =
+        FunctionWorld::new(&[("REDRIVE_POLICY", &policy.to_string()), ("ALLOW_LOOPBACK_HTTP", "true")]);
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, protocol, endpoint, DLQ);
     world
 }
 
 /// Returns the outcome, reason, detail, error code and class of a letter.
-fn told(ran: &Ran, id: &str) -> [Value; 5] {
+fn told(ran: &TestInvocation, id: &str) -> [Value; 5] {
     let line = ran.letter(id);
     ["outcome", "reason", "detail", "error.code", "error.class"].map(|name| line[name].clone())
 }

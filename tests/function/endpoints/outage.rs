@@ -6,21 +6,21 @@ use super::*;
 
 const DOWN: &str = "endpoint down: its letters wait until it is tried again";
 
-fn told_of_endpoints(ran: &Ran) -> Vec<&str> {
+fn told_of_endpoints(ran: &TestInvocation) -> Vec<&str> {
     let messages = ran.log.iter().filter_map(|line| line["message"].as_str());
     messages.filter(|message| message.starts_with("endpoint ")).collect()
 }
 
-fn named(name: &str, count: usize) -> Vec<Post> {
-    (0..count).map(|number| Post::envelope(&format!("{name}{number}"))).collect()
+fn named(name: &str, count: usize) -> Vec<RecordBuilder> {
+    (0..count).map(|number| RecordBuilder::envelope(&format!("{name}{number}"))).collect()
 }
 
 /// Returns a world in which the letters' queue hangs.
-async fn hanging(policy: &Value) -> World {
-    let world = World::with_policy(policy);
+async fn hanging(policy: &Value) -> FunctionWorld {
+    let world = FunctionWorld::with_policy(policy);
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" if call.target.starts_with("payments-worker") => Fault::HangBefore,
-        _ => Fault::Pass,
+        "SendMessageBatch" if call.target.starts_with("payments-worker") => SimFault::HangBefore,
+        _ => SimFault::Pass,
     });
     let ran = world.run(&named("first", 10)).await;
     assert!(ran.outcomes().iter().all(|told| told.ends_with(" deferred failed")), "{:?}", ran.outcomes());
@@ -34,7 +34,7 @@ async fn letters_for_an_endpoint_that_is_down_are_hidden_and_cost_no_time() {
     let world = hanging(&json!({})).await;
     let began = tokio::time::Instant::now();
     let mut posts = named("second", 10);
-    posts.push(Post::envelope("other").subscription(BILLING_SUBSCRIPTION));
+    posts.push(RecordBuilder::envelope("other").subscription(BILLING_SUBSCRIPTION));
     let ran = world.run(&posts).await;
     assert_eq!(began.elapsed(), Duration::ZERO);
     assert_eq!(ran.outcomes()[0], "second0 deferred endpoint_down");
@@ -71,7 +71,7 @@ async fn an_endpoint_that_is_back_is_tried_with_one_request_and_then_has_all() {
         [&json!("CutShort"), &json!(1)]
     );
     assert_eq!(told_of_endpoints(&ran), [""; 0]);
-    world.cloud.script(|_| Fault::Pass);
+    world.cloud.script(|_| SimFault::Pass);
     assert_eq!(world.run(&named("third", 1)).await.outcomes(), ["third0 deferred endpoint_down"]);
     tokio::time::advance(Duration::from_secs(41)).await;
     let ran = world.run(&named("fourth", 100)).await;
@@ -87,7 +87,7 @@ async fn a_last_retry_is_made_with_its_full_time_and_waits_while_nothing_is_left
     let once = json!({ "healthyRetryPolicy": { "numRetries": 1, "numNoDelayRetries": 1 } });
     let rule = json!({ "name": "once", "match": { "subject": ["once"] }, "deliveryPolicy": once });
     let world = hanging(&json!({ "rules": [rule] })).await;
-    let last = |name: &str| Post::envelope(name).subject("once");
+    let last = |name: &str| RecordBuilder::envelope(name).subject("once");
     tokio::time::advance(Duration::from_secs(41)).await;
     let began = tokio::time::Instant::now();
     let ran = world.run([&last("a")]).await;
@@ -110,16 +110,16 @@ async fn a_last_retry_is_made_with_its_full_time_and_waits_while_nothing_is_left
 #[tokio::test(start_paused = true)]
 async fn a_last_retry_that_is_cut_short_is_made_again() {
     let once = json!({ "healthyRetryPolicy": { "numRetries": 1, "numNoDelayRetries": 1 } });
-    let world = World::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
+    let world = FunctionWorld::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::HangBefore,
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::HangBefore,
+        _ => SimFault::Pass,
     });
-    assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a archived exhausted"]);
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.outcomes(), ["a archived exhausted"]);
     tokio::time::advance(Duration::from_secs(41)).await;
-    assert_eq!(world.run([&Post::envelope("b")]).await.outcomes(), ["b archived exhausted"]);
+    assert_eq!(world.run([&RecordBuilder::envelope("b")]).await.outcomes(), ["b archived exhausted"]);
     // Nothing is left, and this queue is not known to be down.
-    let other = || Post::envelope("c").subscription(BILLING_SUBSCRIPTION);
+    let other = || RecordBuilder::envelope("c").subscription(BILLING_SUBSCRIPTION);
     let ran = world.run([&other()]).await;
     assert_eq!(ran.outcomes(), ["c deferred failed"]);
     let line = ran.letter("c");
@@ -130,19 +130,22 @@ async fn a_last_retry_that_is_cut_short_is_made_again() {
 
 #[tokio::test(start_paused = true)]
 async fn letters_wait_a_second_for_the_look_up_of_another_and_no_longer() {
-    let world = World::with_policy(&json!({}));
+    let world = FunctionWorld::with_policy(&json!({}));
     let sent = Arc::new(Mutex::new(tokio::time::Instant::now()));
     let note = Arc::clone(&sent);
     world.cloud.script(move |call| match call.operation.as_str() {
-        "GetSubscriptionAttributes" if call.target == SUBSCRIPTION => Fault::HangBefore,
+        "GetSubscriptionAttributes" if call.target == SUBSCRIPTION => SimFault::HangBefore,
         "SendMessageBatch" => {
             *note.lock().unwrap() = tokio::time::Instant::now();
-            Fault::Pass
+            SimFault::Pass
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
     let run = async |hanging: &str, other: &str| {
-        let posts = [Post::envelope(hanging), Post::envelope(other).subscription(BILLING_SUBSCRIPTION)];
+        let posts = [
+            RecordBuilder::envelope(hanging),
+            RecordBuilder::envelope(other).subscription(BILLING_SUBSCRIPTION),
+        ];
         let began = tokio::time::Instant::now();
         let ran = world.run(&posts).await;
         let sent = sent.lock().unwrap().duration_since(began);
@@ -171,7 +174,7 @@ async fn letters_wait_a_second_for_the_look_up_of_another_and_no_longer() {
         );
     }
     // Forty-eight seconds were spent.
-    world.cloud.script(|_| Fault::Pass);
+    world.cloud.script(|_| SimFault::Pass);
     tokio::time::advance(Duration::from_secs(41)).await;
     assert_eq!(run("g", "h").await.0.outcomes(), ["g deferred endpoint_down", "h delivered"]);
     tokio::time::advance(Duration::from_secs(200)).await;
@@ -182,29 +185,29 @@ async fn letters_wait_a_second_for_the_look_up_of_another_and_no_longer() {
 #[tokio::test(start_paused = true)]
 async fn a_last_retry_after_a_slow_look_up_is_not_exhausted_by_what_is_left_of_the_time() {
     let once = json!({ "healthyRetryPolicy": { "numRetries": 1, "numNoDelayRetries": 1 } });
-    let slow_look_up = |call: &Call| match call.operation.as_str() {
+    let slow_look_up = |call: &SimCall| match call.operation.as_str() {
         "GetSubscriptionAttributes" if call.target == SUBSCRIPTION => {
-            Some(Fault::Slow(Duration::from_millis(1_500), Box::new(Fault::Pass)))
+            Some(SimFault::Slow(Duration::from_millis(1_500), Box::new(SimFault::Pass)))
         }
         _ => None,
     };
-    let last = || Post::envelope("last");
+    let last = || RecordBuilder::envelope("last");
     // Its own queue hangs.
-    let world = World::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
+    let world = FunctionWorld::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
     world.cloud.script(move |call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::HangBefore,
-        _ => slow_look_up(call).unwrap_or(Fault::Pass),
+        "SendMessageBatch" => SimFault::HangBefore,
+        _ => slow_look_up(call).unwrap_or(SimFault::Pass),
     });
     let ran = world.run([&last()]).await;
     assert_eq!(ran.outcomes(), ["last deferred failed"]);
     assert_eq!(ran.letter("last")["error.code"], "CutShort");
     // That of another hangs, and takes all of the time.
-    let world = World::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
+    let world = FunctionWorld::with_policy(&json!({ "default": { "deliveryPolicy": once } }));
     world.cloud.script(move |call| match call.operation.as_str() {
-        "SendMessageBatch" if call.target == "payments-billing" => Fault::HangBefore,
-        _ => slow_look_up(call).unwrap_or(Fault::Pass),
+        "SendMessageBatch" if call.target == "payments-billing" => SimFault::HangBefore,
+        _ => slow_look_up(call).unwrap_or(SimFault::Pass),
     });
-    let ran = world.run([&Post::envelope("a").subscription(BILLING_SUBSCRIPTION), &last()]).await;
+    let ran = world.run([&RecordBuilder::envelope("a").subscription(BILLING_SUBSCRIPTION), &last()]).await;
     assert_eq!(ran.outcomes(), ["a archived exhausted", "last failed out_of_time"]);
     assert_eq!(world.cloud.hidden()["handle-last"], 1, "it comes back with all of the time");
 }
@@ -212,18 +215,19 @@ async fn a_last_retry_after_a_slow_look_up_is_not_exhausted_by_what_is_left_of_t
 /// The letters of a batch wait for the attributes of their queues, which they know from before.
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_hangs_keeps_letters_waiting_for_a_second_and_then_after_its_rest() {
-    let world = World::with_policy(&json!({}));
+    let world = FunctionWorld::with_policy(&json!({}));
     let run = async |id: &str| {
         let began = tokio::time::Instant::now();
-        let posts = [Post::raw(&format!("{id}-moved"), "x").moved_from(WORKER), Post::envelope(id)];
+        let posts =
+            [RecordBuilder::raw(&format!("{id}-moved"), "x").moved_from(WORKER), RecordBuilder::envelope(id)];
         let ran = world.run(&posts).await;
         assert!(ran.outcomes().iter().all(|told| told.ends_with(" delivered")), "{:?}", ran.outcomes());
         began.elapsed().as_secs()
     };
     assert_eq!(run("a").await, 0);
     world.cloud.script(|call| match call.operation.as_str() {
-        "GetQueueAttributes" if call.target == "payments-worker" => Fault::HangBefore,
-        _ => Fault::Pass,
+        "GetQueueAttributes" if call.target == "payments-worker" => SimFault::HangBefore,
+        _ => SimFault::Pass,
     });
     tokio::time::advance(Duration::from_secs(61)).await;
     assert_eq!(run("b").await, 1);
@@ -237,14 +241,14 @@ async fn a_queue_that_hangs_keeps_letters_waiting_for_a_second_and_then_after_it
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_is_left_out_holds_its_group() {
-    let world = World::new(&[]);
-    world.cloud.reply("SendMessageBatch", Fault::HangBefore);
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("SendMessageBatch", SimFault::HangBefore);
     let post = |id: &str, group: &str| {
-        let post = Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+        let post = RecordBuilder::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
         post.queue(FIFO_DLQ).group(group)
     };
     assert_eq!(world.run([&post("a", "g")]).await.outcomes(), ["a deferred failed"]);
-    world.cloud.script(|_| Fault::Pass);
+    world.cloud.script(|_| SimFault::Pass);
     let ran = world.run([&post("b", "g"), &post("c", "g"), &post("d", "h")]).await;
     assert_eq!(ran.outcomes(), ["b deferred endpoint_down", "c held", "d deferred endpoint_down"]);
     assert_eq!(world.cloud.hidden()["handle-c"], 0);
@@ -253,7 +257,7 @@ async fn a_head_that_is_left_out_holds_its_group() {
 #[tokio::test(start_paused = true)]
 async fn what_is_left_out_near_its_end_is_archived() {
     let world = hanging(&json!({})).await;
-    let old = |left: i64| Post::envelope("old").sent(NOW - 1_209_600_000 + left);
+    let old = |left: i64| RecordBuilder::envelope("old").sent(NOW - 1_209_600_000 + left);
     let ran = world.run([&old(3_620_000)]).await;
     assert_eq!(
         (ran.outcomes(), world.cloud.hidden()["handle-old"]),
@@ -266,9 +270,9 @@ async fn what_is_left_out_near_its_end_is_archived() {
 /// The requeue and the archive are no subscribers.
 #[tokio::test(start_paused = true)]
 async fn the_requeue_is_asked_however_often_it_fails() {
-    let world = World::new(&[("REQUEUE_ARN", REQUEUE), ("IN_FLIGHT_LIMIT", "10")]);
+    let world = FunctionWorld::new(&[("REQUEUE_ARN", REQUEUE), ("IN_FLIGHT_LIMIT", "10")]);
     world.cloud.queue("payments-requeue", &[("MessageRetentionPeriod", "1209600")]);
-    world.cloud.reply("SendMessageBatch", Fault::HangBefore);
+    world.cloud.reply("SendMessageBatch", SimFault::HangBefore);
     for round in 1..=2 {
         world.run(&named("letter", 10)).await;
         let to_requeue = world
@@ -285,10 +289,10 @@ mod retry_after {
     use super::*;
 
     /// Starts a server that is busy for the time in its `Retry-After`.
-    fn busy(status: u16, until: &str) -> Server {
+    fn busy(status: u16, until: &str) -> TestWebServer {
         let answer = WebAnswer::status(status).with("date", "Sun, 06 Nov 1994 08:49:37 GMT");
         let answer = answer.with("retry-after", until);
-        Server::scripted(move |_, _| answer.clone())
+        TestWebServer::scripted(move |_, _| answer.clone())
     }
 
     fn delays(most: u32) -> Value {
@@ -297,7 +301,7 @@ mod retry_after {
         json!({ "default": { "jitter": 0, "deliveryPolicy": { "healthyRetryPolicy": healthy } } })
     }
 
-    async fn delay(policy: &Value, server: &Server, post: &Post) -> Value {
+    async fn delay(policy: &Value, server: &TestWebServer, post: &RecordBuilder) -> Value {
         let world = world_of(policy, "http", &server.url());
         let ran = world.run([post]).await;
         assert_eq!(ran.outcomes(), ["a deferred failed"], "{}", ran.text);
@@ -306,7 +310,7 @@ mod retry_after {
 
     #[tokio::test]
     async fn a_letter_waits_for_its_schedule_or_as_long_as_the_server_asks() {
-        let letter = Post::envelope("a");
+        let letter = RecordBuilder::envelope("a");
         for (status, until, expected) in [
             (429, "300", 300),
             (503, "300", 300),
@@ -327,7 +331,7 @@ mod retry_after {
 
     #[tokio::test]
     async fn no_server_can_ask_a_letter_to_wait_beyond_its_end() {
-        let old = Post::envelope("a").sent(NOW - 1_209_600_000 + 3_600_000 + 100_000);
+        let old = RecordBuilder::envelope("a").sent(NOW - 1_209_600_000 + 3_600_000 + 100_000);
         assert_eq!(delay(&delays(600), &busy(503, "300"), &old).await, 20);
     }
 
@@ -341,26 +345,26 @@ mod retry_after {
         let mut policy = delays(600);
         policy["rules"] = json!([rule]);
         let world = world_of(&policy, "http", &server.url());
-        let short = |name: &str| Post::envelope(name).subject("short");
+        let short = |name: &str| RecordBuilder::envelope(name).subject("short");
         let ran = world.run([&short("a")]).await;
         assert_eq!(
             (ran.outcomes()[0].as_str(), &ran.letter("a")["delay_s"]),
             ("a deferred failed", &json!(200))
         );
-        let ran = world.run([&short("b"), &Post::envelope("c")]).await;
+        let ran = world.run([&short("b"), &RecordBuilder::envelope("c")]).await;
         assert_eq!(ran.outcomes(), ["b deferred endpoint_down", "c deferred endpoint_down"]);
         let left = ran.letter("b")["delay_s"].as_u64().unwrap();
         assert!((100..=200).contains(&left), "{left}");
         let left = ran.letter("c")["delay_s"].as_u64().unwrap();
         assert!((200..=300).contains(&left), "{left}");
         world.pass(250);
-        let ran = world.run([&short("d"), &Post::envelope("e")]).await;
+        let ran = world.run([&short("d"), &RecordBuilder::envelope("e")]).await;
         assert_eq!(ran.outcomes(), ["d deferred failed", "e deferred endpoint_down"]);
     }
 
     #[tokio::test]
     async fn a_server_that_takes_other_letters_is_not_left_alone() {
-        let server = Server::scripted(|number, _| match number {
+        let server = TestWebServer::scripted(|number, _| match number {
             1 => WebAnswer::status(429).retry_after(300),
             _ => WebAnswer::status(200),
         });

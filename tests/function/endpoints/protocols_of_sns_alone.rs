@@ -14,7 +14,7 @@ async fn are_undeliverable_unless_the_rule_sends_to_the_topic() {
         ("https", "https://shop:****@example.com/payments"),
     ] {
         let world = world_of(&json!({}), protocol, endpoint);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a archived undeliverable_protocol"]);
         let calls = ["GetQueueAttributes", "GetSubscriptionAttributes", "PutObject"];
         assert_eq!(operations(&world.cloud), calls);
@@ -24,7 +24,7 @@ async fn are_undeliverable_unless_the_rule_sends_to_the_topic() {
         assert!(!ran.text.contains(endpoint), "{}", ran.text);
 
         let world = world_of(&default(&json!({ "target": "topic" })), protocol, endpoint);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
         assert_eq!(world.cloud.entries("PublishBatch").len(), 1);
     }

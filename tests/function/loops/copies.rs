@@ -7,7 +7,7 @@ const ANOTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:another";
 
 /// The way in which a subscriber fails.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Failing {
+enum SubscriberFailure {
     /// Its queue is gone. SNS gives up, and each retry fails.
     Gone,
     /// Its queue takes everything and its consumer fails, so SQS moves the letter here.
@@ -17,15 +17,15 @@ enum Failing {
 }
 
 /// A topic with `n` subscriptions that share this dead-letter queue. The first `k` of them fail.
-struct Subscribers {
+struct FailingSubscribers {
     topic: &'static str,
     n: usize,
     k: usize,
     raw: bool,
-    failing: Failing,
+    failing: SubscriberFailure,
 }
 
-impl Subscribers {
+impl FailingSubscribers {
     fn subscription(&self, number: usize) -> String {
         format!("{}:0000000{number}-c7a1-4d55-b1ec-5f3a2c9d8e70", self.topic)
     }
@@ -34,12 +34,12 @@ impl Subscribers {
         format!("arn:aws:sqs:eu-central-1:123456789012:subscriber-{number}")
     }
 
-    fn world(&self, policy: &Value) -> World {
-        let world = World::with_policy(policy);
+    fn world(&self, policy: &Value) -> FunctionWorld {
+        let world = FunctionWorld::with_policy(policy);
         world.cloud.topic("another", 256 * 1024);
         for number in 0..self.n {
             let queue = Self::queue(number);
-            let phone = self.failing == Failing::Phone && number == 0;
+            let phone = self.failing == SubscriberFailure::Phone && number == 0;
             let (protocol, endpoint) = if phone { ("sms", "+49301234567") } else { ("sqs", queue.as_str()) };
             let subscription = self.subscription(number);
             world.cloud.subscribe_endpoint(&subscription, self.topic, protocol, endpoint, DLQ);
@@ -47,20 +47,20 @@ impl Subscribers {
             let attributes = [("MessageRetentionPeriod", "1209600"), ("RedrivePolicy", &redrive)];
             world.cloud.queue(&format!("subscriber-{number}"), &attributes);
         }
-        let gone = self.failing != Failing::Consumer;
+        let gone = self.failing != SubscriberFailure::Consumer;
         let fails: Vec<_> = (0..self.k).map(|number| format!("subscriber-{number}")).collect();
         world.cloud.script(move |call| {
             if gone && call.operation == "SendMessageBatch" && fails.contains(&call.target) {
-                Fault::refuse(400, "AWS.SimpleQueueService.NonExistentQueue", "gone")
+                SimFault::refuse(400, "AWS.SimpleQueueService.NonExistentQueue", "gone")
             } else {
-                Fault::Pass
+                SimFault::Pass
             }
         });
         world
     }
 
     /// Returns the letters that an accepted delivery later leaves in the dead-letter queue.
-    fn letters_of(&self, call: &Call, id: &str) -> Vec<Post> {
+    fn letters_of(&self, call: &SimCall, id: &str) -> Vec<RecordBuilder> {
         if call.operation != "PublishBatch" {
             let failing = |number: &usize| Self::queue(*number).ends_with(&format!(":{}", call.target));
             return if (0..self.k).any(|number| failing(&number)) {
@@ -73,7 +73,7 @@ impl Subscribers {
             .map(|number| {
                 let id = format!("{id}-{number}");
                 match (self.failing, self.raw) {
-                    (Failing::Consumer, _) => {
+                    (SubscriberFailure::Consumer, _) => {
                         let mut at_consumer = call.clone();
                         at_consumer.target = format!("subscriber-{number}");
                         if !self.raw {
@@ -83,14 +83,16 @@ impl Subscribers {
                         }
                         moved(&at_consumer, &id)
                     }
-                    (Failing::Gone | Failing::Phone, true) => {
+                    (SubscriberFailure::Gone | SubscriberFailure::Phone, true) => {
                         let entry = &call.entries[0];
-                        let post = Post::raw(&id, &entry.body);
+                        let post = RecordBuilder::raw(&id, &entry.body);
                         let attributes = entry.attributes.iter();
                         attributes
                             .fold(post, |post, (name, it)| post.attribute(name, &it.kind, &it.value.text()))
                     }
-                    (Failing::Gone | Failing::Phone, false) => copy_at(call, &id, &self.subscription(number)),
+                    (SubscriberFailure::Gone | SubscriberFailure::Phone, false) => {
+                        copy_at(call, &id, &self.subscription(number))
+                    }
                 }
             })
             .collect()
@@ -98,7 +100,7 @@ impl Subscribers {
 
     /// Runs one dead letter until nothing is left of it. Returns the number of sends, and of those to the
     /// topic.
-    async fn run(&self, policy: &Value, first: Post) -> (usize, usize) {
+    async fn run(&self, policy: &Value, first: RecordBuilder) -> (usize, usize) {
         let world = self.world(policy);
         let mut left = vec![(first, 1)];
         let (mut sends, mut publishes, mut now) = (0, 0, NOW);
@@ -127,23 +129,23 @@ impl Subscribers {
     }
 }
 
-fn moved_here(post: &Post) -> bool {
+fn moved_here(post: &RecordBuilder) -> bool {
     post.system.contains_key("DeadLetterQueueSourceArn")
 }
 
 #[tokio::test]
 async fn sends_are_bounded_by_retries_times_failing_subscribers() {
     for (n, k) in [(1, 1), (2, 2), (4, 2), (4, 3)] {
-        for failing in [Failing::Gone, Failing::Consumer, Failing::Phone] {
+        for failing in [SubscriberFailure::Gone, SubscriberFailure::Consumer, SubscriberFailure::Phone] {
             for (target, topic) in [("topic", TOPIC), (TOPIC, TOPIC), (ANOTHER_TOPIC, ANOTHER_TOPIC)] {
                 for (raw, named) in [(false, false), (true, false), (true, true)] {
-                    let subscribers = Subscribers { topic, n, k, raw, failing };
+                    let subscribers = FailingSubscribers { topic, n, k, raw, failing };
                     let mut default = json!({ "target": target });
                     if named {
                         default["subscription"] = subscribers.subscription(0).into();
                     }
-                    let first = if raw && failing != Failing::Consumer && target != "topic" {
-                        Post::raw("a", "plain")
+                    let first = if raw && failing != SubscriberFailure::Consumer && target != "topic" {
+                        RecordBuilder::raw("a", "plain")
                     } else {
                         first().topic(topic).subscription(&subscribers.subscription(0))
                     };
@@ -151,7 +153,7 @@ async fn sends_are_bounded_by_retries_times_failing_subscribers() {
                     let case = format!("{target}, {k} of {n} fail: {failing:?}, raw {raw}, named {named}");
                     assert!(sends >= 1, "{case}: nothing was sent");
                     assert!(sends <= RETRIES * k, "{case}: {sends} sends");
-                    let most = if failing == Failing::Phone { RETRIES } else { 1 };
+                    let most = if failing == SubscriberFailure::Phone { RETRIES } else { 1 };
                     assert!(publishes <= most, "{case}: published {publishes} times");
                 }
             }

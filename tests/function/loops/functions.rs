@@ -1,19 +1,19 @@
 use super::*;
 
 /// Returns the letter from the function's own dead-letter queue. Only the rule knows which function it was.
-fn from_async_queue(call: &Call, id: &str) -> Post {
+fn from_async_queue(call: &SimCall, id: &str) -> RecordBuilder {
     by_async_queue(id, body_text(call))
 }
 
-fn by_async_queue(id: &str, event: &str) -> Post {
-    Post::raw(id, event)
+fn by_async_queue(id: &str, event: &str) -> RecordBuilder {
+    RecordBuilder::raw(id, event)
         .attribute("RequestID", "String", "f90d1605-ec6d-4193-8adb-4e1528707ec2")
         .attribute("ErrorCode", "Number", "200")
         .attribute("ErrorMessage", "String", "relay is down")
 }
 
 /// Returns the letter from the function's on-failure destination.
-fn from_destination(call: &Call, id: &str) -> Post {
+fn from_destination(call: &SimCall, id: &str) -> RecordBuilder {
     let event: Value = serde_json::from_str(body_text(call)).unwrap();
     let record = json!({
         "version": "1.0",
@@ -21,14 +21,14 @@ fn from_destination(call: &Call, id: &str) -> Post {
         "requestPayload": event,
         "responsePayload": { "errorMessage": "relay is down", "errorType": "Error" },
     });
-    Post::raw(id, &record.to_string())
+    RecordBuilder::raw(id, &record.to_string())
 }
 
-fn subscribed() -> Post {
+fn subscribed() -> RecordBuilder {
     first().subscription(LAMBDA_SUBSCRIPTION)
 }
 
-fn assert_asynchronous(calls: &[Call]) {
+fn assert_asynchronous(calls: &[SimCall]) {
     for call in calls {
         assert_eq!(call.parameters["type"], "Event");
         let event: Value = serde_json::from_str(body_text(call)).unwrap();
@@ -41,13 +41,13 @@ fn assert_asynchronous(calls: &[Call]) {
 #[tokio::test]
 async fn a_subscriber_whose_failures_come_back_by_its_own_dead_letter_queue() {
     let rules = json!([{ "name": "notifier", "match": { "origin": ["lambda-async"] }, "target": NOTIFIER }]);
-    let world = World::with_policy(&policy(&json!({}), &rules));
+    let world = FunctionWorld::with_policy(&policy(&json!({}), &rules));
     assert_asynchronous(&goes_round(&world, subscribed(), from_async_queue).await);
 }
 
 #[tokio::test]
 async fn a_subscriber_whose_failures_come_back_by_its_destination() {
-    let world = World::with_policy(&policy(&json!({}), &json!([])));
+    let world = FunctionWorld::with_policy(&policy(&json!({}), &json!([])));
     assert_asynchronous(&goes_round(&world, subscribed(), from_destination).await);
 }
 
@@ -55,14 +55,14 @@ async fn a_subscriber_whose_failures_come_back_by_its_destination() {
 #[tokio::test]
 async fn a_subscriber_that_is_reached_by_its_subscription_each_time() {
     for back in [from_async_queue, from_destination] {
-        let world = World::with_policy(&policy(&json!({ "target": "subscription" }), &json!([])));
+        let world = FunctionWorld::with_policy(&policy(&json!({ "target": "subscription" }), &json!([])));
         assert_asynchronous(&goes_round(&world, subscribed(), back).await);
     }
 }
 
 /// Returns the letter in the function's own dead-letter queue, with the event that SNS makes of a published
 /// message, or with the event of the call.
-fn failed_event(call: &Call, id: &str) -> Post {
+fn failed_event(call: &SimCall, id: &str) -> RecordBuilder {
     if call.operation == "Invoke" {
         return from_async_queue(call, id);
     }
@@ -75,7 +75,7 @@ fn failed_event(call: &Call, id: &str) -> Post {
     event_of(id, &entry.body, &attributes)
 }
 
-fn event_of(id: &str, message: &str, attributes: &serde_json::Map<String, Value>) -> Post {
+fn event_of(id: &str, message: &str, attributes: &serde_json::Map<String, Value>) -> RecordBuilder {
     let event = json!({ "Records": [{
         "EventSource": "aws:sns", "EventVersion": "1.0", "EventSubscriptionArn": LAMBDA_SUBSCRIPTION,
         "Sns": { "Type": "Notification", "MessageId": id, "TopicArn": TOPIC, "Message": message,
@@ -84,12 +84,12 @@ fn event_of(id: &str, message: &str, attributes: &serde_json::Map<String, Value>
     by_async_queue(id, &event.to_string())
 }
 
-fn first_event() -> Post {
+fn first_event() -> RecordBuilder {
     event_of("a", "hello", &serde_json::Map::new())
 }
 
 /// Moves the subscription's own dead letters elsewhere, because this queue is the function's.
-fn elsewhere(world: &World) {
+fn elsewhere(world: &FunctionWorld) {
     let dlq = "arn:aws:sqs:eu-central-1:123456789012:of-the-subscription";
     world.cloud.subscribe_endpoint(LAMBDA_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, dlq);
 }
@@ -97,7 +97,7 @@ fn elsewhere(world: &World) {
 /// The letter is published once, and from then on it goes only to the function.
 #[tokio::test]
 async fn a_subscriber_whose_letters_come_by_its_own_dead_letter_queue_under_topic() {
-    let world = World::with_policy(&policy(&json!({ "target": "topic" }), &json!([])));
+    let world = FunctionWorld::with_policy(&policy(&json!({ "target": "topic" }), &json!([])));
     elsewhere(&world);
     let calls = goes_round(&world, first_event(), failed_event).await;
     assert_eq!(calls[0].operation, "PublishBatch");
@@ -109,7 +109,7 @@ async fn a_subscriber_whose_letters_come_by_its_own_dead_letter_queue_under_topi
 async fn a_subscriber_whose_letters_are_not_listed_is_published_to_once() {
     let mut policy = policy(&json!({ "target": TOPIC }), &json!([]));
     policy["origins"] = json!({});
-    let world = World::with_policy(&policy);
+    let world = FunctionWorld::with_policy(&policy);
     world.pass(10);
     let ran = world.run([&first_event()]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
@@ -124,8 +124,8 @@ async fn a_subscriber_whose_letters_are_not_listed_is_published_to_once() {
 /// Lambda does not take the event. The letter stays, and is counted like any other that stays.
 #[tokio::test]
 async fn a_subscriber_that_lambda_does_not_take_events_for() {
-    let world = World::with_policy(&at_once(&json!({})));
-    world.cloud.reply("Invoke", Fault::refuse(429, "TooManyRequestsException", "slow"));
+    let world = FunctionWorld::with_policy(&at_once(&json!({})));
+    world.cloud.reply("Invoke", SimFault::refuse(429, "TooManyRequestsException", "slow"));
     stays(&world, &subscribed(), || world.cloud.calls("Invoke").len()).await;
 }
 
@@ -133,7 +133,7 @@ async fn a_subscriber_that_lambda_does_not_take_events_for() {
 /// back as a new letter, for ever. So the call waits for the function.
 #[tokio::test]
 async fn a_function_with_a_plain_event() {
-    let plain = |id| Post::raw(id, r#"{"orderId":"o-1","S3CR3T":true}"#);
+    let plain = |id| RecordBuilder::raw(id, r#"{"orderId":"o-1","S3CR3T":true}"#);
     let destination = json!({
         "requestContext": { "functionArn": NOTIFIER, "condition": "RetriesExhausted" },
         "requestPayload": { "orderId": "o-1" },
@@ -146,12 +146,12 @@ async fn a_function_with_a_plain_event() {
             NOTIFIER,
             plain("async").attribute("RequestID", "String", "r").attribute("ErrorCode", "Number", "200"),
         ),
-        ("origin", Post::raw("destination", &destination.to_string())),
+        ("origin", RecordBuilder::raw("destination", &destination.to_string())),
         ("origin", eventbridge),
         (NOTIFIER, plain("raw")),
     ] {
-        let world = World::with_policy(&at_once(&json!({ "target": target })));
-        world.cloud.reply("Invoke", Fault::FunctionError);
+        let world = FunctionWorld::with_policy(&at_once(&json!({ "target": target })));
+        world.cloud.reply("Invoke", SimFault::FunctionError);
         stays(&world, &post, || world.cloud.calls("Invoke").len()).await;
         for call in world.cloud.calls("Invoke") {
             assert_eq!(call.parameters["type"], "RequestResponse");

@@ -30,12 +30,12 @@ fn policy(default: &Value, rules: &Value) -> Value {
     policy
 }
 
-fn deliveries(cloud: &Account) -> Vec<Call> {
+fn deliveries(cloud: &TestAccount) -> Vec<SimCall> {
     cloud.journal().into_iter().filter(|call| DELIVERIES.contains(&call.operation.as_str())).collect()
 }
 
 /// Returns the mark of a delivered letter.
-fn mark_of(call: &Call) -> String {
+fn mark_of(call: &SimCall) -> String {
     if call.operation == "Invoke" {
         let event: Value = serde_json::from_str(body_text(call)).unwrap();
         let mark = event.pointer("/Records/0/Sns/MessageAttributes/sns-redrive/Value");
@@ -49,7 +49,11 @@ fn mark_of(call: &Call) -> String {
 /// Asserts that a letter is sent nine times, with one mark of one size, and is archived the tenth time. Every
 /// delivery succeeds and its target fails later: `back` returns what AWS then puts into the dead-letter
 /// queue. Returns every delivery.
-async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Post) -> Vec<Call> {
+async fn goes_round(
+    world: &FunctionWorld,
+    first: RecordBuilder,
+    back: impl Fn(&SimCall, &str) -> RecordBuilder,
+) -> Vec<SimCall> {
     let id = letter(&first).id.to_string();
     let message = letter(&first).message().into_owned();
     let (mut post, mut now) = (first, NOW);
@@ -65,11 +69,11 @@ async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Po
             [&json!("delivered"), &json!(round), &json!(id)],
             "{line}"
         );
-        let call: [Call; 1] = deliveries(&world.cloud).try_into().unwrap();
+        let call: [SimCall; 1] = deliveries(&world.cloud).try_into().unwrap();
         let mark = mark_of(&call[0]);
         let sent = u32::try_from(round).unwrap();
         let expected = mark_again(sent, sent, &id, NOW, &message);
-        let once = calls.iter().chain(&call).any(|call: &Call| call.operation == "PublishBatch");
+        let once = calls.iter().chain(&call).any(|call: &SimCall| call.operation == "PublishBatch");
         assert_eq!(mark, if once { published(&expected, 1) } else { expected });
         sizes.insert(mark.len());
         // It is back a minute later.
@@ -89,7 +93,7 @@ async fn goes_round(world: &World, first: Post, back: impl Fn(&Call, &str) -> Po
 }
 
 /// Asserts that a letter whose target fails at once stays, and is archived after nine retries.
-async fn stays(world: &World, post: &Post, attempts: impl Fn() -> usize) {
+async fn stays(world: &FunctionWorld, post: &RecordBuilder, attempts: impl Fn() -> usize) {
     for receive in 1..=RETRIES {
         let ran = world.run([&post.clone().received(u32::try_from(receive).unwrap())]).await;
         let line = ran.letter(&post.id);
@@ -110,10 +114,10 @@ fn at_once(default: &Value) -> Value {
 }
 
 /// Returns the letter that SQS moves here from a queue whose consumer failed three times.
-fn moved(call: &Call, id: &str) -> Post {
+fn moved(call: &SimCall, id: &str) -> RecordBuilder {
     let entry = &call.entries[0];
     let queue = format!("arn:aws:sqs:eu-central-1:123456789012:{}", call.target);
-    let mut post = Post::raw(id, &entry.body).moved_from(&queue).received(4);
+    let mut post = RecordBuilder::raw(id, &entry.body).moved_from(&queue).received(4);
     for (name, it) in &entry.attributes {
         post = post.attribute(name, &it.kind, &it.value.text());
     }
@@ -124,17 +128,17 @@ fn moved(call: &Call, id: &str) -> Post {
 }
 
 /// Returns the letter that SNS puts here if a copy of the published message fails at a subscription.
-fn copy_at(call: &Call, id: &str, subscription: &str) -> Post {
+fn copy_at(call: &SimCall, id: &str, subscription: &str) -> RecordBuilder {
     let entry = &call.entries[0];
     let topic = subscription.rsplit_once(':').unwrap().0;
-    let post = Post::envelope(id).message(&entry.body).topic(topic).subscription(subscription);
+    let post = RecordBuilder::envelope(id).message(&entry.body).topic(topic).subscription(subscription);
     let attributes = entry.attributes.iter();
     attributes.fold(post, |post, (name, it)| post.sns_attribute(name, &it.kind, &it.value.text()))
 }
 
 /// Returns a world whose queues move messages here after three receives.
-fn world_of(policy: &Value, queues: &[&str], dlq: &str) -> World {
-    let world = World::with_policy(policy);
+fn world_of(policy: &Value, queues: &[&str], dlq: &str) -> FunctionWorld {
+    let world = FunctionWorld::with_policy(policy);
     for queue in queues {
         let redrive = json!({ "deadLetterTargetArn": dlq, "maxReceiveCount": 3 }).to_string();
         world.cloud.queue(queue, &[("MessageRetentionPeriod", "1209600"), ("RedrivePolicy", &redrive)]);
@@ -142,6 +146,6 @@ fn world_of(policy: &Value, queues: &[&str], dlq: &str) -> World {
     world
 }
 
-fn first() -> Post {
-    Post::envelope("a").sns_attribute("tenant", "String", "gold")
+fn first() -> RecordBuilder {
+    RecordBuilder::envelope("a").sns_attribute("tenant", "String", "gold")
 }

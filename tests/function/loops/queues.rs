@@ -25,7 +25,7 @@ async fn the_fifo_queue_of_a_subscription() {
 async fn the_source_queue() {
     for target in ["origin", "source"] {
         let policy = policy(&json!({ "target": target }), &json!([]));
-        for post in [first(), Post::raw("a", "plain")] {
+        for post in [first(), RecordBuilder::raw("a", "plain")] {
             let world = world_of(&policy, &["payments-billing"], DLQ);
             let calls = goes_round(&world, post.moved_from(BILLING).received(4), moved).await;
             assert!(calls.iter().all(|call| call.target == "payments-billing"));
@@ -45,18 +45,18 @@ async fn a_queue_that_a_rule_names() {
 async fn the_queue_of_a_raw_subscription() {
     let policy = policy(&json!({ "subscription": SUBSCRIPTION }), &json!([]));
     let world = world_of(&policy, &[], DLQ);
-    let back = |call: &Call, id: &str| {
+    let back = |call: &SimCall, id: &str| {
         let entry = &call.entries[0];
-        let Attribute { kind, value } = &entry.attributes["sns-redrive"];
-        Post::raw(id, &entry.body).attribute("sns-redrive", kind, &value.text())
+        let SimAttribute { kind, value } = &entry.attributes["sns-redrive"];
+        RecordBuilder::raw(id, &entry.body).attribute("sns-redrive", kind, &value.text())
     };
-    goes_round(&world, Post::raw("a", "plain"), back).await;
+    goes_round(&world, RecordBuilder::raw("a", "plain"), back).await;
 }
 
 #[tokio::test]
 async fn the_queue_of_an_eventbridge_rule() {
     let world = world_of(&policy(&json!({}), &json!([])), &["payments-billing"], DLQ);
-    let post = Post::raw("a", r#"{"detail":{}}"#)
+    let post = RecordBuilder::raw("a", r#"{"detail":{}}"#)
         .attribute("RULE_ARN", "String", "arn:aws:events:eu-central-1:123456789012:rule/shop")
         .attribute("TARGET_ARN", "String", BILLING)
         .attribute("ERROR_CODE", "String", "THROTTLING");

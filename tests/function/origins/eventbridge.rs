@@ -1,7 +1,7 @@
 use super::*;
 
-fn failed_at(target: &str) -> Post {
-    Post::raw("a", PLAIN)
+fn failed_at(target: &str) -> RecordBuilder {
+    RecordBuilder::raw("a", PLAIN)
         .attribute("RULE_ARN", "String", RULE)
         .attribute("TARGET_ARN", "String", target)
         .attribute("ERROR_CODE", "String", "NO_PERMISSIONS")
@@ -29,7 +29,7 @@ async fn says_that_the_event_is_not_what_a_transformer_makes_of_it() {
     let ran = world.run([&failed_at(PROJECTOR)]).await;
     let detail = ran.letter("a")["detail"].as_str().unwrap();
     assert!(detail.contains("InputTransformer"), "{detail}");
-    let elsewhere = World::with_policy(&default(&json!({ "target": WORKER })));
+    let elsewhere = FunctionWorld::with_policy(&default(&json!({ "target": WORKER })));
     let ran = elsewhere.run([&failed_at(PROJECTOR)]).await;
     assert_eq!(ran.letter("a")["detail"], json!(null));
 }
@@ -38,7 +38,7 @@ async fn says_that_the_event_is_not_what_a_transformer_makes_of_it() {
 #[tokio::test]
 async fn says_so_beside_what_else_there_is_to_say() {
     let world = built_in();
-    world.cloud.reply("Invoke", Fault::refuse(403, "AccessDeniedException", "not lambda:InvokeFunction"));
+    world.cloud.reply("Invoke", SimFault::refuse(403, "AccessDeniedException", "not lambda:InvokeFunction"));
     let ran = world.run([&failed_at(PROJECTOR)]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     let detail = ran.letter("a")["detail"].as_str().unwrap();
@@ -49,15 +49,17 @@ async fn says_so_beside_what_else_there_is_to_say() {
 /// The schedule's target is an API, and the body is the request to it.
 #[tokio::test]
 async fn a_letter_of_a_schedule_says_what_it_is() {
-    let post =
-        Post::raw("a", r#"{"MessageBody":"x","QueueUrl":"https://sqs.eu-central-1.amazonaws.com/1/q"}"#)
-            .attribute(
-                "SCHEDULE_ARN",
-                "String",
-                "arn:aws:scheduler:eu-central-1:123456789012:schedule/default/nightly",
-            )
-            .attribute("TARGET_ARN", "String", "arn:aws:scheduler:::aws-sdk:sqs:sendMessage")
-            .attribute("ERROR_CODE", "String", "AWS.SimpleQueueService.NonExistentQueue");
+    let post = RecordBuilder::raw(
+        "a",
+        r#"{"MessageBody":"x","QueueUrl":"https://sqs.eu-central-1.amazonaws.com/1/q"}"#,
+    )
+    .attribute(
+        "SCHEDULE_ARN",
+        "String",
+        "arn:aws:scheduler:eu-central-1:123456789012:schedule/default/nightly",
+    )
+    .attribute("TARGET_ARN", "String", "arn:aws:scheduler:::aws-sdk:sqs:sendMessage")
+    .attribute("ERROR_CODE", "String", "AWS.SimpleQueueService.NonExistentQueue");
     let ran = built_in().run([&post]).await;
     assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
     let detail = ran.letter("a")["detail"].as_str().unwrap();
@@ -70,16 +72,16 @@ async fn goes_to_the_queue_of_its_target_without_what_eventbridge_added() {
     let ran = world.run([&failed_at(BILLING)]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     let [call] = world.cloud.calls("SendMessageBatch").try_into().unwrap();
-    let Call { target, mut entries, .. } = call;
+    let SimCall { target, mut entries, .. } = call;
     assert_eq!(target, "payments-billing");
     let entry = entries.remove(0);
     let mark = attribute("String", &mark_text(1, "a", NOW, PLAIN));
     assert_eq!(
         entry,
-        Entry {
+        SimEntry {
             body: PLAIN.to_owned(),
             attributes: [("sns-redrive".to_owned(), mark)].into(),
-            ..Entry::new("0", "")
+            ..SimEntry::new("0", "")
         }
     );
 }

@@ -1,7 +1,7 @@
 use super::*;
 
-fn plain(body: &str) -> Post {
-    Post::raw("a", body)
+fn plain(body: &str) -> RecordBuilder {
+    RecordBuilder::raw("a", body)
         .attribute("RequestID", "String", "f90d1605-ec6d-4193-8adb-4e1528707ec2")
         .attribute("ErrorCode", "Number", "200")
         .attribute("ErrorMessage", "String", "mail relay refused the connection")
@@ -11,7 +11,7 @@ fn plain(body: &str) -> Post {
 async fn does_not_name_its_function_so_without_one_in_its_rule_it_is_archived_and_says_so() {
     for target in ["origin", "source"] {
         for event in [sample("lambda-async"), event([&plain(PLAIN)])] {
-            let world = World::with_policy(&default(&json!({ "target": target })));
+            let world = FunctionWorld::with_policy(&default(&json!({ "target": target })));
             let ran = world.run_event(&event).await;
             assert_eq!(ran.letters()[0]["reason"], "unrecognised");
             assert_eq!(operations(&world.cloud), ["GetQueueAttributes", "PutObject"]);
@@ -30,7 +30,7 @@ async fn does_not_name_its_function_so_without_one_in_its_rule_it_is_archived_an
 
 #[tokio::test]
 async fn with_an_event_of_sns_it_is_an_asynchronous_call_with_the_mark_in_the_record() {
-    let world = World::with_policy(&default(&json!({ "target": NOTIFIER })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": NOTIFIER })));
     let ran = world.run_event(&sample("lambda-async")).await;
     assert_eq!(ran.kept, [""; 0]);
     let line = ran.letters()[0];
@@ -48,7 +48,7 @@ async fn with_an_event_of_sns_it_is_an_asynchronous_call_with_the_mark_in_the_re
 #[tokio::test]
 async fn with_a_plain_event_it_is_a_synchronous_call_with_exactly_that_event() {
     for body in [PLAIN, "null", "3", "[]", "\"text\"", r#"{"Records":[]}"#] {
-        let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
+        let world = FunctionWorld::with_policy(&default(&json!({ "target": PROJECTOR })));
         let ran = world.run([&plain(body)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"], "{body}");
         assert_eq!(
@@ -65,14 +65,14 @@ async fn with_two_records_of_sns_it_is_a_plain_event() {
     let mut event: Value = serde_json::from_str(&body_of("lambda-async")).unwrap();
     let record = event["Records"][0].clone();
     event["Records"].as_array_mut().unwrap().push(record);
-    let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": PROJECTOR })));
     world.run([&plain(&event.to_string())]).await;
     assert_eq!(invocation(&world).1, "RequestResponse");
 }
 
 #[tokio::test]
 async fn a_function_that_fails_again_has_used_a_retry() {
-    let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": PROJECTOR })));
     world.cloud.function("payments-projector", |_| FunctionRan::failed("Error", "relay S3CR3T is down"));
     let ran = world.run([&plain(PLAIN)]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
@@ -87,7 +87,7 @@ async fn a_function_that_fails_again_has_used_a_retry() {
 #[tokio::test]
 async fn a_body_that_is_no_json_is_no_event() {
     for body in ["", "plain", "{", "{}{}"] {
-        let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
+        let world = FunctionWorld::with_policy(&default(&json!({ "target": PROJECTOR })));
         let ran = world.run([&plain(body)]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"], "{body}");
         assert_eq!(
@@ -109,7 +109,7 @@ async fn rules_tell_functions_apart_by_what_the_event_holds() {
               "match": { "origin": ["lambda-async"], "message": { "kind": ["projection"] } } },
         ],
     });
-    let world = World::with_policy(&policy);
+    let world = FunctionWorld::with_policy(&policy);
     let mut posts = [plain(&body_of("lambda-async")), plain(r#"{"kind":"projection"}"#), plain("{}")];
     for (post, id) in posts.iter_mut().zip(["sns", "projection", "other"]) {
         id.clone_into(&mut post.id);

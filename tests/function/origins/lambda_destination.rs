@@ -1,8 +1,8 @@
 use super::*;
 
-fn record(function: &str, payload: &str) -> Post {
+fn record(function: &str, payload: &str) -> RecordBuilder {
     let context = json!({ "requestId": "r", "functionArn": function, "condition": "RetriesExhausted" });
-    Post::raw(
+    RecordBuilder::raw(
         "a",
         &format!(
             r#"{{"version":"1.0","requestContext":{context},"requestPayload":{payload},"responsePayload":{{"errorType":"Timeout"}}}}"#
@@ -55,7 +55,7 @@ async fn an_allowed_function_is_allowed_as_its_latest_version_and_no_other() {
     for (qualifier, outcome) in
         [("", "a delivered"), (":$LATEST", "a delivered"), (":live", "a archived refused")]
     {
-        let world = World::with_policy(&default(&json!({ "allowTargets": [PROJECTOR] })));
+        let world = FunctionWorld::with_policy(&default(&json!({ "allowTargets": [PROJECTOR] })));
         let ran = world.run([&record(&format!("{PROJECTOR}{qualifier}"), "{}")]).await;
         assert_eq!(ran.outcomes(), [outcome], "{qualifier:?}");
     }
@@ -63,7 +63,7 @@ async fn an_allowed_function_is_allowed_as_its_latest_version_and_no_other() {
 
 #[tokio::test]
 async fn tells_the_cause_in_log_and_archive() {
-    let world = World::with_policy(&default(&json!({ "action": "archive" })));
+    let world = FunctionWorld::with_policy(&default(&json!({ "action": "archive" })));
     let ran = world.run_event(&sample("lambda-destination")).await;
     assert_eq!(ran.letters()[0]["cause.code"], "ConnectionRefusedError");
     assert!(!ran.text.contains("mail relay"), "a message of failed code may hold anything");
@@ -92,13 +92,13 @@ async fn the_record_of_a_batch_of_a_stream_says_where_its_records_are() {
             info: { "shardId": "shardId-000000000001", "startSequenceNumber": "1", "endSequenceNumber": "2",
                 "batchSize": 2, "streamArn": "arn:aws:kinesis:eu-central-1:123456789012:stream/payments" },
         });
-        let ran = built_in().run([&Post::raw("a", &body.to_string())]).await;
+        let ran = built_in().run([&RecordBuilder::raw("a", &body.to_string())]).await;
         assert_eq!(ran.outcomes(), ["a archived unrecognised"]);
         let detail = ran.letter("a")["detail"].as_str().unwrap();
         assert!(detail.contains("read them from the stream"), "{detail}");
     }
     let other = json!({ "functionArn": PROJECTOR, "BatchInfo": "text" });
-    let ran = built_in().run([&Post::raw("a", &other.to_string())]).await;
+    let ran = built_in().run([&RecordBuilder::raw("a", &other.to_string())]).await;
     assert_eq!(
         ran.letter("a")["detail"],
         "the letter names no subscription: set the subscription of its rule"

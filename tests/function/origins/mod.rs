@@ -21,8 +21,8 @@ fn default(default: &Value) -> Value {
     json!({ "default": default, "origins": origins() })
 }
 
-fn built_in() -> World {
-    World::with_policy(&json!({ "origins": origins() }))
+fn built_in() -> FunctionWorld {
+    FunctionWorld::with_policy(&json!({ "origins": origins() }))
 }
 
 /// Returns the body of the only record of a sample.
@@ -31,7 +31,7 @@ fn body_of(name: &str) -> String {
 }
 
 /// Returns the only call of a function: its name, whether it waits, and the event.
-fn invocation(world: &World) -> (String, String, String) {
+fn invocation(world: &FunctionWorld) -> (String, String, String) {
     let [call] = world.cloud.calls("Invoke").try_into().unwrap();
     let event = body_text(&call).to_owned();
     (call.target, call.parameters["type"].clone(), event)

@@ -3,18 +3,19 @@ use super::*;
 /// The state of the subscription is all that is known of an SNS letter's cause.
 #[tokio::test]
 async fn tells_what_is_wrong_with_the_subscription_in_log_and_archive() {
-    let gone: fn(&World) = |world| world.cloud.unsubscribe(SUBSCRIPTION);
-    let pending: fn(&World) = |world| world.cloud.resubscribe(SUBSCRIPTION, "PendingConfirmation", "true");
-    let elsewhere: fn(&World) =
+    let gone: fn(&FunctionWorld) = |world| world.cloud.unsubscribe(SUBSCRIPTION);
+    let pending: fn(&FunctionWorld) =
+        |world| world.cloud.resubscribe(SUBSCRIPTION, "PendingConfirmation", "true");
+    let elsewhere: fn(&FunctionWorld) =
         |world| world.cloud.resubscribe(SUBSCRIPTION, "RedrivePolicy", "{\"deadLetterTargetArn\":\"x\"}");
     for (change, detail) in [
         (gone, "the subscription does not exist"),
         (pending, "the subscription is not confirmed: if you know it, confirm it"),
         (elsewhere, crate::OF_OTHER_QUEUE),
     ] {
-        let world = World::new(&[]);
+        let world = FunctionWorld::new(&[]);
         change(&world);
-        let ran = world.run([&Post::envelope("a")]).await;
+        let ran = world.run([&RecordBuilder::envelope("a")]).await;
         assert_eq!(ran.outcomes(), ["a archived refused"]);
         assert_eq!(ran.letter("a")["detail"], detail);
         let record = archived(&world.cloud).remove(0);
@@ -24,10 +25,10 @@ async fn tells_what_is_wrong_with_the_subscription_in_log_and_archive() {
 
 #[tokio::test]
 async fn tells_that_the_queue_of_its_subscription_is_missing() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     let missing = "AWS.SimpleQueueService.NonExistentQueue";
-    world.cloud.reply("SendMessageBatch", Fault::refuse(400, missing, "The queue does not exist."));
-    let ran = world.run([&Post::envelope("a")]).await;
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(400, missing, "The queue does not exist."));
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a deferred failed"]);
     let line = ran.letter("a");
     assert_eq!(
@@ -41,8 +42,8 @@ async fn tells_that_the_queue_of_its_subscription_is_missing() {
 /// sent.
 #[tokio::test]
 async fn goes_to_a_function_of_its_rule_as_an_event_of_sns() {
-    let world = World::with_policy(&default(&json!({ "target": PROJECTOR })));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let world = FunctionWorld::with_policy(&default(&json!({ "target": PROJECTOR })));
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     let (name, kind, payload) = invocation(&world);
     assert_eq!((name.as_str(), kind.as_str()), ("payments-projector", "Event"));

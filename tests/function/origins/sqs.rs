@@ -2,8 +2,10 @@ use super::*;
 
 #[tokio::test]
 async fn goes_back_to_its_source_queue_as_it_was() {
-    for event in [sample("sqs-consumer"), event([&Post::raw("a", PLAIN).moved_from(BILLING).received(4)])] {
-        let world = World::new(&[]);
+    for event in
+        [sample("sqs-consumer"), event([&RecordBuilder::raw("a", PLAIN).moved_from(BILLING).received(4)])]
+    {
+        let world = FunctionWorld::new(&[]);
         let ran = world.run_event(&event).await;
         let line = ran.letters()[0];
         assert_eq!([&line["outcome"], &line["target.arn"]], ["delivered", BILLING]);
@@ -25,11 +27,11 @@ async fn its_receives_in_the_source_queue_are_no_retries() {
     for (max_receives, receive, number) in
         [(json!(3), 4, 1), (json!(3), 5, 2), (json!("3"), 8, 5), (json!(1), 4, 3), (json!(1000), 1001, 1)]
     {
-        let world = World::with_policy(&policy);
+        let world = FunctionWorld::with_policy(&policy);
         let redrive = json!({ "deadLetterTargetArn": DLQ, "maxReceiveCount": max_receives }).to_string();
         let attributes = [("MessageRetentionPeriod", "345600"), ("RedrivePolicy", redrive.as_str())];
         world.cloud.queue("payments-billing", &attributes);
-        let ran = world.run([&Post::raw("a", "x").moved_from(BILLING).received(receive)]).await;
+        let ran = world.run([&RecordBuilder::raw("a", "x").moved_from(BILLING).received(receive)]).await;
         assert_eq!(ran.letter("a")["retry.number"], number, "{max_receives} {receive}");
     }
 }
@@ -37,13 +39,13 @@ async fn its_receives_in_the_source_queue_are_no_retries() {
 /// The count then says less than it seems to, but the points in time still hold.
 #[tokio::test]
 async fn a_source_queue_that_does_not_tell_costs_no_delivery() {
-    for reply in [Fault::refuse(403, "AccessDenied", "no"), Fault::ResetBefore] {
-        let world = World::new(&[]);
+    for reply in [SimFault::refuse(403, "AccessDenied", "no"), SimFault::ResetBefore] {
+        let world = FunctionWorld::new(&[]);
         world.cloud.script(move |call| match call.target.as_str() {
             "payments-billing" if call.operation == "GetQueueAttributes" => reply.clone(),
-            _ => Fault::Pass,
+            _ => SimFault::Pass,
         });
-        let ran = world.run([&Post::raw("a", "x").moved_from(BILLING).received(4)]).await;
+        let ran = world.run([&RecordBuilder::raw("a", "x").moved_from(BILLING).received(4)]).await;
         assert_eq!(ran.outcomes(), ["a delivered"]);
     }
 }

@@ -39,7 +39,7 @@ async fn a_letter_that_came_back_is_attempted_again_for_a_later_override_only() 
     let world = world(&[]);
     let mut mark = mark(6, "letter", NOW - 3_600_000);
     mark["early"] = json!(true);
-    let back = Post::envelope("a").mark(&mark).sent(NOW - 30_000).received(1);
+    let back = RecordBuilder::envelope("a").mark(&mark).sent(NOW - 30_000).received(1);
     let first = override_("retry", &json!({}));
     give(&world, std::slice::from_ref(&first));
     assert_eq!(world.run([&back]).await.outcomes(), ["a deferred early"]);
@@ -55,7 +55,7 @@ async fn a_letter_that_came_back_is_attempted_again_for_a_later_override_only() 
 async fn a_letter_id_picks_that_letter_alone_also_when_it_comes_back() {
     let world = world(&[]);
     give(&world, &[override_("give-up", &json!({ "match": { "letterId": ["letter-1"] } }))]);
-    let marked = |id: &str, letter: &str| Post::envelope(id).mark(&mark(6, letter, NOW + 3_600_000));
+    let marked = |id: &str, letter: &str| RecordBuilder::envelope(id).mark(&mark(6, letter, NOW + 3_600_000));
     let ran = world.run([&marked("a", "letter-1"), &marked("b", "letter-10")]).await;
     assert_eq!(ran.outcomes(), ["a archived given-up", "b deferred early"]);
 }
@@ -79,8 +79,8 @@ async fn an_attempt_that_ends_for_good_is_recorded_as_overridden() {
     let world = world(&[]);
     give(&world, &[override_("retry", &json!({}))]);
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "no"),
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::refuse(400, "InvalidMessageContents", "no"),
+        _ => SimFault::Pass,
     });
     assert_eq!(world.run([&early()]).await.outcomes(), ["early archived permanent"]);
     let record = archived_by(&world);
@@ -104,13 +104,14 @@ async fn in_observe_mode_it_is_said_what_an_override_would_do() {
 #[tokio::test(start_paused = true)]
 async fn letters_that_an_override_sends_to_an_endpoint_that_is_down_come_back_within_a_minute() {
     let world = world(&[]);
-    let hang =
-        |call: &Call| if call.operation == "SendMessageBatch" { Fault::HangBefore } else { Fault::Pass };
+    let hang = |call: &SimCall| {
+        if call.operation == "SendMessageBatch" { SimFault::HangBefore } else { SimFault::Pass }
+    };
     world.cloud.script(hang);
     world.run([&due()]).await;
     give(&world, &[override_("retry", &json!({}))]);
     world.pass(20);
-    let posts: Vec<_> = (0..5).map(|number| Post::envelope(&format!("b{number}"))).collect();
+    let posts: Vec<_> = (0..5).map(|number| RecordBuilder::envelope(&format!("b{number}"))).collect();
     let ran = world.run(&posts).await;
     for number in 0..5 {
         let line = ran.letter(&format!("b{number}"));

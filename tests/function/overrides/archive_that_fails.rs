@@ -3,11 +3,11 @@
 use super::*;
 
 /// Neither the archive nor the target takes a letter.
-fn neither_archived_nor_sent(call: &Call) -> Fault {
+fn neither_archived_nor_sent(call: &SimCall) -> SimFault {
     match call.operation.as_str() {
-        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
-        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
-        _ => Fault::Pass,
+        "PutObject" => SimFault::refuse(503, "SlowDown", "slow"),
+        "SendMessageBatch" => SimFault::refuse(400, "InvalidMessageContents", "bad"),
+        _ => SimFault::Pass,
     }
 }
 
@@ -19,7 +19,7 @@ async fn a_letter_that_the_archive_did_not_take_hears_overrides() {
         give(&world, &[]);
         world.cloud.script(neither_archived_nor_sent);
         assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
-        world.cloud.script(|_| Fault::Pass);
+        world.cloud.script(|_| SimFault::Pass);
         give(&world, &[override_(action, &json!({ "at": "2026-11-01T12:00:10Z" }))]);
         world.pass(15);
         assert_eq!(world.run([&due()]).await.outcomes(), [outcome]);
@@ -44,13 +44,13 @@ async fn an_override_asks_for_one_attempt_also_where_the_archive_takes_nothing()
 async fn a_letter_that_the_archive_did_not_take_is_attempted_once_its_override_is_taken_back() {
     let world = world(&[]);
     give(&world, &[override_("give-up", &json!({}))]);
-    let store = |call: &Call| call.operation == "PutObject" && call.target.contains("dead-letters");
+    let store = |call: &SimCall| call.operation == "PutObject" && call.target.contains("dead-letters");
     with_s3(
         &world,
-        move |call| if store(call) { Fault::refuse(503, "SlowDown", "slow") } else { Fault::Pass },
+        move |call| if store(call) { SimFault::refuse(503, "SlowDown", "slow") } else { SimFault::Pass },
     );
     assert_eq!(world.run([&due()]).await.outcomes(), ["a failed archive"]);
-    with_s3(&world, |_| Fault::Pass);
+    with_s3(&world, |_| SimFault::Pass);
     give(&world, &[override_("give-up", &json!({ "id": "other", "match": { "subject": ["another"] } }))]);
     world.pass(15);
     assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"]);

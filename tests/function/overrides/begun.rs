@@ -12,8 +12,8 @@ use super::{due, give, is_warned, override_, world};
 /// Lets time run. Every call of a function takes two seconds. Returns the times of the calls, in seconds from
 /// now.
 fn slow_functions(
-    world: &World,
-    s3: impl Fn(&Call) -> Fault + Send + Sync + 'static,
+    world: &FunctionWorld,
+    s3: impl Fn(&SimCall) -> SimFault + Send + Sync + 'static,
 ) -> Arc<Mutex<Vec<f64>>> {
     world.cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "lambda", NOTIFIER, DLQ);
     world.let_time_run();
@@ -23,19 +23,21 @@ fn slow_functions(
         "GetObject" => s3(call),
         "Invoke" => {
             noted.lock().unwrap().push(begun.elapsed().as_secs_f64());
-            Fault::Pass.after(Duration::from_secs(2))
+            SimFault::Pass.after(Duration::from_secs(2))
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
     calls
 }
 
 /// Returns more letters for one function than it takes in a minute.
-fn crowd() -> Vec<Post> {
-    (0..480).map(|number| Post::envelope(&format!("l{number}")).subscription(OTHER_SUBSCRIPTION)).collect()
+fn crowd() -> Vec<RecordBuilder> {
+    (0..480)
+        .map(|number| RecordBuilder::envelope(&format!("l{number}")).subscription(OTHER_SUBSCRIPTION))
+        .collect()
 }
 
-fn outcomes(ran: &Ran, outcome: &str, reason: &str) -> usize {
+fn outcomes(ran: &TestInvocation, outcome: &str, reason: &str) -> usize {
     let is = |line: &&&Value| line["outcome"] == outcome && line["reason"].as_str().unwrap_or("") == reason;
     ran.letters().iter().filter(is).count()
 }
@@ -44,7 +46,7 @@ fn outcomes(ran: &Ran, outcome: &str, reason: &str) -> usize {
 async fn a_hold_counts_within_15_s_in_a_batch_that_has_begun() {
     let world = world(&[]).with_time(Duration::from_mins(2));
     give(&world, &[]);
-    let calls = slow_functions(&world, |_| Fault::Pass);
+    let calls = slow_functions(&world, |_| SimFault::Pass);
     let held = async {
         tokio::time::sleep(Duration::from_millis(15_500)).await;
         give(&world, &[override_("hold", &json!({}))]);
@@ -64,7 +66,7 @@ async fn an_override_to_archive_counts_in_a_batch_that_has_begun_and_one_to_retr
     for (action, outcome, reason) in [("give-up", "archived", "given-up"), ("retry", "delivered", "")] {
         let world = world(&[]).with_time(Duration::from_mins(2));
         give(&world, &[]);
-        let calls = slow_functions(&world, |_| Fault::Pass);
+        let calls = slow_functions(&world, |_| SimFault::Pass);
         let overridden = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
             give(&world, &[override_(action, &json!({}))]);
@@ -87,12 +89,12 @@ async fn an_override_to_archive_counts_in_a_batch_that_has_begun_and_one_to_retr
 async fn an_override_to_retry_that_is_taken_back_while_the_batch_goes_on_sends_nothing_more() {
     let world = world(&[]).with_time(Duration::from_mins(2));
     give(&world, &[override_("retry", &json!({}))]);
-    let calls = slow_functions(&world, |_| Fault::Pass);
+    let calls = slow_functions(&world, |_| SimFault::Pass);
     let taken_back = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         give(&world, &[]);
     };
-    let ahead = |post: Post| post.mark(&mark(6, "letter", NOW)).received(1);
+    let ahead = |post: RecordBuilder| post.mark(&mark(6, "letter", NOW)).received(1);
     let crowd: Vec<_> = crowd().into_iter().map(ahead).collect();
     let (ran, ()) = tokio::join!(world.run(&crowd), taken_back);
     let calls = calls.lock().unwrap();
@@ -104,12 +106,12 @@ async fn an_override_to_retry_that_is_taken_back_while_the_batch_goes_on_sends_n
 
 #[tokio::test(start_paused = true)]
 async fn an_s3_that_fails_while_a_batch_goes_on_holds_it_up_for_a_second_at_most() {
-    for reply in [Fault::HangBefore, Fault::ResetBefore, Fault::refuse(503, "SlowDown", "slow")] {
+    for reply in [SimFault::HangBefore, SimFault::ResetBefore, SimFault::refuse(503, "SlowDown", "slow")] {
         let world = world(&[]).with_time(Duration::from_mins(2));
         give(&world, &[]);
         let began = Instant::now();
         let calls = slow_functions(&world, move |_| {
-            if began.elapsed() < Duration::from_secs(10) { Fault::Pass } else { reply.clone() }
+            if began.elapsed() < Duration::from_secs(10) { SimFault::Pass } else { reply.clone() }
         });
         let ran = world.run(&crowd()).await;
         assert_eq!(outcomes(&ran, "delivered", ""), 480);
@@ -125,7 +127,7 @@ async fn an_override_to_archive_that_is_taken_back_while_the_batch_goes_on_archi
     let world = world(&[]).with_time(Duration::from_mins(2));
     let about = json!({ "match": { "subscriptionArn": [SUBSCRIPTION] } });
     give(&world, &[override_("give-up", &about)]);
-    let _calls = slow_functions(&world, |_| Fault::Pass);
+    let _calls = slow_functions(&world, |_| SimFault::Pass);
     let taken_back = async {
         tokio::time::sleep(Duration::from_secs(20)).await;
         give(&world, &[]);
@@ -147,7 +149,7 @@ async fn an_override_to_archive_that_is_taken_back_while_the_batch_goes_on_archi
 async fn a_record_that_cannot_be_read_stays_one_when_its_hold_is_taken_back() {
     let world = world(&[]).with_time(Duration::from_mins(2));
     give(&world, &[override_("hold", &json!({ "match": { "subscriptionArn": [SUBSCRIPTION] } }))]);
-    let _calls = slow_functions(&world, |_| Fault::Pass);
+    let _calls = slow_functions(&world, |_| SimFault::Pass);
     let taken_back = async {
         tokio::time::sleep(Duration::from_secs(20)).await;
         give(&world, &[]);

@@ -13,34 +13,34 @@ use serde_json::{Value, json};
 const OVERRIDES: &str = "my-bucket/control/overrides.json";
 
 /// Returns a function with a place for overrides, whose subscribers are down.
-fn world(settings: &[(&str, &str)]) -> World {
+fn world(settings: &[(&str, &str)]) -> FunctionWorld {
     let given = [("CONTROL", "s3://my-bucket/control")];
-    let world = World::new(&[&given, settings].concat());
-    with_s3(&world, |_| Fault::Pass);
+    let world = FunctionWorld::new(&[&given, settings].concat());
+    with_s3(&world, |_| SimFault::Pass);
     world
 }
 
 /// Makes S3 answer this from now on, and keeps subscribers down.
-fn with_s3(world: &World, s3: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
+fn with_s3(world: &FunctionWorld, s3: impl Fn(&SimCall) -> SimFault + Send + Sync + 'static) {
     world.cloud.script(move |call| match call.operation.as_str() {
         "GetObject" | "ListObjectsV2" | "PutObject" => s3(call),
-        "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::refuse(503, "ServiceUnavailable", "down"),
+        _ => SimFault::Pass,
     });
 }
 
 /// Makes S3 answer reads with this from now on, and with the same listings if it forbids reads.
-fn with_get(world: &World, reply: Fault) {
+fn with_get(world: &FunctionWorld, reply: SimFault) {
     let forbids = reply == forbidden();
     with_s3(world, move |call| match call.operation.as_str() {
         "GetObject" => reply.clone(),
         "ListObjectsV2" if forbids => reply.clone(),
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
 }
 
-fn forbidden() -> Fault {
-    Fault::refuse(403, "AccessDenied", "no")
+fn forbidden() -> SimFault {
+    SimFault::refuse(403, "AccessDenied", "no")
 }
 
 fn override_(action: &str, more: &Value) -> Value {
@@ -50,25 +50,25 @@ fn override_(action: &str, more: &Value) -> Value {
     override_
 }
 
-fn give(world: &World, overrides: &[Value]) {
+fn give(world: &FunctionWorld, overrides: &[Value]) {
     world.cloud.put(OVERRIDES, &json!({ "version": 1, "overrides": overrides }).to_string());
 }
 
 /// Returns a letter, received now, whose second retry is due in nearly a minute.
-fn early() -> Post {
-    Post::envelope("early").mark(&mark(1, "early", NOW - 60_000)).received(1)
+fn early() -> RecordBuilder {
+    RecordBuilder::envelope("early").mark(&mark(1, "early", NOW - 60_000)).received(1)
 }
 
 /// Returns a letter whose first retry is due.
-fn due() -> Post {
-    Post::envelope("a")
+fn due() -> RecordBuilder {
+    RecordBuilder::envelope("a")
 }
 
-fn is_warned(ran: &Ran, text: &str) -> bool {
+fn is_warned(ran: &TestInvocation, text: &str) -> bool {
     ran.log.iter().any(|line| line["level"] == "WARN" && line["message"].as_str().unwrap().contains(text))
 }
 
-fn archived_by(world: &World) -> Value {
+fn archived_by(world: &FunctionWorld) -> Value {
     let objects = world.cloud.objects();
     let (_, object) = objects.iter().find(|(key, _)| key.contains("/dead-letters/")).unwrap();
     serde_json::from_str(object.trim()).unwrap()

@@ -15,7 +15,7 @@ async fn without_a_document_there_are_no_overrides() {
 /// S3 may deny access to an object that does not exist, even to those who may list its key.
 #[tokio::test]
 async fn a_document_that_is_denied_and_not_listed_does_not_exist() {
-    let denied = |call: &Call| if call.operation == "GetObject" { forbidden() } else { Fault::Pass };
+    let denied = |call: &SimCall| if call.operation == "GetObject" { forbidden() } else { SimFault::Pass };
     let none = world(&[]);
     // Another object, whose key begins alike.
     none.cloud.put(&format!("{OVERRIDES}.old"), "{}");
@@ -40,8 +40,8 @@ async fn a_listing_that_never_answers_costs_no_more_than_a_reading() {
     let world = world(&[]);
     with_s3(&world, |call| match call.operation.as_str() {
         "GetObject" => forbidden(),
-        "ListObjectsV2" => Fault::HangBefore,
-        _ => Fault::Pass,
+        "ListObjectsV2" => SimFault::HangBefore,
+        _ => SimFault::Pass,
     });
     let began = tokio::time::Instant::now();
     let ran = world.run([&due()]).await;
@@ -73,17 +73,17 @@ async fn the_document_is_read_every_15_s_at_most_and_only_where_it_has_changed()
 }
 
 /// Returns the answers that S3 may give instead of the document.
-fn bad_replies() -> Vec<(&'static str, Fault)> {
+fn bad_replies() -> Vec<(&'static str, SimFault)> {
     vec![
-        ("ServiceUnavailable", Fault::refuse(503, "ServiceUnavailable", "down")),
-        ("SlowDown", Fault::refuse(503, "SlowDown", "slow")),
+        ("ServiceUnavailable", SimFault::refuse(503, "ServiceUnavailable", "down")),
+        ("SlowDown", SimFault::refuse(503, "SlowDown", "slow")),
         ("AccessDenied", forbidden()),
-        ("NoSuchBucket", Fault::refuse(404, "NoSuchBucket", "no")),
-        ("Unreachable", Fault::ResetBefore),
-        ("DeadlineExceeded", Fault::HangBefore),
-        ("DeadlineExceeded", Fault::Pass.after(std::time::Duration::from_secs(2))),
-        ("OverridesBroken", Fault::Nonsense(200, "{".to_owned())),
-        ("OverridesBroken", Fault::Nonsense(200, r#"{"version": 2, "overrides": []}"#.to_owned())),
+        ("NoSuchBucket", SimFault::refuse(404, "NoSuchBucket", "no")),
+        ("Unreachable", SimFault::ResetBefore),
+        ("DeadlineExceeded", SimFault::HangBefore),
+        ("DeadlineExceeded", SimFault::Pass.after(std::time::Duration::from_secs(2))),
+        ("OverridesBroken", SimFault::Nonsense(200, "{".to_owned())),
+        ("OverridesBroken", SimFault::Nonsense(200, r#"{"version": 2, "overrides": []}"#.to_owned())),
     ]
 }
 
@@ -102,7 +102,7 @@ async fn the_first_faults_of_a_broken_document_are_reported_and_how_many_more_th
         (json!({ "version": 2, "overrides": [] }), of_a_version),
     ] {
         let world = world(&[]);
-        with_get(&world, Fault::Nonsense(200, document.to_string()));
+        with_get(&world, SimFault::Nonsense(200, document.to_string()));
         let ran = world.run([&due()]).await;
         let line = ran.log.iter().find(|line| line["error.code"] == "OverridesBroken").unwrap();
         assert_eq!(line["error.message"], message);
@@ -134,7 +134,7 @@ async fn a_hold_that_was_read_stays_whatever_s3_answers_until_it_ends_or_is_read
         }
         world.pass(3_600);
         assert_eq!(world.run([&due()]).await.outcomes(), ["a deferred failed"], "it has ended");
-        with_get(&world, Fault::Pass);
+        with_get(&world, SimFault::Pass);
         give(&world, &[]);
         world.pass(15);
         assert_eq!(world.run([&due()]).await.metrics()["OverridesUnread"], 0);
@@ -152,7 +152,7 @@ async fn overrides_to_retry_and_to_archive_lapse_ten_minutes_after_the_last_good
             give(&world, &[override_(action, &json!({}))]);
             world.run([&due()]).await;
             with_get(&world, reply);
-            let early = Post::envelope("early").mark(&mark(6, "early", NOW - 60_000));
+            let early = RecordBuilder::envelope("early").mark(&mark(6, "early", NOW - 60_000));
             // A reading takes a second at most.
             world.pass(598);
             assert_eq!(world.run([&early]).await.outcomes(), [overridden], "{code}");
@@ -164,7 +164,7 @@ async fn overrides_to_retry_and_to_archive_lapse_ten_minutes_after_the_last_good
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_never_read_the_overrides_hides_for_a_minute_at_a_time_and_gives_up_after_ten() {
-    let broken_off = ("Unreachable", Fault::BreakOff(20));
+    let broken_off = ("Unreachable", SimFault::BreakOff(20));
     for (code, reply) in bad_replies().into_iter().chain([broken_off]) {
         let world = world(&[]);
         give(&world, &[]);
@@ -189,8 +189,8 @@ async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
     const SAID: &str = "User: function is not authorized to perform: s3:GetObject because no service control policy allows it";
     let closed = world(&[]);
     with_s3(&closed, |call| match call.operation.as_str() {
-        "GetObject" | "ListObjectsV2" => Fault::refuse(403, "AccessDenied", SAID),
-        _ => Fault::Pass,
+        "GetObject" | "ListObjectsV2" => SimFault::refuse(403, "AccessDenied", SAID),
+        _ => SimFault::Pass,
     });
     let ran = closed.run([&due()]).await;
     assert_eq!(ran.outcomes(), ["a deferred overrides_unread"], "nobody knows whether there are overrides");
@@ -204,11 +204,11 @@ async fn a_reading_that_is_forbidden_or_broken_says_what_to_do() {
 /// Reading and writing share one second.
 #[tokio::test(start_paused = true)]
 async fn an_s3_that_never_answers_costs_an_invocation_a_second_and_no_more() {
-    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    let long = RecordBuilder::envelope("long").mark(&mark(6, "long", NOW));
     let world = world(&[]);
     give(&world, &[]);
     world.run([&due()]).await;
-    with_s3(&world, |_| Fault::HangBefore);
+    with_s3(&world, |_| SimFault::HangBefore);
     world.pass(15);
     world.run([&long]).await;
     world.pass(15);
@@ -226,6 +226,6 @@ async fn overrides_are_read_again_though_the_wall_clock_is_set_back() {
     give(&world, &[override_("hold", &json!({ "at": "2026-11-01T10:00:00Z" }))]);
     world.set_now(NOW - 3_600_000);
     tokio::time::advance(std::time::Duration::from_secs(16)).await;
-    let ran = world.run([&Post::envelope("b").sent(NOW - 7_200_000)]).await;
+    let ran = world.run([&RecordBuilder::envelope("b").sent(NOW - 7_200_000)]).await;
     assert_eq!(ran.outcomes(), ["b deferred overridden"]);
 }

@@ -6,7 +6,7 @@ use super::*;
 async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
     let world = world(&[]);
     // After the first retry the wait is a minute, after the sixth it is longer.
-    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    let long = RecordBuilder::envelope("long").mark(&mark(6, "long", NOW));
     world.run([&due(), &long]).await;
     let objects = world.cloud.objects();
     let (key, object) = objects.iter().find(|(key, _)| key.contains("/waiting/")).unwrap();
@@ -36,7 +36,7 @@ async fn letters_that_are_hidden_for_more_than_two_minutes_are_listed() {
 
 #[tokio::test]
 async fn what_holds_a_letter_is_on_the_list() {
-    let listed = |world: &World| -> Value {
+    let listed = |world: &FunctionWorld| -> Value {
         let objects = world.cloud.objects();
         let (_, object) = objects.iter().find(|(key, _)| key.contains("/waiting/")).unwrap();
         serde_json::from_str(object.lines().next().unwrap()).unwrap()
@@ -49,13 +49,13 @@ async fn what_holds_a_letter_is_on_the_list() {
     by_rule.run([&due()]).await;
     assert_eq!(listed(&by_rule)["heldBy"], "rule default");
     let nothing = world(&[]);
-    nothing.run([&Post::envelope("long").mark(&mark(6, "long", NOW))]).await;
+    nothing.run([&RecordBuilder::envelope("long").mark(&mark(6, "long", NOW))]).await;
     assert_eq!(listed(&nothing).get("heldBy"), None);
 }
 
 #[tokio::test]
 async fn a_list_that_is_off_or_has_no_lines_is_not_written() {
-    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    let long = RecordBuilder::envelope("long").mark(&mark(6, "long", NOW));
     let off = world(&[("WAITING_LIST", "off")]);
     off.run([&long]).await;
     let short = world(&[]);
@@ -65,10 +65,15 @@ async fn a_list_that_is_off_or_has_no_lines_is_not_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_cannot_be_written_is_counted_and_nothing_else() {
-    let long = || Post::envelope("long").mark(&mark(6, "long", NOW));
-    for reply in [Fault::HangBefore, Fault::ResetBefore, Fault::refuse(403, "AccessDenied", "handle-long")] {
+    let long = || RecordBuilder::envelope("long").mark(&mark(6, "long", NOW));
+    for reply in
+        [SimFault::HangBefore, SimFault::ResetBefore, SimFault::refuse(403, "AccessDenied", "handle-long")]
+    {
         let world = world(&[]);
-        with_s3(&world, move |call| if call.operation == "PutObject" { reply.clone() } else { Fault::Pass });
+        with_s3(
+            &world,
+            move |call| if call.operation == "PutObject" { reply.clone() } else { SimFault::Pass },
+        );
         let began = tokio::time::Instant::now();
         let ran = world.run([&long()]).await;
         assert!(began.elapsed() <= std::time::Duration::from_millis(1_100));
@@ -81,10 +86,10 @@ async fn a_list_that_cannot_be_written_is_counted_and_nothing_else() {
 /// S3 answers 412 to a repeated call if only the answer to the first try was lost.
 #[tokio::test]
 async fn a_list_that_is_there_already_was_written() {
-    let long = Post::envelope("long").mark(&mark(6, "long", NOW));
+    let long = RecordBuilder::envelope("long").mark(&mark(6, "long", NOW));
     let world = world(&[]);
-    let there = Fault::refuse(412, "PreconditionFailed", "no");
-    with_s3(&world, move |call| if call.operation == "PutObject" { there.clone() } else { Fault::Pass });
+    let there = SimFault::refuse(412, "PreconditionFailed", "no");
+    with_s3(&world, move |call| if call.operation == "PutObject" { there.clone() } else { SimFault::Pass });
     let ran = world.run([&long]).await;
     assert_eq!(world.cloud.calls("PutObject")[0].parameters["if-none-match"], "*");
     assert_eq!(ran.metrics()["WaitingListFailed"], 0);
@@ -96,10 +101,10 @@ async fn no_handle_of_the_list_stands_in_a_log_or_a_metric() {
         for fails in [true, false] {
             let world = world(&[]).log_level(level);
             with_s3(&world, move |call| match (call.operation.as_str(), fails) {
-                ("PutObject", true) => Fault::refuse(500, "InternalError", "handle-long"),
-                _ => Fault::Pass,
+                ("PutObject", true) => SimFault::refuse(500, "InternalError", "handle-long"),
+                _ => SimFault::Pass,
             });
-            let ran = world.run([&Post::envelope("long").mark(&mark(6, "long", NOW))]).await;
+            let ran = world.run([&RecordBuilder::envelope("long").mark(&mark(6, "long", NOW))]).await;
             assert!(body_text(&world.cloud.calls("PutObject")[0]).contains("handle-long"));
             assert!(!ran.text.contains("handle-") && !ran.metrics.contains("handle-"), "{}", ran.text);
         }

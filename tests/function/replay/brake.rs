@@ -3,14 +3,14 @@
 
 use std::sync::atomic::AtomicU64;
 
-use redrive_sim::{EntryFault, Event};
+use redrive_sim::{EntryFault, SimEvent};
 
-use super::rounds::Machine;
+use super::rounds::LaneMachine;
 use super::*;
 
 /// A letter of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BrakeLetter {
     New,
     /// Another replay has sent it before.
     Sent,
@@ -22,9 +22,9 @@ enum Kind {
 
 /// A world of the property.
 #[derive(Debug, Clone)]
-struct Plan {
+struct BrakePlan {
     /// The letters of each hour.
-    hours: Vec<Vec<Kind>>,
+    hours: Vec<Vec<BrakeLetter>>,
     ramp: Vec<u32>,
     /// The number of lanes of the state machine, or 0 for one process.
     lanes: usize,
@@ -39,20 +39,20 @@ struct Plan {
 }
 
 /// The seconds for which a step settles.
-const SETTLE: i64 = 5;
+const SETTLE_SECONDS: i64 = 5;
 
-fn plans() -> impl Strategy<Value = Plan> {
-    let kind = prop_oneof![3 => Just(Kind::New), 3 => Just(Kind::Sent), 1 => Just(Kind::LeftOut), 1 => Just(Kind::Shared)];
+fn plans() -> impl Strategy<Value = BrakePlan> {
+    let kind = prop_oneof![3 => Just(BrakeLetter::New), 3 => Just(BrakeLetter::Sent), 1 => Just(BrakeLetter::LeftOut), 1 => Just(BrakeLetter::Shared)];
     let hour = prop_oneof![
         prop::collection::vec(kind, 1..30),
-        prop::collection::vec(Just(Kind::Sent), 1..30),
-        prop::collection::vec(Just(Kind::New), 1..30),
+        prop::collection::vec(Just(BrakeLetter::Sent), 1..30),
+        prop::collection::vec(Just(BrakeLetter::New), 1..30),
     ];
     let ramp = prop::collection::btree_set(1..100_u32, 0..4);
     let crashes = prop::collection::vec((0..60_usize, any::<bool>()), 0..3);
     let fails_of = prop::option::of(2..5_u64);
     (prop::collection::vec(hour, 1..8), ramp, 0..4_usize, any::<bool>(), crashes, 0..100_i64, fails_of)
-        .prop_map(|(hours, ramp, lanes, is_vague, crashes, drains, fails_of)| Plan {
+        .prop_map(|(hours, ramp, lanes, is_vague, crashes, drains, fails_of)| BrakePlan {
             hours,
             ramp: ramp.into_iter().chain([100]).collect(),
             lanes,
@@ -63,25 +63,25 @@ fn plans() -> impl Strategy<Value = Plan> {
         })
 }
 
-impl Plan {
+impl BrakePlan {
     /// Returns the numbers of the letters of a kind. A letter's number is its hour and its place.
-    fn of(&self, kinds: &[Kind]) -> BTreeSet<String> {
-        let of_hour = |(hour, letters): (usize, &Vec<Kind>)| {
+    fn of(&self, kinds: &[BrakeLetter]) -> BTreeSet<String> {
+        let of_hour = |(hour, letters): (usize, &Vec<BrakeLetter>)| {
             let of_kind = letters.iter().enumerate().filter(|(_, kind)| kinds.contains(kind));
             of_kind.map(|(place, _)| (hour * 100 + place).to_string()).collect::<Vec<_>>()
         };
         self.hours.iter().enumerate().flat_map(of_hour).collect()
     }
 
-    fn set_up(&self) -> World {
-        let mut world = World::new();
+    fn set_up(&self) -> ArchiveWorld {
+        let mut world = ArchiveWorld::new();
         let clock = world.aws.clock().clone();
         let (drains, fails_of, sends) = (self.drains, self.fails_of, AtomicU64::new(0));
         world.usual = Arc::new(move |call| match (call.operation.as_str(), call.target.as_str()) {
             ("GetQueueAttributes", "payments-dlq") => {
                 let left = (10_000 - (clock.millis() - START) * drains / 1000).max(0);
                 let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
-                Fault::Nonsense(200, answer.to_string())
+                SimFault::Nonsense(200, answer.to_string())
             }
             ("SendMessageBatch", _) => {
                 let number = sends.fetch_add(1, Ordering::Relaxed);
@@ -89,18 +89,18 @@ impl Plan {
                 let failed =
                     || EntryFault::Failed { code: "InternalError".into(), message: "".into(), sender: false };
                 if fails {
-                    Fault::Entries((1..call.entries.len()).map(|at| (at, failed())).collect())
+                    SimFault::Entries((1..call.entries.len()).map(|at| (at, failed())).collect())
                 } else {
-                    Fault::Pass
+                    SimFault::Pass
                 }
             }
-            _ => Fault::Pass,
+            _ => SimFault::Pass,
         });
         world.no_faults();
         for (hour, letters) in self.hours.iter().enumerate() {
-            let post = |(place, kind): (usize, &Kind)| {
+            let post = |(place, kind): (usize, &BrakeLetter)| {
                 let post = plain(&(hour * 100 + place).to_string());
-                line(&if *kind == Kind::LeftOut { post.queue(FIFO_DLQ) } else { post })
+                line(&if *kind == BrakeLetter::LeftOut { post.queue(FIFO_DLQ) } else { post })
             };
             world.put_hour(hour, &letters.iter().enumerate().map(post).collect::<String>());
         }
@@ -108,7 +108,7 @@ impl Plan {
     }
 
     fn request(&self) -> Value {
-        let mut request = json!({ "ramp": self.ramp, "settleSeconds": SETTLE, "rate": 100 });
+        let mut request = json!({ "ramp": self.ramp, "settleSeconds": SETTLE_SECONDS, "rate": 100 });
         request["select"] =
             if self.is_vague { json!({ "origins": ["raw"] }) } else { json!({ "queue": "payments-dlq" }) };
         request
@@ -116,27 +116,38 @@ impl Plan {
 }
 
 /// Replays letters by other replays' requests.
-async fn replay_others(world: &World, letters: &BTreeSet<String>) {
+async fn replay_others(world: &ArchiveWorld, letters: &BTreeSet<String>) {
     let numbers: Vec<u32> = letters.iter().map(|number| number.parse().unwrap()).collect();
     if !numbers.is_empty() {
         let select = json!({ "match": { "message": numbers } });
         let request = wish(json!({ "ramp": [100], "threshold": 100, "settleSeconds": 0, "select": select }));
         let other = world.replay_by(&Caller::new("other"));
-        other.run(&begins(&request), &Source::Archive, None, &Operator::default()).await.unwrap();
+        other.run(&begins(&request), &ReplaySource::Archive, None, &TestObserver::default()).await.unwrap();
     }
 }
 
 /// Runs the replay to its end.
-async fn replay(world: &World, plan: &Plan) -> State {
+async fn replay(world: &ArchiveWorld, plan: &BrakePlan) -> ReplayState {
     if plan.lanes > 0 {
-        return Machine::beside_others(world, plan.lanes).begin(plan.request()).await.unwrap();
+        return LaneMachine::beside_others(world, plan.lanes).begin(plan.request()).await.unwrap();
     }
     let mut id: Option<String> = None;
     for crash in plan.crashes.iter().copied().chain([(usize::MAX, false)]) {
-        let run = async |replay: Replay| match id.as_deref() {
-            Some(id) => replay.run(&resumes(&resume(id)), &Source::Archive, None, &Operator::default()).await,
+        let run = async |replay: ArchiveReplayer| match id.as_deref() {
+            Some(id) => {
+                replay
+                    .run(&resumes(&resume(id)), &ReplaySource::Archive, None, &TestObserver::default())
+                    .await
+            }
             None => {
-                replay.run(&begins(&wish(plan.request())), &Source::Archive, None, &Operator::default()).await
+                replay
+                    .run(
+                        &begins(&wish(plan.request())),
+                        &ReplaySource::Archive,
+                        None,
+                        &TestObserver::default(),
+                    )
+                    .await
             }
         };
         if let Some(ended) = world.crash(|_| true, crash.0, crash.1, run).await {
@@ -145,7 +156,7 @@ async fn replay(world: &World, plan: &Plan) -> State {
         let all = world.replay().kept().all().await.unwrap();
         let begun = all.into_iter().find(|state| &*state.by == "crashing");
         // It may have been cut off right after its last word.
-        if let Some(done) = begun.clone().filter(|state| state.status == Status::Done) {
+        if let Some(done) = begun.clone().filter(|state| state.status == ReplayStatus::Done) {
             return done;
         }
         id = begun.map(|state| state.id);
@@ -155,13 +166,13 @@ async fn replay(world: &World, plan: &Plan) -> State {
 }
 
 /// Returns what is wrong with the order in which letters were sent and the requeue was looked at.
-fn broken(world: &World, plan: &Plan, letters: u64) -> Option<String> {
+fn broken(world: &ArchiveWorld, plan: &BrakePlan, letters: u64) -> Option<String> {
     let ends =
         plan.ramp[..plan.ramp.len() - 1].iter().map(|percent| (letters * u64::from(*percent)).div_ceil(100));
     let ends: BTreeSet<u64> = ends.collect();
     let (mut sent, mut last, mut looked) = (BTreeSet::new(), 0, 0);
     for record in world.aws.take_journal() {
-        let Event::Called(call) = &record.event else { continue };
+        let SimEvent::Called(call) = &record.event else { continue };
         match (call.operation.as_str(), &*call.caller) {
             (_, "other") => {}
             ("GetQueueAttributes", _) if call.target == "payments-requeue" => looked = record.at,
@@ -170,7 +181,7 @@ fn broken(world: &World, plan: &Plan, letters: u64) -> Option<String> {
                 sent.extend(call.entries.iter().map(|entry| entry.body.clone()));
                 let now = sent.len() as u64;
                 if let Some(end) = ends.iter().find(|end| before <= **end && now > **end)
-                    && (before < *end || looked < last + SETTLE * 1000)
+                    && (before < *end || looked < last + SETTLE_SECONDS * 1000)
                 {
                     return Some(format!("{now} letters are sent, and the step of {end} is not judged"));
                 }
@@ -189,16 +200,16 @@ proptest! {
     fn no_more_letters_than_those_of_a_step_are_sent_before_it_is_judged(plan in plans()) {
         block_on(async {
             let world = plan.set_up();
-            replay_others(&world, &plan.of(&[Kind::Sent])).await;
+            replay_others(&world, &plan.of(&[BrakeLetter::Sent])).await;
             tokio::time::sleep(Duration::from_secs(10)).await;
             let before = world.bodies().len();
             let _ = world.aws.take_journal();
-            let shared = plan.of(&[Kind::Shared]);
+            let shared = plan.of(&[BrakeLetter::Shared]);
             let (state, ()) = tokio::join!(replay(&world, &plan), replay_others(&world, &shared));
-            prop_assert_eq!(state.status, Status::Done, "{:?}", state.because);
+            prop_assert_eq!(state.status, ReplayStatus::Done, "{:?}", state.because);
             prop_assert_eq!(broken(&world, &plan, state.letters), None);
             let sent: BTreeSet<_> = world.bodies().split_off(before).into_iter().collect();
-            prop_assert_eq!(sent, plan.of(&[Kind::New, Kind::Shared]));
+            prop_assert_eq!(sent, plan.of(&[BrakeLetter::New, BrakeLetter::Shared]));
             Ok(())
         })?;
     }

@@ -3,15 +3,15 @@
 
 use super::*;
 
-fn is_send(call: &Call) -> bool {
+fn is_send(call: &SimCall) -> bool {
     call.operation == "SendMessageBatch"
 }
 
 /// Runs a replay that dies after SQS has accepted the first ten of its letters. Returns its id.
-async fn dead(world: &World, request: Value) -> String {
+async fn dead(world: &ArchiveWorld, request: Value) -> String {
     let crashed = world
         .crash(is_send, 0, true, async |replay| {
-            replay.run(&begins(&wish(request)), &Source::Archive, None, &Operator::default()).await
+            replay.run(&begins(&wish(request)), &ReplaySource::Archive, None, &TestObserver::default()).await
         })
         .await;
     assert!(crashed.is_none());
@@ -21,7 +21,7 @@ async fn dead(world: &World, request: Value) -> String {
 #[tokio::test(start_paused = true)]
 async fn replays_of_the_same_letters_at_once_send_each_once() {
     for seed in 0..8 {
-        let world = World::new();
+        let world = ArchiveWorld::new();
         for object in 0..20 {
             let ids: Vec<_> = (0..40).map(|letter| plain(&(object * 40 + letter).to_string())).collect();
             world.archive(&format!("{object:02}"), &ids);
@@ -30,19 +30,22 @@ async fn replays_of_the_same_letters_at_once_send_each_once() {
         let calls = AtomicUsize::new(seed);
         world.faults(move |_| {
             let wait = calls.fetch_add(7 * seed + 3, Ordering::Relaxed) % 50;
-            Fault::Pass.after(Duration::from_millis(wait as u64))
+            SimFault::Pass.after(Duration::from_millis(wait as u64))
         });
         let select = json!({ "queue": "payments-dlq" });
         let request = wish(json!({ "ramp": [100], "select": select }));
         let replays: Vec<_> = (0..3).map(|who| world.replay_by(&Caller::new(&format!("r{who}")))).collect();
-        let run = async |replay: &Replay| {
-            replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await.unwrap()
+        let run = async |replay: &ArchiveReplayer| {
+            replay
+                .run(&begins(&request), &ReplaySource::Archive, None, &TestObserver::default())
+                .await
+                .unwrap()
         };
         let (one, two, three) = tokio::join!(run(&replays[0]), run(&replays[1]), run(&replays[2]));
         let all = [one, two, three];
         assert_eq!(world.sent().len(), 800, "seed {seed}: {all:?}");
         assert_eq!(world.numbers(), numbers(0..800), "seed {seed}");
-        assert!(all.iter().all(|state| state.status == Status::Done && state.counts.repeated == 0));
+        assert!(all.iter().all(|state| state.status == ReplayStatus::Done && state.counts.repeated == 0));
         assert_eq!(all.iter().map(|state| state.counts.sent).sum::<u64>(), 800);
         assert_eq!(all.iter().map(|state| state.counts.already_replayed).sum::<u64>(), 1600);
     }
@@ -50,12 +53,12 @@ async fn replays_of_the_same_letters_at_once_send_each_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_went_on() {
-    let world = World::with_letters(25);
+    let world = ArchiveWorld::with_letters(25);
     let request = json!({ "ramp": [100] });
     let id = dead(&world, request.clone()).await;
     assert_eq!(world.sent().len(), 10);
     tokio::time::sleep(Duration::from_mins(2)).await;
-    let operator = Operator::default();
+    let operator = TestObserver::default();
     let other = world.run_by(&operator, request.clone()).await.unwrap();
     assert_eq!((other.counts.sent, other.counts.not_replayable["inDoubt"]), (0, 25));
     let told = format!(
@@ -63,7 +66,7 @@ async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_wen
     );
     assert_eq!(operator.left_out.into_inner().unwrap()[0], format!("{}:1 {told}", indexed("a", 25)));
     let done = world.resume(&id).await.unwrap();
-    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (Status::Done, 25, 25));
+    assert_eq!((done.status, done.counts.sent, done.counts.repeated), (ReplayStatus::Done, 25, 25));
     assert_eq!(world.sent().len(), 25 + 10);
     let other = world.run(request).await.unwrap();
     assert_eq!((other.counts.sent, other.counts.already_replayed), (0, 25));
@@ -71,7 +74,7 @@ async fn what_a_replay_may_have_sent_is_left_alone_by_another_until_that_one_wen
 
 #[tokio::test(start_paused = true)]
 async fn freed_letters_in_doubt_go_with_the_next_replay_and_no_others() {
-    let world = World::with_letters(25);
+    let world = ArchiveWorld::with_letters(25);
     // Two other letters were sent before.
     world.archive("b", &[plain("98"), plain("99")]);
     let some = json!({ "ramp": [100], "select": { "match": { "message": [98, 99] } } });
@@ -94,15 +97,15 @@ async fn freed_letters_in_doubt_go_with_the_next_replay_and_no_others() {
 #[tokio::test(start_paused = true)]
 async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
     for skew in [-7_200_000, 7_200_000] {
-        let world = World::with_letters(100);
+        let world = ArchiveWorld::with_letters(100);
         let request = json!({ "ramp": [100] });
         // This replay is slow: 5 letters a second.
         let slow = wish(json!({ "ramp": [100], "rate": 5 }));
         let replay = world.replay_by(&Caller::new("slow"));
-        let operator = Operator::default();
+        let operator = TestObserver::default();
         let begin = begins(&slow);
-        let running = replay.run(&begin, &Source::Archive, None, &operator);
-        let late = World { skew, ..world.clone() };
+        let running = replay.run(&begin, &ReplaySource::Archive, None, &operator);
+        let late = ArchiveWorld { skew, ..world.clone() };
         let other = async {
             tokio::time::sleep(Duration::from_secs(6)).await;
             late.run(request.clone()).await.unwrap()
@@ -111,10 +114,10 @@ async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
         assert_eq!(world.numbers(), numbers(0..100), "a skew of {skew}");
         assert_eq!((slow.unwrap().counts.sent, other.counts.already_replayed), (100, 100));
 
-        let world = World::with_letters(25);
+        let world = ArchiveWorld::with_letters(25);
         let id = dead(&world, request.clone()).await;
         let began = world.aws.clock().now();
-        let late = World { skew, ..world.clone() };
+        let late = ArchiveWorld { skew, ..world.clone() };
         assert_eq!(late.resume(&id).await.unwrap().counts.sent, 25);
         let took = world.aws.clock().now().duration_since(began).as_secs();
         assert!((50..90).contains(&took), "{took} s with a skew of {skew}");
@@ -123,20 +126,20 @@ async fn no_clock_but_that_of_s3_says_whether_a_worker_is_alive() {
 
 /// Runs a slow worker, and one that continues its replay after 70 seconds. Returns the results of both.
 async fn overtaken(
-    world: &World,
-    fault: impl Fn(usize) -> Fault + Send + Sync + 'static,
-) -> (Result<State, ReplayError>, State) {
+    world: &ArchiveWorld,
+    fault: impl Fn(usize) -> SimFault + Send + Sync + 'static,
+) -> (Result<ReplayState, ReplayError>, ReplayState) {
     let writes = AtomicUsize::new(0);
     world.faults(move |call| {
         let is_ledger =
             &*call.caller == "slow" && call.operation == "PutObject" && call.target.ends_with("000000.json");
-        if is_ledger { fault(writes.fetch_add(1, Ordering::Relaxed)) } else { Fault::Pass }
+        if is_ledger { fault(writes.fetch_add(1, Ordering::Relaxed)) } else { SimFault::Pass }
     });
     let request = wish(json!({ "ramp": [100], "rate": 10 }));
     let slow = world.replay_by(&Caller::new("slow"));
-    let operator = Operator::default();
+    let operator = TestObserver::default();
     let begin = begins(&request);
-    let running = slow.run(&begin, &Source::Archive, None, &operator);
+    let running = slow.run(&begin, &ReplaySource::Archive, None, &operator);
     let other = async {
         tokio::time::sleep(Duration::from_secs(70)).await;
         let id = world.replay().kept().all().await.unwrap()[0].id.clone();
@@ -148,12 +151,12 @@ async fn overtaken(
 /// The machine slept while another continued its replay.
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_lost_its_claim_sends_nothing_more() {
-    let world = World::with_letters(40);
+    let world = ArchiveWorld::with_letters(40);
     // Its second write of the ledger takes two minutes.
-    let late = |write| if write == 1 { Fault::Pass.after(Duration::from_mins(2)) } else { Fault::Pass };
+    let late = |write| if write == 1 { SimFault::Pass.after(Duration::from_mins(2)) } else { SimFault::Pass };
     let (slow, other) = Box::pin(overtaken(&world, late)).await;
     assert!(matches!(slow, Err(ReplayError::TakenUp(_))), "{slow:?}");
-    assert_eq!((other.status, other.counts.sent), (Status::Done, 40));
+    assert_eq!((other.status, other.counts.sent), (ReplayStatus::Done, 40));
     assert!(world.sent().len() as u64 <= 40 + other.counts.repeated, "{}", world.sent().len());
 }
 
@@ -162,11 +165,12 @@ async fn a_worker_that_lost_its_claim_sends_nothing_more() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_heard_of_late_sends_nothing() {
     for nth in 0..2 {
-        let world = World::with_letters(40);
-        let late = move |write| if write == nth { Fault::Late(Duration::from_mins(2)) } else { Fault::Pass };
+        let world = ArchiveWorld::with_letters(40);
+        let late =
+            move |write| if write == nth { SimFault::Late(Duration::from_mins(2)) } else { SimFault::Pass };
         let (slow, other) = Box::pin(overtaken(&world, late)).await;
         assert!(matches!(slow, Err(ReplayError::TakenUp(_))), "{slow:?}");
-        assert_eq!((other.status, other.counts.sent, other.counts.repeated), (Status::Done, 40, 10));
+        assert_eq!((other.status, other.counts.sent, other.counts.repeated), (ReplayStatus::Done, 40, 10));
         assert_eq!(world.numbers(), numbers(0..40), "none goes twice, though ten were in doubt");
     }
 }
@@ -175,29 +179,31 @@ async fn a_claim_that_was_heard_of_late_sends_nothing() {
 /// have an equal `ETag`.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_written_anew_is_taken_over_by_nobody() {
-    let world = World::with_letters(40);
+    let world = ArchiveWorld::with_letters(40);
     let (slow_writes, late_writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let is_first = |writes: &AtomicUsize| writes.fetch_add(1, Ordering::Relaxed) == 0;
     world.faults(move |call| {
         let is_ledger = call.operation == "PutObject" && call.target.ends_with("000000.json");
         match &*call.caller {
-            "slow" if is_ledger && is_first(&slow_writes) => Fault::Late(Duration::from_secs(65)),
-            "slow" if call.operation == "SendMessageBatch" => Fault::Pass.after(Duration::from_secs(2)),
-            "late" if is_ledger && is_first(&late_writes) => Fault::Pass.after(Duration::from_millis(3500)),
-            _ => Fault::Pass,
+            "slow" if is_ledger && is_first(&slow_writes) => SimFault::Late(Duration::from_secs(65)),
+            "slow" if call.operation == "SendMessageBatch" => SimFault::Pass.after(Duration::from_secs(2)),
+            "late" if is_ledger && is_first(&late_writes) => {
+                SimFault::Pass.after(Duration::from_millis(3500))
+            }
+            _ => SimFault::Pass,
         }
     });
     let request = wish(json!({ "ramp": [100], "rate": 10 }));
     let (slow, late) = (world.replay_by(&Caller::new("slow")), world.replay_by(&Caller::new("late")));
-    let (operator, other) = (Operator::default(), Operator::default());
+    let (operator, other) = (TestObserver::default(), TestObserver::default());
     let resuming = async {
         tokio::time::sleep(Duration::from_secs(62)).await;
         let id = world.replay().kept().all().await.unwrap()[0].id.clone();
-        late.run(&resumes(&resume(&id)), &Source::Archive, None, &other).await.unwrap()
+        late.run(&resumes(&resume(&id)), &ReplaySource::Archive, None, &other).await.unwrap()
     };
     let begin = begins(&request);
-    let (_, done) = tokio::join!(slow.run(&begin, &Source::Archive, None, &operator), resuming);
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 40));
+    let (_, done) = tokio::join!(slow.run(&begin, &ReplaySource::Archive, None, &operator), resuming);
+    assert_eq!((done.status, done.counts.sent), (ReplayStatus::Done, 40));
     assert_eq!(world.numbers(), numbers(0..40), "none goes twice");
 }
 
@@ -206,27 +212,30 @@ async fn a_claim_that_was_written_anew_is_taken_over_by_nobody() {
 async fn a_claim_is_written_anew_until_it_is_fresh() {
     for sleeps in [false, true] {
         for slow in [1, 2, usize::MAX] {
-            let world = World::with_letters(5);
+            let world = ArchiveWorld::with_letters(5);
             let (writes, skew) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicI64::new(0)));
             let (seen, ahead) = (Arc::clone(&writes), Arc::clone(&skew));
             world.faults(move |call| {
                 let is_ledger = call.operation == "PutObject" && call.target.ends_with("000000.json");
                 let is_late = is_ledger && seen.fetch_add(1, Ordering::Relaxed) < slow;
                 match is_late {
-                    false => Fault::Pass,
+                    false => SimFault::Pass,
                     true if sleeps => {
                         ahead.fetch_add(25_000, Ordering::Relaxed);
-                        Fault::Pass
+                        SimFault::Pass
                     }
-                    true => Fault::Late(Duration::from_secs(25)),
+                    true => SimFault::Late(Duration::from_secs(25)),
                 }
             });
             let clock = world.aws.clock().clone();
-            let clock =
-                Clock::from_fn(move || at(clock.now().as_millisecond() + skew.load(Ordering::Relaxed)));
-            let replay = Replay::new(Parts { clock, ..world.parts(&Caller::new("somebody")) });
+            let clock = InstanceClock::from_fn(move || {
+                at(clock.now().as_millisecond() + skew.load(Ordering::Relaxed))
+            });
+            let replay =
+                ArchiveReplayer::new(ReplayEnvironment { clock, ..world.parts(&Caller::new("somebody")) });
             let request = wish(json!({ "ramp": [100] }));
-            let ended = replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await;
+            let ended =
+                replay.run(&begins(&request), &ReplaySource::Archive, None, &TestObserver::default()).await;
             let writes = writes.load(Ordering::Relaxed);
             if slow > 2 {
                 let failed = ended.unwrap_err().to_string();
@@ -243,7 +252,7 @@ async fn a_claim_is_written_anew_until_it_is_fresh() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_newer_version_wrote_or_none_is_left_as_it_is() {
-    let world = World::with_letters(3);
+    let world = ArchiveWorld::with_letters(3);
     let id = world.run(json!({ "ramp": [100] })).await.unwrap().id;
     world.replay().kept().stop(&id, None).await.unwrap();
     let mut kinds = BTreeSet::new();

@@ -1,5 +1,5 @@
 use redrive_support::{BILLING_SUBSCRIPTION, SUBSCRIPTION};
-use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
+use sns_redrive::replay_function::{ReplayAnswer, ReplayEvent, ReplayFunction};
 use sns_redrive::settings::Settings;
 
 use super::*;
@@ -7,13 +7,13 @@ use super::*;
 pub(super) const ACTIVE: [(&str, &str); 2] =
     [("REQUEUE_ARN", REQUEUE), ("ARCHIVE", "s3://my-bucket/dead-letters")];
 
-pub(super) fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFunction {
+pub(super) fn function(world: &ArchiveWorld, settings: &[(&str, &str)]) -> ReplayFunction {
     let variable = |name: &str| {
         let given = settings.iter().find(|(variable, _)| *variable == name);
         given.map(|(_, value)| (*value).to_owned())
     };
     let clock = world.aws.clock().clone();
-    let clock = Clock::from_fn(move || clock.now());
+    let clock = InstanceClock::from_fn(move || clock.now());
     let clients = world.clients(&Caller::new("function"));
     ReplayFunction::new(Settings::read(variable).unwrap(), clients, clock)
 }
@@ -21,7 +21,7 @@ pub(super) fn function(world: &World, settings: &[(&str, &str)]) -> ReplayFuncti
 /// Invokes the function for so many seconds. Returns its answer or its error.
 pub(super) async fn invoke(
     function: &ReplayFunction,
-    world: &World,
+    world: &ArchiveWorld,
     seconds: i64,
     event: Value,
 ) -> Result<Value, String> {
@@ -29,19 +29,19 @@ pub(super) async fn invoke(
     let event = serde_json::from_value(event).unwrap();
     let answer = function.answer(event, "req-1", deadline.try_into().unwrap()).await;
     let answer = answer.map_err(|error| error.to_string())?;
-    assert!(!matches!(answer, Answer::Lane { .. }));
+    assert!(!matches!(answer, ReplayAnswer::Lane { .. }));
     Ok(serde_json::to_value(answer).unwrap())
 }
 
 async fn with(settings: &[(&str, &str)], event: Value) -> (Result<Value, String>, usize) {
-    let world = World::with_letters(3);
+    let world = ArchiveWorld::with_letters(3);
     let answer = invoke(&function(&world, settings), &world, 60, event).await;
     (answer, world.sent().len())
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_is_how_it_stands_and_the_same_is_kept() {
-    let world = World::new();
+    let world = ArchiveWorld::new();
     let policy = json!({ "default": { "target": BILLING } }).to_string();
     let settings = [ACTIVE[0], ACTIVE[1], ("REDRIVE_POLICY", policy.as_str())];
     world.archive("a", &posts(3));
@@ -158,7 +158,7 @@ async fn what_cannot_be_is_refused_and_says_why() {
         (json!({ "Records": [] }), "unknown variant `Records`, expected one of `replay`, `turn`, `lane`"),
         (json!({ "turn": { "workers": 3 } }), "did not match any variant of untagged enum TurnEvent"),
     ] {
-        let error = serde_json::from_value::<Event>(event.clone()).unwrap_err().to_string();
+        let error = serde_json::from_value::<ReplayEvent>(event.clone()).unwrap_err().to_string();
         assert!(error.contains(why), "{event}: {error}");
     }
     for workers in [0, 1001] {
@@ -173,7 +173,7 @@ pub(super) fn first_turn(request: &Value, workers: usize) -> Value {
 
 /// Does what the state machine of `operations.yaml` does, with lanes one after the other. Returns the last
 /// turn, and the kinds of the turns before it.
-async fn through(function: &ReplayFunction, world: &World, request: &Value) -> (Value, Vec<String>) {
+async fn through(function: &ReplayFunction, world: &ArchiveWorld, request: &Value) -> (Value, Vec<String>) {
     let mut turn = invoke(function, world, 60, first_turn(request, 2)).await.unwrap();
     let mut kinds = Vec::new();
     while turn["next"] != "end" {
@@ -186,8 +186,8 @@ async fn through(function: &ReplayFunction, world: &World, request: &Value) -> (
             for lane in lanes.lines() {
                 let lane = serde_json::from_str(lane).unwrap();
                 let deadline = (world.aws.clock().millis() + 60_000).try_into().unwrap();
-                let answer = function.answer(Event::Lane(lane), "req-2", deadline).await.unwrap();
-                assert!(matches!(answer, Answer::Lane { sent: Some(_), trouble: None }), "{answer:?}");
+                let answer = function.answer(ReplayEvent::Lane(lane), "req-2", deadline).await.unwrap();
+                assert!(matches!(answer, ReplayAnswer::Lane { sent: Some(_), trouble: None }), "{answer:?}");
             }
         }
         let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
@@ -198,7 +198,7 @@ async fn through(function: &ReplayFunction, world: &World, request: &Value) -> (
 
 #[tokio::test(start_paused = true)]
 async fn turns_and_lanes_bring_a_replay_to_its_end() {
-    let world = World::with_letters(30);
+    let world = ArchiveWorld::with_letters(30);
     let function = function(&world, &ACTIVE);
     let request = json!({ "all": true, "to": WORKER, "ramp": [10, 100], "rate": 100 });
     let (turn, kinds) = through(&function, &world, &request).await;
@@ -212,7 +212,7 @@ async fn turns_and_lanes_bring_a_replay_to_its_end() {
 /// A dry run does not need a function that works on letters.
 #[tokio::test(start_paused = true)]
 async fn turns_and_lanes_count_what_a_dry_run_must_read() {
-    let world = World::new();
+    let world = ArchiveWorld::new();
     for hour in 0..60 {
         world.put_hour(hour, &line(&plain(&hour.to_string())));
     }
@@ -229,7 +229,7 @@ async fn turns_and_lanes_count_what_a_dry_run_must_read() {
 
 #[tokio::test(start_paused = true)]
 async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
-    let world = World::with_letters(30);
+    let world = ArchiveWorld::with_letters(30);
     let function = function(&world, &ACTIVE);
     let begin = json!({ "replay": { "all": true, "to": WORKER, "ramp": [10, 100], "rate": 10 } });
     // Half of this second is reserved for the end of the batch.
@@ -246,7 +246,7 @@ async fn out_of_time_it_answers_how_it_stands_and_the_next_call_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn the_message_of_a_replays_line_says_how_it_stands() {
-    let world = World::with_letters(30);
+    let world = ArchiveWorld::with_letters(30);
     let function = function(&world, &ACTIVE);
     let (log, guard) = logged(LevelFilter::INFO);
     let wish = json!({ "all": true, "to": WORKER, "ramp": [10, 100], "rate": 10 });
@@ -269,11 +269,11 @@ async fn the_message_of_a_replays_line_says_how_it_stands() {
 /// If a scheduler meets an operator's replay, nobody is called at night.
 #[tokio::test(start_paused = true)]
 async fn another_replay_under_way_is_no_error() {
-    let world = World::with_letters(2000);
+    let world = ArchiveWorld::with_letters(2000);
     let slow = wish(json!({ "ramp": [100], "rate": 5 }));
-    let (replay, operator) = (world.replay_by(&Caller::new("slow")), Operator::default());
+    let (replay, operator) = (world.replay_by(&Caller::new("slow")), TestObserver::default());
     let begin = begins(&slow);
-    let running = replay.run(&begin, &Source::Archive, None, &operator);
+    let running = replay.run(&begin, &ReplaySource::Archive, None, &operator);
     let function = function(&world, &ACTIVE);
     let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
     let other = async {
@@ -295,11 +295,11 @@ async fn another_replay_under_way_is_no_error() {
 /// Otherwise it would be unknown which replay to continue or to free.
 #[tokio::test(start_paused = true)]
 async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() {
-    let world = World::with_letters(2);
+    let world = ArchiveWorld::with_letters(2);
     let request = wish(json!({ "ramp": [100] }));
-    let is_send = |call: &Call| call.operation == "SendMessageBatch";
-    let died = async |replay: Replay| {
-        replay.run(&begins(&request), &Source::Archive, None, &Operator::default()).await
+    let is_send = |call: &SimCall| call.operation == "SendMessageBatch";
+    let died = async |replay: ArchiveReplayer| {
+        replay.run(&begins(&request), &ReplaySource::Archive, None, &TestObserver::default()).await
     };
     assert!(world.crash(is_send, 0, true, died).await.is_none());
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();
@@ -324,7 +324,7 @@ async fn the_line_of_a_letter_in_doubt_names_the_replay_that_may_have_sent_it() 
 /// Then letters that fail again may stop no step, and it is no letter that is left out.
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_cannot_be_read_has_a_line_of_its_own() {
-    let world = World::with_letters(1);
+    let world = ArchiveWorld::with_letters(1);
     world.deny_its_dead_letter_queue();
     let (log, guard) = logged(LevelFilter::WARN);
     let event = json!({ "replay": { "all": true, "to": WORKER, "ramp": [100] } });
@@ -339,7 +339,7 @@ async fn a_queue_that_cannot_be_read_has_a_line_of_its_own() {
 
 #[test]
 fn a_key_that_is_there_twice_in_a_request_and_a_number_that_would_be_rounded_are_faults() {
-    let read = |request: &str| sns_redrive::replay::Wish::from_text(request).unwrap_err();
+    let read = |request: &str| sns_redrive::replay::EventRequest::from_text(request).unwrap_err();
     assert_eq!(
         read(r#"{"all":true,"select":{"reasons":["expiring"],"reasons":[]}}"#),
         ["select.reasons: is there twice, and only one can count: remove the other"]

@@ -1,6 +1,6 @@
 use super::*;
 
-fn edited<const COUNT: usize>(ids: [&str; COUNT]) -> Vec<Input> {
+fn edited<const COUNT: usize>(ids: [&str; COUNT]) -> Vec<InputRecord> {
     let edit = |id: &str| {
         let mut record = record_at(&plain(id), NOW);
         record.message.body = format!("{id}, edited");
@@ -9,20 +9,24 @@ fn edited<const COUNT: usize>(ids: [&str; COUNT]) -> Vec<Input> {
     ids.map(edit).into()
 }
 
-async fn run_given(world: &World, given: Vec<Input>, operator: &Operator) -> Result<State, ReplayError> {
-    let request = Request { ramp: vec![100], rate: 10_000, ..Request::default() };
-    world.replay().run(&begins(&request), &Source::Input(given), None, operator).await
+async fn run_given(
+    world: &ArchiveWorld,
+    given: Vec<InputRecord>,
+    operator: &TestObserver,
+) -> Result<ReplayState, ReplayError> {
+    let request = ReplayRequest { ramp: vec![100], rate: 10_000, ..ReplayRequest::default() };
+    world.replay().run(&begins(&request), &ReplaySource::Input(given), None, operator).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_edited_letter_goes_as_it_is_now_and_its_mark_says_so() {
-    let world = World::new();
+    let world = ArchiveWorld::new();
     world.archive("a", &["a", "b", "c"].map(plain));
     let mut given = edited(["a"]);
     given.push(Ok((record_at(&plain("b"), NOW), false)));
     given.push(Err("is not JSON".to_owned()));
     given.push(Ok((record_at(&plain("stranger"), NOW), false)));
-    let operator = Operator::default();
+    let operator = TestObserver::default();
     let done = run_given(&world, given, &operator).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.unreadable), (2, 1));
     assert_eq!(done.counts.not_replayable, [("notArchived".to_owned(), 1)].into());
@@ -41,7 +45,7 @@ async fn an_edited_letter_goes_as_it_is_now_and_its_mark_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn a_letter_with_ten_attributes_goes_without_the_one_that_an_edit_removed() {
-    let world = World::new();
+    let world = ArchiveWorld::new();
     let full = (0..10).fold(plain("a"), |post, number| post.attribute(&format!("a{number}"), "String", "x"));
     world.archive("a", std::slice::from_ref(&full));
     assert_eq!(
@@ -50,7 +54,7 @@ async fn a_letter_with_ten_attributes_goes_without_the_one_that_an_edit_removed(
     );
     let mut record = record_at(&full, NOW);
     record.message.message_attributes.remove("a3");
-    let done = run_given(&world, vec![Ok((record, true))], &Operator::default()).await.unwrap();
+    let done = run_given(&world, vec![Ok((record, true))], &TestObserver::default()).await.unwrap();
     assert_eq!(done.counts.sent, 1);
     let sent: Vec<_> = world.sent()[0].attributes.keys().cloned().collect();
     assert_eq!(sent, ["a0", "a1", "a2", "a4", "a5", "a6", "a7", "a8", "a9", MARK_ATTRIBUTE]);
@@ -58,36 +62,36 @@ async fn a_letter_with_ten_attributes_goes_without_the_one_that_an_edit_removed(
 
 #[tokio::test(start_paused = true)]
 async fn never_both_in_either_order() {
-    let world = World::with_letters(2);
-    run_given(&world, edited(["0"]), &Operator::default()).await.unwrap();
+    let world = ArchiveWorld::with_letters(2);
+    run_given(&world, edited(["0"]), &TestObserver::default()).await.unwrap();
     let done = world.run(json!({})).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.already_replayed), (1, 1));
-    let world = World::with_letters(2);
+    let world = ArchiveWorld::with_letters(2);
     world.run(json!({ "select": { "match": { "message": [0] } } })).await.unwrap();
-    let done = run_given(&world, edited(["0", "1", "1"]), &Operator::default()).await.unwrap();
+    let done = run_given(&world, edited(["0", "1", "1"]), &TestObserver::default()).await.unwrap();
     assert_eq!((done.counts.sent, done.counts.already_replayed, done.counts.doubles), (1, 1, 1));
     assert_eq!(world.bodies(), ["0", "1, edited"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn they_go_on_with_the_same_records_only() {
-    let world = World::with_letters(30);
+    let world = ArchiveWorld::with_letters(30);
     let ids: [String; 30] = std::array::from_fn(|id| id.to_string());
     let given = edited(std::array::from_fn::<_, 30, _>(|id| ids[id].as_str()));
-    let operator = Operator { stop_at: Some(10), ..Operator::default() };
-    let request = Request { ramp: vec![100], rate: 10, ..Request::default() };
-    let source = Source::Input(given);
+    let operator = TestObserver { stop_at: Some(10), ..TestObserver::default() };
+    let request = ReplayRequest { ramp: vec![100], rate: 10, ..ReplayRequest::default() };
+    let source = ReplaySource::Input(given);
     let replay = world.replay();
     let paused = replay.run(&begins(&request), &source, None, &operator).await.unwrap();
-    assert_eq!(paused.status, Status::Running);
-    let go_on = async |source: &Source| {
-        replay.run(&resumes(&resume(&paused.id)), source, None, &Operator::default()).await
+    assert_eq!(paused.status, ReplayStatus::Running);
+    let go_on = async |source: &ReplaySource| {
+        replay.run(&resumes(&resume(&paused.id)), source, None, &TestObserver::default()).await
     };
     let why = "bad request: the records must be the same as when the replay began";
-    assert_eq!(go_on(&Source::Archive).await.unwrap_err().to_string(), why);
-    assert_eq!(go_on(&Source::Input(edited(["0"]))).await.unwrap_err().to_string(), why);
+    assert_eq!(go_on(&ReplaySource::Archive).await.unwrap_err().to_string(), why);
+    assert_eq!(go_on(&ReplaySource::Input(edited(["0"]))).await.unwrap_err().to_string(), why);
     let done = go_on(&source).await.unwrap();
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 30));
+    assert_eq!((done.status, done.counts.sent), (ReplayStatus::Done, 30));
     assert!(world.bodies().iter().all(|body| body.ends_with(", edited")));
     assert_eq!(world.sent().len(), 30);
 }
@@ -95,13 +99,13 @@ async fn they_go_on_with_the_same_records_only() {
 /// Records that S3 does not show now are not missing.
 #[tokio::test(start_paused = true)]
 async fn an_archive_that_is_out_of_sight_is_not_one_without_them() {
-    for fault in [Fault::Unavailable, Fault::Denied] {
-        let world = World::with_letters(2);
-        world.faults(move |call| if call.target.contains("Z-a.") { fault.clone() } else { Fault::Pass });
-        let failed = run_given(&world, edited(["0"]), &Operator::default()).await.unwrap_err();
+    for fault in [SimFault::Unavailable, SimFault::Denied] {
+        let world = ArchiveWorld::with_letters(2);
+        world.faults(move |call| if call.target.contains("Z-a.") { fault.clone() } else { SimFault::Pass });
+        let failed = run_given(&world, edited(["0"]), &TestObserver::default()).await.unwrap_err();
         assert!(failed.to_string().starts_with("reading dead-letters/"), "{failed}");
         world.no_faults();
-        assert_eq!(run_given(&world, edited(["0"]), &Operator::default()).await.unwrap().counts.sent, 1);
+        assert_eq!(run_given(&world, edited(["0"]), &TestObserver::default()).await.unwrap().counts.sent, 1);
     }
 }
 
@@ -109,10 +113,10 @@ async fn an_archive_that_is_out_of_sight_is_not_one_without_them() {
 async fn they_are_not_selected_from() {
     for request in [json!({ "select": { "origins": ["raw"] } }), json!({ "cutOff": "2026-11-01T12:00:00Z" })]
     {
-        let world = World::new();
-        let request = Request::from_json(request).unwrap();
-        let source = Source::Input(edited(["a"]));
-        let refused = world.replay().run(&begins(&request), &source, None, &Operator::default()).await;
+        let world = ArchiveWorld::new();
+        let request = ReplayRequest::from_json(request).unwrap();
+        let source = ReplaySource::Input(edited(["a"]));
+        let refused = world.replay().run(&begins(&request), &source, None, &TestObserver::default()).await;
         let expected = "bad request: select, cutOff: must not be given together with records";
         assert_eq!(refused.unwrap_err().to_string(), expected);
     }
@@ -121,12 +125,12 @@ async fn they_are_not_selected_from() {
 const OTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:stock";
 
 /// An edit of one of [`posts_to_edit`], by its number.
-type Edit = (usize, fn(&mut Record));
+type RecordEdit = (usize, fn(&mut ArchiveRecord));
 
-fn posts_to_edit() -> [Post; 4] {
+fn posts_to_edit() -> [RecordBuilder; 4] {
     let mark = json!({ "v": 2, "spent": 3, "id": "c", "first": 7, "gen": 0, "passes": 1, "dlq": DLQ });
     [
-        Post::envelope("a"),
+        RecordBuilder::envelope("a"),
         plain("b").attribute("tenant", "String", "gold"),
         plain("c").queue(REQUEUE).sqs_mark(&mark),
         plain("d"),
@@ -134,19 +138,22 @@ fn posts_to_edit() -> [Post; 4] {
 }
 
 /// Edits the SNS envelope of a record.
-fn edit_envelope(record: &mut Record, edit: impl FnOnce(&mut Value)) {
+fn edit_envelope(record: &mut ArchiveRecord, edit: impl FnOnce(&mut Value)) {
     let mut body = serde_json::from_str(&record.message.body).unwrap();
     edit(&mut body);
     record.message.body = format!("{body:#}");
 }
 
 /// Gives an edited letter to a replay, and returns whether it was sent, and why not.
-async fn gives(world: &World, (post, edit): Edit) -> (usize, BTreeMap<String, u64>, Vec<String>) {
+async fn gives(
+    world: &ArchiveWorld,
+    (post, edit): RecordEdit,
+) -> (usize, BTreeMap<String, u64>, Vec<String>) {
     let mut record = record_at(&posts_to_edit()[post], NOW);
     edit(&mut record);
-    let request = Request { ramp: vec![100], rate: 10_000, again: true, ..Request::default() };
-    let operator = Operator::default();
-    let source = Source::Input(vec![Ok((record, true))]);
+    let request = ReplayRequest { ramp: vec![100], rate: 10_000, again: true, ..ReplayRequest::default() };
+    let operator = TestObserver::default();
+    let source = ReplaySource::Input(vec![Ok((record, true))]);
     let before = world.sent().len();
     let done = world.replay().run(&begins(&request), &source, None, &operator).await.unwrap();
     (world.sent().len() - before, done.counts.not_replayable, operator.left_out.into_inner().unwrap())
@@ -154,9 +161,9 @@ async fn gives(world: &World, (post, edit): Edit) -> (usize, BTreeMap<String, u6
 
 #[tokio::test(start_paused = true)]
 async fn an_edit_changes_body_subject_and_attributes() {
-    let world = World::new();
+    let world = ArchiveWorld::new();
     world.archive("a", &posts_to_edit());
-    let edits: [Edit; 2] = [
+    let edits: [RecordEdit; 2] = [
         (0, |record| {
             edit_envelope(record, |body| {
                 body["Message"] = "mended".into();
@@ -178,9 +185,9 @@ async fn an_edit_changes_body_subject_and_attributes() {
 /// Whoever writes the file would choose the queue, the sender or the number of a letter.
 #[tokio::test(start_paused = true)]
 async fn an_edit_changes_nothing_that_names_a_queue_a_topic_a_subscription_or_a_retry() {
-    let world = World::new();
+    let world = ArchiveWorld::new();
     world.archive("a", &posts_to_edit());
-    let edits: &[Edit] = &[
+    let edits: &[RecordEdit] = &[
         (0, |record| edit_envelope(record, |body| body["TopicArn"] = OTHER_TOPIC.into())),
         (0, |record| {
             edit_envelope(record, |body| {
@@ -195,7 +202,7 @@ async fn an_edit_changes_nothing_that_names_a_queue_a_topic_a_subscription_or_a_
                     json!({ (MARK_ATTRIBUTE): { "Type": "String", "Value": forged } });
             });
         }),
-        (1, |record| record.message.body = redrive_support::letter(&Post::envelope("a")).sqs.body),
+        (1, |record| record.message.body = redrive_support::letter(&RecordBuilder::envelope("a")).sqs.body),
         (1, |record| {
             let function = WORKER.replace(":sqs:", ":lambda:");
             let context = json!({ "functionArn": function, "condition": "RetriesExhausted" });

@@ -1,29 +1,29 @@
-use redrive_support::{Account, World as Redriving};
+use redrive_support::{FunctionWorld as Redriving, TestAccount};
 
 use super::*;
 
 /// Returns the message that SQS makes of a letter that a replay has sent.
-fn received(payload: &Payload) -> Post {
-    let mut post = Post::raw("moved", &payload.body).queue(REQUEUE).sent(START);
+fn received(payload: &SimPayload) -> RecordBuilder {
+    let mut post = RecordBuilder::raw("moved", &payload.body).queue(REQUEUE).sent(START);
     for (name, attribute) in &payload.attributes {
         post = post.attribute(name, &attribute.kind, &attribute.value.text());
     }
     post
 }
 
-fn mark_in(entry: &redrive_sim::Entry) -> Value {
+fn mark_in(entry: &redrive_sim::SimEntry) -> Value {
     serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
 /// Returns a function, and a letter for it that was exhausted, archived and replayed.
-async fn replayed(request: Value, policy: &Value) -> (Redriving, Post) {
-    let archive = World::new();
+async fn replayed(request: Value, policy: &Value) -> (Redriving, RecordBuilder) {
+    let archive = ArchiveWorld::new();
     let mark = json!({ "v": 2, "spent": 12, "id": letter_id("a"), "first": 5, "gen": 2 });
-    archive.archive("a", &[Post::envelope("a").sqs_mark(&mark)]);
+    archive.archive("a", &[RecordBuilder::envelope("a").sqs_mark(&mark)]);
     archive.run(request).await.unwrap();
     let post = received(&archive.sent()[0]);
     let policy = policy.to_string();
-    let world = Redriving::on(Account::new(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
+    let world = Redriving::on(TestAccount::new(), &[("REQUEUE_ARN", REQUEUE), ("REDRIVE_POLICY", &policy)]);
     world.set_now(START + 60_000);
     (world, post)
 }
@@ -34,7 +34,7 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
         "maxDelayTarget": 60 } });
     let policy = json!({ "default": { "jitter": 0, "deliveryPolicy": schedule } });
     let (world, post) = replayed(json!({}), &policy).await;
-    world.cloud.reply("SendMessageBatch", Fault::Unavailable);
+    world.cloud.reply("SendMessageBatch", SimFault::Unavailable);
     let ran = world.run([&post]).await;
     let line = ran.letter("moved");
     assert_eq!(
@@ -43,7 +43,7 @@ async fn it_takes_the_ordinary_way_with_all_its_retries_and_is_no_arrival() {
     );
     let metrics = ran.metrics();
     assert_eq!((&metrics["LettersArrived"], &metrics["LettersDeferred"]), (&json!(0), &json!(1)));
-    world.cloud.script(|_| Fault::Pass);
+    world.cloud.script(|_| SimFault::Pass);
     world.cloud.forget();
     world.pass(60);
     assert_eq!(world.run([&post.received(2)]).await.outcomes(), ["moved delivered"]);

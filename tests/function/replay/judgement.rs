@@ -3,7 +3,7 @@
 use super::*;
 
 /// Makes these letters come back to the archive as soon as they are sent.
-pub(super) fn coming_back(world: &World, letters: &[&'static str]) {
+pub(super) fn coming_back(world: &ArchiveWorld, letters: &[&'static str]) {
     let (aws, letters) = (world.aws.clone(), letters.to_vec());
     world.faults(move |call| {
         if call.operation == "SendMessageBatch" {
@@ -12,7 +12,7 @@ pub(super) fn coming_back(world: &World, letters: &[&'static str]) {
                 archive_again(&aws, entry, now, now);
             }
         }
-        Fault::Pass
+        SimFault::Pass
     });
 }
 
@@ -24,7 +24,7 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
         (&["0", "1"], 1, 10, 10, 2),
         (&["0", "10", "11", "12", "13", "14"], 2, 50, 40, 5),
     ] {
-        let world = World::with_letters(100);
+        let world = ArchiveWorld::with_letters(100);
         coming_back(&world, back);
         let stopped = world.run(json!({ "ramp": [10, 50, 100], "threshold": 10 })).await.unwrap();
         assert_eq!(stopped.counts.sent, sent, "{back:?}");
@@ -35,10 +35,10 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
         let because = (step > 0).then_some(why);
         assert_eq!(stopped.because, because, "{back:?}");
         if step > 0 {
-            assert_eq!(stopped.status, Status::Stopped);
+            assert_eq!(stopped.status, ReplayStatus::Stopped);
             world.no_faults();
             let done = world.resume(&stopped.id).await.unwrap();
-            assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
+            assert_eq!((done.status, done.counts.sent), (ReplayStatus::Done, 100));
             assert_eq!(world.bodies(), numbers(0..100), "those that came back are for another replay");
         }
     }
@@ -48,13 +48,13 @@ async fn it_stops_when_more_than_the_threshold_of_a_step_comes_back_to_the_archi
 #[tokio::test(start_paused = true)]
 async fn what_comes_back_counts_if_it_is_archived_by_a_clock_that_is_minutes_behind() {
     for (behind, came_back) in [(4, 10), (64, 0)] {
-        let world = World::with_letters(100);
+        let world = ArchiveWorld::with_letters(100);
         let aws = world.aws.clone();
         world.faults(move |call| {
             let now = aws.clock().millis() + 1;
             let sent = call.entries.iter().filter(|_| call.operation == "SendMessageBatch");
             sent.for_each(|entry| archive_again(&aws, entry, now, now - behind * 60_000));
-            Fault::Pass
+            SimFault::Pass
         });
         assert_eq!(at(START).strftime("%M:%S").to_string(), "00:00", "the step begins with an hour");
         let stopped =
@@ -66,7 +66,7 @@ async fn what_comes_back_counts_if_it_is_archived_by_a_clock_that_is_minutes_beh
 /// Anybody who may publish to a topic can write a mark.
 #[tokio::test(start_paused = true)]
 async fn marks_that_others_write_stop_no_replay() {
-    let world = World::with_letters(100);
+    let world = ArchiveWorld::with_letters(100);
     let aws = world.aws.clone();
     world.faults(move |call| {
         if call.operation == "SendMessageBatch" {
@@ -77,19 +77,24 @@ async fn marks_that_others_write_stop_no_replay() {
                 if body == "z" {
                     mark["msg"] = digest("0").into();
                 }
-                archive_replayed(&aws, &Post::raw(body, body).sent(now).sqs_mark(&mark), now, now);
+                archive_replayed(&aws, &RecordBuilder::raw(body, body).sent(now).sqs_mark(&mark), now, now);
             }
         }
-        Fault::Pass
+        SimFault::Pass
     });
     let done = world.run(json!({ "ramp": [10, 100], "threshold": 0, "settleSeconds": 30 })).await.unwrap();
-    assert_eq!((done.status, done.counts.sent, done.came_back), (Status::Done, 100, 0), "{:?}", done.because);
+    assert_eq!(
+        (done.status, done.counts.sent, done.came_back),
+        (ReplayStatus::Done, 100, 0),
+        "{:?}",
+        done.because
+    );
 }
 
 /// An object without an index may hold letters that came back.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_not_judged_by_what_cannot_be_read() {
-    let world = World::with_letters(100);
+    let world = ArchiveWorld::with_letters(100);
     let aws = world.aws.clone();
     world.faults(move |call| {
         if call.operation == "SendMessageBatch" {
@@ -98,7 +103,7 @@ async fn a_step_is_not_judged_by_what_cannot_be_read() {
             aws.act("function", |services, _| services.s3.place(("my-bucket", &key), b"{}", now));
         }
         let is_back = call.operation == "GetObject" && call.target.contains("-back.");
-        if is_back { Fault::Nonsense(503, String::new()) } else { Fault::Pass }
+        if is_back { SimFault::Nonsense(503, String::new()) } else { SimFault::Pass }
     });
     let failed = world.run(json!({ "ramp": [10, 100], "threshold": 10 })).await.unwrap_err().to_string();
     assert!(failed.contains("-back.jsonl"), "{failed}");
@@ -108,11 +113,11 @@ async fn a_step_is_not_judged_by_what_cannot_be_read() {
 /// If a replay is interrupted while a step settles, as at the end of an invocation, the step is still judged.
 #[tokio::test(start_paused = true)]
 async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
-    let world = World::with_letters(100);
+    let world = ArchiveWorld::with_letters(100);
     coming_back(&world, &["0", "1", "2", "3", "4"]);
     let request = json!({ "ramp": [10, 100], "threshold": 10 });
-    let (request, source) = (wish(request), Source::Archive);
-    let (replay, operator) = (world.replay(), Operator::default());
+    let (request, source) = (wish(request), ReplaySource::Archive);
+    let (replay, operator) = (world.replay(), TestObserver::default());
     let begin = begins(&request);
     let running = replay.run(&begin, &source, None, &operator);
     let interrupting = async {
@@ -121,23 +126,23 @@ async fn a_step_is_judged_also_by_whoever_goes_on_while_it_settles() {
     };
     let (settling, ()) = tokio::join!(running, interrupting);
     let settling = settling.unwrap();
-    assert_eq!((settling.status, settling.counts.sent), (Status::Settling, 10));
+    assert_eq!((settling.status, settling.counts.sent), (ReplayStatus::Settling, 10));
     let stopped = world.resume(&settling.id).await.unwrap();
     let why = "of 10 letters of step 1: 0 refused by SQS, 5 back in the archive, 0 more than before wait in the requeue, 0 more in the dead-letter queues";
-    assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10));
+    assert_eq!((stopped.status, stopped.counts.sent), (ReplayStatus::Stopped, 10));
     assert_eq!(stopped.because.as_deref(), Some(why));
     // After the judgement the operator decides to continue.
     let done = world.resume(&settling.id).await.unwrap();
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 100));
+    assert_eq!((done.status, done.counts.sent), (ReplayStatus::Done, 100));
 }
 
 /// The request to stop is not forgotten at the end of the settling, nor is the judgement.
 #[tokio::test(start_paused = true)]
 async fn a_replay_that_is_stopped_while_it_settles_stays_stopped_and_is_judged_later() {
-    let world = World::with_letters(100);
+    let world = ArchiveWorld::with_letters(100);
     coming_back(&world, &["0", "1", "2", "3", "4"]);
-    let (request, source) = (wish(json!({ "ramp": [10, 100], "threshold": 10 })), Source::Archive);
-    let (replay, operator) = (world.replay(), Operator::default());
+    let (request, source) = (wish(json!({ "ramp": [10, 100], "threshold": 10 })), ReplaySource::Archive);
+    let (replay, operator) = (world.replay(), TestObserver::default());
     let begin = begins(&request);
     let running = replay.run(&begin, &source, None, &operator);
     let other = world.replay_by(&Caller::new("jo"));
@@ -148,21 +153,24 @@ async fn a_replay_that_is_stopped_while_it_settles_stays_stopped_and_is_judged_l
     };
     let (stopped, ()) = tokio::join!(running, stopping);
     let stopped = stopped.unwrap();
-    assert_eq!((stopped.status, stopped.because.as_deref()), (Status::Stopped, Some("jo stopped it: wait")));
+    assert_eq!(
+        (stopped.status, stopped.because.as_deref()),
+        (ReplayStatus::Stopped, Some("jo stopped it: wait"))
+    );
     let judged = world.resume(&stopped.id).await.unwrap();
-    assert_eq!((judged.status, judged.counts.sent), (Status::Stopped, 10));
+    assert_eq!((judged.status, judged.counts.sent), (ReplayStatus::Stopped, 10));
     assert!(judged.because.unwrap().contains("5 back in the archive"));
 }
 
 /// The last step is four fifths of all letters by default, so it must be watched too.
 #[tokio::test(start_paused = true)]
 async fn the_last_step_goes_on_being_watched() {
-    let world = World::with_letters(1000);
+    let world = ArchiveWorld::with_letters(1000);
     // No letter of the first steps comes back, but all do from the 400th on.
     let ids: Vec<&'static str> = (400..1000).map(|id| &*id.to_string().leak()).collect();
     coming_back(&world, &ids);
     let stopped = world.run(json!({ "ramp": [1, 5, 20, 100] })).await.unwrap();
-    assert_eq!((stopped.status, stopped.step), (Status::Stopped, 4));
+    assert_eq!((stopped.status, stopped.step), (ReplayStatus::Stopped, 4));
     assert!((400..=500).contains(&stopped.counts.sent), "{} were sent", stopped.counts.sent);
     assert!(stopped.because.unwrap().contains("back in the archive"));
 }
@@ -172,13 +180,13 @@ async fn the_last_step_goes_on_being_watched() {
 #[tokio::test(start_paused = true)]
 async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden_or_delayed() {
     for queue in ["payments-requeue", "payments-dlq"] {
-        let world = World { stay: true, ..World::with_letters(1000) };
+        let world = ArchiveWorld { stay: true, ..ArchiveWorld::with_letters(1000) };
         // The letters that wait there before do not belong to the replay: 50, and 7 in the other queue.
         let is_sent = AtomicBool::new(false);
         world.faults(move |call| {
             is_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
             if call.operation != "GetQueueAttributes" {
-                return Fault::Pass;
+                return SimFault::Pass;
             }
             let [visible, hidden, delayed] = match (call.target == queue, is_sent.load(Ordering::Relaxed)) {
                 (true, false) => [30, 15, 5],
@@ -190,10 +198,10 @@ async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden
                 "ApproximateNumberOfMessagesNotVisible": hidden.to_string(),
                 "ApproximateNumberOfMessagesDelayed": delayed.to_string(),
             } });
-            Fault::Nonsense(200, waiting.to_string())
+            SimFault::Nonsense(200, waiting.to_string())
         });
         let stopped = world.run(json!({})).await.unwrap();
-        assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10), "{queue}");
+        assert_eq!((stopped.status, stopped.counts.sent), (ReplayStatus::Stopped, 10), "{queue}");
         let (requeue, dlq) = if queue == "payments-requeue" { (2, 0) } else { (0, 2) };
         let why = format!(
             "of 10 letters of step 1: 0 refused by SQS, 0 back in the archive, {requeue} more than before wait in the \
@@ -203,7 +211,7 @@ async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden
         let done = world.resume(&stopped.id).await.unwrap();
         assert_eq!(
             (done.status, done.counts.sent),
-            (Status::Done, 1000),
+            (ReplayStatus::Done, 1000),
             "what waited before is no fault of the rest"
         );
     }
@@ -212,18 +220,18 @@ async fn it_stops_when_more_letters_wait_after_a_step_than_before_visible_hidden
 /// A queue of old letters that the function works off says nothing about those that nobody takes.
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_queue_that_drains_hides_no_requeue_that_nobody_empties() {
-    let world = World { stay: true, ..World::with_letters(1000) };
+    let world = ArchiveWorld { stay: true, ..ArchiveWorld::with_letters(1000) };
     let clock = world.aws.clock().clone();
     world.faults(move |call| {
         if call.operation != "GetQueueAttributes" || call.target != "payments-dlq" {
-            return Fault::Pass;
+            return SimFault::Pass;
         }
         let left = 100_000 - (clock.millis() - START) * 60 / 1000;
         let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
-        Fault::Nonsense(200, answer.to_string())
+        SimFault::Nonsense(200, answer.to_string())
     });
     let stopped = world.run(json!({})).await.unwrap();
-    assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 10), "{:?}", stopped.because);
+    assert_eq!((stopped.status, stopped.counts.sent), (ReplayStatus::Stopped, 10), "{:?}", stopped.because);
     let why = "10 more than before wait in the requeue, 0 more in the dead-letter queues";
     assert!(stopped.because.unwrap().ends_with(why));
 }
@@ -232,14 +240,14 @@ async fn a_dead_letter_queue_that_drains_hides_no_requeue_that_nobody_empties() 
 /// after the replay is continued.
 #[tokio::test(start_paused = true)]
 async fn letters_that_were_sent_within_a_minute_may_wait_in_the_last_step() {
-    let world = World { stay: true, ..World::with_letters(1000) };
+    let world = ArchiveWorld { stay: true, ..ArchiveWorld::with_letters(1000) };
     world.no_faults();
-    let operator = Operator { stop_at: Some(300), ..Operator::default() };
+    let operator = TestObserver { stop_at: Some(300), ..TestObserver::default() };
     let request = json!({ "ramp": [100], "settleSeconds": 0, "rate": 100 });
     let paused = world.run_by(&operator, request).await.unwrap();
-    assert_eq!(paused.status, Status::Running);
+    assert_eq!(paused.status, ReplayStatus::Running);
     let done = world.resume(&paused.id).await.unwrap();
-    assert_eq!((done.status, done.counts.sent, done.because), (Status::Done, 1000, None));
+    assert_eq!((done.status, done.counts.sent, done.because), (ReplayStatus::Done, 1000, None));
 }
 
 /// After a minute, or the time to settle if it is longer, the function should have received them.
@@ -248,38 +256,38 @@ async fn letters_that_wait_longer_than_steps_settle_stop_the_last_step() {
     // The slices have 200 letters and take 25 seconds each. After the fourth, the letters of the first have
     // waited for 75 seconds.
     for (settle, status, sent) in
-        [(0, Status::Stopped, 800), (60, Status::Stopped, 800), (120, Status::Done, 1000)]
+        [(0, ReplayStatus::Stopped, 800), (60, ReplayStatus::Stopped, 800), (120, ReplayStatus::Done, 1000)]
     {
-        let world = World { stay: true, ..World::with_letters(1000) };
+        let world = ArchiveWorld { stay: true, ..ArchiveWorld::with_letters(1000) };
         world.no_faults();
         let request = json!({ "ramp": [100], "settleSeconds": settle, "rate": 8 });
         let ended = world.run(request).await.unwrap();
         assert_eq!((ended.status, ended.counts.sent), (status, sent), "{settle} s");
         let why = "of 800 letters of step 1: 0 refused by SQS, 0 back in the archive, 200 more than before wait in the requeue, 0 more in the dead-letter queues";
-        assert_eq!(ended.because.as_deref(), (status == Status::Stopped).then_some(why), "{settle} s");
+        assert_eq!(ended.because.as_deref(), (status == ReplayStatus::Stopped).then_some(why), "{settle} s");
     }
 }
 
 /// Where nobody knows how many letters are left, the last step pauses to be judged. Who has waited forgives nothing.
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_the_last_step_is_judged_by_all_that_wait() {
-    let world = World { stay: true, ..World::new() };
+    let world = ArchiveWorld { stay: true, ..ArchiveWorld::new() };
     world.no_faults();
     world.put_hour(1, &(0..600).map(|number| line(&plain(&number.to_string()))).collect::<String>());
     assert_eq!(world.run(json!({ "ramp": [100], "threshold": 100 })).await.unwrap().counts.sent, 600);
     world.put_hour(2, &(600..1200).map(|number| line(&plain(&number.to_string()))).collect::<String>());
     tokio::time::sleep(Duration::from_secs(100)).await;
     let stopped = world.run(json!({ "ramp": [100], "settleSeconds": 10 })).await.unwrap();
-    assert_eq!((stopped.status, stopped.counts.sent), (Status::Stopped, 100), "{:?}", stopped.because);
+    assert_eq!((stopped.status, stopped.counts.sent), (ReplayStatus::Stopped, 100), "{:?}", stopped.because);
     assert!(stopped.because.unwrap().contains(" 100 more than before wait in the requeue"));
 }
 
 /// Then it is unknown whether letters return to the queue, and the operator is told.
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
-    let world = World::with_letters(100);
+    let world = ArchiveWorld::with_letters(100);
     world.deny_its_dead_letter_queue();
-    let operator = Operator::default();
+    let operator = TestObserver::default();
     let done = world.run_by(&operator, json!({ "ramp": [10, 100] })).await.unwrap();
     assert_eq!((done.counts.sent, done.queues), (100, vec![]));
     let told = operator.left_out.lock().unwrap().clone();
@@ -295,12 +303,12 @@ async fn a_dead_letter_queue_that_cannot_be_read_is_told_and_not_judged_by() {
 /// Otherwise a replay that cannot see what came back would continue.
 #[tokio::test(start_paused = true)]
 async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement() {
-    let world = World::with_letters(100);
+    let world = ArchiveWorld::with_letters(100);
     let sends = AtomicUsize::new(0);
     world.faults(move |call| {
         let sent = sends.fetch_add(usize::from(call.operation == "SendMessageBatch"), Ordering::Relaxed) > 0;
         let judging = sent && call.operation == "ListObjectsV2" && call.target.contains("queue=payments-dlq");
-        if judging { Fault::Unavailable } else { Fault::Pass }
+        if judging { SimFault::Unavailable } else { SimFault::Pass }
     });
     let failed = world.run(json!({ "threshold": 99 })).await.unwrap_err().to_string();
     assert!(failed.starts_with("listing dead-letters/queue=payments-dlq/ failed"), "{failed}");
@@ -309,7 +317,10 @@ async fn it_does_not_go_on_when_the_archive_cannot_be_listed_for_the_judgement()
     let id = world.replay().kept().all().await.unwrap()[0].id.clone();
     let mut goes_on = resume(&id);
     goes_on.threshold = Some(100);
-    let done =
-        world.replay().run(&resumes(&goes_on), &Source::Archive, None, &Operator::default()).await.unwrap();
+    let done = world
+        .replay()
+        .run(&resumes(&goes_on), &ReplaySource::Archive, None, &TestObserver::default())
+        .await
+        .unwrap();
     assert_eq!(done.counts.sent, 100);
 }

@@ -29,20 +29,23 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, Region, SharedCredentialsProvider};
 use proptest::prelude::*;
 use redrive_sim::sqs::QueueSettings;
-use redrive_sim::{Attribute, Aws, Call, Caller, Data, Fault, Faults, Payload};
+use redrive_sim::{
+    Caller, FaultHook, SimAttribute, SimAttributeValue, SimAws, SimCall, SimFault, SimPayload,
+};
 use redrive_support::{
-    BILLING, DLQ, FIFO_DLQ, FIFO_REQUEUE, Log, NOW, Post, REQUEUE, TOPIC, WORKER, arn, at, digest, letter_id,
-    made_for,
+    BILLING, DLQ, FIFO_DLQ, FIFO_REQUEUE, NOW, REQUEUE, RecordBuilder, TOPIC, TestLog, WORKER, arn, at,
+    digest, letter_id, made_for,
 };
 use serde_json::{Value, json};
-use sns_redrive::archive::Record;
+use sns_redrive::archive::ArchiveRecord;
 use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clients::Clients;
-use sns_redrive::clock::Clock;
-use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, Origins, SqsMessage};
+use sns_redrive::clients::AwsClients;
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, SqsMessage, TrustedOrigins};
 use sns_redrive::policy::{ArchiveReason, Policy};
 use sns_redrive::replay::{
-    At, Control, Input, Parts, Replay, ReplayError, Request, Resume, Source, State, Status, Wish,
+    ArchiveReplayer, EventRequest, InputRecord, RecordLocation, ReplayControl, ReplayEnvironment,
+    ReplayError, ReplayRequest, ReplaySource, ReplayState, ReplayStatus, ResumeRequest,
 };
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing::level_filters::LevelFilter;
@@ -57,8 +60,8 @@ const CONTROL: &str = "dead-letters-control";
 
 /// An account with an archive and a requeue, on tokio's clock, which only moves with sleeps.
 #[derive(Clone)]
-struct World {
-    aws: Aws,
+struct ArchiveWorld {
+    aws: SimAws,
     requeue: &'static str,
     /// The milliseconds by which the clock of the replaying machine is ahead.
     skew: i64,
@@ -67,39 +70,39 @@ struct World {
     /// had received all letters.
     stay: bool,
     /// The fault of each call that [`faults`](Self::faults) lets pass.
-    usual: Arc<dyn Fn(&Call) -> Fault + Send + Sync>,
+    usual: Arc<dyn Fn(&SimCall) -> SimFault + Send + Sync>,
 }
 
 /// The observer of a replay.
 #[derive(Default)]
-struct Operator {
+struct TestObserver {
     /// The number of sent letters at which it stops.
     stop_at: Option<u64>,
     stopped: AtomicBool,
     left_out: Mutex<Vec<String>>,
-    seen: Mutex<Vec<(Status, u64)>>,
+    seen: Mutex<Vec<(ReplayStatus, u64)>>,
 }
 
-impl Control for Operator {
+impl ReplayControl for TestObserver {
     fn stop(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    fn progress(&self, state: &State) {
+    fn progress(&self, state: &ReplayState) {
         self.seen.lock().unwrap().push((state.status, state.counts.sent));
         if self.stop_at.is_some_and(|at| state.counts.sent >= at) {
             self.stopped.store(true, Ordering::Relaxed);
         }
     }
 
-    fn left_out(&self, at: &At, why: &str) {
+    fn left_out(&self, at: &RecordLocation, why: &str) {
         self.left_out.lock().unwrap().push(format!("{at} {why}"));
     }
 }
 
-impl World {
+impl ArchiveWorld {
     fn new() -> Self {
-        let aws = Aws::new(redrive_sim::Clock::tokio(at(START)), 1);
+        let aws = SimAws::new(redrive_sim::SimClock::tokio(at(START)), 1);
         aws.act("operator", |services, _| {
             services.s3.create("my-bucket");
             let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
@@ -117,7 +120,7 @@ impl World {
             skew: 0,
             workers: 3,
             stay: false,
-            usual: Arc::new(|_| Fault::Pass),
+            usual: Arc::new(|_| SimFault::Pass),
         };
         world.no_faults();
         world
@@ -135,7 +138,7 @@ impl World {
     }
 
     /// Adds an object to the archive.
-    fn archive(&self, name: &str, posts: &[Post]) {
+    fn archive(&self, name: &str, posts: &[RecordBuilder]) {
         self.put(&indexed(name, posts.len()), &posts.iter().map(line).collect::<String>(), NOW);
     }
 
@@ -170,11 +173,11 @@ impl World {
         })
     }
 
-    fn faults(&self, faults: impl Fn(&Call) -> Fault + Send + Sync + 'static) {
+    fn faults(&self, faults: impl Fn(&SimCall) -> SimFault + Send + Sync + 'static) {
         let (stay, usual) = (self.stay, Arc::clone(&self.usual));
-        self.aws.set_faults(Faults::new(move |call| {
+        self.aws.set_faults(FaultHook::new(move |call| {
             let fault = match faults(call) {
-                Fault::Pass => usual(call),
+                SimFault::Pass => usual(call),
                 fault => fault,
             };
             if stay || call.operation != "GetQueueAttributes" { fault } else { of_an_empty_queue(fault) }
@@ -184,19 +187,19 @@ impl World {
     fn deny_its_dead_letter_queue(&self) {
         self.faults(|call| {
             let denied = call.operation == "GetQueueAttributes" && call.target == "payments-dlq";
-            if denied { Fault::Denied } else { Fault::Pass }
+            if denied { SimFault::Denied } else { SimFault::Pass }
         });
     }
 
     fn no_faults(&self) {
-        self.faults(|_| Fault::Pass);
+        self.faults(|_| SimFault::Pass);
     }
 
-    fn clients(&self, caller: &Caller) -> Clients {
+    fn clients(&self, caller: &Caller) -> AwsClients {
         self.clients_with(caller, RetryConfig::disabled())
     }
 
-    fn clients_with(&self, caller: &Caller, retry: RetryConfig) -> Clients {
+    fn clients_with(&self, caller: &Caller, retry: RetryConfig) -> AwsClients {
         let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
         let config = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -205,61 +208,61 @@ impl World {
             .http_client(self.aws.connector(caller))
             .retry_config(retry)
             .build();
-        Clients::from_config(&config, false)
+        AwsClients::from_config(&config, false)
     }
 
-    fn parts(&self, caller: &Caller) -> Parts {
+    fn parts(&self, caller: &Caller) -> ReplayEnvironment {
         let (clock, skew) = (self.aws.clock().clone(), self.skew);
-        Parts {
+        ReplayEnvironment {
             clients: self.clients(caller),
             bucket: "my-bucket".to_owned(),
             prefix: ARCHIVE.to_owned(),
             control_bucket: "my-bucket".to_owned(),
             control_prefix: CONTROL.to_owned(),
             requeue: arn(self.requeue),
-            clock: Clock::from_fn(move || at(clock.now().as_millisecond() + skew)),
+            clock: InstanceClock::from_fn(move || at(clock.now().as_millisecond() + skew)),
             by: caller.id.to_string(),
             workers: self.workers,
         }
     }
 
-    fn replay_by(&self, caller: &Caller) -> Replay {
-        Replay::new(self.parts(caller))
+    fn replay_by(&self, caller: &Caller) -> ArchiveReplayer {
+        ArchiveReplayer::new(self.parts(caller))
     }
 
-    fn replay(&self) -> Replay {
+    fn replay(&self) -> ArchiveReplayer {
         self.replay_by(&Caller::new("somebody"))
     }
 
-    async fn run(&self, request: Value) -> Result<State, ReplayError> {
-        self.run_by(&Operator::default(), request).await
+    async fn run(&self, request: Value) -> Result<ReplayState, ReplayError> {
+        self.run_by(&TestObserver::default(), request).await
     }
 
-    async fn run_by(&self, operator: &Operator, request: Value) -> Result<State, ReplayError> {
-        self.replay().run(&begins(&wish(request)), &Source::Archive, None, operator).await
+    async fn run_by(&self, operator: &TestObserver, request: Value) -> Result<ReplayState, ReplayError> {
+        self.replay().run(&begins(&wish(request)), &ReplaySource::Archive, None, operator).await
     }
 
-    async fn resume(&self, id: &str) -> Result<State, ReplayError> {
-        self.replay().run(&resumes(&resume(id)), &Source::Archive, None, &Operator::default()).await
+    async fn resume(&self, id: &str) -> Result<ReplayState, ReplayError> {
+        self.replay().run(&resumes(&resume(id)), &ReplaySource::Archive, None, &TestObserver::default()).await
     }
 
     /// Runs a replay whose worker is cut off at the `nth` request that matches, before or after its effect.
     /// Returns `None` if it was cut off.
     async fn crash(
         &self,
-        which: fn(&Call) -> bool,
+        which: fn(&SimCall) -> bool,
         nth: usize,
         taken: bool,
-        run: impl AsyncFnOnce(Replay) -> Result<State, ReplayError>,
-    ) -> Option<Result<State, ReplayError>> {
+        run: impl AsyncFnOnce(ArchiveReplayer) -> Result<ReplayState, ReplayError>,
+    ) -> Option<Result<ReplayState, ReplayError>> {
         let caller = Caller::new("crashing");
         let calls = AtomicUsize::new(0);
         self.faults(move |call| {
             let counts = &*call.caller == "crashing" && which(call);
             match counts && calls.fetch_add(1, Ordering::Relaxed) == nth {
-                false => Fault::Pass,
-                true if taken => Fault::CutAfter,
-                true => Fault::CutBefore,
+                false => SimFault::Pass,
+                true if taken => SimFault::CutAfter,
+                true => SimFault::CutBefore,
             }
         });
         let replay = self.replay_by(&caller);
@@ -273,7 +276,7 @@ impl World {
     }
 
     /// Returns the messages in the requeue, in the order in which they came.
-    fn sent(&self) -> Vec<Arc<Payload>> {
+    fn sent(&self) -> Vec<Arc<SimPayload>> {
         let queue = self.requeue.rsplit(':').next().unwrap();
         self.aws.act("operator", |services, _| {
             let queue = services.sqs.queue(queue).unwrap();
@@ -292,15 +295,16 @@ impl World {
         bodies
     }
 
-    fn calls(&self, operation: &str) -> Vec<Arc<Call>> {
+    fn calls(&self, operation: &str) -> Vec<Arc<SimCall>> {
         self.aws.calls().into_iter().filter(|call| call.operation == operation).collect()
     }
 }
 
 /// Archives a letter that a replay has sent, as the function does that gives it up after the replay. `stored` is
 /// when S3 stores it, `archived` the time by the function's clock.
-fn archive_again(aws: &Aws, entry: &redrive_sim::Entry, stored: i64, archived: i64) {
-    let mut post = Post::raw(&format!("back-{}", entry.body), &entry.body).queue(REQUEUE).sent(stored);
+fn archive_again(aws: &SimAws, entry: &redrive_sim::SimEntry, stored: i64, archived: i64) {
+    let mut post =
+        RecordBuilder::raw(&format!("back-{}", entry.body), &entry.body).queue(REQUEUE).sent(stored);
     for (name, attribute) in &entry.attributes {
         post = post.attribute(name, &attribute.kind, &attribute.value.text());
     }
@@ -308,7 +312,7 @@ fn archive_again(aws: &Aws, entry: &redrive_sim::Entry, stored: i64, archived: i
 }
 
 /// Archives a letter whose mark says that it was replayed.
-fn archive_replayed(aws: &Aws, post: &Post, stored: i64, archived: i64) {
+fn archive_replayed(aws: &SimAws, post: &RecordBuilder, stored: i64, archived: i64) {
     let name = at(archived).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
     let letter = digest(&post.body());
     let key = format!(
@@ -319,40 +323,40 @@ fn archive_replayed(aws: &Aws, post: &Post, stored: i64, archived: i64) {
 }
 
 /// Returns the answer of a queue without letters, if it would answer.
-fn of_an_empty_queue(fault: Fault) -> Fault {
+fn of_an_empty_queue(fault: SimFault) -> SimFault {
     match fault {
-        Fault::Pass => {
+        SimFault::Pass => {
             let empty = json!({ "Attributes": { "ApproximateNumberOfMessages": "0" } });
-            Fault::Nonsense(200, empty.to_string())
+            SimFault::Nonsense(200, empty.to_string())
         }
-        Fault::Slow(wait, then) => of_an_empty_queue(*then).after(wait),
+        SimFault::Slow(wait, then) => of_an_empty_queue(*then).after(wait),
         fault => fault,
     }
 }
 
 /// Returns the wish for a new replay.
-fn begins(request: &Request) -> Wish {
-    Wish::Begin(Box::new(request.clone()))
+fn begins(request: &ReplayRequest) -> EventRequest {
+    EventRequest::Begin(Box::new(request.clone()))
 }
 
 /// Returns the wish to continue a replay.
-fn resumes(resume: &Resume) -> Wish {
-    Wish::Resume(resume.clone())
+fn resumes(resume: &ResumeRequest) -> EventRequest {
+    EventRequest::ResumeRequest(resume.clone())
 }
 
-fn resume(id: &str) -> Resume {
-    Resume { id: id.to_owned(), rate: None, threshold: None, settle_seconds: None, why: None }
+fn resume(id: &str) -> ResumeRequest {
+    ResumeRequest { id: id.to_owned(), rate: None, threshold: None, settle_seconds: None, why: None }
 }
 
 /// Returns a request that sends without waiting.
-fn wish(mut request: Value) -> Request {
+fn wish(mut request: Value) -> ReplayRequest {
     if request.get("rate").is_none() {
         request["rate"] = 10_000.into();
     }
     if request.get("select").is_none() {
         request["all"] = true.into();
     }
-    Request::from_json(request).unwrap()
+    ReplayRequest::from_json(request).unwrap()
 }
 
 /// Returns the key of an object that was archived an hour ago.
@@ -365,28 +369,28 @@ fn indexed(name: &str, letters: usize) -> String {
     object(&format!("{name}.2-n{letters}-r0"))
 }
 
-fn posts(count: usize) -> Vec<Post> {
+fn posts(count: usize) -> Vec<RecordBuilder> {
     (0..count).map(|number| plain(&number.to_string())).collect()
 }
 
 /// Returns a letter whose body is its id.
-fn plain(id: &str) -> Post {
-    Post::raw(id, id)
+fn plain(id: &str) -> RecordBuilder {
+    RecordBuilder::raw(id, id)
 }
 
 /// Begins to log, until the guard is dropped.
-fn logged(level: LevelFilter) -> (Log, DefaultGuard) {
-    let log = Log::default();
+fn logged(level: LevelFilter) -> (TestLog, DefaultGuard) {
+    let log = TestLog::default();
     let writer = log.clone();
     let subscriber = subscriber(LogFormat::Json, level, move || writer.clone());
     (log, tracing::subscriber::set_default(subscriber))
 }
 
-fn record_at(post: &Post, archived: i64) -> Record {
+fn record_at(post: &RecordBuilder, archived: i64) -> ArchiveRecord {
     let event = serde_json::from_value(redrive_support::event([post])).unwrap();
     let message = SqsMessage::all_of(event, at(archived)).unwrap().remove(0);
     let letter = if post.queue.contains("requeue") {
-        Letter::parse_requeued(message, Origins::none())
+        Letter::parse_requeued(message, TrustedOrigins::none())
     } else {
         Letter::parse(message)
     };
@@ -399,14 +403,14 @@ fn record_at(post: &Post, archived: i64) -> Record {
         failure: None,
         override_id: None,
     };
-    Record::of(&letter, &context, at(archived))
+    ArchiveRecord::of(&letter, &context, at(archived))
 }
 
-fn line(post: &Post) -> String {
+fn line(post: &RecordBuilder) -> String {
     record_at(post, NOW).to_line().unwrap()
 }
 
-fn mark_of(payload: &Payload) -> Value {
+fn mark_of(payload: &SimPayload) -> Value {
     serde_json::from_str(&payload.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! Tests of the function that redrives: a replay goes by its mode and policy, which Lambda reports.
 
-use redrive_sim::lambda::{EnvironmentError, FunctionSettings, Ran};
-use sns_redrive::replay_function::{Answer, Event, ReplayFunction};
+use redrive_sim::lambda::{EnvironmentError, FunctionSettings, SimInvocationResult};
+use sns_redrive::replay_function::{ReplayAnswer, ReplayEvent, ReplayFunction};
 
 use super::event::{ACTIVE, first_turn, function, invoke};
 use super::*;
@@ -9,26 +9,28 @@ use super::*;
 const REDRIVER: &str = "arn:aws:lambda:eu-central-1:123456789012:function:sns-redrive";
 
 /// Deploys the function that redrives, with these variables in addition to the required ones.
-fn deploy(world: &World, variables: &[(&str, &str)]) {
+fn deploy(world: &ArchiveWorld, variables: &[(&str, &str)]) {
     let all = ACTIVE.iter().chain(variables);
     let all = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     configure(world, FunctionSettings { environment: Ok(all), ..FunctionSettings::default() });
 }
 
-fn configure(world: &World, settings: FunctionSettings) {
-    world.aws.act("operator", |it, _| it.lambda.create("sns-redrive", settings, |_| Ran::ok("null")));
+fn configure(world: &ArchiveWorld, settings: FunctionSettings) {
+    world.aws.act("operator", |it, _| {
+        it.lambda.create("sns-redrive", settings, |_| SimInvocationResult::ok("null"));
+    });
 }
 
 /// Returns three letters without a target by the built-in policy, and the replay function beside the one that
 /// redrives.
-fn beside(variables: &[(&str, &str)]) -> (World, ReplayFunction) {
-    let world = World::with_letters(3);
+fn beside(variables: &[(&str, &str)]) -> (ArchiveWorld, ReplayFunction) {
+    let world = ArchiveWorld::with_letters(3);
     deploy(&world, variables);
     let replayer = function(&world, &[ACTIVE[0], ACTIVE[1], ("REDRIVE_FUNCTION", REDRIVER)]);
     (world, replayer)
 }
 
-fn asked(world: &World) -> usize {
+fn asked(world: &ArchiveWorld) -> usize {
     world.calls("GetFunctionConfiguration").len()
 }
 
@@ -140,9 +142,9 @@ async fn what_lambda_does_not_tell_is_named_with_the_function_and_what_it_takes(
         }
     }
     deploy(&world, &[]);
-    world.faults(
-        |call| if call.operation == "GetFunctionConfiguration" { Fault::Denied } else { Fault::Pass },
-    );
+    world.faults(|call| {
+        if call.operation == "GetFunctionConfiguration" { SimFault::Denied } else { SimFault::Pass }
+    });
     let error = invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap_err();
     assert!(error.starts_with(&format!("{reading}AccessDenied")), "{error}");
     assert_eq!((world.objects(CONTROL), world.sent().len()), (vec![], 0));
@@ -180,8 +182,8 @@ async fn lanes_are_told_the_policy_by_their_turn_and_ask_nobody() {
         for lane in lanes.lines() {
             let lane = serde_json::from_str(lane).unwrap();
             let deadline = (world.aws.clock().millis() + 60_000).try_into().unwrap();
-            let answer = replayer.answer(Event::Lane(lane), "req-2", deadline).await.unwrap();
-            assert!(matches!(answer, Answer::Lane { sent: Some(_), trouble: None }), "{answer:?}");
+            let answer = replayer.answer(ReplayEvent::Lane(lane), "req-2", deadline).await.unwrap();
+            assert!(matches!(answer, ReplayAnswer::Lane { sent: Some(_), trouble: None }), "{answer:?}");
         }
         assert_eq!(asked(&world), 1);
         let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": 2 } });
@@ -201,7 +203,7 @@ async fn an_answer_counts_for_a_minute_though_the_wall_clock_is_set_back() {
         |name: &str| given.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
     let settings = sns_redrive::settings::Settings::read(variable).unwrap();
     let clients = world.clients(&Caller::new("function"));
-    let replayer = ReplayFunction::new(settings, clients, Clock::from_fn(wall));
+    let replayer = ReplayFunction::new(settings, clients, InstanceClock::from_fn(wall));
     invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();
     back.store(3_600_000, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_mins(1)).await;

@@ -3,7 +3,7 @@
 mod resumed;
 
 use futures_util::future::join_all;
-use sns_redrive::replay::{Lane, Resumption, Turn, TurnKind, Wish};
+use sns_redrive::replay::{EventRequest, MachineTurn, ReplayResumption, RoundLane, TurnKind};
 
 use super::*;
 
@@ -16,8 +16,8 @@ enum LaneEnd {
 }
 
 /// A state machine with so many lanes at the same time.
-pub(super) struct Machine<'w> {
-    world: &'w World,
+pub(super) struct LaneMachine<'w> {
+    world: &'w ArchiveWorld,
     workers: usize,
     rounds: AtomicUsize,
     lanes: AtomicUsize,
@@ -30,53 +30,53 @@ pub(super) struct Machine<'w> {
 }
 
 /// The observer of a lane, which must stop after a time.
-struct Invocation(tokio::time::Instant);
+struct TimedLane(tokio::time::Instant);
 
-impl Control for Invocation {
+impl ReplayControl for TimedLane {
     fn stop(&self) -> bool {
         tokio::time::Instant::now() >= self.0
     }
 
-    fn progress(&self, _: &State) {}
+    fn progress(&self, _: &ReplayState) {}
 
-    fn left_out(&self, _: &At, _: &str) {}
+    fn left_out(&self, _: &RecordLocation, _: &str) {}
 }
 
 /// Begins a replay like an execution with so many workers.
-pub(super) async fn first_turn(world: &World, workers: usize, request: Value) -> Turn {
-    let begin = Wish::Begin(Box::new(wish(request)));
-    world.replay().first_turn(&begin, workers, None, &Operator::default()).await.unwrap()
+pub(super) async fn first_turn(world: &ArchiveWorld, workers: usize, request: Value) -> MachineTurn {
+    let begin = EventRequest::Begin(Box::new(wish(request)));
+    world.replay().first_turn(&begin, workers, None, &TestObserver::default()).await.unwrap()
 }
 
-impl<'w> Machine<'w> {
-    pub(super) fn new(world: &'w World, workers: usize) -> Self {
+impl<'w> LaneMachine<'w> {
+    pub(super) fn new(world: &'w ArchiveWorld, workers: usize) -> Self {
         let (rounds, lanes, time) = (AtomicUsize::new(0), AtomicUsize::new(0), Duration::from_mins(15));
         let before = AtomicUsize::new(0);
         Self { world, workers, rounds, lanes, ends: Vec::new(), time, before }
     }
 
     /// Creates one that runs while others send letters too.
-    pub(super) fn beside_others(world: &'w World, workers: usize) -> Self {
+    pub(super) fn beside_others(world: &'w ArchiveWorld, workers: usize) -> Self {
         Self { ends: vec![LaneEnd::Works], ..Self::new(world, workers) }
     }
 
-    pub(super) async fn begin(&self, request: Value) -> Result<State, ReplayError> {
+    pub(super) async fn begin(&self, request: Value) -> Result<ReplayState, ReplayError> {
         self.before.store(self.world.bodies().len(), Ordering::Relaxed);
-        self.run(&Wish::Begin(Box::new(wish(request)))).await
+        self.run(&EventRequest::Begin(Box::new(wish(request)))).await
     }
 
-    pub(super) async fn resume(&self, id: &str) -> Result<State, ReplayError> {
-        self.run(&Wish::Resume(resume(id))).await
+    pub(super) async fn resume(&self, id: &str) -> Result<ReplayState, ReplayError> {
+        self.run(&EventRequest::ResumeRequest(resume(id))).await
     }
 
-    async fn run(&self, wish: &Wish) -> Result<State, ReplayError> {
-        let operator = Operator::default();
+    async fn run(&self, wish: &EventRequest) -> Result<ReplayState, ReplayError> {
+        let operator = TestObserver::default();
         let turn = self.world.replay().first_turn(wish, self.workers, None, &operator).await?;
         self.go_on(turn).await
     }
 
     /// Continues to the end.
-    pub(super) async fn go_on(&self, mut turn: Turn) -> Result<State, ReplayError> {
+    pub(super) async fn go_on(&self, mut turn: MachineTurn) -> Result<ReplayState, ReplayError> {
         loop {
             match turn.next {
                 TurnKind::End => return Ok(turn.replay),
@@ -89,7 +89,7 @@ impl<'w> Machine<'w> {
     }
 
     /// Asserts the facts that hold after every turn.
-    fn check(&self, state: &State) {
+    fn check(&self, state: &ReplayState) {
         if state.request.dry_run {
             return;
         }
@@ -103,13 +103,13 @@ impl<'w> Machine<'w> {
         }
     }
 
-    async fn next(&self, turn: &Turn) -> Result<Turn, ReplayError> {
-        let of = Resumption { id: turn.id.clone(), holder: turn.holder.clone() };
-        self.world.replay().next_turn(&of, self.workers, None, &Operator::default()).await
+    async fn next(&self, turn: &MachineTurn) -> Result<MachineTurn, ReplayError> {
+        let of = ReplayResumption { id: turn.id.clone(), holder: turn.holder.clone() };
+        self.world.replay().next_turn(&of, self.workers, None, &TestObserver::default()).await
     }
 
     /// Runs every lane of a round. The state machine does not check whether one fails.
-    pub(super) async fn send(&self, turn: &Turn) {
+    pub(super) async fn send(&self, turn: &MachineTurn) {
         let end =
             self.ends.get(self.rounds.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(LaneEnd::Works);
         let lanes = self.lanes_of(turn);
@@ -121,33 +121,33 @@ impl<'w> Machine<'w> {
             }
             LaneEnd::Dies(nth) => {
                 let lane = lanes[0].clone();
-                let operator = Operator::default();
-                let run = async |replay: Replay| match replay.lane(&lane, None, &operator).await {
+                let operator = TestObserver::default();
+                let run = async |replay: ArchiveReplayer| match replay.lane(&lane, None, &operator).await {
                     Ok(_) => replay.kept().show(&lane.id).await,
                     Err(error) => Err(error),
                 };
                 let is_write =
-                    |call: &Call| call.operation == "PutObject" || call.operation == "SendMessageBatch";
+                    |call: &SimCall| call.operation == "PutObject" || call.operation == "SendMessageBatch";
                 assert!(self.world.crash(is_write, nth, true, run).await.is_none(), "it came to its end");
                 join_all(lanes[1..].iter().map(|lane| self.work(lane))).await;
             }
         }
     }
 
-    async fn work(&self, lane: &Lane) {
-        let invocation = Invocation(tokio::time::Instant::now() + self.time);
+    async fn work(&self, lane: &RoundLane) {
+        let invocation = TimedLane(tokio::time::Instant::now() + self.time);
         self.world.replay().lane(lane, None, &invocation).await.unwrap();
     }
 
-    fn lanes_of(&self, turn: &Turn) -> Vec<Lane> {
+    fn lanes_of(&self, turn: &MachineTurn) -> Vec<RoundLane> {
         let (_, lines) = self.world.objects(&turn.key).remove(0);
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
 /// Returns a world with letters of so many hours, 100 each.
-pub(super) fn hours(count: usize) -> World {
-    let world = World::new();
+pub(super) fn hours(count: usize) -> ArchiveWorld {
+    let world = ArchiveWorld::new();
     for hour in 0..count {
         let letters: Vec<_> =
             (hour * 100..hour * 100 + 100).map(|number| plain(&number.to_string())).collect();
@@ -162,10 +162,10 @@ pub(super) fn hours(count: usize) -> World {
 #[tokio::test(start_paused = true)]
 async fn every_letter_goes_once_in_steps_and_lanes_share_the_rate() {
     let world = hours(8);
-    let machine = Machine::new(&world, 3);
+    let machine = LaneMachine::new(&world, 3);
     let began = tokio::time::Instant::now();
     let state = machine.begin(json!({ "ramp": [50, 100], "rate": 600, "settleSeconds": 150 })).await.unwrap();
-    assert_eq!((state.status, state.counts.sent), (Status::Done, 800));
+    assert_eq!((state.status, state.counts.sent), (ReplayStatus::Done, 800));
     assert_eq!(world.numbers(), numbers(0..800));
     assert_eq!(machine.lanes.load(Ordering::Relaxed), 3);
     // The letters of one second go at once, in each of two rounds.
@@ -182,10 +182,10 @@ async fn every_letter_goes_once_in_steps_and_lanes_share_the_rate() {
 async fn no_more_letters_a_second_than_the_rate_whatever_the_number_of_rounds() {
     for (rate, lanes) in [(100, 1), (200, 1), (400, 2)] {
         let world = hours(12);
-        let machine = Machine::new(&world, 5);
+        let machine = LaneMachine::new(&world, 5);
         let began = tokio::time::Instant::now();
         let state = machine.begin(json!({ "ramp": [100], "rate": rate })).await.unwrap();
-        assert_eq!((state.status, state.counts.sent), (Status::Done, 1200));
+        assert_eq!((state.status, state.counts.sent), (ReplayStatus::Done, 1200));
         let rounds = machine.rounds.load(Ordering::Relaxed);
         assert_eq!((machine.lanes.load(Ordering::Relaxed), rounds), (lanes, 5), "{rate}");
         let took = began.elapsed().as_secs_f64();
@@ -198,13 +198,15 @@ async fn no_more_letters_a_second_than_the_rate_whatever_the_number_of_rounds() 
 #[tokio::test(start_paused = true)]
 async fn a_lane_sends_several_parts_at_once() {
     let took = async |workers| {
-        let world = World { workers, ..hours(8) };
-        world.faults(|_| Fault::Pass.after(Duration::from_millis(10)));
+        let world = ArchiveWorld { workers, ..hours(8) };
+        world.faults(|_| SimFault::Pass.after(Duration::from_millis(10)));
         let begin = wish(json!({ "ramp": [100], "rate": 100_000, "threshold": 100 }));
-        let turn =
-            world.replay().first_turn(&Wish::Begin(Box::new(begin)), 1, None, &Operator::default()).await;
+        let turn = world
+            .replay()
+            .first_turn(&EventRequest::Begin(Box::new(begin)), 1, None, &TestObserver::default())
+            .await;
         let began = tokio::time::Instant::now();
-        Machine::new(&world, 1).send(&turn.unwrap()).await;
+        LaneMachine::new(&world, 1).send(&turn.unwrap()).await;
         began.elapsed()
     };
     let (one, two) = (took(1).await, took(2).await);
@@ -215,9 +217,9 @@ async fn a_lane_sends_several_parts_at_once() {
 async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_counted() {
     for nth in 0..5 {
         let world = hours(4);
-        let machine = Machine { ends: vec![LaneEnd::Dies(nth)], ..Machine::new(&world, 2) };
+        let machine = LaneMachine { ends: vec![LaneEnd::Dies(nth)], ..LaneMachine::new(&world, 2) };
         let state = machine.begin(json!({ "ramp": [100] })).await.unwrap();
-        assert_eq!((state.status, state.counts.sent), (Status::Done, 400), "{nth}");
+        assert_eq!((state.status, state.counts.sent), (ReplayStatus::Done, 400), "{nth}");
         let bodies = world.bodies();
         let once: BTreeSet<_> = bodies.iter().collect();
         assert_eq!(once.len(), 400, "{nth}");
@@ -235,7 +237,7 @@ async fn a_lane_whose_function_dies_is_made_up_for_and_what_it_may_have_sent_is_
 async fn a_step_is_one_of_letters_that_are_really_sent() {
     for are_sent in [true, false] {
         let world = super::steps::with_new_letters(are_sent).await;
-        let machine = Machine::new(&world, 3);
+        let machine = LaneMachine::new(&world, 3);
         machine.before.store(world.bodies().len(), Ordering::Relaxed);
         let mut turn = first_turn(&world, 3, json!({ "rate": 10_000 })).await;
         let mut settled = Vec::new();
@@ -246,12 +248,17 @@ async fn a_step_is_one_of_letters_that_are_really_sent() {
             }
             turn = machine.next(&turn).await.unwrap();
             machine.check(&turn.replay);
-            if turn.replay.status == Status::Settling {
+            if turn.replay.status == ReplayStatus::Settling {
                 settled.push(turn.replay.counts.sent);
             }
         }
         settled.dedup();
-        assert_eq!((turn.replay.status, turn.replay.counts.sent), (Status::Done, 100), "{:?}", turn.replay);
+        assert_eq!(
+            (turn.replay.status, turn.replay.counts.sent),
+            (ReplayStatus::Done, 100),
+            "{:?}",
+            turn.replay
+        );
         assert_eq!(settled, [4, 20, 80]);
     }
 }
@@ -260,7 +267,7 @@ async fn a_step_is_one_of_letters_that_are_really_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
     let world = hours(4);
-    let machine = Machine::new(&world, 2);
+    let machine = LaneMachine::new(&world, 2);
     let turn = first_turn(&world, 2, json!({ "ramp": [50, 100] })).await;
     // One of two lanes never begins.
     machine.work(&machine.lanes_of(&turn)[0]).await;
@@ -275,28 +282,28 @@ async fn a_step_is_not_judged_before_what_a_dead_lane_has_left_is_sent() {
 async fn a_step_is_judged_before_the_next() {
     let world = hours(4);
     super::judgement::coming_back(&world, &["0", "1", "2"]);
-    let machine = Machine::new(&world, 4);
+    let machine = LaneMachine::new(&world, 4);
     let state = machine.begin(json!({ "ramp": [5, 100] })).await.unwrap();
-    assert_eq!((state.status, state.counts.sent, state.came_back), (Status::Stopped, 20, 3));
+    assert_eq!((state.status, state.counts.sent, state.came_back), (ReplayStatus::Stopped, 20, 3));
     assert!(state.because.unwrap().contains("3 back in the archive"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
     let world = hours(2);
-    let machine = Machine::new(&world, 2);
+    let machine = LaneMachine::new(&world, 2);
     let mut turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     for _ in 0..3 {
         assert_eq!(turn.next, TurnKind::Send);
         turn = machine.next(&turn).await.unwrap();
     }
-    assert_eq!((turn.next, turn.replay.status), (TurnKind::End, Status::Stopped));
+    assert_eq!((turn.next, turn.replay.status), (TurnKind::End, ReplayStatus::Stopped));
     assert!(turn.replay.because.unwrap().contains("see the log of the replay function"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fifo_archive_goes_in_its_override_by_one_lane() {
-    let world = World::fifo();
+    let world = ArchiveWorld::fifo();
     for hour in 0..3 {
         let posts: Vec<_> = (hour * 10..hour * 10 + 10)
             .map(|number| plain(&number.to_string()).queue(FIFO_DLQ).group("g"))
@@ -305,9 +312,9 @@ async fn a_fifo_archive_goes_in_its_override_by_one_lane() {
         let name = format!("20261101T{hour:02}0000Z-a.2-n10-r0.jsonl");
         world.put(&format!("{ARCHIVE}/queue=payments-dlq.fifo/date=2026-11-01/{name}"), &lines, NOW);
     }
-    let machine = Machine::new(&world, 5);
+    let machine = LaneMachine::new(&world, 5);
     let state = machine.begin(json!({ "ramp": [50, 100] })).await.unwrap();
-    assert_eq!((state.status, state.counts.sent), (Status::Done, 30));
+    assert_eq!((state.status, state.counts.sent), (ReplayStatus::Done, 30));
     assert_eq!(world.bodies(), numbers(0..30));
     assert_eq!(machine.lanes.load(Ordering::Relaxed), 1);
 }
@@ -315,14 +322,14 @@ async fn a_fifo_archive_goes_in_its_override_by_one_lane() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_is_one_turn_and_writes_nothing() {
     let world = hours(2);
-    let state = Machine::new(&world, 2).begin(json!({ "dryRun": true })).await.unwrap();
-    assert_eq!((state.status, state.counts.sent), (Status::DryRun, 200));
+    let state = LaneMachine::new(&world, 2).begin(json!({ "dryRun": true })).await.unwrap();
+    assert_eq!((state.status, state.counts.sent), (ReplayStatus::DryRun, 200));
     assert_eq!(world.objects(CONTROL), []);
 }
 
 /// Returns an archive of two hours, the later one larger, in objects of 100 letters each.
-fn small_and_large(large: usize) -> World {
-    let world = World::new();
+fn small_and_large(large: usize) -> ArchiveWorld {
+    let world = ArchiveWorld::new();
     for object in 0..=large {
         let first = object * 100;
         let lines: String = (first..first + 100).map(|number| line(&plain(&number.to_string()))).collect();
@@ -337,11 +344,11 @@ fn small_and_large(large: usize) -> World {
 #[tokio::test(start_paused = true)]
 async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it() {
     for select in [json!({ "match": { "origin": ["raw"] } }), json!({ "queue": "payments-dlq" })] {
-        let world = World { workers: 1, ..small_and_large(30) };
-        let machine = Machine { time: Duration::from_secs(4), ..Machine::new(&world, 1) };
+        let world = ArchiveWorld { workers: 1, ..small_and_large(30) };
+        let machine = LaneMachine { time: Duration::from_secs(4), ..LaneMachine::new(&world, 1) };
         let request = json!({ "select": select, "ramp": [100], "rate": 100, "settleSeconds": 5 });
         let state = machine.begin(request).await.unwrap();
-        assert_eq!((state.status, state.counts.sent), (Status::Done, 3100), "{state:?}");
+        assert_eq!((state.status, state.counts.sent), (ReplayStatus::Done, 3100), "{state:?}");
         assert_eq!(world.numbers(), numbers(0..3100));
         assert!(machine.rounds.load(Ordering::Relaxed) > 6, "lanes come to no end in their time");
     }
@@ -350,17 +357,17 @@ async fn rounds_that_end_in_the_middle_know_what_was_sent_and_are_judged_by_it()
 /// Letters that others have sent, or that are not selected, leave no ledger of this replay.
 #[tokio::test(start_paused = true)]
 async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
-    let world = World { workers: 1, ..small_and_large(50) };
+    let world = ArchiveWorld { workers: 1, ..small_and_large(50) };
     let before =
         world.run(json!({ "select": { "from": "2026-11-01T09:30:00Z" }, "ramp": [100] })).await.unwrap();
     assert_eq!(before.counts.sent, 5000);
     let some = json!({ "select": { "match": { "message": (0..10).collect::<Vec<_>>() } }, "ramp": [100] });
     assert_eq!(world.run(some).await.unwrap().counts.sent, 10);
-    world.faults(|_| Fault::Pass.after(Duration::from_millis(200)));
+    world.faults(|_| SimFault::Pass.after(Duration::from_millis(200)));
     // Each round finishes one unit.
-    let machine = Machine { time: Duration::from_millis(2200), ..Machine::new(&world, 1) };
-    let wish = Wish::Begin(Box::new(wish(json!({ "ramp": [98, 100], "rate": 100 }))));
-    let mut turn = world.replay().first_turn(&wish, 1, None, &Operator::default()).await.unwrap();
+    let machine = LaneMachine { time: Duration::from_millis(2200), ..LaneMachine::new(&world, 1) };
+    let wish = EventRequest::Begin(Box::new(wish(json!({ "ramp": [98, 100], "rate": 100 }))));
+    let mut turn = world.replay().first_turn(&wish, 1, None, &TestObserver::default()).await.unwrap();
     while turn.next == TurnKind::Send {
         machine.send(&turn).await;
         turn = machine.next(&turn).await.unwrap();
@@ -368,7 +375,7 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
     let counts = &turn.replay.counts;
     assert_eq!(
         (turn.replay.status, counts.sent, counts.already_replayed),
-        (Status::Done, 90, 5010),
+        (ReplayStatus::Done, 90, 5010),
         "{turn:?}"
     );
     assert!(machine.rounds.load(Ordering::Relaxed) > 3);
@@ -377,7 +384,7 @@ async fn units_with_nothing_to_send_are_behind_it_once_they_were_read() {
 #[tokio::test(start_paused = true)]
 async fn lanes_of_a_replay_that_was_freed_end_at_once() {
     let world = hours(2);
-    let machine = Machine::new(&world, 2);
+    let machine = LaneMachine::new(&world, 2);
     let turn = first_turn(&world, 2, json!({ "ramp": [100], "rate": 10 })).await;
     let began = tokio::time::Instant::now();
     let free = async {
@@ -392,61 +399,68 @@ async fn lanes_of_a_replay_that_was_freed_end_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_lane_that_begins_after_the_stop_sends_nothing() {
     let world = hours(2);
-    let machine = Machine::new(&world, 2);
+    let machine = LaneMachine::new(&world, 2);
     let turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     world.replay().kept().stop(&turn.id, None).await.unwrap();
     machine.send(&turn).await;
     assert_eq!(world.bodies().len(), 0);
     let turn = machine.next(&turn).await.unwrap();
-    assert_eq!((turn.next, turn.replay.status), (TurnKind::End, Status::Stopped));
+    assert_eq!((turn.next, turn.replay.status), (TurnKind::End, ReplayStatus::Stopped));
 }
 
 /// Its letters are on their way, but nobody has recorded them.
 #[tokio::test(start_paused = true)]
 async fn a_lane_whose_function_dies_is_not_taken_for_letters_that_wait_too_long() {
     for nth in 0..5 {
-        let world = World { stay: true, ..hours(12) };
+        let world = ArchiveWorld { stay: true, ..hours(12) };
         world.no_faults();
-        let machine = Machine { ends: vec![LaneEnd::Dies(nth)], ..Machine::new(&world, 2) };
+        let machine = LaneMachine { ends: vec![LaneEnd::Dies(nth)], ..LaneMachine::new(&world, 2) };
         let state = machine.begin(json!({ "ramp": [100], "settleSeconds": 600 })).await.unwrap();
-        assert_eq!((state.status, state.counts.sent), (Status::Done, 1200), "{nth}: {:?}", state.because);
+        assert_eq!(
+            (state.status, state.counts.sent),
+            (ReplayStatus::Done, 1200),
+            "{nth}: {:?}",
+            state.because
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends_the_replay() {
     let world = hours(6);
-    let is_ledger = |call: &Call| call.target.contains("hour=20261101T00/0");
-    world.faults(move |call| if is_ledger(call) { Fault::Nonsense(500, String::new()) } else { Fault::Pass });
-    let machine = Machine::new(&world, 1);
+    let is_ledger = |call: &SimCall| call.target.contains("hour=20261101T00/0");
+    world.faults(
+        move |call| if is_ledger(call) { SimFault::Nonsense(500, String::new()) } else { SimFault::Pass },
+    );
+    let machine = LaneMachine::new(&world, 1);
     let state = machine.begin(json!({ "ramp": [50, 100], "rate": 100 })).await.unwrap();
-    assert_eq!((state.status, state.counts.sent), (Status::Stopped, 200), "{state:?}");
+    assert_eq!((state.status, state.counts.sent), (ReplayStatus::Stopped, 200), "{state:?}");
     let because = state.because.clone().unwrap();
     assert!(because.contains("hour=20261101T00/000000.json failed"), "{because}");
     world.no_faults();
-    let done = machine.run(&Wish::Resume(resume(&state.id))).await.unwrap();
-    assert_eq!((done.status, done.counts.sent), (Status::Done, 600));
+    let done = machine.run(&EventRequest::ResumeRequest(resume(&state.id))).await.unwrap();
+    assert_eq!((done.status, done.counts.sent), (ReplayStatus::Done, 600));
 }
 
 /// The observer of a lane, which must stop after so many letters were sent.
-struct Until<'w>(&'w World, usize);
+struct CountedLane<'w>(&'w ArchiveWorld, usize);
 
-impl Control for Until<'_> {
+impl ReplayControl for CountedLane<'_> {
     fn stop(&self) -> bool {
         self.0.bodies().len() >= self.1
     }
 
-    fn progress(&self, _: &State) {}
+    fn progress(&self, _: &ReplayState) {}
 
-    fn left_out(&self, _: &At, _: &str) {}
+    fn left_out(&self, _: &RecordLocation, _: &str) {}
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lane_whose_time_ends_between_two_hours_is_not_through() {
     let world = hours(12);
     let turn = first_turn(&world, 1, json!({ "ramp": [100], "rate": 100 })).await;
-    let lane = Machine::new(&world, 1).lanes_of(&turn).remove(0);
-    let done = world.replay().lane(&lane, None, &Until(&world, 100)).await.unwrap().unwrap();
+    let lane = LaneMachine::new(&world, 1).lanes_of(&turn).remove(0);
+    let done = world.replay().lane(&lane, None, &CountedLane(&world, 100)).await.unwrap().unwrap();
     assert_eq!((world.bodies().len(), done.is_through), (100, false), "{done:?}");
     assert!(lane.letters < 1 << 53, "no number that JavaScript has not");
 }
@@ -455,7 +469,7 @@ async fn a_lane_whose_time_ends_between_two_hours_is_not_through() {
 /// are archived twice.
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
-    let world = World::new();
+    let world = ArchiveWorld::new();
     let two = |hour: usize| [plain(&(2 * hour).to_string()), plain(&(2 * hour + 1).to_string())];
     for hour in 0..60 {
         world.put_hour(hour, &two(hour).iter().map(line).collect::<String>());
@@ -472,12 +486,12 @@ async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
         [(json!({ "match": { "origin": ["raw"] } }), false), (json!({ "queue": "payments-dlq" }), true)]
     {
         let request = json!({ "select": select, "dryRun": true });
-        let (replay, operator) = (world.replay(), Operator::default());
+        let (replay, operator) = (world.replay(), TestObserver::default());
         let at_once =
-            replay.dry_run(&wish(request.clone()), &Source::Archive, None, &operator).await.unwrap();
+            replay.dry_run(&wish(request.clone()), &ReplaySource::Archive, None, &operator).await.unwrap();
         assert_eq!((at_once.exact, at_once.counts.already_replayed), (exact, 48), "{:?}", at_once.counts);
-        let machine = Machine::new(&world, 4);
-        let begin = Wish::Begin(Box::new(wish(request)));
+        let machine = LaneMachine::new(&world, 4);
+        let begin = EventRequest::Begin(Box::new(wish(request)));
         let turn = replay.first_turn(&begin, 4, None, &operator).await.unwrap();
         // One of its functions dies.
         let lanes = machine.lanes_of(&turn);
@@ -487,7 +501,7 @@ async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
         assert_eq!(turn.next, TurnKind::Send);
         assert!(turn.replay.counts.sent < at_once.counts.sent);
         let by_lanes = machine.go_on(turn).await.unwrap();
-        assert_eq!((by_lanes.status, &by_lanes.counts), (Status::DryRun, &at_once.counts));
+        assert_eq!((by_lanes.status, &by_lanes.counts), (ReplayStatus::DryRun, &at_once.counts));
         assert_eq!(world.replay().kept().show(&by_lanes.id).await.unwrap(), by_lanes);
     }
     assert!((world.bodies().len(), ledgers()) == before, "a dry run sends and claims nothing");
@@ -497,7 +511,7 @@ async fn a_dry_run_of_many_letters_is_counted_by_lanes_as_by_one_process() {
 #[tokio::test(start_paused = true)]
 async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
     let world = hours(3);
-    let machine = Machine::new(&world, 2);
+    let machine = LaneMachine::new(&world, 2);
     let mut turn = first_turn(&world, 2, json!({ "ramp": [50, 100], "settleSeconds": 1 })).await;
     let of_rounds = || {
         let all = world.objects(CONTROL).into_iter();
@@ -529,12 +543,12 @@ async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
         }
         turn = machine.next(&turn).await.unwrap();
     }
-    assert_eq!((turn.replay.status, turn.replay.counts.sent), (Status::Done, 300));
+    assert_eq!((turn.replay.status, turn.replay.counts.sent), (ReplayStatus::Done, 300));
     assert_eq!(world.numbers(), numbers(0..300));
     assert_eq!(kinds.iter().collect::<Vec<_>>(), ["0000.json", "0001.json", "units"]);
 }
 
 /// Returns the round whose lanes were collected last.
-fn latest_known(turn: &Turn) -> Option<String> {
+fn latest_known(turn: &MachineTurn) -> Option<String> {
     Some(turn.replay.place.known.as_ref()?.rsplit('/').nth(1)?.to_owned())
 }

@@ -12,7 +12,7 @@ async fn is_no_target_whoever_names_it() {
     assert!(ran.outcomes()[0].ends_with(" archived refused"), "{:?}", ran.outcomes());
     assert_eq!(sent_to_requeue(&world), []);
 
-    let ran = world.run([&Post::envelope("a").moved_from(REQUEUE).received(4)]).await;
+    let ran = world.run([&RecordBuilder::envelope("a").moved_from(REQUEUE).received(4)]).await;
     assert_eq!(ran.outcomes(), ["a archived refused"]);
 }
 
@@ -21,7 +21,7 @@ async fn is_no_archive_for_its_letters_in_the_requeue_either() {
     let world = world_with(&json!({ "default": { "action": "archive" } }), REQUEUE, "0", &[("ARCHIVE", DLQ)]);
     up(&world);
     let mark = json!({ "v": 2, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
-    let ran = world.run([&Post::envelope("a").sqs_mark(&mark).queue(REQUEUE)]).await;
+    let ran = world.run([&RecordBuilder::envelope("a").sqs_mark(&mark).queue(REQUEUE)]).await;
     assert_eq!(ran.outcomes(), ["a failed archive"]);
     assert_eq!(world.cloud.entries("SendMessageBatch"), []);
 }

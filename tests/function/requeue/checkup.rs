@@ -2,20 +2,20 @@
 
 use super::*;
 
-fn found(ran: &Ran) -> Vec<String> {
+fn found(ran: &TestInvocation) -> Vec<String> {
     let lines = ran.log.iter().filter(|line| line["message"] == "queue misconfigured");
     lines.map(|line| line["detail"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns the findings for a queue with these attributes.
 async fn with(attributes: &[(&str, &str)], settings: &[(&str, &str)]) -> Vec<String> {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let usual = [("MessageRetentionPeriod", TWO_WEEKS), ("VisibilityTimeout", "180")];
     let all: Vec<_> = usual.into_iter().chain(attributes.iter().copied()).collect();
     cloud.queue("payments-dlq", &all);
-    let world = World::on(cloud, settings);
-    let first = found(&world.run([&Post::envelope("a")]).await);
-    assert_eq!(found(&world.run([&Post::envelope("b")]).await), [""; 0], "said once");
+    let world = FunctionWorld::on(cloud, settings);
+    let first = found(&world.run([&RecordBuilder::envelope("a")]).await);
+    assert_eq!(found(&world.run([&RecordBuilder::envelope("b")]).await), [""; 0], "said once");
     first
 }
 
@@ -67,7 +67,10 @@ async fn a_requeue_that_anybody_sends_to_besides() {
     let world = world("0");
     let mark = json!({ "v": 2, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
     let ran = world
-        .run(&[Post::envelope("a").sqs_mark(&mark).queue(REQUEUE), Post::envelope("b").queue(REQUEUE)])
+        .run(&[
+            RecordBuilder::envelope("a").sqs_mark(&mark).queue(REQUEUE),
+            RecordBuilder::envelope("b").queue(REQUEUE),
+        ])
         .await;
     let expected = "it is the requeue, but others send to it too. Set REQUEUE_ARN to a queue of its own";
     assert_eq!(found(&ran), [expected]);
@@ -76,7 +79,7 @@ async fn a_requeue_that_anybody_sends_to_besides() {
 #[tokio::test]
 async fn a_fifo_queue_with_a_requeue_that_is_none() {
     let world = world("0");
-    let post = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+    let post = RecordBuilder::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
     let ran = world.run([&post.queue(FIFO_DLQ).group("g")]).await;
     let expected = "it is a FIFO queue but the requeue is not, so letters cannot move there. \
                     Set REQUEUE_ARN to a FIFO one";
@@ -92,10 +95,10 @@ async fn a_requeue_of_another_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_does_not_tell_is_looked_at_later() {
-    let world = World::new(&[("ARCHIVE", DLQ)]);
-    world.cloud.reply("GetQueueAttributes", Fault::refuse(403, "AccessDenied", "no"));
-    assert_eq!(found(&world.run([&Post::envelope("a")]).await), [""; 0]);
-    world.cloud.script(|_| Fault::Pass);
+    let world = FunctionWorld::new(&[("ARCHIVE", DLQ)]);
+    world.cloud.reply("GetQueueAttributes", SimFault::refuse(403, "AccessDenied", "no"));
+    assert_eq!(found(&world.run([&RecordBuilder::envelope("a")]).await), [""; 0]);
+    world.cloud.script(|_| SimFault::Pass);
     world.pass(30);
-    assert_eq!(found(&world.run([&Post::envelope("a")]).await).len(), 1);
+    assert_eq!(found(&world.run([&RecordBuilder::envelope("a")]).await).len(), 1);
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Returns a message as the function itself puts it there, with this mark.
-fn moved(post: Post, changes: &Value) -> Post {
+fn moved(post: RecordBuilder, changes: &Value) -> RecordBuilder {
     let mut mark = json!({ "v": 2, "spent": 0, "id": "letter-1", "first": NOW, "gen": 0, "dlq": DLQ });
     mark.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     post.sqs_mark(&mark).queue(REQUEUE)
@@ -10,7 +10,7 @@ fn moved(post: Post, changes: &Value) -> Post {
 #[tokio::test]
 async fn a_letter_that_sqs_moved_still_goes_back_to_its_source() {
     let world = world("60000");
-    let ran = world.run([&Post::envelope("a").moved_from(BILLING).received(4)]).await;
+    let ran = world.run([&RecordBuilder::envelope("a").moved_from(BILLING).received(4)]).await;
     assert_eq!(ran.letter("a")["outcome"], "requeued");
     let entry = &sent_to_requeue(&world)[0];
     assert_eq!(mark_of(entry)["source"], BILLING);
@@ -29,7 +29,7 @@ async fn only_the_marks_of_the_requeue_say_where_a_letter_comes_from_and_when_it
     for (queue, origin, outcome) in [(REQUEUE, "sqs", "deferred"), (DLQ, "sns", "delivered")] {
         let world = world("0");
         up(&world);
-        let post = moved(Post::envelope("a"), &claims).queue(queue);
+        let post = moved(RecordBuilder::envelope("a"), &claims).queue(queue);
         let ran = world.run([&post]).await;
         assert_eq!(
             (&ran.letter("a")["letter.origin"], &ran.letter("a")["outcome"]),
@@ -43,7 +43,7 @@ async fn a_mark_inside_an_envelope_is_not_believed_on_that_even_there() {
     let world = world("0");
     let mark =
         json!({ "v": 2, "spent": 1, "id": "x", "first": NOW, "gen": 0, "dlq": DLQ, "due": NOW + 1_000_000 });
-    let ran = world.run([&Post::envelope("a").mark(&mark).queue(REQUEUE)]).await;
+    let ran = world.run([&RecordBuilder::envelope("a").mark(&mark).queue(REQUEUE)]).await;
     assert_eq!(ran.outcomes(), ["a deferred early"]);
     assert_eq!(ran.letter("a")["due"], at(NOW + 21_600_000).to_string(), "by its schedule");
 }
@@ -55,8 +55,8 @@ async fn an_eventbridge_letter_keeps_what_tells_it() {
     policy["origins"] = json!({ DLQ: ["eventbridge"] });
     let world = world_with(&policy, REQUEUE, "60000", &[]);
     world.cloud.script(|call| match call.operation.as_str() {
-        "Invoke" => Fault::refuse(503, "ServiceUnavailable", "oh"),
-        _ => Fault::Pass,
+        "Invoke" => SimFault::refuse(503, "ServiceUnavailable", "oh"),
+        _ => SimFault::Pass,
     });
     let ran = world.run_event(&event).await;
     assert!(ran.outcomes()[0].ends_with(" requeued failed"), "{:?}", ran.outcomes());
@@ -80,7 +80,7 @@ async fn rules_see_the_dead_letter_queue_that_it_came_from() {
     let mut policy = six_hours();
     policy["rules"] = json!([{ "name": "dlq", "match": { "queueArn": [DLQ] }, "action": "archive" }]);
     let world = world_with(&policy, REQUEUE, "0", &[]);
-    let ran = world.run([&moved(Post::envelope("a"), &json!({}))]).await;
+    let ran = world.run([&moved(RecordBuilder::envelope("a"), &json!({}))]).await;
     assert_eq!(ran.outcomes(), ["a archived rule"]);
     assert_eq!(archived(&world.cloud)[0]["queueArn"], REQUEUE);
 }
@@ -90,11 +90,13 @@ async fn rules_see_the_dead_letter_queue_that_it_came_from() {
 async fn the_retention_counts_from_the_first_arrival() {
     let world = world("0");
     let first = NOW - (14 * 24 - 2) * HOUR * 1000;
-    let ran =
-        world.run([&moved(Post::envelope("a"), &json!({ "first": first, "due": NOW + 3_600_001 }))]).await;
+    let ran = world
+        .run([&moved(RecordBuilder::envelope("a"), &json!({ "first": first, "due": NOW + 3_600_001 }))])
+        .await;
     assert_eq!(ran.outcomes(), ["a archived expiring"]);
-    let ran =
-        world.run([&moved(Post::envelope("a"), &json!({ "first": first, "due": NOW + 3_600_000 }))]).await;
+    let ran = world
+        .run([&moved(RecordBuilder::envelope("a"), &json!({ "first": first, "due": NOW + 3_600_000 }))])
+        .await;
     assert_eq!(ran.outcomes(), ["a deferred early"]);
     assert_eq!(ran.metrics()["SecondsToExpiry"], 2 * HOUR);
 }
@@ -102,14 +104,14 @@ async fn the_retention_counts_from_the_first_arrival() {
 #[tokio::test]
 async fn nothing_that_lies_there_counts_as_an_arrival() {
     let world = world("0");
-    let ran = world.run([&moved(Post::envelope("a"), &json!({}))]).await;
+    let ran = world.run([&moved(RecordBuilder::envelope("a"), &json!({}))]).await;
     assert_eq!(ran.metrics()["LettersArrived"], 0);
 }
 
 #[tokio::test]
 async fn a_letter_never_goes_to_the_dead_letter_queue_that_it_came_from() {
     let world = world_with(&json!({ "default": { "target": DLQ } }), REQUEUE, "0", &[]);
-    let ran = world.run([&moved(Post::envelope("a"), &json!({}))]).await;
+    let ran = world.run([&moved(RecordBuilder::envelope("a"), &json!({}))]).await;
     assert_eq!(ran.outcomes(), ["a archived refused"]);
     assert_eq!(world.cloud.entries("SendMessageBatch"), []);
 }
@@ -117,7 +119,7 @@ async fn a_letter_never_goes_to_the_dead_letter_queue_that_it_came_from() {
 #[tokio::test]
 async fn a_letter_that_waits_is_listed_with_the_queue_that_it_came_from() {
     let world = world_with(&six_hours(), REQUEUE, "60000", &[("CONTROL", "s3://my-bucket/control")]);
-    world.run([&Post::envelope("a")]).await;
+    world.run([&RecordBuilder::envelope("a")]).await;
     let entry = &sent_to_requeue(&world)[0];
     world.cloud.queue("payments-requeue", &[("MessageRetentionPeriod", TWO_WEEKS)]);
     world.pass(6 * HOUR);
@@ -135,7 +137,7 @@ async fn no_mark_is_believed_on_a_message_that_sqs_itself_moved_there() {
     for (source, targets) in [(None, ["payments-billing"].as_slice()), (Some(theirs), &[])] {
         let world = world_with(&six_hours(), REQUEUE, "0", &[]);
         up(&world);
-        let post = moved(Post::envelope("a"), &json!({ "to": BILLING }));
+        let post = moved(RecordBuilder::envelope("a"), &json!({ "to": BILLING }));
         let post = source.map_or(post.clone(), |source| post.moved_from(source));
         let ran = world.run([&post]).await;
         let sent: Vec<_> =

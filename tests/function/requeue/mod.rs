@@ -10,9 +10,9 @@ mod stepping_aside;
 use std::collections::BTreeMap;
 
 use redrive_support::{
-    Account, BILLING, DLQ, Entry, EntryFault, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, Fault,
-    NOW, Post, REQUEUE, Ran, SUBSCRIPTION, World, archived, at, attribute, digest, every_origin, letter_id,
-    made_for, sample,
+    BILLING, DLQ, EntryFault, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, FunctionWorld, NOW,
+    REQUEUE, RecordBuilder, SUBSCRIPTION, SimEntry, SimFault, TestAccount, TestInvocation, archived, at,
+    attribute, digest, every_origin, letter_id, made_for, sample,
 };
 use serde_json::{Value, json};
 use sns_redrive::letter::MARK_ATTRIBUTE;
@@ -27,8 +27,8 @@ fn six_hours() -> Value {
 }
 
 /// Returns a function whose subscriber is down and whose queues have so many letters in flight.
-fn world_with(policy: &Value, requeue: &str, in_flight: &str, settings: &[(&str, &str)]) -> World {
-    let cloud = Account::new();
+fn world_with(policy: &Value, requeue: &str, in_flight: &str, settings: &[(&str, &str)]) -> FunctionWorld {
+    let cloud = TestAccount::new();
     for queue in ["payments-dlq", "payments-dlq.fifo", "payments-requeue", "payments-requeue.fifo"] {
         let attributes =
             [("MessageRetentionPeriod", TWO_WEEKS), ("ApproximateNumberOfMessagesNotVisible", in_flight)];
@@ -39,42 +39,42 @@ fn world_with(policy: &Value, requeue: &str, in_flight: &str, settings: &[(&str,
         .into_iter()
         .chain(settings.iter().copied())
         .collect();
-    let world = World::on(cloud, &settings);
+    let world = FunctionWorld::on(cloud, &settings);
     down(&world);
     world
 }
 
-fn world(in_flight: &str) -> World {
+fn world(in_flight: &str) -> FunctionWorld {
     world_with(&six_hours(), REQUEUE, in_flight, &[])
 }
 
 /// Makes subscribers fail, but not the requeue.
-fn down(world: &World) {
+fn down(world: &FunctionWorld) {
     world.cloud.script(|call| match (call.operation.as_str(), call.target.as_str()) {
         ("SendMessageBatch", queue) if !queue.starts_with("payments-requeue") => {
-            Fault::refuse(503, "ServiceUnavailable", "oh")
+            SimFault::refuse(503, "ServiceUnavailable", "oh")
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
 }
 
-fn up(world: &World) {
-    world.cloud.script(|_| Fault::Pass);
+fn up(world: &FunctionWorld) {
+    world.cloud.script(|_| SimFault::Pass);
 }
 
 /// Returns the messages that were sent to the requeue.
-fn sent_to_requeue(world: &World) -> Vec<Entry> {
+fn sent_to_requeue(world: &FunctionWorld) -> Vec<SimEntry> {
     let calls = world.cloud.calls("SendMessageBatch").into_iter();
     calls.filter(|call| call.target.starts_with("payments-requeue")).flat_map(|call| call.entries).collect()
 }
 
-fn mark_of(entry: &Entry) -> Value {
+fn mark_of(entry: &SimEntry) -> Value {
     serde_json::from_str(&entry.attributes[MARK_ATTRIBUTE].value.text()).unwrap()
 }
 
 /// Returns a message that was sent to the requeue, as it is received from there.
-fn from_requeue(entry: &Entry, sent: i64) -> Post {
-    let mut post = Post::raw("moved", &entry.body).queue(REQUEUE).sent(sent);
+fn from_requeue(entry: &SimEntry, sent: i64) -> RecordBuilder {
+    let mut post = RecordBuilder::raw("moved", &entry.body).queue(REQUEUE).sent(sent);
     for (name, it) in &entry.attributes {
         post = post.attribute(name, &it.kind, &it.value.text());
     }
@@ -82,12 +82,12 @@ fn from_requeue(entry: &Entry, sent: i64) -> Post {
     post.system("ApproximateFirstReceiveTimestamp", first)
 }
 
-fn outcome(ran: &Ran, id: &str) -> Value {
+fn outcome(ran: &TestInvocation, id: &str) -> Value {
     let line = ran.letter(id);
     json!([line["outcome"], line["reason"], line["retry.number"], line["delay_s"], line["due"]])
 }
 
-fn warnings(ran: &Ran) -> Vec<String> {
+fn warnings(ran: &TestInvocation) -> Vec<String> {
     let told = ran.log.iter().filter(|line| line["level"] == "WARN" && line["outcome"].is_null());
     told.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
 }
@@ -99,7 +99,7 @@ const REFUSED: &str = "requeue takes no letters: they stay in their queue";
 #[tokio::test]
 async fn the_subscription_is_asked_about_the_queue_that_the_letter_came_from() {
     let world = world("60000");
-    world.run([&Post::envelope("a")]).await;
+    world.run([&RecordBuilder::envelope("a")]).await;
     let entry = &sent_to_requeue(&world)[0];
     up(&world);
     world.pass(6 * HOUR);

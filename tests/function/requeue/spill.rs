@@ -3,7 +3,7 @@ use super::*;
 #[tokio::test]
 async fn a_long_wait_is_moved_where_half_of_the_limit_is_in_flight() {
     let world = world("60000");
-    let post = Post::envelope("a")
+    let post = RecordBuilder::envelope("a")
         .subject("S")
         .attribute("note", "Binary", "AAH/")
         .system("AWSTraceHeader", "Root=1-2-3");
@@ -20,7 +20,7 @@ async fn a_long_wait_is_moved_where_half_of_the_limit_is_in_flight() {
     );
     assert_eq!(
         *entry,
-        Entry {
+        SimEntry {
             body: post.body(),
             attributes: BTreeMap::from([
                 ("note".to_owned(), attribute("Binary", "AAH/")),
@@ -28,7 +28,7 @@ async fn a_long_wait_is_moved_where_half_of_the_limit_is_in_flight() {
             ]),
             trace: Some("Root=1-2-3".to_owned()),
             delay: Some(900),
-            ..Entry::new("0", "")
+            ..SimEntry::new("0", "")
         }
     );
     assert_eq!(
@@ -40,7 +40,7 @@ async fn a_long_wait_is_moved_where_half_of_the_limit_is_in_flight() {
 #[tokio::test]
 async fn below_half_of_the_limit_it_is_hidden_and_the_requeue_is_not_even_asked() {
     let world = world("59999");
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.letter("a")["outcome"], "deferred");
     assert_eq!(sent_to_requeue(&world), []);
     assert_eq!(world.cloud.calls("GetQueueAttributes").len(), 1);
@@ -52,7 +52,7 @@ async fn below_half_of_the_limit_it_is_hidden_and_the_requeue_is_not_even_asked(
 async fn what_was_hidden_since_the_reading_counts_for_every_instance() {
     let settings = [("IN_FLIGHT_LIMIT", "40"), ("MAX_CONCURRENCY", "2")];
     let world = world_with(&six_hours(), REQUEUE, "10", &settings);
-    let posts: Vec<_> = (0..10).map(|index| Post::envelope(&format!("l{index}"))).collect();
+    let posts: Vec<_> = (0..10).map(|index| RecordBuilder::envelope(&format!("l{index}"))).collect();
     let ran = world.run(&posts).await;
     // Two mappings with two instances each: every letter that is hidden here counts as four.
     assert_eq!(ran.kept.len(), 3);
@@ -66,10 +66,10 @@ async fn what_the_requeue_refused_counts_as_hidden() {
     let settings = [("IN_FLIGHT_LIMIT", "40"), ("MAX_CONCURRENCY", "2")];
     let world = world_with(&six_hours(), REQUEUE, "20", &settings);
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "oh"),
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::refuse(503, "ServiceUnavailable", "oh"),
+        _ => SimFault::Pass,
     });
-    let posts: Vec<_> = (0..5).map(|index| Post::envelope(&format!("l{index}"))).collect();
+    let posts: Vec<_> = (0..5).map(|index| RecordBuilder::envelope(&format!("l{index}"))).collect();
     let ran = world.run(&posts).await;
     assert_eq!(warnings(&ran)[0], REFUSED);
     assert_eq!(ran.metrics()["LettersInFlight"], 40, "{}", ran.text);
@@ -77,7 +77,7 @@ async fn what_the_requeue_refused_counts_as_hidden() {
 
 #[tokio::test]
 async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_tight() {
-    let readings = |world: &World| {
+    let readings = |world: &FunctionWorld| {
         world.cloud.calls("GetQueueAttributes").iter().filter(|call| call.target == "payments-dlq").count()
     };
     for (in_flight, expected) in [("0", [1, 1, 1, 2]), ("60000", [1, 1, 2, 3])] {
@@ -85,7 +85,7 @@ async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_
         let mut seen = Vec::new();
         for pass in [0, 5, 10, 50] {
             world.pass(pass);
-            world.run([&Post::envelope("a").sent(NOW)]).await;
+            world.run([&RecordBuilder::envelope("a").sent(NOW)]).await;
             seen.push(readings(&world));
         }
         assert_eq!(seen, expected, "{in_flight} in flight");
@@ -96,10 +96,10 @@ async fn the_number_in_flight_is_read_once_a_minute_and_sooner_only_where_it_is_
 async fn nothing_is_said_of_a_crowd_while_no_letter_has_to_move() {
     let world = world_with(&six_hours(), "", "119000", &[]);
     up(&world);
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!((ran.outcomes(), warnings(&ran)), (vec!["a delivered".to_owned()], Vec::new()));
     down(&world);
-    assert_eq!(warnings(&world.run([&Post::envelope("a")]).await), [CROWDED]);
+    assert_eq!(warnings(&world.run([&RecordBuilder::envelope("a")]).await), [CROWDED]);
 }
 
 /// Over its whole wait a letter is moved every 15 minutes, without an attempt in between, and is retried at
@@ -107,7 +107,7 @@ async fn nothing_is_said_of_a_crowd_while_no_letter_has_to_move() {
 #[tokio::test]
 async fn moving_on_costs_no_attempt_and_shifts_no_point() {
     let world = world("119000");
-    world.run([&Post::envelope("a")]).await;
+    world.run([&RecordBuilder::envelope("a")]).await;
     let mut entry = sent_to_requeue(&world).remove(0);
     let first_mark = mark_of(&entry);
     let due = NOW + 6 * HOUR * 1000;
@@ -134,7 +134,7 @@ async fn moving_on_costs_no_attempt_and_shifts_no_point() {
     let [delivered] = &world.cloud.calls("SendMessageBatch")[..] else { panic!("one") };
     assert_eq!(
         (delivered.target.as_str(), delivered.entries[0].body.as_str()),
-        ("payments-worker", &*Post::envelope("a").body())
+        ("payments-worker", &*RecordBuilder::envelope("a").body())
     );
     let mark = mark_of(&delivered.entries[0]);
     let sent = json!({ "v": 2, "spent": 2, "id": letter_id("a"), "first": NOW, "gen": 0, "passes": 1 });
@@ -144,7 +144,7 @@ async fn moving_on_costs_no_attempt_and_shifts_no_point() {
 #[tokio::test]
 async fn in_a_requeue_with_room_it_is_hidden_for_the_rest_of_its_wait() {
     let world = world("60000");
-    world.run([&Post::envelope("a")]).await;
+    world.run([&RecordBuilder::envelope("a")]).await;
     let post = from_requeue(&sent_to_requeue(&world)[0], NOW);
     world.cloud.queue("payments-requeue", &[("MessageRetentionPeriod", TWO_WEEKS)]);
     world.pass(900);
@@ -157,7 +157,7 @@ async fn in_a_requeue_with_room_it_is_hidden_for_the_rest_of_its_wait() {
 #[tokio::test]
 async fn a_letter_that_its_rule_holds_moves_without_a_due_time_or_a_retry() {
     let world = world_with(&json!({ "default": { "action": "hold" } }), REQUEUE, "60000", &[]);
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a requeued hold"]);
     let mark = mark_of(&sent_to_requeue(&world)[0]);
     assert_eq!(
@@ -174,7 +174,7 @@ async fn a_letter_that_its_rule_holds_moves_without_a_due_time_or_a_retry() {
 async fn a_held_letter_keeps_the_retries_that_it_has_behind_it_when_it_moves() {
     let world = world_with(&json!({ "default": { "action": "hold" } }), REQUEUE, "60000", &[]);
     // Retries 1 to 4 of the built-in schedule, at 0, 60, 120 and 180 s, are behind it.
-    let post = Post::envelope("a").sent(NOW - 200_000).received(5);
+    let post = RecordBuilder::envelope("a").sent(NOW - 200_000).received(5);
     world.run([&post]).await;
     assert_eq!(mark_of(&sent_to_requeue(&world)[0])["spent"], 4);
 }
@@ -185,7 +185,7 @@ async fn a_rule_sees_the_letter_as_before_it_moved() {
     policy["rules"] = json!([
         { "name": "again", "match": { "retry": [{ "numeric": [">", 0] }] }, "action": "archive" },
     ]);
-    for post in [Post::envelope("a"), Post::raw("a", "x").attribute("n", "String", "v")] {
+    for post in [RecordBuilder::envelope("a"), RecordBuilder::raw("a", "x").attribute("n", "String", "v")] {
         let mut policy = policy.clone();
         policy["default"]["subscription"] = json!(SUBSCRIPTION);
         let world = world_with(&policy, REQUEUE, "60000", &[]);
@@ -199,7 +199,7 @@ async fn a_rule_sees_the_letter_as_before_it_moved() {
     let mark = json!({ "v": 2, "spent": 1, "id": letter_id("a"), "first": NOW, "gen": 0 });
     policy["rules"][0]["action"] = json!("redrive");
     let world = world_with(&policy, REQUEUE, "60000", &[]);
-    assert_eq!(world.run([&Post::envelope("a").mark(&mark)]).await.outcomes(), ["a requeued early"]);
+    assert_eq!(world.run([&RecordBuilder::envelope("a").mark(&mark)]).await.outcomes(), ["a requeued early"]);
     let entry = &sent_to_requeue(&world)[0];
     assert_eq!(mark_of(entry)["earlier"], 1);
     assert_eq!(world.run([&from_requeue(entry, NOW)]).await.letter("moved")["rule"], "again");
@@ -208,6 +208,6 @@ async fn a_rule_sees_the_letter_as_before_it_moved() {
 #[tokio::test]
 async fn observe_mode_moves_nothing() {
     let world = world_with(&six_hours(), REQUEUE, "119000", &[("REDRIVE_MODE", "observe")]);
-    assert_eq!(world.run([&Post::envelope("a")]).await.outcomes(), ["a observed"]);
+    assert_eq!(world.run([&RecordBuilder::envelope("a")]).await.outcomes(), ["a observed"]);
     assert_eq!(sent_to_requeue(&world), []);
 }

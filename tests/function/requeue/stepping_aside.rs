@@ -20,11 +20,11 @@ async fn letters_of_one_id_do_not_swallow_each_other() {
 async fn a_requeue_that_does_not_answer_is_asked_once_an_invocation() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]).with_time(std::time::Duration::from_secs(4));
     world.cloud.script(|call| match call.target.as_str() {
-        "payments-requeue.fifo" if call.operation == "SendMessageBatch" => Fault::HangBefore,
+        "payments-requeue.fifo" if call.operation == "SendMessageBatch" => SimFault::HangBefore,
         "payments-worker.fifo" => {
-            Fault::except(call, "message of x", EntryFault::service("InternalError", "oh"))
+            SimFault::except(call, "message of x", EntryFault::service("InternalError", "oh"))
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
     // The heads fail in the first and in the second round.
     let posts = [post("x", "a"), post("b1", "b"), post("y", "b").message("message of x")];
@@ -41,17 +41,17 @@ fn policy() -> Value {
     policy
 }
 
-fn post(id: &str, group: &str) -> Post {
-    Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(group)
+fn post(id: &str, group: &str) -> RecordBuilder {
+    RecordBuilder::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(group)
 }
 
 /// Makes a subscriber refuse this one message.
-fn poisoned_by(world: &World, id: &'static str) {
+fn poisoned_by(world: &FunctionWorld, id: &'static str) {
     world.cloud.script(move |call| match call.target.as_str() {
         "payments-worker.fifo" => {
-            Fault::except(call, &format!("message of {id}"), EntryFault::service("InternalError", "oh"))
+            SimFault::except(call, &format!("message of {id}"), EntryFault::service("InternalError", "oh"))
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     });
 }
 
@@ -78,7 +78,7 @@ async fn a_failing_head_moves_to_the_requeue_and_its_group_goes_on() {
 #[tokio::test]
 async fn a_head_that_the_requeue_does_not_take_blocks_its_group() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
-    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "oh"));
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(503, "ServiceUnavailable", "oh"));
     let ran = world.run(&[post("a1", "a"), post("a2", "a")]).await;
     assert_eq!(ran.outcomes(), ["a1 deferred failed", "a2 held"]);
 }

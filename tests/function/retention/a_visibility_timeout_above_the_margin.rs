@@ -3,7 +3,7 @@ use super::*;
 /// Twelve hours, as an existing queue may have.
 const TWELVE_HOURS: &str = "43200";
 
-fn hidings(world: &World) -> Vec<(String, i64)> {
+fn hidings(world: &FunctionWorld) -> Vec<(String, i64)> {
     let calls = world.cloud.calls("ChangeMessageVisibilityBatch").into_iter();
     let entries = calls.flat_map(|call| call.entries);
     entries.map(|entry| (entry.handle.unwrap(), entry.visibility.unwrap())).collect()
@@ -13,8 +13,8 @@ fn hidings(world: &World) -> Vec<(String, i64)> {
 #[tokio::test]
 async fn is_shortened_for_what_is_near_the_end_before_anything_else_is_done() {
     let world = failing(&policy(30, 9, &json!({})), "payments-dlq", WEEKS, TWELVE_HOURS);
-    let near = Post::envelope("near").sent(NOW - (1_209_600 - 6 * 3600) * 1000);
-    let ran = world.run([&Post::envelope("far").sent(NOW - 30_000), &near]).await;
+    let near = RecordBuilder::envelope("near").sent(NOW - (1_209_600 - 6 * 3600) * 1000);
+    let ran = world.run([&RecordBuilder::envelope("far").sent(NOW - 30_000), &near]).await;
     assert_eq!(ran.outcomes(), ["far deferred failed", "near deferred failed"]);
     let handle = |id: &str| format!("handle-{id}");
     // The invocation has 30 s, and its answer a little more.
@@ -34,8 +34,8 @@ async fn is_shortened_for_what_is_near_the_end_before_anything_else_is_done() {
 
 #[tokio::test]
 async fn is_left_alone_in_observe_mode_and_where_it_is_short() {
-    let near = Post::envelope("near").sent(NOW - (1_209_600 - 3 * 3600) * 1000);
-    let world = World::new(&[("REDRIVE_MODE", "observe")]);
+    let near = RecordBuilder::envelope("near").sent(NOW - (1_209_600 - 3 * 3600) * 1000);
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe")]);
     world
         .cloud
         .queue("payments-dlq", &[("MessageRetentionPeriod", WEEKS), ("VisibilityTimeout", TWELVE_HOURS)]);

@@ -1,7 +1,7 @@
 use super::*;
 
-fn world(limit: &str) -> World {
-    let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
+fn world(limit: &str) -> FunctionWorld {
+    let world = FunctionWorld::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
     world
         .cloud
         .queue("payments-archive", &[("MessageRetentionPeriod", WEEKS), ("MaximumMessageSize", limit)]);
@@ -9,16 +9,16 @@ fn world(limit: &str) -> World {
 }
 
 /// Makes SQS refuse a whole request if one message is too long.
-fn enforce(world: &World, limit: usize) {
+fn enforce(world: &FunctionWorld, limit: usize) {
     world.cloud.script(move |call| {
         if call.target == "payments-archive" && call.entries.iter().any(|entry| entry.size() > limit) {
-            return Fault::refuse(400, "InvalidParameterValue", "Message must be shorter than the limit.");
+            return SimFault::refuse(400, "InvalidParameterValue", "Message must be shorter than the limit.");
         }
-        Fault::Pass
+        SimFault::Pass
     });
 }
 
-fn bodies_with_record(world: &World) -> BTreeMap<usize, bool> {
+fn bodies_with_record(world: &FunctionWorld) -> BTreeMap<usize, bool> {
     let taken = world.cloud.messages("payments-archive").into_iter();
     taken.map(|it| (it.body.len(), it.attributes.contains_key("sns-redrive-archive"))).collect()
 }
@@ -28,7 +28,7 @@ fn bodies_with_record(world: &World) -> BTreeMap<usize, bool> {
 async fn gets_the_letter_alone_where_our_record_does_not_fit_into_the_queues_own_limit() {
     let world = world("2048");
     enforce(&world, 2048);
-    let posts = [10, 1_900, 2_048].map(|bytes| Post::raw(&format!("l{bytes}"), &"x".repeat(bytes)));
+    let posts = [10, 1_900, 2_048].map(|bytes| RecordBuilder::raw(&format!("l{bytes}"), &"x".repeat(bytes)));
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), posts.map(|post| format!("{} archived unrecognised", post.id)));
     assert_eq!(bodies_with_record(&world), [(10, true), (1_900, false), (2_048, false)].into());
@@ -41,9 +41,9 @@ async fn gets_the_letter_alone_where_our_record_does_not_fit_into_the_queues_own
 /// The queue's limit became smaller since it was read, or the role may not read it.
 #[tokio::test]
 async fn gets_the_letter_alone_where_it_refuses_letter_and_record() {
-    let world = World::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
+    let world = FunctionWorld::new(&[("ARCHIVE", ARCHIVE_QUEUE)]);
     enforce(&world, 2048);
-    let posts = [10, 1_900].map(|bytes| Post::raw(&format!("l{bytes}"), &"x".repeat(bytes)));
+    let posts = [10, 1_900].map(|bytes| RecordBuilder::raw(&format!("l{bytes}"), &"x".repeat(bytes)));
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), posts.map(|post| format!("{} archived unrecognised", post.id)));
     assert_eq!(bodies_with_record(&world), [(10, true), (1_900, false)].into());
@@ -53,7 +53,7 @@ async fn gets_the_letter_alone_where_it_refuses_letter_and_record() {
 async fn that_refuses_a_letter_for_good_is_told_by_a_metric_and_keeps_the_letter_to_the_last() {
     let world = world("2048");
     enforce(&world, 2048);
-    let post = Post::raw("a", &"x".repeat(2_049));
+    let post = RecordBuilder::raw("a", &"x".repeat(2_049));
     let ran = world.run([&post]).await;
     assert_eq!(ran.outcomes(), ["a failed archive"]);
     let line = ran.letter("a");
@@ -63,20 +63,24 @@ async fn that_refuses_a_letter_for_good_is_told_by_a_metric_and_keeps_the_letter
     assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2);
     assert_eq!(world.run([&last]).await.letter("a")["delay_s"], 2, "half of what is left");
     // A queue that is only down refuses nothing.
-    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
-    assert_eq!(world.run([&Post::raw("b", "x")]).await.metrics()["ArchiveRefusals"], 0);
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(503, "ServiceUnavailable", "down"));
+    assert_eq!(world.run([&RecordBuilder::raw("b", "x")]).await.metrics()["ArchiveRefusals"], 0);
 }
 
 /// A gap in the middle of a group would be filled by the letters behind it.
 #[tokio::test]
 async fn takes_nothing_of_a_fifo_group_after_one_that_it_did_not_take() {
-    let world =
-        World::new(&[("ARCHIVE", ARCHIVE_QUEUE), ("REDRIVE_POLICY", &policy(30, 9, &json!({})).to_string())]);
+    let world = FunctionWorld::new(&[
+        ("ARCHIVE", ARCHIVE_QUEUE),
+        ("REDRIVE_POLICY", &policy(30, 9, &json!({})).to_string()),
+    ]);
     world.cloud.queue("payments-dlq.fifo", &[("MessageRetentionPeriod", "1800")]);
     world.cloud.script(|call| match call.target.as_str() {
-        "payments-archive" => Fault::except(call, "message of a2", EntryFault::service("InternalError", "")),
-        "payments-worker.fifo" => Fault::refuse(503, "ServiceUnavailable", "down"),
-        _ => Fault::Pass,
+        "payments-archive" => {
+            SimFault::except(call, "message of a2", EntryFault::service("InternalError", ""))
+        }
+        "payments-worker.fifo" => SimFault::refuse(503, "ServiceUnavailable", "down"),
+        _ => SimFault::Pass,
     });
     let posts = ["a1", "b1", "a2", "a3", "b2"].map(|id| in_group(id, &id[..1]).sent(NOW - 1_790_000));
     let ran = world.run(&posts).await;

@@ -1,14 +1,14 @@
 use super::*;
 
-fn archive_down(world: &World) {
+fn archive_down(world: &FunctionWorld) {
     world.cloud.script(|call| match call.operation.as_str() {
-        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
-        "SendMessageBatch" => Fault::refuse(503, "ServiceUnavailable", "down"),
-        _ => Fault::Pass,
+        "PutObject" => SimFault::refuse(503, "SlowDown", "slow"),
+        "SendMessageBatch" => SimFault::refuse(503, "ServiceUnavailable", "down"),
+        _ => SimFault::Pass,
     });
 }
 
-fn attempts(world: &World) -> usize {
+fn attempts(world: &FunctionWorld) -> usize {
     world.cloud.entries("SendMessageBatch").len()
 }
 
@@ -17,7 +17,7 @@ fn attempts(world: &World) -> usize {
 async fn is_not_attempted_again_until_the_archive_is_back() {
     let world = failing(&policy(30, 1, &json!({})), "payments-dlq", WEEKS, "30");
     archive_down(&world);
-    let post = Post::envelope("a").sent(NOW - 30_000);
+    let post = RecordBuilder::envelope("a").sent(NOW - 30_000);
     let ran = world.run([&post]).await;
     assert_eq!(ran.outcomes(), ["a failed archive"]);
     let line = ran.letter("a");
@@ -48,12 +48,12 @@ async fn is_not_attempted_again_until_the_archive_is_back() {
 async fn is_not_attempted_again_where_its_target_has_refused_it_for_good() {
     let world = failing(&policy(30, 9, &json!({})), "payments-dlq", WEEKS, "30");
     world.cloud.script(|call| match call.operation.as_str() {
-        "PutObject" => Fault::refuse(503, "SlowDown", "slow"),
-        "SendMessageBatch" => Fault::refuse(400, "InvalidMessageContents", "bad"),
-        _ => Fault::Pass,
+        "PutObject" => SimFault::refuse(503, "SlowDown", "slow"),
+        "SendMessageBatch" => SimFault::refuse(400, "InvalidMessageContents", "bad"),
+        _ => SimFault::Pass,
     });
     for receive in 1..=3 {
-        let ran = world.run([&Post::envelope("a").sent(NOW - 30_000).received(receive)]).await;
+        let ran = world.run([&RecordBuilder::envelope("a").sent(NOW - 30_000).received(receive)]).await;
         assert_eq!(ran.outcomes(), ["a failed archive"]);
         world.pass(900);
     }
@@ -65,7 +65,7 @@ async fn is_hidden_for_half_of_the_time_that_it_has_left() {
     let world = failing(&policy(30, 1, &json!({})), "payments-dlq", WEEKS, "30");
     archive_down(&world);
     let hidden = async |left: i64| {
-        world.run([&Post::envelope("a").sent(NOW - (1_209_600 - left) * 1000)]).await;
+        world.run([&RecordBuilder::envelope("a").sent(NOW - (1_209_600 - left) * 1000)]).await;
         world.cloud.hidden()["handle-a"]
     };
     // Each time it is hidden for twice as long, because most failures of an archive pass soon.

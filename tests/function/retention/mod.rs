@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::delivery::{HttpClient, Reach};
+use sns_redrive::delivery::{AddressReach, HttpClient};
 
 const WEEKS: &str = "1209600";
 
@@ -28,20 +28,20 @@ fn policy(delay: u32, retries: u32, default: &Value) -> Value {
 }
 
 /// Returns a letter of a FIFO group.
-fn in_group(id: &str, group: &str) -> Post {
-    Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(group)
+fn in_group(id: &str, group: &str) -> RecordBuilder {
+    RecordBuilder::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group(group)
 }
 
 /// Returns a world whose targets fail, with a queue of this retention.
-fn failing(policy: &Value, queue: &str, retention: &str, timeout: &str) -> World {
-    let world = World::with_policy(policy);
+fn failing(policy: &Value, queue: &str, retention: &str, timeout: &str) -> FunctionWorld {
+    let world = FunctionWorld::with_policy(policy);
     world.cloud.queue(queue, &[("MessageRetentionPeriod", retention), ("VisibilityTimeout", timeout)]);
     down(&world);
     world
 }
 
-fn down(world: &World) {
-    world.cloud.reply("SendMessageBatch", Fault::refuse(503, "ServiceUnavailable", "down"));
+fn down(world: &FunctionWorld) {
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(503, "ServiceUnavailable", "down"));
 }
 
 fn ids(records: &[Value]) -> Vec<&str> {
@@ -49,17 +49,23 @@ fn ids(records: &[Value]) -> Vec<&str> {
 }
 
 /// A FIFO group in SQS: in order, blocked while one of its messages is hidden, and dropped at the end.
-struct Group {
-    left: VecDeque<(Post, u32)>,
+struct FifoGroupModel {
+    left: VecDeque<(RecordBuilder, u32)>,
     /// The time at which the whole group can be received again, in milliseconds.
     visible: i64,
     dropped: usize,
 }
 
-impl Group {
+impl FifoGroupModel {
     /// Runs the world with batches of ten until nothing is left. `call` is the time of a call, in
     /// milliseconds.
-    async fn live(&mut self, world: &World, retention: i64, timeout: i64, call: i64) -> BTreeSet<String> {
+    async fn live(
+        &mut self,
+        world: &FunctionWorld,
+        retention: i64,
+        timeout: i64,
+        call: i64,
+    ) -> BTreeSet<String> {
         let mut now = NOW;
         let mut archived = BTreeSet::new();
         while !self.left.is_empty() {
@@ -84,8 +90,9 @@ impl Group {
             // Letters are taken in the order of the group: none may leave the queue before an earlier one
             // that stays.
             archived.extend(posts.iter().map(|post| post.id.clone()).filter(|id| !kept.contains(id)));
-            let shows =
-                |post: &Post| hidden.get(&format!("handle-{}", post.id)).map_or(timeout, |s| s * 1000);
+            let shows = |post: &RecordBuilder| {
+                hidden.get(&format!("handle-{}", post.id)).map_or(timeout, |s| s * 1000)
+            };
             self.visible = posts.iter().filter(|post| kept.contains(&post.id)).map(shows).max().unwrap_or(0)
                 + now
                 + took;
@@ -103,7 +110,7 @@ async fn a_fifo_group_that_waits_behind_its_head_is_archived_before_its_end() {
     let world = failing(&policy(30, 100, &json!({})), "payments-dlq.fifo", "1800", "30");
     let posts: Vec<_> = (0..600).map(|number| in_group(&format!("l{number:03}"), "g")).collect();
     let left = posts.iter().map(|post| (post.clone(), 0)).collect();
-    let mut group = Group { left, visible: NOW, dropped: 0 };
+    let mut group = FifoGroupModel { left, visible: NOW, dropped: 0 };
     let gone = group.live(&world, 1_800_000, 30_000, 200).await;
     assert_eq!((group.dropped, gone.len()), (0, 600));
     let records = archived(&world.cloud);
@@ -141,7 +148,7 @@ async fn what_is_held_and_has_time_left_stays() {
 }
 
 /// Runs a batch at a slow web server: four letters are begun, and there is no time for the others.
-async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (World, Ran) {
+async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (FunctionWorld, TestInvocation) {
     let slow = |_| {
         let answer = async {
             tokio::time::sleep(Duration::from_millis(900)).await;
@@ -149,14 +156,14 @@ async fn at_a_slow_server(retention: &str, timeout: &str, age: i64) -> (World, R
         };
         answer.boxed()
     };
-    let http = HttpClient::simulated(Reach::Public, Arc::new(slow));
-    let world = World::with_policy(&policy(30, 100, &json!({}))).map_redrive(|it| it.with_http(http));
+    let http = HttpClient::simulated(AddressReach::Public, Arc::new(slow));
+    let world = FunctionWorld::with_policy(&policy(30, 100, &json!({}))).map_redrive(|it| it.with_http(http));
     let world = world.with_time(Duration::from_secs(2));
     world
         .cloud
         .queue("payments-dlq", &[("MessageRetentionPeriod", retention), ("VisibilityTimeout", timeout)]);
     world.cloud.subscribe_endpoint(SUBSCRIPTION, TOPIC, "http", "https://hooks.example.com/", DLQ);
-    let posts = (0..100).map(|number| Post::envelope(&format!("l{number}")).sent(NOW - age * 1000));
+    let posts = (0..100).map(|number| RecordBuilder::envelope(&format!("l{number}")).sent(NOW - age * 1000));
     let ran = world.run(&posts.collect::<Vec<_>>()).await;
     let begun = ran.letters().into_iter().filter(|line| !line["retry.number"].is_null()).count();
     assert_eq!(begun, 4, "{}", ran.text);
@@ -196,12 +203,12 @@ async fn letters_that_were_not_begun_come_back_in_time() {
 #[tokio::test(start_paused = true)]
 async fn letters_whose_subscription_was_not_found_in_time_and_would_show_too_late_are_archived() {
     for (age, outcome) in [(1_600, "a failed out_of_time"), (1_640, "a archived expiring")] {
-        let world = World::with_policy(&policy(30, 100, &json!({ "subscription": "discover" })));
+        let world = FunctionWorld::with_policy(&policy(30, 100, &json!({ "subscription": "discover" })));
         let world = world.with_time(Duration::from_secs(2));
         let queue = [("MessageRetentionPeriod", "1800"), ("VisibilityTimeout", "100")];
         world.cloud.queue("payments-dlq", &queue);
-        world.cloud.reply("ListSubscriptions", Fault::HangBefore);
-        let ran = world.run([&Post::raw("a", "hello").sent(NOW - age * 1000)]).await;
+        world.cloud.reply("ListSubscriptions", SimFault::HangBefore);
+        let ran = world.run([&RecordBuilder::raw("a", "hello").sent(NOW - age * 1000)]).await;
         assert_eq!(ran.outcomes(), [outcome]);
         assert_eq!(
             ran.letter("a")["detail"],

@@ -18,11 +18,11 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use sns_redrive::arn::Arn;
-use sns_redrive::batch::Sent;
-use sns_redrive::clock::Clock;
+use sns_redrive::batch::SendResult;
+use sns_redrive::clock::InstanceClock;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::signature::{
-    Certificate, CertificateUrl, Certificates, MAX_CERTIFICATE_BYTES, NotACertificate, SignatureFault,
+    Certificate, CertificateReader, CertificateUrl, MAX_CERTIFICATE_BYTES, NotACertificate, SignatureFault,
     SignatureVersion, SignedMessage, verify,
 };
 use tokio::time::Instant;

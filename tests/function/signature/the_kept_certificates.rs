@@ -1,23 +1,23 @@
 use super::*;
 
 /// Certificates with a clock and a host that counts its requests.
-struct World {
-    certificates: Certificates,
+struct CertificateWorld {
+    certificates: CertificateReader,
     asked: Arc<AtomicUsize>,
     later: Arc<AtomicI64>,
 }
 
-impl World {
+impl CertificateWorld {
     fn answering(
         answer: impl Fn(usize, &CertificateUrl) -> Result<String, Failure> + Send + Sync + 'static,
     ) -> Self {
         let (asked, later) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicI64::new(0)));
         let clock = {
             let later = Arc::clone(&later);
-            Clock::from_fn(move || now() + SignedDuration::from_hours(later.load(Ordering::SeqCst)))
+            InstanceClock::from_fn(move || now() + SignedDuration::from_hours(later.load(Ordering::SeqCst)))
         };
         let count = Arc::clone(&asked);
-        let certificates = Certificates::new(clock, move |url| {
+        let certificates = CertificateReader::new(clock, move |url| {
             let answer = answer(count.fetch_add(1, Ordering::SeqCst), &url);
             async move {
                 tokio::task::yield_now().await;
@@ -27,7 +27,7 @@ impl World {
         Self { certificates, asked, later }
     }
 
-    async fn ask(&self, url: &CertificateUrl) -> Result<Arc<Certificate>, Sent> {
+    async fn ask(&self, url: &CertificateUrl) -> Result<Arc<Certificate>, SendResult> {
         let until = Instant::now() + Duration::from_mins(1);
         let mut answers = self.certificates.look_up(BTreeSet::from([url]), until).await;
         answers.remove(url).unwrap()
@@ -53,7 +53,7 @@ fn unreachable() -> Failure {
 
 #[tokio::test]
 async fn are_fetched_once_a_day() {
-    let world = World::answering(|_, _| Ok(SNS.to_owned()));
+    let world = CertificateWorld::answering(|_, _| Ok(SNS.to_owned()));
     for (hours, asked) in [(0, 1), (0, 1), (23, 1), (1, 2), (0, 2), (25, 3)] {
         world.pass_hours(hours);
         assert_eq!(world.ask(&url(1)).await.as_deref(), Ok(&certificate(SNS)));
@@ -63,7 +63,7 @@ async fn are_fetched_once_a_day() {
 
 #[tokio::test(start_paused = true)]
 async fn of_one_batch_are_each_fetched_once() {
-    let world = World::answering(|_, _| Ok(SNS.to_owned()));
+    let world = CertificateWorld::answering(|_, _| Ok(SNS.to_owned()));
     let urls: Vec<_> = (0..6).map(url).collect();
     let until = Instant::now() + Duration::from_mins(1);
     let answers = world.certificates.look_up(urls.iter().collect(), until).await;
@@ -73,7 +73,7 @@ async fn of_one_batch_are_each_fetched_once() {
 
 #[tokio::test]
 async fn are_at_most_sixteen_and_the_oldest_goes_first() {
-    let world = World::answering(|_, _| Ok(SNS.to_owned()));
+    let world = CertificateWorld::answering(|_, _| Ok(SNS.to_owned()));
     for number in 0..17 {
         world.ask(&url(number)).await.unwrap();
         world.pass_hours(1);
@@ -90,14 +90,14 @@ async fn are_at_most_sixteen_and_the_oldest_goes_first() {
 #[tokio::test]
 async fn that_could_not_be_had_are_asked_for_again() {
     let too_long = format!("{SNS}{}", " ".repeat(MAX_CERTIFICATE_BYTES));
-    let unreadable = || Sent::Failed(Failure::ours(FailureClass::Transient, "CertificateUnreadable"));
-    let world = World::answering(move |asked, _| match asked {
+    let unreadable = || SendResult::Failed(Failure::ours(FailureClass::Transient, "CertificateUnreadable"));
+    let world = CertificateWorld::answering(move |asked, _| match asked {
         0 => Err(unreachable()),
         1 => Ok("<html>maintenance</html>".to_owned()),
         2 => Ok(too_long.clone()),
         _ => Ok(SNS.to_owned()),
     });
-    assert_eq!(world.ask(&url(1)).await, Err(Sent::Failed(unreachable())));
+    assert_eq!(world.ask(&url(1)).await, Err(SendResult::Failed(unreachable())));
     assert_eq!(world.ask(&url(1)).await, Err(unreadable()));
     assert_eq!(world.ask(&url(1)).await, Err(unreadable()));
     assert_eq!(world.ask(&url(1)).await.as_deref(), Ok(&certificate(SNS)));
@@ -105,11 +105,11 @@ async fn that_could_not_be_had_are_asked_for_again() {
 
 #[tokio::test(start_paused = true)]
 async fn are_not_waited_for_beyond_the_time() {
-    let clock = Clock::from_fn(now);
-    let never = Certificates::new(clock, |_| std::future::pending());
+    let clock = InstanceClock::from_fn(now);
+    let never = CertificateReader::new(clock, |_| std::future::pending());
     let one = url(1);
     let late = Failure::ours(FailureClass::Transient, "DeadlineExceeded");
-    for (wait, expected) in [(20, Sent::Failed(late)), (0, Sent::NotStarted)] {
+    for (wait, expected) in [(20, SendResult::Failed(late)), (0, SendResult::NotStarted)] {
         let until = Instant::now() + Duration::from_millis(wait);
         let answers = never.look_up(BTreeSet::from([&one]), until).await;
         assert_eq!(answers.get(&one), Some(&Err(expected)));

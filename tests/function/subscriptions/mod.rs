@@ -15,8 +15,8 @@ const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 const OTHER_TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
 
 /// Returns a world in which one attribute of the subscription differs from what the letter needs.
-fn world_with(attribute: &str, value: &str) -> World {
-    let world = World::new(&[]);
+fn world_with(attribute: &str, value: &str) -> FunctionWorld {
+    let world = FunctionWorld::new(&[]);
     world.cloud.resubscribe(SUBSCRIPTION, attribute, value);
     world
 }
@@ -26,7 +26,7 @@ fn names(dlq: &str) -> String {
 }
 
 /// Asserts that the letter is archived with this reason and detail, and that nothing was sent.
-async fn archived_unsent(world: &World, post: &Post, reason: &str, detail: &str) {
+async fn archived_unsent(world: &FunctionWorld, post: &RecordBuilder, reason: &str, detail: &str) {
     let ran = world.run([post]).await;
     let line = ran.letter(&post.id);
     assert_eq!(

@@ -8,10 +8,10 @@ const RAW: &str = OTHER_SUBSCRIPTION;
 
 /// Returns a world with a raw subscription of another topic that shares the queue, and a rule for its
 /// letters.
-fn world_of(default: &Value, rule: &Value) -> World {
+fn world_of(default: &Value, rule: &Value) -> FunctionWorld {
     let mut raw = json!({ "name": "raw", "match": { "origin": ["raw"] }, "subscription": RAW });
     raw.as_object_mut().unwrap().extend(rule.as_object().unwrap().clone());
-    let world = World::with_policy(&json!({ "default": default, "rules": [raw] }));
+    let world = FunctionWorld::with_policy(&json!({ "default": default, "rules": [raw] }));
     let topic = RAW.rsplit_once(':').unwrap().0;
     world.cloud.subscribe_endpoint(RAW, topic, "sqs", BILLING, DLQ);
     world.cloud.resubscribe(RAW, "RawMessageDelivery", "true");
@@ -19,7 +19,7 @@ fn world_of(default: &Value, rule: &Value) -> World {
 }
 
 /// Returns the queue and detail of each warning.
-fn warned(ran: &Ran) -> Vec<[String; 2]> {
+fn warned(ran: &TestInvocation) -> Vec<[String; 2]> {
     let lines = ran
         .log
         .iter()
@@ -42,19 +42,19 @@ fn expected() -> Vec<[String; 2]> {
 #[tokio::test]
 async fn is_told_once_as_soon_as_both_subscriptions_were_seen() {
     let world = world_of(&json!({}), &json!({}));
-    let ran = world.run([&Post::raw("r", "plain")]).await;
+    let ran = world.run([&RecordBuilder::raw("r", "plain")]).await;
     assert_eq!((ran.outcomes(), warned(&ran)), (vec!["r delivered".to_owned()], vec![]));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     assert_eq!((ran.outcomes(), warned(&ran)), (vec!["a delivered".to_owned()], expected()));
-    let ran = world.run([&Post::envelope("b"), &Post::raw("s", "plain")]).await;
+    let ran = world.run([&RecordBuilder::envelope("b"), &RecordBuilder::raw("s", "plain")]).await;
     assert_eq!(warned(&ran), [[""; 2]; 0]);
 }
 
 #[tokio::test]
 async fn is_told_in_whatever_override_they_are_seen() {
     let world = world_of(&json!({}), &json!({}));
-    assert_eq!(warned(&world.run([&Post::envelope("a")]).await), [[""; 2]; 0]);
-    assert_eq!(warned(&world.run([&Post::raw("r", "plain")]).await), expected());
+    assert_eq!(warned(&world.run([&RecordBuilder::envelope("a")]).await), [[""; 2]; 0]);
+    assert_eq!(warned(&world.run([&RecordBuilder::raw("r", "plain")]).await), expected());
 }
 
 #[tokio::test]
@@ -62,9 +62,9 @@ async fn is_not_told_of_subscriptions_of_one_kind_or_of_several_queues() {
     let world = world_of(&json!({}), &json!({}));
     world.cloud.resubscribe(RAW, "RawMessageDelivery", "false");
     let all = [
-        Post::raw("r", "plain"),
-        Post::envelope("a"),
-        Post::envelope("b").subscription(BILLING_SUBSCRIPTION),
+        RecordBuilder::raw("r", "plain"),
+        RecordBuilder::envelope("a"),
+        RecordBuilder::envelope("b").subscription(BILLING_SUBSCRIPTION),
     ];
     assert_eq!(warned(&world.run(&all).await), [[""; 2]; 0]);
 
@@ -73,10 +73,10 @@ async fn is_not_told_of_subscriptions_of_one_kind_or_of_several_queues() {
     assert_eq!(warned(&world.run(&all).await), [[""; 2]; 0]);
     // This raw subscription moved to a queue of its own before the others were seen.
     let world = world_of(&json!({}), &json!({}));
-    assert_eq!(warned(&world.run([&Post::raw("r", "plain")]).await), [[""; 2]; 0]);
+    assert_eq!(warned(&world.run([&RecordBuilder::raw("r", "plain")]).await), [[""; 2]; 0]);
     world.cloud.resubscribe(RAW, "RedrivePolicy", &names(OTHER_DLQ));
     world.pass(301);
-    assert_eq!(warned(&world.run([&Post::raw("r", "plain")]).await), [[""; 2]; 0]);
+    assert_eq!(warned(&world.run([&RecordBuilder::raw("r", "plain")]).await), [[""; 2]; 0]);
     assert_eq!(warned(&world.run(&all).await), [[""; 2]; 0]);
 }
 
@@ -86,7 +86,7 @@ async fn is_not_told_of_subscriptions_of_one_kind_or_of_several_queues() {
 async fn is_told_of_raw_ones_only_too() {
     let world = world_of(&json!({}), &json!({}));
     world.cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", "true");
-    let ran = world.run([&Post::envelope("a"), &Post::raw("r", "plain")]).await;
+    let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::raw("r", "plain")]).await;
     assert_eq!(warned(&ran), expected());
 }
 
@@ -96,7 +96,8 @@ async fn is_not_told_where_the_letters_of_the_others_must_be_signed() {
     let unsigned = json!({ "verifySignature": false });
     let world = world_of(&json!({ "verifySignature": true }), &unsigned);
     // The signature is checked before the subscription, so only a search sees the subscription.
-    let posts = [Post::raw("r", "plain"), Post::envelope("a"), Post::raw("s", "plain")];
+    let posts =
+        [RecordBuilder::raw("r", "plain"), RecordBuilder::envelope("a"), RecordBuilder::raw("s", "plain")];
     let ran = world.run(&posts).await;
     assert_eq!(ran.outcomes(), ["r delivered", "a archived refused", "s delivered"]);
     assert_eq!(ran.letter("a")["detail"], crate::UNSIGNED);
@@ -115,7 +116,7 @@ async fn is_told_of_a_queue_of_this_function_when_a_search_shows_it() {
         world.cloud.subscribe_endpoint(&elsewhere, TOPIC, "sqs", BILLING, OTHER_DLQ);
         world.cloud.resubscribe(&elsewhere, "RawMessageDelivery", "true");
     }
-    let ran = world.run([&Post::raw("r", "plain")]).await;
+    let ran = world.run([&RecordBuilder::raw("r", "plain")]).await;
     assert_eq!(ran.outcomes(), ["r archived unrecognised"]);
     assert_eq!(warned(&ran), expected());
 }
@@ -125,8 +126,10 @@ async fn is_told_of_a_queue_of_this_function_when_a_search_shows_it() {
 async fn of_a_fifo_queue_the_only_remedy_is_a_queue_of_its_own() {
     let world = world_of(&json!({}), &json!({}));
     world.cloud.resubscribe(RAW, "RedrivePolicy", &names(FIFO_DLQ));
-    let fifo = Post::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
-    let ran = world.run(&[fifo, Post::raw("r", "plain")].map(|post| post.queue(FIFO_DLQ).group("g"))).await;
+    let fifo = RecordBuilder::envelope("a").topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+    let ran = world
+        .run(&[fifo, RecordBuilder::raw("r", "plain")].map(|post| post.queue(FIFO_DLQ).group("g")))
+        .await;
     let [[queue, detail]] = &warned(&ran)[..] else { panic!("one warning: {}", ran.text) };
     assert_eq!(queue, FIFO_DLQ);
     assert!(
@@ -138,18 +141,19 @@ async fn of_a_fifo_queue_the_only_remedy_is_a_queue_of_its_own() {
 /// In the requeue the mark names the queue in question.
 #[tokio::test]
 async fn of_letters_in_the_requeue_it_is_told_of_the_queue_they_came_from() {
-    let world = World::on(
+    let world = FunctionWorld::on(
         world_of(&json!({}), &json!({})).cloud,
         &[
             ("REQUEUE_ARN", REQUEUE),
             ("REDRIVE_POLICY", &json!({ "default": { "subscription": RAW } }).to_string()),
         ],
     );
-    let moved = |post: Post| {
+    let moved = |post: RecordBuilder| {
         let mut mark = mark(0, &post.id, NOW);
         mark["dlq"] = DLQ.into();
         post.sqs_mark(&mark).queue(REQUEUE)
     };
-    let ran = world.run([&moved(Post::envelope("a")), &moved(Post::raw("r", "plain"))]).await;
+    let ran =
+        world.run([&moved(RecordBuilder::envelope("a")), &moved(RecordBuilder::raw("r", "plain"))]).await;
     assert_eq!(warned(&ran), expected());
 }

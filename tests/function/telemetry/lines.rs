@@ -3,7 +3,7 @@ use super::*;
 #[tokio::test]
 async fn of_a_delivered_letter() {
     assert_eq!(
-        line(&World::new(&[]), &Post::envelope("a")).await,
+        line(&FunctionWorld::new(&[]), &RecordBuilder::envelope("a")).await,
         json!({
             "level": "INFO",
             "message": "letter delivered",
@@ -28,7 +28,7 @@ async fn of_a_delivered_letter() {
 #[tokio::test]
 async fn of_a_letter_deferred_after_a_failed_attempt() {
     let schedule = json!({ "minDelayTarget": 60, "maxDelayTarget": 120, "numRetries": 3 });
-    let world = World::with_policy(&json!({
+    let world = FunctionWorld::with_policy(&json!({
         "default": { "jitter": 0 },
         "rules": [{
             "name": "slowly",
@@ -36,8 +36,8 @@ async fn of_a_letter_deferred_after_a_failed_attempt() {
             "deliveryPolicy": { "healthyRetryPolicy": schedule },
         }],
     }));
-    world.cloud.reply("SendMessageBatch", Fault::refuse(403, "AccessDenied", "not sqs:SendMessage"));
-    let post = Post::envelope("a").sns_attribute("tenant", "String", "gold").sent(NOW - 60_000);
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(403, "AccessDenied", "not sqs:SendMessage"));
+    let post = RecordBuilder::envelope("a").sns_attribute("tenant", "String", "gold").sent(NOW - 60_000);
     assert_eq!(
         line(&world, &post).await,
         json!({
@@ -70,8 +70,8 @@ async fn of_a_letter_deferred_after_a_failed_attempt() {
 
 #[tokio::test]
 async fn of_a_letter_deferred_without_an_attempt() {
-    let world = World::with_policy(&policy(&json!({ "jitter": 0 })));
-    let post = Post::envelope("a").mark(&mark(2, "life-long-id", NOW)).received(2);
+    let world = FunctionWorld::with_policy(&policy(&json!({ "jitter": 0 })));
+    let post = RecordBuilder::envelope("a").mark(&mark(2, "life-long-id", NOW)).received(2);
     assert_eq!(
         line(&world, &post).await,
         json!({
@@ -96,10 +96,10 @@ async fn of_a_letter_deferred_without_an_attempt() {
 
 #[tokio::test]
 async fn of_an_archived_letter() {
-    let world = World::new(&[]);
-    world.cloud.reply("SendMessageBatch", Fault::refuse(400, "InvalidMessageContents", "quotes the body"));
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("SendMessageBatch", SimFault::refuse(400, "InvalidMessageContents", "quotes the body"));
     assert_eq!(
-        line(&world, &Post::envelope("a")).await,
+        line(&world, &RecordBuilder::envelope("a")).await,
         json!({
             "level": "WARN",
             "message": "letter archived: permanent",
@@ -123,7 +123,7 @@ async fn of_an_archived_letter() {
         })
     );
     assert_eq!(
-        line(&World::new(&[]), &Post::raw("r", "x")).await,
+        line(&FunctionWorld::new(&[]), &RecordBuilder::raw("r", "x")).await,
         json!({
             "level": "WARN",
             "message": "letter archived: unrecognised",
@@ -141,8 +141,8 @@ async fn of_an_archived_letter() {
     );
 }
 
-fn in_a_group(id: &str) -> Post {
-    Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
+fn in_a_group(id: &str) -> RecordBuilder {
+    RecordBuilder::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
 }
 
 /// Returns the line of a letter in a group that was not attempted.
@@ -165,8 +165,8 @@ fn of_a_group(id: &str, level: &str, outcome: &str) -> Value {
 
 #[tokio::test]
 async fn of_a_held_letter() {
-    let world = World::new(&[]);
-    world.cloud.reply("SendMessageBatch", Fault::Unavailable);
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("SendMessageBatch", SimFault::Unavailable);
     let ran = world.run(&["a", "b"].map(in_a_group)).await;
     assert_eq!(ran.outcomes(), ["a deferred failed", "b held"]);
     assert_eq!(untimed(ran.letter("b")), of_a_group("b", "INFO", "held"));
@@ -174,7 +174,7 @@ async fn of_a_held_letter() {
 
 #[tokio::test(start_paused = true)]
 async fn of_a_letter_that_time_ran_out_for_and_of_one_behind_it() {
-    let world = World::new(&[]).with_time(std::time::Duration::ZERO);
+    let world = FunctionWorld::new(&[]).with_time(std::time::Duration::ZERO);
     let ran = world.run(&["a", "b"].map(in_a_group)).await;
     let mut late = of_a_group("a", "ERROR", "failed");
     late["reason"] = json!("out_of_time");
@@ -191,9 +191,9 @@ async fn of_a_letter_that_time_ran_out_for_and_of_one_behind_it() {
 
 #[tokio::test]
 async fn of_a_letter_that_could_not_be_archived_and_why() {
-    let world = World::new(&[]);
-    world.cloud.reply("PutObject", Fault::refuse(403, "AccessDenied", "no s3:PutObject"));
-    let ran = world.run([&Post::raw("r", "x")]).await;
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("PutObject", SimFault::refuse(403, "AccessDenied", "no s3:PutObject"));
+    let ran = world.run([&RecordBuilder::raw("r", "x")]).await;
     let lines: Vec<_> = ran.log.iter().map(untimed).collect();
     assert_eq!(
         lines,
@@ -220,10 +220,12 @@ async fn of_a_letter_that_could_not_be_archived_and_why() {
 
 #[tokio::test]
 async fn of_observed_letters() {
-    let world =
-        World::new(&[("REDRIVE_MODE", "observe"), ("REDRIVE_POLICY", r#"{"default": {"jitter": 0}}"#)]);
-    let early = Post::envelope("early").mark(&mark(2, "early", NOW));
-    let ran = world.run([&Post::envelope("due"), &early, &Post::raw("r", "x")]).await;
+    let world = FunctionWorld::new(&[
+        ("REDRIVE_MODE", "observe"),
+        ("REDRIVE_POLICY", r#"{"default": {"jitter": 0}}"#),
+    ]);
+    let early = RecordBuilder::envelope("early").mark(&mark(2, "early", NOW));
+    let ran = world.run([&RecordBuilder::envelope("due"), &early, &RecordBuilder::raw("r", "x")]).await;
     let common = |id: &str, letter: &str| {
         json!({
             "level": "INFO",
@@ -273,9 +275,9 @@ async fn of_observed_letters() {
 
 #[tokio::test]
 async fn of_a_queue_that_does_not_tell_its_attributes() {
-    let world = World::new(&[]);
-    world.cloud.reply("GetQueueAttributes", Fault::refuse(403, "AccessDenied", "no"));
-    let ran = world.run([&Post::envelope("a")]).await;
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("GetQueueAttributes", SimFault::refuse(403, "AccessDenied", "no"));
+    let ran = world.run([&RecordBuilder::envelope("a")]).await;
     let told = untimed(&ran.log[0]);
     assert_eq!(
         [&told["level"], &told["queue.arn"], &told["error.code"], &told["error.class"]],
@@ -288,7 +290,9 @@ async fn of_a_queue_that_does_not_tell_its_attributes() {
 #[tokio::test]
 async fn each_origin_has_its_name() {
     let origins: Vec<_> = {
-        let ran = World::with_policy(&json!({ "origins": every_origin() })).run_event(&sample("mixed")).await;
+        let ran = FunctionWorld::with_policy(&json!({ "origins": every_origin() }))
+            .run_event(&sample("mixed"))
+            .await;
         ran.letters().into_iter().map(|line| line["letter.origin"].clone()).collect()
     };
     let expected = ["sns", "sns", "raw", "lambda-async", "lambda-destination", "sqs", "eventbridge"];
@@ -298,8 +302,8 @@ async fn each_origin_has_its_name() {
 /// `AWS_LAMBDA_LOG_LEVEL=WARN` silences successes, but no metric.
 #[tokio::test]
 async fn a_higher_level_leaves_lines_out_and_metrics_in() {
-    let world = World::new(&[]).log_level(LevelFilter::WARN);
-    let ran = world.run([&Post::envelope("a"), &Post::raw("r", "x")]).await;
+    let world = FunctionWorld::new(&[]).log_level(LevelFilter::WARN);
+    let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::raw("r", "x")]).await;
     let told: Vec<_> = ran.log.iter().map(|line| line["sqs.message_id"].clone()).collect();
     assert_eq!(told, ["r"]);
     assert_eq!(ran.metrics()["LettersReceived"], 2);

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use sns_redrive::batch::{Outcome, Report};
+use sns_redrive::batch::{LetterReport, Outcome};
 use sns_redrive::policy::ArchiveReason;
-use sns_redrive::telemetry::{Run, summarise};
+use sns_redrive::telemetry::{InvocationSummary, summarise};
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn object(namespace: &str, queue: &str, changes: &Value) -> Value {
 
 #[tokio::test]
 async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
-    let world = World::with_policy(&json!({ "origins": every_origin() }));
+    let world = FunctionWorld::with_policy(&json!({ "origins": every_origin() }));
     let ran = world.run_event(&sample("mixed")).await;
     assert!(ran.metrics.ends_with("}\n"));
     assert_eq!(
@@ -102,14 +102,14 @@ async fn one_object_per_invocation_holds_every_metric_with_its_unit() {
 
 #[tokio::test]
 async fn held_failed_deferred_and_observed_letters_are_counted() {
-    let world = World::new(&[("METRICS_NAMESPACE", "Shop/Letters")]);
+    let world = FunctionWorld::new(&[("METRICS_NAMESPACE", "Shop/Letters")]);
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::ResetBefore,
-        "ChangeMessageVisibilityBatch" => Fault::except(call, "handle-b1", EntryFault::Missing),
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::ResetBefore,
+        "ChangeMessageVisibilityBatch" => SimFault::except(call, "handle-b1", EntryFault::Missing),
+        _ => SimFault::Pass,
     });
     let posts = ["a1", "a2", "b1", "c1"].map(|id| {
-        let post = Post::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
+        let post = RecordBuilder::envelope(id).topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION);
         post.queue(FIFO_DLQ).group(&id[..1])
     });
     assert_eq!(
@@ -131,9 +131,9 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
             })
         )
     );
-    let world = World::new(&[("REDRIVE_MODE", "observe")]);
+    let world = FunctionWorld::new(&[("REDRIVE_MODE", "observe")]);
     assert_eq!(
-        world.run([&Post::envelope("a")]).await.metrics(),
+        world.run([&RecordBuilder::envelope("a")]).await.metrics(),
         object(
             "SnsRedrive",
             "payments-dlq",
@@ -150,27 +150,29 @@ async fn held_failed_deferred_and_observed_letters_are_counted() {
 
 #[tokio::test]
 async fn a_letter_arrives_once() {
-    let arrived = async |post: Post| World::new(&[]).run([&post]).await.metrics()["LettersArrived"].clone();
-    assert_eq!(arrived(Post::envelope("a")).await, 1);
-    assert_eq!(arrived(Post::envelope("a").received(2)).await, 0);
-    assert_eq!(arrived(Post::envelope("a").mark(&mark(1, "x", NOW))).await, 0);
+    let arrived = async |post: RecordBuilder| {
+        FunctionWorld::new(&[]).run([&post]).await.metrics()["LettersArrived"].clone()
+    };
+    assert_eq!(arrived(RecordBuilder::envelope("a")).await, 1);
+    assert_eq!(arrived(RecordBuilder::envelope("a").received(2)).await, 0);
+    assert_eq!(arrived(RecordBuilder::envelope("a").mark(&mark(1, "x", NOW))).await, 0);
     // SQS keeps the count: three receives were in the source queue.
-    assert_eq!(arrived(Post::envelope("a").moved_from(BILLING).received(4)).await, 1);
-    assert_eq!(arrived(Post::envelope("a").moved_from(BILLING).received(5)).await, 0);
+    assert_eq!(arrived(RecordBuilder::envelope("a").moved_from(BILLING).received(4)).await, 1);
+    assert_eq!(arrived(RecordBuilder::envelope("a").moved_from(BILLING).received(5)).await, 0);
 }
 
 #[tokio::test]
 async fn a_letter_past_its_end_has_no_time_left() {
-    let observing = World::new(&[("REDRIVE_MODE", "observe")]);
-    let ran = observing.run([&Post::envelope("a").sent(NOW - 15 * 86_400_000)]).await;
+    let observing = FunctionWorld::new(&[("REDRIVE_MODE", "observe")]);
+    let ran = observing.run([&RecordBuilder::envelope("a").sent(NOW - 15 * 86_400_000)]).await;
     assert_eq!(ran.metrics()["SecondsToExpiry"], 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_time_of_an_attempt_is_told() {
-    let world = World::new(&[]);
-    world.cloud.reply("SendMessageBatch", Fault::Pass.after(std::time::Duration::from_millis(50)));
-    let ran = world.run([&Post::envelope("a"), &Post::raw("b", "x")]).await;
+    let world = FunctionWorld::new(&[]);
+    world.cloud.reply("SendMessageBatch", SimFault::Pass.after(std::time::Duration::from_millis(50)));
+    let ran = world.run([&RecordBuilder::envelope("a"), &RecordBuilder::raw("b", "x")]).await;
     let took = ran.letter("a")["attempt_ms"].as_u64().unwrap();
     assert!((50..1_000).contains(&took), "{took}");
     assert_eq!(ran.letter("b").get("attempt_ms"), None);
@@ -178,7 +180,7 @@ async fn the_time_of_an_attempt_is_told() {
 
 #[tokio::test]
 async fn what_has_left_its_queue_does_not_expire() {
-    let ran = World::new(&[]).run([&Post::envelope("a")]).await;
+    let ran = FunctionWorld::new(&[]).run([&RecordBuilder::envelope("a")]).await;
     assert_eq!(ran.outcomes(), ["a delivered"]);
     assert_eq!(ran.metrics().get("SecondsToExpiry"), None);
 }
@@ -187,14 +189,14 @@ async fn what_has_left_its_queue_does_not_expire() {
 /// better.
 #[tokio::test]
 async fn a_moved_letter_of_a_source_that_does_not_tell_its_count_is_an_arrival() {
-    let world = World::new(&[]);
+    let world = FunctionWorld::new(&[]);
     world.cloud.queue("payments-billing", &[("MessageRetentionPeriod", "345600")]);
-    let ran = world.run([&Post::envelope("a").moved_from(BILLING).received(9)]).await;
+    let ran = world.run([&RecordBuilder::envelope("a").moved_from(BILLING).received(9)]).await;
     assert_eq!(ran.metrics()["LettersArrived"], 1);
 }
 
 /// Returns the second directive of an object, which has the metrics that alarms watch.
-async fn watched(world: &World, posts: &[Post]) -> Value {
+async fn watched(world: &FunctionWorld, posts: &[RecordBuilder]) -> Value {
     let metrics = world.run(posts).await.metrics();
     assert_eq!(metrics["FunctionName"], "sns-redrive");
     let directives = &metrics["_aws"]["CloudWatchMetrics"];
@@ -224,31 +226,35 @@ async fn what_alarms_watch_is_told_by_function_where_there_is_something_to_tell(
     let count = |name: &str| json!({ "Name": name, "Unit": "Count" });
     let expiry = json!({ "Name": "SecondsToExpiry", "Unit": "Seconds" });
 
-    let world = World::new(&of_function);
-    assert_eq!(watched(&world, &[Post::envelope("a").received(2)]).await, Value::Null, "all is well");
+    let world = FunctionWorld::new(&of_function);
+    assert_eq!(
+        watched(&world, &[RecordBuilder::envelope("a").received(2)]).await,
+        Value::Null,
+        "all is well"
+    );
     let [arrived, nowhere] = ["LettersArrived", "LettersNowhereToGo"].map(count);
-    assert_eq!(watched(&world, &[Post::raw("b", "x")]).await, json!([arrived, nowhere]));
-    let old = Post::envelope("c").sent(NOW - 1_209_500_000).received(2);
+    assert_eq!(watched(&world, &[RecordBuilder::raw("b", "x")]).await, json!([arrived, nowhere]));
+    let old = RecordBuilder::envelope("c").sent(NOW - 1_209_500_000).received(2);
     world.cloud.script(|call| match call.operation.as_str() {
-        "SendMessageBatch" => Fault::ResetBefore,
-        _ => Fault::Pass,
+        "SendMessageBatch" => SimFault::ResetBefore,
+        _ => SimFault::Pass,
     });
     assert_eq!(watched(&world, &[old]).await, json!([count("ArchivedExpiring")]), "its last attempt failed");
-    assert_eq!(watched(&world, &[Post::envelope("d").received(2)]).await, json!([expiry]));
+    assert_eq!(watched(&world, &[RecordBuilder::envelope("d").received(2)]).await, json!([expiry]));
 
-    let world = World::new(&[of_function[0], ("ARCHIVE", "s3://gone/dead-letters")]);
+    let world = FunctionWorld::new(&[of_function[0], ("ARCHIVE", "s3://gone/dead-letters")]);
     assert_eq!(
-        watched(&world, &[Post::raw("e", "x")]).await,
+        watched(&world, &[RecordBuilder::raw("e", "x")]).await,
         json!([arrived, count("FailuresActionRequired"), expiry, count("LettersStuck")])
     );
 }
 
 #[test]
 fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
-    let letter = Arc::new(letter(&Post::envelope("a")));
+    let letter = Arc::new(letter(&RecordBuilder::envelope("a")));
     let queue = letter.sqs.queue.clone();
     let now = "2026-11-01T12:00:00Z".parse().unwrap();
-    let run = Run {
+    let run = InvocationSummary {
         queue: &queue,
         function_name: Some("sns-redrive"),
         in_flight: Some(0),
@@ -261,7 +267,7 @@ fn a_reason_to_archive_counts_for_the_one_alarm_that_it_calls() {
         notices_failed: None,
     };
     let called = ArchiveReason::ALL.map(|reason| {
-        let report = Report {
+        let report = LetterReport {
             letter: Arc::clone(&letter),
             rule: "default".to_owned(),
             override_id: None,

@@ -21,7 +21,7 @@ fn untimed(line: &Value) -> Value {
 }
 
 /// Returns the line of the only letter.
-async fn line(world: &World, post: &Post) -> Value {
+async fn line(world: &FunctionWorld, post: &RecordBuilder) -> Value {
     let ran = world.run([post]).await;
     untimed(ran.letter(&post.id))
 }

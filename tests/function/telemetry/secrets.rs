@@ -5,7 +5,7 @@ use super::*;
 /// The secret text in bodies, values, receipt handles and links.
 const SECRET: &str = "S3CR3T";
 
-fn mixed() -> Vec<Post> {
+fn mixed() -> Vec<RecordBuilder> {
     let binary = "UzNDUjNU";
     let sns = json!({
         "Type": "Notification", "MessageId": "id", "TopicArn": TOPIC, "Subject": SECRET, "Message": SECRET,
@@ -23,7 +23,7 @@ fn mixed() -> Vec<Post> {
         "responsePayload": { "errorMessage": SECRET, "stackTrace": [SECRET] },
     });
     let envelope = |id: &str| {
-        Post::envelope(id)
+        RecordBuilder::envelope(id)
             .message(&format!("{SECRET} of {id}"))
             .subject(SECRET)
             .subscription(&format!("{SUBSCRIPTION}&Token={SECRET}"))
@@ -38,18 +38,20 @@ fn mixed() -> Vec<Post> {
         envelope("bad-mark").sqs_mark(&json!({ "v": 2, "id": [SECRET], "spent": SECRET })),
         envelope("moved").moved_from(BILLING),
         envelope("other").subscription(BILLING_SUBSCRIPTION),
-        Post::raw("raw", SECRET).attribute("a", "String", SECRET).attribute("b", "Binary", binary),
-        Post::raw("async", &lambda.to_string())
+        RecordBuilder::raw("raw", SECRET).attribute("a", "String", SECRET).attribute("b", "Binary", binary),
+        RecordBuilder::raw("async", &lambda.to_string())
             .attribute("RequestID", "String", SECRET)
             .attribute("ErrorCode", "Number", "200")
             .attribute("ErrorMessage", "String", SECRET),
-        Post::raw("destination", &destination.to_string()),
-        Post::raw("eventbridge", SECRET)
+        RecordBuilder::raw("destination", &destination.to_string()),
+        RecordBuilder::raw("eventbridge", SECRET)
             .attribute("RULE_ARN", "String", rule)
             .attribute("TARGET_ARN", "String", "arn:aws:lambda:eu-central-1:123456789012:function:f")
             .attribute("ERROR_MESSAGE", "String", SECRET),
-        Post::raw("broken", &format!(r#"{{"Type":"Notification","Message":"{SECRET}"#)),
-        (0..10).fold(Post::raw("full", "x"), |post, n| post.attribute(&format!("a{n}"), "String", SECRET)),
+        RecordBuilder::raw("broken", &format!(r#"{{"Type":"Notification","Message":"{SECRET}"#)),
+        (0..10).fold(RecordBuilder::raw("full", "x"), |post, n| {
+            post.attribute(&format!("a{n}"), "String", SECRET)
+        }),
     ];
     for post in &mut posts {
         *post = post.clone().system("AWSTraceHeader", SECRET);
@@ -58,7 +60,7 @@ fn mixed() -> Vec<Post> {
 }
 
 /// Returns the event with the secret in every receipt handle.
-fn secret_event(posts: &[Post]) -> Value {
+fn secret_event(posts: &[RecordBuilder]) -> Value {
     let mut event = event(posts);
     for record in event["Records"].as_array_mut().unwrap() {
         record["receiptHandle"] = json!(format!("{SECRET}{}", record["messageId"]));
@@ -66,7 +68,7 @@ fn secret_event(posts: &[Post]) -> Value {
     event
 }
 
-fn assert_quiet(ran: &Ran, what: &str) {
+fn assert_quiet(ran: &TestInvocation, what: &str) {
     for told in [&ran.text, &ran.metrics] {
         for secret in [SECRET, "UzNDUjNU", "Unsubscribe", "Token="] {
             assert!(!told.contains(secret), "{secret} is in the log of {what}: {told}");
@@ -88,18 +90,18 @@ async fn are_in_no_log_line_and_in_no_metric_whatever_happens() {
         }),
     ]
     .map(|policy| policy.to_string());
-    let each = |code| Fault::Entries((0..10).map(|n| (n, EntryFault::sender(code, QUOTES))).collect());
+    let each = |code| SimFault::Entries((0..10).map(|n| (n, EntryFault::sender(code, QUOTES))).collect());
     for reply in [
-        Fault::Pass,
-        Fault::refuse(400, "InvalidParameterValue", QUOTES),
-        Fault::refuse(400, "ReceiptHandleIsInvalid", QUOTES),
-        Fault::refuse(400, "SomethingNew", QUOTES),
-        Fault::refuse(400, "Throttling", QUOTES),
-        Fault::refuse(500, "InternalError", QUOTES),
-        Fault::Nonsense(200, QUOTES.to_owned()),
-        Fault::Nonsense(500, QUOTES.to_owned()),
-        Fault::ResetBefore,
-        Fault::ConnectTimeout,
+        SimFault::Pass,
+        SimFault::refuse(400, "InvalidParameterValue", QUOTES),
+        SimFault::refuse(400, "ReceiptHandleIsInvalid", QUOTES),
+        SimFault::refuse(400, "SomethingNew", QUOTES),
+        SimFault::refuse(400, "Throttling", QUOTES),
+        SimFault::refuse(500, "InternalError", QUOTES),
+        SimFault::Nonsense(200, QUOTES.to_owned()),
+        SimFault::Nonsense(500, QUOTES.to_owned()),
+        SimFault::ResetBefore,
+        SimFault::ConnectTimeout,
         each("ReceiptHandleIsInvalid"),
         each("InvalidMessageContents"),
         each("SomethingNew"),
@@ -113,15 +115,15 @@ async fn are_in_no_log_line_and_in_no_metric_whatever_happens() {
     }
     for policy in &policies {
         let settings = [("REDRIVE_POLICY", policy.as_str()), ("REDRIVE_MODE", "observe")];
-        assert_quiet(&run(&settings, |_| true, &Fault::Pass).await, "observing");
+        assert_quiet(&run(&settings, |_| true, &SimFault::Pass).await, "observing");
     }
 }
 
 /// Runs the function with this reply for these operations.
-async fn run(settings: &[(&str, &str)], fails: fn(&str) -> bool, reply: &Fault) -> Ran {
-    let world = World::new(settings).log_level(LevelFilter::TRACE);
+async fn run(settings: &[(&str, &str)], fails: fn(&str) -> bool, reply: &SimFault) -> TestInvocation {
+    let world = FunctionWorld::new(settings).log_level(LevelFilter::TRACE);
     let reply = reply.clone();
-    world.cloud.script(move |call| if fails(&call.operation) { reply.clone() } else { Fault::Pass });
+    world.cloud.script(move |call| if fails(&call.operation) { reply.clone() } else { SimFault::Pass });
     world.run_event(&secret_event(&mixed())).await
 }
 
@@ -139,7 +141,7 @@ async fn are_in_no_line_about_a_record_that_cannot_be_read() {
     ] {
         let mut event = secret_event(&mixed());
         event["Records"][6][field] = value;
-        let world = World::new(&[]).log_level(LevelFilter::TRACE);
+        let world = FunctionWorld::new(&[]).log_level(LevelFilter::TRACE);
         let ran = world.run_event(&event).await;
         assert_quiet(&ran, field);
         let line = ran.log.iter().find(|line| line["message"] == "bad event").unwrap();
@@ -157,7 +159,7 @@ async fn are_in_no_line_about_a_record_that_cannot_be_read() {
     for record in event["Records"].as_array_mut().unwrap() {
         record["eventSourceARN"] = json!(SECRET);
     }
-    let error = World::new(&[]).try_event(&event).await.unwrap_err();
+    let error = FunctionWorld::new(&[]).try_event(&event).await.unwrap_err();
     assert!(!format!("{error:?} {error}").contains(SECRET));
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sns_redrive::telemetry::{Run, summarise};
+use sns_redrive::telemetry::{InvocationSummary, summarise};
 
 use super::{OPERATIONS, TEMPLATE};
 
@@ -56,7 +56,7 @@ fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<
 fn alarms_and_dashboard_watch_metrics_that_the_function_writes() {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
     let now = "2026-11-01T12:00:00Z".parse().unwrap();
-    let run = Run {
+    let run = InvocationSummary {
         queue: &queue,
         function_name: None,
         in_flight: Some(0),

@@ -1,24 +1,27 @@
 //! The laws about attempts: how many there are, and when.
 
-use redrive_laws::letters::{Disturbed, Effect, Fact, Place, What};
-use redrive_sim::Millis;
+use redrive_laws::letters::{CallEffect, FaultSubject, LetterFact, SentPlace, TimedFact};
+use redrive_sim::SimMillis;
 use sns_redrive::policy::OverrideAction;
 
 use super::counts::{
-    Judged, SLACK, brought_along, by_slow_clocks, causes, first_twice, hops, is_left_alone, on_override,
+    LawResult, SLACK, brought_along, by_slow_clocks, causes, first_twice, hops, is_left_alone, on_override,
     owed, repeated,
 };
 use crate::lives::Life;
-use crate::world::{DLQ, How, Kind, Outage, SECOND, State, Subscriber, Target, weather};
+use crate::world::{
+    DLQ, SECOND, SeededFault, SeededOutage, SeededSubscriber, SeededSubscriberKind, SeededSubscriberState,
+    SeededTarget, weather,
+};
 
 /// Returns how many attempts a letter may have beyond its schedule.
 pub fn excused(life: &Life<'_>) -> usize {
     let world = life.world;
     // What was hidden for a short time only, until its queue told more, comes back early once.
-    let by = [Disturbed::Hide, Disturbed::Read];
+    let by = [FaultSubject::Hide, FaultSubject::Read];
     // An instance remembers letters that the archive did not take. Each other instance makes the last attempt
     // again.
-    let others = if life.disturbed(&[Disturbed::Archive]) > 0 { life.instances() - 1 } else { 0 };
+    let others = if life.disturbed(&[FaultSubject::Archive]) > 0 { life.instances() - 1 } else { 0 };
     // A clock that is ahead sets a moment for the requeue that is later than the letter's first receive there, and
     // a batching window can end after that moment: see `first_twice`.
     let ahead = if world.skew() > SLACK || world.mapping.window > 0 {
@@ -39,7 +42,7 @@ pub fn excused(life: &Life<'_>) -> usize {
 
 /// P2: no first retry comes before its planned moment. The laws of the pure machine judge the moments of all
 /// others.
-pub fn no_first_attempt_comes_early(life: &Life<'_>) -> Judged {
+pub fn no_first_attempt_comes_early(life: &Life<'_>) -> LawResult {
     let world = life.world;
     let messages = life.carried();
     let [(sent, _, _)] = messages.as_slice() else { return Ok(()) };
@@ -56,7 +59,7 @@ pub fn no_first_attempt_comes_early(life: &Life<'_>) -> Judged {
 
 /// P2, P4: `exhausted` comes only after the last retry's moment and as many attempts as the receives allow,
 /// `expiring` only near the end, and every other reason has its cause.
-pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
+pub fn no_letter_is_given_up_early(life: &Life<'_>) -> LawResult {
     let world = life.world;
     let subscriber = &world.subscribers[life.subscriber];
     let messages = life.carried();
@@ -71,13 +74,14 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                     return life.broken(&format!("exhausted after {} attempts of {least}", before.len()));
                 }
                 // Retries may have been left out before, but the last one was made.
-                let is_receive =
-                    |one: &&Fact| one.order < fact.order && matches!(one.what, What::Received { .. });
+                let is_receive = |one: &&TimedFact| {
+                    one.order < fact.order && matches!(one.what, LetterFact::Received { .. })
+                };
                 let received = life.facts.iter().rfind(is_receive);
-                let unsettled = life.disturbed(&[Disturbed::Archive, Disturbed::Read]) + causes(life);
+                let unsettled = life.disturbed(&[FaultSubject::Archive, FaultSubject::Read]) + causes(life);
                 let made = before.last().zip(received).is_some_and(|(last, it)| last.order > it.order);
                 // A letter whose last retry was to publish it comes back as the copy that failed.
-                let came_back = world.target == Target::Topic
+                let came_back = world.target == SeededTarget::Topic
                     && before.last().is_some_and(|last| {
                         messages.iter().any(|(sent, ..)| (last.order..fact.order).contains(&sent.order))
                     });
@@ -85,7 +89,7 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                     return life.broken("exhausted without an attempt in the end");
                 }
                 if let [(sent, _, _)] = messages.as_slice() {
-                    let all: Millis = (1..=world.schedule.retries).map(|retry| world.wait(retry).1).sum();
+                    let all: SimMillis = (1..=world.schedule.retries).map(|retry| world.wait(retry).1).sum();
                     if fact.at < sent.at + all - SLACK - world.skew() {
                         return life.broken("exhausted before its last retry was due");
                     }
@@ -97,20 +101,21 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
                     continue;
                 };
                 // The requeue counts from the first arrival, and an unknown retention counts as four days.
-                let known =
-                    *queue == world.name(DLQ) && world.requeue.is_none() && world.target == Target::Origin;
+                let known = *queue == world.name(DLQ)
+                    && world.requeue.is_none()
+                    && world.target == SeededTarget::Origin;
                 let longest = world.longest_wait(subscriber);
-                let ceiling = Millis::try_from(world.ceiling).unwrap() * SECOND;
-                let timeout = Millis::try_from(world.queue.visibility).unwrap() * SECOND;
+                let ceiling = SimMillis::try_from(world.ceiling).unwrap() * SECOND;
+                let timeout = SimMillis::try_from(world.queue.visibility).unwrap() * SECOND;
                 let put_off = 600 * SECOND;
                 let wait = longest.min(ceiling).max(timeout).max(put_off) + SECOND + world.skew();
                 if known && fact.at + wait < sent.at + world.retention() - world.margin() {
                     return life.broken("expiring, though there was time");
                 }
             }
-            "refused" if subscriber.state != State::Confirmed => {}
+            "refused" if subscriber.state != SeededSubscriberState::Confirmed => {}
             // The search finds no subscription that confirms it.
-            "unrecognised" if subscriber.state != State::Confirmed && world.discovers => {}
+            "unrecognised" if subscriber.state != SeededSubscriberState::Confirmed && world.discovers => {}
             "permanent" if life.is_bad() => {}
             // The archive refused it, got it without its record, and died or was not heard.
             "unknown" if life.is_bad() && world.archive_refuses() => {}
@@ -123,15 +128,16 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> Judged {
 
 /// Reports whether an outage makes a subscriber refuse letters for good. A web server that denies something
 /// does.
-fn is_permanent(subscriber: &Subscriber, outage: &Outage) -> bool {
-    outage.how == How::Never || (subscriber.kind == Kind::Server && outage.how == How::Denied)
+fn is_permanent(subscriber: &SeededSubscriber, outage: &SeededOutage) -> bool {
+    outage.how == SeededFault::Never
+        || (subscriber.kind == SeededSubscriberKind::Server && outage.how == SeededFault::Denied)
 }
 
 /// P2: an undisturbed letter gets as many attempts as the schedule has retries, each at its time.
-pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
+pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> LawResult {
     let world = life.world;
     let disturbed =
-        !life.is_calm() || life.count(|what| *what == What::Duplicated) > 0 || world.is_operated();
+        !life.is_calm() || life.count(|what| *what == LetterFact::Duplicated) > 0 || world.is_operated();
     // A letter that comes too early by a slow clock is received once more.
     let skewed = world.skew() > 0 && hops(life) > 0;
     if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {
@@ -151,13 +157,13 @@ pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
         return life.broken(&format!("{} attempts of {retries}", attempts.len()));
     }
     // The first retry may be repeated in the place of the second.
-    if world.target == Target::Topic || hops(life) > 0 || again > 0 {
+    if world.target == SeededTarget::Topic || hops(life) > 0 || again > 0 {
         return Ok(());
     }
     // Other letters of the batch, or other batches, may take all of their time; if nothing hangs, that of
     // some retries.
     let others = if world.hangs() { 4 * world.mapping.timeout } else { 20 };
-    let late = Millis::try_from(world.mapping.window + others + 2).unwrap() * SECOND;
+    let late = SimMillis::try_from(world.mapping.window + others + 2).unwrap() * SECOND;
     let pause = world.pause(&world.subscribers[life.subscriber]);
     if archived == ["expiring"] {
         let waits = (1..=world.schedule.retries).scan(0, |time, retry| {
@@ -182,18 +188,19 @@ pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> Judged {
 
 /// P2: a web server that throttles a letter gets it again after the time that it names, as far as the schedule
 /// and the queue allow that.
-pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Judged {
+pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> LawResult {
     let (world, one) = (life.world, &life.world.subscribers[life.subscriber]);
-    let pause = world.pause(one).min(Millis::try_from(world.ceiling).unwrap() * SECOND);
+    let pause = world.pause(one).min(SimMillis::try_from(world.ceiling).unwrap() * SECOND);
     let disturbed = !life.is_calm() || life.copies() > 0;
     let messages = life.carried();
-    let ([(sent, ..)], false, Target::Origin) = (messages.as_slice(), disturbed, world.target) else {
+    let ([(sent, ..)], false, SeededTarget::Origin) = (messages.as_slice(), disturbed, world.target) else {
         return Ok(());
     };
     let end = sent.at + world.retention() - world.margin();
     let on_override = on_override(life, OverrideAction::Retry);
     for pair in life.attempts().windows(2) {
-        let was_throttled = weather(&one.weather, pair[0].last - life.story.start) == Some(How::Throttled);
+        let was_throttled =
+            weather(&one.weather, pair[0].last - life.story.start) == Some(SeededFault::Throttled);
         let again = pair[0].last + pause;
         let overridden = on_override.iter().any(|it| it.order == pair[1].order);
         if was_throttled && again < end && !overridden && pair[1].at < again - SLACK - 2 * world.skew() {
@@ -205,19 +212,19 @@ pub fn a_letter_comes_again_when_its_server_asked_for_it(life: &Life<'_>) -> Jud
 
 /// A letter whose content is refused costs those in its request nothing but time: while their endpoint works, the
 /// first attempt delivers them, and it takes one call more than without.
-pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> Judged {
+pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> LawResult {
     let (world, one) = (life.world, &life.world.subscribers[life.subscriber]);
     let disturbed = !life.is_calm() || life.copies() > 0;
-    if disturbed || world.hangs() || world.is_operated() || one.state != State::Confirmed {
+    if disturbed || world.hangs() || world.is_operated() || one.state != SeededSubscriberState::Confirmed {
         return Ok(());
     }
     let attempts = life.attempts();
     for (place, attempt) in attempts.iter().enumerate() {
-        let is_up = |at: Millis| weather(&one.weather, at - life.story.start).is_none();
+        let is_up = |at: SimMillis| weather(&one.weather, at - life.story.start).is_none();
         if !is_up(attempt.at) || !is_up(attempt.last) {
             continue;
         }
-        let is_call = |fact: &&Fact| fact.what == What::Called && fact.run == Some(attempt.run);
+        let is_call = |fact: &&TimedFact| fact.what == LetterFact::Called && fact.run == Some(attempt.run);
         let calls = life.facts.iter().filter(is_call).count();
         // The whole request, and the letter alone.
         let most = if world.bad.is_empty() { 1 } else { 2 };
@@ -227,7 +234,10 @@ pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> Ju
         let next = attempts.get(place + 1).map_or(usize::MAX, |next| next.order);
         let arrived = life.facts.iter().any(|fact| {
             let is_there = fact.what.is_delivery()
-                || matches!(fact.what, What::Sent { place: Place::Topic, effect: Effect::Taken, .. });
+                || matches!(
+                    fact.what,
+                    LetterFact::Sent { place: SentPlace::Topic, effect: CallEffect::Taken, .. }
+                );
             is_there && (attempt.order..next).contains(&fact.order)
         });
         if !arrived && !life.is_bad() {

@@ -1,44 +1,48 @@
 //! What laws count: the events that excuse an attempt more or less, and the spans of overrides.
 
-use redrive_laws::letters::{Disturbed, Ending, Fact, What};
-use redrive_sim::Millis;
+use redrive_laws::letters::{FaultSubject, LetterFact, RunEnd, TimedFact};
+use redrive_sim::SimMillis;
 use sns_redrive::policy::OverrideAction;
 
 use crate::lives::{Attempt, Life};
-use crate::world::{Document, How, Kind, SECOND, Source};
+use crate::world::{SECOND, SeededDocument, SeededFault, SeededSource, SeededSubscriberKind};
 
 /// A broken law, in words.
-pub type Judged = Result<(), String>;
+pub type LawResult = Result<(), String>;
 
 /// The slack of points in time: a point counts as reached one second early.
-pub const SLACK: Millis = SECOND;
+pub const SLACK: SimMillis = SECOND;
 
 /// The time after which an override counts, including the time of a reading.
-pub const HEARD: Millis = 16 * SECOND;
+pub const HEARD: SimMillis = 16 * SECOND;
 
 /// The time for which an instance obeys an override to retry or to archive that it can no longer read.
-pub const PATIENCE: Millis = 600 * SECOND;
+pub const PATIENCE: SimMillis = 600 * SECOND;
 
 /// Returns the spans in which an order of this kind about the letter was in a readable document and in force.
 /// An instance may obey it for `patience` longer after an unreadable document replaced it.
-pub fn overridden(life: &Life<'_>, action: OverrideAction, patience: Millis) -> Vec<(Millis, Millis)> {
+pub fn overridden(
+    life: &Life<'_>,
+    action: OverrideAction,
+    patience: SimMillis,
+) -> Vec<(SimMillis, SimMillis)> {
     let start = life.story.start;
     let writes = &life.world.operator.writes;
     let mut all = Vec::new();
     for (place, (at, document)) in writes.iter().enumerate() {
-        let Document::Override(override_) = document else { continue };
+        let SeededDocument::Override(override_) = document else { continue };
         if override_.action != action || override_.letter.is_some_and(|letter| letter != life.letter) {
             continue;
         }
         let next = writes.get(place + 1);
-        let replaced = next.map_or(Millis::MAX / 2, |(at, document)| match document {
-            Document::Broken => {
-                let good = writes[place + 1..].iter().find(|(_, it)| !matches!(it, Document::Broken));
-                (at + patience).min(good.map_or(Millis::MAX / 2, |(at, _)| *at))
+        let replaced = next.map_or(SimMillis::MAX / 2, |(at, document)| match document {
+            SeededDocument::Broken => {
+                let good = writes[place + 1..].iter().find(|(_, it)| !matches!(it, SeededDocument::Broken));
+                (at + patience).min(good.map_or(SimMillis::MAX / 2, |(at, _)| *at))
             }
             _ => *at,
         });
-        let ends = override_.lasts.map_or(Millis::MAX / 2, |lasts| at + lasts);
+        let ends = override_.lasts.map_or(SimMillis::MAX / 2, |lasts| at + lasts);
         all.push((start + at, start + replaced.min(ends)));
     }
     all
@@ -56,7 +60,9 @@ pub fn on_override(life: &Life<'_>, action: OverrideAction) -> Vec<Attempt> {
 /// Returns the number of events after which a letter may be handled once more.
 pub fn causes(life: &Life<'_>) -> usize {
     // A slow request may be cut off after it has had its effect.
-    life.disturbed(&[Disturbed::Unheard, Disturbed::Delete, Disturbed::Slow]) + life.deaths() + life.copies()
+    life.disturbed(&[FaultSubject::Unheard, FaultSubject::Delete, FaultSubject::Slow])
+        + life.deaths()
+        + life.copies()
 }
 
 /// Returns the number of attempts by an instance whose clock is behind that of the one that hid the letter before. It
@@ -64,7 +70,7 @@ pub fn causes(life: &Life<'_>) -> usize {
 pub fn by_slow_clocks(life: &Life<'_>) -> usize {
     let is_behind = |attempt: &&Attempt| {
         let mut before = life.facts.iter().rev().filter(|fact| fact.order < attempt.order);
-        let hidden = before.find(|fact| matches!(fact.what, What::Hidden { done: true, .. }));
+        let hidden = before.find(|fact| matches!(fact.what, LetterFact::Hidden { done: true, .. }));
         let ahead = |run: usize| life.story.runs[run].ahead;
         hidden.and_then(|fact| fact.run).is_some_and(|run| ahead(attempt.run) + SLACK < ahead(run))
     };
@@ -75,9 +81,10 @@ pub fn by_slow_clocks(life: &Life<'_>) -> usize {
 /// and a clock that is ahead shows a later time. So the first receive can make an attempt although it came
 /// before the planned moment.
 pub fn first_twice(life: &Life<'_>) -> usize {
-    let first = |is: fn(&What) -> bool| life.facts.iter().find(|fact| is(&fact.what)).map(|fact| fact.at);
-    let sent = first(|what| matches!(what, What::Queued { .. }));
-    let received = first(|what| matches!(what, What::Received { .. }));
+    let first =
+        |is: fn(&LetterFact) -> bool| life.facts.iter().find(|fact| is(&fact.what)).map(|fact| fact.at);
+    let sent = first(|what| matches!(what, LetterFact::Queued { .. }));
+    let received = first(|what| matches!(what, LetterFact::Received { .. }));
     let (Some(sent), Some(received)) = (sent, received) else { return 0 };
     let may_be_late = life.world.mapping.window > 0 || life.world.skew() > SLACK;
     usize::from(may_be_late && received + SLACK < sent + life.world.wait(1).0)
@@ -87,13 +94,13 @@ pub fn first_twice(life: &Life<'_>) -> usize {
 /// that in the source queue, so the letter seems to have been received before that retry here too.
 pub fn brought_along(life: &Life<'_>) -> usize {
     let messages = life.carried();
-    let (Source::Queue, Some((sent, _, _))) = (life.world.source, messages.first()) else { return 0 };
+    let (SeededSource::Queue, Some((sent, _, _))) = (life.world.source, messages.first()) else { return 0 };
     let (longest, shortest) = life.world.wait(1);
-    let before = |fact: &&Fact| {
-        let is_received = matches!(fact.what, What::Received { .. });
+    let before = |fact: &&TimedFact| {
+        let is_received = matches!(fact.what, LetterFact::Received { .. });
         is_received && fact.at < sent.at + shortest - SLACK - life.world.skew()
     };
-    let ceiling = Millis::try_from(life.world.ceiling).unwrap() * SECOND;
+    let ceiling = SimMillis::try_from(life.world.ceiling).unwrap() * SECOND;
     let expected = usize::try_from((longest + ceiling - 1) / ceiling).unwrap();
     expected.saturating_sub(life.facts.iter().filter(before).count())
 }
@@ -111,13 +118,13 @@ fn caused(life: &Life<'_>, before: usize) -> usize {
     let attempts = life.attempts();
     let mut count = 0;
     for fact in life.facts.iter().filter(|fact| fact.order < before) {
-        if !matches!(fact.what, What::Received { .. }) {
+        if !matches!(fact.what, LetterFact::Received { .. }) {
             continue;
         }
         let mut after = life.facts.iter().filter(|it| it.order > fact.order && it.message == fact.message);
-        let next = after.find(|it| matches!(it.what, What::Handed | What::Received { .. }));
+        let next = after.find(|it| matches!(it.what, LetterFact::Handed | LetterFact::Received { .. }));
         let run = next.and_then(|it| it.run);
-        let ran = run.is_some_and(|run| life.ledger.runs()[run].ending == Ending::Heard);
+        let ran = run.is_some_and(|run| life.ledger.runs()[run].ending == RunEnd::Heard);
         let attempted = attempts.iter().any(|attempt| Some(attempt.run) == run);
         count += usize::from(!attempted && (kept || !ran));
     }
@@ -133,10 +140,10 @@ pub fn is_kept_from_attempts(life: &Life<'_>) -> bool {
         || is_left_alone(life)
         || !life.is_first_of_group()
         || world.rate.is_some()
-        || life.disturbed(&[Disturbed::Read, Disturbed::Hide]) > 0
+        || life.disturbed(&[FaultSubject::Read, FaultSubject::Hide]) > 0
         || life.copies() > 0
         // While it has never read the overrides, an instance attempts nothing for ten minutes.
-        || world.operator.writes.iter().any(|(_, document)| matches!(document, Document::Broken))
+        || world.operator.writes.iter().any(|(_, document)| matches!(document, SeededDocument::Broken))
         || !overridden(life, OverrideAction::Hold, PATIENCE).is_empty()
 }
 
@@ -149,12 +156,12 @@ pub fn owed(life: &Life<'_>, before: usize) -> usize {
 
 /// Returns how many attempts may have failed without a call to the endpoint: a subscription could not be looked up.
 pub fn unseen_attempts(life: &Life<'_>) -> usize {
-    life.disturbed(&[Disturbed::Read])
+    life.disturbed(&[FaultSubject::Read])
 }
 
 /// Returns how often a letter was received without an attempt.
 pub fn hops(life: &Life<'_>) -> usize {
-    let received = life.count(|what| matches!(what, What::Received { .. }));
+    let received = life.count(|what| matches!(what, LetterFact::Received { .. }));
     received.saturating_sub(life.attempts().len())
 }
 
@@ -162,9 +169,15 @@ pub fn hops(life: &Life<'_>) -> usize {
 pub fn is_left_alone(life: &Life<'_>) -> bool {
     let one = &life.world.subscribers[life.subscriber];
     one.weather.iter().any(|outage| match outage.how {
-        How::Down | How::Refused | How::Throttled | How::Hangs | How::Mute => true,
+        SeededFault::Down
+        | SeededFault::Refused
+        | SeededFault::Throttled
+        | SeededFault::Hangs
+        | SeededFault::Mute => true,
         // Without entries the whole call fails.
-        How::EachFails => matches!(one.kind, Kind::Function | Kind::Server),
-        How::Denied | How::Slow | How::Never => false,
+        SeededFault::EachFails => {
+            matches!(one.kind, SeededSubscriberKind::Function | SeededSubscriberKind::Server)
+        }
+        SeededFault::Denied | SeededFault::Slow | SeededFault::Never => false,
     })
 }

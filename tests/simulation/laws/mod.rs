@@ -8,7 +8,7 @@ mod safety;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use redrive_laws::letters::{Circumstances, Letter, Message, What};
+use redrive_laws::letters::{Circumstances, JudgedLetter, LetterFact, MessageId};
 use sns_redrive::policy::OverrideAction;
 
 use self::attempts::{
@@ -17,7 +17,7 @@ use self::attempts::{
     undisturbed_letters_get_each_retry_once,
 };
 use self::counts::{
-    Judged, causes, hops, is_kept_from_attempts, on_override, overridden, owed, unseen_attempts,
+    LawResult, causes, hops, is_kept_from_attempts, on_override, overridden, owed, unseen_attempts,
 };
 use self::overrides::{
     no_attempt_begins_under_a_hold, only_an_override_archives_as_overridden,
@@ -27,15 +27,15 @@ use self::safety::{
     may_be_lost, nobody_gets_what_he_did_not_ask_for, nobody_is_paged_for_nothing,
     what_is_seen_near_its_end_leaves,
 };
-use crate::live::Story;
+use crate::live::SeededStory;
 use crate::lives::{Life, read};
-use crate::world::{REQUEUE, Source, World};
+use crate::world::{REQUEUE, SeededSource, SeededWorld};
 
 /// The number of letters by their end.
 pub type Tally = BTreeMap<String, usize>;
 
 /// The laws of virtual time, in the order in which they are judged.
-const LAWS: [fn(&Life<'_>) -> Judged; 10] = [
+const LAWS: [fn(&Life<'_>) -> LawResult; 10] = [
     nobody_gets_what_he_did_not_ask_for,
     what_is_seen_near_its_end_leaves,
     no_first_attempt_comes_early,
@@ -49,19 +49,19 @@ const LAWS: [fn(&Life<'_>) -> Judged; 10] = [
 ];
 
 /// What the story of a world excuses.
-struct Given<'s> {
-    world: &'s World,
-    story: &'s Story,
+struct StoryExcuses<'s> {
+    world: &'s SeededWorld,
+    story: &'s SeededStory,
 }
 
-impl Given<'_> {
-    fn of<T>(&self, letter: &Letter<'_>, excuse: impl FnOnce(&Life<'_>) -> T) -> T {
+impl StoryExcuses<'_> {
+    fn of<T>(&self, letter: &JudgedLetter<'_>, excuse: impl FnOnce(&Life<'_>) -> T) -> T {
         excuse(&Life::new(self.world, self.story, *letter))
     }
 }
 
-impl Circumstances for Given<'_> {
-    fn may_be_lost(&self, letter: &Letter<'_>) -> bool {
+impl Circumstances for StoryExcuses<'_> {
+    fn may_be_lost(&self, letter: &JudgedLetter<'_>) -> bool {
         self.of(letter, may_be_lost)
     }
 
@@ -69,36 +69,36 @@ impl Circumstances for Given<'_> {
         true
     }
 
-    fn have_copied(&self, letter: &Letter<'_>) -> bool {
+    fn have_copied(&self, letter: &JudgedLetter<'_>) -> bool {
         self.of(letter, causes) > 0
     }
 
-    fn excused_attempts(&self, letter: &Letter<'_>, _: Option<Message>) -> usize {
+    fn excused_attempts(&self, letter: &JudgedLetter<'_>, _: Option<MessageId>) -> usize {
         self.of(letter, excused)
     }
 
-    fn schedules(&self, letter: &Letter<'_>) -> usize {
+    fn schedules(&self, letter: &JudgedLetter<'_>) -> usize {
         if self.world.forks() { 1 + self.of(letter, causes) } else { 1 }
     }
 
-    fn keep_from_attempts(&self, letter: &Letter<'_>) -> bool {
+    fn keep_from_attempts(&self, letter: &JudgedLetter<'_>) -> bool {
         self.of(letter, is_kept_from_attempts)
     }
 
-    fn unseen_attempts(&self, letter: &Letter<'_>) -> usize {
+    fn unseen_attempts(&self, letter: &JudgedLetter<'_>) -> usize {
         self.of(letter, unseen_attempts)
     }
 
     /// A law of virtual time judges each reason.
-    fn allow(&self, _: &Letter<'_>, _: &redrive_laws::letters::Fact, _: &str) -> Option<bool> {
+    fn allow(&self, _: &JudgedLetter<'_>, _: &redrive_laws::letters::TimedFact, _: &str) -> Option<bool> {
         Some(true)
     }
 }
 
 /// Judges a story, and counts the ends of its letters.
-pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
+pub fn judge(world: &SeededWorld, story: &SeededStory) -> Result<Tally, String> {
     let ledger = read(world, story);
-    let given = Given { world, story };
+    let given = StoryExcuses { world, story };
     if let Some(broken) = redrive_laws::letters::judge(&ledger, &BTreeSet::new(), &given).violations.first() {
         return Err(broken.to_string());
     }
@@ -116,9 +116,9 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
         let is_calm = life.is_calm();
         let (hold, retry) = (OverrideAction::Hold, OverrideAction::Retry);
         let held = overridden(life, hold, 0).into_iter().any(|(from, to)| {
-            let keeps = |what: &What| match what {
-                What::Received { .. } => true,
-                What::Hidden { seconds, done, .. } => *done && *seconds > 30,
+            let keeps = |what: &LetterFact| match what {
+                LetterFact::Received { .. } => true,
+                LetterFact::Hidden { seconds, done, .. } => *done && *seconds > 30,
                 _ => false,
             };
             life.facts.iter().any(|fact| (from..to).contains(&fact.at) && keeps(&fact.what))
@@ -134,9 +134,9 @@ pub fn judge(world: &World, story: &Story) -> Result<Tally, String> {
             ("held", held),
             ("retried on an override", !on_override(life, retry).is_empty()),
             ("found by a search", end == "delivered" && world.discovers),
-            ("back in its queue", end == "delivered" && world.source == Source::Queue),
-            ("invoked again", end == "delivered" && world.source == Source::Function),
-            ("invoked by its record", end == "delivered" && world.source == Source::Destination),
+            ("back in its queue", end == "delivered" && world.source == SeededSource::Queue),
+            ("invoked again", end == "delivered" && world.source == SeededSource::Function),
+            ("invoked by its record", end == "delivered" && world.source == SeededSource::Destination),
             ("refused for its content", end == "permanent" && life.is_bad()),
             ("delivered beside one that is refused", end == "delivered" && !world.bad.is_empty()),
             (

@@ -1,14 +1,14 @@
 //! The laws about the overrides of operators.
 
-use redrive_laws::letters::What;
+use redrive_laws::letters::LetterFact;
 use sns_redrive::policy::OverrideAction;
 
-use super::counts::{HEARD, Judged, PATIENCE, is_left_alone, overridden};
+use super::counts::{HEARD, LawResult, PATIENCE, is_left_alone, overridden};
 use crate::lives::Life;
 
 /// P10: a hold counts 15 s after it was written, even in a run that has begun, as long as the overrides can be
 /// read.
-pub fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> Judged {
+pub fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> LawResult {
     let world = life.world;
     for (from, to) in overridden(life, OverrideAction::Hold, 0) {
         let heard = from + HEARD + 2 * world.skew();
@@ -28,7 +28,7 @@ pub fn no_attempt_begins_under_a_hold(life: &Life<'_>) -> Judged {
 }
 
 /// P10: a letter is archived as given-up only if the override was in the document when its run began, or later.
-pub fn only_an_override_archives_as_overridden(life: &Life<'_>) -> Judged {
+pub fn only_an_override_archives_as_overridden(life: &Life<'_>) -> LawResult {
     let archived = life.archived().into_iter().filter(|(_, reason)| *reason == "given-up");
     for (fact, _) in archived {
         let runs = life.ledger.runs().iter().filter(|run| (run.from..run.to).contains(&fact.order));
@@ -47,9 +47,9 @@ pub fn only_an_override_archives_as_overridden(life: &Life<'_>) -> Judged {
 }
 
 /// P2, P10: if only overrides to retry disturb a letter, it gets at least all its retries.
-pub fn overrides_to_retry_take_no_retry_away(life: &Life<'_>) -> Judged {
+pub fn overrides_to_retry_take_no_retry_away(life: &Life<'_>) -> LawResult {
     let world = life.world;
-    let is_calm = life.is_calm() && life.count(|what| *what == What::Duplicated) == 0;
+    let is_calm = life.is_calm() && life.count(|what| *what == LetterFact::Duplicated) == 0;
     let left_alone = is_left_alone(life);
     let by_itself = world.skew() == 0 && world.rate.is_none() && world.requeue.is_none() && !left_alone;
     if !world.operator.only_retries || !is_calm || !by_itself || !life.is_first_of_group() {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use redrive_console::widget::{WidgetFunction, account};
 use serde_json::Value;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 use sns_redrive::start::start_by;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    let account = start_by(|variable| account(variable, Clock::system()))?;
+    let account = start_by(|variable| account(variable, InstanceClock::system()))?;
     let function = Arc::new(WidgetFunction::new(account));
     run(service_fn(|event: LambdaEvent<Value>| {
         let function = Arc::clone(&function);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A field of a letter by which letters are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Field {
+pub enum GroupField {
     /// The topic that the letter was published to.
     Topic,
     /// The subscription that failed.
@@ -23,9 +23,9 @@ pub enum Field {
 
 /// The values that letters must have in some fields. An empty value selects letters without a value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Filter(BTreeMap<Field, String>);
+pub struct Filter(BTreeMap<GroupField, String>);
 
-impl Field {
+impl GroupField {
     /// Every field.
     pub const ALL: [Self; 7] =
         [Self::Topic, Self::Subscription, Self::Target, Self::Error, Self::Rule, Self::Reason, Self::Queue];
@@ -54,7 +54,7 @@ impl Field {
 impl Filter {
     /// Returns the value that letters must have in a field.
     #[must_use]
-    pub fn get(&self, field: Field) -> Option<&str> {
+    pub fn get(&self, field: GroupField) -> Option<&str> {
         self.0.get(&field).map(String::as_str)
     }
 
@@ -65,13 +65,13 @@ impl Filter {
     }
 
     /// Returns the fields and their values.
-    pub fn iter(&self) -> impl Iterator<Item = (Field, &str)> {
+    pub fn iter(&self) -> impl Iterator<Item = (GroupField, &str)> {
         self.0.iter().map(|(field, value)| (*field, value.as_str()))
     }
 
     /// Returns the filter with a value for one more field.
     #[must_use]
-    pub fn with(&self, field: Field, value: impl Into<String>) -> Self {
+    pub fn with(&self, field: GroupField, value: impl Into<String>) -> Self {
         let mut fields = self.0.clone();
         fields.insert(field, value.into());
         Self(fields)
@@ -79,7 +79,7 @@ impl Filter {
 
     /// Returns the filter without a condition on a field.
     #[must_use]
-    pub fn without(&self, field: Field) -> Self {
+    pub fn without(&self, field: GroupField) -> Self {
         let mut fields = self.0.clone();
         fields.remove(&field);
         Self(fields)
@@ -87,10 +87,10 @@ impl Filter {
 
     /// Reports whether the filter selects a letter with these values. A topic may be given by its ARN or by
     /// its name, since the archive's keys and the commands use names.
-    pub fn takes<'v>(&self, value: impl Fn(Field) -> Option<&'v str>) -> bool {
+    pub fn takes<'v>(&self, value: impl Fn(GroupField) -> Option<&'v str>) -> bool {
         self.iter().all(|(field, wanted)| {
             let value = value(field).unwrap_or_default();
-            let is_named = field == Field::Topic && !wanted.is_empty() && !wanted.contains(':');
+            let is_named = field == GroupField::Topic && !wanted.is_empty() && !wanted.contains(':');
             value == wanted || (is_named && value.rsplit(':').next() == Some(wanted))
         })
     }

@@ -16,29 +16,29 @@ mod range;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-pub use filter::{Field, Filter};
+pub use filter::{Filter, GroupField};
 pub use pairs::BadQuery;
-pub(crate) use pairs::Left;
-pub use range::Range;
+pub(crate) use pairs::UnusedParameters;
+pub use range::PageRange;
 
 /// A request for a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// The page.
-    pub page: Page,
+    pub page: PageKind,
     /// The time range that it shows.
-    pub range: Range,
+    pub range: PageRange,
 }
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Page {
+pub enum PageKind {
     /// The present state of every queue.
     Now,
     /// Letters that were archived or keep failing, grouped by a field.
     Groups {
         /// The field to group by.
-        by: Field,
+        by: GroupField,
         /// The filter that selects the letters.
         of: Filter,
     },
@@ -50,7 +50,7 @@ pub enum Page {
     /// The letters that wait.
     Waiting {
         /// The field to group by.
-        by: Field,
+        by: GroupField,
         /// The filter that selects the letters.
         of: Filter,
     },
@@ -72,13 +72,13 @@ pub struct OneLetter {
 impl Query {
     /// Creates a query for a page over the default time range.
     #[must_use]
-    pub fn of(page: Page) -> Self {
-        Self { page, range: Range::default() }
+    pub fn of(page: PageKind) -> Self {
+        Self { page, range: PageRange::default() }
     }
 
     /// Returns a query for another page over the same time range.
     #[must_use]
-    pub fn to(&self, page: Page) -> Self {
+    pub fn to(&self, page: PageKind) -> Self {
         Self { page, range: self.range }
     }
 

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::filter::{Field, Filter};
-use super::range::Range;
-use super::{OneLetter, Page, Query};
+use super::filter::{Filter, GroupField};
+use super::range::PageRange;
+use super::{OneLetter, PageKind, Query};
 
 /// The longest text of a parameter, bytes. A key of S3 has at most 1,024.
-const LONGEST: usize = 2048;
+const MAX_PARAMETER_BYTES: usize = 2048;
 
 /// The reason why a query is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,22 +55,22 @@ pub enum BadQuery {
 pub(super) fn write(query: &Query) -> (&'static str, Vec<(&'static str, String)>) {
     let mut pairs = Vec::new();
     let name = match &query.page {
-        Page::Now => "now",
-        Page::Groups { by, of } => {
+        PageKind::Now => "now",
+        PageKind::Groups { by, of } => {
             pairs.push(("by", by.name().to_owned()));
             pairs.extend(fields(of));
             "groups"
         }
-        Page::Group { of } => {
+        PageKind::Group { of } => {
             pairs.extend(fields(of));
             "group"
         }
-        Page::Waiting { by, of } => {
+        PageKind::Waiting { by, of } => {
             pairs.push(("by", by.name().to_owned()));
             pairs.extend(fields(of));
             "waiting"
         }
-        Page::Letter(OneLetter { id, key, log_query }) => {
+        PageKind::Letter(OneLetter { id, key, log_query }) => {
             pairs.push(("id", id.clone()));
             pairs.extend(key.clone().map(|key| ("key", key)));
             pairs.extend(log_query.clone().map(|id| ("log", id)));
@@ -78,8 +78,8 @@ pub(super) fn write(query: &Query) -> (&'static str, Vec<(&'static str, String)>
         }
     };
     match query.range {
-        Range::Between(from, to) => pairs.extend([("from", from.to_string()), ("to", to.to_string())]),
-        past @ Range::Past(_) => pairs.extend(past.name().map(|name| ("range", name))),
+        PageRange::Between(from, to) => pairs.extend([("from", from.to_string()), ("to", to.to_string())]),
+        past @ PageRange::Past(_) => pairs.extend(past.name().map(|name| ("range", name))),
     }
     (name, pairs)
 }
@@ -90,17 +90,17 @@ fn fields(of: &Filter) -> impl Iterator<Item = (&'static str, String)> {
 
 /// Reads a page's name and its parameters.
 pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>) -> Result<Query, BadQuery> {
-    let mut left = Left::new(pairs)?;
+    let mut left = UnusedParameters::new(pairs)?;
     let range = left.range()?;
     let page = match page {
-        "" | "now" => Page::Now,
-        "groups" => Page::Groups { by: left.by(Field::Topic)?, of: left.filter() },
-        "group" => Page::Group { of: left.filter() },
-        "waiting" => match left.by(Field::Target)? {
-            Field::Reason => return Err(BadQuery::NoReason),
-            by => Page::Waiting { by, of: left.filter() },
+        "" | "now" => PageKind::Now,
+        "groups" => PageKind::Groups { by: left.by(GroupField::Topic)?, of: left.filter() },
+        "group" => PageKind::Group { of: left.filter() },
+        "waiting" => match left.by(GroupField::Target)? {
+            GroupField::Reason => return Err(BadQuery::NoReason),
+            by => PageKind::Waiting { by, of: left.filter() },
         },
-        "letter" => Page::Letter(OneLetter {
+        "letter" => PageKind::Letter(OneLetter {
             id: left.take("id").filter(|id| !id.is_empty()).ok_or(BadQuery::Missing("id"))?,
             key: left.take("key"),
             log_query: left.take("log"),
@@ -112,14 +112,14 @@ pub(super) fn read(page: &str, pairs: impl IntoIterator<Item = (String, String)>
 }
 
 /// Parameters that the reader has not used yet.
-pub(crate) struct Left(Vec<(String, String)>);
+pub(crate) struct UnusedParameters(Vec<(String, String)>);
 
-impl Left {
+impl UnusedParameters {
     pub(crate) fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, BadQuery> {
         let mut left: Vec<(String, String)> = Vec::new();
         for (name, text) in pairs {
             let name = short(name);
-            if text.len() > LONGEST {
+            if text.len() > MAX_PARAMETER_BYTES {
                 return Err(BadQuery::TooLong(name));
             }
             if left.iter().any(|(other, _)| *other == name) {
@@ -136,7 +136,7 @@ impl Left {
     }
 
     pub(crate) fn filter(&mut self) -> Filter {
-        Field::ALL.into_iter().fold(Filter::default(), |filter, field| match self.take(field.name()) {
+        GroupField::ALL.into_iter().fold(Filter::default(), |filter, field| match self.take(field.name()) {
             Some(value) => filter.with(field, value),
             None => filter,
         })
@@ -146,19 +146,19 @@ impl Left {
         self.0.into_iter().next().map_or(Ok(()), |(name, _)| Err(BadQuery::Unknown(name)))
     }
 
-    fn by(&mut self, default: Field) -> Result<Field, BadQuery> {
-        self.take("by").map_or(Ok(default), |name| Field::named(&name).ok_or(BadQuery::By))
+    fn by(&mut self, default: GroupField) -> Result<GroupField, BadQuery> {
+        self.take("by").map_or(Ok(default), |name| GroupField::named(&name).ok_or(BadQuery::By))
     }
 
-    fn range(&mut self) -> Result<Range, BadQuery> {
+    fn range(&mut self) -> Result<PageRange, BadQuery> {
         let moment = |text: Option<String>| {
             text.map(|text| text.parse::<Timestamp>().map_err(|_| BadQuery::Range)).transpose()
         };
         let (from, to) = (moment(self.take("from"))?, moment(self.take("to"))?);
         match (self.take("range"), from, to) {
-            (None, None, None) => Ok(Range::default()),
-            (Some(past), None, None) => Range::past(&past).ok_or(BadQuery::Range),
-            (None, Some(from), Some(to)) => Range::between(from, to).ok_or(BadQuery::Range),
+            (None, None, None) => Ok(PageRange::default()),
+            (Some(past), None, None) => PageRange::past(&past).ok_or(BadQuery::Range),
+            (None, Some(from), Some(to)) => PageRange::between(from, to).ok_or(BadQuery::Range),
             _ => Err(BadQuery::Range),
         }
     }

@@ -3,14 +3,14 @@
 use jiff::{SignedDuration, Timestamp};
 
 /// The longest time range, minutes.
-const LONGEST: u32 = 366 * DAY;
+const MAX_MINUTES: u32 = 366 * DAY;
 
 const HOUR: u32 = 60;
 const DAY: u32 = 24 * HOUR;
 
 /// The time range of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Range {
+pub enum PageRange {
     /// The last minutes, this many, up to the present.
     Past(u32),
     /// Two points in time. The second one is excluded.
@@ -18,13 +18,13 @@ pub enum Range {
 }
 
 /// Three hours, the default of a `CloudWatch` dashboard.
-impl Default for Range {
+impl Default for PageRange {
     fn default() -> Self {
         Self::Past(3 * HOUR)
     }
 }
 
-impl Range {
+impl PageRange {
     /// The ranges that pages link to.
     pub const OFFERED: [Self; 6] = [
         Self::Past(HOUR),
@@ -51,14 +51,15 @@ impl Range {
     #[must_use]
     pub fn between(from: Timestamp, to: Timestamp) -> Option<Self> {
         let length = to.duration_since(from);
-        (from < to && length <= SignedDuration::from_mins(LONGEST.into())).then_some(Self::Between(from, to))
+        (from < to && length <= SignedDuration::from_mins(MAX_MINUTES.into()))
+            .then_some(Self::Between(from, to))
     }
 
     /// Creates the range between two points in time, shortened at its start if it is too long; `None` if they
     /// are in the wrong order.
     #[must_use]
     pub fn end_of(from: Timestamp, to: Timestamp) -> Option<Self> {
-        let earliest = to.saturating_sub(SignedDuration::from_mins(LONGEST.into())).unwrap_or(from);
+        let earliest = to.saturating_sub(SignedDuration::from_mins(MAX_MINUTES.into())).unwrap_or(from);
         Self::between(from.max(earliest), to)
     }
 
@@ -74,7 +75,7 @@ impl Range {
         let number = text.strip_suffix(unit)?;
         let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         let minutes = number.parse::<u32>().ok().filter(|_| digits)?.checked_mul(minutes)?;
-        (1..=LONGEST).contains(&minutes).then_some(Self::Past(minutes))
+        (1..=MAX_MINUTES).contains(&minutes).then_some(Self::Past(minutes))
     }
 
     /// Returns a range up to the present as text, such as `3h`; `None` for other ranges.

@@ -5,56 +5,57 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sns_redrive::archive::{Found, Identity, Selection, Sweep, Swept, Walk};
+use sns_redrive::archive::{ArchiveSweep, ArchiveWalk, LetterIdentity, Selection, SweepEnd, WalkItem};
 use sns_redrive::batch::OverridesRead;
-use sns_redrive::control::{Control, WaitingList};
+use sns_redrive::control::{ControlObjects, WaitingList};
 use sns_redrive::failure::Failure;
 use sns_redrive::policy::Overrides;
-use sns_redrive::replay::{ReplayError, Replays, Sent};
+use sns_redrive::replay::{ReplayError, SentLetters, StoredReplays};
 use sns_redrive::waiting::WaitingLetter;
 use tokio::time::{Instant, timeout_at};
 
-use super::index::{Index, known_by_keys};
+use super::index::{LetterKeyCounts, known_by_keys};
 use super::letters::{ArchivedLetter, WaitingOne};
-use super::said::Said;
-use super::tally::Span;
-use super::times::Times;
-use crate::account::{Account, Clients, Place};
-use crate::query::{Field, Filter};
+use super::said::ShownContent;
+use super::tally::ChartSpan;
+use super::times::PageDeadlines;
+use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
+use crate::query::{Filter, GroupField};
 use crate::text::count;
 
 /// The most pages of the archive's listing, a thousand keys each.
-const PAGES: u32 = 200;
+const MAX_LISTING_PAGES: u32 = 200;
 
 /// The most archive objects that are read, and the most bytes of them.
-pub(super) const OBJECTS: u32 = 96;
-pub(super) const BYTES: u64 = 12 * 1024 * 1024;
+pub(super) const MAX_ARCHIVE_OBJECTS: u32 = 96;
+pub(super) const MAX_ARCHIVE_BYTES: u64 = 12 * 1024 * 1024;
 
 /// The most letters that are read from these objects.
-const LETTERS: usize = 10_000;
+const MAX_LETTERS_READ: usize = 10_000;
 
 /// The most objects of the list of waiting letters that are read, and the most bytes of them.
-const LISTS: u32 = 96;
-const LIST_BYTES: u64 = 12 * 1024 * 1024;
+const MAX_WAITING_LIST_OBJECTS: u32 = 96;
+const MAX_WAITING_LIST_BYTES: u64 = 12 * 1024 * 1024;
 
 /// The most requests for collecting a page's letters: the above, one listing of the queues' folders, and the
 /// list of waiting letters.
-pub(crate) const REQUESTS: u32 = PAGES + 1 + OBJECTS + LEDGERS + LIST_REQUESTS;
+pub(crate) const REQUESTS: u32 =
+    MAX_LISTING_PAGES + 1 + MAX_ARCHIVE_OBJECTS + MAX_LEDGER_REQUESTS + LIST_REQUESTS;
 
 /// The most requests for the ledgers of replays.
-const LEDGERS: u32 = 64;
+const MAX_LEDGER_REQUESTS: u32 = 64;
 
 /// The most requests for the list of waiting letters: its objects, and 17 pages of its listing.
-pub(crate) const LIST_REQUESTS: u32 = LISTS + 17;
+pub(crate) const LIST_REQUESTS: u32 = MAX_WAITING_LIST_OBJECTS + 17;
 
 /// How many of the newest letters a page shows with their content, if it may.
-pub(crate) const EXAMPLES: usize = 12;
+pub(crate) const MAX_EXAMPLES: usize = 12;
 
 /// The letters that match a filter in a time range.
 #[derive(Debug)]
-pub(crate) struct Collected {
+pub(crate) struct CollectedLetters {
     /// The counts that the archive's keys give.
-    pub(crate) index: Index,
+    pub(crate) index: LetterKeyCounts,
     /// True if there may be more letters than the counts say.
     pub(crate) more: bool,
     /// How many letters were read and match the filter as far as the keys know. The rest of the filter may
@@ -63,7 +64,7 @@ pub(crate) struct Collected {
     /// Those of them that match the whole filter, the newest first.
     pub(crate) archived: Vec<ArchivedLetter>,
     /// The content of the first of these.
-    pub(crate) said: Vec<Option<Said>>,
+    pub(crate) said: Vec<Option<ShownContent>>,
     pub(crate) waiting: Vec<WaitingOne>,
     /// True if more letters may wait.
     pub(crate) more_waiting: bool,
@@ -86,7 +87,7 @@ pub(crate) fn too_late(what: &str) -> String {
 /// because the page has read its share of bytes.
 pub(super) fn passed_over(failed: u64, left_out: u64) -> impl Iterator<Item = String> {
     let failed = (failed > 0).then(|| format!("{failed} objects or lines of the archive"));
-    let mib = BYTES >> 20;
+    let mib = MAX_ARCHIVE_BYTES >> 20;
     let left_out = (left_out > 0)
         .then(|| format!("{} of the archive: a page reads {mib} MiB at most", count(left_out, "object")));
     failed.into_iter().chain(left_out)
@@ -94,30 +95,30 @@ pub(super) fn passed_over(failed: u64, left_out: u64) -> impl Iterator<Item = St
 
 /// Collects the letters that match a filter in a time range.
 pub(crate) async fn collect(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     of: &Filter,
-    span: &Span,
-    times: Times,
-) -> Collected {
-    let mut index = Index::default();
+    span: &ChartSpan,
+    times: PageDeadlines,
+) -> CollectedLetters {
+    let mut index = LetterKeyCounts::default();
     let (swept, waiting) = tokio::join!(
         sweep(account, clients, of, span, times.listed, &mut index),
         read_waiting(account, clients, account.clock.now(), times.listed)
     );
     let mut unread = Vec::new();
     let more = match swept {
-        Ok(swept) => swept == Swept::Cut,
+        Ok(swept) => swept == SweepEnd::Cut,
         Err(why) => {
             unread.push(why);
             true
         }
     };
-    let Listed { letters, more: more_waiting, unread: of_list } = waiting;
+    let WaitingListPart { letters, more: more_waiting, unread: of_list } = waiting;
     unread.extend(of_list);
     let waiting = letters.into_iter().filter(|letter| of.takes(|field| letter.fields.get(field)));
     let waiting = waiting.collect();
-    let mut collected = Collected {
+    let mut collected = CollectedLetters {
         index,
         more,
         read: 0,
@@ -153,43 +154,44 @@ pub(crate) async fn collect(
 }
 
 pub(super) async fn sweep(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     of: &Filter,
-    span: &Span,
+    span: &ChartSpan,
     until: Instant,
-    index: &mut Index,
-) -> Result<Swept, String> {
-    let Some(archive) = &account.archive else { return Ok(Swept::Whole) };
-    let Place { bucket, prefix } = archive;
-    let sweep = Sweep::new(clients.s3.clone(), bucket, prefix, (span.from, span.to), PAGES);
-    let queue = of.get(Field::Queue);
-    let each = |object| index.add(&object, of, span, OBJECTS as usize);
+    index: &mut LetterKeyCounts,
+) -> Result<SweepEnd, String> {
+    let Some(archive) = &account.archive else { return Ok(SweepEnd::Whole) };
+    let ConsoleBucket { bucket, prefix } = archive;
+    let sweep =
+        ArchiveSweep::new(clients.s3.clone(), bucket, prefix, (span.from, span.to), MAX_LISTING_PAGES);
+    let queue = of.get(GroupField::Queue);
+    let each = |object| index.add(&object, of, span, MAX_ARCHIVE_OBJECTS as usize);
     let swept = timeout_at(until, sweep.run(queue, each)).await;
     let what = "the listing of the archive";
     swept.map_err(|_| too_late(what))?.map_err(|failure| unread(what, &failure))
 }
 
-impl Collected {
+impl CollectedLetters {
     /// Reads letters from the newest objects.
     async fn read(
         &mut self,
-        archive: &Place,
-        account: &Account,
-        clients: &Clients,
+        archive: &ConsoleBucket,
+        account: &ConsoleAccount,
+        clients: &ConsoleClients,
         of: &Filter,
-        span: &Span,
-        ids: &mut Vec<(Arc<str>, Identity, usize)>,
+        span: &ChartSpan,
+        ids: &mut Vec<(Arc<str>, LetterIdentity, usize)>,
     ) {
         let selection = Selection::default();
-        let (objects, left_out) = self.index.to_read(OBJECTS as usize, BYTES);
-        let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
+        let (objects, left_out) = self.index.to_read(MAX_ARCHIVE_OBJECTS as usize, MAX_ARCHIVE_BYTES);
+        let mut walk = ArchiveWalk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
         let mut known = HashSet::new();
         let keys = known_by_keys(of);
         let mut failed = 0_u64;
         while let Some(found) = walk.next().await {
             match found {
-                Found::Letter(found) => {
+                WalkItem::Letter(found) => {
                     let letter = ArchivedLetter::from(&*found);
                     let is_in_range = (span.from..span.to).contains(&letter.archived);
                     let is_told = is_in_range && keys.takes(|field| letter.fields.get(field));
@@ -200,17 +202,17 @@ impl Collected {
                     }
                     self.read += 1;
                     if of.takes(|field| letter.fields.get(field)) {
-                        if self.said.len() < EXAMPLES {
-                            self.said.push(Said::of(&found.record, &account.bodies));
+                        if self.said.len() < MAX_EXAMPLES {
+                            self.said.push(ShownContent::of(&found.record, &account.bodies));
                         }
                         ids.push((Arc::clone(&found.key), found.record.identity(), self.archived.len()));
                         self.archived.push(letter);
                     }
                 }
-                Found::Unread(bad) if bad.why.is_gone() => {}
-                Found::Unread(_) => failed += 1,
+                WalkItem::Unread(bad) if bad.why.is_gone() => {}
+                WalkItem::Unread(_) => failed += 1,
             }
-            if self.archived.len() >= LETTERS {
+            if self.archived.len() >= MAX_LETTERS_READ {
                 break;
             }
         }
@@ -218,18 +220,19 @@ impl Collected {
     }
 }
 
-impl Collected {
+impl CollectedLetters {
     /// Finds out which of these letters a replay has sent. Each comes with its object's key, its id and its
     /// index.
     async fn ask_for_replays(
         &mut self,
-        account: &Account,
-        clients: &Clients,
-        mut letters: Vec<(Arc<str>, Identity, usize)>,
+        account: &ConsoleAccount,
+        clients: &ConsoleClients,
+        mut letters: Vec<(Arc<str>, LetterIdentity, usize)>,
     ) -> Result<(), ReplayError> {
-        let Some(Place { bucket, prefix }) = &account.control else { return Ok(()) };
-        let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
-        let mut sent = Sent::new(replays);
+        let Some(ConsoleBucket { bucket, prefix }) = &account.control else { return Ok(()) };
+        let replays =
+            StoredReplays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
+        let mut sent = SentLetters::new(replays);
         // Letters of one queue and hour share their ledgers, so sorting saves requests.
         letters.sort();
         for (key, letter, place) in letters {
@@ -242,7 +245,7 @@ impl Collected {
 
 /// The part of the list of waiting letters that was read.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
+pub(crate) struct WaitingListPart {
     /// The waiting letters, in the order in which they are due.
     pub(crate) letters: Vec<WaitingOne>,
     /// True if more letters may wait.
@@ -253,16 +256,20 @@ pub(crate) struct Listed {
 
 /// Reads the list of waiting letters.
 pub(crate) async fn read_waiting(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     now: Timestamp,
     until: Instant,
-) -> Listed {
-    let Some(control) = control(account, clients) else { return Listed::default() };
+) -> WaitingListPart {
+    let Some(control) = control(account, clients) else { return WaitingListPart::default() };
     let what = "the list of waiting letters";
     let mut list = WaitingList::default();
     let keep = |_, letter: WaitingLetter| WaitingOne::from(letter);
-    let read = timeout_at(until, list.read_newest(&control, now, (LISTS as usize, LIST_BYTES), keep)).await;
+    let read = timeout_at(
+        until,
+        list.read_newest(&control, now, (MAX_WAITING_LIST_OBJECTS as usize, MAX_WAITING_LIST_BYTES), keep),
+    )
+    .await;
     let mut missing = Vec::new();
     match read {
         Ok(Ok(())) => {}
@@ -278,13 +285,13 @@ pub(crate) async fn read_waiting(
     }
     let mut letters: Vec<_> = list.due_after(now).map(|line| line.kept.clone()).collect();
     letters.sort_by(|one, other| (one.due, &one.id).cmp(&(other.due, &other.id)));
-    Listed { letters, more: !missing.is_empty(), unread: missing }
+    WaitingListPart { letters, more: !missing.is_empty(), unread: missing }
 }
 
 /// Reads the overrides. Without a document there are none.
 pub(crate) async fn read_overrides(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     until: Instant,
 ) -> Result<Overrides, String> {
     let Some(control) = control(account, clients) else { return Ok(Overrides::default()) };
@@ -298,8 +305,8 @@ pub(crate) async fn read_overrides(
 }
 
 /// Returns the place of the overrides and of the list of waiting letters.
-fn control(account: &Account, clients: &Clients) -> Option<Control> {
-    let Place { bucket, prefix } = account.control.as_ref()?;
+fn control(account: &ConsoleAccount, clients: &ConsoleClients) -> Option<ControlObjects> {
+    let ConsoleBucket { bucket, prefix } = account.control.as_ref()?;
     let prefix = prefix.trim_matches('/').to_owned();
-    Some(Control { s3: clients.s3.clone(), bucket: bucket.clone(), prefix })
+    Some(ControlObjects { s3: clients.s3.clone(), bucket: bucket.clone(), prefix })
 }

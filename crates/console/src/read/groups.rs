@@ -6,31 +6,31 @@ use jiff::Timestamp;
 use sns_redrive::archive::topic_hash;
 use sns_redrive::arn::Arn;
 
-use super::collect::{Collected, EXAMPLES};
-use super::index::{KNOWN, Topic};
-use super::letters::{ArchivedLetter, Fields, WaitingOne};
-use super::said::Said;
-use super::tally::{Count, Left, ROWS, Span, largest};
-use crate::query::{Field, Filter};
+use super::collect::{CollectedLetters, MAX_EXAMPLES};
+use super::index::{KEY_FIELDS, KeyTopic};
+use super::letters::{ArchivedLetter, GroupFields, WaitingOne};
+use super::said::ShownContent;
+use super::tally::{ChartSpan, MAX_GROUP_ROWS, TimedCount, UnreplayedCount, largest};
+use crate::query::{Filter, GroupField};
 
 /// The most values of a field on a group's page.
-const VALUES: usize = 12;
+const MAX_VALUES: usize = 12;
 
 /// Letters grouped by a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Groups {
+pub struct PageGroups {
     /// The field to group by.
-    pub by: Field,
+    pub by: GroupField,
     /// The filter that selects the letters.
     pub of: Filter,
     /// The time range.
-    pub span: Span,
+    pub span: ChartSpan,
     /// How the archived letters were counted.
-    pub counted: Counted,
+    pub counted: CountMethod,
     /// How many of the letters that were read no replay has sent yet.
-    pub left: Left,
+    pub left: UnreplayedCount,
     /// The groups, the largest first.
-    pub rows: Vec<Group>,
+    pub rows: Vec<PageGroup>,
     /// The number of groups that are not shown.
     pub further: u64,
     /// The number of waiting letters.
@@ -41,7 +41,7 @@ pub struct Groups {
 
 /// How archived letters were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct CountMethod {
     /// Archived letters by the archive's keys. The keys know the topic, the reason and the queue, and nothing
     /// else of the filter.
     pub letters: u64,
@@ -63,13 +63,13 @@ pub struct Counted {
 
 /// A group of letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct PageGroup {
     /// The value that the letters have in common.
-    pub value: Value,
+    pub value: GroupValue,
     /// The archived letters, counted over time.
-    pub archived: Count,
+    pub archived: TimedCount,
     /// How many of the archived letters that were read no replay has sent yet.
-    pub left: Left,
+    pub left: UnreplayedCount,
     /// Waiting letters, after a failure or by a rule.
     pub waiting: u64,
     /// The arrival of the earliest waiting letter.
@@ -78,7 +78,7 @@ pub struct Group {
 
 /// A value of a field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Value {
+pub enum GroupValue {
     /// A value.
     Known(String),
     /// No value.
@@ -93,9 +93,9 @@ pub enum Value {
 
 /// A value that letters of a group have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Common {
+pub struct CommonValue {
     /// The value.
-    pub value: Value,
+    pub value: GroupValue,
     /// The number of archived letters that were read.
     pub archived: u64,
     /// The number of waiting letters.
@@ -108,14 +108,14 @@ pub struct OneGroup {
     /// The filter that selects the letters.
     pub of: Filter,
     /// The time range.
-    pub span: Span,
+    pub span: ChartSpan,
     /// How the archived letters were counted.
-    pub counted: Counted,
+    pub counted: CountMethod,
     /// The archived letters over time; only those that were read, if the filter has fields that the keys do
     /// not know.
-    pub archived: Count,
+    pub archived: TimedCount,
     /// How many of the archived letters that were read no replay has sent yet.
-    pub left: Left,
+    pub left: UnreplayedCount,
     /// The number of waiting letters.
     pub waiting: u64,
     /// True if more letters may wait.
@@ -125,16 +125,16 @@ pub struct OneGroup {
     /// The lowest and the highest number of the retries that they wait for.
     pub next: Option<(u32, u32)>,
     /// The values of the other fields, in archived letters that were read and in waiting letters.
-    pub fields: Vec<(Field, Vec<Common>)>,
+    pub fields: Vec<(GroupField, Vec<CommonValue>)>,
     /// The rule that most of the letters fall under.
     pub rule: Option<String>,
     /// The newest archived letters, with their content if the page may show it.
-    pub examples: Vec<(ArchivedLetter, Option<Said>)>,
+    pub examples: Vec<(ArchivedLetter, Option<ShownContent>)>,
     /// The next waiting letters, in the order in which they are due.
     pub next_waiting: Vec<WaitingOne>,
 }
 
-impl Value {
+impl GroupValue {
     fn of(value: Option<&str>) -> Self {
         value.map_or(Self::None, |value| Self::Known(value.to_owned()))
     }
@@ -143,13 +143,16 @@ impl Value {
 /// Reports whether the archive's keys answer the whole filter. The keys know only a topic's name, which a
 /// topic in another account may share. So they cannot answer a filter with a topic's ARN.
 fn is_told(of: &Filter) -> bool {
-    of.iter().all(|(field, value)| KNOWN.contains(&field) && !(field == Field::Topic && value.contains(':')))
+    of.iter().all(|(field, value)| {
+        KEY_FIELDS.contains(&field) && !(field == GroupField::Topic && value.contains(':'))
+    })
 }
 
-impl Counted {
-    fn of(collected: &Collected, of: &Filter, is_sample: bool) -> Self {
-        let Collected { index, more, read, archived, .. } = collected;
-        let hides_some = of.get(Field::Topic).or(of.get(Field::Reason)).is_some() && index.untold > 0;
+impl CountMethod {
+    fn of(collected: &CollectedLetters, of: &Filter, is_sample: bool) -> Self {
+        let CollectedLetters { index, more, read, archived, .. } = collected;
+        let hides_some =
+            of.get(GroupField::Topic).or(of.get(GroupField::Reason)).is_some() && index.untold > 0;
         Self {
             letters: index.letters,
             more: *more || index.blind > 0 || hides_some,
@@ -169,36 +172,39 @@ impl Counted {
     }
 }
 
-impl Groups {
+impl PageGroups {
     /// Groups the letters.
-    pub(crate) fn of(collected: &Collected, by: Field, of: &Filter, span: Span) -> Self {
-        let is_sample = !(KNOWN.contains(&by) && is_told(of));
-        let mut groups: BTreeMap<Value, (Count, u64, Option<Timestamp>, Left)> = BTreeMap::new();
+    pub(crate) fn of(collected: &CollectedLetters, by: GroupField, of: &Filter, span: ChartSpan) -> Self {
+        let is_sample = !(KEY_FIELDS.contains(&by) && is_told(of));
+        let mut groups: BTreeMap<GroupValue, (TimedCount, u64, Option<Timestamp>, UnreplayedCount)> =
+            BTreeMap::new();
         if is_sample {
             for letter in &collected.archived {
-                let group = groups.entry(Value::of(letter.fields.get(by))).or_default();
+                let group = groups.entry(GroupValue::of(letter.fields.get(by))).or_default();
                 group.0.add(1, letter.archived, &span);
             }
         } else {
             let names = topics(collected);
             for (key, count) in &collected.index.groups {
                 let value = match (by, &key.topic) {
-                    (Field::Queue, _) => Value::Known(key.queue.clone()),
-                    (Field::Reason, _) => key.reason.clone().map_or(Value::Untold, Value::Known),
-                    (_, Topic::None) => Value::None,
-                    (_, Topic::Other) => Value::Others,
-                    (_, Topic::Untold) => Value::Untold,
-                    (_, Topic::Hash(hash)) => names
+                    (GroupField::Queue, _) => GroupValue::Known(key.queue.clone()),
+                    (GroupField::Reason, _) => {
+                        key.reason.clone().map_or(GroupValue::Untold, GroupValue::Known)
+                    }
+                    (_, KeyTopic::None) => GroupValue::None,
+                    (_, KeyTopic::Other) => GroupValue::Others,
+                    (_, KeyTopic::Untold) => GroupValue::Untold,
+                    (_, KeyTopic::Hash(hash)) => names
                         .get(hash)
-                        .map_or_else(|| Value::Hash(hash.clone()), |it| Value::Known(it.clone())),
+                        .map_or_else(|| GroupValue::Hash(hash.clone()), |it| GroupValue::Known(it.clone())),
                 };
                 groups.entry(value).or_default().0.join(count);
             }
         }
-        let value_of = |fields: &Fields| {
+        let value_of = |fields: &GroupFields| {
             let value = fields.get(by);
-            let name = value.filter(|_| by == Field::Topic && !is_sample).map(name_of);
-            Value::of(name.as_deref().or(value))
+            let name = value.filter(|_| by == GroupField::Topic && !is_sample).map(name_of);
+            GroupValue::of(name.as_deref().or(value))
         };
         for letter in &collected.archived {
             // A key that knows less counts the letter under another value. Then this value has no group.
@@ -207,26 +213,26 @@ impl Groups {
             }
         }
         // A waiting letter has no reason yet.
-        for letter in collected.waiting.iter().filter(|_| by != Field::Reason) {
+        for letter in collected.waiting.iter().filter(|_| by != GroupField::Reason) {
             let group = groups.entry(value_of(&letter.fields)).or_default();
             group.1 += 1;
             group.2 = Some(group.2.map_or(letter.since, |since| since.min(letter.since)));
         }
         let groups = groups.into_iter();
-        let groups = groups.map(|(value, (archived, waiting, since, left))| Group {
+        let groups = groups.map(|(value, (archived, waiting, since, left))| PageGroup {
             value,
             archived,
             left,
             waiting,
             since,
         });
-        let mut counted = Counted::of(collected, of, is_sample);
-        let is_narrow = of.get(Field::Topic).or(of.get(Field::Reason)).is_some();
-        if by == Field::Queue && !is_narrow {
+        let mut counted = CountMethod::of(collected, of, is_sample);
+        let is_narrow = of.get(GroupField::Topic).or(of.get(GroupField::Reason)).is_some();
+        if by == GroupField::Queue && !is_narrow {
             // Every key names the queue.
             counted.untold = 0;
         }
-        let (rows, further) = largest(groups, ROWS, |group| group.archived.letters + group.waiting);
+        let (rows, further) = largest(groups, MAX_GROUP_ROWS, |group| group.archived.letters + group.waiting);
         Self {
             by,
             of: of.clone(),
@@ -243,15 +249,15 @@ impl Groups {
 
 impl OneGroup {
     /// Describes one group.
-    pub(crate) fn of(collected: &Collected, of: &Filter, span: Span) -> Self {
+    pub(crate) fn of(collected: &CollectedLetters, of: &Filter, span: ChartSpan) -> Self {
         let is_sample = !is_told(of);
-        let mut archived = Count::default();
+        let mut archived = TimedCount::default();
         if is_sample {
             collected.archived.iter().for_each(|letter| archived.add(1, letter.archived, &span));
         } else {
             collected.index.groups.values().for_each(|count| archived.join(count));
         }
-        let others = Field::ALL.into_iter().filter(|field| of.get(*field).is_none());
+        let others = GroupField::ALL.into_iter().filter(|field| of.get(*field).is_none());
         let fields = others.map(|field| (field, values(collected, field)));
         let rule = rule(collected, of);
         // Letters of other rules have other schedules, so their retry numbers do not compare.
@@ -261,7 +267,7 @@ impl OneGroup {
         Self {
             of: of.clone(),
             span,
-            counted: Counted::of(collected, of, is_sample),
+            counted: CountMethod::of(collected, of, is_sample),
             archived,
             left: left(collected),
             waiting: collected.waiting.len() as u64,
@@ -271,46 +277,46 @@ impl OneGroup {
             fields: fields.filter(|(_, values)| !values.is_empty()).collect(),
             rule,
             examples: examples.map(|(letter, said)| (letter.clone(), said.clone())).collect(),
-            next_waiting: collected.waiting.iter().take(EXAMPLES).cloned().collect(),
+            next_waiting: collected.waiting.iter().take(MAX_EXAMPLES).cloned().collect(),
         }
     }
 }
 
 /// Counts the letters that were read, and how many of them no replay has sent yet.
-fn left(collected: &Collected) -> Left {
-    let mut left = Left::default();
+fn left(collected: &CollectedLetters) -> UnreplayedCount {
+    let mut left = UnreplayedCount::default();
     collected.archived.iter().for_each(|letter| left.add(letter.replayed));
     left
 }
 
 /// Returns the filter's rule, or else the rule of most letters.
-fn rule(collected: &Collected, of: &Filter) -> Option<String> {
-    if let Some(rule) = of.get(Field::Rule) {
+fn rule(collected: &CollectedLetters, of: &Filter) -> Option<String> {
+    if let Some(rule) = of.get(GroupField::Rule) {
         return Some(rule.to_owned()).filter(|rule| !rule.is_empty());
     }
-    let values = values(collected, Field::Rule);
+    let values = values(collected, GroupField::Rule);
     values.into_iter().find_map(|common| match common.value {
-        Value::Known(rule) => Some(rule),
+        GroupValue::Known(rule) => Some(rule),
         _ => None,
     })
 }
 
 /// Returns the values of a field, the most frequent first.
-fn values(collected: &Collected, field: Field) -> Vec<Common> {
-    let mut counts: BTreeMap<Value, (u64, u64)> = BTreeMap::new();
+fn values(collected: &CollectedLetters, field: GroupField) -> Vec<CommonValue> {
+    let mut counts: BTreeMap<GroupValue, (u64, u64)> = BTreeMap::new();
     for letter in &collected.archived {
-        counts.entry(Value::of(letter.fields.get(field))).or_default().0 += 1;
+        counts.entry(GroupValue::of(letter.fields.get(field))).or_default().0 += 1;
     }
-    for letter in collected.waiting.iter().filter(|_| field != Field::Reason) {
-        counts.entry(Value::of(letter.fields.get(field))).or_default().1 += 1;
+    for letter in collected.waiting.iter().filter(|_| field != GroupField::Reason) {
+        counts.entry(GroupValue::of(letter.fields.get(field))).or_default().1 += 1;
     }
-    let common = |(value, (archived, waiting))| Common { value, archived, waiting };
-    largest(counts.into_iter().map(common), VALUES, |common| common.archived + common.waiting).0
+    let common = |(value, (archived, waiting))| CommonValue { value, archived, waiting };
+    largest(counts.into_iter().map(common), MAX_VALUES, |common| common.archived + common.waiting).0
 }
 
 /// Returns the names of the topics whose letters were read or wait, by their hashes. The keys hold only the
 /// hashes.
-fn topics(collected: &Collected) -> BTreeMap<String, String> {
+fn topics(collected: &CollectedLetters) -> BTreeMap<String, String> {
     let archived = collected.archived.iter().filter_map(|letter| letter.fields.topic.clone());
     let waiting = collected.waiting.iter().filter_map(|letter| letter.fields.topic.clone());
     let hashed = archived.chain(waiting).filter_map(|topic| {

@@ -5,48 +5,50 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use sns_redrive::archive::{Archived, Found, Object, Selection, Walk, is_archived};
+use sns_redrive::archive::{ArchiveObject, ArchiveWalk, LocatedRecord, Selection, WalkItem, is_archived};
 use sns_redrive::clients::failure_of_call;
-use sns_redrive::replay::{Replays, Sent, began};
+use sns_redrive::replay::{SentLetters, StoredReplays, began};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::collect::{BYTES, OBJECTS, passed_over, read_waiting, sweep, too_late, unread};
-use super::index::Index;
+use super::collect::{
+    MAX_ARCHIVE_BYTES, MAX_ARCHIVE_OBJECTS, passed_over, read_waiting, sweep, too_late, unread,
+};
+use super::index::LetterKeyCounts;
 use super::letters::{ArchivedLetter, WaitingOne};
-use super::said::Said;
-use super::tally::Span;
-use super::times::Times;
-use crate::account::{Account, Clients, Place};
+use super::said::ShownContent;
+use super::tally::ChartSpan;
+use super::times::PageDeadlines;
+use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
 use crate::query::{Filter, OneLetter};
 
 /// The most log lines of a page.
-const LINES: i32 = 500;
+const MAX_LOG_LINES: i32 = 500;
 
 /// The pause between two requests for the result of a log query.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(300);
+const QUERY_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(300);
 
 /// How long before the page's time range the log search begins.
-const BEFORE: SignedDuration = SignedDuration::from_hours(1);
+const LOG_SEARCH_LEAD: SignedDuration = SignedDuration::from_hours(1);
 
 /// The most requests for the result of a log query.
-pub(crate) const LOOKS: u32 = 7;
+pub(crate) const MAX_QUERY_POLLS: u32 = 7;
 
 /// One letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Letter {
+pub struct LetterHistory {
     /// The record and the content; `None` if it is not in the archive.
-    pub archived: Option<(ArchivedLetter, Option<Said>)>,
+    pub archived: Option<(ArchivedLetter, Option<ShownContent>)>,
     /// The latest replay that sent it; `None` if no replay did, or if that is unknown.
-    pub replayed: Option<Replayed>,
+    pub replayed: Option<LetterReplay>,
     /// The line on the list of waiting letters.
     pub waiting: Option<WaitingOne>,
     /// The lines in the log.
-    pub log: Log,
+    pub log: LetterLog,
 }
 
 /// A replay that sent a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replayed {
+pub struct LetterReplay {
     /// The id of the replay.
     pub id: String,
     /// The moment when the replay began. The letter was sent later; no record says when.
@@ -55,7 +57,7 @@ pub struct Replayed {
 
 /// The log lines of a letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Log {
+pub enum LetterLog {
     /// The account does not name the log group, or the query failed.
     #[default]
     None,
@@ -64,7 +66,7 @@ pub enum Log {
     /// The lines, the oldest first.
     Lines {
         /// The lines in the order of time.
-        lines: Vec<Line>,
+        lines: Vec<LetterLogLine>,
         /// True if there may be more.
         more: bool,
     },
@@ -72,7 +74,7 @@ pub enum Log {
 
 /// A line of the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line {
+pub struct LetterLogLine {
     /// The time of the line.
     pub at: Option<Timestamp>,
     /// The outcome of an invocation for the letter.
@@ -98,12 +100,12 @@ pub struct Line {
 
 /// Reads one letter.
 pub(crate) async fn letter(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     one: &OneLetter,
-    span: &Span,
-    times: Times,
-) -> (Letter, Vec<String>) {
+    span: &ChartSpan,
+    times: PageDeadlines,
+) -> (LetterHistory, Vec<String>) {
     let mut missing = Vec::new();
     let (archived, waiting, log) = tokio::join!(
         archived(account, clients, one, span, times),
@@ -127,38 +129,38 @@ pub(crate) async fn letter(
     }
     let log = log.unwrap_or_else(|why| {
         missing.push(why);
-        Log::None
+        LetterLog::None
     });
-    (Letter { archived, replayed, waiting, log }, missing)
+    (LetterHistory { archived, replayed, waiting, log }, missing)
 }
 
-type Record = (ArchivedLetter, Option<Said>, Result<Option<Replayed>, String>);
+type ConsoleRecord = (ArchivedLetter, Option<ShownContent>, Result<Option<LetterReplay>, String>);
 
 /// Returns the record, and the replay that sent it. If the question about replays fails or takes too long,
 /// the record stays.
 async fn archived(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     one: &OneLetter,
-    span: &Span,
-    times: Times,
-) -> Result<Option<Record>, String> {
+    span: &ChartSpan,
+    times: PageDeadlines,
+) -> Result<Option<ConsoleRecord>, String> {
     let found = timeout_at(times.end, find(account, clients, one, span, times)).await;
     let Some(found) = found.unwrap_or_else(|_| Err(too_late("the archive")))? else { return Ok(None) };
     let replayed = timeout_at(times.end, replayed(account, clients, &found)).await;
     let replayed = replayed.unwrap_or_else(|_| Err(too_late("whether a replay has sent it")));
-    let said = Said::of(&found.record, &account.bodies);
+    let said = ShownContent::of(&found.record, &account.bodies);
     Ok(Some((ArchivedLetter::from(&*found), said, replayed)))
 }
 
 /// Finds the record: in the named object, or else in the newest objects of the time range.
 async fn find(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     one: &OneLetter,
-    span: &Span,
-    times: Times,
-) -> Result<Option<Box<Archived>>, String> {
+    span: &ChartSpan,
+    times: PageDeadlines,
+) -> Result<Option<Box<LocatedRecord>>, String> {
     let Some(archive) = &account.archive else { return Ok(None) };
     let (objects, left_out) = match &one.key {
         Some(key) if is_archived(&archive.prefix, key) => {
@@ -166,36 +168,36 @@ async fn find(
                 clients.s3.list_objects_v2().bucket(&archive.bucket).prefix(key).max_keys(1).send().await;
             let list = list.map_err(|error| unread("its object", &failure_of_call(&error)))?;
             let bytes = list.contents().first().and_then(|object| object.size()?.try_into().ok());
-            if bytes.is_some_and(|bytes: u64| bytes > BYTES) {
+            if bytes.is_some_and(|bytes: u64| bytes > MAX_ARCHIVE_BYTES) {
                 return Err(format!(
                     "its object: it is larger than the {} MiB that a page reads",
-                    BYTES >> 20
+                    MAX_ARCHIVE_BYTES >> 20
                 ));
             }
-            (vec![Object::new(key.as_str(), 0, None)], 0)
+            (vec![ArchiveObject::new(key.as_str(), 0, None)], 0)
         }
         Some(_) => {
             return Err("the object that the address names: it does not belong to the archive".to_owned());
         }
         None => {
-            let mut index = Index::default();
+            let mut index = LetterKeyCounts::default();
             sweep(account, clients, &Filter::default(), span, times.listed, &mut index).await?;
-            index.to_read(OBJECTS as usize, BYTES)
+            index.to_read(MAX_ARCHIVE_OBJECTS as usize, MAX_ARCHIVE_BYTES)
         }
     };
     let selection = Selection::default();
-    let mut walk = Walk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
+    let mut walk = ArchiveWalk::over(clients.s3.clone(), &archive.bucket, objects, &selection);
     let mut failed = 0_u64;
     while let Some(found) = walk.next().await {
         match found {
-            Found::Letter(found)
+            WalkItem::Letter(found)
                 if found.record.letter_id == one.id || found.record.message.message_id == one.id =>
             {
                 return Ok(Some(found));
             }
-            Found::Unread(bad) if one.key.is_some() => return Err(format!("its object: {}", bad.why)),
-            Found::Unread(bad) if !bad.why.is_gone() => failed += 1,
-            Found::Letter(_) | Found::Unread(_) => {}
+            WalkItem::Unread(bad) if one.key.is_some() => return Err(format!("its object: {}", bad.why)),
+            WalkItem::Unread(bad) if !bad.why.is_gone() => failed += 1,
+            WalkItem::Letter(_) | WalkItem::Unread(_) => {}
         }
     }
     // The letter may be in an object that was passed over, so "not found" would be wrong.
@@ -205,33 +207,34 @@ async fn find(
 
 /// Returns the latest replay that sent a letter.
 async fn replayed(
-    account: &Account,
-    clients: &Clients,
-    found: &Archived,
-) -> Result<Option<Replayed>, String> {
-    let Some(Place { bucket, prefix }) = &account.control else { return Ok(None) };
-    let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
-    let mut sent = Sent::new(replays);
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+    found: &LocatedRecord,
+) -> Result<Option<LetterReplay>, String> {
+    let Some(ConsoleBucket { bucket, prefix }) = &account.control else { return Ok(None) };
+    let replays =
+        StoredReplays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
+    let mut sent = SentLetters::new(replays);
     let by = sent.by(found).await.map_err(|error| format!("whether a replay has sent it: {error}"))?;
-    Ok(by.map(|id| Replayed { id: id.to_owned(), began: began(id) }))
+    Ok(by.map(|id| LetterReplay { id: id.to_owned(), began: began(id) }))
 }
 
 /// Starts a log query, or asks for the result of the one that an earlier request for this page started.
 async fn log(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     one: &OneLetter,
-    span: &Span,
+    span: &ChartSpan,
     until: Instant,
-) -> Result<Log, String> {
-    let Some(group) = &account.log_group else { return Ok(Log::None) };
+) -> Result<LetterLog, String> {
+    let Some(group) = &account.log_group else { return Ok(LetterLog::None) };
     let id = match one.log_query.clone() {
         Some(id) => id,
         None => {
             timeout_at(until, ask(clients, group, &one.id, span)).await.map_err(|_| too_late("the log"))??
         }
     };
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_QUERY_POLLS {
         let looked = timeout_at(until, clients.logs.get_query_results().query_id(&id).send()).await;
         let Ok(answer) = looked else { break };
         let answer =
@@ -240,8 +243,8 @@ async fn log(
             Some(QueryStatus::Complete) => {
                 let found = answer.results();
                 let lines = found.iter().filter_map(|fields| line(fields, &one.id)).collect();
-                let more = i32::try_from(found.len()).is_ok_and(|found| found >= LINES);
-                return Ok(Log::Lines { lines, more });
+                let more = i32::try_from(found.len()).is_ok_and(|found| found >= MAX_LOG_LINES);
+                return Ok(LetterLog::Lines { lines, more });
             }
             Some(QueryStatus::Running | QueryStatus::Scheduled) => {}
             status => {
@@ -251,25 +254,31 @@ async fn log(
                 ));
             }
         }
-        if Instant::now() + PAUSE >= until {
+        if Instant::now() + QUERY_POLL_INTERVAL >= until {
             break;
         }
-        sleep_until(Instant::now() + PAUSE).await;
+        sleep_until(Instant::now() + QUERY_POLL_INTERVAL).await;
     }
-    Ok(Log::Running(id))
+    Ok(LetterLog::Running(id))
 }
 
 /// Returns the start of the log search. It is before the page's time range, because attempts come before the
 /// archive.
 #[must_use]
 pub fn searched_from(from: Timestamp) -> Timestamp {
-    from.saturating_sub(BEFORE).unwrap_or(from)
+    from.saturating_sub(LOG_SEARCH_LEAD).unwrap_or(from)
 }
 
 /// Starts a log query, and returns its id.
-async fn ask(clients: &Clients, group: &str, letter: &str, span: &Span) -> Result<String, String> {
+async fn ask(
+    clients: &ConsoleClients,
+    group: &str,
+    letter: &str,
+    span: &ChartSpan,
+) -> Result<String, String> {
     let from = searched_from(span.from).as_second();
-    let call = clients.logs.start_query().log_group_name(group).query_string(query(letter)).limit(LINES);
+    let call =
+        clients.logs.start_query().log_group_name(group).query_string(query(letter)).limit(MAX_LOG_LINES);
     let asked = call.start_time(from).end_time(span.to.as_second()).send().await;
     let asked = asked.map_err(|error| unread("the log (logs:StartQuery)", &failure_of_call(&error)))?;
     Ok(asked.query_id().unwrap_or_default().to_owned())
@@ -288,7 +297,7 @@ pub fn query(id: &str) -> String {
 
 /// Returns a line about a letter. `CloudWatch` parses the lines' JSON into fields. The local stack's log
 /// service does not, and returns lines about other letters too: then the JSON is parsed and checked here.
-fn line(fields: &[ResultField], id: &str) -> Option<Line> {
+fn line(fields: &[ResultField], id: &str) -> Option<LetterLogLine> {
     let found = |name: &str| {
         let field = fields.iter().find(|field| field.field() == Some(name))?;
         field.value().filter(|value| !value.is_empty()).map(str::to_owned)
@@ -307,7 +316,7 @@ fn line(fields: &[ResultField], id: &str) -> Option<Line> {
     }
     let at = get("@timestamp").and_then(|text| DateTime::strptime("%Y-%m-%d %H:%M:%S%.f", text).ok());
     let at = at.and_then(|at| at.to_zoned(TimeZone::UTC).ok()).map(|at| at.timestamp());
-    Some(Line {
+    Some(LetterLogLine {
         at,
         outcome: get("outcome")?,
         reason: get("reason"),

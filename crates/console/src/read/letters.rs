@@ -1,10 +1,10 @@
 //! Letters as pages show them: archived letters from their records, waiting letters from the list.
 
 use jiff::Timestamp;
-use sns_redrive::archive::{Archived, Record};
+use sns_redrive::archive::{ArchiveRecord, LocatedRecord};
 use sns_redrive::waiting::WaitingLetter;
 
-use crate::query::Field;
+use crate::query::GroupField;
 
 /// An archived letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct ArchivedLetter {
     /// The message id that SQS gave it.
     pub message_id: String,
     /// The values of its fields.
-    pub fields: Fields,
+    pub fields: GroupFields,
     /// The time of its archive.
     pub archived: Timestamp,
     /// The time of its arrival, if its message names it.
@@ -35,7 +35,7 @@ pub struct WaitingOne {
     /// The message id that SQS gave it.
     pub message_id: String,
     /// The values of its fields.
-    pub fields: Fields,
+    pub fields: GroupFields,
     /// The time of its first arrival.
     pub since: Timestamp,
     /// The time when its retry is due.
@@ -48,7 +48,7 @@ pub struct WaitingOne {
 
 /// The values of a letter's fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fields {
+pub struct GroupFields {
     /// The topic that it was published to.
     pub topic: Option<String>,
     /// The subscription that failed.
@@ -65,24 +65,24 @@ pub struct Fields {
     pub queue: Option<String>,
 }
 
-impl Fields {
+impl GroupFields {
     /// Returns the value of a field.
     #[must_use]
-    pub fn get(&self, field: Field) -> Option<&str> {
+    pub fn get(&self, field: GroupField) -> Option<&str> {
         match field {
-            Field::Topic => self.topic.as_deref(),
-            Field::Subscription => self.subscription.as_deref(),
-            Field::Target => self.target.as_deref(),
-            Field::Error => self.error.as_deref(),
-            Field::Rule => self.rule.as_deref(),
-            Field::Reason => self.reason.as_deref(),
-            Field::Queue => self.queue.as_deref(),
+            GroupField::Topic => self.topic.as_deref(),
+            GroupField::Subscription => self.subscription.as_deref(),
+            GroupField::Target => self.target.as_deref(),
+            GroupField::Error => self.error.as_deref(),
+            GroupField::Rule => self.rule.as_deref(),
+            GroupField::Reason => self.reason.as_deref(),
+            GroupField::Queue => self.queue.as_deref(),
         }
     }
 }
 
-impl From<&Record> for Fields {
-    fn from(record: &Record) -> Self {
+impl From<&ArchiveRecord> for GroupFields {
+    fn from(record: &ArchiveRecord) -> Self {
         Self {
             topic: record.topic_arn.as_ref().map(ToString::to_string),
             subscription: record.subscription_arn.as_ref().map(ToString::to_string),
@@ -95,8 +95,8 @@ impl From<&Record> for Fields {
     }
 }
 
-impl From<&Archived> for ArchivedLetter {
-    fn from(found: &Archived) -> Self {
+impl From<&LocatedRecord> for ArchivedLetter {
+    fn from(found: &LocatedRecord) -> Self {
         let record = &found.record;
         Self {
             key: found.key.to_string(),
@@ -114,7 +114,7 @@ impl From<&Archived> for ArchivedLetter {
 impl From<WaitingLetter> for WaitingOne {
     fn from(letter: WaitingLetter) -> Self {
         let queue = letter.dead_letter_queue_arn.as_ref().unwrap_or(&letter.queue_arn);
-        let fields = Fields {
+        let fields = GroupFields {
             topic: letter.topic_arn,
             subscription: letter.subscription_arn,
             target: letter.target.as_ref().map(ToString::to_string),
@@ -136,7 +136,7 @@ impl From<WaitingLetter> for WaitingOne {
 }
 
 /// Returns when SQS received the message.
-pub(super) fn arrived(record: &Record) -> Option<Timestamp> {
+pub(super) fn arrived(record: &ArchiveRecord) -> Option<Timestamp> {
     let sent = record.message.attributes.get("SentTimestamp")?;
     Timestamp::from_millisecond(sent.parse().ok()?).ok()
 }

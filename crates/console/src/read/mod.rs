@@ -26,16 +26,20 @@ mod tally;
 mod times;
 mod waiting;
 
-pub(crate) use collect::{LIST_REQUESTS, Listed, REQUESTS as COLLECT_REQUESTS, collect, read_waiting};
-pub use groups::{Common, Counted, Group, Groups, OneGroup, Value};
-pub(crate) use index::GROUPS;
-pub(crate) use letter::{LOOKS, letter};
-pub use letter::{Letter, Line, Log, Replayed, query as letter_query, searched_from};
-pub use letters::{ArchivedLetter, Fields, WaitingOne};
-pub use now::{Alarm, Now, QueueNow, Series, part_of};
+pub(crate) use collect::{
+    LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, WaitingListPart, collect, read_waiting,
+};
+pub use groups::{CommonValue, CountMethod, GroupValue, OneGroup, PageGroup, PageGroups};
+pub(crate) use index::MAX_KEY_GROUPS;
+pub use letter::{
+    LetterHistory, LetterLog, LetterLogLine, LetterReplay, query as letter_query, searched_from,
+};
+pub(crate) use letter::{MAX_QUERY_POLLS, letter};
+pub use letters::{ArchivedLetter, GroupFields, WaitingOne};
+pub use now::{Alarm, MetricSeries, PresentState, QueueNow, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
-pub use said::{Mask, Said};
-pub use tally::{Count, Left, PARTS, Span};
-pub(crate) use times::Times;
-pub use waiting::{Waiting, WaitingGroup};
+pub use said::{ContentMask, ShownContent};
+pub use tally::{ChartSpan, PARTS, TimedCount, UnreplayedCount};
+pub(crate) use times::PageDeadlines;
+pub use waiting::{WaitingGroup, WaitingPage};

@@ -11,30 +11,30 @@ use jiff::{SignedDuration, Timestamp};
 use sns_redrive::arn::Arn;
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::policy::Override;
-use sns_redrive::replay::{Replays, State};
+use sns_redrive::replay::{ReplayState, StoredReplays};
 use tokio::time::timeout_at;
 
 use super::collect::{read_overrides, too_late, unread};
 use super::policy;
-use super::tally::{PARTS, Span};
-use super::times::Times;
-use crate::account::{Account, Clients, Place};
+use super::tally::{ChartSpan, PARTS};
+use super::times::PageDeadlines;
+use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
 
 /// The most queues on the page. One call to `CloudWatch` answers 500 metrics, and a queue has five over time.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html>
-const QUEUES: usize = 100;
+const MAX_QUEUES: usize = 100;
 
 /// How far back the last values of a queue are searched, and the seconds of a data point there. SQS sends its
 /// metrics every minute, some minutes late.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html>
-const RECENT: SignedDuration = SignedDuration::from_mins(15);
+const RECENT_WINDOW: SignedDuration = SignedDuration::from_mins(15);
 const RECENT_PERIOD: i32 = 60;
 
 /// The most replays whose state is read.
-const REPLAYS: usize = 8;
+const MAX_REPLAYS: usize = 8;
 
 /// The most alarms on the page.
-const ALARMS: i32 = 100;
+const MAX_ALARMS: i32 = 100;
 
 /// The most requests for this page: metrics twice, alarms, overrides, the function's configuration, the listing
 /// of replays, their states, and a few repeats.
@@ -42,7 +42,7 @@ pub(crate) const REQUESTS: u32 = 6 + 9 + 4;
 
 /// The present state.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Now {
+pub struct PresentState {
     /// The queues.
     pub queues: Vec<QueueNow>,
     /// The number of queues that are not shown.
@@ -51,7 +51,7 @@ pub struct Now {
     /// for overrides.
     pub overrides: Option<Vec<Override>>,
     /// The latest replays; `None` if they could not be read.
-    pub replays: Option<Vec<State>>,
+    pub replays: Option<Vec<ReplayState>>,
     /// True if there are earlier replays.
     pub more_replays: bool,
     /// The alarms that are on; `None` without a stack's name, since the alarms' names begin with it.
@@ -66,15 +66,15 @@ pub struct QueueNow {
     /// True for the requeue.
     pub is_requeue: bool,
     /// Letters that arrived, over time.
-    pub arriving: Series,
+    pub arriving: MetricSeries,
     /// Letters that were delivered, over time.
-    pub delivered: Series,
+    pub delivered: MetricSeries,
     /// Letters that were archived, over time.
-    pub archived: Series,
+    pub archived: MetricSeries,
     /// Letters that wait hidden, over time.
-    pub waiting: Series,
+    pub waiting: MetricSeries,
     /// Visible letters, over time: the function has not received them.
-    pub visible: Series,
+    pub visible: MetricSeries,
     /// The age of the oldest letter, seconds. From the last minutes.
     pub oldest: Option<u64>,
     /// The seconds until SQS would drop a letter: the shortest among those that the function received in the
@@ -84,7 +84,7 @@ pub struct QueueNow {
 
 /// A metric's values over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Series {
+pub struct MetricSeries {
     /// The sum or the maximum of each data point. It is zero if `CloudWatch` has no value: the function runs
     /// only for letters, and writes its metrics when it runs, so without a value there was no letter.
     pub parts: Vec<u64>,
@@ -105,7 +105,7 @@ pub struct Alarm {
     pub since: Option<Timestamp>,
 }
 
-impl Series {
+impl MetricSeries {
     /// Returns the sum of all data points.
     #[must_use]
     pub fn sum(&self) -> u64 {
@@ -115,7 +115,7 @@ impl Series {
 
 /// One metric of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum QueueMetric {
     Arriving,
     Delivered,
     Archived,
@@ -125,7 +125,7 @@ enum Kind {
     Expiry,
 }
 
-impl Kind {
+impl QueueMetric {
     /// The metrics that are shown over time.
     const OVER_TIME: [Self; 5] =
         [Self::Arriving, Self::Delivered, Self::Archived, Self::Waiting, Self::Visible];
@@ -149,11 +149,11 @@ impl Kind {
 
 /// Reads the present state.
 pub(crate) async fn now(
-    account: &Account,
-    clients: &Clients,
-    span: &Span,
-    times: Times,
-) -> (Now, Vec<String>) {
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+    span: &ChartSpan,
+    times: PageDeadlines,
+) -> (PresentState, Vec<String>) {
     let mut unread = Vec::new();
     let (queues, level, overrides, replays, alarms) = tokio::join!(
         timeout_at(times.end, metrics(account, clients, span)),
@@ -180,17 +180,17 @@ pub(crate) async fn now(
     let overrides = keep(in_force, &mut unread).filter(|_| account.control.is_some());
     let replays = keep(replays.unwrap_or_else(|_| Err(too_late("the replays"))), &mut unread);
     let replays = replays.filter(|_| account.control.is_some());
-    let (replays, more_replays) = replays.map_or((None, false), |Latest { states, broken, more }| {
+    let (replays, more_replays) = replays.map_or((None, false), |LatestReplays { states, broken, more }| {
         unread.extend(broken);
         (Some(states), more)
     });
     let alarms = keep(alarms.unwrap_or_else(|_| Err(too_late("the alarms"))), &mut unread).flatten();
     if alarms.as_ref().is_some_and(|(_, more)| *more) {
-        unread.push(format!("alarms beyond the first {ALARMS} of this prefix"));
+        unread.push(format!("alarms beyond the first {MAX_ALARMS} of this prefix"));
     }
-    let now = Now {
+    let now = PresentState {
         queues: queues.map(|(queues, _)| queues).unwrap_or_default(),
-        further: account.queues.len().saturating_sub(QUEUES),
+        further: account.queues.len().saturating_sub(MAX_QUEUES),
         overrides,
         replays,
         more_replays,
@@ -204,26 +204,30 @@ fn keep<T>(read: Result<T, String>, unread: &mut Vec<String>) -> Option<T> {
 }
 
 async fn level_without_metrics(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
 ) -> Result<Option<ApplicationLogLevel>, String> {
     let Some(function) = &account.function else { return Ok(None) };
     policy::level_without_metrics(clients, function).await
 }
 
 /// Returns the queues with their metrics, and whether no data point is missing.
-async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<(Vec<QueueNow>, bool), String> {
-    let queues: Vec<_> = account.queues.iter().take(QUEUES).collect();
+async fn metrics(
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+    span: &ChartSpan,
+) -> Result<(Vec<QueueNow>, bool), String> {
+    let queues: Vec<_> = account.queues.iter().take(MAX_QUEUES).collect();
     if queues.is_empty() {
         return Ok((Vec::new(), true));
     }
     let present = account.clock.now();
-    let recent = present.saturating_sub(RECENT).unwrap_or(present);
-    let recent = Span { from: recent, to: present };
+    let recent = present.saturating_sub(RECENT_WINDOW).unwrap_or(present);
+    let recent = ChartSpan { from: recent, to: present };
     let period = period(span, present);
     let (over_time, last) = tokio::join!(
-        values(account, clients, &queues, &Kind::OVER_TIME, (span, period)),
-        values(account, clients, &queues, &Kind::LAST, (&recent, RECENT_PERIOD)),
+        values(account, clients, &queues, &QueueMetric::OVER_TIME, (span, period)),
+        values(account, clients, &queues, &QueueMetric::LAST, (&recent, RECENT_PERIOD)),
     );
     let ((over_time, is_whole), (last, is_last_whole)) = (over_time?, last?);
     let part = SignedDuration::from_secs(period.into());
@@ -234,24 +238,24 @@ async fn metrics(account: &Account, clients: &Clients, span: &Span) -> Result<(V
         };
         let values = |kind| last.get(&(place, kind));
         let last = |kind| values(kind)?.iter().max_by_key(|(at, _)| *at).map(|(_, value)| *value);
-        let sum = |kind| Series { parts: parts(kind), part, last: None };
-        let height = |kind| Series { parts: parts(kind), part, last: last(kind) };
+        let sum = |kind| MetricSeries { parts: parts(kind), part, last: None };
+        let height = |kind| MetricSeries { parts: parts(kind), part, last: last(kind) };
         QueueNow {
             name: queue.resource().to_owned(),
             is_requeue: account.requeue.as_ref() == Some(*queue),
-            arriving: sum(Kind::Arriving),
-            delivered: sum(Kind::Delivered),
-            archived: sum(Kind::Archived),
-            waiting: height(Kind::Waiting),
-            visible: height(Kind::Visible),
-            oldest: last(Kind::Oldest),
-            to_expiry: values(Kind::Expiry).and_then(|values| left(values, present)),
+            arriving: sum(QueueMetric::Arriving),
+            delivered: sum(QueueMetric::Delivered),
+            archived: sum(QueueMetric::Archived),
+            waiting: height(QueueMetric::Waiting),
+            visible: height(QueueMetric::Visible),
+            oldest: last(QueueMetric::Oldest),
+            to_expiry: values(QueueMetric::Expiry).and_then(|values| left(values, present)),
         }
     };
     Ok((queues.iter().enumerate().map(queue).collect(), is_whole && is_last_whole))
 }
 
-type Values = BTreeMap<(usize, Kind), Vec<(Timestamp, u64)>>;
+type MetricValues = BTreeMap<(usize, QueueMetric), Vec<(Timestamp, u64)>>;
 
 /// Returns the shortest time that is left by now. The values are about different letters: each is about those
 /// of one minute. So the latest value alone is not enough.
@@ -265,13 +269,13 @@ fn left(values: &[(Timestamp, u64)], now: Timestamp) -> Option<u64> {
 /// Reads metrics of all queues in one call, by the index of the queue and the metric. Also returns whether
 /// the answer is complete.
 async fn values(
-    account: &Account,
-    clients: &Clients,
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
     queues: &[&Arn],
-    kinds: &[Kind],
-    (span, period): (&Span, i32),
-) -> Result<(Values, bool), String> {
-    let id = |place: usize, kind: Kind| format!("m{place}_{}", kind as u8);
+    kinds: &[QueueMetric],
+    (span, period): (&ChartSpan, i32),
+) -> Result<(MetricValues, bool), String> {
+    let id = |place: usize, kind: QueueMetric| format!("m{place}_{}", kind as u8);
     let all = queues.iter().enumerate().flat_map(|(place, queue)| {
         kinds.iter().map(move |kind| query(&id(place, *kind), *kind, queue, &account.namespace, period))
     });
@@ -294,7 +298,7 @@ async fn values(
     Ok((found.collect(), is_whole))
 }
 
-fn query(id: &str, kind: Kind, queue: &Arn, namespace: &str, period: i32) -> MetricDataQuery {
+fn query(id: &str, kind: QueueMetric, queue: &Arn, namespace: &str, period: i32) -> MetricDataQuery {
     let (name, statistic, is_of_sqs) = kind.metric();
     let (namespace, dimension) = if is_of_sqs { ("AWS/SQS", "QueueName") } else { (namespace, "Queue") };
     let dimension = Dimension::builder().name(dimension).value(queue.resource()).build();
@@ -306,7 +310,7 @@ fn query(id: &str, kind: Kind, queue: &Arn, namespace: &str, period: i32) -> Met
 /// Returns the seconds of a data point: a part of the range, rounded up to a period that `CloudWatch` still
 /// keeps. It keeps shorter periods for a shorter time.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricStat.html>
-fn period(span: &Span, now: Timestamp) -> i32 {
+fn period(span: &ChartSpan, now: Timestamp) -> i32 {
     let seconds = |to: Timestamp| to.duration_since(span.from).as_secs().try_into().unwrap_or(0_u64);
     let length = seconds(span.to).max(1);
     // The older the range, the coarser the period: CloudWatch keeps minutes for 15 days and five minutes for
@@ -322,7 +326,7 @@ fn period(span: &Span, now: Timestamp) -> i32 {
 }
 
 /// Returns the sum or the maximum of each part of the range. A part is exactly one data point.
-fn parts(values: &[(Timestamp, u64)], kind: Kind, span: &Span, period: i64) -> Vec<u64> {
+fn parts(values: &[(Timestamp, u64)], kind: QueueMetric, span: &ChartSpan, period: i64) -> Vec<u64> {
     // CloudWatch chooses the second at which its periods begin, so the first one may begin before the range.
     let phase =
         values.first().map_or(0, |(at, _)| (at.as_second() - span.from.as_second()).rem_euclid(period));
@@ -356,20 +360,23 @@ fn seconds(at: Timestamp) -> DateTime {
 
 /// The latest replays.
 #[derive(Default)]
-struct Latest {
-    states: Vec<State>,
+struct LatestReplays {
+    states: Vec<ReplayState>,
     /// The replays whose state cannot be read, in words.
     broken: Vec<String>,
     /// True if there are earlier replays.
     more: bool,
 }
 
-async fn replays(account: &Account, clients: &Clients) -> Result<Latest, String> {
-    let Some(Place { bucket, prefix }) = &account.control else { return Ok(Latest::default()) };
-    let replays = Replays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
-    let mut found = replays.newest(REPLAYS + 1).await.map_err(|error| format!("the replays: {error}"))?;
-    let mut latest = Latest { more: found.len() > REPLAYS, ..Latest::default() };
-    found.truncate(REPLAYS);
+async fn replays(account: &ConsoleAccount, clients: &ConsoleClients) -> Result<LatestReplays, String> {
+    let Some(ConsoleBucket { bucket, prefix }) = &account.control else {
+        return Ok(LatestReplays::default());
+    };
+    let replays =
+        StoredReplays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
+    let mut found = replays.newest(MAX_REPLAYS + 1).await.map_err(|error| format!("the replays: {error}"))?;
+    let mut latest = LatestReplays { more: found.len() > MAX_REPLAYS, ..LatestReplays::default() };
+    found.truncate(MAX_REPLAYS);
     for (id, state) in found {
         match state {
             Ok(state) => latest.states.push(state),
@@ -380,12 +387,15 @@ async fn replays(account: &Account, clients: &Clients) -> Result<Latest, String>
 }
 
 /// Returns the stack's alarms that are on, and whether there may be more.
-async fn alarms(account: &Account, clients: &Clients) -> Result<Option<(Vec<Alarm>, bool)>, String> {
+async fn alarms(
+    account: &ConsoleAccount,
+    clients: &ConsoleClients,
+) -> Result<Option<(Vec<Alarm>, bool)>, String> {
     let Some(stack) = &account.stack else { return Ok(None) };
     let call = clients.cloudwatch.describe_alarms().alarm_name_prefix(format!("{stack}-"));
     // CloudWatch leaves out composite alarms unless the request names both types.
     let call = call.alarm_types(AlarmType::MetricAlarm).alarm_types(AlarmType::CompositeAlarm);
-    let answer = call.state_value(StateValue::Alarm).max_records(ALARMS).send().await;
+    let answer = call.state_value(StateValue::Alarm).max_records(MAX_ALARMS).send().await;
     let answer =
         answer.map_err(|error| unread("the alarms (cloudwatch:DescribeAlarms)", &failure_of_call(&error)))?;
     let alarm = |name: Option<&str>, says: Option<&str>, [changed, updated]: [Option<&DateTime>; 2]| Alarm {
@@ -427,7 +437,7 @@ fn is_of_stack(rest: &str, queues: &[Arn]) -> bool {
 
 /// Returns the length of one part of a time range.
 #[must_use]
-pub fn part_of(span: &Span) -> SignedDuration {
+pub fn part_of(span: &ChartSpan) -> SignedDuration {
     span.to.duration_since(span.from) / i32::try_from(PARTS).unwrap_or(1)
 }
 
@@ -435,9 +445,9 @@ pub fn part_of(span: &Span) -> SignedDuration {
 mod tests {
     use super::*;
 
-    fn span(hours: i64) -> Span {
+    fn span(hours: i64) -> ChartSpan {
         let from: Timestamp = "2026-11-01T00:00:00Z".parse().unwrap();
-        Span { from, to: from + SignedDuration::from_hours(hours) }
+        ChartSpan { from, to: from + SignedDuration::from_hours(hours) }
     }
 
     #[test]
@@ -458,13 +468,13 @@ mod tests {
     fn what_is_always_the_same_has_no_dip_wherever_its_data_points_begin() {
         for minutes in [60, 3 * 60, 24 * 60, 14 * 24 * 60, 7, 101] {
             let from: Timestamp = "2026-11-01T00:03:20Z".parse().unwrap();
-            let span = Span { from, to: from + SignedDuration::from_mins(minutes) };
+            let span = ChartSpan { from, to: from + SignedDuration::from_mins(minutes) };
             let seconds = i64::from(period(&span, span.to));
             for phase in [0, 1, seconds / 2, seconds - 1] {
                 let at = |number: i64| from + SignedDuration::from_secs(number * seconds - phase);
                 let values: Vec<_> =
                     (0..10_000).map(at).take_while(|at| *at < span.to).map(|at| (at, 5)).collect();
-                let parts = parts(&values, Kind::Arriving, &span, seconds);
+                let parts = parts(&values, QueueMetric::Arriving, &span, seconds);
                 assert_eq!(parts, vec![5; values.len()], "{minutes} min from {phase} s before");
             }
         }

@@ -4,15 +4,15 @@ use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurat
 use aws_sdk_lambda::types::ApplicationLogLevel;
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::policy::Policy;
-use sns_redrive::replay::{self, Deployed};
+use sns_redrive::replay::{self, DeployedSettings};
 
 use super::collect::unread;
-use crate::account::Clients;
+use crate::account::ConsoleClients;
 
 /// Reads the function's policy.
-pub(crate) async fn policy(clients: &Clients, function: &str) -> Result<Policy, String> {
+pub(crate) async fn policy(clients: &ConsoleClients, function: &str) -> Result<Policy, String> {
     let answer = configuration(clients, function).await?;
-    let deployed = Deployed::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
+    let deployed = DeployedSettings::read(&answer).map_err(|failure| unread("kms:Decrypt", &failure))?;
     if deployed.has_policy_file {
         return Err("it lies in a file that is packaged with the function".to_owned());
     }
@@ -21,14 +21,17 @@ pub(crate) async fn policy(clients: &Clients, function: &str) -> Result<Policy, 
 
 /// Reads the function's log level, if it makes Lambda drop the log lines that carry the metrics.
 pub(crate) async fn level_without_metrics(
-    clients: &Clients,
+    clients: &ConsoleClients,
     function: &str,
 ) -> Result<Option<ApplicationLogLevel>, String> {
     let answer = configuration(clients, function).await?;
     Ok(replay::level_without_metrics(&answer).cloned())
 }
 
-async fn configuration(clients: &Clients, function: &str) -> Result<GetFunctionConfigurationOutput, String> {
+async fn configuration(
+    clients: &ConsoleClients,
+    function: &str,
+) -> Result<GetFunctionConfigurationOutput, String> {
     let answer = clients.lambda.get_function_configuration().function_name(function).send().await;
     answer.map_err(|error| unread("lambda:GetFunctionConfiguration", &failure_of_call(&error)))
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use sns_redrive::archive::Record;
+use sns_redrive::archive::ArchiveRecord;
 
-use crate::account::Bodies;
+use crate::account::BodyVisibility;
 
 /// The most characters of a body on a page.
-const MOST: usize = 4_000;
+const MAX_BODY_CHARS: usize = 4_000;
 
 /// The field with the link that lets anybody unsubscribe the subscriber. A Lambda event writes
 /// `UnsubscribeUrl`.
@@ -25,7 +25,7 @@ const MASKED: &str = "(masked)";
 
 /// The content of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct ShownContent {
     /// The body, or its beginning.
     pub body: String,
     /// True if the body is longer.
@@ -34,18 +34,18 @@ pub struct Said {
     pub attributes: Vec<(String, String)>,
 }
 
-impl Said {
+impl ShownContent {
     /// Returns a letter's content; `None` if the account hides it. The unsubscribe link is always masked.
-    pub(crate) fn of(record: &Record, bodies: &Bodies) -> Option<Self> {
-        let Bodies::Shown { masked } = bodies else { return None };
-        let mask = Mask::new(masked);
+    pub(crate) fn of(record: &ArchiveRecord, bodies: &BodyVisibility) -> Option<Self> {
+        let BodyVisibility::Shown { masked } = bodies else { return None };
+        let mask = ContentMask::new(masked);
         let whole = mask.text(&record.message.body);
-        let body: String = whole.chars().take(MOST).collect();
+        let body: String = whole.chars().take(MAX_BODY_CHARS).collect();
         let is_cut = body.len() < whole.len();
         let attributes = record.message.message_attributes.iter().map(|(name, attribute)| {
             let text = || attribute.string_value.clone().or(attribute.binary_value.clone());
             let value = if mask.hides(name) { MASKED.into() } else { mask.text(&text().unwrap_or_default()) };
-            (name.clone(), value.chars().take(MOST).collect())
+            (name.clone(), value.chars().take(MAX_BODY_CHARS).collect())
         });
         Some(Self { body, is_cut, attributes: attributes.collect() })
     }
@@ -55,11 +55,11 @@ impl Said {
 /// any depth: a Lambda event has a list of envelopes, and an envelope's message may be a text that holds
 /// JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct Mask<'a> {
+pub struct ContentMask<'a> {
     names: &'a [String],
 }
 
-impl<'a> Mask<'a> {
+impl<'a> ContentMask<'a> {
     /// Creates a mask for the attributes with these names. Upper and lower case are the same.
     #[must_use]
     pub fn new(names: &'a [String]) -> Self {
@@ -122,21 +122,21 @@ impl<'a> Mask<'a> {
             Value::Array(values) => {
                 values.iter_mut().fold(false, |found, value| self.visit(value, of_attributes, hide) | found)
             }
-            Value::String(text) => match Opened::of(text) {
-                Opened::Json(mut inner) => {
+            Value::String(text) => match NestedText::of(text) {
+                NestedText::Json(mut inner) => {
                     let found = self.visit(&mut inner, of_attributes, hide);
                     if found {
                         *text = inner.to_string();
                     }
                     found
                 }
-                Opened::Broken if !self.may_hide(text) => false,
+                NestedText::Broken if !self.may_hide(text) => false,
                 // A text that nobody can read for sure is hidden whole: it may hold a secret.
-                Opened::TooDeep | Opened::Broken => {
+                NestedText::TooDeep | NestedText::Broken => {
                     hide(value);
                     true
                 }
-                Opened::Text => false,
+                NestedText::Text => false,
             },
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
@@ -144,7 +144,7 @@ impl<'a> Mask<'a> {
 }
 
 /// A text that may hold JSON.
-enum Opened {
+enum NestedText {
     /// An object or a list.
     Json(Value),
     /// JSON that is nested too deep for `serde_json`, so its content is unknown.
@@ -155,7 +155,7 @@ enum Opened {
     Text,
 }
 
-impl Opened {
+impl NestedText {
     fn of(text: &str) -> Self {
         if !text.trim_start().starts_with(['{', '[']) {
             return Self::Text;
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn an_envelope_loses_its_link_and_what_is_masked_and_nothing_else() {
         let names = ["token".to_owned()];
-        let mask = Mask::new(&names);
+        let mask = ContentMask::new(&names);
         let sns = json!({ "Records": [{ "Sns": {
             "UnsubscribeUrl": "https://x/?Action=Unsubscribe", "Message": "m",
             "MessageAttributes": envelope()["MessageAttributes"],
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn json_that_is_not_whole_is_masked_if_it_may_have_something_to_hide() {
         let names = ["token".to_owned()];
-        let mask = Mask::new(&names);
+        let mask = ContentMask::new(&names);
         let whole = envelope().to_string();
         for broken in [
             format!("{whole}\n{whole}"),
@@ -256,13 +256,13 @@ mod tests {
     fn numbers_are_secrets_too() {
         let names = ["token".to_owned()];
         let value = json!({ "MessageAttributes": { "token": { "Type": "Number", "Value": 4111 } } });
-        assert!(Mask::new(&names).secrets(&value).contains("4111"));
+        assert!(ContentMask::new(&names).secrets(&value).contains("4111"));
     }
 
     #[test]
     fn what_is_nested_too_deep_to_be_looked_through_is_masked_whole() {
         let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(200), "]".repeat(200));
-        let mask = Mask::new(&[]);
+        let mask = ContentMask::new(&[]);
         let hidden = deep(r#"{"UnsubscribeURL":"https://x/?Action=Unsubscribe"}"#);
         assert_eq!(mask.text(&hidden), "(masked)");
         let shown = mask.text(&json!({ "Message": hidden, "Subject": "s" }).to_string());

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 pub const PARTS: usize = 24;
 
 /// The most groups on a page.
-pub(super) const ROWS: usize = 100;
+pub(super) const MAX_GROUP_ROWS: usize = 100;
 
 /// A time range, divided into equal parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct ChartSpan {
     /// The start.
     pub from: Timestamp,
     /// The end, which is excluded.
@@ -19,7 +19,7 @@ pub struct Span {
 
 /// A number of letters over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct TimedCount {
     /// The number of letters.
     pub letters: u64,
     /// The times of the first and the last letter; `None` if there are none.
@@ -30,14 +30,14 @@ pub struct Count {
 
 /// How many letters no replay has sent yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct UnreplayedCount {
     /// The number of letters for which that is known.
     pub asked: u64,
     /// The number of them that no replay has sent yet.
     pub left: u64,
 }
 
-impl Left {
+impl UnreplayedCount {
     /// Adds a letter. `None` means that nobody knows whether a replay sent it.
     pub fn add(&mut self, replayed: Option<bool>) {
         self.asked += u64::from(replayed.is_some());
@@ -58,7 +58,7 @@ pub(super) fn largest<T>(
     (groups, further)
 }
 
-impl Span {
+impl ChartSpan {
     /// Returns the part that a time lies in. Times outside of the range count for the first or the last part.
     #[must_use]
     pub fn part(&self, at: Timestamp) -> usize {
@@ -69,9 +69,9 @@ impl Span {
     }
 }
 
-impl Count {
+impl TimedCount {
     /// Adds letters of one time.
-    pub fn add(&mut self, letters: u64, at: Timestamp, span: &Span) {
+    pub fn add(&mut self, letters: u64, at: Timestamp, span: &ChartSpan) {
         self.letters += letters;
         let (first, last) = self.seen.unwrap_or((at, at));
         self.seen = Some((first.min(at), last.max(at)));

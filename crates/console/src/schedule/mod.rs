@@ -11,5 +11,5 @@ mod svg;
 mod timetable;
 
 pub use scale::Axis;
-pub use svg::{Now, draw, percent};
-pub use timetable::{Row, Timetable, float};
+pub use svg::{PendingRetries, draw, percent};
+pub use timetable::{Timetable, TimetableRow, float};

@@ -4,14 +4,14 @@ use super::timetable::{Timetable, float};
 use sns_redrive::policy::MAX_DELAY_SECONDS;
 
 /// Schedules with more retries get a logarithmic axis: on a linear one the first phases would be one dot.
-const LONG: u32 = 100;
+const MAX_LINEAR_RETRIES: u32 = 100;
 
 /// The ratio of the greatest delay to the least from which a logarithmic axis is used. On a linear one the
 /// small delays could not be told apart.
-const WIDE: u64 = 20;
+const LOGARITHMIC_RATIO: u64 = 20;
 
 /// The most lines on a linear axis of delays.
-const MOST_TICKS: u64 = 6;
+const MAX_TICKS: u64 = 6;
 
 /// Delays that may get a line, seconds.
 const STEPS: [u64; 26] = [
@@ -33,7 +33,7 @@ impl Axis {
     #[must_use]
     pub fn of_retries(timetable: &Timetable) -> Self {
         let count = timetable.schedule.retries;
-        if count > LONG {
+        if count > MAX_LINEAR_RETRIES {
             Self { low: 1.0, high: f64::from(count), log: true }
         } else {
             // The axis leaves half a retry free at both ends.
@@ -46,7 +46,7 @@ impl Axis {
     pub fn of_delays(timetable: &Timetable) -> Self {
         let delays = || timetable.rows.iter().map(|row| row.delay).filter(|delay| *delay > 0);
         let (least, most) = (delays().min().unwrap_or(1), delays().max().unwrap_or(1));
-        if most >= least * WIDE {
+        if most >= least * LOGARITHMIC_RATIO {
             Self { low: float(least) / 1.5, high: float(most) * 1.25, log: true }
         } else {
             Self { low: 0.0, high: float(most) * 1.1, log: false }
@@ -69,9 +69,9 @@ impl Axis {
     pub fn delay_ticks(&self, apart: f64) -> Vec<u64> {
         if !self.log {
             // Equal steps: the smallest that are wide enough.
-            let wide = |step: &u64| float(*step) >= apart.max(1.0 / float(MOST_TICKS)) * self.high;
+            let wide = |step: &u64| float(*step) >= apart.max(1.0 / float(MAX_TICKS)) * self.high;
             let step = STEPS.into_iter().find(wide).unwrap_or(MAX_DELAY_SECONDS.into());
-            let ticks = (1..=MOST_TICKS).map(|n| n * step);
+            let ticks = (1..=MAX_TICKS).map(|n| n * step);
             return ticks.take_while(|tick| float(*tick) <= self.high).collect();
         }
         let mut ticks: Vec<u64> = Vec::new();

@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 
 use super::scale::Axis;
-use super::timetable::{Row, Timetable, float};
+use super::timetable::{Timetable, TimetableRow, float};
 use crate::text::{brief, clock, harmless, thousands};
-use sns_redrive::policy::{Phase, Rule, VISIBILITY_CEILING};
+use sns_redrive::policy::{RetryPhase, Rule, VISIBILITY_CEILING};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 470.0;
@@ -20,18 +20,18 @@ const BOTTOM: f64 = 380.0;
 const STRIP: f64 = 26.0;
 
 /// Up to this many retries, each one is a dot of full size.
-const FEW: usize = 60;
+const MAX_FULL_DOTS: usize = 60;
 
-const PHASES: [(Phase, &str); 4] = [
-    (Phase::Immediate, "#9c4f7c"),
-    (Phase::PreBackoff, "#0072b2"),
-    (Phase::Backoff, "#c75000"),
-    (Phase::PostBackoff, "#00805c"),
+const PHASES: [(RetryPhase, &str); 4] = [
+    (RetryPhase::Immediate, "#9c4f7c"),
+    (RetryPhase::PreBackoff, "#0072b2"),
+    (RetryPhase::Backoff, "#c75000"),
+    (RetryPhase::PostBackoff, "#00805c"),
 ];
 
 /// The retries that the waiting letters wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub struct PendingRetries {
     /// The lowest number.
     pub first: u32,
     /// The highest number.
@@ -40,7 +40,7 @@ pub struct Now {
 
 /// Draws a panel for each rule, one below the other, with the position of the waiting letters if known.
 #[must_use]
-pub fn draw(timetables: &[(&Rule, Timetable)], now: Option<Now>) -> String {
+pub fn draw(timetables: &[(&Rule, Timetable)], now: Option<PendingRetries>) -> String {
     let height = HEIGHT * float(timetables.len() as u64);
     let mut svg = format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="#24292f">
@@ -52,14 +52,14 @@ pub fn draw(timetables: &[(&Rule, Timetable)], now: Option<Now>) -> String {
         let down = HEIGHT * float(index as u64);
         // Writing to a String cannot fail.
         let _ = writeln!(svg, r#"<g transform="translate(0 {down})">"#);
-        svg.push_str(&Panel::new(rule, timetable).draw(now));
+        svg.push_str(&ChartPanel::new(rule, timetable).draw(now));
         svg.push_str("</g>\n");
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-struct Panel<'a> {
+struct ChartPanel<'a> {
     rule: &'a Rule,
     timetable: &'a Timetable,
     x: Axis,
@@ -71,16 +71,16 @@ struct Panel<'a> {
     out: String,
 }
 
-impl<'a> Panel<'a> {
+impl<'a> ChartPanel<'a> {
     fn new(rule: &'a Rule, timetable: &'a Timetable) -> Self {
         let (x, y) = (Axis::of_retries(timetable), Axis::of_delays(timetable));
-        let immediate = timetable.span(Phase::Immediate).is_some();
+        let immediate = timetable.span(RetryPhase::Immediate).is_some();
         let floor = if y.log && immediate { BOTTOM - STRIP } else { BOTTOM };
         let has_zero = !y.log || immediate;
         Self { rule, timetable, x, y, floor, has_zero, out: String::new() }
     }
 
-    fn draw(mut self, now: Option<Now>) -> String {
+    fn draw(mut self, now: Option<PendingRetries>) -> String {
         self.titles();
         if self.timetable.rows.is_empty() {
             self.text((f64::midpoint(LEFT, RIGHT), f64::midpoint(TOP, BOTTOM)), "middle", "no retries");
@@ -221,7 +221,7 @@ impl<'a> Panel<'a> {
             r##"<polyline points="{}" fill="none" stroke="#8c959f" stroke-width="1.5"/>"##,
             path.join(" ")
         ));
-        let radius = if self.timetable.rows.len() <= FEW { 5.0 } else { 3.0 };
+        let radius = if self.timetable.rows.len() <= MAX_FULL_DOTS { 5.0 } else { 3.0 };
         for (x, y, row) in dots {
             let colour =
                 PHASES.iter().find(|(phase, _)| *phase == row.phase).map_or("", |(_, colour)| *colour);
@@ -235,7 +235,7 @@ impl<'a> Panel<'a> {
     }
 
     /// Draws the position of the waiting letters.
-    fn now(&mut self, Now { first, last }: Now) {
+    fn now(&mut self, PendingRetries { first, last }: PendingRetries) {
         let retries = self.timetable.schedule.retries.max(1);
         let (first, last) = (first.clamp(1, retries), last.clamp(1, retries));
         let (from, to) = (self.across(first) - 4.0, self.across(last.max(first)) + 4.0);
@@ -251,9 +251,9 @@ impl<'a> Panel<'a> {
     }
 
     /// Returns the rows whose dots do not cover each other.
-    fn visible(&self) -> impl Iterator<Item = &'a Row> {
+    fn visible(&self) -> impl Iterator<Item = &'a TimetableRow> {
         let mut last: Option<(f64, f64)> = None;
-        let (few, end) = (self.timetable.rows.len() <= FEW, self.timetable.schedule.retries);
+        let (few, end) = (self.timetable.rows.len() <= MAX_FULL_DOTS, self.timetable.schedule.retries);
         self.timetable.rows.iter().filter(move |row| {
             let place = (self.across(row.retry), self.at(row.delay));
             let apart = last.is_none_or(|(x, y)| (place.0 - x).abs() + (place.1 - y).abs() >= 5.0);

@@ -1,15 +1,17 @@
 //! The life of a letter under one rule, if every retry fails.
 
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{DeliverySpec, Jitter, Phase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin};
+use sns_redrive::policy::{
+    DeliverySpec, Jitter, RetryPhase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin,
+};
 
 /// One retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct TimetableRow {
     /// The number of the retry, from 1.
     pub retry: u32,
     /// The phase that it belongs to.
-    pub phase: Phase,
+    pub phase: RetryPhase,
     /// The wait before the retry, in whole seconds, without jitter.
     pub delay: u64,
     /// The sum of the waits so far, seconds.
@@ -26,7 +28,7 @@ pub struct Timetable {
     /// The schedule of the rule.
     pub schedule: Schedule,
     /// The retries in their order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TimetableRow>,
     /// The last retry that is made; 0 if none is.
     pub last: u32,
     /// The queue's retention, seconds.
@@ -61,7 +63,7 @@ impl Timetable {
             }
             since += delay;
             let hidings = delay.div_ceil(VISIBILITY_CEILING);
-            rows.push(Row { retry, phase, delay, since, hidings, fits: end.is_none() });
+            rows.push(TimetableRow { retry, phase, delay, since, hidings, fits: end.is_none() });
         }
         let last = rows.iter().rev().find(|row| row.fits).map_or(0, |row| row.retry);
         let life = end.unwrap_or(since);
@@ -86,13 +88,13 @@ impl Timetable {
 
     /// Returns the first and the last retry of a phase, if it has any.
     #[must_use]
-    pub fn span(&self, phase: Phase) -> Option<(u32, u32)> {
+    pub fn span(&self, phase: RetryPhase) -> Option<(u32, u32)> {
         let Schedule { no_delay, min_delay, max_delay, .. } = self.schedule;
         let sizes = [
-            (Phase::Immediate, no_delay),
-            (Phase::PreBackoff, min_delay),
-            (Phase::Backoff, self.schedule.in_backoff()),
-            (Phase::PostBackoff, max_delay),
+            (RetryPhase::Immediate, no_delay),
+            (RetryPhase::PreBackoff, min_delay),
+            (RetryPhase::Backoff, self.schedule.in_backoff()),
+            (RetryPhase::PostBackoff, max_delay),
         ];
         let before: u32 = sizes.iter().take_while(|(other, _)| *other != phase).map(|(_, size)| size).sum();
         let (_, size) = sizes.into_iter().find(|(other, _)| *other == phase)?;

@@ -3,15 +3,15 @@
 use maud::{Markup, html};
 
 use super::link::action;
-use super::parts::View;
-use crate::act::Act;
-use crate::door::Door;
-use crate::query::Field;
+use super::parts::ViewContext;
+use crate::act::PageAction;
+use crate::door::PageHost;
+use crate::query::GroupField;
 
 /// Says how to use the commands, at a door that does not act.
-pub(super) fn commands_only(view: &View<'_>) -> Markup {
+pub(super) fn commands_only(view: &ViewContext<'_>) -> Markup {
     html! {
-        @if !matches!(view.door, Door::Local(local) if local.operates) {
+        @if !matches!(view.door, PageHost::Local(local) if local.operates) {
             p class="note" {
                 "This page changes nothing: these are the commands to type. An override shows its letters and asks first. "
                 "A replay with --dry-run counts what it would send; run it again without --dry-run to send."
@@ -21,7 +21,7 @@ pub(super) fn commands_only(view: &View<'_>) -> Markup {
 }
 
 /// Shows actions on letters. Warns if the commands cannot express the whole filter and so touch more letters.
-pub(super) fn actions(acts: &[Act], what: &str, view: &View<'_>) -> Markup {
+pub(super) fn actions(acts: &[PageAction], what: &str, view: &ViewContext<'_>) -> Markup {
     let Some(first) = acts.first() else { return html! {} };
     if !first.names_its_letters() {
         return html! {
@@ -31,7 +31,7 @@ pub(super) fn actions(acts: &[Act], what: &str, view: &View<'_>) -> Markup {
             }
         };
     }
-    let beyond: Vec<_> = first.beyond().into_iter().map(Field::name).collect();
+    let beyond: Vec<_> = first.beyond().into_iter().map(GroupField::name).collect();
     html! {
         p { @for act in acts { (action(act, view.account, view.door)) " " } }
         @if !beyond.is_empty() {

@@ -4,27 +4,27 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::link::link;
 use super::style::STYLE;
-use crate::account::Account;
-use crate::door::{Door, Theme};
-use crate::query::{Field, Filter, Page, Query};
+use crate::account::ConsoleAccount;
+use crate::door::{PageHost, Theme};
+use crate::query::{Filter, GroupField, PageKind, Query};
 use crate::text::harmless;
 
 /// The frame of a page.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame<'a> {
+pub struct PageFrame<'a> {
     /// The page's title.
     pub title: &'a str,
     /// The query of the page; `None` for one of the door's own pages, such as a form.
     pub query: Option<&'a Query>,
     /// The account of the page.
-    pub account: &'a Account,
+    pub account: &'a ConsoleAccount,
     /// The door that shows the page.
-    pub door: &'a Door,
+    pub door: &'a PageHost,
     /// The text below the page, if there is one.
     pub footer: Option<&'a str>,
 }
 
-impl Frame<'_> {
+impl PageFrame<'_> {
     /// Puts a page into the frame. The result is a whole document for the local door and a fragment for the
     /// widget.
     #[must_use]
@@ -32,7 +32,7 @@ impl Frame<'_> {
         let stack = self.account.stack.as_deref().map(harmless);
         let title = harmless(self.title);
         let inner = html! {
-            @if matches!(self.door, Door::Local(_)) { a class="skip" href="#content" { "To the content" } }
+            @if matches!(self.door, PageHost::Local(_)) { a class="skip" href="#content" { "To the content" } }
             header {
                 p class="stack" { "sns-redrive" @if let Some(stack) = &stack { " " strong { (stack) } } }
                 (self.navigation())
@@ -44,7 +44,7 @@ impl Frame<'_> {
             @if let Some(footer) = self.footer { footer { p { (harmless(footer)) } } }
         };
         let page = match self.door {
-            Door::Local(_) => html! {
+            PageHost::Local(_) => html! {
                 (DOCTYPE)
                 html lang="en" {
                     head {
@@ -56,7 +56,7 @@ impl Frame<'_> {
                     body class="redrive local" { (inner) }
                 }
             },
-            Door::Widget(widget) => {
+            PageHost::Widget(widget) => {
                 let class = match widget.theme {
                     Theme::Light => "redrive widget light",
                     Theme::Dark => "redrive widget dark",
@@ -71,12 +71,13 @@ impl Frame<'_> {
     }
 
     fn navigation(&self) -> Markup {
-        let to =
-            |page: Page| self.query.map_or_else(|| Query::of(page.clone()), |query| query.to(page.clone()));
+        let to = |page: PageKind| {
+            self.query.map_or_else(|| Query::of(page.clone()), |query| query.to(page.clone()))
+        };
         let pages = [
-            ("Now", Page::Now),
-            ("Groups", Page::Groups { by: Field::Topic, of: Filter::default() }),
-            ("Waiting", Page::Waiting { by: Field::Target, of: Filter::default() }),
+            ("Now", PageKind::Now),
+            ("Groups", PageKind::Groups { by: GroupField::Topic, of: Filter::default() }),
+            ("Waiting", PageKind::Waiting { by: GroupField::Target, of: Filter::default() }),
         ];
         html! {
             nav aria-label="Pages" {
@@ -87,7 +88,7 @@ impl Frame<'_> {
                             (link(name, &to(page), self.door))
                         }
                     }
-                    @if matches!(self.door, Door::Local(local) if local.operates) {
+                    @if matches!(self.door, PageHost::Local(local) if local.operates) {
                         li { a href="jobs" { "Actions" } }
                     }
                 }
@@ -97,6 +98,6 @@ impl Frame<'_> {
 }
 
 /// Reports whether two pages have the same entry in the navigation.
-fn is_same(one: &Page, other: &Page) -> bool {
+fn is_same(one: &PageKind, other: &PageKind) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(other)
 }

@@ -1,32 +1,32 @@
 //! One group of letters.
 
 use maud::{Markup, PreEscaped, html};
-use sns_redrive::policy::{Action, DeliverySpec, Policy, Rule};
+use sns_redrive::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
 use super::acts::{actions as acts, commands_only};
 use super::groups::{filter, how_counted, until_due};
 use super::log_query;
 use super::parts::{
-    View, at_most, column, distance, filter_text, letters, moment, not_replayed, section, seen, spark, table,
-    value,
+    ViewContext, at_most, column, distance, filter_text, letters, moment, not_replayed, section, seen, spark,
+    table, value,
 };
-use crate::act::{Act, Doing, On};
-use crate::query::{OneLetter, Page, Range};
+use crate::act::{ActionObject, ActionVerb, PageAction};
+use crate::query::{OneLetter, PageKind, PageRange};
 use crate::read::part_of;
-use crate::read::{ArchivedLetter, Common, OneGroup, Said, Value, WaitingOne};
-use crate::schedule::{Now, Timetable, draw};
+use crate::read::{ArchivedLetter, CommonValue, GroupValue, OneGroup, ShownContent, WaitingOne};
+use crate::schedule::{PendingRetries, Timetable, draw};
 use crate::text::{brief, clock, count, harmless, thousands};
 
 /// The function's policy, or the reason why it is unknown.
-pub type Known = Result<Policy, String>;
+pub type KnownPolicy = Result<Policy, String>;
 
 /// Renders one group.
 #[must_use]
-pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Markup {
+pub fn group(group: &OneGroup, policy: Option<&KnownPolicy>, view: &ViewContext<'_>) -> Markup {
     let (first, last) = seen(&group.archived);
     html! {
         (view.ranges())
-        (filter(&group.of, view, |of| Page::Group { of }))
+        (filter(&group.of, view, |of| PageKind::Group { of }))
         (section("counts", "Letters", &html! {
             dl class="facts" {
                 @let more = if group.counted.is_sample { group.counted.more_than_read() } else { group.counted.more };
@@ -62,11 +62,11 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
                                 @if group.more_waiting { "waiting, listed" } @else { "waiting, at most" }
                             }
                         } }
-                        tbody { @for Common { value: it, archived, waiting } in values {
+                        tbody { @for CommonValue { value: it, archived, waiting } in values {
                             tr {
                                 th scope="row" class="value" {
                                     @if let Some(text) = filter_text(it) {
-                                        (view.to(&value(it), Page::Group { of: group.of.with(*field, text) }))
+                                        (view.to(&value(it), PageKind::Group { of: group.of.with(*field, text) }))
                                     } @else { (value(it)) }
                                 }
                                 td class="number" { (thousands(*archived)) }
@@ -86,17 +86,17 @@ pub fn group(group: &OneGroup, policy: Option<&Known>, view: &View<'_>) -> Marku
 }
 
 /// Shows the actions for the group.
-fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
-    let letters = |since, until| On::Letters { of: group.of.clone(), since, until };
-    let overrides = [Doing::Hold, Doing::Retry, Doing::GiveUp];
-    let overrides = overrides.map(|doing| Act { doing, on: letters(None, None) });
+fn actions(group: &OneGroup, view: &ViewContext<'_>) -> Markup {
+    let letters = |since, until| ActionObject::Letters { of: group.of.clone(), since, until };
+    let overrides = [ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp];
+    let overrides = overrides.map(|doing| PageAction { doing, on: letters(None, None) });
     // A range that ends now has no `until`: letters that are archived while somebody reads the page belong to
     // it.
     let until = match view.query.range {
-        Range::Between(_, to) if to < view.now => Some(to),
+        PageRange::Between(_, to) if to < view.now => Some(to),
         _ => None,
     };
-    let replay = Act { doing: Doing::Replay, on: letters(Some(group.span.from), until) };
+    let replay = PageAction { doing: ActionVerb::Replay, on: letters(Some(group.span.from), until) };
     section(
         "actions",
         "What you can do",
@@ -111,7 +111,7 @@ fn actions(group: &OneGroup, view: &View<'_>) -> Markup {
 }
 
 /// Shows the schedule of the group's rule, and the position of its letters.
-fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
+fn schedule(group: &OneGroup, policy: Option<&KnownPolicy>) -> Markup {
     let content = match policy {
         None => html! { p { "The account does not name the function, so its policy is not known." } },
         Some(Err(why)) => html! { p { "The function's policy is not known: " (harmless(why)) "." } },
@@ -119,11 +119,11 @@ fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
             let rule = policy.all_rules().find(|rule| Some(&rule.name) == group.rule.as_ref());
             match (rule, &group.rule) {
                 (Some(rule), _) => match rule.action {
-                    Action::Redrive => chart(rule, group.next),
-                    Action::Archive => {
+                    RuleAction::Redrive => chart(rule, group.next),
+                    RuleAction::Archive => {
                         html! { p { "Rule " (harmless(&rule.name)) ": archived at once, no retry." } }
                     }
-                    Action::Hold => html! {
+                    RuleAction::Hold => html! {
                         p { "Rule " (harmless(&rule.name)) ": hidden until shortly before the queue would drop it, no retry." }
                     },
                 },
@@ -138,11 +138,11 @@ fn schedule(group: &OneGroup, policy: Option<&Known>) -> Markup {
 }
 
 /// The retention of the queues in `template.yaml`, seconds.
-const RETENTION: u64 = 1_209_600;
+const QUEUE_RETENTION_SECONDS: u64 = 1_209_600;
 
 fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
-    let timetable = Timetable::of(rule, RETENTION);
-    let now = next.map(|(first, last)| Now { first, last });
+    let timetable = Timetable::of(rule, QUEUE_RETENTION_SECONDS);
+    let now = next.map(|(first, last)| PendingRetries { first, last });
     let says = format!(
         "Rule {}: {} over {}.{}",
         harmless(&rule.name),
@@ -170,7 +170,7 @@ fn chart(rule: &Rule, next: Option<(u32, u32)>) -> Markup {
     }
 }
 
-fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Markup {
+fn archived(examples: &[(ArchivedLetter, Option<ShownContent>)], view: &ViewContext<'_>) -> Markup {
     if examples.is_empty() {
         return html! {};
     }
@@ -205,10 +205,10 @@ fn archived(examples: &[(ArchivedLetter, Option<Said>)], view: &View<'_>) -> Mar
     )
 }
 
-fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
+fn archived_row(letter: &ArchivedLetter, view: &ViewContext<'_>) -> Markup {
     let lived = letter.arrived.map(|at| letter.archived.duration_since(at).unsigned_abs().as_secs());
     // SQS's message id is unique. A stranger can repeat the letter's own id.
-    let page = Page::Letter(OneLetter {
+    let page = PageKind::Letter(OneLetter {
         id: letter.message_id.clone(),
         key: Some(letter.key.clone()),
         log_query: None,
@@ -227,7 +227,7 @@ fn archived_row(letter: &ArchivedLetter, view: &View<'_>) -> Markup {
 }
 
 /// Shows the next waiting letters, in the order in which they are due.
-pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
+pub(super) fn waiting(letters: &[WaitingOne], view: &ViewContext<'_>) -> Markup {
     if letters.is_empty() {
         return html! {};
     }
@@ -248,10 +248,10 @@ pub(super) fn waiting(letters: &[WaitingOne], view: &View<'_>) -> Markup {
                 },
                 &html! {
                     @for letter in letters {
-                        @let error = letter.fields.error.clone().map_or(Value::None, Value::Known);
+                        @let error = letter.fields.error.clone().map_or(GroupValue::None, GroupValue::Known);
                         tr {
                             th scope="row" class="value" {
-                                (view.to(&letter.id, Page::Letter(OneLetter { id: letter.id.clone(), ..OneLetter::default() })))
+                                (view.to(&letter.id, PageKind::Letter(OneLetter { id: letter.id.clone(), ..OneLetter::default() })))
                             }
                             td { (moment(letter.due)) }
                             td { (distance(letter.due, view.now)) }

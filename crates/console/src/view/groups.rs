@@ -3,18 +3,18 @@
 use maud::{Markup, html};
 
 use super::parts::{
-    View, at_most, column, filter_text, letters, moment, not_replayed, number, scale, seen, spark, table,
-    value,
+    ViewContext, at_most, column, filter_text, letters, moment, not_replayed, number, scale, seen, spark,
+    table, value,
 };
-use crate::query::{Field, Filter, Page};
-use crate::read::{Counted, Groups, part_of};
+use crate::query::{Filter, GroupField, PageKind};
+use crate::read::{CountMethod, PageGroups, part_of};
 use crate::text::{count, harmless, thousands};
 
 /// Renders groups of letters.
 #[must_use]
-pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
-    let Groups { by, of, span, counted, left, rows, further, waiting, more_waiting } = groups;
-    let page = |by| Page::Groups { by, of: of.clone() };
+pub fn groups(groups: &PageGroups, view: &ViewContext<'_>) -> Markup {
+    let PageGroups { by, of, span, counted, left, rows, further, waiting, more_waiting } = groups;
+    let page = |by| PageKind::Groups { by, of: of.clone() };
     // Counts, times and charts of a row are about the same letters.
     let archived = if counted.is_sample {
         ["archived, of the letters read", "first of these (UTC)", "last of these (UTC)", "these over time"]
@@ -30,8 +30,8 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
     };
     html! {
         (view.ranges())
-        (view.fields(*by, &Field::ALL, page))
-        (filter(of, view, |of| Page::Groups { by: *by, of }))
+        (view.fields(*by, &GroupField::ALL, page))
+        (filter(of, view, |of| PageKind::Groups { by: *by, of }))
         p class="facts" {
             @if counted.is_narrower {
                 strong { (letters(counted.matching, counted.more_than_read())) }
@@ -75,7 +75,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                         tr {
                             th scope="row" class="value" {
                                 @if let Some(text) = filter_text(&row.value) {
-                                    (view.to(&value(&row.value), Page::Group { of: of.with(*by, text) }))
+                                    (view.to(&value(&row.value), PageKind::Group { of: of.with(*by, text) }))
                                 } @else { (value(&row.value)) }
                             }
                             td class="number" { (thousands(row.archived.letters)) }
@@ -84,7 +84,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
                             td { (last) }
                             td { (spark(&row.archived.parts, part_of(span), full)) }
                             td class="number" {
-                                @if *by == Field::Reason { "-" } @else { (thousands(row.waiting)) }
+                                @if *by == GroupField::Reason { "-" } @else { (thousands(row.waiting)) }
                             }
                             td { @if let Some(since) = row.since { (moment(since)) } @else { "-" } }
                         }
@@ -97,7 +97,7 @@ pub fn groups(groups: &Groups, view: &View<'_>) -> Markup {
 }
 
 /// Says which parts the account lacks.
-pub(super) fn missing(view: &View<'_>) -> Markup {
+pub(super) fn missing(view: &ViewContext<'_>) -> Markup {
     html! {
         @if view.account.archive.is_none() {
             p class="note" { "The archive is a queue. Pages read only an archive in S3, so archived letters are not counted." }
@@ -109,7 +109,7 @@ pub(super) fn missing(view: &View<'_>) -> Markup {
 }
 
 /// Says how reliable the list of waiting letters is.
-pub(super) fn until_due(view: &View<'_>) -> Markup {
+pub(super) fn until_due(view: &ViewContext<'_>) -> Markup {
     html! {
         @if view.account.control.is_some() {
             p class="note" {
@@ -121,8 +121,8 @@ pub(super) fn until_due(view: &View<'_>) -> Markup {
 }
 
 /// Says how the archived letters were counted.
-pub(super) fn how_counted(counted: &Counted) -> Markup {
-    let Counted { letters: all, more, read, is_sample, is_narrower, untold, blind, .. } = *counted;
+pub(super) fn how_counted(counted: &CountMethod) -> Markup {
+    let CountMethod { letters: all, more, read, is_sample, is_narrower, untold, blind, .. } = *counted;
     html! {
         @if is_sample {
             p class="note" {
@@ -151,7 +151,7 @@ pub(super) fn how_counted(counted: &Counted) -> Markup {
 }
 
 /// Shows the filter of a page. Each field links to the page without it.
-pub(super) fn filter(of: &Filter, view: &View<'_>, page: impl Fn(Filter) -> Page) -> Markup {
+pub(super) fn filter(of: &Filter, view: &ViewContext<'_>, page: impl Fn(Filter) -> PageKind) -> Markup {
     if of.is_empty() {
         return html! {};
     }

@@ -8,23 +8,24 @@ use super::acts::{actions as acts, commands_only};
 use super::groups::until_due;
 use super::link::link;
 use super::log_query;
-use super::parts::{View, moment, section};
-use crate::act::{Act, Doing, On};
-use crate::query::{Field, Filter, OneLetter, Page, Query, Range};
+use super::parts::{ViewContext, moment, section};
+use crate::act::{ActionObject, ActionVerb, PageAction};
+use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange, Query};
 use crate::read::{
-    ArchivedLetter, Fields, Letter, Line, Log, Replayed, WaitingOne, letter_query, searched_from,
+    ArchivedLetter, GroupFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, WaitingOne,
+    letter_query, searched_from,
 };
 use crate::text::{count, harmless};
 
 /// An event in a letter's life.
-struct Event {
+struct TimelineEvent {
     at: Option<Timestamp>,
     says: String,
 }
 
 /// Renders one letter.
 #[must_use]
-pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
+pub fn letter(letter: &LetterHistory, one: &OneLetter, view: &ViewContext<'_>) -> Markup {
     let archived = letter.archived.as_ref().map(|(archived, _)| archived);
     let fields = archived.map(|it| &it.fields).or(letter.waiting.as_ref().map(|it| &it.fields));
     html! {
@@ -34,7 +35,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
                 (harmless(archived.map_or(&one.id, |archived| &archived.id)))
                 @if let Some(it) = archived.filter(|it| it.id != one.id) {
                     @let all = OneLetter { id: it.id.clone(), key: Some(it.key.clone()), log_query: None };
-                    " " (view.to("with all messages of this id", Page::Letter(all)))
+                    " " (view.to("with all messages of this id", PageKind::Letter(all)))
                 }
             } }
             @if let Some(archived) = archived {
@@ -48,7 +49,7 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
                 "Neither the newest objects of the archive in this time nor the list of waiting letters has it. "
                 "Choose a longer time, or look for it in the whole archive with the command."
             }
-            pre { code { (Act::find(&one.id, view.account.stack.as_deref())) } }
+            pre { code { (PageAction::find(&one.id, view.account.stack.as_deref())) } }
         }
         (section("life", "Its life", &html! {
             @let events = life(letter);
@@ -70,14 +71,14 @@ pub fn letter(letter: &Letter, one: &OneLetter, view: &View<'_>) -> Markup {
     }
 }
 
-fn values(fields: &Fields, view: &View<'_>) -> Markup {
+fn values(fields: &GroupFields, view: &ViewContext<'_>) -> Markup {
     html! {
         dl class="facts" {
-            @for field in Field::ALL {
+            @for field in GroupField::ALL {
                 @if let Some(text) = fields.get(field) {
                     div {
                         dt { (field.name()) }
-                        dd { (view.to(text, Page::Group { of: Filter::default().with(field, text) })) }
+                        dd { (view.to(text, PageKind::Group { of: Filter::default().with(field, text) })) }
                     }
                 }
             }
@@ -88,7 +89,11 @@ fn values(fields: &Fields, view: &View<'_>) -> Markup {
 /// Shows the actions for a letter. For the archived letter they use SQS's message id: the sender of a message
 /// writes the letter's own id into it, and could repeat another letter's id. An override must use the letter's
 /// own id, since the message id changes in the requeue. Its preview counts the letters with that id.
-fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view: &View<'_>) -> Markup {
+fn actions(
+    archived: Option<&ArchivedLetter>,
+    waiting: Option<&WaitingOne>,
+    view: &ViewContext<'_>,
+) -> Markup {
     if archived.is_none() && waiting.is_none() {
         return html! {};
     }
@@ -98,16 +103,16 @@ fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view
         "What you can do",
         &html! {
             @if let Some(waiting) = waiting {
-                @let act = |doing| Act { doing, on: On::Waiting { id: waiting.id.clone() } };
+                @let act = |doing| PageAction { doing, on: ActionObject::Waiting { id: waiting.id.clone() } };
                 @if is_both { p { "While it waits:" } }
-                (acts(&[Doing::Hold, Doing::Retry, Doing::GiveUp].map(act), "An override", view))
+                (acts(&[ActionVerb::Hold, ActionVerb::Retry, ActionVerb::GiveUp].map(act), "An override", view))
                 (until_due(view))
             }
             @if let Some(archived) = archived {
-                @let on = || On::Archived { id: archived.message_id.clone(), at: Some(archived.archived) };
-                @let act = |doing| Act { doing, on: on() };
+                @let on = || ActionObject::Archived { id: archived.message_id.clone(), at: Some(archived.archived) };
+                @let act = |doing| PageAction { doing, on: on() };
                 @if is_both { p { "As it was archived:" } }
-                (acts(&[Doing::Replay, Doing::Edit].map(act), "A replay", view))
+                (acts(&[ActionVerb::Replay, ActionVerb::Edit].map(act), "A replay", view))
             }
             (commands_only(view))
         },
@@ -115,25 +120,25 @@ fn actions(archived: Option<&ArchivedLetter>, waiting: Option<&WaitingOne>, view
 }
 
 /// Says how much of the log was read.
-fn log(log: &Log, one: &OneLetter, view: &View<'_>) -> Markup {
+fn log(log: &LetterLog, one: &OneLetter, view: &ViewContext<'_>) -> Markup {
     let (from, _) = view.query.range.at(view.now);
     let from = searched_from(from);
-    let longest = Range::OFFERED[Range::OFFERED.len() - 1];
+    let longest = PageRange::OFFERED[PageRange::OFFERED.len() - 1];
     let longer = Query { page: view.query.page.clone(), range: longest };
     html! {
-        @if !matches!(log, Log::None) {
+        @if !matches!(log, LetterLog::None) {
             p class="note" {
                 "Attempts before " (moment(from)) " were not searched. "
                 @if view.query.range != longest { (link("Search 14 days", &without_log(longer), view.door)) }
             }
         }
         @match log {
-            Log::None => p class="note" { "The log was not read, so attempts are missing here." },
-            Log::Running(id) => p class="note" role="status" {
+            LetterLog::None => p class="note" { "The log was not read, so attempts are missing here." },
+            LetterLog::Running(id) => p class="note" role="status" {
                 "The log is still being searched, so attempts are missing here. "
-                (view.to("Look again", Page::Letter(OneLetter { log_query: Some(id.clone()), ..one.clone() })))
+                (view.to("Look again", PageKind::Letter(OneLetter { log_query: Some(id.clone()), ..one.clone() })))
             },
-            Log::Lines { lines, more } => {
+            LetterLog::Lines { lines, more } => {
                 @if lines.is_empty() { p class="note" { "The log has no line about it in this time." } }
                 @if *more { p class="note" { "The log has more lines about it than the page shows." } }
             },
@@ -143,32 +148,32 @@ fn log(log: &Log, one: &OneLetter, view: &View<'_>) -> Markup {
 
 /// Returns the query without its log query: a longer time range needs a new one.
 fn without_log(mut query: Query) -> Query {
-    if let Page::Letter(one) = &mut query.page {
+    if let PageKind::Letter(one) = &mut query.page {
         one.log_query = None;
     }
     query
 }
 
 /// Merges all that is known about a letter, in the order of time.
-fn life(letter: &Letter) -> Vec<Event> {
+fn life(letter: &LetterHistory) -> Vec<TimelineEvent> {
     let mut events = Vec::new();
     if let Some((archived, _)) = &letter.archived
         && let Some(at) = archived.arrived
     {
-        events.push(Event { at: Some(at), says: "arrived in its queue".to_owned() });
+        events.push(TimelineEvent { at: Some(at), says: "arrived in its queue".to_owned() });
     } else if let Some(waiting) = &letter.waiting {
-        events.push(Event { at: Some(waiting.since), says: "arrived in its queue".to_owned() });
+        events.push(TimelineEvent { at: Some(waiting.since), says: "arrived in its queue".to_owned() });
     }
     let mut was_archived = false;
-    if let Log::Lines { lines, .. } = &letter.log {
+    if let LetterLog::Lines { lines, .. } = &letter.log {
         was_archived = lines.iter().any(|line| line.outcome == "archived");
         events.extend(lines_of(lines));
     }
     if let Some((archived, _)) = &letter.archived.as_ref().filter(|_| !was_archived) {
         events.push(archived_event(archived));
     }
-    if let Some(Replayed { id, began }) = &letter.replayed {
-        events.push(Event { at: *began, says: format!("replay {id} began, and sent it later") });
+    if let Some(LetterReplay { id, began }) = &letter.replayed {
+        events.push(TimelineEvent { at: *began, says: format!("replay {id} began, and sent it later") });
     }
     if let Some(waiting) = &letter.waiting {
         events.push(waiting_event(waiting, &letter.log));
@@ -177,7 +182,7 @@ fn life(letter: &Letter) -> Vec<Event> {
     events
 }
 
-fn archived_event(archived: &ArchivedLetter) -> Event {
+fn archived_event(archived: &ArchivedLetter) -> TimelineEvent {
     let made = archived.retry.map_or_else(
         || " without an attempt".to_owned(),
         |(number, of)| format!(" after retry {number} of {of}"),
@@ -185,24 +190,24 @@ fn archived_event(archived: &ArchivedLetter) -> Event {
     let reason = archived.fields.reason.as_deref().unwrap_or_default();
     let error =
         archived.fields.error.as_deref().map_or(String::new(), |error| format!(", last error {error}"));
-    Event { at: Some(archived.archived), says: format!("archived: {reason}{made}{error}") }
+    TimelineEvent { at: Some(archived.archived), says: format!("archived: {reason}{made}{error}") }
 }
 
 /// Says when the letter is due. The list keeps letters that have left their queue, so the log may contradict
 /// it. The line stays even then, because a message can come back.
-fn waiting_event(waiting: &WaitingOne, log: &Log) -> Event {
+fn waiting_event(waiting: &WaitingOne, log: &LetterLog) -> TimelineEvent {
     let (number, of) = waiting.retry;
-    let lines = if let Log::Lines { lines, .. } = log { lines.as_slice() } else { &[] };
+    let lines = if let LetterLog::Lines { lines, .. } = log { lines.as_slice() } else { &[] };
     let last = lines.iter().rfind(|line| line.message.as_deref() == Some(&waiting.message_id));
     let has_left = last.is_some_and(|line| ["delivered", "archived", "requeued"].contains(&&*line.outcome));
     let unless = if has_left { ", unless it has left its queue, as the log says" } else { "" };
-    Event { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}") }
+    TimelineEvent { at: Some(waiting.due), says: format!("retry {number} of {of} is due{unless}") }
 }
 
 /// Puts log lines into words. Hidings in a row without an attempt become one line.
-fn lines_of(lines: &[Line]) -> Vec<Event> {
+fn lines_of(lines: &[LetterLogLine]) -> Vec<TimelineEvent> {
     let without_attempt = [DeferReason::Hop, DeferReason::Early].map(DeferReason::name);
-    let is_hop = |line: &&Line| {
+    let is_hop = |line: &&LetterLogLine| {
         line.outcome == "deferred"
             && line.reason.as_deref().is_some_and(|reason| without_attempt.contains(&reason))
             && line.error.is_none()
@@ -222,13 +227,13 @@ fn lines_of(lines: &[Line]) -> Vec<Event> {
         if let Some(message) = line.message.as_deref().filter(|_| !is_one) {
             says.extend([", SQS message ", message]);
         }
-        events.push(Event { at: line.at, says });
+        events.push(TimelineEvent { at: line.at, says });
         rest = &rest[hops.max(1)..];
     }
     events
 }
 
-fn says(line: &Line) -> String {
+fn says(line: &LetterLogLine) -> String {
     let mut text = line.outcome.clone();
     let mut add = |before: &str, value: Option<&str>, after: &str| {
         if let Some(value) = value {

@@ -2,22 +2,22 @@
 
 use maud::{Markup, html};
 
-use crate::account::Account;
-use crate::act::Act;
-use crate::door::{Door, Local};
-use crate::query::{Page, Query};
+use crate::account::ConsoleAccount;
+use crate::act::PageAction;
+use crate::door::{LocalConsole, PageHost};
+use crate::query::{PageKind, Query};
 use crate::text::harmless;
 
 /// Returns a link to another page. The widget has no page for a single letter, so there a letter is plain
 /// text. The widget's links are buttons: the dashboard listens for clicks on the element before
 /// `cwdb-action`, and the keyboard can reach and press a button, but not an `a` without an address.
 #[must_use]
-pub fn link(text: &str, to: &Query, door: &Door) -> Markup {
+pub fn link(text: &str, to: &Query, door: &PageHost) -> Markup {
     let text = harmless(text);
     match door {
-        Door::Widget(_) if matches!(to.page, Page::Letter(_)) => html! { (text) },
-        Door::Local(_) => html! { a href=(to.to_address()) { (text) } },
-        Door::Widget(widget) => html! {
+        PageHost::Widget(_) if matches!(to.page, PageKind::Letter(_)) => html! { (text) },
+        PageHost::Local(_) => html! { a href=(to.to_address()) { (text) } },
+        PageHost::Widget(widget) => html! {
             button type="button" class="link" { (text) }
             cwdb-action action="call" endpoint=(widget.endpoint) display="widget" {
                 (to.to_parameters().to_string())
@@ -28,8 +28,8 @@ pub fn link(text: &str, to: &Query, door: &Door) -> Markup {
 
 /// Returns an action: a link to its form if the door acts, otherwise its command.
 #[must_use]
-pub fn action(act: &Act, account: &Account, door: &Door) -> Markup {
-    if let Door::Local(Local { operates: true, .. }) = door {
+pub fn action(act: &PageAction, account: &ConsoleAccount, door: &PageHost) -> Markup {
+    if let PageHost::Local(LocalConsole { operates: true, .. }) = door {
         return html! { a class="act" href=(act.to_address()) { (act.doing.title()) } };
     }
     html! {

@@ -3,9 +3,9 @@
 use maud::{Markup, html};
 use sns_redrive::arn::Arn;
 
-use super::parts::{View, section};
-use crate::door::Door;
-use crate::query::{Field, Filter};
+use super::parts::{ViewContext, section};
+use crate::door::PageHost;
+use crate::query::{Filter, GroupField};
 use crate::text::{harmless, literal};
 
 /// Returns the query for the lines about a group of letters.
@@ -16,18 +16,18 @@ pub(super) fn of_group(of: &Filter) -> String {
             .to_owned();
     for (field, value) in of.iter() {
         let fields: &[&str] = match field {
-            Field::Topic => &["topic.arn"],
-            Field::Subscription => &["subscription.arn"],
-            Field::Target => &["target.arn", "target.url"],
-            Field::Error => &["error.code"],
-            Field::Rule => &["rule"],
-            Field::Reason => &["reason"],
-            Field::Queue => &["queue.arn"],
+            GroupField::Topic => &["topic.arn"],
+            GroupField::Subscription => &["subscription.arn"],
+            GroupField::Target => &["target.arn", "target.url"],
+            GroupField::Error => &["error.code"],
+            GroupField::Rule => &["rule"],
+            GroupField::Reason => &["reason"],
+            GroupField::Queue => &["queue.arn"],
         };
         let compare = |name: &&str| match (field, value) {
             (_, "") => format!("not ispresent(`{name}`)"),
             // Compares the whole name: the name of another queue or topic may begin or end with it.
-            (Field::Queue | Field::Topic, _) if is_name(value) => {
+            (GroupField::Queue | GroupField::Topic, _) if is_name(value) => {
                 format!("`{name}` like /:{}$/", value.replace('.', "\\."))
             }
             _ => format!("`{name}` = {}", literal(value)),
@@ -42,7 +42,7 @@ pub(super) fn of_group(of: &Filter) -> String {
 /// Says which lines the query of a group misses. A log line names the queue that the letter was in at that
 /// time.
 pub(super) fn left_out(of: &Filter, requeue: Option<&Arn>) -> Option<&'static str> {
-    let (queue, requeue) = (of.get(Field::Queue)?, requeue?);
+    let (queue, requeue) = (of.get(GroupField::Queue)?, requeue?);
     (queue != requeue.resource() && queue != requeue.as_str())
         .then_some(", except lines about letters in the requeue: these name the requeue")
 }
@@ -54,7 +54,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Shows a query, where to run it, and what it leaves out. `lines` says which lines it returns.
-pub(super) fn show(query: &str, lines: &str, left_out: Option<&str>, view: &View<'_>) -> Markup {
+pub(super) fn show(query: &str, lines: &str, left_out: Option<&str>, view: &ViewContext<'_>) -> Markup {
     section(
         "log",
         "In the log",
@@ -63,7 +63,7 @@ pub(super) fn show(query: &str, lines: &str, left_out: Option<&str>, view: &View
                 "This query of CloudWatch Logs Insights shows the " (lines) " lines of the time that you choose there" (left_out.unwrap_or_default())
                 @if let Some(group) = &view.account.log_group { ", over the log group " code { (harmless(group)) } }
                 "."
-                @if matches!(view.door, Door::Local(_)) {
+                @if matches!(view.door, PageHost::Local(_)) {
                     " " a href=(console(&view.account.region)) rel="noreferrer" { "Open Logs Insights" }
                 }
             }
@@ -89,10 +89,11 @@ mod tests {
 
     #[test]
     fn a_value_stays_within_its_literal() {
-        let of = Filter::default().with(Field::Error, "a\" or 1 = 1 | \\\n").with(Field::Target, "");
+        let of =
+            Filter::default().with(GroupField::Error, "a\" or 1 = 1 | \\\n").with(GroupField::Target, "");
         let query = of_group(&of);
         assert!(query.contains("`error.code` = \"a\\\" or 1 = 1 | \\\\\u{fffd}\""), "{query}");
-        let of = |value: &str| of_group(&Filter::default().with(Field::Queue, value));
+        let of = |value: &str| of_group(&Filter::default().with(GroupField::Queue, value));
         assert!(of("payments.fifo").contains(r"| filter `queue.arn` like /:payments\.fifo$/"));
         assert!(
             of("arn:aws:sqs:r:1:payments").contains("| filter `queue.arn` = \"arn:aws:sqs:r:1:payments\"")

@@ -27,12 +27,12 @@ mod said;
 mod style;
 mod waiting;
 
-pub use frame::Frame;
-pub use group::{Known, group};
+pub use frame::PageFrame;
+pub use group::{KnownPolicy, group};
 pub use groups::groups;
 pub use letter::letter;
 pub use link::{action, link};
 pub use now::now;
-pub use parts::View;
+pub use parts::ViewContext;
 pub use style::STYLE;
 pub use waiting::waiting;

@@ -2,30 +2,30 @@
 
 use maud::{Markup, html};
 use sns_redrive::policy::Override;
-use sns_redrive::replay::{State, Status};
+use sns_redrive::replay::{ReplayState, ReplayStatus};
 
 use super::link::action;
-use super::parts::{View, column, moment, number, scale, section, spark, table};
-use crate::act::{Act, Doing, On};
-use crate::door::{Doctor, Door, Local};
-use crate::query::{Field, Filter, Page};
-use crate::read::{Alarm, Now, QueueNow, Series};
+use super::parts::{ViewContext, column, moment, number, scale, section, spark, table};
+use crate::act::{ActionObject, ActionVerb, PageAction};
+use crate::door::{DoctorProgress, LocalConsole, PageHost};
+use crate::query::{Filter, GroupField, PageKind};
+use crate::read::{Alarm, MetricSeries, PresentState, QueueNow};
 use crate::text::{brief, count, harmless, thousands};
 
 /// Renders the present state.
 #[must_use]
-pub fn now(now: &Now, view: &View<'_>) -> Markup {
+pub fn now(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     html! {
         (view.ranges())
         (alarms(now.alarms.as_deref(), view))
         (queues(now, view))
         (overrides(now.overrides.as_deref(), view))
         (replays(now, view))
-        @if let Door::Local(Local { doctor: Some(doctor), .. }) = view.door { (findings(doctor)) }
+        @if let PageHost::Local(LocalConsole { doctor: Some(doctor), .. }) = view.door { (findings(doctor)) }
     }
 }
 
-fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
+fn alarms(alarms: Option<&[Alarm]>, view: &ViewContext<'_>) -> Markup {
     section(
         "alarms",
         "Alarms that are on",
@@ -50,7 +50,7 @@ fn alarms(alarms: Option<&[Alarm]>, view: &View<'_>) -> Markup {
     )
 }
 
-fn queues(now: &Now, view: &View<'_>) -> Markup {
+fn queues(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     section(
         "queues",
         "Queues",
@@ -79,7 +79,7 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
                     },
                 ))
             }
-            @if matches!(view.door, Door::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
+            @if matches!(view.door, PageHost::Widget(_)) && now.queues.iter().all(|queue| queue.is_requeue) {
                 p class="note" { "The widget knows the dead-letter queues that the stack's parameter DashboardQueues names." }
             }
             @if now.further > 0 { p class="note" { "And " (count(now.further as u64, "further queue")) ", which are not shown." } }
@@ -88,15 +88,19 @@ fn queues(now: &Now, view: &View<'_>) -> Markup {
 }
 
 /// Returns the series that a queue's row shows as bars.
-fn series(queue: &QueueNow) -> [&Series; 5] {
+fn series(queue: &QueueNow) -> [&MetricSeries; 5] {
     [&queue.arriving, &queue.delivered, &queue.archived, &queue.waiting, &queue.visible]
 }
 
 /// Returns the row of a queue. A bar is full at `full` letters.
-fn row(queue: &QueueNow, full: u64, view: &View<'_>) -> Markup {
-    let page = Page::Groups { by: Field::Error, of: Filter::default().with(Field::Queue, &*queue.name) };
-    let sum = |series: &Series| html! { (thousands(series.sum())) (spark(&series.parts, series.part, full)) };
-    let last = |series: &Series| {
+fn row(queue: &QueueNow, full: u64, view: &ViewContext<'_>) -> Markup {
+    let page = PageKind::Groups {
+        by: GroupField::Error,
+        of: Filter::default().with(GroupField::Queue, &*queue.name),
+    };
+    let sum =
+        |series: &MetricSeries| html! { (thousands(series.sum())) (spark(&series.parts, series.part, full)) };
+    let last = |series: &MetricSeries| {
         html! {
             (series.last.map_or_else(|| "-".to_owned(), thousands)) (spark(&series.parts, series.part, full))
         }
@@ -120,7 +124,7 @@ fn row(queue: &QueueNow, full: u64, view: &View<'_>) -> Markup {
     }
 }
 
-fn overrides(overrides: Option<&[Override]>, view: &View<'_>) -> Markup {
+fn overrides(overrides: Option<&[Override]>, view: &ViewContext<'_>) -> Markup {
     section(
         "payments",
         "Overrides",
@@ -148,7 +152,7 @@ fn overrides(overrides: Option<&[Override]>, view: &View<'_>) -> Markup {
                         },
                         &html! {
                             @for override_ in overrides {
-                                @let act = Act { doing: Doing::Release, on: On::Override(override_.id.clone()) };
+                                @let act = PageAction { doing: ActionVerb::Release, on: ActionObject::Override(override_.id.clone()) };
                                 tr {
                                     th scope="row" class="value" { (harmless(&override_.id)) }
                                     td { (override_.action.name()) }
@@ -172,7 +176,7 @@ fn overrides(overrides: Option<&[Override]>, view: &View<'_>) -> Markup {
     )
 }
 
-fn replays(now: &Now, view: &View<'_>) -> Markup {
+fn replays(now: &PresentState, view: &ViewContext<'_>) -> Markup {
     section(
         "replays",
         "Replays",
@@ -208,13 +212,13 @@ fn replays(now: &Now, view: &View<'_>) -> Markup {
     )
 }
 
-fn replay(state: &State, view: &View<'_>) -> Markup {
+fn replay(state: &ReplayState, view: &ViewContext<'_>) -> Markup {
     let is_given = state.given.is_some();
     // A replay counts as running even after its process died, so it offers both stop and resume.
-    let doing: &[Doing] = match state.status {
+    let doing: &[ActionVerb] = match state.status {
         _ if !state.is_unfinished() => &[],
-        Status::Stopped => &[Doing::Resume],
-        _ => &[Doing::Stop, Doing::Resume],
+        ReplayStatus::Stopped => &[ActionVerb::Resume],
+        _ => &[ActionVerb::Stop, ActionVerb::Resume],
     };
     let status = match state {
         _ if state.freed.is_some() => "freed",
@@ -234,8 +238,8 @@ fn replay(state: &State, view: &View<'_>) -> Markup {
             td class="value" { (harmless(&state.by)) }
             td class="value" { (state.request.why.as_deref().map(harmless).unwrap_or_default()) }
             td {
-                @for doing in doing.iter().filter(|doing| **doing != Doing::Resume || !is_given) {
-                    (action(&Act { doing: *doing, on: On::Replay(state.id.clone()) }, view.account, view.door)) " "
+                @for doing in doing.iter().filter(|doing| **doing != ActionVerb::Resume || !is_given) {
+                    (action(&PageAction { doing: *doing, on: ActionObject::Replay(state.id.clone()) }, view.account, view.door)) " "
                 }
                 @if is_given && state.is_unfinished() {
                     "It was given its letters, so it cannot be resumed here: begin a new replay on the letter's page."
@@ -246,9 +250,9 @@ fn replay(state: &State, view: &View<'_>) -> Markup {
 }
 
 /// Shows the progress of a replay. It shows no share if the number of letters is only an upper bound.
-fn progress(state: &State) -> Markup {
+fn progress(state: &ReplayState) -> Markup {
     let (share, says) = match state.status {
-        Status::Done => (100, "complete".to_owned()),
+        ReplayStatus::Done => (100, "complete".to_owned()),
         _ if !state.exact => return html! { "-" },
         _ => {
             let handled = state.letters - state.left();
@@ -265,14 +269,14 @@ fn progress(state: &State) -> Markup {
     }
 }
 
-fn findings(doctor: &Doctor) -> Markup {
+fn findings(doctor: &DoctorProgress) -> Markup {
     let content = match doctor {
-        Doctor::Looking => html! { p { "Looking; reload the page in a few seconds." } },
-        Doctor::Failed { at, why } => html! {
+        DoctorProgress::Looking => html! { p { "Looking; reload the page in a few seconds." } },
+        DoctorProgress::Failed { at, why } => html! {
             p class="note" { "Asked at " (moment(*at)) " UTC." }
             p { "The doctor could not look: " (harmless(why)) }
         },
-        Doctor::Found { at, findings } => html! {
+        DoctorProgress::Found { at, findings } => html! {
             p class="note" { "Looked at " (moment(*at)) " UTC." }
             @if findings.is_empty() { p { "Nothing is wrong." } } @else {
                 ul { @for finding in findings { li {

@@ -4,21 +4,21 @@ use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 use super::link::link;
-use crate::account::Account;
-use crate::door::Door;
-use crate::query::{Field, Page, Query, Range};
-use crate::read::{Count, GROUPS, Left, Value};
+use crate::account::ConsoleAccount;
+use crate::door::PageHost;
+use crate::query::{GroupField, PageKind, PageRange, Query};
+use crate::read::{GroupValue, MAX_KEY_GROUPS, TimedCount, UnreplayedCount};
 use crate::text::{brief, harmless, thousands, utc};
 
 /// What every part of a page needs to know.
 #[derive(Debug, Clone, Copy)]
-pub struct View<'a> {
+pub struct ViewContext<'a> {
     /// The query of the page.
     pub query: &'a Query,
     /// The account of the page.
-    pub account: &'a Account,
+    pub account: &'a ConsoleAccount,
     /// The door that shows the page.
-    pub door: &'a Door,
+    pub door: &'a PageHost,
     /// The present.
     pub now: Timestamp,
 }
@@ -39,30 +39,30 @@ pub(super) fn distance(at: Timestamp, now: Timestamp) -> String {
 }
 
 /// Shows the first and the last time of a count.
-pub(super) fn seen(count: &Count) -> (Markup, Markup) {
+pub(super) fn seen(count: &TimedCount) -> (Markup, Markup) {
     let one = |at: Option<Timestamp>| at.map_or_else(|| html! { "-" }, moment);
     (one(count.seen.map(|(first, _)| first)), one(count.seen.map(|(_, last)| last)))
 }
 
 /// Puts a value into words.
-pub(super) fn value(value: &Value) -> String {
+pub(super) fn value(value: &GroupValue) -> String {
     match value {
-        Value::Known(text) => harmless(text),
-        Value::None => "(none)".to_owned(),
-        Value::Untold => "(not told by the keys)".to_owned(),
-        Value::Hash(hash) => format!("(a topic whose name was not read: {})", harmless(hash)),
-        Value::Others => {
-            format!("(topics beyond the {} that the page tells apart)", thousands(GROUPS.into()))
+        GroupValue::Known(text) => harmless(text),
+        GroupValue::None => "(none)".to_owned(),
+        GroupValue::Untold => "(not told by the keys)".to_owned(),
+        GroupValue::Hash(hash) => format!("(a topic whose name was not read: {})", harmless(hash)),
+        GroupValue::Others => {
+            format!("(topics beyond the {} that the page tells apart)", thousands(MAX_KEY_GROUPS.into()))
         }
     }
 }
 
 /// Returns a value as the text of a filter; `None` if no filter can select it.
-pub(super) fn filter_text(value: &Value) -> Option<&str> {
+pub(super) fn filter_text(value: &GroupValue) -> Option<&str> {
     match value {
-        Value::Known(text) => Some(text),
-        Value::None => Some(""),
-        Value::Hash(_) | Value::Others | Value::Untold => None,
+        GroupValue::Known(text) => Some(text),
+        GroupValue::None => Some(""),
+        GroupValue::Hash(_) | GroupValue::Others | GroupValue::Untold => None,
     }
 }
 
@@ -106,11 +106,11 @@ pub(super) fn at_most(number: u64, is_part: bool) -> String {
 }
 
 /// Says how many archived letters no replay has sent yet, out of `all`.
-pub(super) fn not_replayed(left: Left, all: u64) -> String {
+pub(super) fn not_replayed(left: UnreplayedCount, all: u64) -> String {
     match left {
-        Left { asked: 0, .. } => "-".to_owned(),
-        Left { asked, left } if asked >= all => thousands(left),
-        Left { asked, left } => format!("{} of {} read", thousands(left), thousands(asked)),
+        UnreplayedCount { asked: 0, .. } => "-".to_owned(),
+        UnreplayedCount { asked, left } if asked >= all => thousands(left),
+        UnreplayedCount { asked, left } => format!("{} of {} read", thousands(left), thousands(asked)),
     }
 }
 
@@ -137,16 +137,16 @@ pub(super) fn spark(parts: &[u64], part: SignedDuration, full: u64) -> Markup {
     }
 }
 
-impl View<'_> {
+impl ViewContext<'_> {
     /// Returns a link to another page over the same time range.
-    pub(super) fn to(&self, text: &str, page: Page) -> Markup {
+    pub(super) fn to(&self, text: &str, page: PageKind) -> Markup {
         link(text, &self.query.to(page), self.door)
     }
 
     /// Returns links to the same page over other time ranges.
     pub(super) fn ranges(&self) -> Markup {
         let current = self.query.range;
-        if matches!(self.door, Door::Widget(_)) {
+        if matches!(self.door, PageHost::Widget(_)) {
             let (from, to) = current.at(self.now);
             // Links would do nothing here: the dashboard's range takes precedence over one that a call names.
             return html! {
@@ -156,12 +156,12 @@ impl View<'_> {
         html! {
             nav class="choice" aria-label="Time range" {
                 span { "Time: " }
-                @if let Range::Between(from, to) = current {
+                @if let PageRange::Between(from, to) = current {
                     span class="chosen" { (moment(from)) " to " (moment(to)) }
-                } @else if !Range::OFFERED.contains(&current) {
+                } @else if !PageRange::OFFERED.contains(&current) {
                     span class="chosen" { (current.name().unwrap_or_default()) }
                 }
-                @for range in Range::OFFERED {
+                @for range in PageRange::OFFERED {
                     @let name = range.name().unwrap_or_default();
                     @if range == current {
                         span class="chosen" aria-current="true" { (name) }
@@ -175,7 +175,12 @@ impl View<'_> {
     }
 
     /// Returns links to the same page, grouped by other fields.
-    pub(super) fn fields(&self, by: Field, of: &[Field], page: impl Fn(Field) -> Page) -> Markup {
+    pub(super) fn fields(
+        &self,
+        by: GroupField,
+        of: &[GroupField],
+        page: impl Fn(GroupField) -> PageKind,
+    ) -> Markup {
         html! {
             nav class="choice" aria-label="Grouped by" {
                 span { "By: " }

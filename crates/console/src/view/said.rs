@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use crate::read::Said;
+use crate::read::ShownContent;
 use crate::text::harmless;
 
 /// Shows the content of a letter.
-pub(super) fn said(said: &Said) -> Markup {
+pub(super) fn said(said: &ShownContent) -> Markup {
     // The body keeps its line breaks. All other invisible characters are made visible.
     let lines: Vec<_> = said.body.lines().map(harmless).collect();
     html! {

@@ -5,26 +5,33 @@ use maud::{Markup, html};
 use super::acts::{actions, commands_only};
 use super::group::waiting as letters_one_by_one;
 use super::groups::{filter, missing, until_due};
-use super::parts::{View, at_most, column, filter_text, moment, number, section, table, value};
-use crate::act::{Act, Doing, On};
-use crate::query::{Field, Page};
-use crate::read::{PARTS, Waiting, part_of};
+use super::parts::{ViewContext, at_most, column, filter_text, moment, number, section, table, value};
+use crate::act::{ActionObject, ActionVerb, PageAction};
+use crate::query::{GroupField, PageKind};
+use crate::read::{PARTS, WaitingPage, part_of};
 use crate::text::{brief, count, harmless, thousands};
 
 /// The fields to group waiting letters by. The reason is missing: they have none yet.
-const FIELDS: [Field; 6] =
-    [Field::Target, Field::Error, Field::Topic, Field::Subscription, Field::Rule, Field::Queue];
+const FIELDS: [GroupField; 6] = [
+    GroupField::Target,
+    GroupField::Error,
+    GroupField::Topic,
+    GroupField::Subscription,
+    GroupField::Rule,
+    GroupField::Queue,
+];
 
 /// Renders the waiting letters.
 #[must_use]
-pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
-    let Waiting { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
-    let page = |by| Page::Waiting { by, of: of.clone() };
-    let on = || On::Letters { of: of.clone(), since: None, until: None };
-    let acts = [Doing::Retry, Doing::Hold, Doing::GiveUp].map(|doing| Act { doing, on: on() });
+pub fn waiting(waiting: &WaitingPage, view: &ViewContext<'_>) -> Markup {
+    let WaitingPage { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
+    let page = |by| PageKind::Waiting { by, of: of.clone() };
+    let on = || ActionObject::Letters { of: of.clone(), since: None, until: None };
+    let acts =
+        [ActionVerb::Retry, ActionVerb::Hold, ActionVerb::GiveUp].map(|doing| PageAction { doing, on: on() });
     html! {
         (view.fields(*by, &FIELDS, page))
-        (filter(of, view, |of| Page::Waiting { by: *by, of }))
+        (filter(of, view, |of| PageKind::Waiting { by: *by, of }))
         p class="facts" {
             @if *more { (at_most(*all, true)) ": that of letters" } @else {
                 strong { (at_most(*all, false)) } @if *all == 1 { " letter waits" } @else { " letters wait" }
@@ -54,7 +61,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
                     @for row in rows { tr {
                         th scope="row" class="value" {
                             @if let Some(text) = filter_text(&row.value) {
-                                (view.to(&value(&row.value), Page::Group { of: of.with(*by, text) }))
+                                (view.to(&value(&row.value), PageKind::Group { of: of.with(*by, text) }))
                             } @else { (value(&row.value)) }
                         }
                         td class="number" { (thousands(row.letters)) }
@@ -74,7 +81,7 @@ pub fn waiting(waiting: &Waiting, view: &View<'_>) -> Markup {
 }
 
 /// Shows when the letters are due, as a histogram.
-fn histogram(waiting: &Waiting) -> Markup {
+fn histogram(waiting: &WaitingPage) -> Markup {
     let most = waiting.due.iter().copied().max().unwrap_or_default().max(1);
     let part = part_of(&waiting.span);
     let length = brief(part.unsigned_abs().as_secs());

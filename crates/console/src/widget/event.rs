@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::door::Theme;
-use crate::query::{BadQuery, Query, Range};
+use crate::query::{BadQuery, PageRange, Query};
 
 /// An event: the parameters of the widget or of a link, and the dashboard's own state.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum WidgetEvent {
     /// Asks for the widget's description.
     Describe,
     /// Asks for a page.
@@ -21,7 +21,7 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl WidgetEvent {
     /// Reads an event. The dashboard's time range takes precedence, if it names one.
     #[must_use]
     pub fn read(event: Value) -> Self {
@@ -48,9 +48,9 @@ fn asked(mut parameters: Map<String, Value>) -> Result<Query, BadQuery> {
 }
 
 /// Reads the time range: the one that somebody zoomed into, or else the dashboard's.
-fn range(of: &Value) -> Option<Range> {
+fn range(of: &Value) -> Option<PageRange> {
     let moment = |of: &Value| of.as_i64().and_then(|at| Timestamp::from_millisecond(at).ok());
-    let between = |of: &Value| Range::end_of(moment(&of["start"])?, moment(&of["end"])?);
+    let between = |of: &Value| PageRange::end_of(moment(&of["start"])?, moment(&of["end"])?);
     between(&of["zoom"]).or_else(|| between(of))
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::query::Page;
+    use crate::query::PageKind;
 
     const HOUR: i64 = 3_600_000;
     const NOON: i64 = 1_793_534_400_000;
@@ -76,9 +76,9 @@ mod tests {
     }
 
     fn shown(event: Value) -> (Result<Query, BadQuery>, Theme) {
-        match Event::read(event) {
-            Event::Show { query, theme } => (query, theme),
-            Event::Describe => panic!("it is shown"),
+        match WidgetEvent::read(event) {
+            WidgetEvent::Show { query, theme } => (query, theme),
+            WidgetEvent::Describe => panic!("it is shown"),
         }
     }
 
@@ -90,8 +90,8 @@ mod tests {
     fn dashboard_says_theme_and_time_range() {
         let (query, theme) = shown(json!({ "page": "now", "widgetContext": context() }));
         assert_eq!(theme, Theme::Dark);
-        let range = Range::Between(at(NOON - HOUR), at(NOON));
-        assert_eq!(query, Ok(Query { page: Page::Now, range }));
+        let range = PageRange::Between(at(NOON - HOUR), at(NOON));
+        assert_eq!(query, Ok(Query { page: PageKind::Now, range }));
     }
 
     #[test]
@@ -99,14 +99,14 @@ mod tests {
         let mut zoomed = context();
         zoomed["timeRange"]["zoom"] = json!({ "start": NOON - 2, "end": NOON - 1 });
         let (query, _) = shown(json!({ "page": "now", "range": "14d", "widgetContext": zoomed }));
-        assert_eq!(query.unwrap().range, Range::Between(at(NOON - 2), at(NOON - 1)));
+        assert_eq!(query.unwrap().range, PageRange::Between(at(NOON - 2), at(NOON - 1)));
     }
 
     #[test]
     fn without_a_context_the_parameters_count() {
         let (query, theme) = shown(json!({ "page": "waiting", "by": "error", "range": "1h" }));
-        assert_eq!((query.unwrap().range, theme), (Range::Past(60), Theme::Light));
-        assert_eq!(shown(json!({})).0, Ok(Query::of(Page::Now)));
+        assert_eq!((query.unwrap().range, theme), (PageRange::Past(60), Theme::Light));
+        assert_eq!(shown(json!({})).0, Ok(Query::of(PageKind::Now)));
     }
 
     #[test]
@@ -123,13 +123,16 @@ mod tests {
         }
         for context in [json!(null), json!([]), json!({ "timeRange": { "start": "x", "end": i64::MAX } })] {
             let (query, theme) = shown(json!({ "widgetContext": context }));
-            assert_eq!((query, theme), (Ok(Query::of(Page::Now)), Theme::Light));
+            assert_eq!((query, theme), (Ok(Query::of(PageKind::Now)), Theme::Light));
         }
     }
 
     #[test]
     fn who_asks_what_it_is_is_told() {
-        assert_eq!(Event::read(json!({ "describe": true, "widgetContext": context() })), Event::Describe);
-        assert_eq!(shown(json!({ "describe": false })).0, Ok(Query::of(Page::Now)));
+        assert_eq!(
+            WidgetEvent::read(json!({ "describe": true, "widgetContext": context() })),
+            WidgetEvent::Describe
+        );
+        assert_eq!(shown(json!({ "describe": false })).0, Ok(Query::of(PageKind::Now)));
     }
 }

@@ -5,13 +5,13 @@ use maud::html;
 use sns_redrive::telemetry;
 use tracing::Instrument;
 
-use super::event::Event;
-use crate::account::Account;
-use crate::door::{Door, Widget};
-use crate::query::{Page, Query};
+use super::event::WidgetEvent;
+use crate::account::ConsoleAccount;
+use crate::door::{DashboardWidget, PageHost};
+use crate::query::{PageKind, Query};
 use crate::show;
 use crate::text::harmless;
-use crate::view::Frame;
+use crate::view::PageFrame;
 
 /// The widget's description in Markdown. A dashboard shows it on request.
 const DESCRIPTION: &str = "\
@@ -41,13 +41,13 @@ by: error
 /// The widget's Lambda function, ready to answer.
 #[derive(Debug)]
 pub struct WidgetFunction {
-    account: Account,
+    account: ConsoleAccount,
 }
 
 impl WidgetFunction {
     /// Creates the function for an account.
     #[must_use]
-    pub fn new(account: Account) -> Self {
+    pub fn new(account: ConsoleAccount) -> Self {
         Self { account }
     }
 
@@ -58,13 +58,13 @@ impl WidgetFunction {
     }
 
     async fn text(&self, event: serde_json::Value, endpoint: &str) -> String {
-        let (query, theme) = match Event::read(event) {
-            Event::Describe => return DESCRIPTION.to_owned(),
-            Event::Show { query, theme } => (query, theme),
+        let (query, theme) = match WidgetEvent::read(event) {
+            WidgetEvent::Describe => return DESCRIPTION.to_owned(),
+            WidgetEvent::Show { query, theme } => (query, theme),
         };
-        let door = Door::Widget(Widget { endpoint: endpoint.to_owned(), theme });
+        let door = PageHost::Widget(DashboardWidget { endpoint: endpoint.to_owned(), theme });
         match query {
-            Ok(Query { page: Page::Letter(letter), .. }) => {
+            Ok(Query { page: PageKind::Letter(letter), .. }) => {
                 let words = format!(
                     "The life of letter {} is shown by redrivectl serve, not by the widget.",
                     letter.id
@@ -89,8 +89,8 @@ impl WidgetFunction {
     }
 
     /// Returns a page with a title and a sentence.
-    fn says(&self, title: &str, words: &str, door: &Door) -> String {
-        let frame = Frame { title, query: None, account: &self.account, door, footer: None };
+    fn says(&self, title: &str, words: &str, door: &PageHost) -> String {
+        let frame = PageFrame { title, query: None, account: &self.account, door, footer: None };
         frame.put(&html! { p { (harmless(words)) } })
     }
 }

@@ -13,6 +13,6 @@ mod event;
 mod function;
 mod settings;
 
-pub use event::Event;
+pub use event::WidgetEvent;
 pub use function::WidgetFunction;
 pub use settings::account;

@@ -1,12 +1,12 @@
 //! Reads the widget's account from the environment.
 
 use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::Configuration;
-use sns_redrive::clock::Clock;
+use sns_redrive::clients::ClientSettings;
+use sns_redrive::clock::InstanceClock;
 use sns_redrive::endpoint::without_urls;
 use sns_redrive::settings::{ArchiveAt, BadSettings, SettingFault, Settings};
 
-use crate::account::{Account, Bodies, Clients, Place};
+use crate::account::{BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients};
 
 /// The longest name of a stack. <https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_Stack.html>
 const LONGEST_STACK: usize = 128;
@@ -24,20 +24,23 @@ const LONGEST_STACK: usize = 128;
 /// # Errors
 ///
 /// [`BadSettings`] with every fault.
-pub fn account(variable: impl Fn(&str) -> Option<String>, clock: Clock) -> Result<Account, BadSettings> {
-    let read = BadSettings::join(Settings::read(&variable), Configuration::from_environment(&variable));
+pub fn account(
+    variable: impl Fn(&str) -> Option<String>,
+    clock: InstanceClock,
+) -> Result<ConsoleAccount, BadSettings> {
+    let read = BadSettings::join(Settings::read(&variable), ClientSettings::from_environment(&variable));
     let given = |name: &str| variable(name).filter(|value| !value.is_empty());
     let own = BadSettings::join(queues(&given), stack(&given));
     let ((settings, configuration), (mut queues, stack)) = BadSettings::join(read, own)?;
     queues.extend(settings.requeue.clone().filter(|requeue| !queues.contains(requeue)));
     let archive = match settings.archive {
-        ArchiveAt::S3 { bucket, prefix } => Some(Place { bucket, prefix }),
+        ArchiveAt::S3 { bucket, prefix } => Some(ConsoleBucket { bucket, prefix }),
         ArchiveAt::Queue(_) => None,
     };
-    Ok(Account {
-        clients: Clients::from_config(&configuration.sdk, configuration.path_style),
+    Ok(ConsoleAccount {
+        clients: ConsoleClients::from_config(&configuration.sdk, configuration.path_style),
         archive,
-        control: settings.control.map(|at| Place { bucket: at.bucket, prefix: at.prefix }),
+        control: settings.control.map(|at| ConsoleBucket { bucket: at.bucket, prefix: at.prefix }),
         stack,
         function: settings.redrive_function,
         log_group: given("LOG_GROUP"),
@@ -47,7 +50,7 @@ pub fn account(variable: impl Fn(&str) -> Option<String>, clock: Clock) -> Resul
         region: configuration.sdk.region().map(ToString::to_string).unwrap_or_default(),
         clock,
         // People who may look at the dashboard need not be allowed to read letters.
-        bodies: Bodies::Hidden,
+        bodies: BodyVisibility::Hidden,
     })
 }
 
@@ -102,14 +105,14 @@ mod tests {
 
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Account, BadSettings> {
+    fn read(variables: &[(&str, &str)]) -> Result<ConsoleAccount, BadSettings> {
         let all = [
             ("AWS_REGION", "eu-central-1"),
             ("ARCHIVE", "s3://bucket/dead"),
             ("REDRIVE_FUNCTION", "arn:aws:lambda:eu-central-1:123456789012:function:redrive"),
         ];
         let all: BTreeMap<_, _> = all.iter().chain(variables).copied().collect();
-        account(|name| all.get(name).map(|value| (*value).to_owned()), Clock::system())
+        account(|name| all.get(name).map(|value| (*value).to_owned()), InstanceClock::system())
     }
 
     #[test]
@@ -133,11 +136,12 @@ mod tests {
                 requeue
             ]
         );
-        let place = |prefix: &str| Some(Place { bucket: "bucket".to_owned(), prefix: prefix.to_owned() });
+        let place =
+            |prefix: &str| Some(ConsoleBucket { bucket: "bucket".to_owned(), prefix: prefix.to_owned() });
         assert_eq!((read.archive, read.control), (place("dead"), place("dead-control")));
         assert_eq!(read.stack.as_deref(), Some("sns-redrive"));
         assert_eq!(read.log_group.as_deref(), Some("/sns-redrive/sns-redrive"));
-        assert_eq!((read.namespace.as_str(), read.bodies), ("SnsRedrive", Bodies::Hidden));
+        assert_eq!((read.namespace.as_str(), read.bodies), ("SnsRedrive", BodyVisibility::Hidden));
     }
 
     #[test]

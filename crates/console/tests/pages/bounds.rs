@@ -2,14 +2,14 @@
 
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use redrive_support::{Account, NOW, at};
+use redrive_support::{NOW, TestAccount, at};
 use sns_redrive::policy::ArchiveReason::Exhausted;
 
-use super::{BUCKET, End, MINUTE, PREFIX, archive, end, page, rows, shown};
+use super::{BUCKET, MINUTE, PREFIX, SampleOutcome, archive, end, page, rows, shown};
 
 /// Puts objects of a hundred letters each into the archive, spread evenly over some hours. Their content does
 /// not matter, only their keys.
-fn fill(cloud: &Account, objects: usize, hours: i64) {
+fn fill(cloud: &TestAccount, objects: usize, hours: i64) {
     let between = SignedDuration::from_hours(hours) / i32::try_from(objects).unwrap();
     let hashes = ["3zhK6Xx3", "aB3dE6gh"];
     cloud.aws.act("test", |it, cx| {
@@ -30,9 +30,9 @@ fn fill(cloud: &Account, objects: usize, hours: i64) {
 #[tokio::test(start_paused = true)]
 async fn ten_million_letters_are_counted_in_time() {
     for hours in [3, 24 * 13] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         fill(&cloud, 100_000, hours);
-        cloud.script(|_| redrive_support::Fault::Pass.after(std::time::Duration::from_millis(100)));
+        cloud.script(|_| redrive_support::SimFault::Pass.after(std::time::Duration::from_millis(100)));
         let (answer, parsed, text) = page(&shown(&cloud), "groups?by=reason&range=14d").await;
         let found = rows(&parsed, "Letters by reason");
         assert_eq!(found[0][..2], ["exhausted".to_owned(), "6,000,000".to_owned()], "{text}");
@@ -49,7 +49,7 @@ async fn ten_million_letters_are_counted_in_time() {
 #[tokio::test(start_paused = true)]
 async fn every_key_is_counted_once_by_many_listings_at_once() {
     for (objects, hours, range) in [(999, 3, "3h"), (1_001, 3, "3h"), (7_777, 30, "3d"), (20_000, 3, "3h")] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         fill(&cloud, objects, hours);
         let (answer, parsed, text) = page(&shown(&cloud), &format!("groups?by=reason&range={range}")).await;
         let found = rows(&parsed, "Letters by reason");
@@ -66,7 +66,7 @@ async fn every_key_is_counted_once_by_many_listings_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn more_pages_than_may_be_asked_for_are_said_to_be_more() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     cloud.pages_of(10);
     fill(&cloud, 5_000, 3);
     let (answer, _, text) = page(&shown(&cloud), "groups?by=reason").await;
@@ -81,8 +81,8 @@ async fn more_pages_than_may_be_asked_for_are_said_to_be_more() {
 /// An archive of large letters: the page names what it did not read.
 #[tokio::test(start_paused = true)]
 async fn objects_that_are_too_large_together_are_said_to_be_left_out() {
-    let cloud = Account::new();
-    archive(&cloud, 30, &[End { error: Some("503"), ..end("small", Exhausted) }]).await;
+    let cloud = TestAccount::new();
+    archive(&cloud, 30, &[SampleOutcome { error: Some("503"), ..end("small", Exhausted) }]).await;
     let left_out = "2 objects of the archive: a page reads 12 MiB at most";
     for (name, megabytes) in [("fits", 10), ("too-large", 13), ("before-it", 4)] {
         let time = at(NOW - 10 * MINUTE).to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
@@ -112,9 +112,9 @@ async fn objects_that_are_too_large_together_are_said_to_be_left_out() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     fill(&cloud, 10, 3);
-    cloud.reply("ListObjectsV2", redrive_support::Fault::Pass.after(std::time::Duration::from_mins(1)));
+    cloud.reply("ListObjectsV2", redrive_support::SimFault::Pass.after(std::time::Duration::from_mins(1)));
     let began = tokio::time::Instant::now();
     let (answer, _, text) = page(&shown(&cloud), "groups?by=error").await;
     let took = began.elapsed();
@@ -128,7 +128,7 @@ async fn an_answer_that_does_not_come_ends_the_page_after_two_seconds() {
 /// again.
 #[tokio::test(start_paused = true)]
 async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     cloud.pages_of(10);
     cloud.aws.act("test", |it, cx| {
         let mut place =
@@ -152,7 +152,7 @@ async fn a_page_that_ends_at_a_key_of_somebody_else_counts_no_key_again() {
 /// Strangers can write letters with ever more topics.
 #[tokio::test(start_paused = true)]
 async fn topics_beyond_a_number_are_counted_together() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     cloud.aws.act("test", |it, cx| {
         for number in 0..2_100 {
             let key =
@@ -172,7 +172,7 @@ async fn topics_beyond_a_number_are_counted_together() {
 /// One page of a listing holds at most a thousand folders of queues, in this test ten.
 #[tokio::test(start_paused = true)]
 async fn letters_of_queues_beyond_the_first_page_of_folders_are_counted() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     cloud.pages_of(10);
     cloud.aws.act("test", |it, cx| {
         for number in 0..25 {

@@ -1,22 +1,24 @@
 //! Groups of letters, and one group in detail.
 
-use redrive_console::{Bodies, Door, Field, Filter, Page, Query, Theme, Widget, show};
-use redrive_support::{Account, BILLING, Fault, TOPIC, WORKER};
+use redrive_console::{
+    BodyVisibility, DashboardWidget, Filter, GroupField, PageHost, PageKind, Query, Theme, show,
+};
+use redrive_support::{BILLING, SimFault, TOPIC, TestAccount, WORKER};
 use serde_json::json;
 use sns_redrive::policy::ArchiveReason::{Exhausted, Refused};
 
-use super::stand_in::{Asked, before};
-use super::{End, archive, end, group, line, list, page, rows, shown, shown_by};
+use super::stand_in::{RecordedRequest, before};
+use super::{SampleOutcome, archive, end, group, line, list, page, rows, shown, shown_by};
 
 const OTHER: &str = "arn:aws:sns:eu-central-1:123456789012:invoices";
 
 /// Six archived letters of two topics, and three waiting letters.
-async fn outage() -> Account {
-    let cloud = Account::new();
-    let failed = |id, error| End { error: Some(error), target: Some(WORKER), ..end(id, Exhausted) };
+async fn outage() -> TestAccount {
+    let cloud = TestAccount::new();
+    let failed = |id, error| SampleOutcome { error: Some(error), target: Some(WORKER), ..end(id, Exhausted) };
     archive(&cloud, 100, &[failed("a", "503"), failed("b", "503"), failed("c", "Timeout")]).await;
-    let other = |id| End {
-        post: redrive_support::Post::envelope(id).topic(OTHER),
+    let other = |id| SampleOutcome {
+        post: redrive_support::RecordBuilder::envelope(id).topic(OTHER),
         rule: "slowly",
         ..end(id, Refused)
     };
@@ -78,12 +80,15 @@ async fn bars_of_one_table_share_one_scale() {
 /// account.
 #[tokio::test(start_paused = true)]
 async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let stranger = "arn:aws:sns:eu-central-1:666666666666:payments";
     archive(
         &cloud,
         100,
-        &[End { post: redrive_support::Post::envelope("s").topic(stranger), ..end("s", Refused) }],
+        &[SampleOutcome {
+            post: redrive_support::RecordBuilder::envelope("s").topic(stranger),
+            ..end("s", Refused)
+        }],
     )
     .await;
     let ours: Vec<_> = (0..5).map(|number| end(["a", "b", "c", "d", "e"][number], Exhausted)).collect();
@@ -93,15 +98,15 @@ async fn a_topic_of_the_same_name_elsewhere_takes_no_letters_of_another() {
     let found = rows(&parsed, "Letters by topic");
     assert_eq!(found.iter().map(|row| [&*row[0], &*row[1]]).collect::<Vec<_>>(), [["payments", "6"]]);
     for (topic, letters) in [("payments", "6"), (stranger, "1"), (TOPIC, "5")] {
-        let (_, _, text) = page(&account, &group(&[(Field::Topic, topic)])).await;
+        let (_, _, text) = page(&account, &group(&[(GroupField::Topic, topic)])).await;
         assert!(text.contains(&format!("archived {letters} ")), "{topic}: {text}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_to_be_empty_that_could_not_be_read() {
-    let cloud = Account::new();
-    cloud.script(|_| Fault::refuse(403, "AccessDenied", "no"));
+    let cloud = TestAccount::new();
+    cloud.script(|_| SimFault::refuse(403, "AccessDenied", "no"));
     for (address, empty) in
         [("groups", "No letter was archived"), ("now", "No replay is kept"), ("now", "No override is in")]
     {
@@ -111,11 +116,11 @@ async fn nothing_is_said_to_be_empty_that_could_not_be_read() {
     let cloud = outage().await;
     cloud.script(|call| {
         let is_record = call.operation == "GetObject" && call.target.contains("/queue=");
-        if is_record { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+        if is_record { SimFault::refuse(403, "AccessDenied", "no") } else { SimFault::Pass }
     });
     let (_, _, text) = page(&shown(&cloud), "groups?by=error&range=3h").await;
     assert!(text.contains("No letter was found, but not all could be read."), "{text}");
-    let nowhere = super::Shown { control: None, archive: None, ..shown(&Account::new()) };
+    let nowhere = super::Shown { control: None, archive: None, ..shown(&TestAccount::new()) };
     for (address, empty) in [("now", "No replay is kept"), ("groups", "No letter was archived")] {
         assert!(!page(&nowhere, address).await.2.contains(empty), "{address}");
     }
@@ -153,9 +158,9 @@ async fn what_keys_do_not_tell_is_counted_among_the_letters_that_were_read() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_without_an_index_do_not_count_and_their_letters_are_read() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let record = |id, minutes_ago: i64| {
-        let letter = redrive_support::letter(&redrive_support::Post::envelope(id));
+        let letter = redrive_support::letter(&redrive_support::RecordBuilder::envelope(id));
         redrive_support::record(&letter, redrive_support::NOW - minutes_ago * super::MINUTE)
             .to_line()
             .unwrap()
@@ -174,7 +179,7 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
     let cloud = outage().await;
     cloud.function("redrive", |_| redrive_support::FunctionRan::ok("null"));
     let (answer, parsed, text) =
-        page(&shown(&cloud), &group(&[(Field::Topic, TOPIC), (Field::Error, "503")])).await;
+        page(&shown(&cloud), &group(&[(GroupField::Topic, TOPIC), (GroupField::Error, "503")])).await;
     assert_eq!(rows(&parsed, "By target")[0], [WORKER, "2", "2"]);
     assert_eq!(rows(&parsed, "By reason")[0], ["exhausted", "2", "0"]);
     let ids: Vec<_> =
@@ -201,7 +206,7 @@ async fn a_group_shows_its_letters_their_schedule_and_what_can_be_done() {
 async fn no_override_is_offered_that_would_be_for_every_letter() {
     let cloud = outage().await;
     let account = shown(&cloud);
-    let address = group(&[(Field::Target, WORKER)]);
+    let address = group(&[(GroupField::Target, WORKER)]);
     for address in [&*address, &format!("waiting?by=error&target={WORKER}")] {
         let (_, _, text) = page(&account, address).await;
         assert!(text.contains("An override cannot name these letters"), "{text}");
@@ -215,17 +220,17 @@ async fn no_override_is_offered_that_would_be_for_every_letter() {
 
 #[tokio::test(start_paused = true)]
 async fn bodies_are_shown_by_a_setting_without_what_is_masked() {
-    let cloud = Account::new();
-    let post = redrive_support::Post::envelope("a")
+    let cloud = TestAccount::new();
+    let post = redrive_support::RecordBuilder::envelope("a")
         .sns_attribute("token", "String", "S3CR3T")
         .attribute("Kind", "String", "PAID")
         .attribute("Token", "String", "S3CR3T");
-    archive(&cloud, 5, &[End { post, ..end("a", Exhausted) }]).await;
-    let account = redrive_console::Account {
-        bodies: Bodies::Shown { masked: vec!["TOKEN".to_owned()] },
+    archive(&cloud, 5, &[SampleOutcome { post, ..end("a", Exhausted) }]).await;
+    let account = redrive_console::ConsoleAccount {
+        bodies: BodyVisibility::Shown { masked: vec!["TOKEN".to_owned()] },
         ..shown(&cloud)
     };
-    let (answer, _, text) = page(&account, &group(&[(Field::Reason, "exhausted")])).await;
+    let (answer, _, text) = page(&account, &group(&[(GroupField::Reason, "exhausted")])).await;
     assert!(text.contains("message of a") && text.contains("PAID"), "{text}");
     assert!(!answer.html.contains("S3CR3T") && !answer.html.contains("Unsubscribe&"), "{text}");
 }
@@ -234,8 +239,8 @@ async fn bodies_are_shown_by_a_setting_without_what_is_masked() {
 async fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
     let cloud = outage().await;
     cloud.script(|call| match (&*call.operation, call.summary().contains("waiting")) {
-        ("ListObjectsV2", false) => Fault::refuse(403, "AccessDenied", "no"),
-        _ => Fault::Pass,
+        ("ListObjectsV2", false) => SimFault::refuse(403, "AccessDenied", "no"),
+        _ => SimFault::Pass,
     });
     let (answer, parsed, text) = page(&shown(&cloud), "groups?by=topic").await;
     assert_eq!(answer.unread, ["the listing of the archive: AccessDenied: no"]);
@@ -251,8 +256,8 @@ async fn what_cannot_be_read_is_said_and_the_rest_is_shown() {
 async fn the_widget_calls_itself_and_has_no_address() {
     let cloud = outage().await;
     let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
-    let door = Door::Widget(Widget { endpoint: endpoint.clone(), theme: Theme::Dark });
-    let query = Query::of(Page::Groups { by: Field::Reason, of: Filter::default() });
+    let door = PageHost::Widget(DashboardWidget { endpoint: endpoint.clone(), theme: Theme::Dark });
+    let query = Query::of(PageKind::Groups { by: GroupField::Reason, of: Filter::default() });
     let answer = show(&query, &shown(&cloud), &door).await;
     let parsed = redrive_console_law::parse(&answer.html);
     assert!(parsed.elements.iter().all(|element| !element.attributes.contains_key("href")));
@@ -271,8 +276,8 @@ async fn the_widget_calls_itself_and_has_no_address() {
 
 #[tokio::test(start_paused = true)]
 async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
-    let cloud = Account::new();
-    let failed = |error: &'static str, id: &str| End {
+    let cloud = TestAccount::new();
+    let failed = |error: &'static str, id: &str| SampleOutcome {
         error: Some(error),
         target: Some(WORKER),
         ..end(id, Exhausted)
@@ -292,7 +297,7 @@ async fn a_field_that_keys_do_not_tell_is_counted_with_what_was_not_read() {
         "{text}"
     );
     assert_eq!(rows(&parsed, "Letters by target")[0][..2], [WORKER, "9"]);
-    let (_, _, text) = page(&account, &group(&[(Field::Error, "503")])).await;
+    let (_, _, text) = page(&account, &group(&[(GroupField::Error, "503")])).await;
     assert!(text.contains("archived 9 or more not replayed yet 9 of 9 read waiting at most 0"), "{text}");
     assert!(
         text.contains(
@@ -321,7 +326,7 @@ async fn letters_whose_topic_and_reason_no_key_tells_are_in_no_count_of_these() 
     let (_, parsed, _) = page(&account, "groups?by=reason").await;
     let found = rows(&parsed, "Letters by reason");
     assert_eq!(found[0][..2], ["(not told by the keys)", "40"], "{found:?}");
-    let (_, _, text) = page(&account, &group(&[(Field::Queue, "payments-dlq")])).await;
+    let (_, _, text) = page(&account, &group(&[(GroupField::Queue, "payments-dlq")])).await;
     assert!(text.contains("archived 45 not replayed yet 5 of 5 read waiting at most 3"), "{text}");
 }
 
@@ -330,13 +335,13 @@ async fn the_log_query_of_a_queue_says_that_it_leaves_out_the_requeue() {
     let cloud = outage().await;
     let says = "letters in the requeue";
     let mut account = shown(&cloud);
-    let of_queue = group(&[(Field::Queue, "payments-dlq")]);
+    let of_queue = group(&[(GroupField::Queue, "payments-dlq")]);
     let (_, _, text) = page(&account, &of_queue).await;
     assert!(!text.contains(says), "there is none: {text}");
     account.requeue = Some(redrive_support::REQUEUE.parse().unwrap());
     let (_, _, text) = page(&account, &of_queue).await;
     assert!(text.contains(says), "{text}");
-    let (_, _, text) = page(&account, &group(&[(Field::Error, "503")])).await;
+    let (_, _, text) = page(&account, &group(&[(GroupField::Error, "503")])).await;
     assert!(!text.contains(says), "{text}");
 }
 
@@ -349,13 +354,14 @@ async fn a_schedule_is_that_of_the_rule_and_says_what_it_assumes() {
         { "name": "never", "match": { "origin": ["sns"] }, "action": "archive" },
         { "name": "held", "match": { "origin": ["sns"] }, "action": "hold" },
     ] });
-    let (config, _) = before(&cloud, move |asked: &Asked| {
+    let (config, _) = before(&cloud, move |asked: &RecordedRequest| {
         let variables = json!({ "ARCHIVE": "s3://archive/letters", "REDRIVE_POLICY": policy.to_string() });
         let answer = json!({ "Environment": { "Variables": variables } }).to_string();
         (asked.operation == "configuration").then(|| (200, answer.into_bytes()))
     });
-    let account = redrive_console::Account { function: Some("redrive".to_owned()), ..shown_by(&config) };
-    let of = async |rule: &str| page(&account, &group(&[(Field::Rule, rule)])).await.2;
+    let account =
+        redrive_console::ConsoleAccount { function: Some("redrive".to_owned()), ..shown_by(&config) };
+    let of = async |rule: &str| page(&account, &group(&[(GroupField::Rule, rule)])).await.2;
     let text = of("slowly").await;
     assert!(text.contains("The letters that wait are at retry 2."), "{text}");
     assert!(text.contains("It assumes that the queue keeps letters for 14 days"), "{text}");

@@ -1,19 +1,19 @@
 //! One letter.
 
-use redrive_console::{Account as Shown, OneLetter, Page, Query};
-use redrive_support::{Account, NOW, Post, WORKER, at, letter_id};
+use redrive_console::{ConsoleAccount as Shown, OneLetter, PageKind, Query};
+use redrive_support::{NOW, RecordBuilder, TestAccount, WORKER, at, letter_id};
 use serde_json::{Value, json};
 use sns_redrive::batch::Outcome;
 use sns_redrive::endpoint::TargetName;
 use sns_redrive::policy::ArchiveReason::Exhausted;
 use sns_redrive::policy::{DeferReason, Deferral};
 
-use super::stand_in::{Asked, before};
-use super::{BUCKET, End, archive, end, line, list, page, shown, shown_by};
+use super::stand_in::{RecordedRequest, before};
+use super::{BUCKET, SampleOutcome, archive, end, line, list, page, shown, shown_by};
 
 fn address(id: &str, key: Option<&str>, log_query: Option<&str>) -> String {
     let own = |text: Option<&str>| text.map(str::to_owned);
-    Query::of(Page::Letter(OneLetter { id: id.to_owned(), key: own(key), log_query: own(log_query) }))
+    Query::of(PageKind::Letter(OneLetter { id: id.to_owned(), key: own(key), log_query: own(log_query) }))
         .to_address()
 }
 
@@ -57,14 +57,17 @@ fn with_log(account: Shown) -> Shown {
 
 #[tokio::test(start_paused = true)]
 async fn a_life_is_put_together_from_archive_and_log() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     archive(
         &cloud,
         20,
-        &[End { error: Some("503"), target: Some(WORKER), ..end("a", Exhausted) }, end("b", Exhausted)],
+        &[
+            SampleOutcome { error: Some("503"), target: Some(WORKER), ..end("a", Exhausted) },
+            end("b", Exhausted),
+        ],
     )
     .await;
-    let (config, asked) = before(&cloud, |asked: &Asked| match &*asked.operation {
+    let (config, asked) = before(&cloud, |asked: &RecordedRequest| match &*asked.operation {
         "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
         "GetQueryResults" => Some((200, results("Complete"))),
         _ => None,
@@ -109,9 +112,9 @@ async fn the_name_of_a_url_in_the_log_is_the_target() {
         field("target.url", name.as_str()),
     ];
     let results = json!({ "status": "Complete", "results": [line] }).to_string().into_bytes();
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     archive(&cloud, 20, &[end("a", Exhausted)]).await;
-    let (config, _) = before(&cloud, move |asked: &Asked| match &*asked.operation {
+    let (config, _) = before(&cloud, move |asked: &RecordedRequest| match &*asked.operation {
         "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
         "GetQueryResults" => Some((200, results.clone())),
         _ => None,
@@ -139,7 +142,7 @@ async fn lives_of_several_messages_of_one_id_do_not_look_like_one() {
     ];
     let lines = lines.map(|(minute, outcome, message)| line(minute, outcome, message));
     let results = json!({ "status": "Complete", "results": lines }).to_string().into_bytes();
-    let (config, _) = before(&Account::new(), move |asked: &Asked| match &*asked.operation {
+    let (config, _) = before(&TestAccount::new(), move |asked: &RecordedRequest| match &*asked.operation {
         "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
         "GetQueryResults" => Some((200, results.clone())),
         _ => None,
@@ -158,7 +161,7 @@ async fn lives_of_several_messages_of_one_id_do_not_look_like_one() {
 #[tokio::test(start_paused = true)]
 async fn a_letter_on_the_list_may_have_left_its_queue_as_its_log_says() {
     let after = async |outcome: &str, message: &str| {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         list(&cloud, 30, &[line("a", &json!({}))]);
         let fields = [
             field("@timestamp", "2026-11-01 11:50:00.500"),
@@ -166,7 +169,7 @@ async fn a_letter_on_the_list_may_have_left_its_queue_as_its_log_says() {
             field("sqs.message_id", message),
         ];
         let results = json!({ "status": "Complete", "results": [fields] }).to_string().into_bytes();
-        let (config, _) = before(&cloud, move |asked: &Asked| match &*asked.operation {
+        let (config, _) = before(&cloud, move |asked: &RecordedRequest| match &*asked.operation {
             "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
             "GetQueryResults" => Some((200, results.clone())),
             _ => None,
@@ -208,7 +211,7 @@ async fn a_life_is_read_from_the_lines_themselves_where_the_log_has_no_fields() 
         line(40, r#"{"message":"batch","letter.id":"mine"}"#),
     ];
     let results = json!({ "status": "Complete", "results": lines }).to_string().into_bytes();
-    let (config, _) = before(&Account::new(), move |asked: &Asked| match &*asked.operation {
+    let (config, _) = before(&TestAccount::new(), move |asked: &RecordedRequest| match &*asked.operation {
         "StartQuery" => Some((200, br#"{"queryId":"q-1"}"#.to_vec())),
         "GetQueryResults" => Some((200, results.clone())),
         _ => None,
@@ -222,8 +225,8 @@ async fn a_life_is_read_from_the_lines_themselves_where_the_log_has_no_fields() 
 
 #[tokio::test(start_paused = true)]
 async fn a_query_that_is_not_at_its_end_is_gone_on_with_and_not_begun_anew() {
-    let cloud = Account::new();
-    let (config, asked) = before(&cloud, |asked: &Asked| match &*asked.operation {
+    let cloud = TestAccount::new();
+    let (config, asked) = before(&cloud, |asked: &RecordedRequest| match &*asked.operation {
         "StartQuery" => Some((200, br#"{"queryId":"q-7"}"#.to_vec())),
         "GetQueryResults" => Some((200, results("Running"))),
         _ => None,
@@ -246,8 +249,13 @@ async fn a_query_that_is_not_at_its_end_is_gone_on_with_and_not_begun_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_is_read_only_below_the_archive() {
-    let cloud = Account::new();
-    archive(&cloud, 60 * 24 * 3, &[End { post: Post::envelope("a"), ..end("a", Exhausted) }]).await;
+    let cloud = TestAccount::new();
+    archive(
+        &cloud,
+        60 * 24 * 3,
+        &[SampleOutcome { post: RecordBuilder::envelope("a"), ..end("a", Exhausted) }],
+    )
+    .await;
     let key = cloud.objects().into_keys().next().unwrap();
     let key = key.strip_prefix(&format!("{BUCKET}/")).unwrap().to_owned();
     let account = shown(&cloud);
@@ -269,7 +277,7 @@ async fn an_object_is_read_only_below_the_archive() {
 
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_waits_is_found_on_the_list() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     list(&cloud, 30, &[line("a", &json!({}))]);
     let (answer, _, text) = page(&shown(&cloud), &address("letter-a", None, None)).await;
     assert!(text.contains("2026-11-01 13:00:00 retry 9 of 12 is due"), "{text}");
@@ -291,7 +299,7 @@ async fn a_letter_that_waits_is_found_on_the_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_longer_than_a_page_reads_is_named_where_the_letter_is_not_found() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     list(&cloud, 300, &[line("a", &json!({}))]);
     let (config, _) = before(&cloud, |_| None);
     let account = shown_by(&config);
@@ -306,12 +314,12 @@ async fn a_list_that_is_longer_than_a_page_reads_is_named_where_the_letter_is_no
 
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_was_found_is_shown_though_nobody_knows_whether_it_was_replayed() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     archive(&cloud, 20, &[end("a", Exhausted)]).await;
     // The ledgers of replays do not answer in time.
     cloud.script(|call| {
         let waits = u64::from(call.summary().contains("replays"));
-        redrive_support::Fault::Pass.after(std::time::Duration::from_mins(waits))
+        redrive_support::SimFault::Pass.after(std::time::Duration::from_mins(waits))
     });
     let (answer, _, text) = page(&shown(&cloud), &address(&letter_id("a"), None, None)).await;
     assert!(text.contains("archived: exhausted"), "{text}");

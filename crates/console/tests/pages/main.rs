@@ -15,14 +15,15 @@ mod widget;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use redrive_console::{
-    Account as Shown, Bodies, Clients, Door, Field, Filter, Local, Page, Place, Query, Shown as Answer, show,
+    BodyVisibility, ConsoleAccount as Shown, ConsoleBucket, ConsoleClients, Filter, GroupField, LocalConsole,
+    PageHost, PageKind, Query, RenderedPage as Answer, show,
 };
-use redrive_console_law::{Parsed, parse};
-use redrive_support::{Account, DLQ, NOW, Post, at, context, letter};
+use redrive_console_law::{ParsedPage, parse};
+use redrive_support::{DLQ, NOW, RecordBuilder, TestAccount, at, context, letter};
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, Batch};
+use sns_redrive::archive::{Archive, ArchiveInvocation};
 use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 use sns_redrive::endpoint::Endpoint;
 use sns_redrive::failure::{Failure, FailureClass};
 use sns_redrive::policy::ArchiveReason;
@@ -34,14 +35,14 @@ const BUCKET: &str = "my-bucket";
 const MINUTE: i64 = 60_000;
 
 /// Returns the account in memory as pages see it.
-fn shown(cloud: &Account) -> Shown {
+fn shown(cloud: &TestAccount) -> Shown {
     shown_by(&cloud.config(RetryConfig::disabled()))
 }
 
 fn shown_by(config: &SdkConfig) -> Shown {
-    let place = |prefix: &str| Some(Place { bucket: BUCKET.to_owned(), prefix: prefix.to_owned() });
+    let place = |prefix: &str| Some(ConsoleBucket { bucket: BUCKET.to_owned(), prefix: prefix.to_owned() });
     Shown {
-        clients: Clients::from_config(config, false),
+        clients: ConsoleClients::from_config(config, false),
         archive: place(PREFIX),
         control: place(CONTROL),
         stack: Some("payments-redrive".to_owned()),
@@ -51,17 +52,17 @@ fn shown_by(config: &SdkConfig) -> Shown {
         queues: vec![DLQ.parse().unwrap()],
         requeue: None,
         region: "eu-central-1".to_owned(),
-        clock: Clock::from_fn(|| at(NOW)),
-        bodies: Bodies::Hidden,
+        clock: InstanceClock::from_fn(|| at(NOW)),
+        bodies: BodyVisibility::Hidden,
     }
 }
 
-fn local() -> Door {
-    Door::Local(Local::default())
+fn local() -> PageHost {
+    PageHost::Local(LocalConsole::default())
 }
 
 /// Returns the page of an address, parsed and as a reader sees its text.
-async fn page(account: &Shown, address: &str) -> (Answer, Parsed, String) {
+async fn page(account: &Shown, address: &str) -> (Answer, ParsedPage, String) {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let answer = show(&Query::from_address(path, query).unwrap(), account, &local()).await;
     let parsed = parse(&answer.html);
@@ -72,7 +73,7 @@ async fn page(account: &Shown, address: &str) -> (Answer, Parsed, String) {
 }
 
 /// Returns the cells of a table's rows. The beginning of its caption selects the table.
-fn rows(page: &Parsed, caption: &str) -> Vec<Vec<String>> {
+fn rows(page: &ParsedPage, caption: &str) -> Vec<Vec<String>> {
     let (mut rows, mut is_wanted, mut in_body): (Vec<Vec<String>>, _, _) = (Vec::new(), false, false);
     let mut in_caption = false;
     let mut in_cell = false;
@@ -98,20 +99,20 @@ fn rows(page: &Parsed, caption: &str) -> Vec<Vec<String>> {
 }
 
 /// A letter and its outcome.
-struct End {
-    post: Post,
+struct SampleOutcome {
+    post: RecordBuilder,
     reason: ArchiveReason,
     error: Option<&'static str>,
     target: Option<&'static str>,
     rule: &'static str,
 }
 
-fn end(id: &str, reason: ArchiveReason) -> End {
-    End { post: Post::envelope(id), reason, error: None, target: None, rule: "default" }
+fn end(id: &str, reason: ArchiveReason) -> SampleOutcome {
+    SampleOutcome { post: RecordBuilder::envelope(id), reason, error: None, target: None, rule: "default" }
 }
 
 /// Archives letters as the function does, in one invocation some minutes ago.
-async fn archive(cloud: &Account, minutes_ago: i64, ends: &[End]) {
+async fn archive(cloud: &TestAccount, minutes_ago: i64, ends: &[SampleOutcome]) {
     let s3 = cloud.clients().s3;
     let archive = Archive::S3 { s3, bucket: BUCKET.to_owned(), prefix: PREFIX.to_owned() };
     let letters: Vec<_> = ends.iter().map(|end| letter(&end.post)).collect();
@@ -127,7 +128,7 @@ async fn archive(cloud: &Account, minutes_ago: i64, ends: &[End]) {
     let pairs: Vec<_> = letters.iter().zip(&contexts).collect();
     let until = Instant::now() + Duration::from_mins(1);
     let request_id = format!("req-{minutes_ago}");
-    let batch = Batch { request_id: &request_id, now: at(NOW - minutes_ago * MINUTE), until };
+    let batch = ArchiveInvocation { request_id: &request_id, now: at(NOW - minutes_ago * MINUTE), until };
     assert!(archive.store(&pairs, batch, None).await.iter().all(Result::is_ok));
 }
 
@@ -143,7 +144,7 @@ fn line(id: &str, but: &Value) -> Value {
 }
 
 /// Puts an object into the list of waiting letters.
-fn list(cloud: &Account, minutes_ago: i64, lines: &[Value]) {
+fn list(cloud: &TestAccount, minutes_ago: i64, lines: &[Value]) {
     let written = at(NOW - minutes_ago * MINUTE);
     let key = sns_redrive::waiting::waiting_key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
     let text: String = lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect();
@@ -151,7 +152,7 @@ fn list(cloud: &Account, minutes_ago: i64, lines: &[Value]) {
 }
 
 /// Returns the address of a group's page.
-fn group(of: &[(Field, &str)]) -> String {
+fn group(of: &[(GroupField, &str)]) -> String {
     let of = of.iter().fold(Filter::default(), |filter, (field, value)| filter.with(*field, *value));
-    Query::of(Page::Group { of }).to_address()
+    Query::of(PageKind::Group { of }).to_address()
 }

@@ -2,12 +2,12 @@
 
 use aws_smithy_cbor::{Decoder, Encoder};
 use aws_smithy_types::DateTime;
-use redrive_console::{Doctor, Door, Finding, Local, Page, Query, show};
-use redrive_support::{Account, NOW, at};
+use redrive_console::{DoctorProgress, LocalConsole, PageFinding, PageHost, PageKind, Query, show};
+use redrive_support::{NOW, TestAccount, at};
 use serde_json::json;
 use sns_redrive::waiting::overrides_key;
 
-use super::stand_in::{Asked, before};
+use super::stand_in::{RecordedRequest, before};
 use super::{BUCKET, CONTROL, MINUTE, local, page, rows, shown_by};
 
 /// Returns an answer with these values, by the metrics' ids.
@@ -44,7 +44,7 @@ fn alarms(names: &[&str]) -> Vec<u8> {
     cbor.into_writer()
 }
 
-fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
+fn answers(asked: &RecordedRequest) -> Option<(u16, Vec<u8>)> {
     let has = |text: &[u8]| asked.body.windows(text.len()).any(|it| it == text);
     match &*asked.operation {
         // The series over time hold older values. The page must show the last ones from the other call.
@@ -87,7 +87,7 @@ fn answers(asked: &Asked) -> Option<(u16, Vec<u8>)> {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_overrides_replays_and_alarms_are_shown() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let override_ = |id: &str, until: &str| {
         json!({ "id": id, "do": "hold", "match": { "subject": ["t"] }, "at": "2026-11-01T11:00:00Z", "until": until,
             "by": "ada", "why": "the endpoint is down" })
@@ -163,36 +163,40 @@ async fn metrics_overrides_replays_and_alarms_are_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_doctor_finds_is_shown_where_the_door_has_asked_it() {
-    let (config, _) = before(&Account::new(), answers);
+    let (config, _) = before(&TestAccount::new(), answers);
     let account = shown_by(&config);
-    let finding = Finding {
+    let finding = PageFinding {
         severity: "error".to_owned(),
         check: "mapping".to_owned(),
         about: "payments-dlq".to_owned(),
         says: "nothing reads the queue".to_owned(),
         fix: Some("aws lambda update-event-source-mapping".to_owned()),
     };
-    let door = Door::Local(Local {
+    let door = PageHost::Local(LocalConsole {
         operates: true,
-        doctor: Some(Doctor::Found { at: at(NOW), findings: vec![finding] }),
+        doctor: Some(DoctorProgress::Found { at: at(NOW), findings: vec![finding] }),
     });
-    let answer = show(&Query::of(Page::Now), &account, &door).await;
+    let answer = show(&Query::of(PageKind::Now), &account, &door).await;
     assert!(answer.html.contains("nothing reads the queue"));
-    let without = show(&Query::of(Page::Now), &account, &local()).await;
+    let without = show(&Query::of(PageKind::Now), &account, &local()).await;
     assert!(!without.html.contains("doctor"));
     let endpoint = "arn:aws:lambda:eu-central-1:123456789012:function:console".to_owned();
-    let widget = Door::Widget(redrive_console::Widget { endpoint, theme: redrive_console::Theme::Dark });
+    let widget =
+        PageHost::Widget(redrive_console::DashboardWidget { endpoint, theme: redrive_console::Theme::Dark });
     let note = "names.";
-    assert!(!show(&Query::of(Page::Now), &account, &widget).await.html.contains(note));
-    let bare = redrive_console::Account { queues: Vec::new(), ..account };
+    assert!(!show(&Query::of(PageKind::Now), &account, &widget).await.html.contains(note));
+    let bare = redrive_console::ConsoleAccount { queues: Vec::new(), ..account };
     assert!(
-        show(&Query::of(Page::Now), &bare, &widget).await.html.contains("parameter DashboardQueues names.")
+        show(&Query::of(PageKind::Now), &bare, &widget)
+            .await
+            .html
+            .contains("parameter DashboardQueues names.")
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_page_without_metrics_says_so_and_shows_the_rest() {
-    let (config, _) = before(&Account::new(), |asked| match &*asked.operation {
+    let (config, _) = before(&TestAccount::new(), |asked| match &*asked.operation {
         "DescribeAlarms" => Some((200, alarms(&[]))),
         "GetMetricData" => Some((500, Vec::new())),
         _ => None,
@@ -206,7 +210,7 @@ async fn a_page_without_metrics_says_so_and_shows_the_rest() {
 #[tokio::test(start_paused = true)]
 async fn zeros_that_are_none_are_said_to_be_missing() {
     for (format, level, told) in [("JSON", "WARN", true), ("JSON", "INFO", false), ("Text", "WARN", false)] {
-        let (config, _) = before(&Account::new(), move |asked| match &*asked.operation {
+        let (config, _) = before(&TestAccount::new(), move |asked| match &*asked.operation {
             "configuration" => {
                 let logging = json!({ "LogFormat": format, "ApplicationLogLevel": level });
                 Some((200, json!({ "LoggingConfig": logging }).to_string().into()))
@@ -223,7 +227,7 @@ async fn zeros_that_are_none_are_said_to_be_missing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_out_is_said() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     cloud.put(&format!("{BUCKET}/{CONTROL}/replays/20261101T110000Z/replay.json"), "{}");
     let (config, _) = before(&cloud, |asked| match &*asked.operation {
         "DescribeAlarms" => {
@@ -242,7 +246,7 @@ async fn what_is_left_out_is_said() {
 
 /// Returns the rows of the latest replays. Each is a running replay with these changes.
 async fn replays(changes: &[serde_json::Value]) -> (Vec<Vec<String>>, String) {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     for (number, change) in changes.iter().enumerate() {
         let id = format!("20261101T1100{:02}Z", 59 - number);
         let mut state = json!({ "version": 1, "id": id, "request": {}, "by": "grace", "began": at(NOW), "takenUp": at(NOW),
@@ -305,7 +309,7 @@ async fn a_replay_that_is_unfinished_can_be_resumed_unless_it_was_given_its_lett
 
 #[tokio::test(start_paused = true)]
 async fn the_requeue_has_no_page_of_letters() {
-    let (config, _) = before(&Account::new(), answers);
+    let (config, _) = before(&TestAccount::new(), answers);
     let requeue: sns_redrive::arn::Arn = redrive_support::REQUEUE.parse().unwrap();
     let mut account = shown_by(&config);
     account.queues.push(requeue.clone());
@@ -319,12 +323,12 @@ async fn the_requeue_has_no_page_of_letters() {
 
 #[tokio::test(start_paused = true)]
 async fn metrics_that_are_cut_are_said_to_be() {
-    let cut = |asked: &Asked| {
+    let cut = |asked: &RecordedRequest| {
         let mut cbor = Encoder::new(Vec::new());
         cbor.map(2).str("MetricDataResults").array(0).str("NextToken").str("more");
         (asked.operation == "GetMetricData").then(|| (200, cbor.into_writer()))
     };
-    let (config, _) = before(&Account::new(), cut);
+    let (config, _) = before(&TestAccount::new(), cut);
     let (answer, _, text) = page(&shown_by(&config), "now").await;
     let says = "some data points of the metrics: CloudWatch did not give all of them";
     assert!(answer.unread.iter().any(|it| it == says), "{text}");
@@ -333,7 +337,7 @@ async fn metrics_that_are_cut_are_said_to_be() {
 #[tokio::test(start_paused = true)]
 async fn data_points_are_asked_for_as_long_as_cloudwatch_keeps_them() {
     let period = async |from: &str, to: &str| {
-        let (config, asked) = before(&Account::new(), answers);
+        let (config, asked) = before(&TestAccount::new(), answers);
         page(&shown_by(&config), &format!("now?from={from}&to={to}")).await;
         let asked = asked.lock().unwrap();
         let over_time = asked.iter().find(|it| it.body.windows(4).any(|part| part == b"m0_0")).unwrap();

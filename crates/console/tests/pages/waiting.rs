@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use redrive_console::Field;
-use redrive_support::{Account, BILLING, Fault, NOW, WORKER, at};
+use redrive_console::GroupField;
+use redrive_support::{BILLING, NOW, SimFault, TestAccount, WORKER, at};
 use serde_json::json;
 
 use super::{MINUTE, group, line, list, page, rows, shown};
 
-fn outage() -> Account {
-    let cloud = Account::new();
+fn outage() -> TestAccount {
+    let cloud = TestAccount::new();
     let due = |minutes: i64| json!({ "due": at(NOW + minutes * MINUTE) });
     let lines = [
         line("a", &due(30)),
@@ -49,7 +49,7 @@ async fn letters_are_counted_by_field_and_by_when_they_are_due() {
 
 #[tokio::test(start_paused = true)]
 async fn what_holds_letters_is_said() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let held = json!({ "heldBy": "override o1" });
     list(&cloud, 30, &[line("a", &held), line("b", &held), line("c", &json!({}))]);
     let (_, parsed, text) = page(&shown(&cloud), "waiting").await;
@@ -61,7 +61,7 @@ async fn what_holds_letters_is_said() {
 /// The path of a webhook is a secret, even on a list that somebody else wrote.
 #[tokio::test(start_paused = true)]
 async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     list(&cloud, 30, &[line("a", &json!({ "target": "https://user:S3CR3T@example.com/S3CR3T?S3CR3T" }))]);
     let account = shown(&cloud);
     let (_, parsed, _) = page(&account, "waiting").await;
@@ -69,7 +69,7 @@ async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
     let name = found[0][0].as_str();
     assert!(name.starts_with("https://example.com#") && name.len() == 32, "{name}");
     // The page's link to these letters finds them.
-    for address in [group(&[(Field::Target, name)]), "groups?by=target".to_owned()] {
+    for address in [group(&[(GroupField::Target, name)]), "groups?by=target".to_owned()] {
         let (answer, _, text) = page(&account, &address).await;
         assert!(text.contains(name) && text.contains('1'), "{text}");
         assert!(!answer.html.contains("S3CR3T"), "{}", answer.html);
@@ -78,7 +78,7 @@ async fn of_a_url_only_scheme_host_and_a_digest_are_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_list_is_cut_at_its_newest_end() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     for minute in 0..150 {
         let id = format!("m{minute}");
         list(&cloud, minute, &[line(&id, &json!({ "error": if minute < 96 { "new" } else { "old" } }))]);
@@ -95,7 +95,7 @@ async fn a_long_list_is_cut_at_its_newest_end() {
     // No other page takes a part of a list for a bound.
     for (address, says) in [
         ("groups?by=error".to_owned(), "waiting: 96 listed, of a list that was read in part."),
-        (group(&[(Field::Error, "new")]), "and 96 waiting letters that were listed."),
+        (group(&[(GroupField::Error, "new")]), "and 96 waiting letters that were listed."),
     ] {
         let (_, _, text) = page(&shown(&cloud), &address).await;
         assert!(text.contains(says) && text.contains("waiting, listed"), "{text}");
@@ -108,7 +108,7 @@ async fn a_long_list_is_cut_at_its_newest_end() {
 #[tokio::test(start_paused = true)]
 async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
     for (apart, burst) in [(150, 0), (0, 20_000)] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         let queue = redrive_support::DLQ.parse().unwrap();
         cloud.aws.act("test", |it, cx| {
             for number in 0..24_000 {
@@ -124,7 +124,7 @@ async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
                 it.s3.place((super::BUCKET, &key), format!("{one}\n").as_bytes(), cx.now);
             }
         });
-        cloud.script(|_| Fault::Pass.after(Duration::from_millis(100)));
+        cloud.script(|_| SimFault::Pass.after(Duration::from_millis(100)));
         let (answer, parsed, text) = page(&shown(&cloud), "waiting?by=error").await;
         assert_eq!(rows(&parsed, "Letters that wait, by error")[0][..2], ["new", "96"], "{apart}: {text}");
         assert!(text.contains("96 listed, of a list that was read in part"), "{text}");
@@ -137,7 +137,7 @@ async fn what_could_not_be_read_of_a_list_is_said_and_is_no_length() {
     let cloud = outage();
     cloud.script(|call| {
         let is_one = call.operation == "GetObject" && call.target.contains("T1150");
-        if is_one { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+        if is_one { SimFault::refuse(403, "AccessDenied", "no") } else { SimFault::Pass }
     });
     let (answer, _, text) = page(&shown(&cloud), "waiting").await;
     assert_eq!(answer.unread, ["1 objects or lines of the list of waiting letters"], "{text}");

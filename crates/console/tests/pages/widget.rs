@@ -1,7 +1,7 @@
 //! The function behind the widget.
 
 use redrive_console::widget::WidgetFunction;
-use redrive_support::{Account, Log};
+use redrive_support::{TestAccount, TestLog};
 use serde_json::{Value, json};
 use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing::level_filters::LevelFilter;
@@ -12,9 +12,9 @@ use super::stand_in::before;
 #[tokio::test(start_paused = true)]
 async fn a_line_of_the_log_has_its_request_id() {
     let (config, _) =
-        before(&Account::new(), |_| Some((403, b"<Error><Code>AccessDenied</Code></Error>".to_vec())));
+        before(&TestAccount::new(), |_| Some((403, b"<Error><Code>AccessDenied</Code></Error>".to_vec())));
     let function = WidgetFunction::new(shown_by(&config));
-    let log = Log::default();
+    let log = TestLog::default();
     let writer = log.clone();
     let subscriber = subscriber(LogFormat::Json, LevelFilter::INFO, move || writer.clone());
     let guard = tracing::subscriber::set_default(subscriber);

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::health::Change;
+use super::health::HealthChange;
 use super::moment::Moment;
 pub use super::send_request::{Delivery, RequestEnd, RequestResult, SendRequest};
-pub use super::sent::Sent;
+pub use super::sent::SendResult;
 use super::subscription::Subscription;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
@@ -20,7 +20,7 @@ use crate::waiting::WaitingLetter;
 
 /// The present of an invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub struct InvocationTime {
     /// The time of day, by which letters are due.
     pub at: Timestamp,
     /// The age of the instance, by which it forgets.
@@ -30,7 +30,7 @@ pub struct Now {
     pub elapsed: Duration,
 }
 
-impl Now {
+impl InvocationTime {
     /// Returns the present of an invocation that began so long ago.
     #[must_use]
     pub fn of(moment: Moment, elapsed: Duration) -> Self {
@@ -47,16 +47,16 @@ impl Now {
 /// An action that the machine wants done. Several actions may be under way at once.
 #[derive(Debug)]
 pub enum Action {
-    /// Looks up the attributes of these queues. Answered by [`Answer::Queues`].
+    /// Looks up the attributes of these queues. Answered by [`ActionAnswer::Queues`].
     LookUpQueues {
         /// The queues.
         queues: BTreeSet<Arn>,
         /// The answers that suffice.
-        suffices: Suffices,
+        suffices: RequiredFreshness,
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Looks up these subscriptions in SNS. Answered by [`Answer::Subscriptions`].
+    /// Looks up these subscriptions in SNS. Answered by [`ActionAnswer::Subscriptions`].
     LookUpSubscriptions {
         /// The subscriptions.
         subscriptions: BTreeSet<Arn>,
@@ -64,7 +64,7 @@ pub enum Action {
         until: Duration,
     },
     /// Finds the only subscription that names a dead-letter queue, for letters that name none. Answered by
-    /// [`Answer::Discovered`].
+    /// [`ActionAnswer::Discovered`].
     Discover {
         /// The dead-letter queue of each letter, and the time when the letter arrived.
         searches: Vec<(Arn, Timestamp)>,
@@ -72,30 +72,30 @@ pub enum Action {
         until: Duration,
     },
     /// Finds out which of these dead-letter queues a raw subscription shares with others, for each queue once
-    /// in the life of an instance. Answered by [`Answer::Shared`].
+    /// in the life of an instance. Answered by [`ActionAnswer::Shared`].
     LookUpSharing {
         /// The queues.
         queues: BTreeSet<Arn>,
     },
-    /// Verifies the signatures of SNS. Answered by [`Answer::Verified`].
+    /// Verifies the signatures of SNS. Answered by [`ActionAnswer::Verified`].
     Verify {
         /// The letters.
         letters: Vec<Arc<Letter>>,
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Makes one request. Answered by [`Answer::Sent`].
+    /// Makes one request. Answered by [`ActionAnswer::Sent`].
     Send(SendRequest),
-    /// Sends letters to the requeue. Answered by [`Answer::Moved`].
+    /// Sends letters to the requeue. Answered by [`ActionAnswer::Moved`].
     Move {
         /// The letters.
-        moves: Vec<Move>,
+        moves: Vec<RequeueMove>,
         /// The requeue.
         requeue: Arn,
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Archives letters. Answered by [`Answer::Archived`].
+    /// Archives letters. Answered by [`ActionAnswer::Archived`].
     Archive {
         /// The letters, and why each is archived.
         letters: Vec<(Arc<Letter>, ArchiveContext)>,
@@ -106,14 +106,14 @@ pub enum Action {
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Reads the document of overrides. Answered by [`Answer::Overrides`].
+    /// Reads the document of overrides. Answered by [`ActionAnswer::Overrides`].
     ReadOverrides {
         /// The tag of the document that is known already. A document that still has it need not be read.
         unless: Option<String>,
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Writes the list of letters that are hidden for long. Answered by [`Answer::Listed`].
+    /// Writes the list of letters that are hidden for long. Answered by [`ActionAnswer::Listed`].
     ListWaiting {
         /// The lines.
         letters: Vec<WaitingLetter>,
@@ -122,7 +122,7 @@ pub enum Action {
         /// The time after which no call goes on.
         until: Duration,
     },
-    /// Hides letters. Answered by [`Answer::Hidden`].
+    /// Hides letters. Answered by [`ActionAnswer::Hidden`].
     Hide {
         /// The letters with the seconds to hide them, counted from the call; 0 makes a letter visible at
         /// once.
@@ -134,7 +134,7 @@ pub enum Action {
 
 /// The answers about queues that suffice, of those that are kept for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Suffices {
+pub enum RequiredFreshness {
     /// A kept answer, or that the queue did not answer just now.
     Kept,
     /// A new answer, or that the queue did not answer just now.
@@ -146,7 +146,7 @@ pub enum Suffices {
 /// The answer to an action, with one element for each of the action's letters, in their order. An element
 /// that is missing counts as not done.
 #[derive(Debug)]
-pub enum Answer {
+pub enum ActionAnswer {
     /// The attributes of the queues, and why some could not be read now.
     Queues {
         /// The attributes. If a queue cannot be read now, its earlier ones hold.
@@ -155,17 +155,17 @@ pub enum Answer {
         unread: Vec<(Arn, Failure)>,
     },
     /// The answers of SNS.
-    Subscriptions(HashMap<Arn, Known>),
+    Subscriptions(HashMap<Arn, SubscriptionLookup>),
     /// The subscription of each letter, or `None` if no subscription or more than one names the queue.
     Discovered(Vec<Result<Option<Arn>, Failure>>),
     /// The queues that are shared, without those that an earlier answer named.
     Shared(Vec<Arn>),
     /// The result of each check.
-    Verified(Vec<Verification>),
+    Verified(Vec<SignatureResult>),
     /// The result of the request.
     Sent(RequestResult),
     /// The result of each move, or `None` for a letter that has no room for the mark.
-    Moved(Vec<Option<Sent>>),
+    Moved(Vec<Option<SendResult>>),
     /// The result of archiving each letter.
     Archived(Vec<Result<(), Failure>>),
     /// The result of hiding each letter.
@@ -194,7 +194,7 @@ pub enum OverridesRead {
 
 /// A letter that is to go to the requeue.
 #[derive(Debug)]
-pub struct Move {
+pub struct RequeueMove {
     /// The letter.
     pub letter: Arc<Letter>,
     /// Its mark.
@@ -216,18 +216,18 @@ pub enum CannotPack {
 
 /// The result of checking a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verification {
+pub enum SignatureResult {
     /// SNS has signed the letter's message, for the letter's topic.
     Genuine,
     /// SNS has not signed it. The text says why.
     Refused(&'static str),
     /// It is unknown, which counts as a failed attempt.
-    Unknown(Sent),
+    Unknown(SendResult),
 }
 
 /// The result of looking up a subscription: its attributes, or `None` if it does not exist, or the reason why
 /// it is unknown.
-pub type Known = Result<Option<Subscription>, Sent>;
+pub type SubscriptionLookup = Result<Option<Subscription>, SendResult>;
 
 /// The attributes of a queue; empty if they cannot be read.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
@@ -277,7 +277,7 @@ pub struct ArchiveContext {
 
 /// An event that is worth a line in the log, beside the letters' own lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum BatchNotice {
     /// The attributes of a queue cannot be read. Earlier ones hold. It is asked again, and the notice is not
     /// repeated until it has answered.
     QueueUnreadable {
@@ -329,7 +329,7 @@ pub enum Notice {
         /// The endpoint.
         endpoint: Endpoint,
         /// The change.
-        change: Change,
+        change: HealthChange,
     },
     /// The requeue did not accept letters.
     RequeueFailed {
@@ -357,9 +357,9 @@ pub enum Notice {
 }
 
 /// Returns the results of archiving or hiding so many letters. A missing answer counts as a failure.
-pub(super) fn results(answer: Answer, count: usize) -> Vec<Result<(), Failure>> {
+pub(super) fn results(answer: ActionAnswer, count: usize) -> Vec<Result<(), Failure>> {
     let results = match answer {
-        Answer::Archived(results) | Answer::Hidden(results) => results,
+        ActionAnswer::Archived(results) | ActionAnswer::Hidden(results) => results,
         _ => Vec::new(),
     };
     whole(results, count, || Err(no_answer()))

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{Action, Answer, results};
-use super::case::{Case, Disposition};
-use super::config::Config;
+use super::action::{Action, ActionAnswer, results};
+use super::case::{Disposition, PendingLetter};
+use super::config::BatchConfig;
 use super::group_order::GroupOrder;
 use super::outcome::NotDone;
 use crate::failure::{Failure, FailureClass};
@@ -15,7 +15,7 @@ use crate::failure::{Failure, FailureClass};
 /// The letters for the archive. An archive in S3 stores all letters of a dead-letter queue or none. An
 /// archive in SQS may refuse one letter; then no later letter of its FIFO group is stored.
 #[derive(Debug)]
-pub(super) struct Archiving {
+pub(super) struct ArchivingState {
     /// The time when the letters are archived.
     at: Timestamp,
     pub(super) until: Duration,
@@ -29,10 +29,15 @@ pub(super) struct Archiving {
     under_way: Vec<usize>,
 }
 
-impl Archiving {
+impl ArchivingState {
     /// Picks the letters of a batch that are to be archived. A letter that came from the archive stays where
     /// it is, because archiving would only bring it back.
-    pub(super) fn new(config: &Config, cases: &mut [Case<'_>], at: Timestamp, until: Duration) -> Self {
+    pub(super) fn new(
+        config: &BatchConfig,
+        cases: &mut [PendingLetter<'_>],
+        at: Timestamp,
+        until: Duration,
+    ) -> Self {
         let mut letters = Vec::new();
         let archive = config.archive_queue.as_ref();
         for (index, case) in cases.iter_mut().enumerate() {
@@ -61,7 +66,7 @@ impl Archiving {
     }
 
     /// Returns the next letters to archive, if there are any left.
-    pub(super) fn next(&mut self, cases: &mut [Case<'_>]) -> Option<Action> {
+    pub(super) fn next(&mut self, cases: &mut [PendingLetter<'_>]) -> Option<Action> {
         while let Some(round) = self.order.next_round() {
             let (mut under_way, mut letters) = (Vec::new(), Vec::new());
             for place in round {
@@ -83,7 +88,7 @@ impl Archiving {
     }
 
     /// Takes note of the letters that the archive did not store.
-    pub(super) fn archived(&mut self, cases: &mut [Case<'_>], answer: Answer) {
+    pub(super) fn archived(&mut self, cases: &mut [PendingLetter<'_>], answer: ActionAnswer) {
         let answers = results(answer, self.under_way.len());
         for (place, answer) in std::mem::take(&mut self.under_way).into_iter().zip(answers) {
             let Err(failure) = answer else { continue };

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::time::Window;
+use super::time::RoundWindow;
 use crate::arn::Arn;
 
 /// The time after which a long call counts for half as long, so that one exception does not slow deliveries
@@ -27,19 +27,19 @@ const MAX_KEPT: usize = 1_000;
 /// The time that the calls of each function took lately. Times are counted from any fixed point in the life
 /// of an instance.
 #[derive(Debug, Clone, Default)]
-pub struct CallTimes(HashMap<Arn, Called>);
+pub struct CallTimes(HashMap<Arn, CalledFunction>);
 
 /// A function that was called.
 #[derive(Debug, Clone, Copy)]
-struct Called {
+struct CalledFunction {
     /// The time when the last call to it began.
     begun: Duration,
-    longest: Option<Longest>,
+    longest: Option<LongestCall>,
 }
 
 /// The longest of some calls. Later calls count for more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Longest {
+pub(super) struct LongestCall {
     took: Duration,
     /// The time when the last of the calls ended.
     at: Duration,
@@ -49,7 +49,7 @@ pub(super) struct Longest {
 
 /// The way in which a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallEnd {
     /// The function has ended, with or without an error.
     Ran,
     /// The time was over while the function worked.
@@ -61,8 +61,14 @@ pub enum Ended {
 impl CallTimes {
     /// Reports whether a call to this function begins now, and takes note of it if so. `share` is the time
     /// that it may take as long as nothing is known of the function.
-    pub(super) fn begin(&mut self, function: &Arn, now: Duration, window: Window, share: Duration) -> bool {
-        let Window { since, end, .. } = window;
+    pub(super) fn begin(
+        &mut self,
+        function: &Arn,
+        now: Duration,
+        window: RoundWindow,
+        share: Duration,
+    ) -> bool {
+        let RoundWindow { since, end, .. } = window;
         let all = &mut self.0;
         let known = all.get(function).copied();
         let first = known.is_none_or(|called| called.begun < since);
@@ -74,26 +80,26 @@ impl CallTimes {
                 oldest.map(|arn| all.remove(&arn));
             }
             let longest = known.and_then(|called| called.longest);
-            all.insert(function.clone(), Called { begun: now, longest });
+            all.insert(function.clone(), CalledFunction { begun: now, longest });
         }
         begins
     }
 
     /// Takes note of a call that has ended now.
-    pub fn ended(&mut self, function: &Arn, took: Duration, how: Ended, now: Duration) {
+    pub fn ended(&mut self, function: &Arn, took: Duration, how: CallEnd, now: Duration) {
         if let Some(called) = self.0.get_mut(function) {
-            called.longest = Longest::with(called.longest, took, how, now);
+            called.longest = LongestCall::with(called.longest, took, how, now);
         }
     }
 }
 
-impl Longest {
+impl LongestCall {
     /// Returns the longest of the calls so far and one that has ended now.
-    pub(super) fn with(so_far: Option<Self>, took: Duration, how: Ended, now: Duration) -> Option<Self> {
+    pub(super) fn with(so_far: Option<Self>, took: Duration, how: CallEnd, now: Duration) -> Option<Self> {
         let cut_off = match how {
-            Ended::Ran => false,
-            Ended::CutOff => true,
-            Ended::Unknown => return so_far,
+            CallEnd::Ran => false,
+            CallEnd::CutOff => true,
+            CallEnd::Unknown => return so_far,
         };
         let before = so_far.map_or(Duration::ZERO, |longest| longest.decayed(now));
         Some(Self { took: took.max(before), at: now, cut_off })
@@ -123,8 +129,8 @@ mod tests {
     /// A time after the point that times are counted from.
     const BEGAN: Duration = Duration::from_hours(1);
 
-    fn window(since: Duration, end: Duration) -> Window {
-        Window { since, start: since, end }
+    fn window(since: Duration, end: Duration) -> RoundWindow {
+        RoundWindow { since, start: since, end }
     }
 
     fn function(number: usize) -> Arn {
@@ -133,9 +139,9 @@ mod tests {
 
     /// Returns the longest of calls given as seconds, ending, and the second of that ending, counted from
     /// `first`.
-    fn after(calls: &[(u64, Ended, u64)], first: Duration) -> Option<Longest> {
+    fn after(calls: &[(u64, CallEnd, u64)], first: Duration) -> Option<LongestCall> {
         calls.iter().fold(None, |so_far, (took, how, at)| {
-            Longest::with(
+            LongestCall::with(
                 so_far,
                 SECOND * u32::try_from(*took).unwrap(),
                 *how,
@@ -147,7 +153,8 @@ mod tests {
     #[test]
     fn the_longest_call_counts_for_half_as_long_every_ten_minutes() {
         let began = BEGAN;
-        let longest = after(&[(3, Ended::Ran, 0), (8, Ended::Ran, 0), (1, Ended::Ran, 0)], began).unwrap();
+        let longest =
+            after(&[(3, CallEnd::Ran, 0), (8, CallEnd::Ran, 0), (1, CallEnd::Ran, 0)], began).unwrap();
         for (seconds, expected) in
             [(0, Some(8)), (600, Some(4)), (1_200, Some(2)), (1_800, Some(1)), (3_600, None)]
         {
@@ -160,7 +167,7 @@ mod tests {
     fn a_later_call_counts_as_it_is_where_the_longer_one_has_faded() {
         let began = BEGAN;
         for (second, expected) in [(3, 4), (5, 5)] {
-            let longest = after(&[(8, Ended::Ran, 0), (second, Ended::Ran, 600)], began).unwrap();
+            let longest = after(&[(8, CallEnd::Ran, 0), (second, CallEnd::Ran, 600)], began).unwrap();
             assert_eq!(longest.lately(began + SECOND * 600), Some(SECOND * expected));
         }
     }
@@ -169,17 +176,17 @@ mod tests {
     fn a_call_that_was_cut_off_counts_twice_until_one_comes_back() {
         let began = BEGAN;
         let longest = |calls| after(calls, began).and_then(|longest| longest.lately(began));
-        assert_eq!(longest(&[(8, Ended::CutOff, 0)]), Some(SECOND * 16));
-        assert_eq!(longest(&[(8, Ended::CutOff, 0), (1, Ended::Ran, 0)]), Some(SECOND * 8));
-        assert_eq!(longest(&[(8, Ended::Ran, 0), (1, Ended::CutOff, 0)]), Some(SECOND * 16));
+        assert_eq!(longest(&[(8, CallEnd::CutOff, 0)]), Some(SECOND * 16));
+        assert_eq!(longest(&[(8, CallEnd::CutOff, 0), (1, CallEnd::Ran, 0)]), Some(SECOND * 8));
+        assert_eq!(longest(&[(8, CallEnd::Ran, 0), (1, CallEnd::CutOff, 0)]), Some(SECOND * 16));
     }
 
     #[test]
     fn a_call_that_may_not_have_run_says_nothing() {
         let began = BEGAN;
-        assert_eq!(after(&[(8, Ended::Unknown, 0)], began), None);
-        let seen = after(&[(2, Ended::Ran, 0)], began);
-        assert_eq!(after(&[(2, Ended::Ran, 0), (8, Ended::Unknown, 5)], began), seen);
+        assert_eq!(after(&[(8, CallEnd::Unknown, 0)], began), None);
+        let seen = after(&[(2, CallEnd::Ran, 0)], began);
+        assert_eq!(after(&[(2, CallEnd::Ran, 0), (8, CallEnd::Unknown, 5)], began), seen);
     }
 
     #[test]
@@ -196,7 +203,7 @@ mod tests {
             let mut calls = CallTimes::default();
             assert!(calls.begin(&function(1), began, time, SECOND * 12), "the first one");
             if let Some(seen) = seen {
-                calls.ended(&function(1), SECOND * seen, Ended::Ran, began);
+                calls.ended(&function(1), SECOND * seen, CallEnd::Ran, began);
             }
             let later = began + SECOND * second;
             let answer = calls.begin(&function(1), later, time, SECOND * 12);
@@ -214,7 +221,7 @@ mod tests {
             let time = window(since, since + SECOND * 24);
             let late = since + SECOND * 20;
             assert!(calls.begin(&function(1), late, time, SECOND * 12));
-            calls.ended(&function(1), SECOND * 24, Ended::CutOff, since + SECOND * 24);
+            calls.ended(&function(1), SECOND * 24, CallEnd::CutOff, since + SECOND * 24);
             assert!(!calls.begin(&function(1), late, time, SECOND * 12));
         }
     }

@@ -5,24 +5,24 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{ArchiveContext, CannotPack, Sent};
+use super::action::{ArchiveContext, CannotPack, SendResult};
 use super::foresight::foresee;
-use super::outcome::{NotDone, Outcome, Report};
+use super::outcome::{LetterReport, NotDone, Outcome};
 use super::resolve::refusal_at_sight;
 use super::time::later;
-use super::unarchived::Unarchived;
+use super::unarchived::UnarchivedLetter;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::letter::{Letter, Origin};
 use crate::policy::{
-    Action, ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, Facts, Overridden, OverrideAction,
-    Policy, Retention, Retry, Route, Rule, Verdict, plus, seconds_until,
+    ArchiveReason, Decision, DeferReason, Deferral, DeliverySpec, LetterFacts, OverrideAction,
+    OverrideAnswer, Policy, Retention, Retry, Route, Rule, RuleAction, Verdict, plus, seconds_until,
 };
 
 /// The seconds for which a letter is hidden if there was no time to send it. Otherwise it would stay hidden
 /// for the whole of its queue's visibility timeout, because of other letters that took the time.
-const SOON: u64 = 1;
+const UNSENT_HIDE_SECONDS: u64 = 1;
 
 /// The detail of an attempt with a letter of `EventBridge`.
 /// <https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html>
@@ -33,14 +33,14 @@ const AS_ON_THE_BUS: &str = "the target got the event as it was on the bus: a ru
 pub(super) const SEARCH_FAILED: &str = "the search for the letter's subscription failed or took too long";
 
 /// The detail of what would be done with a letter behind another of its group.
-const BEHIND: &str = "held unless the letters before it in its group leave the queue";
+const HELD_DETAIL: &str = "held unless the letters before it in its group leave the queue";
 
 /// A letter on its way to an outcome. There are thousands of them: what few have is boxed.
 #[derive(Debug)]
-pub(super) struct Case<'p> {
+pub(super) struct PendingLetter<'p> {
     pub(super) letter: Arc<Letter>,
     pub(super) rule: &'p Rule,
-    pub(super) facts: Facts,
+    pub(super) facts: LetterFacts,
     pub(super) verdict: Option<Verdict<'p>>,
     pub(super) disposition: Disposition,
     /// The time when the disposition was decided. Waits count from then.
@@ -54,7 +54,7 @@ pub(super) struct Case<'p> {
     /// The seconds until it becomes visible if it is not hidden otherwise.
     pub(super) shows_in: u64,
     /// The archiving that failed in an earlier invocation.
-    pub(super) unarchived: Option<Box<Unarchived>>,
+    pub(super) unarchived: Option<Box<UnarchivedLetter>>,
     /// The seconds for which it is hidden because the archive did not accept it.
     pub(super) hidden: Option<u64>,
     /// True if its subscription was searched for.
@@ -98,9 +98,9 @@ fn joined(details: [Option<String>; 2]) -> Option<String> {
     details.into_iter().flatten().reduce(|one, other| format!("{one}; {other}"))
 }
 
-impl<'p> Case<'p> {
+impl<'p> PendingLetter<'p> {
     /// Creates the case of a letter under its rule.
-    pub(super) fn new(policy: &'p Policy, facts: Facts, letter: Letter) -> Self {
+    pub(super) fn new(policy: &'p Policy, facts: LetterFacts, letter: Letter) -> Self {
         let (letter, rule) = policy.sort(letter);
         let mut case = Self {
             letter: Arc::new(letter),
@@ -156,7 +156,7 @@ impl<'p> Case<'p> {
     }
 
     /// Takes up a letter that the archive did not accept before. No further attempt is made.
-    pub(super) fn resume(&mut self, unarchived: Unarchived) {
+    pub(super) fn resume(&mut self, unarchived: UnarchivedLetter) {
         if self.is_undecided() {
             self.archive(unarchived.context.reason, unarchived.context.detail.clone());
             self.target.clone_from(&unarchived.context.target);
@@ -173,9 +173,9 @@ impl<'p> Case<'p> {
     /// Reports whether its rule or an override holds it, or one that is not read yet may.
     pub(super) fn may_be_held(&self) -> bool {
         match &self.facts.overridden {
-            Overridden::Nothing => self.rule.action == Action::Hold,
-            Overridden::Unread => true,
-            Overridden::By(override_) => override_.action == OverrideAction::Hold,
+            OverrideAnswer::Nothing => self.rule.action == RuleAction::Hold,
+            OverrideAnswer::Unread => true,
+            OverrideAnswer::By(override_) => override_.action == OverrideAction::Hold,
         }
     }
 
@@ -262,7 +262,7 @@ impl<'p> Case<'p> {
             self.detail = Some(format!("not known: {SEARCH_FAILED}"));
         }
         if is_behind {
-            self.detail = joined([self.detail.take(), Some(BEHIND.to_owned())]);
+            self.detail = joined([self.detail.take(), Some(HELD_DETAIL.to_owned())]);
         }
         self.disposition = Disposition::Observed(decision);
     }
@@ -298,30 +298,30 @@ impl<'p> Case<'p> {
     }
 
     /// Takes over the result of a delivery.
-    pub(super) fn attempted(&mut self, retry: Retry, sent: Sent, took: Duration, now: Timestamp) {
-        self.soon = sent == Sent::NotStarted;
+    pub(super) fn attempted(&mut self, retry: Retry, sent: SendResult, took: Duration, now: Timestamp) {
+        self.soon = sent == SendResult::NotStarted;
         self.answered(retry, sent, now);
         self.took = self.retry.map(|_| took);
     }
 
     /// Takes over the answer to a retry.
-    pub(super) fn answered(&mut self, retry: Retry, answer: Sent, now: Timestamp) {
+    pub(super) fn answered(&mut self, retry: Retry, answer: SendResult, now: Timestamp) {
         match answer {
-            Sent::Accepted => {
+            SendResult::Accepted => {
                 self.retry = Some(retry);
                 self.disposition = Disposition::Delivered;
             }
-            Sent::NotStarted | Sent::Withheld => self.disposition = Disposition::OutOfTime,
-            Sent::LeftOut(least) => {
+            SendResult::NotStarted | SendResult::Withheld => self.disposition = Disposition::OutOfTime,
+            SendResult::LeftOut(least) => {
                 let (is_overridden, soonest) = (self.is_sent_by_override(), later(now, least));
                 self.settle_by(now, |verdict| verdict.left_out(retry, is_overridden, now, soonest));
             }
-            Sent::PutOff(minutes) => {
+            SendResult::PutOff(minutes) => {
                 let is_overridden = self.is_sent_by_override();
                 self.settle_by(now, |verdict| verdict.put_off_by(retry, minutes, is_overridden, now));
             }
-            Sent::Refused(detail) => self.refuse(detail),
-            Sent::Failed(failure) => {
+            SendResult::Refused(detail) => self.refuse(detail),
+            SendResult::Failed(failure) => {
                 self.retry = Some(retry);
                 let target = self.target.clone();
                 self.settle_by(now, |verdict| verdict.after(retry, &failure, target.as_ref(), now));
@@ -374,7 +374,7 @@ impl<'p> Case<'p> {
                 Some(seconds_until(now, plus(self.decided, deferral.hide)).min(deferral.hide))
             }
             Disposition::Held => Some(0),
-            Disposition::OutOfTime if self.soon => Some(SOON),
+            Disposition::OutOfTime if self.soon => Some(UNSENT_HIDE_SECONDS),
             _ => None,
         }
     }
@@ -390,7 +390,7 @@ impl<'p> Case<'p> {
     }
 
     /// Returns the outcome, now that the archive and the queue have answered.
-    pub(super) fn report(self, now: Timestamp) -> Report {
+    pub(super) fn report(self, now: Timestamp) -> LetterReport {
         let expires = self.end();
         let (override_id, detail) = (self.override_id(), self.said());
         let outcome = match (self.disposition, &self.undone) {
@@ -415,7 +415,7 @@ impl<'p> Case<'p> {
             None if moved => true,
             brought_along => receives.saturating_sub(brought_along.unwrap_or(0)) <= 1,
         };
-        Report {
+        LetterReport {
             rule: self.rule.name.clone(),
             outcome,
             override_id,

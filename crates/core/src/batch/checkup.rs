@@ -7,15 +7,15 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::action::QueueAttributes;
-use super::case::Case;
-use super::config::Config;
+use super::case::PendingLetter;
+use super::config::BatchConfig;
 use crate::arn::Arn;
 use crate::letter::Letter;
-use crate::policy::{Action, DeliverySpec, LEAST_RETENTION, Policy, Rule, expiry_margin};
+use crate::policy::{DeliverySpec, LEAST_RETENTION, Policy, Rule, RuleAction, expiry_margin};
 
 /// Returns everything that is wrong with a queue whose attributes are known. `left` is the invocation's time.
 pub(super) fn findings(
-    config: &Config,
+    config: &BatchConfig,
     queue: &Arn,
     attributes: &QueueAttributes,
     letters: &[Letter],
@@ -50,12 +50,13 @@ pub(super) fn findings(
 
 /// Returns the dead-letter queues of letters that publishers of a raw subscription's topic could have
 /// written, if there is such a subscription: nothing proves that they did not.
-pub(super) fn open_to_forgery(policy: &Policy, cases: &[Case<'_>]) -> BTreeSet<Arn> {
+pub(super) fn open_to_forgery(policy: &Policy, cases: &[PendingLetter<'_>]) -> BTreeSet<Arn> {
     // If a rule verifies signatures, the operator knows of the problem. Raw letters have no signature, so
     // they need a rule that does not verify.
     let verifies = policy.all_rules().any(|rule| rule.verify_signature);
-    let open =
-        |case: &&Case<'_>| !case.rule.verify_signature && (case.letter.notification.is_some() || !verifies);
+    let open = |case: &&PendingLetter<'_>| {
+        !case.rule.verify_signature && (case.letter.notification.is_some() || !verifies)
+    };
     // Nearly always all letters come from one queue.
     cases
         .iter()
@@ -69,7 +70,7 @@ pub(super) fn open_to_forgery(policy: &Policy, cases: &[Case<'_>]) -> BTreeSet<A
 
 /// Reports an incompatible pair: letters cannot go from a FIFO queue to a standard requeue, nor the other way
 /// round.
-fn kinds(config: &Config, queue: &Arn, in_requeue: bool) -> Option<String> {
+fn kinds(config: &BatchConfig, queue: &Arn, in_requeue: bool) -> Option<String> {
     let requeue = config.requeue.as_ref().filter(|_| !in_requeue)?;
     let text = match (queue.is_fifo(), requeue.is_fifo()) {
         (true, false) => {
@@ -133,7 +134,7 @@ fn schedule(rule: &Rule, retention: u64) -> Option<String> {
         since_arrival += schedule.delay(retry)?;
         // A retention is far below the largest whole number that f64 holds exactly.
         #[expect(clippy::cast_precision_loss, reason = "14 days of seconds are exact")]
-        if since_arrival > most as f64 && rule.action == Action::Redrive {
+        if since_arrival > most as f64 && rule.action == RuleAction::Redrive {
             return Some(format!(
                 "rule {}: only {} of its {} retries fit into the queue's retention of {retention} s. Raise the \
                  retention, or shorten the schedule",

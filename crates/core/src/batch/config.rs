@@ -5,11 +5,11 @@ use crate::policy::Policy;
 
 /// The settings of a machine.
 #[derive(Debug)]
-pub struct Config {
+pub struct BatchConfig {
     /// The redrive policy.
     pub policy: Policy,
     /// The mode: whether anything is done at all.
-    pub mode: Mode,
+    pub mode: OperatingMode,
     /// The queue for letters that cannot wait in their own. Its marks are believed when they say where a
     /// letter came from.
     pub requeue: Option<Arn>,
@@ -29,14 +29,14 @@ pub struct Config {
 
 /// The mode of the machine: whether anything is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum OperatingMode {
     /// Retries, archives and hides letters.
     Active,
     /// Decides and logs, and touches nothing. A letter can expire meanwhile.
     Observe,
 }
 
-impl Config {
+impl BatchConfig {
     /// Returns the number of instances that may deliver at once. The requeue has a mapping of its own, with
     /// as many instances again.
     pub(super) fn deliverers(&self) -> u32 {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{Action, Answer, Notice, Now, no_answer};
-use super::case::{Case, Disposition};
+use super::action::{Action, ActionAnswer, BatchNotice, InvocationTime, no_answer};
+use super::case::{Disposition, PendingLetter};
 use super::moment::Moment;
-use super::state::{ActionId, Batch, Chain, Due, Stage};
+use super::state::{ActionChain, ActionId, Batch, BatchStage, DueRetries};
 use super::time::{CONTROL_TIME, half_of};
 use crate::endpoint::Endpoint;
 use crate::policy::{DeferReason, Retry, plus};
@@ -18,7 +18,7 @@ const LIST_TIME: Duration = Duration::from_millis(500);
 
 impl Batch<'_> {
     /// Reads the overrides, if that is due and time is left for it.
-    pub(super) fn read_overrides(&mut self, now: Now) -> Option<Action> {
+    pub(super) fn read_overrides(&mut self, now: InvocationTime) -> Option<Action> {
         let overrides = &mut self.memory.overrides;
         let has_time = !self.control_time.is_zero();
         if !self.config.overrides || self.rereading || !has_time || !overrides.is_due(now.age) {
@@ -30,18 +30,18 @@ impl Batch<'_> {
     }
 
     /// Takes over the overrides.
-    pub(super) fn overrides_read(&mut self, answer: Answer, now: Now) {
+    pub(super) fn overrides_read(&mut self, answer: ActionAnswer, now: InvocationTime) {
         let asked = self.overrides_asked.take().unwrap_or(now);
         self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
         self.take_overrides(answer, asked.age, now.moment());
     }
 
-    fn take_overrides(&mut self, answer: Answer, asked: Duration, now: Moment) {
-        let reading = if let Answer::Overrides(reading) = answer { reading } else { Err(no_answer()) };
+    fn take_overrides(&mut self, answer: ActionAnswer, asked: Duration, now: Moment) {
+        let reading = if let ActionAnswer::Overrides(reading) = answer { reading } else { Err(no_answer()) };
         let overrides = &mut self.memory.overrides;
         if let Err(failure) = overrides.take(reading, asked, now) {
             let (last_read, hides) = (overrides.read.map(|read| read.at), overrides.waits(now.age));
-            self.notices.push(Notice::OverridesUnread { failure, last_read, hides });
+            self.notices.push(BatchNotice::OverridesUnread { failure, last_read, hides });
         }
         self.apply_overrides(now);
     }
@@ -54,15 +54,15 @@ impl Batch<'_> {
     /// Returns the time when [`Batch::poll`] asks for something new without an answer, counted as `elapsed`
     /// is.
     #[must_use]
-    pub fn next_poll(&self, now: Now) -> Option<Duration> {
-        let Stage::Sending(round) = &self.stage else { return None };
+    pub fn next_poll(&self, now: InvocationTime) -> Option<Duration> {
+        let BatchStage::Sending(round) = &self.stage else { return None };
         let rereads = self.rereads_in(now).map(|due_in| now.elapsed + due_in);
         rereads.into_iter().chain(round.next_turn(now)).min()
     }
 
     /// Returns the time after which the overrides are read beside deliveries, if they are.
-    fn rereads_in(&self, now: Now) -> Option<Duration> {
-        let is_sending = matches!(self.stage, Stage::Sending(_));
+    fn rereads_in(&self, now: InvocationTime) -> Option<Duration> {
+        let is_sending = matches!(self.stage, BatchStage::Sending(_));
         let rereads = self.config.overrides && !self.rereading && is_sending;
         rereads.then(|| self.memory.overrides.due_in(now.age))
     }
@@ -70,7 +70,7 @@ impl Batch<'_> {
     /// Reads the overrides beside deliveries. Deliveries that have not begun wait for the answer while there is
     /// time for that. After that time they begin by the old overrides, and new overrides count as soon as they
     /// arrive.
-    pub(super) fn reread_overrides(&mut self, now: Now) -> Option<(ActionId, Action)> {
+    pub(super) fn reread_overrides(&mut self, now: InvocationTime) -> Option<(ActionId, Action)> {
         if self.rereads_in(now)? > Duration::ZERO {
             return None;
         }
@@ -80,11 +80,14 @@ impl Batch<'_> {
         self.rereading = true;
         self.overrides_asked = Some(now);
         let until = now.elapsed + if time.is_zero() { CONTROL_TIME } else { time };
-        Some((ActionId(Chain::Overrides), Action::ReadOverrides { unless: overrides.ask(now.age), until }))
+        Some((
+            ActionId(ActionChain::Overrides),
+            Action::ReadOverrides { unless: overrides.ask(now.age), until },
+        ))
     }
 
     /// Takes over overrides that were read beside deliveries.
-    pub(super) fn overrides_reread(&mut self, answer: Answer, now: Now) {
+    pub(super) fn overrides_reread(&mut self, answer: ActionAnswer, now: InvocationTime) {
         self.rereading = false;
         let asked = self.overrides_asked.take().unwrap_or(now);
         let overrides = &self.memory.overrides;
@@ -96,7 +99,7 @@ impl Batch<'_> {
     }
 
     /// Decides anew about letters that were due by earlier overrides. Returns those that still are.
-    pub(super) fn still_due(&mut self, due: Due, now: Moment) -> Due {
+    pub(super) fn still_due(&mut self, due: DueRetries, now: Moment) -> DueRetries {
         let still = due.into_iter().filter_map(|(index, retry)| {
             let case = &self.cases[index];
             let goes = self.memory.overrides.allow_attempt(&case.letter, case.is_sent_by_override(), now);
@@ -158,7 +161,7 @@ impl Batch<'_> {
     }
 
     /// Lists the letters that are hidden for long, once, beside archiving and hiding.
-    pub(super) fn list_waiting(&mut self, now: Now) -> Option<(ActionId, Action)> {
+    pub(super) fn list_waiting(&mut self, now: InvocationTime) -> Option<(ActionId, Action)> {
         if std::mem::replace(&mut self.listed, true) || !self.config.waiting_list {
             return None;
         }
@@ -167,18 +170,18 @@ impl Batch<'_> {
             return None;
         }
         let until = (now.elapsed + self.control_time).min(self.time.finish);
-        Some((ActionId(Chain::List), Action::ListWaiting { letters, at: now.at, until }))
+        Some((ActionId(ActionChain::List), Action::ListWaiting { letters, at: now.at, until }))
     }
 
     /// Takes note of a list that was not written. Nothing else depends on it.
-    pub(super) fn waiting_listed(&mut self, answer: Answer) {
-        let answer = if let Answer::Listed(answer) = answer { answer } else { Err(no_answer()) };
-        self.notices.extend(answer.err().map(|failure| Notice::WaitingListFailed { failure }));
+    pub(super) fn waiting_listed(&mut self, answer: ActionAnswer) {
+        let answer = if let ActionAnswer::Listed(answer) = answer { answer } else { Err(no_answer()) };
+        self.notices.extend(answer.err().map(|failure| BatchNotice::WaitingListFailed { failure }));
     }
 }
 
 /// Returns the line of a letter that is hidden for long.
-fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
+fn waiting(case: &PendingLetter<'_>, now: Timestamp) -> Option<WaitingLetter> {
     let Disposition::Defer(deferral) = &case.disposition else { return None };
     let hide = case.hiding(now).filter(|hide| *hide > LISTED_ABOVE)?;
     let letter = &case.letter;
@@ -206,7 +209,7 @@ fn waiting(case: &Case<'_>, now: Timestamp) -> Option<WaitingLetter> {
 }
 
 /// Returns what holds a letter.
-fn held_by(case: &Case<'_>, why: DeferReason) -> Option<String> {
+fn held_by(case: &PendingLetter<'_>, why: DeferReason) -> Option<String> {
     match why {
         DeferReason::Overridden => {
             case.facts.overridden.by().map(|override_| format!("override {}", override_.id))

@@ -1,22 +1,22 @@
 //! The order in which requests begin: at their turn, when a place is free, if they are likely to end in time,
 //! and if their endpoint is not down.
 //!
-//! A batch becomes some requests. [`super::Sending`] asks [`Dispatch`] which of them begin now, and tells it
+//! A batch becomes some requests. [`super::SendingState`] asks [`RoundDispatch`] which of them begin now, and tells it
 //! how they have ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::action::Sent;
-use super::health::{Admission, Attempt, Health};
-use super::purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
-use super::time::Window;
+use super::action::SendResult;
+use super::health::{Health, RequestAdmission, RequestCandidate};
+use super::purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, RequestPurpose};
+use super::time::RoundWindow;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;
 
 /// A request that is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct DispatchRequest {
     /// The endpoint.
     pub to: Endpoint,
     /// Its turn, counted as the window is.
@@ -24,12 +24,12 @@ pub(super) struct Request {
     /// True if the request waits until the function that it calls has ended.
     pub waits: bool,
     /// The purpose.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
 }
 
 /// The answer whether a request begins now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(super) enum RequestStart {
     /// It begins and may take this long, or its full time if this is `None`.
     Now(Option<Duration>),
     /// It would not end in time, so it is not made.
@@ -44,12 +44,12 @@ pub(super) enum Begin {
 
 /// The requests of one round of a batch.
 #[derive(Debug)]
-pub(super) struct Dispatch {
-    window: Window,
+pub(super) struct RoundDispatch {
+    window: RoundWindow,
     /// The time that a call may take while nothing is known of its function.
     share: Duration,
-    requests: Vec<Request>,
-    lanes: Vec<Lane>,
+    requests: Vec<DispatchRequest>,
+    lanes: Vec<EndpointLane>,
     /// The lane of each request.
     lane_of: Vec<usize>,
     /// The requests under way, with the times when they began.
@@ -59,7 +59,7 @@ pub(super) struct Dispatch {
 
 /// The requests to one endpoint.
 #[derive(Debug, Default)]
-struct Lane {
+struct EndpointLane {
     /// The waiting requests that contain last retries, by their turns.
     last: VecDeque<usize>,
     /// The other waiting requests, by their turns.
@@ -67,7 +67,7 @@ struct Lane {
     under_way: usize,
 }
 
-impl Request {
+impl DispatchRequest {
     /// Returns the function that it waits for, if it does.
     fn function(&self) -> Option<&Arn> {
         match &self.to {
@@ -77,8 +77,8 @@ impl Request {
     }
 }
 
-impl Lane {
-    fn queue(&mut self, purpose: Purpose) -> &mut VecDeque<usize> {
+impl EndpointLane {
+    fn queue(&mut self, purpose: RequestPurpose) -> &mut VecDeque<usize> {
         if purpose.is_last() { &mut self.last } else { &mut self.others }
     }
 
@@ -88,19 +88,19 @@ impl Lane {
     }
 }
 
-impl Dispatch {
+impl RoundDispatch {
     /// Creates the dispatch of a round's requests, of which none is under way. The window, `now` and the
     /// turns are counted from the same point.
-    pub(super) fn new(requests: Vec<Request>, window: Window, now: Duration) -> Self {
+    pub(super) fn new(requests: Vec<DispatchRequest>, window: RoundWindow, now: Duration) -> Self {
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_by_key(|request| requests[*request].turn);
         let mut numbers: HashMap<&Endpoint, usize> = HashMap::new();
-        let (mut lanes, mut lane_of) = (Vec::<Lane>::new(), vec![0; requests.len()]);
+        let (mut lanes, mut lane_of) = (Vec::<EndpointLane>::new(), vec![0; requests.len()]);
         for number in order {
             let request = &requests[number];
             let next = numbers.len();
             let lane = *numbers.entry(&request.to).or_insert(next);
-            lanes.resize_with(numbers.len(), Lane::default);
+            lanes.resize_with(numbers.len(), EndpointLane::default);
             lanes[lane].queue(request.purpose).push_back(number);
             lane_of[number] = lane;
         }
@@ -116,28 +116,28 @@ impl Dispatch {
         now: Duration,
         health: &mut Health,
         goes: impl FnOnce(usize) -> bool,
-    ) -> Option<(usize, Begin)> {
+    ) -> Option<(usize, RequestStart)> {
         let (request, admission) = self.next(now, health)?;
-        let Request { to, purpose, .. } = &self.requests[request];
+        let DispatchRequest { to, purpose, .. } = &self.requests[request];
         let lane = &mut self.lanes[self.lane_of[request]];
         lane.queue(*purpose).pop_front();
         let begin = match admission {
-            Admission::Begins(_) if !goes(request) => Begin::Withheld,
-            Admission::Begins(limit)
+            RequestAdmission::Begins(_) if !goes(request) => RequestStart::Withheld,
+            RequestAdmission::Begins(limit)
                 if is_in_time(&self.requests[request], self.window, self.share, now, health) =>
             {
-                if *purpose != Purpose::Other {
+                if *purpose != RequestPurpose::Other {
                     health.begins(to, now);
                 }
                 lane.under_way += 1;
                 self.singles_under_way += usize::from(goes_alone(to));
                 self.begun.insert(request, now);
-                Begin::Now(limit)
+                RequestStart::Now(limit)
             }
-            Admission::Begins(_) => Begin::TooLate,
-            Admission::PutOff => Begin::PutOff(health.put_off(to, now)),
-            Admission::LeftOut(least) => Begin::LeftOut(least),
-            Admission::Waits => Begin::LeftOut(Duration::ZERO),
+            RequestAdmission::Begins(_) => RequestStart::TooLate,
+            RequestAdmission::PutOff => RequestStart::PutOff(health.put_off(to, now)),
+            RequestAdmission::LeftOut(least) => RequestStart::LeftOut(least),
+            RequestAdmission::Waits => RequestStart::LeftOut(Duration::ZERO),
         };
         Some((request, begin))
     }
@@ -145,16 +145,16 @@ impl Dispatch {
     /// Returns the next request whose turn and place have come, or whose endpoint is down. The endpoint with
     /// the fewest requests under way comes first, so that many requests to one endpoint do not keep the
     /// others waiting. Among equals, the request with the earliest turn comes first.
-    fn next(&self, now: Duration, health: &Health) -> Option<(usize, Admission)> {
+    fn next(&self, now: Duration, health: &Health) -> Option<(usize, RequestAdmission)> {
         if self.begun.len() >= CONCURRENT_REQUESTS {
             return None;
         }
         let key =
             |number: usize| (self.lanes[self.lane_of[number]].under_way, self.requests[number].turn, number);
-        let mut best: Option<(usize, Admission)> = None;
+        let mut best: Option<(usize, RequestAdmission)> = None;
         for (lane, number) in self.lanes.iter().flat_map(|lane| lane.fronts().map(move |front| (lane, front)))
         {
-            let Request { to, turn, purpose, .. } = &self.requests[number];
+            let DispatchRequest { to, turn, purpose, .. } = &self.requests[number];
             let alone = goes_alone(to);
             let has_place = !alone || self.singles_under_way < CONCURRENT_SINGLES;
             let is_before = best.is_none_or(|(best, _)| key(number) < key(best));
@@ -163,13 +163,13 @@ impl Dispatch {
             }
             let slots = if alone { CONCURRENT_SINGLES } else { CONCURRENT_REQUESTS };
             let admission = match purpose {
-                Purpose::Retry { last, longest } => {
+                RequestPurpose::Retry { last, longest } => {
                     let (last, longest, under_way) = (*last, *longest, lane.under_way);
-                    health.admit(to, Attempt { last, longest, under_way, slots }, now)
+                    health.admit(to, RequestCandidate { last, longest, under_way, slots }, now)
                 }
-                Purpose::Other => Admission::Begins(None),
+                RequestPurpose::Other => RequestAdmission::Begins(None),
             };
-            if admission != Admission::Waits {
+            if admission != RequestAdmission::Waits {
                 best = Some((number, admission));
             }
         }
@@ -178,7 +178,7 @@ impl Dispatch {
 
     /// Returns the next turn that lies ahead, if there is one.
     pub(super) fn next_turn(&self, now: Duration) -> Option<Duration> {
-        let fronts = self.lanes.iter().flat_map(Lane::fronts);
+        let fronts = self.lanes.iter().flat_map(EndpointLane::fronts);
         fronts.map(|one| self.requests[one].turn).filter(|turn| *turn > now).min()
     }
 
@@ -198,12 +198,18 @@ impl Dispatch {
     }
 
     /// Takes note of the answers to a request that has ended now.
-    pub(super) fn ended(&mut self, request: usize, answers: &[Sent], now: Duration, health: &mut Health) {
+    pub(super) fn ended(
+        &mut self,
+        request: usize,
+        answers: &[SendResult],
+        now: Duration,
+        health: &mut Health,
+    ) {
         let Some(began) = self.begun.remove(&request) else { return };
-        let Request { to, purpose, .. } = &self.requests[request];
+        let DispatchRequest { to, purpose, .. } = &self.requests[request];
         self.lanes[self.lane_of[request]].under_way -= 1;
         self.singles_under_way -= usize::from(goes_alone(to));
-        if *purpose != Purpose::Other {
+        if *purpose != RequestPurpose::Other {
             health.ended(to, began, answers, now);
         }
     }
@@ -211,8 +217,8 @@ impl Dispatch {
 
 /// Reports whether a request that begins now is likely to end in time.
 fn is_in_time(
-    request: &Request,
-    window: Window,
+    request: &DispatchRequest,
+    window: RoundWindow,
     share: Duration,
     now: Duration,
     health: &mut Health,
@@ -220,7 +226,7 @@ fn is_in_time(
     // A round that is late has half of its own time for short calls. A call that waits for its function may
     // take as long as one in the round before.
     let start = request.function().map_or(window.start, |_| window.since);
-    let in_time = now < Window { start, ..window }.latest_start(&request.to);
+    let in_time = now < RoundWindow { start, ..window }.latest_start(&request.to);
     in_time && request.function().is_none_or(|function| health.calls.begin(function, now, window, share))
 }
 
@@ -247,36 +253,41 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn window(end: u32) -> Window {
-        Window { since: Duration::ZERO, start: Duration::ZERO, end: SECOND * end }
+    fn window(end: u32) -> RoundWindow {
+        RoundWindow { since: Duration::ZERO, start: Duration::ZERO, end: SECOND * end }
     }
 
-    fn to(kind: &str, number: usize, turn: u32) -> Request {
+    fn to(kind: &str, number: usize, turn: u32) -> DispatchRequest {
         let arn = format!("arn:aws:{kind}{number}").parse().unwrap();
-        Request {
+        DispatchRequest {
             to: Endpoint::of_arn(arn).unwrap(),
             turn: SECOND * turn,
             waits: false,
-            purpose: Purpose::Other,
+            purpose: RequestPurpose::Other,
         }
     }
 
-    fn queue(number: usize, turn: u32) -> Request {
+    fn queue(number: usize, turn: u32) -> DispatchRequest {
         to("sqs:eu-central-1:123456789012:q", number, turn)
     }
 
-    fn function(number: usize, turn: u32) -> Request {
+    fn function(number: usize, turn: u32) -> DispatchRequest {
         to("lambda:eu-central-1:123456789012:function:f", number, turn)
     }
 
-    fn polled(dispatch: &mut Dispatch, now: u32, health: &mut Health, goes: bool) -> Vec<(usize, Begin)> {
+    fn polled(
+        dispatch: &mut RoundDispatch,
+        now: u32,
+        health: &mut Health,
+        goes: bool,
+    ) -> Vec<(usize, RequestStart)> {
         std::iter::from_fn(|| dispatch.poll(SECOND * now, health, |_| goes)).collect()
     }
 
-    fn begun(dispatch: &mut Dispatch, now: u32) -> Vec<usize> {
+    fn begun(dispatch: &mut RoundDispatch, now: u32) -> Vec<usize> {
         polled(dispatch, now, &mut Health::default(), true)
             .into_iter()
-            .filter(|(_, begin)| matches!(begin, Begin::Now(_)))
+            .filter(|(_, begin)| matches!(begin, RequestStart::Now(_)))
             .map(|(request, _)| request)
             .collect()
     }
@@ -284,7 +295,7 @@ mod tests {
     #[test]
     fn requests_begin_at_their_turn() {
         let mut dispatch =
-            Dispatch::new(vec![queue(0, 5), queue(1, 0), function(2, 3)], window(60), Duration::ZERO);
+            RoundDispatch::new(vec![queue(0, 5), queue(1, 0), function(2, 3)], window(60), Duration::ZERO);
         assert_eq!(begun(&mut dispatch, 0), [1]);
         assert_eq!(dispatch.next_turn(Duration::ZERO), Some(SECOND * 3));
         assert_eq!(begun(&mut dispatch, 4), [2]);
@@ -296,7 +307,7 @@ mod tests {
     fn so_many_are_under_way_and_no_more() {
         let queues = (0..150).map(|number| queue(number, 0));
         let requests = queues.chain((0..40).map(|number| function(number, 0)));
-        let mut dispatch = Dispatch::new(requests.collect(), window(60), Duration::ZERO);
+        let mut dispatch = RoundDispatch::new(requests.collect(), window(60), Duration::ZERO);
         let first = begun(&mut dispatch, 0);
         assert_eq!(first.len(), CONCURRENT_REQUESTS);
         for request in first {
@@ -315,15 +326,15 @@ mod tests {
     fn a_crowd_of_one_kind_does_not_keep_the_other_waiting() {
         let crowd = (0..200).map(|number| queue(number, 5));
         let requests = crowd.chain([function(0, 4)]).collect();
-        let mut dispatch = Dispatch::new(requests, window(60), Duration::ZERO);
+        let mut dispatch = RoundDispatch::new(requests, window(60), Duration::ZERO);
         assert!(begun(&mut dispatch, 5).contains(&200));
     }
 
     #[test]
     fn what_would_not_end_in_time_is_not_made_and_takes_no_place() {
-        let mut dispatch = Dispatch::new(vec![queue(0, 57), queue(1, 58)], window(60), Duration::ZERO);
+        let mut dispatch = RoundDispatch::new(vec![queue(0, 57), queue(1, 58)], window(60), Duration::ZERO);
         assert_eq!(begun(&mut dispatch, 57), [0]);
-        assert_eq!(polled(&mut dispatch, 58, &mut Health::default(), true), [(1, Begin::TooLate)]);
+        assert_eq!(polled(&mut dispatch, 58, &mut Health::default(), true), [(1, RequestStart::TooLate)]);
     }
 
     #[test]
@@ -337,33 +348,33 @@ mod tests {
 
     #[test]
     fn a_call_that_waits_begins_only_if_the_longest_lately_still_fits() {
-        let call = |turn| Request { waits: true, ..function(0, turn) };
+        let call = |turn| DispatchRequest { waits: true, ..function(0, turn) };
         let mut health = Health::default();
         // The last one only hands an event over.
         let requests = vec![call(1), call(2), call(30), function(0, 30)];
-        let mut dispatch = Dispatch::new(requests, window(40), SECOND);
-        assert_eq!(polled(&mut dispatch, 1, &mut health, true), [(0, Begin::Now(None))]);
+        let mut dispatch = RoundDispatch::new(requests, window(40), SECOND);
+        assert_eq!(polled(&mut dispatch, 1, &mut health, true), [(0, RequestStart::Now(None))]);
         let Endpoint::Function(arn) = call(0).to else { unreachable!() };
-        health.calls.ended(&arn, SECOND * 15, super::super::calls::Ended::Ran, SECOND * 16);
-        assert_eq!(polled(&mut dispatch, 16, &mut health, true), [(1, Begin::Now(None))]);
-        let last = [(2, Begin::TooLate), (3, Begin::Now(None))];
+        health.calls.ended(&arn, SECOND * 15, super::super::calls::CallEnd::Ran, SECOND * 16);
+        assert_eq!(polled(&mut dispatch, 16, &mut health, true), [(1, RequestStart::Now(None))]);
+        let last = [(2, RequestStart::TooLate), (3, RequestStart::Now(None))];
         assert_eq!(polled(&mut dispatch, 30, &mut health, true), last);
     }
 
     #[test]
     fn a_request_that_is_withheld_changes_nothing_that_is_known_of_its_endpoint() {
-        let purpose = Purpose::Retry { last: false, longest: SECOND * 600 };
-        let call = |turn| Request { waits: true, purpose, ..function(0, turn) };
+        let purpose = RequestPurpose::Retry { last: false, longest: SECOND * 600 };
+        let call = |turn| DispatchRequest { waits: true, purpose, ..function(0, turn) };
         let to = call(0).to;
         let mut health = Health::default();
         let failure = Failure::ours(FailureClass::Transient, "Timeout");
-        health.ended(&to, Duration::ZERO, &[Sent::Failed(failure)], SECOND * 15);
-        let mut dispatch = Dispatch::new(vec![call(0), call(81), call(81)], window(100), Duration::ZERO);
+        health.ended(&to, Duration::ZERO, &[SendResult::Failed(failure)], SECOND * 15);
+        let mut dispatch = RoundDispatch::new(vec![call(0), call(81), call(81)], window(100), Duration::ZERO);
         let begin = polled(&mut dispatch, 60, &mut health, false);
-        assert_eq!(begin, [(0, Begin::Withheld)]);
+        assert_eq!(begin, [(0, RequestStart::Withheld)]);
         assert!(!health.is_up(&to), "it is still down");
         // The first call to a function in an invocation always begins, and the trial is not made yet.
         let begin = polled(&mut dispatch, 81, &mut health, true);
-        assert_eq!(begin, [(1, Begin::Now(Some(SECOND * 3)))]);
+        assert_eq!(begin, [(1, RequestStart::Now(Some(SECOND * 3)))]);
     }
 }

@@ -10,12 +10,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::QueueAttributes;
-use super::case::{Case, Disposition};
+use super::case::{Disposition, PendingLetter};
 use crate::policy::{ArchiveReason, Retention, expiry_margin, is_kept, plus};
 
 /// The seconds after the invocation's end at which a letter becomes visible again that was hidden for the
 /// invocation only: its answer takes a moment, and clocks differ.
-const AFTER_THE_END: u64 = 10;
+const VISIBLE_AFTER_END: u64 = 10;
 
 /// The `VisibilityTimeout` of a queue by default, in seconds.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html>
@@ -30,16 +30,16 @@ pub(super) fn visibility_timeout(attributes: &QueueAttributes) -> u64 {
 /// end that their queue would hide until it is too late. They come back in time whatever happens to the
 /// invocation.
 pub(super) fn near_their_end(
-    cases: &[Case<'_>],
+    cases: &[PendingLetter<'_>],
     timeout: u64,
     left: Duration,
     now: Timestamp,
 ) -> (Vec<usize>, u64) {
-    let run = left.as_secs() + u64::from(left.subsec_nanos() > 0) + AFTER_THE_END;
+    let run = left.as_secs() + u64::from(left.subsec_nanos() > 0) + VISIBLE_AFTER_END;
     if timeout <= run {
         return (Vec::new(), run);
     }
-    let near = |case: &Case<'_>| {
+    let near = |case: &PendingLetter<'_>| {
         let Retention::Known(retention) = case.facts.retention else { return false };
         let half = expiry_margin(retention) / 2;
         plus(now, timeout.saturating_add(half)) > plus(case.letter.kept_since(), retention)
@@ -49,7 +49,7 @@ pub(super) fn near_their_end(
 
 /// Archives the letters that would stay untouched and would not be received again in time. By a retention
 /// that is only assumed, none is archived that is held, or that waits behind one that is.
-pub(super) fn archive_what_ends(cases: &mut [Case<'_>], now: Timestamp) {
+pub(super) fn archive_what_ends(cases: &mut [PendingLetter<'_>], now: Timestamp) {
     let heads = heads(cases, now);
     for case in cases {
         let (shows_in, is_held, why) = match case.disposition {
@@ -74,7 +74,7 @@ pub(super) fn archive_what_ends(cases: &mut [Case<'_>], now: Timestamp) {
 
 /// Returns the seconds until the head of each FIFO group becomes visible again, and its group with it, and
 /// whether that head is held.
-fn heads(cases: &[Case<'_>], now: Timestamp) -> HashMap<String, (u64, bool)> {
+fn heads(cases: &[PendingLetter<'_>], now: Timestamp) -> HashMap<String, (u64, bool)> {
     let mut heads = HashMap::new();
     for case in cases {
         let is_held = match &case.disposition {

@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 
 use super::action::CannotPack;
-use super::resolve::{Resolution, resolve};
+use super::resolve::{RouteResolution, resolve};
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
 use crate::letter::{Letter, MAX_ATTRIBUTES};
-use crate::policy::{ArchiveReason, Decision, Overridden, Verdict};
+use crate::policy::{ArchiveReason, Decision, OverrideAnswer, Verdict};
 
 /// What becomes of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Foresight {
+pub struct LetterForecast {
     /// The decision.
     pub decision: Decision,
     /// The details of its reason, in words.
@@ -25,7 +25,7 @@ pub struct Foresight {
     pub asks_signature: bool,
 }
 
-impl Foresight {
+impl LetterForecast {
     fn of(decision: Decision, detail: Option<String>) -> Self {
         Self { decision, detail, asks_sns: false, asks_signature: false }
     }
@@ -49,26 +49,28 @@ impl Foresight {
 pub fn foresee(
     verdict: &Verdict<'_>,
     letter: &Letter,
-    overridden: &Overridden,
+    overridden: &OverrideAnswer,
     requeue: Option<&Arn>,
-) -> Foresight {
-    let archived = |reason, detail| Foresight::of(Decision::Archive(reason, None), Some(detail));
+) -> LetterForecast {
+    let archived = |reason, detail| LetterForecast::of(Decision::Archive(reason, None), Some(detail));
     // A letter that cannot be read is archived, but not while an override holds it.
     if let Some(unread) = letter.sqs.unread.as_ref().filter(|_| !verdict.is_kept_back(overridden)) {
         return archived(ArchiveReason::Unrecognised, unread.problem.clone());
     }
     match &verdict.decision {
-        Decision::Defer(_) => Foresight::of(verdict.decision.clone(), None),
-        Decision::Archive(_, detail) => Foresight::of(verdict.decision.clone(), detail.map(str::to_owned)),
+        Decision::Defer(_) => LetterForecast::of(verdict.decision.clone(), None),
+        Decision::Archive(_, detail) => {
+            LetterForecast::of(verdict.decision.clone(), detail.map(str::to_owned))
+        }
         Decision::Deliver(_) => match resolve(verdict, letter, requeue, &HashMap::new()) {
-            Resolution::Archive(reason, detail) => archived(reason, detail),
-            Resolution::Send(to) if is_full(letter, &to) => {
+            RouteResolution::Archive(reason, detail) => archived(reason, detail),
+            RouteResolution::Send(to) if is_full(letter, &to) => {
                 archived(ArchiveReason::Unmarkable, CannotPack::Unmarkable.to_string())
             }
-            resolution => Foresight {
-                asks_sns: matches!(resolution, Resolution::Unknown(_)),
+            resolution => LetterForecast {
+                asks_sns: matches!(resolution, RouteResolution::Unknown(_)),
                 asks_signature: verdict.rule.verify_signature,
-                ..Foresight::of(verdict.decision.clone(), None)
+                ..LetterForecast::of(verdict.decision.clone(), None)
             },
         },
     }

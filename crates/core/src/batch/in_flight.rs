@@ -29,7 +29,7 @@ pub const MAX_DELAY: u64 = 900;
 
 /// The time by which SQS's number may be behind.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-attributes.html>
-const LAG: Duration = Duration::from_mins(1);
+const COUNT_LAG: Duration = Duration::from_mins(1);
 
 /// The time for which a reading is good while letters are hidden.
 const READING_MAX_AGE: Duration = Duration::from_mins(1);
@@ -38,14 +38,14 @@ const READING_MAX_AGE: Duration = Duration::from_mins(1);
 const READING_MIN_AGE: Duration = Duration::from_secs(10);
 
 /// The length of the time span in which hidden letters are counted together.
-const BUCKET: Duration = Duration::from_secs(10);
+const BUCKET_LENGTH: Duration = Duration::from_secs(10);
 
 /// The number of time spans that are kept: longer together than the lag and the age of a reading.
 const MAX_BUCKETS: usize = 16;
 
 /// The place where a deferred letter waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum WaitingPlace {
     /// In its queue, hidden.
     Hidden,
     /// In the requeue, delayed.
@@ -60,14 +60,14 @@ pub enum Place {
 pub struct InFlightEstimate {
     limit: u64,
     instances: u64,
-    reading: Option<Reading>,
+    reading: Option<InFlightReading>,
     /// The number of letters that were hidden here lately, with the beginning of each time span.
     hidden: VecDeque<(Duration, u64)>,
 }
 
 /// A queue's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Reading {
+struct InFlightReading {
     in_flight: u64,
     at: Duration,
 }
@@ -85,8 +85,8 @@ impl InFlightEstimate {
     /// one is ignored.
     pub fn set(&mut self, in_flight: u64, at: Duration) {
         if self.reading.is_none_or(|known| at > known.at) {
-            self.reading = Some(Reading { in_flight, at });
-            let uncounted = at.saturating_sub(LAG);
+            self.reading = Some(InFlightReading { in_flight, at });
+            let uncounted = at.saturating_sub(COUNT_LAG);
             self.hidden.retain(|(since, _)| *since >= uncounted);
         }
     }
@@ -125,16 +125,16 @@ impl InFlightEstimate {
 
     /// Returns the place where a letter should wait for `wait` seconds.
     #[must_use]
-    pub fn place(&self, wait: u64) -> Place {
+    pub fn place(&self, wait: u64) -> WaitingPlace {
         let nearly_full = self.in_flight() >= self.limit / 4 * 3;
         let moves = wait > 0 && (nearly_full || (self.is_tight() && wait > MAX_DELAY));
-        if moves { Place::Moved { delay: wait.min(MAX_DELAY) } } else { Place::Hidden }
+        if moves { WaitingPlace::Moved { delay: wait.min(MAX_DELAY) } } else { WaitingPlace::Hidden }
     }
 
     /// Takes note that letters were hidden here.
     pub fn hide(&mut self, letters: u64, now: Duration) {
         match self.hidden.back_mut() {
-            Some((since, count)) if now.saturating_sub(*since) < BUCKET => *count += letters,
+            Some((since, count)) if now.saturating_sub(*since) < BUCKET_LENGTH => *count += letters,
             _ => self.hidden.push_back((now, letters)),
         }
         if self.hidden.len() > MAX_BUCKETS {
@@ -142,7 +142,7 @@ impl InFlightEstimate {
         }
     }
 
-    fn with_hidden(&self, reading: Reading, instances: u64) -> u64 {
+    fn with_hidden(&self, reading: InFlightReading, instances: u64) -> u64 {
         let hidden = self.hidden.iter().map(|(_, count)| count).sum::<u64>();
         reading.in_flight.saturating_add(hidden.saturating_mul(instances))
     }
@@ -168,21 +168,21 @@ mod tests {
 
     #[test]
     fn letters_are_hidden_while_half_of_the_limit_is_free() {
-        assert_eq!(estimate(59_999).place(40_000), Place::Hidden);
-        assert_eq!(estimate(60_000).place(40_000), Place::Moved { delay: 900 });
+        assert_eq!(estimate(59_999).place(40_000), WaitingPlace::Hidden);
+        assert_eq!(estimate(60_000).place(40_000), WaitingPlace::Moved { delay: 900 });
     }
 
     #[test]
     fn from_half_of_the_limit_on_only_waits_longer_than_a_delay_move() {
-        assert_eq!(estimate(89_999).place(901), Place::Moved { delay: 900 });
-        assert_eq!(estimate(89_999).place(900), Place::Hidden);
+        assert_eq!(estimate(89_999).place(901), WaitingPlace::Moved { delay: 900 });
+        assert_eq!(estimate(89_999).place(900), WaitingPlace::Hidden);
     }
 
     #[test]
     fn from_three_quarters_on_every_wait_moves_but_not_what_is_due_at_once() {
-        assert_eq!(estimate(90_000).place(1), Place::Moved { delay: 1 });
-        assert_eq!(estimate(90_000).place(900), Place::Moved { delay: 900 });
-        assert_eq!(estimate(90_000).place(0), Place::Hidden);
+        assert_eq!(estimate(90_000).place(1), WaitingPlace::Moved { delay: 1 });
+        assert_eq!(estimate(90_000).place(900), WaitingPlace::Moved { delay: 900 });
+        assert_eq!(estimate(90_000).place(0), WaitingPlace::Hidden);
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
     fn without_any_reading_letters_are_hidden() {
         let mut estimate = InFlightEstimate::new(10, 1);
         (0..100).for_each(|second| estimate.hide(1_000, at(second * 10)));
-        assert_eq!((estimate.in_flight(), estimate.place(40_000)), (0, Place::Hidden));
+        assert_eq!((estimate.in_flight(), estimate.place(40_000)), (0, WaitingPlace::Hidden));
         assert!(estimate.hidden.len() <= MAX_BUCKETS);
     }
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use super::action::{Notice, QueueAttributes};
-use super::config::Config;
+use super::action::{BatchNotice, QueueAttributes};
+use super::config::BatchConfig;
 use super::in_flight::InFlightEstimate;
 use super::throttle::Throttle;
-use super::unarchived::Memory;
+use super::unarchived::UnarchivedLetters;
 use crate::arn::Arn;
 use crate::failure::Failure;
 use crate::letter::Letter;
-use crate::policy::{Retention, UNREAD_PATIENCE};
+use crate::policy::{MAX_UNREAD_TIME, Retention};
 
 /// The largest number of queues, and of subscriptions, of which it is remembered that they were asked or could
 /// not be read. SQS names the queues, but a forger can name any subscription of a topic.
@@ -19,7 +19,7 @@ const MAX_KEPT: usize = 1_000;
 
 /// The knowledge of one instance.
 #[derive(Debug)]
-pub(super) struct Knowledge {
+pub(super) struct InstanceKnowledge {
     /// The letters in flight in the queues that feed the function: the dead-letter queue and the requeue.
     pub(super) estimates: HashMap<Arn, InFlightEstimate>,
     /// The reading of each queue that last triggered the warning of many letters in flight.
@@ -35,13 +35,13 @@ pub(super) struct Knowledge {
     assumed: HashSet<Arn>,
     /// The subscriptions whose delivery policy could not be read, which is told once.
     unread_policies: HashSet<Arn>,
-    pub(super) unarchived: Memory,
+    pub(super) unarchived: UnarchivedLetters,
     pub(super) throttle: Throttle,
 }
 
-impl Knowledge {
+impl InstanceKnowledge {
     /// Creates the knowledge of a new instance.
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &BatchConfig) -> Self {
         Self {
             estimates: HashMap::new(),
             warned: HashMap::new(),
@@ -50,19 +50,19 @@ impl Knowledge {
             unreadable: HashMap::new(),
             assumed: HashSet::new(),
             unread_policies: HashSet::new(),
-            unarchived: Memory::default(),
+            unarchived: UnarchivedLetters::default(),
             throttle: Throttle::new(config.deliverers()),
         }
     }
 
     /// Returns the letters of a queue in flight, as far as this instance can tell.
-    pub(super) fn estimate(&self, config: &Config, queue: &Arn) -> InFlightEstimate {
+    pub(super) fn estimate(&self, config: &BatchConfig, queue: &Arn) -> InFlightEstimate {
         let known = self.estimates.get(queue).cloned();
         known.unwrap_or_else(|| InFlightEstimate::new(config.in_flight_limit, config.deliverers()))
     }
 
     /// Takes over the numbers in flight that queues report.
-    pub(super) fn read(&mut self, config: &Config, attributes: &HashMap<Arn, QueueAttributes>) {
+    pub(super) fn read(&mut self, config: &BatchConfig, attributes: &HashMap<Arn, QueueAttributes>) {
         for (queue, attributes) in attributes {
             if let (Some(read), Some(in_flight)) = (attributes.read, attributes.in_flight) {
                 let mut estimate = self.estimate(config, queue);
@@ -90,14 +90,14 @@ impl Knowledge {
         let asked = self.asked.get(queue).copied().unwrap_or(age);
         match read {
             Some(retention) => Retention::Known(retention),
-            None if age.saturating_sub(asked) < UNREAD_PATIENCE => Retention::Unread,
+            None if age.saturating_sub(asked) < MAX_UNREAD_TIME => Retention::Unread,
             None => Retention::Assumed,
         }
     }
 
     /// Returns the warning that a queue's retention is assumed, once.
-    pub(super) fn assume(&mut self, queue: &Arn) -> Option<Notice> {
-        self.assumed.insert(queue.clone()).then(|| Notice::RetentionAssumed { queue: queue.clone() })
+    pub(super) fn assume(&mut self, queue: &Arn) -> Option<BatchNotice> {
+        self.assumed.insert(queue.clone()).then(|| BatchNotice::RetentionAssumed { queue: queue.clone() })
     }
 
     /// Returns the warning that a queue cannot be read, once until it has answered. `last` is the time of its
@@ -107,18 +107,22 @@ impl Knowledge {
         queue: Arn,
         last: Option<Duration>,
         failure: Failure,
-    ) -> Option<Notice> {
+    ) -> Option<BatchNotice> {
         let told = self.unreadable.insert(queue.clone(), last).is_some();
-        (!told).then_some(Notice::QueueUnreadable { queue, failure })
+        (!told).then_some(BatchNotice::QueueUnreadable { queue, failure })
     }
 
     /// Returns the warning that a subscription's delivery policy cannot be read, once until it was read.
-    pub(super) fn policy_unread(&mut self, subscription: &Arn, failure: Option<Failure>) -> Option<Notice> {
+    pub(super) fn policy_unread(
+        &mut self,
+        subscription: &Arn,
+        failure: Option<Failure>,
+    ) -> Option<BatchNotice> {
         if self.unread_policies.len() >= MAX_KEPT {
             self.unread_policies.clear();
         }
         let is_new = self.unread_policies.insert(subscription.clone());
-        is_new.then(|| Notice::DeliveryPolicyUnread { subscription: subscription.clone(), failure })
+        is_new.then(|| BatchNotice::DeliveryPolicyUnread { subscription: subscription.clone(), failure })
     }
 
     /// Takes note that a subscription's delivery policy was read.
@@ -135,13 +139,13 @@ impl Knowledge {
     /// Returns the warning that many letters are in flight and none can be moved, once for each reading.
     pub(super) fn warn(
         &mut self,
-        config: &Config,
+        config: &BatchConfig,
         queue: &Arn,
         estimate: &InFlightEstimate,
-    ) -> Option<Notice> {
+    ) -> Option<BatchNotice> {
         let read = estimate.read_at()?;
         let told = self.warned.insert(queue.clone(), read) == Some(read);
-        (!told).then(|| Notice::ManyInFlight {
+        (!told).then(|| BatchNotice::ManyInFlight {
             queue: queue.clone(),
             in_flight: estimate.in_flight(),
             limit: config.in_flight_limit,

@@ -11,14 +11,14 @@ use super::action::{OverridesRead, no_answer};
 use super::moment::Moment;
 use crate::failure::{Failure, FailureClass};
 use crate::letter::Letter;
-use crate::policy::{BadOverrides, Overridden, Override, OverrideAction, Overrides};
+use crate::policy::{BadOverrides, Override, OverrideAction, OverrideAnswer, Overrides};
 
 /// The time after which the overrides are read again. A new hold counts after this time at the latest.
 const READ_EVERY: Duration = Duration::from_secs(15);
 
 /// The time for which overrides to retry and to give up count after the last good reading. An instance that has
 /// never read the overrides waits for them for the same time.
-const PATIENCE: Duration = Duration::from_mins(10);
+const MAX_OVERRIDES_AGE: Duration = Duration::from_mins(10);
 
 /// The number of faults of a document that are reported.
 const MAX_FAULTS: usize = 3;
@@ -105,19 +105,19 @@ impl KnownOverrides {
     }
 
     /// Returns the known override about a letter.
-    pub(super) fn on(&self, letter: &Letter, now: Moment) -> Overridden {
+    pub(super) fn on(&self, letter: &Letter, now: Moment) -> OverrideAnswer {
         let Some(read) = self.read else {
-            return if self.waits(now.age) { Overridden::Unread } else { Overridden::Nothing };
+            return if self.waits(now.age) { OverrideAnswer::Unread } else { OverrideAnswer::Nothing };
         };
-        let is_fresh = now.age.saturating_sub(read.age) <= PATIENCE;
+        let is_fresh = now.age.saturating_sub(read.age) <= MAX_OVERRIDES_AGE;
         let counts = |override_: &Override| is_fresh || override_.action == OverrideAction::Hold;
         let first = self.overrides.first(letter, now.at, counts);
-        first.map_or(Overridden::Nothing, |override_| Overridden::By(override_.clone().into()))
+        first.map_or(OverrideAnswer::Nothing, |override_| OverrideAnswer::By(override_.clone().into()))
     }
 
     /// Reports whether letters wait until the overrides are read for the first time.
     pub(super) fn waits(&self, age: Duration) -> bool {
-        let asks = self.first_asked.is_some_and(|first| age.saturating_sub(first) < PATIENCE);
+        let asks = self.first_asked.is_some_and(|first| age.saturating_sub(first) < MAX_OVERRIDES_AGE);
         self.read.is_none() && asks
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::config::Config;
-use super::memory::Memory;
+use super::config::BatchConfig;
+use super::memory::InstanceMemory;
 use super::state::Batch;
 use crate::arn::Arn;
 use crate::letter::{Letter, SqsMessage};
@@ -11,22 +11,22 @@ use crate::letter::{Letter, SqsMessage};
 /// The machine of one instance of the function, which lives from batch to batch. It handles one batch at a
 /// time, as Lambda gives them to an instance.
 #[derive(Debug)]
-pub struct Machine {
-    config: Config,
-    memory: Memory,
+pub struct BatchMachine {
+    config: BatchConfig,
+    memory: InstanceMemory,
 }
 
-impl Machine {
+impl BatchMachine {
     /// Creates a machine that has learnt nothing yet.
     #[must_use]
-    pub fn new(config: Config) -> Self {
-        let memory = Memory::new(&config);
+    pub fn new(config: BatchConfig) -> Self {
+        let memory = InstanceMemory::new(&config);
         Self { config, memory }
     }
 
     /// Returns the settings.
     #[must_use]
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &BatchConfig {
         &self.config
     }
 

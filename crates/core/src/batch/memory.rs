@@ -1,24 +1,24 @@
 //! The memory of an instance of the function, from batch to batch.
 
-use super::config::Config;
+use super::config::BatchConfig;
 use super::health::Health;
-use super::knowledge::Knowledge;
+use super::knowledge::InstanceKnowledge;
 use super::known_overrides::KnownOverrides;
 
 /// Everything that one instance of the function remembers from batch to batch.
 #[derive(Debug)]
-pub struct Memory {
-    pub(super) knowledge: Knowledge,
+pub struct InstanceMemory {
+    pub(super) knowledge: InstanceKnowledge,
     pub(super) health: Health,
     pub(super) overrides: KnownOverrides,
 }
 
-impl Memory {
+impl InstanceMemory {
     /// Creates the memory of a new instance.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &BatchConfig) -> Self {
         Self {
-            knowledge: Knowledge::new(config),
+            knowledge: InstanceKnowledge::new(config),
             health: Health::default(),
             overrides: KnownOverrides::default(),
         }

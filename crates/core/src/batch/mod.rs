@@ -14,7 +14,7 @@
 //! and what its answer means. It asks for one request at a time ([`Action::Send`]), so that what an answer
 //! shows, or an override that was read meanwhile, counts for the next one.
 //!
-//! Nothing here makes a call or reads a clock: the time comes with every call ([`Now`]), and the facts about
+//! Nothing here makes a call or reads a clock: the time comes with every call ([`InvocationTime`]), and the facts about
 //! queues and subscriptions come as answers. So the function, the simulation and the figures drive the same
 //! code.
 //!
@@ -94,22 +94,23 @@ mod unarchived;
 mod unmarked;
 
 pub use action::{
-    Action, Answer, ArchiveContext, CannotPack, Delivery, Known, Move, Notice, Now, OverridesRead,
-    QueueAttributes, RequestEnd, RequestResult, SendRequest, Sent, Suffices, Verification,
+    Action, ActionAnswer, ArchiveContext, BatchNotice, CannotPack, Delivery, InvocationTime, OverridesRead,
+    QueueAttributes, RequestEnd, RequestResult, RequeueMove, RequiredFreshness, SendRequest, SendResult,
+    SignatureResult, SubscriptionLookup,
 };
-pub use config::{Config, Mode};
-pub use foresight::{Foresight, foresee};
+pub use config::{BatchConfig, OperatingMode};
+pub use foresight::{LetterForecast, foresee};
 pub use group_order::GroupOrder;
-pub use health::{Change, Health};
-pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, Place};
-pub use machine::Machine;
-pub use memory::Memory;
-pub use moment::{Age, Moment};
-pub use outcome::{BatchItemFailure, NotDone, Outcome, Report, SqsBatchResponse, response};
-pub use packed::{Packed, recorded_trace};
-pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, Purpose};
-pub use requests::{MAX_ENTRIES, Unsent, runs};
-pub use sending::{NextRequest, Sending};
+pub use health::{Health, HealthChange};
+pub use in_flight::{IN_FLIGHT_LIMIT, InFlightEstimate, MAX_DELAY, WaitingPlace};
+pub use machine::BatchMachine;
+pub use memory::InstanceMemory;
+pub use moment::{InstanceAge, Moment};
+pub use outcome::{BatchItemFailure, LetterReport, NotDone, Outcome, SqsBatchResponse, response};
+pub use packed::{PackedFacts, recorded_trace};
+pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, RequestPurpose};
+pub use requests::{MAX_ENTRIES, UnsentMessage, runs};
+pub use sending::{NextRequest, SendingState};
 pub use state::{ActionId, Batch};
-pub use subscription::{Check, Refusal, Subscription};
-pub use time::{CALL_TIME, HTTP_TIMEOUT, Window};
+pub use subscription::{Subscription, SubscriptionCheck, SubscriptionRefusal};
+pub use time::{CALL_TIME, HTTP_TIMEOUT, RoundWindow};

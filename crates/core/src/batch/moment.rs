@@ -2,7 +2,7 @@
 //!
 //! Lambda freezes a process between invocations, for minutes or hours. The monotonic clock does not reliably
 //! run on meanwhile, the wall clock does. The wall clock in turn can be set, forwards or back. So an instance
-//! counts its own [`Age`], which goes on by whichever of the two goes further. Everything that it remembers
+//! counts its own [`InstanceAge`], which goes on by whichever of the two goes further. Everything that it remembers
 //! for a while (the health of endpoints, answers, overrides, turns, connections) ends by that age.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 /// The time by which the wall clock may fall behind before it counts as set back. Clocks that are adjusted
 /// slowly fall behind by less.
-const SET_BACK: Duration = Duration::from_secs(1);
+const MAX_CLOCK_LAG: Duration = Duration::from_secs(1);
 
 /// The present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,14 +25,14 @@ pub struct Moment {
 /// The age of an instance, from the readings of both clocks. It never goes back, and between two readings it
 /// goes on by as much as the clock that went further.
 #[derive(Debug, Clone, Default)]
-pub struct Age {
+pub struct InstanceAge {
     /// The time that only the wall clock saw pass.
     slept: Duration,
     /// A time of day, and the age that the instance had then.
     anchor: Option<(Timestamp, Duration)>,
 }
 
-impl Age {
+impl InstanceAge {
     /// Returns the age at this time of day, when the monotonic clock shows that so much time has passed since
     /// the beginning.
     pub fn at(&mut self, wall: Timestamp, monotonic: Duration) -> Duration {
@@ -43,7 +43,7 @@ impl Age {
         let expected =
             if passed.is_negative() { None } else { Some(age_then.saturating_add(passed.unsigned_abs())) };
         let behind = expected.map_or(Duration::MAX, |expected| age.saturating_sub(expected));
-        if behind > SET_BACK {
+        if behind > MAX_CLOCK_LAG {
             self.anchor = Some((wall, age));
             return age;
         }
@@ -65,7 +65,7 @@ mod tests {
 
     /// Returns the ages at these seconds of the wall clock and the monotonic clock.
     fn ages<const N: usize>(readings: [(i64, u64); N]) -> [u64; N] {
-        let mut age = Age::default();
+        let mut age = InstanceAge::default();
         readings.map(|(wall, monotonic)| {
             age.at(Timestamp::from_second(wall).unwrap(), Duration::from_secs(monotonic)).as_secs()
         })
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn readings_of_different_grain_add_nothing() {
-        let mut age = Age::default();
+        let mut age = InstanceAge::default();
         let mut last = Duration::ZERO;
         for micros in 0..10_000_u64 {
             // The wall clock shows whole milliseconds.
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_only_the_wall_clock_saw_is_sleep() {
-        let mut age = Age::default();
+        let mut age = InstanceAge::default();
         let mut read = |wall: i64, monotonic: u64| {
             age.at(Timestamp::from_second(wall).unwrap(), Duration::from_secs(monotonic));
             age.slept().as_secs()

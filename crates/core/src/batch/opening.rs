@@ -3,21 +3,24 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::action::{Action, Answer, Known, Notice, Now, QueueAttributes, Sent, Suffices, no_answer, whole};
-use super::case::{Case, Disposition, SEARCH_FAILED};
+use super::action::{
+    Action, ActionAnswer, BatchNotice, InvocationTime, QueueAttributes, RequiredFreshness, SendResult,
+    SubscriptionLookup, no_answer, whole,
+};
+use super::case::{Disposition, PendingLetter, SEARCH_FAILED};
 use super::group_order::GroupOrder;
-use super::health::{Asking, Question, QuestionEnd};
-use super::knowledge::Knowledge;
-use super::questions::Pass;
+use super::health::{LookupQuestion, QuestionEnd, QuestionTime};
+use super::knowledge::InstanceKnowledge;
+use super::questions::RoundPass;
 use super::resolve::{refusal_at_sight, subscriptions};
 
-use super::state::{Batch, Inquiry, Stage};
+use super::state::{Batch, BatchStage, QueueInquiry};
 use super::time::half_of;
 use super::{checkup, ending};
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass, SEARCH_UNFINISHED};
 use crate::letter::Letter;
-use crate::policy::{DeliveryPolicy, Facts, Retention, Route};
+use crate::policy::{DeliveryPolicy, LetterFacts, Retention, Route};
 
 /// The time for the delivery policies of subscriptions. Without them an attempt can be made, but its plan is not known.
 const LONGEST_FOR_POLICIES: Duration = Duration::from_secs(3);
@@ -27,34 +30,38 @@ const FIRST_TRIES: u32 = 3;
 
 impl Batch<'_> {
     /// Asks for the attributes of the queues that the batch needs.
-    pub(super) fn begin(&mut self, letters: Vec<Letter>, now: Now) -> (Stage, Option<Action>) {
-        let queues = Knowledge::queues_of(&letters);
+    pub(super) fn begin(
+        &mut self,
+        letters: Vec<Letter>,
+        now: InvocationTime,
+    ) -> (BatchStage, Option<Action>) {
+        let queues = InstanceKnowledge::queues_of(&letters);
         let first = self.memory.knowledge.ask(&queues, now.age);
         // A queue that hung keeps its last answer, and none that has one waits for long.
-        let asking = |queue: &Arn| self.memory.health.asking(&Question::Queue(queue.clone()), now.age);
-        let asking = queues.iter().map(asking).max().unwrap_or(Asking::AtOnce);
-        let until = self.begin_to_ask(if first.is_empty() { asking } else { Asking::Later }, now);
+        let asking = |queue: &Arn| self.memory.health.asking(&LookupQuestion::Queue(queue.clone()), now.age);
+        let asking = queues.iter().map(asking).max().unwrap_or(QuestionTime::AtOnce);
+        let until = self.begin_to_ask(if first.is_empty() { asking } else { QuestionTime::Later }, now);
         let tries = if first.is_empty() { 1 } else { FIRST_TRIES };
-        let inquiry = Inquiry { known: HashMap::new(), first, tries, until };
-        let (inquiry, action) = inquiry.ask(queues, Suffices::Kept, now.elapsed);
-        (Stage::AwaitQueues(letters, inquiry), Some(action))
+        let inquiry = QueueInquiry { known: HashMap::new(), first, tries, until };
+        let (inquiry, action) = inquiry.ask(queues, RequiredFreshness::Kept, now.elapsed);
+        (BatchStage::AwaitQueues(letters, inquiry), Some(action))
     }
 
     /// Takes over attributes of queues. Asks those again that were never asked before and did not answer.
     pub(super) fn queues_answered(
         &mut self,
         letters: Vec<Letter>,
-        mut inquiry: Inquiry,
-        answer: Answer,
-        now: Now,
-    ) -> Stage {
-        if let Answer::Queues { known, unread } = &answer {
+        mut inquiry: QueueInquiry,
+        answer: ActionAnswer,
+        now: InvocationTime,
+    ) -> BatchStage {
+        if let ActionAnswer::Queues { known, unread } = &answer {
             let began = self.age_when_asked(now);
             let end = |(queue, attributes): (&Arn, &QueueAttributes)| {
                 let is_unread = unread.iter().any(|(unread, _)| unread == queue);
                 let is_read = attributes.read.is_some_and(|read| read >= began);
                 let end = if is_unread { QuestionEnd::Failed } else { QuestionEnd::Answered };
-                (is_unread || is_read).then(|| (Question::Queue(queue.clone()), end))
+                (is_unread || is_read).then(|| (LookupQuestion::Queue(queue.clone()), end))
             };
             let ends = known.iter().filter_map(end).collect();
             self.asked(ends, now);
@@ -65,7 +72,7 @@ impl Batch<'_> {
         if unread.is_empty() || inquiry.tries == 0 || now.elapsed >= inquiry.until {
             return self.queues_known(letters, &inquiry.known, now);
         }
-        Stage::AskQueuesAgain(letters, inquiry, unread)
+        BatchStage::AskQueuesAgain(letters, inquiry, unread)
     }
 
     /// Makes cases of the letters, now that their queues are known.
@@ -73,8 +80,8 @@ impl Batch<'_> {
         &mut self,
         letters: Vec<Letter>,
         known: &HashMap<Arn, QueueAttributes>,
-        now: Now,
-    ) -> Stage {
+        now: InvocationTime,
+    ) -> BatchStage {
         let config = self.config;
         let knowledge = &mut self.memory.knowledge;
         let of = |queue: &Arn| known.get(queue).cloned().unwrap_or_default();
@@ -84,14 +91,14 @@ impl Batch<'_> {
             if attributes.retention.is_some() && knowledge.checked.insert(queue.clone()) {
                 let left = self.deadline.saturating_sub(now.elapsed);
                 let findings = checkup::findings(config, &queue, &attributes, &letters, left);
-                let notice = |finding| Notice::BadlySetUp { queue: queue.clone(), finding };
+                let notice = |finding| BatchNotice::BadlySetUp { queue: queue.clone(), finding };
                 self.notices.extend(findings.into_iter().map(notice));
             }
         }
         let facts = |letter: &Letter| {
-            let default = Facts::default();
+            let default = LetterFacts::default();
             let source = letter.sqs.source_queue().map(|source| of(&source));
-            Facts {
+            LetterFacts {
                 retention: knowledge.retention(&letter.sqs.queue, of(&letter.sqs.queue).retention, now.age),
                 source_max_receives: source.as_ref().and_then(|source| source.max_receives),
                 source_unread: source.is_some_and(|source| !source.were_read()),
@@ -101,7 +108,7 @@ impl Batch<'_> {
         };
         let case = |letter: Letter| {
             let (facts, attributes) = (facts(&letter), of(&letter.sqs.queue));
-            let mut case = Case::new(&config.policy, facts, letter);
+            let mut case = PendingLetter::new(&config.policy, facts, letter);
             case.shows_in = ending::visibility_timeout(&attributes);
             case
         };
@@ -111,21 +118,21 @@ impl Batch<'_> {
             self.notices.extend(knowledge.assume(&case.letter.sqs.queue));
         }
         self.apply_overrides(now.moment());
-        Stage::HideForInvocation
+        BatchStage::HideForInvocation
     }
 
     /// Hides letters near their end for this invocation only.
-    pub(super) fn hide_for_invocation(&mut self, now: Now) -> (Stage, Option<Action>) {
+    pub(super) fn hide_for_invocation(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
         let timeout = self.cases.first().map_or(0, |case| case.shows_in);
         let left = self.deadline.saturating_sub(now.elapsed);
         let (near, run) = ending::near_their_end(&self.cases, timeout, left, now.at);
         if near.is_empty() || !self.is_active() {
             self.resume();
-            return (Stage::Discover, None);
+            return (BatchStage::Discover, None);
         }
         let letters = near.iter().map(|index| (self.cases[*index].letter.clone(), run)).collect();
         let until = half_of(now.elapsed, self.time.deliver);
-        (Stage::AwaitHiddenForInvocation(near, run), Some(Action::Hide { letters, until }))
+        (BatchStage::AwaitHiddenForInvocation(near, run), Some(Action::Hide { letters, until }))
     }
 
     /// Takes up the letters that the archive did not accept before, except those whose override to give up was
@@ -152,11 +159,11 @@ impl Batch<'_> {
     }
 
     /// Finds the subscription of letters that name none, if their rule asks for it.
-    pub(super) fn discover(&mut self, now: Now) -> (Stage, Option<Action>) {
+    pub(super) fn discover(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
         let needs = |index: &usize| self.cases[*index].needs_discovery();
         let asked: Vec<usize> = (0..self.cases.len()).filter(needs).collect();
         if asked.is_empty() {
-            return (Stage::DeliveryPolicies, None);
+            return (BatchStage::DeliveryPolicies, None);
         }
         let search = |index: &usize| {
             let letter = &self.cases[*index].letter;
@@ -164,24 +171,29 @@ impl Batch<'_> {
         };
         let searches = asked.iter().map(search).collect();
         let health = &self.memory.health;
-        let asking = self.queue().map(|queue| health.asking(&Question::Search(queue), now.age));
+        let asking = self.queue().map(|queue| health.asking(&LookupQuestion::Search(queue), now.age));
         // A search of a large account takes minutes. It works, so it has the time of what is slow.
         let keeps_others = asked.len() < self.cases.len();
-        let asking = match asking.unwrap_or(Asking::AtOnce) {
-            Asking::AtOnce if keeps_others && health.slow_must_wait(now.age) => Asking::NotNow,
+        let asking = match asking.unwrap_or(QuestionTime::AtOnce) {
+            QuestionTime::AtOnce if keeps_others && health.slow_must_wait(now.age) => QuestionTime::NotNow,
             asking => asking,
         };
         let mut until = self.begin_to_ask(asking, now);
-        if asking == Asking::AtOnce && !keeps_others {
+        if asking == QuestionTime::AtOnce && !keeps_others {
             until = half_of(now.elapsed, self.time.deliver);
         }
-        (Stage::AwaitDiscovered(asked), Some(Action::Discover { searches, until }))
+        (BatchStage::AwaitDiscovered(asked), Some(Action::Discover { searches, until }))
     }
 
     /// Takes over the subscriptions that were found. A letter without an answer stays in its queue untouched,
     /// and the search goes on next time.
-    pub(super) fn discovered(&mut self, asked: Vec<usize>, answer: Answer, now: Now) -> Stage {
-        let answers = if let Answer::Discovered(answers) = answer { answers } else { Vec::new() };
+    pub(super) fn discovered(
+        &mut self,
+        asked: Vec<usize>,
+        answer: ActionAnswer,
+        now: InvocationTime,
+    ) -> BatchStage {
+        let answers = if let ActionAnswer::Discovered(answers) = answer { answers } else { Vec::new() };
         let active = self.is_active();
         let answers = whole(answers, asked.len(), || Err(no_answer()));
         self.search_ended(&answers, now);
@@ -199,11 +211,11 @@ impl Batch<'_> {
                 }
             }
         }
-        Stage::DeliveryPolicies
+        BatchStage::DeliveryPolicies
     }
 
     /// Takes note of what a search has cost. One that only has to go on has worked.
-    fn search_ended(&mut self, answers: &[Result<Option<Arn>, Failure>], now: Now) {
+    fn search_ended(&mut self, answers: &[Result<Option<Arn>, Failure>], now: InvocationTime) {
         // It was not asked if it had no time.
         let Some(queue) = self.queue().filter(|_| self.asked_for != Some(Duration::ZERO)) else { return };
         let failure = answers.iter().find_map(|answer| answer.as_ref().err());
@@ -213,39 +225,40 @@ impl Batch<'_> {
         }
         let failed = failure.filter(|failure| failure.code != SEARCH_UNFINISHED);
         let end = if failed.is_none() { QuestionEnd::Answered } else { QuestionEnd::Failed };
-        self.asked(vec![(Question::Search(queue), end)], now);
+        self.asked(vec![(LookupQuestion::Search(queue), end)], now);
     }
 
     /// Reads the delivery policies of subscriptions, for rules that use them.
-    pub(super) fn read_delivery_policies(&mut self, now: Now) -> (Stage, Option<Action>) {
-        self.order = GroupOrder::new(self.cases.iter().map(Case::fifo_group));
-        let route = |case: &Case<'_>| {
+    pub(super) fn read_delivery_policies(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+        self.order = GroupOrder::new(self.cases.iter().map(PendingLetter::fifo_group));
+        let route = |case: &PendingLetter<'_>| {
             let route = case.route_of_delivery_policy()?;
             let refused = refusal_at_sight(&route, &case.letter, case.letter.dead_letter_queue());
             refused.is_none().then_some(route)
         };
         let routes: Vec<_> = self.cases.iter().map(route).collect();
         let mut subscriptions = subscriptions(routes.iter().flatten());
-        let asking = |arn: &Arn| self.memory.health.asking(&Question::Subscription(arn.clone()), now.age);
-        subscriptions.retain(|arn| asking(arn) != Asking::NotNow);
+        let asking =
+            |arn: &Arn| self.memory.health.asking(&LookupQuestion::Subscription(arn.clone()), now.age);
+        subscriptions.retain(|arn| asking(arn) != QuestionTime::NotNow);
         if subscriptions.is_empty() {
             self.take_delivery_policies(&routes, &HashMap::new(), now);
-            return (Stage::NextRound, None);
+            return (BatchStage::NextRound, None);
         }
-        let until = self.begin_to_ask(Asking::Later, now).min(now.elapsed + LONGEST_FOR_POLICIES);
+        let until = self.begin_to_ask(QuestionTime::Later, now).min(now.elapsed + LONGEST_FOR_POLICIES);
         let action = Action::LookUpSubscriptions { subscriptions, until };
-        (Stage::AwaitDeliveryPolicies(routes), Some(action))
+        (BatchStage::AwaitDeliveryPolicies(routes), Some(action))
     }
 
     /// Takes over the delivery policies. A subscription that does not exist has none.
     pub(super) fn take_delivery_policies(
         &mut self,
         routes: &[Option<Route>],
-        known: &HashMap<Arn, Known>,
-        now: Now,
+        known: &HashMap<Arn, SubscriptionLookup>,
+        now: InvocationTime,
     ) {
         // There is no second pass here.
-        self.pass = Pass::Second;
+        self.pass = RoundPass::Second;
         self.subscriptions_asked(known, now);
         let knowledge = &mut self.memory.knowledge;
         for (case, route) in self.cases.iter_mut().zip(routes) {
@@ -264,12 +277,12 @@ impl Batch<'_> {
     }
 }
 
-impl Inquiry {
+impl QueueInquiry {
     /// Asks these queues. What is left of the time is divided by the tries that are left.
     pub(super) fn ask(
         mut self,
         queues: BTreeSet<Arn>,
-        suffices: Suffices,
+        suffices: RequiredFreshness,
         elapsed: Duration,
     ) -> (Self, Action) {
         let until = elapsed + self.until.saturating_sub(elapsed) / self.tries.max(1);
@@ -279,7 +292,7 @@ impl Inquiry {
 }
 
 /// Returns the delivery policy of a subscription, if it has one, or the reason why that cannot be told.
-fn delivery_policy(known: Option<&Known>) -> Result<Option<DeliveryPolicy>, Option<Failure>> {
+fn delivery_policy(known: Option<&SubscriptionLookup>) -> Result<Option<DeliveryPolicy>, Option<Failure>> {
     match known {
         Some(Ok(None)) => Ok(None),
         Some(Ok(Some(subscription))) => {
@@ -287,7 +300,7 @@ fn delivery_policy(known: Option<&Known>) -> Result<Option<DeliveryPolicy>, Opti
             let read = |json: &String| DeliveryPolicy::from_effective(json).ok_or_else(unreadable);
             subscription.delivery_policy.as_ref().map(read).transpose()
         }
-        Some(Err(Sent::Failed(failure))) => Err(Some(failure.clone())),
+        Some(Err(SendResult::Failed(failure))) => Err(Some(failure.clone())),
         Some(Err(_)) | None => Err(None),
     }
 }

@@ -45,7 +45,7 @@ pub enum NotDone {
 
 /// A letter with its outcome and how it came about.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct LetterReport {
     /// The letter.
     pub letter: Arc<Letter>,
     /// The rule it fell under.
@@ -74,7 +74,7 @@ pub struct Report {
     pub expires_in: Option<i64>,
 }
 
-impl Report {
+impl LetterReport {
     /// Reports whether the archive refused the letter permanently, so that it is lost unless an operator
     /// acts.
     #[must_use]
@@ -160,9 +160,9 @@ pub struct BatchItemFailure {
 /// # Errors
 ///
 /// [`BadEvent::Unanswerable`] if a message that stays has no id. Only a failure of the whole batch keeps it.
-pub fn response(reports: &[Report]) -> Result<SqsBatchResponse, BadEvent> {
+pub fn response(reports: &[LetterReport]) -> Result<SqsBatchResponse, BadEvent> {
     let stay = reports.iter().filter(|report| !report.outcome.leaves_queue());
-    let item = |report: &Report| match &report.letter.sqs.unread {
+    let item = |report: &LetterReport| match &report.letter.sqs.unread {
         Some(unread) if !unread.named => Err(BadEvent::Unanswerable(unread.problem.clone())),
         _ => Ok(BatchItemFailure { item_identifier: report.letter.sqs.message_id.clone() }),
     };

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{Delivery, Now};
-use super::packed::Packed;
-use super::sending::Sending;
-use super::unmarked::Unmarking;
+use super::action::{Delivery, InvocationTime};
+use super::packed::PackedFacts;
+use super::sending::SendingState;
+use super::unmarked::UnmarkedLetters;
 
 /// The letters of a round that are being sent.
 #[derive(Debug)]
 pub(super) struct RoundSending {
     pub(super) letters: Vec<OutgoingLetter>,
-    pub(super) sending: Sending,
+    pub(super) sending: SendingState,
     /// The letters of which it is open whether they go without their mark.
-    pub(super) unmarking: Unmarking,
+    pub(super) unmarking: UnmarkedLetters,
 }
 
 /// A letter that is being sent.
@@ -22,7 +22,7 @@ pub(super) struct RoundSending {
 pub(super) struct OutgoingLetter {
     pub(super) index: usize,
     pub(super) delivery: Arc<Delivery>,
-    pub(super) packed: Packed,
+    pub(super) packed: PackedFacts,
     /// Its turn, by the rule's throttle policy.
     pub(super) turn: Duration,
     /// The number of letters that may go in one request with it. The service's own limit holds as well.
@@ -31,7 +31,7 @@ pub(super) struct OutgoingLetter {
 
 impl RoundSending {
     /// Returns the next turn of a letter that lies ahead, if there is one.
-    pub(super) fn next_turn(&self, now: Now) -> Option<Duration> {
+    pub(super) fn next_turn(&self, now: InvocationTime) -> Option<Duration> {
         self.sending.next_turn(now.elapsed)
     }
 }

@@ -12,7 +12,7 @@ use crate::policy::Retry;
 
 /// A letter as it is packed for its destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packed {
+pub struct PackedFacts {
     /// The bytes by which it counts in the size limit of its request. Requests of a single letter have no
     /// such limit, and count none.
     pub bytes: usize,
@@ -20,7 +20,7 @@ pub struct Packed {
     pub waits: bool,
 }
 
-impl Packed {
+impl PackedFacts {
     /// Returns the facts about a letter for a retry, which is `unmarked` if it goes without its mark.
     ///
     /// # Errors

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{Move, Notice, Sent};
-use super::case::{Case, Disposition};
-use super::config::Config;
-use super::in_flight::{InFlightEstimate, Place};
-use super::knowledge::Knowledge;
+use super::action::{BatchNotice, RequeueMove, SendResult};
+use super::case::{Disposition, PendingLetter};
+use super::config::BatchConfig;
+use super::in_flight::{InFlightEstimate, WaitingPlace};
+use super::knowledge::InstanceKnowledge;
 use super::moment::Moment;
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
-use crate::policy::{DeferReason, Deferral, Fifo, is_kept, plus};
+use crate::policy::{DeferReason, Deferral, FifoHandling, is_kept, plus};
 
 /// A letter that is to be moved.
 #[derive(Debug)]
-pub(super) struct Moving {
+pub(super) struct MovingLetter {
     pub(super) index: usize,
     deferral: Deferral,
     delay: u64,
@@ -27,18 +27,18 @@ pub(super) struct Moving {
 
 /// The deferred letters of a round, while the machine decides where they wait.
 #[derive(Debug)]
-pub(super) struct Placing {
+pub(super) struct DeferredLetters {
     /// The number of letters that will be in flight, because they are hidden for a while.
     in_flight: u64,
     /// The number of letters that stay where they are, without those whose move failed.
     hidden: usize,
-    pub(super) moving: Vec<Moving>,
+    pub(super) moving: Vec<MovingLetter>,
     /// The number of letters that were to be moved.
     to_move: usize,
 }
 
 /// Returns the deferred letters of a round.
-pub(super) fn deferred(cases: &[Case<'_>], round: &[usize]) -> Vec<(usize, Deferral)> {
+pub(super) fn deferred(cases: &[PendingLetter<'_>], round: &[usize]) -> Vec<(usize, Deferral)> {
     let deferral = |index: &usize| match cases[*index].disposition {
         Disposition::Defer(deferral) => Some((*index, deferral)),
         _ => None,
@@ -46,12 +46,12 @@ pub(super) fn deferred(cases: &[Case<'_>], round: &[usize]) -> Vec<(usize, Defer
     round.iter().filter_map(deferral).collect()
 }
 
-impl Placing {
+impl DeferredLetters {
     /// Decides which of these letters are to be moved.
     pub(super) fn new(
-        config: &Config,
+        config: &BatchConfig,
         mut estimate: InFlightEstimate,
-        cases: &[Case<'_>],
+        cases: &[PendingLetter<'_>],
         deferred: Vec<(usize, Deferral)>,
         now: Moment,
     ) -> Self {
@@ -59,14 +59,14 @@ impl Placing {
         for (index, deferral) in deferred {
             let case = &cases[index];
             let place = match case.letter.sqs.queue.is_fifo() {
-                true if steps_aside(config, case, &deferral) => Place::Moved { delay: 0 },
+                true if steps_aside(config, case, &deferral) => WaitingPlace::Moved { delay: 0 },
                 // A FIFO queue cannot delay single messages, and the order would be lost.
-                true => Place::Hidden,
+                true => WaitingPlace::Hidden,
                 false => estimate.place(deferral.wait(now.at)),
             };
             match place {
-                Place::Moved { delay } => moving.push(Moving { index, deferral, delay }),
-                Place::Hidden => {
+                WaitingPlace::Moved { delay } => moving.push(MovingLetter { index, deferral, delay }),
+                WaitingPlace::Hidden => {
                     hidden += 1;
                     let waits = u64::from(deferral.hide > 0);
                     in_flight += waits;
@@ -80,7 +80,7 @@ impl Placing {
 
     /// Leaves out letters that the requeue would drop before their wait is over, counted from their own first
     /// arrival.
-    pub(super) fn keep_within(&mut self, cases: &[Case<'_>], retention: u64, now: Timestamp) {
+    pub(super) fn keep_within(&mut self, cases: &[PendingLetter<'_>], retention: u64, now: Timestamp) {
         self.moving.retain(|one| {
             let since = cases[one.index].letter.first_arrival().min(now);
             is_kept(since, retention, plus(now, one.deferral.hide.max(one.delay)))
@@ -88,11 +88,15 @@ impl Placing {
     }
 
     /// Returns the moves to make.
-    pub(super) fn moves(&self, cases: &[Case<'_>]) -> Vec<Move> {
-        let one = |one: &Moving| {
+    pub(super) fn moves(&self, cases: &[PendingLetter<'_>]) -> Vec<RequeueMove> {
+        let one = |one: &MovingLetter| {
             let letter = &cases[one.index].letter;
             let (spent, due) = one.deferral.for_mark();
-            Move { letter: letter.clone(), mark: letter.mark_for_requeue(spent, due), delay: one.delay }
+            RequeueMove {
+                letter: letter.clone(),
+                mark: letter.mark_for_requeue(spent, due),
+                delay: one.delay,
+            }
         };
         self.moving.iter().map(one).collect()
     }
@@ -101,27 +105,31 @@ impl Placing {
     /// that has no room for the mark stays, which costs nothing but its place in flight.
     pub(super) fn moved(
         &mut self,
-        cases: &mut [Case<'_>],
-        answers: Vec<Option<Sent>>,
+        cases: &mut [PendingLetter<'_>],
+        answers: Vec<Option<SendResult>>,
         requeue: &Arn,
-    ) -> (bool, Option<Notice>) {
+    ) -> (bool, Option<BatchNotice>) {
         let mut failures: Vec<Failure> = Vec::new();
         let mut works = true;
         for (one, answer) in std::mem::take(&mut self.moving).into_iter().zip(answers) {
             match answer {
-                Some(Sent::Accepted) => {
+                Some(SendResult::Accepted) => {
                     let deferral = Deferral { hide: one.delay, ..one.deferral };
                     cases[one.index].disposition = Disposition::Requeued(deferral);
                     self.to_move -= 1;
                 }
-                Some(Sent::Failed(failure)) => {
+                Some(SendResult::Failed(failure)) => {
                     // What it will never take, as a letter that is too large with the mark, says nothing of
                     // others.
                     works &= failure.class == FailureClass::Permanent;
                     failures.push(failure);
                 }
                 Some(
-                    Sent::Refused(_) | Sent::NotStarted | Sent::LeftOut(_) | Sent::PutOff(_) | Sent::Withheld,
+                    SendResult::Refused(_)
+                    | SendResult::NotStarted
+                    | SendResult::LeftOut(_)
+                    | SendResult::PutOff(_)
+                    | SendResult::Withheld,
                 ) => {
                     works = false;
                 }
@@ -129,7 +137,7 @@ impl Placing {
             }
         }
         let letters = failures.len();
-        let notice = failures.into_iter().next().map(|failure| Notice::RequeueFailed {
+        let notice = failures.into_iter().next().map(|failure| BatchNotice::RequeueFailed {
             requeue: requeue.clone(),
             letters,
             failure,
@@ -140,11 +148,11 @@ impl Placing {
     /// Takes note of the letters that stay.
     pub(super) fn end(
         self,
-        config: &Config,
-        knowledge: &mut Knowledge,
+        config: &BatchConfig,
+        knowledge: &mut InstanceKnowledge,
         queue: &Arn,
         age: Duration,
-    ) -> Option<Notice> {
+    ) -> Option<BatchNotice> {
         // The queue may have been read meanwhile.
         let mut estimate = knowledge.estimate(config, queue);
         estimate.hide(self.in_flight + self.to_move as u64, age);
@@ -157,7 +165,7 @@ impl Placing {
 
 /// Reports whether a failing head of a FIFO group makes way for its group. In the requeue it does not, since
 /// all letters of its group that wait there have failed too.
-fn steps_aside(config: &Config, case: &Case<'_>, deferral: &Deferral) -> bool {
+fn steps_aside(config: &BatchConfig, case: &PendingLetter<'_>, deferral: &Deferral) -> bool {
     let fresh = config.requeue.as_ref() != Some(&case.letter.sqs.queue);
-    fresh && case.rule.fifo == Fifo::StepAside && deferral.why == DeferReason::Failed
+    fresh && case.rule.fifo == FifoHandling::StepAside && deferral.why == DeferReason::Failed
 }

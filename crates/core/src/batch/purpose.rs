@@ -12,7 +12,7 @@ pub const CONCURRENT_SINGLES: usize = 16;
 
 /// The purpose of a request, which says whether it may be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum RequestPurpose {
     /// It retries letters, so it may be left out while its endpoint is down.
     Retry {
         /// True if a letter in it has no further retry. Then it gets the full time for an answer.
@@ -24,7 +24,7 @@ pub enum Purpose {
     Other,
 }
 
-impl Purpose {
+impl RequestPurpose {
     /// Reports whether a letter in it has no further retry.
     #[must_use]
     pub fn is_last(self) -> bool {

@@ -7,18 +7,18 @@
 
 use std::time::Duration;
 
-use super::action::{Now, Sent};
+use super::action::{InvocationTime, SendResult};
 use super::case::Disposition;
-use super::health::{Asking, Question, QuestionEnd};
-use super::state::{Batch, Due, Stage};
+use super::health::{LookupQuestion, QuestionEnd, QuestionTime};
+use super::state::{Batch, BatchStage, DueRetries};
 use super::time::{HTTP_TIMEOUT, half_of};
-use super::unmarked::Unmarking;
+use super::unmarked::UnmarkedLetters;
 use crate::failure::{CUT_SHORT, DEADLINE_EXCEEDED, Failure, FailureClass};
 use crate::policy::Retry;
 
 /// The passes of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pass {
+pub(super) enum RoundPass {
     /// With the questions that never hung.
     First,
     /// With the others.
@@ -27,10 +27,10 @@ pub(super) enum Pass {
 
 impl Batch<'_> {
     /// Returns the letters that are due in this pass, and whose questions may be asked.
-    pub(super) fn due_to_ask(&mut self, now: Now) -> Due {
+    pub(super) fn due_to_ask(&mut self, now: InvocationTime) -> DueRetries {
         let candidates = match self.pass {
-            Pass::First => self.round.clone(),
-            Pass::Second => std::mem::take(&mut self.set_aside),
+            RoundPass::First => self.round.clone(),
+            RoundPass::Second => std::mem::take(&mut self.set_aside),
         };
         let mut due = Vec::new();
         for index in candidates {
@@ -38,33 +38,35 @@ impl Batch<'_> {
             let health = &self.memory.health;
             let asking = self.questions(index).map(|question| health.asking(&question, now.age)).max();
             match (self.pass, asking) {
-                (_, None | Some(Asking::AtOnce)) | (Pass::Second, Some(Asking::Later)) => {
+                (_, None | Some(QuestionTime::AtOnce)) | (RoundPass::Second, Some(QuestionTime::Later)) => {
                     due.push((index, retry));
                 }
-                (Pass::First, _) => self.set_aside.push(index),
-                (Pass::Second, _) => self.cases[index].answered(retry, Sent::LeftOut(Duration::ZERO), now.at),
+                (RoundPass::First, _) => self.set_aside.push(index),
+                (RoundPass::Second, _) => {
+                    self.cases[index].answered(retry, SendResult::LeftOut(Duration::ZERO), now.at);
+                }
             }
         }
         due
     }
 
     /// Returns the questions before an attempt of a letter.
-    fn questions(&self, index: usize) -> impl Iterator<Item = Question> {
+    fn questions(&self, index: usize) -> impl Iterator<Item = LookupQuestion> {
         let case = &self.cases[index];
         let signature = case.letter.topic().filter(|_| case.rule.verify_signature);
         let subscription = case.route_to_ask().and_then(|route| route.subscription());
-        let signature = signature.map(|topic| Question::Signature(topic.clone()));
-        signature.into_iter().chain(subscription.map(|arn| Question::Subscription(arn.clone())))
+        let signature = signature.map(|topic| LookupQuestion::Signature(topic.clone()));
+        signature.into_iter().chain(subscription.map(|arn| LookupQuestion::Subscription(arn.clone())))
     }
 
     /// Returns the time until which the questions of this pass are asked, and takes note that they begin.
-    pub(super) fn ask_until(&mut self, now: Now) -> Duration {
-        let asking = if self.pass == Pass::First { Asking::AtOnce } else { Asking::Later };
+    pub(super) fn ask_until(&mut self, now: InvocationTime) -> Duration {
+        let asking = if self.pass == RoundPass::First { QuestionTime::AtOnce } else { QuestionTime::Later };
         self.begin_to_ask(asking, now)
     }
 
     /// Returns the time until which questions are asked, and takes note that they begin.
-    pub(super) fn begin_to_ask(&mut self, asking: Asking, now: Now) -> Duration {
+    pub(super) fn begin_to_ask(&mut self, asking: QuestionTime, now: InvocationTime) -> Duration {
         let time = self.memory.health.time_to_ask(asking, now.age);
         let (whole, until) = (half_of(now.elapsed, self.time.deliver), now.elapsed + time);
         (self.asked_at, self.asked_for) = (now.elapsed, (until < whole).then_some(time));
@@ -72,68 +74,75 @@ impl Batch<'_> {
     }
 
     /// Takes note of the ends of the questions that were asked.
-    pub(super) fn asked(&mut self, questions: Vec<(Question, QuestionEnd)>, now: Now) {
+    pub(super) fn asked(&mut self, questions: Vec<(LookupQuestion, QuestionEnd)>, now: InvocationTime) {
         let began = self.age_when_asked(now);
         self.memory.health.asked(questions, began, now.age);
     }
 
     /// Returns the age of the instance when the questions were asked. Between then and now nothing but the monotonic clock
     /// counts.
-    pub(super) fn age_when_asked(&self, now: Now) -> Duration {
+    pub(super) fn age_when_asked(&self, now: InvocationTime) -> Duration {
         now.age.saturating_sub(now.elapsed.saturating_sub(self.asked_at))
     }
 
     /// Returns the end of a question, if it was asked. `unanswered` says why it has no answer, if it has none.
-    pub(super) fn question_end(&self, unanswered: Option<&Sent>) -> Option<QuestionEnd> {
+    pub(super) fn question_end(&self, unanswered: Option<&SendResult>) -> Option<QuestionEnd> {
         match unanswered {
             None => Some(QuestionEnd::Answered),
-            Some(Sent::NotStarted) => None,
+            Some(SendResult::NotStarted) => None,
             Some(sent) if self.will_ask(sent) => Some(QuestionEnd::CutOff),
             Some(_) => Some(QuestionEnd::Failed),
         }
     }
 
     /// Reports whether a question without an answer is asked once more in the second pass.
-    fn will_ask(&self, sent: &Sent) -> bool {
-        is_cut_off(sent) && self.pass == Pass::First && self.asked_for.is_some()
+    fn will_ask(&self, sent: &SendResult) -> bool {
+        is_cut_off(sent) && self.pass == RoundPass::First && self.asked_for.is_some()
     }
 
     /// Takes over that a question of a letter has no answer: it is asked once more in the second pass, or this attempt
     /// has failed.
-    pub(super) fn unanswered(&mut self, index: usize, retry: Retry, mut sent: Sent, now: Now) {
+    pub(super) fn unanswered(
+        &mut self,
+        index: usize,
+        retry: Retry,
+        mut sent: SendResult,
+        now: InvocationTime,
+    ) {
         if self.will_ask(&sent) {
             self.set_aside.push(index);
             return;
         }
         // Its call has not begun behind others that hung.
-        if sent == Sent::NotStarted && self.pass == Pass::Second {
+        if sent == SendResult::NotStarted && self.pass == RoundPass::Second {
             return self.cases[index].put_off();
         }
-        let is_short = self.pass == Pass::Second || self.asked_for.is_some_and(|time| time < HTTP_TIMEOUT);
+        let is_short =
+            self.pass == RoundPass::Second || self.asked_for.is_some_and(|time| time < HTTP_TIMEOUT);
         if is_short && is_cut_off(&sent) {
-            sent = Sent::Failed(Failure::ours(FailureClass::Transient, CUT_SHORT));
+            sent = SendResult::Failed(Failure::ours(FailureClass::Transient, CUT_SHORT));
         }
         self.cases[index].answered(retry, sent, now.at);
     }
 
     /// Returns the stage after letters of a round were sent.
-    pub(super) fn after_sending(&mut self, unmarking: Unmarking) -> Stage {
+    pub(super) fn after_sending(&mut self, unmarking: UnmarkedLetters) -> BatchStage {
         if !unmarking.is_empty() {
-            return Stage::AskTargets(unmarking);
+            return BatchStage::AskTargets(unmarking);
         }
-        if self.pass == Pass::First && !self.set_aside.is_empty() {
-            self.pass = Pass::Second;
-            return Stage::Verify;
+        if self.pass == RoundPass::First && !self.set_aside.is_empty() {
+            self.pass = RoundPass::Second;
+            return BatchStage::Verify;
         }
-        Stage::Place
+        BatchStage::Place
     }
 }
 
 /// Reports whether an answer did not come in time.
-fn is_cut_off(sent: &Sent) -> bool {
+fn is_cut_off(sent: &SendResult) -> bool {
     match sent {
-        Sent::NotStarted => true,
-        Sent::Failed(failure) => failure.code == DEADLINE_EXCEEDED,
+        SendResult::NotStarted => true,
+        SendResult::Failed(failure) => failure.code == DEADLINE_EXCEEDED,
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::health::Health;
-use super::purpose::Purpose;
+use super::purpose::RequestPurpose;
 use crate::endpoint::Endpoint;
 
 /// The largest number of entries in a batch request of SNS and SQS.
@@ -34,7 +34,7 @@ const MAX_STREAM_BYTES: usize = 4 * 1024 * 1024;
 
 /// A message that is to be sent, with the properties that decide which request it shares.
 #[derive(Debug, Clone, Copy)]
-pub struct Unsent<'a> {
+pub struct UnsentMessage<'a> {
     /// The endpoint.
     pub to: &'a Endpoint,
     /// The trace that its request carries, if any: a request has only one.
@@ -48,13 +48,13 @@ pub struct Unsent<'a> {
     /// Its turn, counted from the beginning of the invocation.
     pub turn: Duration,
     /// The purpose.
-    pub purpose: Purpose,
+    pub purpose: RequestPurpose,
 }
 
 /// Groups messages, by their positions, into requests.
-pub(super) fn requests(messages: &[Unsent<'_>], health: &Health) -> Vec<Vec<usize>> {
+pub(super) fn requests(messages: &[UnsentMessage<'_>], health: &Health) -> Vec<Vec<usize>> {
     let mut together: BTreeMap<(&Endpoint, Option<&str>, bool), Vec<usize>> = BTreeMap::new();
-    for (index, Unsent { to, trace, purpose, .. }) in messages.iter().enumerate() {
+    for (index, UnsentMessage { to, trace, purpose, .. }) in messages.iter().enumerate() {
         // Last retries wait for another trial than the others.
         let last = purpose.is_last() && !health.is_up(to);
         together.entry((to, *trace, last)).or_default().push(index);
@@ -110,7 +110,7 @@ pub fn runs(sizes: &[usize], max_entries: usize, max_bytes: usize) -> Vec<Range<
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::action::Sent;
+    use super::super::action::SendResult;
     use super::*;
     use crate::failure::{Failure, FailureClass};
 
@@ -130,13 +130,13 @@ mod tests {
         endpoint("lambda:eu-central-1:123456789012:function:payments")
     }
 
-    fn unsent(to: &Endpoint) -> Unsent<'_> {
-        let (turn, purpose) = (Duration::ZERO, Purpose::Other);
-        Unsent { to, trace: None, bytes: 100, at_once: usize::MAX, waits: false, turn, purpose }
+    fn unsent(to: &Endpoint) -> UnsentMessage<'_> {
+        let (turn, purpose) = (Duration::ZERO, RequestPurpose::Other);
+        UnsentMessage { to, trace: None, bytes: 100, at_once: usize::MAX, waits: false, turn, purpose }
     }
 
     /// Returns the requests in the order of their first messages.
-    fn of(messages: &[Unsent<'_>], health: &Health) -> Vec<Vec<usize>> {
+    fn of(messages: &[UnsentMessage<'_>], health: &Health) -> Vec<Vec<usize>> {
         let mut requests = requests(messages, health);
         requests.sort();
         requests
@@ -148,7 +148,7 @@ mod tests {
         let messages = [&queue, &topic, &function, &queue, &topic, &function].map(unsent);
         assert_eq!(of(&messages, &Health::default()), [vec![0, 3], vec![1, 4], vec![2], vec![5]]);
 
-        let large = |to| Unsent { bytes: 200 * 1024, ..unsent(to) };
+        let large = |to| UnsentMessage { bytes: 200 * 1024, ..unsent(to) };
         let messages = [&queue, &topic, &queue, &topic].map(large);
         assert_eq!(of(&messages, &Health::default()), [vec![0, 2], vec![1], vec![3]]);
 
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn messages_of_one_trace_go_apart_from_others() {
         let topic = topic();
-        let traced = |trace| Unsent { trace, ..unsent(&topic) };
+        let traced = |trace| UnsentMessage { trace, ..unsent(&topic) };
         let messages = [Some("a"), None, Some("b"), Some("a"), None].map(traced);
         assert_eq!(of(&messages, &Health::default()), [vec![0, 3], vec![1, 4], vec![2]]);
     }
@@ -170,11 +170,12 @@ mod tests {
     fn last_retries_go_apart_while_their_endpoint_is_down() {
         let queue = queue();
         let longest = Duration::from_mins(10);
-        let retry = |last| Unsent { purpose: Purpose::Retry { last, longest }, ..unsent(&queue) };
+        let retry =
+            |last| UnsentMessage { purpose: RequestPurpose::Retry { last, longest }, ..unsent(&queue) };
         let messages = [true, false, true, false].map(retry);
         let mut health = Health::default();
         assert_eq!(of(&messages, &health), [vec![0, 1, 2, 3]]);
-        let late = Sent::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
+        let late = SendResult::Failed(Failure::ours(FailureClass::Transient, "Timeout"));
         let (began, now) = (Duration::ZERO, Duration::from_secs(15));
         health.begins(&queue, began);
         health.ended(&queue, began, &[late], now);

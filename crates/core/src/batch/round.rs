@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::action::{Action, Answer, Known, Now, QueueAttributes, Sent, Suffices, Verification, whole};
+use super::action::{
+    Action, ActionAnswer, InvocationTime, QueueAttributes, RequiredFreshness, SendResult, SignatureResult,
+    SubscriptionLookup, whole,
+};
 use super::case::Disposition;
-use super::health::Question;
-use super::place::{Placing, deferred};
-use super::questions::Pass;
+use super::health::LookupQuestion;
+use super::place::{DeferredLetters, deferred};
+use super::questions::RoundPass;
 use super::resolve::subscriptions;
-use super::state::{Batch, Due, Stage};
+use super::state::{Batch, BatchStage, DueRetries};
 use super::time::half_of;
 use crate::arn::Arn;
 use crate::policy::Decision;
@@ -17,9 +20,9 @@ use crate::policy::Decision;
 impl Batch<'_> {
     /// Decides about the letters of the next round, except those behind another of their group and those
     /// whose disposition is known already.
-    pub(super) fn next_round(&mut self, now: Now) -> Stage {
-        let Some(round) = self.order.next_round() else { return Stage::Share };
-        (self.round, self.pass) = (round, Pass::First);
+    pub(super) fn next_round(&mut self, now: InvocationTime) -> BatchStage {
+        let Some(round) = self.order.next_round() else { return BatchStage::Share };
+        (self.round, self.pass) = (round, RoundPass::First);
         let (active, now) = (self.is_active(), now.at);
         let requeue = self.config.requeue.as_ref();
         for &index in &self.round {
@@ -45,66 +48,81 @@ impl Batch<'_> {
                 (true, _) => {}
             }
         }
-        if active { Stage::Verify } else { Stage::EndRound }
+        if active { BatchStage::Verify } else { BatchStage::EndRound }
     }
 
     /// Asks for the signatures of letters whose rule demands that, and lets the others pass.
-    pub(super) fn verify(&mut self, now: Now) -> (Stage, Option<Action>) {
+    pub(super) fn verify(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
         let due = self.due_to_ask(now);
-        let (asked, passed): (Due, Due) =
+        let (asked, passed): (DueRetries, DueRetries) =
             due.into_iter().partition(|(index, _)| self.cases[*index].rule.verify_signature);
         if asked.is_empty() {
-            return (Stage::LookUp(passed), None);
+            return (BatchStage::LookUp(passed), None);
         }
         let letters = asked.iter().map(|(index, _)| self.cases[*index].letter.clone()).collect();
         let until = self.ask_until(now);
-        (Stage::AwaitVerified { passed, asked }, Some(Action::Verify { letters, until }))
+        (BatchStage::AwaitVerified { passed, asked }, Some(Action::Verify { letters, until }))
     }
 
     /// Takes over the results of the checks. A letter that SNS did not sign is refused. A certificate that
     /// cannot be fetched is a failed attempt.
-    pub(super) fn verified(&mut self, mut passed: Due, asked: Due, answer: Answer, now: Now) -> Stage {
-        let answers = if let Answer::Verified(answers) = answer { answers } else { Vec::new() };
-        let answers = whole(answers, asked.len(), || Verification::Unknown(Sent::NotStarted));
+    pub(super) fn verified(
+        &mut self,
+        mut passed: DueRetries,
+        asked: DueRetries,
+        answer: ActionAnswer,
+        now: InvocationTime,
+    ) -> BatchStage {
+        let answers = if let ActionAnswer::Verified(answers) = answer { answers } else { Vec::new() };
+        let answers = whole(answers, asked.len(), || SignatureResult::Unknown(SendResult::NotStarted));
         let mut questions = Vec::new();
         for ((index, retry), answer) in asked.into_iter().zip(answers) {
-            let unknown = if let Verification::Unknown(sent) = &answer { Some(sent) } else { None };
-            let topic = self.cases[index].letter.topic().cloned().map(Question::Signature);
+            let unknown = if let SignatureResult::Unknown(sent) = &answer { Some(sent) } else { None };
+            let topic = self.cases[index].letter.topic().cloned().map(LookupQuestion::Signature);
             questions.extend(topic.zip(self.question_end(unknown)));
             match answer {
-                Verification::Genuine => passed.push((index, retry)),
-                Verification::Refused(why) => self.cases[index].refuse(why),
-                Verification::Unknown(sent) => self.unanswered(index, retry, sent, now),
+                SignatureResult::Genuine => passed.push((index, retry)),
+                SignatureResult::Refused(why) => self.cases[index].refuse(why),
+                SignatureResult::Unknown(sent) => self.unanswered(index, retry, sent, now),
             }
         }
         self.asked(questions, now);
         // Restores the order of the batch, in which letters of one request are sent.
         passed.sort_unstable_by_key(|(index, _)| *index);
-        Stage::LookUp(passed)
+        BatchStage::LookUp(passed)
     }
 
     /// Asks SNS about the subscriptions of the letters that are due.
-    pub(super) fn look_up(&mut self, due: Due, now: Now) -> (Stage, Option<Action>) {
+    pub(super) fn look_up(&mut self, due: DueRetries, now: InvocationTime) -> (BatchStage, Option<Action>) {
         let routes = due.iter().filter_map(|(index, _)| self.cases[*index].route_to_ask());
         let subscriptions = subscriptions(routes);
         if subscriptions.is_empty() {
-            return (Stage::Send(due, HashMap::new()), None);
+            return (BatchStage::Send(due, HashMap::new()), None);
         }
         let until = self.ask_until(now);
-        (Stage::AwaitSubscriptions(due), Some(Action::LookUpSubscriptions { subscriptions, until }))
+        (BatchStage::AwaitSubscriptions(due), Some(Action::LookUpSubscriptions { subscriptions, until }))
     }
 
     /// Takes over SNS's answers about subscriptions.
-    pub(super) fn looked_up(&mut self, due: Due, answer: Answer, now: Now) -> Stage {
-        let known = if let Answer::Subscriptions(known) = answer { known } else { HashMap::new() };
+    pub(super) fn looked_up(
+        &mut self,
+        due: DueRetries,
+        answer: ActionAnswer,
+        now: InvocationTime,
+    ) -> BatchStage {
+        let known = if let ActionAnswer::Subscriptions(known) = answer { known } else { HashMap::new() };
         self.subscriptions_asked(&known, now);
-        Stage::Send(due, known)
+        BatchStage::Send(due, known)
     }
 
     /// Takes note of the ends of questions about subscriptions.
-    pub(super) fn subscriptions_asked(&mut self, known: &HashMap<Arn, Known>, now: Now) {
-        let end = |(arn, known): (&Arn, &Known)| {
-            Some((Question::Subscription(arn.clone()), self.question_end(known.as_ref().err())?))
+    pub(super) fn subscriptions_asked(
+        &mut self,
+        known: &HashMap<Arn, SubscriptionLookup>,
+        now: InvocationTime,
+    ) {
+        let end = |(arn, known): (&Arn, &SubscriptionLookup)| {
+            Some((LookupQuestion::Subscription(arn.clone()), self.question_end(known.as_ref().err())?))
         };
         let ends = known.iter().filter_map(end).collect();
         self.asked(ends, now);
@@ -112,34 +130,38 @@ impl Batch<'_> {
 
     /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is
     /// not good enough.
-    pub(super) fn place(&mut self, now: Now) -> (Stage, Option<Action>) {
+    pub(super) fn place(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
         let Some(queue) = self.queue().filter(|_| !deferred(&self.cases, &self.round).is_empty()) else {
-            return (Stage::EndRound, None);
+            return (BatchStage::EndRound, None);
         };
         let until = half_of(now.elapsed, self.time.finish);
         let config = self.config;
         let wants_reading = self.memory.knowledge.estimate(config, &queue).wants_reading(now.age);
         // If no letter can be moved, the reading of the last minute is good enough.
         if !wants_reading || queue.is_fifo() || config.requeue_of(&queue).is_none() {
-            return (Stage::PlaceWithEstimate(until), None);
+            return (BatchStage::PlaceWithEstimate(until), None);
         }
-        let action = Action::LookUpQueues { queues: [queue].into(), suffices: Suffices::New, until };
-        (Stage::AwaitReading(until), Some(action))
+        let action = Action::LookUpQueues { queues: [queue].into(), suffices: RequiredFreshness::New, until };
+        (BatchStage::AwaitReading(until), Some(action))
     }
 
     /// Decides where the deferred letters of the round wait.
-    pub(super) fn place_with_estimate(&mut self, until: Duration, now: Now) -> (Stage, Option<Action>) {
-        let Some(queue) = self.queue() else { return (Stage::EndRound, None) };
+    pub(super) fn place_with_estimate(
+        &mut self,
+        until: Duration,
+        now: InvocationTime,
+    ) -> (BatchStage, Option<Action>) {
+        let Some(queue) = self.queue() else { return (BatchStage::EndRound, None) };
         let config = self.config;
         let estimate = self.memory.knowledge.estimate(config, &queue);
         let deferred = deferred(&self.cases, &self.round);
-        let placing = Placing::new(config, estimate, &self.cases, deferred, now.moment());
+        let placing = DeferredLetters::new(config, estimate, &self.cases, deferred, now.moment());
         match config.requeue_of(&queue).filter(|_| !placing.moving.is_empty() && self.requeue_works) {
             None => (self.placed(placing, now), None),
             Some(requeue) => {
                 let queues = [requeue.clone()].into();
-                let action = Action::LookUpQueues { queues, suffices: Suffices::Kept, until };
-                (Stage::AwaitRequeue(placing, until), Some(action))
+                let action = Action::LookUpQueues { queues, suffices: RequiredFreshness::Kept, until };
+                (BatchStage::AwaitRequeue(placing, until), Some(action))
             }
         }
     }
@@ -148,11 +170,11 @@ impl Batch<'_> {
     /// waits.
     pub(super) fn move_away(
         &mut self,
-        mut placing: Placing,
+        mut placing: DeferredLetters,
         known: &HashMap<Arn, QueueAttributes>,
         until: Duration,
-        now: Now,
-    ) -> Stage {
+        now: InvocationTime,
+    ) -> BatchStage {
         let requeue = self.config.requeue.as_ref();
         let retention = requeue.and_then(|requeue| known.get(requeue)?.retention);
         match retention {
@@ -162,17 +184,26 @@ impl Batch<'_> {
         if placing.moving.is_empty() {
             return self.placed(placing, now);
         }
-        Stage::Move(placing, until)
+        BatchStage::Move(placing, until)
     }
 
-    pub(super) fn make_moves(&mut self, placing: Placing, until: Duration) -> (Stage, Option<Action>) {
-        let Some(requeue) = self.config.requeue.clone() else { return (Stage::EndRound, None) };
+    pub(super) fn make_moves(
+        &mut self,
+        placing: DeferredLetters,
+        until: Duration,
+    ) -> (BatchStage, Option<Action>) {
+        let Some(requeue) = self.config.requeue.clone() else { return (BatchStage::EndRound, None) };
         let moves = placing.moves(&self.cases);
-        (Stage::AwaitMoved(placing), Some(Action::Move { moves, requeue, until }))
+        (BatchStage::AwaitMoved(placing), Some(Action::Move { moves, requeue, until }))
     }
 
-    pub(super) fn moved(&mut self, mut placing: Placing, answer: Answer, now: Now) -> Stage {
-        let answers = if let Answer::Moved(answers) = answer { answers } else { Vec::new() };
+    pub(super) fn moved(
+        &mut self,
+        mut placing: DeferredLetters,
+        answer: ActionAnswer,
+        now: InvocationTime,
+    ) -> BatchStage {
+        let answers = if let ActionAnswer::Moved(answers) = answer { answers } else { Vec::new() };
         if let Some(requeue) = &self.config.requeue {
             let (works, notice) = placing.moved(&mut self.cases, answers, requeue);
             self.requeue_works = works;
@@ -181,12 +212,12 @@ impl Batch<'_> {
         self.placed(placing, now)
     }
 
-    pub(super) fn placed(&mut self, placing: Placing, now: Now) -> Stage {
+    pub(super) fn placed(&mut self, placing: DeferredLetters, now: InvocationTime) -> BatchStage {
         if let Some(queue) = self.queue() {
             let knowledge = &mut self.memory.knowledge;
             let notice = placing.end(self.config, knowledge, &queue, now.age);
             self.notices.extend(notice);
         }
-        Stage::EndRound
+        BatchStage::EndRound
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::sent::Sent;
+use super::sent::SendResult;
 use crate::endpoint::{Destination, Endpoint};
 use crate::failure::Failure;
 use crate::letter::Letter;
@@ -46,7 +46,7 @@ pub struct RequestResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestEnd {
     /// The endpoint answered for each message, in the order of the request.
-    Answered(Vec<Sent>),
+    Answered(Vec<SendResult>),
     /// The request was refused whole, or failed.
     Failed(Failure),
     /// It was cut off, because its time was over.

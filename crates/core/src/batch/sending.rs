@@ -1,18 +1,18 @@
 //! The sending of messages: which requests they share, when each request begins, and what its answer means.
 //!
-//! [`Sending`] asks for one request at a time. The code that makes a request hands over the answers that have
+//! [`SendingState`] asks for one request at a time. The code that makes a request hands over the answers that have
 //! come before it asks for the next one. If a service refuses a whole request because of its content, the
 //! messages are sent again one by one, so that one bad message does not fail the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::action::{Now, RequestEnd, RequestResult, Sent, no_answer, whole};
-use super::calls::Ended;
-use super::dispatch::{Begin, Dispatch, Request};
+use super::action::{InvocationTime, RequestEnd, RequestResult, SendResult, no_answer, whole};
+use super::calls::CallEnd;
+use super::dispatch::{DispatchRequest, RequestStart, RoundDispatch};
 use super::health::Health;
-use super::requests::{Unsent, requests};
-use super::time::{Ages, Window};
+use super::requests::{UnsentMessage, requests};
+use super::time::{AgeConversion, RoundWindow};
 use crate::endpoint::Endpoint;
 use crate::failure::{
     CUT_SHORT, DEADLINE_EXCEEDED, FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass,
@@ -20,18 +20,18 @@ use crate::failure::{
 
 /// Messages on their way to a result each.
 #[derive(Debug)]
-pub struct Sending {
-    ages: Ages,
+pub struct SendingState {
+    ages: AgeConversion,
     /// The time for it, in ages.
-    window: Window,
-    dispatch: Dispatch,
+    window: RoundWindow,
+    dispatch: RoundDispatch,
     /// True if other letters of the batch have had a part of the time.
     is_late: bool,
     /// The messages of each request, by their positions.
     requests: Vec<Vec<usize>>,
     /// The requests that hold a place among those under way.
-    begun: BTreeMap<usize, Begun>,
-    results: Vec<(Sent, Duration)>,
+    begun: BTreeMap<usize, BegunRequest>,
+    results: Vec<(SendResult, Duration)>,
 }
 
 /// A request that is to be made now.
@@ -47,7 +47,7 @@ pub struct NextRequest {
 
 /// A request that has begun. If it was refused whole, its messages go one by one in its place.
 #[derive(Debug, Default)]
-struct Begun {
+struct BegunRequest {
     /// The number of messages that are under way.
     out: usize,
     /// True if they have less than the whole time.
@@ -55,24 +55,29 @@ struct Begun {
     /// The messages that are still to go alone.
     alone: VecDeque<usize>,
     /// The answers so far, in the order of the messages.
-    answers: Vec<Sent>,
+    answers: Vec<SendResult>,
     took: Duration,
 }
 
-impl Sending {
+impl SendingState {
     /// Divides messages into requests. A request waits for the last turn of its messages.
     #[must_use]
-    pub fn new(messages: &[Unsent<'_>], window: Window, now: Now, health: &Health) -> Self {
-        let (ages, requests) = (Ages::new(now), requests(messages, health));
+    pub fn new(
+        messages: &[UnsentMessage<'_>],
+        window: RoundWindow,
+        now: InvocationTime,
+        health: &Health,
+    ) -> Self {
+        let (ages, requests) = (AgeConversion::new(now), requests(messages, health));
         let window = ages.window(window);
         let request = |indexes: &Vec<usize>| {
             let all = indexes.iter().map(|index| &messages[*index]);
             let turn = all.clone().map(|one| one.turn).max()?;
             let purpose = all.clone().map(|one| one.purpose).max()?;
             let first = all.clone().next()?;
-            Some(Request { to: first.to.clone(), turn: ages.at(turn), waits: first.waits, purpose })
+            Some(DispatchRequest { to: first.to.clone(), turn: ages.at(turn), waits: first.waits, purpose })
         };
-        let dispatch = Dispatch::new(requests.iter().filter_map(request).collect(), window, now.age);
+        let dispatch = RoundDispatch::new(requests.iter().filter_map(request).collect(), window, now.age);
         Self {
             ages,
             window,
@@ -80,7 +85,7 @@ impl Sending {
             is_late: false,
             requests,
             begun: BTreeMap::new(),
-            results: vec![(Sent::NotStarted, Duration::ZERO); messages.len()],
+            results: vec![(SendResult::NotStarted, Duration::ZERO); messages.len()],
         }
     }
 
@@ -110,17 +115,21 @@ impl Sending {
                 requests[number].retain(|message| {
                     let goes = goes(*message);
                     if !goes {
-                        results[*message].0 = Sent::Withheld;
+                        results[*message].0 = SendResult::Withheld;
                     }
                     goes
                 });
                 !requests[number].is_empty()
             };
             match dispatch.poll(now, health, any_goes)? {
-                (number, Begin::Now(limit)) => return Some(self.begin(number, limit, now)),
-                (number, Begin::LeftOut(least)) => self.is_not_made(number, &Sent::LeftOut(least)),
-                (number, Begin::PutOff(minutes)) => self.is_not_made(number, &Sent::PutOff(minutes)),
-                (_, Begin::TooLate | Begin::Withheld) => {}
+                (number, RequestStart::Now(limit)) => return Some(self.begin(number, limit, now)),
+                (number, RequestStart::LeftOut(least)) => {
+                    self.is_not_made(number, &SendResult::LeftOut(least));
+                }
+                (number, RequestStart::PutOff(minutes)) => {
+                    self.is_not_made(number, &SendResult::PutOff(minutes));
+                }
+                (_, RequestStart::TooLate | RequestStart::Withheld) => {}
             }
         }
     }
@@ -173,12 +182,12 @@ impl Sending {
     /// Returns the result of each message, in their order, with the time that its request took. What has not
     /// begun by now does not begin.
     #[must_use]
-    pub fn into_results(self) -> Vec<(Sent, Duration)> {
+    pub fn into_results(self) -> Vec<(SendResult, Duration)> {
         self.results
     }
 
     /// Gives the messages of a request that is not made their result.
-    fn is_not_made(&mut self, number: usize, result: &Sent) {
+    fn is_not_made(&mut self, number: usize, result: &SendResult) {
         for message in &self.requests[number] {
             self.results[*message].0 = result.clone();
         }
@@ -188,7 +197,7 @@ impl Sending {
         let messages = self.requests[number].clone();
         let until = limit.map_or(self.window.end, |limit| self.window.end.min(now + limit));
         let is_short = until < self.window.end || self.is_late;
-        self.begun.insert(number, Begun { out: messages.len(), is_short, ..Begun::default() });
+        self.begun.insert(number, BegunRequest { out: messages.len(), is_short, ..BegunRequest::default() });
         NextRequest { number, messages, until: self.ages.elapsed(until) }
     }
 
@@ -213,7 +222,7 @@ impl Sending {
                 let until = self.ages.elapsed(self.window.end);
                 return Some(NextRequest { number, messages: vec![message], until });
             }
-            begun.answers.push(if now < latest { Sent::Withheld } else { Sent::NotStarted });
+            begun.answers.push(if now < latest { SendResult::Withheld } else { SendResult::NotStarted });
         }
         None
     }
@@ -229,34 +238,34 @@ impl Sending {
 }
 
 /// Returns what the end of a call says of how long its function works.
-fn how_ended(end: &RequestEnd) -> Ended {
+fn how_ended(end: &RequestEnd) -> CallEnd {
     match end {
-        RequestEnd::Answered(_) => Ended::Ran,
+        RequestEnd::Answered(_) => CallEnd::Ran,
         RequestEnd::Failed(failure)
             if [FUNCTION_ERROR, FUNCTION_TIMED_OUT].contains(&failure.code.as_str()) =>
         {
-            Ended::Ran
+            CallEnd::Ran
         }
-        RequestEnd::Failed(_) => Ended::Unknown,
-        RequestEnd::CutOff => Ended::CutOff,
+        RequestEnd::Failed(_) => CallEnd::Unknown,
+        RequestEnd::CutOff => CallEnd::CutOff,
     }
 }
 
 /// Returns the answer to each of so many messages. A message without an answer has failed.
-fn answers(end: RequestEnd, count: usize, is_short: bool) -> Vec<Sent> {
+fn answers(end: RequestEnd, count: usize, is_short: bool) -> Vec<SendResult> {
     let failure = match end {
-        RequestEnd::Answered(answers) => return whole(answers, count, || Sent::Failed(no_answer())),
+        RequestEnd::Answered(answers) => return whole(answers, count, || SendResult::Failed(no_answer())),
         RequestEnd::Failed(failure) => failure,
         RequestEnd::CutOff => {
             Failure::ours(FailureClass::Transient, if is_short { CUT_SHORT } else { DEADLINE_EXCEEDED })
         }
     };
-    vec![Sent::Failed(failure); count]
+    vec![SendResult::Failed(failure); count]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::purpose::Purpose;
+    use super::super::purpose::RequestPurpose;
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -272,13 +281,18 @@ mod tests {
 
     /// Returns the sending of so many retries to an endpoint, in a minute that begins when the instance is an
     /// hour old.
-    fn retries(to: &Endpoint, count: usize, health: &Health) -> Sending {
-        let purpose = Purpose::Retry { last: false, longest: SECOND * 600 };
+    fn retries(to: &Endpoint, count: usize, health: &Health) -> SendingState {
+        let purpose = RequestPurpose::Retry { last: false, longest: SECOND * 600 };
         let (turn, waits) = (Duration::ZERO, false);
-        let one = Unsent { to, trace: None, bytes: 1, at_once: usize::MAX, waits, turn, purpose };
-        let window = Window { since: Duration::ZERO, start: Duration::ZERO, end: SECOND * 60 };
+        let one = UnsentMessage { to, trace: None, bytes: 1, at_once: usize::MAX, waits, turn, purpose };
+        let window = RoundWindow { since: Duration::ZERO, start: Duration::ZERO, end: SECOND * 60 };
         let (at, age) = (jiff::Timestamp::UNIX_EPOCH, SECOND * 3_600);
-        Sending::new(&vec![one; count], window, Now { at, age, elapsed: Duration::ZERO }, health)
+        SendingState::new(
+            &vec![one; count],
+            window,
+            InvocationTime { at, age, elapsed: Duration::ZERO },
+            health,
+        )
     }
 
     fn after(seconds: u32, end: RequestEnd) -> RequestResult {
@@ -289,9 +303,9 @@ mod tests {
         Failure::ours(class, code)
     }
 
-    fn codes(results: &[(Sent, Duration)]) -> Vec<String> {
-        let code = |(sent, _): &(Sent, Duration)| match sent {
-            Sent::Failed(failure) => failure.code.clone(),
+    fn codes(results: &[(SendResult, Duration)]) -> Vec<String> {
+        let code = |(sent, _): &(SendResult, Duration)| match sent {
+            SendResult::Failed(failure) => failure.code.clone(),
             other => format!("{other:?}"),
         };
         results.iter().map(code).collect()
@@ -306,7 +320,7 @@ mod tests {
         assert_eq!((first.messages.as_slice(), first.until), ([0, 1, 2, 3].as_slice(), SECOND * 60));
         assert_eq!(sending.poll(Duration::ZERO, &mut health, |_| true), None);
         sending.take(first.number, after(1, refused()), SECOND, &mut health);
-        for (message, end) in [(0, RequestEnd::Answered(vec![Sent::Accepted])), (2, refused())] {
+        for (message, end) in [(0, RequestEnd::Answered(vec![SendResult::Accepted])), (2, refused())] {
             assert!(sending.is_under_way() && sending.has_waiting());
             // The second is withheld.
             let next = sending.poll(SECOND * 2, &mut health, |message| message != 1).unwrap();
@@ -350,10 +364,10 @@ mod tests {
         let (to, mut health) = (queue(), Health::default());
         let mut sending = retries(&to, 2, &health);
         let first = sending.poll(Duration::ZERO, &mut health, |_| true).unwrap();
-        let one = RequestEnd::Answered(vec![Sent::Accepted]);
+        let one = RequestEnd::Answered(vec![SendResult::Accepted]);
         sending.take(first.number, after(0, one), Duration::ZERO, &mut health);
         // An answer that comes twice counts once.
-        let again = RequestEnd::Answered(vec![Sent::Accepted; 2]);
+        let again = RequestEnd::Answered(vec![SendResult::Accepted; 2]);
         sending.take(first.number, after(0, again), Duration::ZERO, &mut health);
         assert_eq!(codes(&sending.into_results()), ["Accepted", "NoAnswer"]);
     }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 
 /// The result of sending one message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendResult {
     /// The service has accepted it.
     Accepted,
     /// It was not accepted, or it is unknown whether it was: a time-out may hide a success.

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{Answer, Known, Notice, Now, QueueAttributes};
-use super::archiving::Archiving;
-use super::case::Case;
-use super::config::{Config, Mode};
+use super::action::{ActionAnswer, BatchNotice, InvocationTime, QueueAttributes, SubscriptionLookup};
+use super::archiving::ArchivingState;
+use super::case::PendingLetter;
+use super::config::{BatchConfig, OperatingMode};
 use super::group_order::GroupOrder;
-use super::memory::Memory;
-use super::outcome::Report;
+use super::memory::InstanceMemory;
+use super::outcome::LetterReport;
 use super::outgoing::RoundSending;
-use super::place::Placing;
-use super::questions::Pass;
-use super::time::{Budget, CONTROL_TIME};
-use super::unmarked::Unmarking;
+use super::place::DeferredLetters;
+use super::questions::RoundPass;
+use super::time::{CONTROL_TIME, InvocationBudget};
+use super::unmarked::UnmarkedLetters;
 use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{Retry, Route};
@@ -29,17 +29,17 @@ use crate::policy::{Retry, Route};
 /// leaves its letters in their queue.
 #[derive(Debug)]
 pub struct Batch<'m> {
-    pub(super) config: &'m Config,
-    pub(super) memory: &'m mut Memory,
-    pub(super) time: Budget,
+    pub(super) config: &'m BatchConfig,
+    pub(super) memory: &'m mut InstanceMemory,
+    pub(super) time: InvocationBudget,
     pub(super) deadline: Duration,
-    pub(super) cases: Vec<Case<'m>>,
-    pub(super) stage: Stage,
+    pub(super) cases: Vec<PendingLetter<'m>>,
+    pub(super) stage: BatchStage,
     /// The order of the cases.
     pub(super) order: GroupOrder,
     pub(super) round: Vec<usize>,
     /// The pass of the round.
-    pub(super) pass: Pass,
+    pub(super) pass: RoundPass,
     /// The letters that the second pass has.
     pub(super) set_aside: Vec<usize>,
     /// The time when the questions that are under way were asked.
@@ -50,16 +50,16 @@ pub struct Batch<'m> {
     pub(super) begun: Option<Duration>,
     /// False once the requeue has failed in this invocation. Then it is left alone.
     pub(super) requeue_works: bool,
-    pub(super) archiving: Option<Archiving>,
+    pub(super) archiving: Option<ArchivingState>,
     /// The question that the archive is asked now.
-    pub(super) archive_asked: Option<Asked>,
+    pub(super) archive_asked: Option<ArchiveCall>,
     /// The letters that are being hidden at the end.
     pub(super) hiding: Option<Vec<usize>>,
-    pub(super) notices: Vec<Notice>,
+    pub(super) notices: Vec<BatchNotice>,
     /// The time that is left for the overrides and for the list of waiting letters.
     pub(super) control_time: Duration,
     /// The time when the overrides were last asked for in this invocation.
-    pub(super) overrides_asked: Option<Now>,
+    pub(super) overrides_asked: Option<InvocationTime>,
     /// True while the overrides are being read beside deliveries.
     pub(super) rereading: bool,
     /// True if the default retention counts, because the queue has not told its own for long.
@@ -72,11 +72,11 @@ pub struct Batch<'m> {
 
 /// The id that ties an answer to its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ActionId(pub(super) Chain);
+pub struct ActionId(pub(super) ActionChain);
 
 /// The chains of actions that may be under way at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Chain {
+pub(super) enum ActionChain {
     /// The stages one after the other.
     Stages,
     /// Archiving, at the end.
@@ -92,21 +92,21 @@ pub(super) enum Chain {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ArchiveCall {
     Limit,
     Store,
 }
 
 /// The next step, or the answer that is awaited.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum BatchStage {
     /// The letters, before the overrides are read.
     Open(Vec<Letter>),
     AwaitFirstOverrides(Vec<Letter>),
     /// The letters, before anything is known of their queues.
     Begin(Vec<Letter>),
-    AwaitQueues(Vec<Letter>, Inquiry),
-    AskQueuesAgain(Vec<Letter>, Inquiry, BTreeSet<Arn>),
+    AwaitQueues(Vec<Letter>, QueueInquiry),
+    AskQueuesAgain(Vec<Letter>, QueueInquiry, BTreeSet<Arn>),
     HideForInvocation,
     AwaitHiddenForInvocation(Vec<usize>, u64),
     Discover,
@@ -117,23 +117,23 @@ pub(super) enum Stage {
     AwaitOverrides,
     Verify,
     AwaitVerified {
-        passed: Due,
-        asked: Due,
+        passed: DueRetries,
+        asked: DueRetries,
     },
-    LookUp(Due),
-    AwaitSubscriptions(Due),
-    Send(Due, HashMap<Arn, Known>),
-    AwaitOverridesToSend(Due, HashMap<Arn, Known>),
+    LookUp(DueRetries),
+    AwaitSubscriptions(DueRetries),
+    Send(DueRetries, HashMap<Arn, SubscriptionLookup>),
+    AwaitOverridesToSend(DueRetries, HashMap<Arn, SubscriptionLookup>),
     Sending(Box<RoundSending>),
-    AskTargets(Unmarking),
-    AwaitTargets(Unmarking),
-    SendUnmarked(Unmarking, HashMap<Arn, QueueAttributes>),
+    AskTargets(UnmarkedLetters),
+    AwaitTargets(UnmarkedLetters),
+    SendUnmarked(UnmarkedLetters, HashMap<Arn, QueueAttributes>),
     Place,
     AwaitReading(Duration),
     PlaceWithEstimate(Duration),
-    AwaitRequeue(Placing, Duration),
-    Move(Placing, Duration),
-    AwaitMoved(Placing),
+    AwaitRequeue(DeferredLetters, Duration),
+    Move(DeferredLetters, Duration),
+    AwaitMoved(DeferredLetters),
     EndRound,
     Share,
     AwaitShared,
@@ -147,7 +147,7 @@ pub(super) enum Stage {
 /// The question about the queues of a batch, which is asked again while some that were never asked before do
 /// not answer.
 #[derive(Debug)]
-pub(super) struct Inquiry {
+pub(super) struct QueueInquiry {
     /// The answers so far.
     pub(super) known: HashMap<Arn, QueueAttributes>,
     /// The queues that this instance asks for the first time.
@@ -159,24 +159,29 @@ pub(super) struct Inquiry {
 }
 
 /// Letters whose retry is due.
-pub(super) type Due = Vec<(usize, Retry)>;
+pub(super) type DueRetries = Vec<(usize, Retry)>;
 
 impl<'m> Batch<'m> {
     /// Begins a batch of letters of one queue, for an instance that remembers so much. `deadline` is the time
     /// when Lambda ends the invocation, counted from now.
     #[must_use]
-    pub fn new(config: &'m Config, memory: &'m mut Memory, letters: Vec<Letter>, deadline: Duration) -> Self {
+    pub fn new(
+        config: &'m BatchConfig,
+        memory: &'m mut InstanceMemory,
+        letters: Vec<Letter>,
+        deadline: Duration,
+    ) -> Self {
         memory.health.batch_begins(letters.len());
         Self {
             config,
             memory,
-            time: Budget::until(deadline, letters.len()),
+            time: InvocationBudget::until(deadline, letters.len()),
             deadline,
             cases: Vec::new(),
-            stage: if letters.is_empty() { Stage::Done } else { Stage::Open(letters) },
+            stage: if letters.is_empty() { BatchStage::Done } else { BatchStage::Open(letters) },
             order: GroupOrder::default(),
             round: Vec::new(),
-            pass: Pass::First,
+            pass: RoundPass::First,
             set_aside: Vec::new(),
             asked_at: Duration::ZERO,
             asked_for: None,
@@ -196,7 +201,7 @@ impl<'m> Batch<'m> {
     }
 
     pub(super) fn is_active(&self) -> bool {
-        self.config.mode == Mode::Active
+        self.config.mode == OperatingMode::Active
     }
 
     /// Reports whether letters are archived by the default retention, because their queue has not told its
@@ -212,19 +217,19 @@ impl<'m> Batch<'m> {
 
     /// Returns the report of each letter, in the order of the batch, and the memory of the instance.
     #[must_use]
-    pub fn end(self, now: Timestamp) -> (Vec<Report>, &'m mut Memory) {
+    pub fn end(self, now: Timestamp) -> (Vec<LetterReport>, &'m mut InstanceMemory) {
         (self.cases.into_iter().map(|case| case.report(now)).collect(), self.memory)
     }
 
     /// Returns the report of each letter, in the order of the batch.
     #[must_use]
-    pub fn into_reports(self, now: Timestamp) -> Vec<Report> {
+    pub fn into_reports(self, now: Timestamp) -> Vec<LetterReport> {
         self.end(now).0
     }
 
     /// Takes over the attributes of queues.
-    pub(super) fn queues(&mut self, answer: Answer) -> HashMap<Arn, QueueAttributes> {
-        let Answer::Queues { known, unread } = answer else { return HashMap::new() };
+    pub(super) fn queues(&mut self, answer: ActionAnswer) -> HashMap<Arn, QueueAttributes> {
+        let ActionAnswer::Queues { known, unread } = answer else { return HashMap::new() };
         let knowledge = &mut self.memory.knowledge;
         knowledge.read(self.config, &known);
         let notice = |(queue, failure)| {

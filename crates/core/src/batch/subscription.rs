@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::arn::Arn;
 use crate::endpoint::{Endpoint, HttpUrl, TargetName};
-use crate::policy::Voucher;
+use crate::policy::SubscriptionVoucher;
 
 /// The attributes of a subscription in SNS.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,18 +35,18 @@ pub struct Subscription {
 
 /// The answer whether a letter may go to its subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Check {
+pub enum SubscriptionCheck {
     /// It may, to this endpoint.
     Endpoint(Endpoint),
     /// The function cannot deliver to its endpoint. The text says why.
     Undeliverable(String),
     /// It may not.
-    Refused(Refusal),
+    Refused(SubscriptionRefusal),
 }
 
 /// The check that a letter failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SubscriptionRefusal {
     /// There is no such subscription.
     Unknown,
     /// The subscription was not confirmed.
@@ -64,54 +64,59 @@ pub enum Refusal {
 impl Subscription {
     /// Checks whether a letter of `topic` (raw letters name none), read from `dlq`, may go there.
     #[must_use]
-    pub fn check(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
+    pub fn check(&self, topic: Option<&Arn>, dlq: &Arn) -> SubscriptionCheck {
         if topic.is_some_and(|topic| topic.as_str() != self.topic) {
-            return Check::Refused(Refusal::OtherTopic);
+            return SubscriptionCheck::Refused(SubscriptionRefusal::OtherTopic);
         }
         if self.dead_letter_target.as_deref() != Some(dlq.as_str()) {
-            return Check::Refused(Refusal::OtherDeadLetterQueue);
+            return SubscriptionCheck::Refused(SubscriptionRefusal::OtherDeadLetterQueue);
         }
         if self.pending {
-            return Check::Refused(Refusal::Pending);
+            return SubscriptionCheck::Refused(SubscriptionRefusal::Pending);
         }
-        self.reachable().map_or_else(Check::Undeliverable, Check::Endpoint)
+        self.reachable().map_or_else(SubscriptionCheck::Undeliverable, SubscriptionCheck::Endpoint)
     }
 
     /// Checks whether this subscription confirms the topic that a letter from `dlq` names.
     ///
     /// # Errors
     ///
-    /// The [`Refusal`] of the first check that fails.
-    pub fn vouches(&self, topic: Option<&Arn>, dlq: &Arn, voucher: &Voucher) -> Result<(), Refusal> {
+    /// The [`SubscriptionRefusal`] of the first check that fails.
+    pub fn vouches(
+        &self,
+        topic: Option<&Arn>,
+        dlq: &Arn,
+        voucher: &SubscriptionVoucher,
+    ) -> Result<(), SubscriptionRefusal> {
         if topic.is_none_or(|topic| topic.as_str() != self.topic) {
-            return Err(Refusal::OtherTopic);
+            return Err(SubscriptionRefusal::OtherTopic);
         }
         let vouches = match voucher {
-            Voucher::Exists => Ok(()),
-            Voucher::DeadLetters => {
+            SubscriptionVoucher::Exists => Ok(()),
+            SubscriptionVoucher::DeadLetters => {
                 let names = self.dead_letter_target.as_deref() == Some(dlq.as_str());
-                names.then_some(()).ok_or(Refusal::OtherDeadLetterQueue)
+                names.then_some(()).ok_or(SubscriptionRefusal::OtherDeadLetterQueue)
             }
-            Voucher::DeliversTo(arn) => {
+            SubscriptionVoucher::DeliversTo(arn) => {
                 let endpoint = self.endpoint.parse::<Arn>().ok().map(Arn::without_latest);
-                (endpoint.as_ref() == Some(arn)).then_some(()).ok_or(Refusal::OtherEndpoint)
+                (endpoint.as_ref() == Some(arn)).then_some(()).ok_or(SubscriptionRefusal::OtherEndpoint)
             }
         };
-        vouches.and(if self.pending { Err(Refusal::Pending) } else { Ok(()) })
+        vouches.and(if self.pending { Err(SubscriptionRefusal::Pending) } else { Ok(()) })
     }
 
     /// Checks whether a letter that Lambda itself gave up on may go to the function of this subscription. The
     /// subscription's own dead letters may lie elsewhere. This queue has those of the function, as the policy
     /// says.
     #[must_use]
-    pub fn check_function(&self, topic: Option<&Arn>, dlq: &Arn) -> Check {
-        if let Err(refusal) = self.vouches(topic, dlq, &Voucher::Exists) {
-            return Check::Refused(refusal);
+    pub fn check_function(&self, topic: Option<&Arn>, dlq: &Arn) -> SubscriptionCheck {
+        if let Err(refusal) = self.vouches(topic, dlq, &SubscriptionVoucher::Exists) {
+            return SubscriptionCheck::Refused(refusal);
         }
         match self.reachable() {
-            Ok(function @ Endpoint::Function(_)) => Check::Endpoint(function),
-            Ok(_) => Check::Refused(Refusal::OtherEndpoint),
-            Err(why) => Check::Undeliverable(why),
+            Ok(function @ Endpoint::Function(_)) => SubscriptionCheck::Endpoint(function),
+            Ok(_) => SubscriptionCheck::Refused(SubscriptionRefusal::OtherEndpoint),
+            Err(why) => SubscriptionCheck::Undeliverable(why),
         }
     }
 
@@ -171,7 +176,7 @@ struct RedrivePolicy {
     dead_letter_target_arn: String,
 }
 
-impl Refusal {
+impl SubscriptionRefusal {
     /// Returns the failed check in words that an operator can act on.
     #[must_use]
     pub fn detail(self) -> &'static str {

@@ -15,7 +15,7 @@ const MAX_KEPT: usize = 1_000;
 /// The longest time that a letter is put off. Then it asks again, since other instances may have time for it,
 /// or fewer letters are left. Coming back costs a receive, and so perhaps a retry: with a shorter time, a
 /// letter of a short schedule would have no retry left.
-const LONGEST_PUT_OFF: Duration = Duration::from_hours(1);
+const MAX_PUT_OFF: Duration = Duration::from_hours(1);
 
 /// The turns at endpoints, by the age of the instance.
 #[derive(Debug, Clone)]
@@ -33,7 +33,13 @@ impl Throttle {
 
     /// Returns the next turn at an endpoint of this rate, and takes it if it is not after `until`. Each
     /// letter that comes too late gets a turn of its own to come back at, within an hour.
-    pub(super) fn turn(&mut self, endpoint: &Endpoint, rate: u32, now: Duration, until: Duration) -> Turn {
+    pub(super) fn turn(
+        &mut self,
+        endpoint: &Endpoint,
+        rate: u32,
+        now: Duration,
+        until: Duration,
+    ) -> EndpointTurn {
         let turn = self.next.get(endpoint).copied().map_or(now, |turn| turn.max(now));
         let wait = Duration::from_secs(self.instances.into()) / rate.max(1);
         for turns in [&mut self.next, &mut self.later] {
@@ -42,13 +48,13 @@ impl Throttle {
             }
         }
         if turn > until {
-            let latest = now + LONGEST_PUT_OFF;
+            let latest = now + MAX_PUT_OFF;
             let later = self.later.get(endpoint).map_or(turn, |later| turn.max(*later)).min(latest);
             self.later.insert(endpoint.clone(), later + wait);
-            return Turn::Later(later);
+            return EndpointTurn::Later(later);
         }
         self.next.insert(endpoint.clone(), turn + wait);
-        Turn::Taken(turn)
+        EndpointTurn::Taken(turn)
     }
 
     /// Returns how many letters may go in one request: no more than one second's share of an instance.
@@ -59,7 +65,7 @@ impl Throttle {
 
 /// A turn at an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum EndpointTurn {
     /// The letter may go at this time.
     Taken(Duration),
     /// There is no turn in time. The next would be then.
@@ -90,23 +96,25 @@ mod tests {
         now: u64,
         until: u64,
         count: usize,
-    ) -> Vec<Turn> {
+    ) -> Vec<EndpointTurn> {
         (0..count).map(|_| throttle.turn(&queue(name), rate, at(now), at(until))).collect()
     }
 
     #[test]
     fn turns_lie_apart_by_the_share_of_one_instance() {
-        let expected = [Turn::Taken(at(1000)), Turn::Taken(at(1500)), Turn::Taken(at(2000))];
+        let expected =
+            [EndpointTurn::Taken(at(1000)), EndpointTurn::Taken(at(1500)), EndpointTurn::Taken(at(2000))];
         assert_eq!(turns(&mut Throttle::new(2), "a", 4, 1000, 2000, 3), expected);
     }
 
     #[test]
     fn what_comes_too_late_has_a_turn_of_its_own_that_is_not_taken() {
         let mut throttle = Throttle::new(1);
-        let expected = [Turn::Taken(at(0)), Turn::Later(at(1000)), Turn::Later(at(2000))];
+        let expected =
+            [EndpointTurn::Taken(at(0)), EndpointTurn::Later(at(1000)), EndpointTurn::Later(at(2000))];
         assert_eq!(turns(&mut throttle, "a", 1, 0, 500, 3), expected);
-        assert_eq!(turns(&mut throttle, "a", 1, 100, 600, 1), [Turn::Later(at(3000))]);
-        assert_eq!(turns(&mut throttle, "a", 1, 1000, 1500, 1), [Turn::Taken(at(1000))]);
+        assert_eq!(turns(&mut throttle, "a", 1, 100, 600, 1), [EndpointTurn::Later(at(3000))]);
+        assert_eq!(turns(&mut throttle, "a", 1, 1000, 1500, 1), [EndpointTurn::Taken(at(1000))]);
     }
 
     /// Sends so many letters that are all there at once, in batches of ten, at one letter a second. Returns
@@ -123,8 +131,8 @@ mod tests {
                 waiting.remove(&letter);
                 receives += 1;
                 match throttle.turn(&queue("a"), 1, at(now), at(now + 1_500)) {
-                    Turn::Taken(turn) => end = end.max(millis(turn)),
-                    Turn::Later(turn) => {
+                    EndpointTurn::Taken(turn) => end = end.max(millis(turn)),
+                    EndpointTurn::Later(turn) => {
                         longest = longest.max(millis(turn) - now);
                         waiting.insert((millis(turn), letter.1));
                     }
@@ -148,8 +156,8 @@ mod tests {
     #[test]
     fn endpoints_do_not_wait_for_each_other() {
         let mut throttle = Throttle::new(1);
-        assert_eq!(turns(&mut throttle, "a", 1, 0, 9, 1), [Turn::Taken(at(0))]);
-        assert_eq!(turns(&mut throttle, "b", 1, 0, 9, 1), [Turn::Taken(at(0))]);
+        assert_eq!(turns(&mut throttle, "a", 1, 0, 9, 1), [EndpointTurn::Taken(at(0))]);
+        assert_eq!(turns(&mut throttle, "b", 1, 0, 9, 1), [EndpointTurn::Taken(at(0))]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::action::Now;
+use super::action::InvocationTime;
 use crate::endpoint::Endpoint;
 
 /// The longest time that a call of AWS takes, apart from rare exceptions.
@@ -19,14 +19,14 @@ pub(super) const CONTROL_TIME: Duration = Duration::from_secs(1);
 
 /// The end of each part of an invocation, counted from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Budget {
+pub(super) struct InvocationBudget {
     /// The time after which no delivery goes on.
     pub(super) deliver: Duration,
     /// The time by which the archive and the queue must have answered.
     pub(super) finish: Duration,
 }
 
-impl Budget {
+impl InvocationBudget {
     /// Divides the time until `deadline`.
     ///
     /// A fifth of it, 10 s at most, is kept for archiving and hiding: a letter whose retry was cut off must
@@ -54,13 +54,13 @@ pub(super) fn later(now: Timestamp, by: Duration) -> Timestamp {
 /// The conversion between times of an invocation and ages of the instance. It is made anew for each use, and
 /// within one use nothing but the monotonic clock counts: nobody freezes an instance that works.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ages {
+pub(super) struct AgeConversion {
     elapsed: Duration,
     age: Duration,
 }
 
-impl Ages {
-    pub(super) fn new(now: Now) -> Self {
+impl AgeConversion {
+    pub(super) fn new(now: InvocationTime) -> Self {
         Self { elapsed: now.elapsed, age: now.age }
     }
 
@@ -76,15 +76,15 @@ impl Ages {
     }
 
     /// Converts a window of the invocation to one of ages.
-    pub(super) fn window(self, window: Window) -> Window {
-        let Window { since, start, end } = window;
-        Window { since: self.at(since), start: self.at(start), end: self.at(end) }
+    pub(super) fn window(self, window: RoundWindow) -> RoundWindow {
+        let RoundWindow { since, start, end } = window;
+        RoundWindow { since: self.at(since), start: self.at(start), end: self.at(end) }
     }
 }
 
 /// The time for the deliveries of one round, counted from the beginning of the invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct RoundWindow {
     /// The time when the first deliveries of the invocation began. A call that waits for its function is the
     /// first of the invocation if none to this function has begun since.
     pub since: Duration,
@@ -94,7 +94,7 @@ pub struct Window {
     pub end: Duration,
 }
 
-impl Window {
+impl RoundWindow {
     /// Returns the last time to begin a request, counted as `start` and `end` are. A request that begins too
     /// late may be cut off just after the endpoint has accepted the letter, which would be a failed attempt
     /// and a duplicate. A letter that is not begun comes back as it is. If the time is short from the

@@ -31,7 +31,7 @@ const MAX_AGE: Duration = Duration::from_hours(1);
 
 /// A letter that was to be archived.
 #[derive(Debug, Clone)]
-pub(super) struct Unarchived {
+pub(super) struct UnarchivedLetter {
     pub(super) context: ArchiveContext,
     /// The time when the archive did not accept it.
     pub(super) at: Moment,
@@ -41,7 +41,7 @@ pub(super) struct Unarchived {
     pub(super) is_guess: bool,
 }
 
-impl Unarchived {
+impl UnarchivedLetter {
     /// Creates the memory of a letter that its queue drops at `end`. `before` is the earlier memory, if the
     /// archive did not accept it then either.
     pub(super) fn of(context: ArchiveContext, before: Option<&Self>, now: Moment, end: Timestamp) -> Self {
@@ -52,15 +52,15 @@ impl Unarchived {
 
 /// The memory of one instance, by SQS's message ids.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory(HashMap<String, Unarchived>);
+pub(super) struct UnarchivedLetters(HashMap<String, UnarchivedLetter>);
 
-impl Memory {
+impl UnarchivedLetters {
     /// Returns the memory of a letter, if the archive did not accept it before.
-    pub(super) fn of(&self, message: &SqsMessage) -> Option<Unarchived> {
+    pub(super) fn of(&self, message: &SqsMessage) -> Option<UnarchivedLetter> {
         self.0.get(&message.message_id).cloned()
     }
 
-    pub(super) fn keep(&mut self, message: &SqsMessage, unarchived: Unarchived) {
+    pub(super) fn keep(&mut self, message: &SqsMessage, unarchived: UnarchivedLetter) {
         if self.0.len() >= MAX_KEPT {
             self.0.retain(|_, kept| unarchived.at.age.saturating_sub(kept.at.age) < MAX_AGE);
         }
@@ -101,7 +101,7 @@ mod tests {
             override_id: None,
         };
         let at = Moment { at: Timestamp::UNIX_EPOCH, age: Duration::ZERO };
-        let unarchived = Unarchived { context, at, hide: 1, is_guess: false };
+        let unarchived = UnarchivedLetter { context, at, hide: 1, is_guess: false };
         let message = |id: usize| SqsMessage {
             message_id: id.to_string(),
             receipt_handle: String::new(),
@@ -114,10 +114,10 @@ mod tests {
             attributes: <_>::default(),
             unread: None,
         };
-        let mut memory = Memory::default();
+        let mut memory = UnarchivedLetters::default();
         let mut keep = |id: usize, minutes: u64| {
             let at = Moment { age: Duration::from_mins(minutes), ..at };
-            memory.keep(&message(id), Unarchived { at, ..unarchived.clone() });
+            memory.keep(&message(id), UnarchivedLetter { at, ..unarchived.clone() });
             (memory.0.len(), memory.of(&message(id)).is_some())
         };
         assert_eq!((0..MAX_KEPT).map(|id| keep(id, 0)).last(), Some((MAX_KEPT, true)));

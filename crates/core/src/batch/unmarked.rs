@@ -10,8 +10,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::action::{Action, Answer, CannotPack, Known, Now, QueueAttributes, Sent, Suffices, no_answer};
-use super::state::{Batch, Stage};
+use super::action::{
+    Action, ActionAnswer, CannotPack, InvocationTime, QueueAttributes, RequiredFreshness, SendResult,
+    SubscriptionLookup, no_answer,
+};
+use super::state::{Batch, BatchStage};
 use super::time::half_of;
 use crate::arn::Arn;
 use crate::endpoint::{Destination, Endpoint};
@@ -21,27 +24,27 @@ use crate::policy::{ArchiveReason, Retry};
 
 /// The largest message of a topic by default.
 /// <https://docs.aws.amazon.com/sns/latest/dg/large-message-payloads.html>
-const OLD_LIMIT: usize = 256 * 1024;
+const DEFAULT_TOPIC_BYTES: usize = 256 * 1024;
 
 /// The largest message of a queue or a topic.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
-const MAX_LIMIT: usize = 1024 * 1024;
+const LARGEST_MESSAGE_BYTES: usize = 1024 * 1024;
 
 /// Permanent failures to which the mark has nothing: the text has characters that a queue does not take, or the request
 /// is of another kind.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html#API_SendMessage_Errors>
-const NOT_OF_MARK: [&str; 2] = ["InvalidMessageContents", "UnsupportedOperation"];
+const UNRELATED_FAILURES: [&str; 2] = ["InvalidMessageContents", "UnsupportedOperation"];
 
 /// Letters of a round for which it is open whether they go without their mark.
 #[derive(Debug, Default)]
-pub(super) struct Unmarking {
-    letters: Vec<Unmarked>,
+pub(super) struct UnmarkedLetters {
+    letters: Vec<UnmarkedLetter>,
     /// The subscriptions of the round.
-    pub(super) known: HashMap<Arn, Known>,
+    pub(super) known: HashMap<Arn, SubscriptionLookup>,
 }
 
 #[derive(Debug)]
-struct Unmarked {
+struct UnmarkedLetter {
     index: usize,
     retry: Retry,
     /// The refusal of the letter with its mark, if it was sent with one, and the time that this took.
@@ -50,7 +53,7 @@ struct Unmarked {
 
 /// What becomes of such a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Room {
+enum MarkRoom {
     /// It goes without its mark.
     Without,
     /// It must not go without it.
@@ -61,9 +64,9 @@ enum Room {
     Unknown,
 }
 
-impl Unmarking {
+impl UnmarkedLetters {
     /// Creates it for a round of which these subscriptions are known.
-    pub(super) fn new(known: HashMap<Arn, Known>) -> Self {
+    pub(super) fn new(known: HashMap<Arn, SubscriptionLookup>) -> Self {
         Self { letters: Vec::new(), known }
     }
 
@@ -73,7 +76,7 @@ impl Unmarking {
 
     /// Adds a letter, with the refusal of its delivery with the mark if there was one.
     pub(super) fn add(&mut self, index: usize, retry: Retry, refusal: Option<(Failure, Duration)>) {
-        self.letters.push(Unmarked { index, retry, refusal });
+        self.letters.push(UnmarkedLetter { index, retry, refusal });
     }
 }
 
@@ -88,79 +91,90 @@ impl Batch<'_> {
     pub(super) fn is_refused_with_mark(&self, index: usize, failure: &Failure) -> bool {
         let to = self.cases[index].target.as_ref();
         failure.class == FailureClass::Permanent
-            && !NOT_OF_MARK.contains(&failure.code.as_str())
+            && !UNRELATED_FAILURES.contains(&failure.code.as_str())
             && matches!(to, Some(Endpoint::Queue(_) | Endpoint::Topic(_)))
     }
 
     /// Asks for the limits of the queues that these letters were to go to.
-    pub(super) fn ask_targets(&mut self, unmarking: Unmarking, now: Now) -> (Stage, Option<Action>) {
-        let queue = |one: &Unmarked| match &self.cases[one.index].target {
+    pub(super) fn ask_targets(
+        &mut self,
+        unmarking: UnmarkedLetters,
+        now: InvocationTime,
+    ) -> (BatchStage, Option<Action>) {
+        let queue = |one: &UnmarkedLetter| match &self.cases[one.index].target {
             Some(Endpoint::Queue(queue)) => Some(queue.clone()),
             _ => None,
         };
         let queues: BTreeSet<_> = unmarking.letters.iter().filter_map(queue).collect();
         if queues.is_empty() {
-            return (Stage::SendUnmarked(unmarking, HashMap::new()), None);
+            return (BatchStage::SendUnmarked(unmarking, HashMap::new()), None);
         }
         let until = half_of(now.elapsed, self.time.deliver);
         (
-            Stage::AwaitTargets(unmarking),
-            Some(Action::LookUpQueues { queues, suffices: Suffices::Kept, until }),
+            BatchStage::AwaitTargets(unmarking),
+            Some(Action::LookUpQueues { queues, suffices: RequiredFreshness::Kept, until }),
         )
     }
 
     /// Takes over the attributes of these queues. One that could not be read is not told: its letters are.
-    pub(super) fn targets_known(unmarking: Unmarking, answer: Answer) -> Stage {
-        let known = if let Answer::Queues { known, .. } = answer { known } else { HashMap::new() };
-        Stage::SendUnmarked(unmarking, known)
+    pub(super) fn targets_known(unmarking: UnmarkedLetters, answer: ActionAnswer) -> BatchStage {
+        let known = if let ActionAnswer::Queues { known, .. } = answer { known } else { HashMap::new() };
+        BatchStage::SendUnmarked(unmarking, known)
     }
 
     /// Sends the letters that may go without their mark, and settles the others.
     pub(super) fn send_unmarked(
         &mut self,
-        unmarking: Unmarking,
+        unmarking: UnmarkedLetters,
         queues: &HashMap<Arn, QueueAttributes>,
-        now: Now,
-    ) -> Stage {
+        now: InvocationTime,
+    ) -> BatchStage {
         let window = self.window(now);
         let mut outgoing = Vec::new();
-        let Unmarking { letters, known } = unmarking;
-        for Unmarked { index, retry, refusal } in letters {
+        let UnmarkedLetters { letters, known } = unmarking;
+        for UnmarkedLetter { index, retry, refusal } in letters {
             let Some(to) = self.address(index, retry, &known, now) else { continue };
             let queue = to.endpoint.arn().and_then(|arn| queues.get(arn));
             let letter = self.cases[index].letter.clone();
             let mark = Mark { early: retry.is_early(), ..letter.mark(retry.number) };
             let comes_to_us = |arn: &Arn| self.feeds_us(&letter, arn);
             match room(&letter, &to, mark.bytes(), refusal.is_some(), queue, comes_to_us) {
-                Room::Without => {
+                MarkRoom::Without => {
                     outgoing.extend(self.outgoing(index, retry, to, true, window, now));
                 }
-                Room::Unmarkable(detail) => {
+                MarkRoom::Unmarkable(detail) => {
                     self.cases[index].archive(ArchiveReason::Unmarkable, Some(detail));
                 }
-                Room::Refused(detail) => {
+                MarkRoom::Refused(detail) => {
                     let (refusal, took) = refusal.unwrap_or_else(|| (no_answer(), Duration::ZERO));
                     self.failed(index, retry, refusal, detail, now);
                     self.cases[index].took = Some(took);
                 }
-                Room::Unknown => {
+                MarkRoom::Unknown => {
                     let failure = Failure::ours(FailureClass::ActionRequired, "QueueUnreadable");
                     let refused = refusal
                         .as_ref()
                         .map(|(refusal, _)| format!("; it was refused with {}", refusal.code));
-                    let detail = format!("{UNKNOWN}{}", refused.unwrap_or_default());
+                    let detail = format!("{ROOM_UNKNOWN}{}", refused.unwrap_or_default());
                     self.failed(index, retry, failure, Some(detail), now);
                     self.cases[index].took = refusal.map(|(_, took)| took);
                 }
             }
         }
-        self.begin_sending(outgoing, Unmarking::default(), window, now)
+        self.begin_sending(outgoing, UnmarkedLetters::default(), window, now)
     }
 
     /// Settles a letter whose retry failed, with the details.
-    fn failed(&mut self, index: usize, retry: Retry, failure: Failure, detail: Option<String>, now: Now) {
+    fn failed(
+        &mut self,
+        index: usize,
+        retry: Retry,
+        failure: Failure,
+        detail: Option<String>,
+        now: InvocationTime,
+    ) {
         let case = &mut self.cases[index];
-        case.answered(retry, Sent::Failed(failure), now.at);
+        case.answered(retry, SendResult::Failed(failure), now.at);
         case.detail = detail.or(case.detail.take());
     }
 
@@ -173,7 +187,7 @@ impl Batch<'_> {
     }
 }
 
-const UNKNOWN: &str = "the letter may have no room for its mark, and the attributes of its queue cannot be read, which tell \
+const ROOM_UNKNOWN: &str = "the letter may have no room for its mark, and the attributes of its queue cannot be read, which tell \
                        whether it may go without: grant sqs:GetQueueAttributes on the queue";
 
 /// Reports whether a letter goes to its subscription's own queue, and did not come from there by SQS's own
@@ -194,26 +208,26 @@ fn room(
     refused: bool,
     queue: Option<&QueueAttributes>,
     comes_to_us: impl Fn(&Arn) -> bool,
-) -> Room {
+) -> MarkRoom {
     let to_topic = matches!(to.endpoint, Endpoint::Topic(_));
     let bytes = letter.carried_bytes(to_topic);
     if to_topic {
         return room_in_topic(bytes, mark);
     }
     // Any limit can be set, so a letter of any size may have no room.
-    let Some(queue) = queue.filter(|queue| queue.read.is_some()) else { return Room::Unknown };
-    let limit = queue.max_message_bytes.unwrap_or(MAX_LIMIT);
+    let Some(queue) = queue.filter(|queue| queue.read.is_some()) else { return MarkRoom::Unknown };
+    let limit = queue.max_message_bytes.unwrap_or(LARGEST_MESSAGE_BYTES);
     if refused && bytes > limit {
-        return Room::Refused(Some(format!(
+        return MarkRoom::Refused(Some(format!(
             "the letter has {bytes} bytes, and its queue takes {limit} from anybody but SNS: raise the queue's \
              MaximumMessageSize, then replay the letter"
         )));
     }
     if refused && bytes + mark <= limit {
-        return Room::Refused(None);
+        return MarkRoom::Refused(None);
     }
     if refused && !is_own(letter, to) {
-        return Room::Unmarkable(too_large_with_mark("queue", bytes, mark, limit));
+        return MarkRoom::Unmarkable(too_large_with_mark("queue", bytes, mark, limit));
     }
     if queue.dead_letters_to.as_ref().is_some_and(comes_to_us) {
         let why = if refused {
@@ -221,24 +235,26 @@ fn room(
         } else {
             CannotPack::Unmarkable.to_string()
         };
-        return Room::Unmarkable(format!(
+        return MarkRoom::Unmarkable(format!(
             "{why}. It may not go without its mark, because the dead letters of its queue come back here"
         ));
     }
-    Room::Without
+    MarkRoom::Without
 }
 
 /// Decides about a letter that a topic refused. Its limit takes a permission to know. Nearly all topics have
 /// one of two.
-fn room_in_topic(bytes: usize, mark: usize) -> Room {
-    let limit = [OLD_LIMIT, MAX_LIMIT].into_iter().find(|limit| bytes <= *limit && bytes + mark > *limit);
+fn room_in_topic(bytes: usize, mark: usize) -> MarkRoom {
+    let limit = [DEFAULT_TOPIC_BYTES, LARGEST_MESSAGE_BYTES]
+        .into_iter()
+        .find(|limit| bytes <= *limit && bytes + mark > *limit);
     match limit {
-        Some(limit) => Room::Unmarkable(too_large_with_mark("topic", bytes, mark, limit)),
-        None if bytes > OLD_LIMIT => Room::Refused(Some(format!(
-            "the letter has {bytes} bytes, and a topic takes {OLD_LIMIT} by default: raise the topic's \
+        Some(limit) => MarkRoom::Unmarkable(too_large_with_mark("topic", bytes, mark, limit)),
+        None if bytes > DEFAULT_TOPIC_BYTES => MarkRoom::Refused(Some(format!(
+            "the letter has {bytes} bytes, and a topic takes {DEFAULT_TOPIC_BYTES} by default: raise the topic's \
              MaximumMessageSize, then replay the letter"
         ))),
-        None => Room::Refused(None),
+        None => MarkRoom::Refused(None),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::arn::Arn;
 
 /// An origin that a letter claims by attributes or by its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Claim {
+pub enum OriginClaim {
     /// The dead-letter queue of a function: attributes `RequestID` and `ErrorCode`.
     LambdaAsync,
     /// The on-failure destination of a function: a body with `requestContext` and `requestPayload`.
@@ -21,7 +21,7 @@ pub enum Claim {
     EventBridge,
 }
 
-impl Claim {
+impl OriginClaim {
     /// Every claim, in the order of the docs.
     pub const ALL: [Self; 3] = [Self::LambdaAsync, Self::LambdaDestination, Self::EventBridge];
 
@@ -60,16 +60,16 @@ impl Claim {
 
 /// The claims that are believed, by dead-letter queue. By default there are none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origins {
-    everywhere: Vec<Claim>,
-    by_queue: BTreeMap<Arn, Vec<Claim>>,
+pub struct TrustedOrigins {
+    everywhere: Vec<OriginClaim>,
+    by_queue: BTreeMap<Arn, Vec<OriginClaim>>,
 }
 
-impl Origins {
+impl TrustedOrigins {
     /// Returns the list that believes no claim.
     #[must_use]
     pub fn none() -> &'static Self {
-        static NONE: Origins = Origins { everywhere: Vec::new(), by_queue: BTreeMap::new() };
+        static NONE: TrustedOrigins = TrustedOrigins { everywhere: Vec::new(), by_queue: BTreeMap::new() };
         &NONE
     }
 
@@ -77,11 +77,11 @@ impl Origins {
     /// origin was judged before.
     #[must_use]
     pub fn all() -> Self {
-        Self { everywhere: Claim::ALL.to_vec(), by_queue: BTreeMap::new() }
+        Self { everywhere: OriginClaim::ALL.to_vec(), by_queue: BTreeMap::new() }
     }
 
     /// Adds claims that are believed in one queue, or in all queues if `queue` is `None`.
-    pub fn add(&mut self, queue: Option<Arn>, claims: Vec<Claim>) {
+    pub fn add(&mut self, queue: Option<Arn>, claims: Vec<OriginClaim>) {
         match queue {
             None => self.everywhere.extend(claims),
             Some(queue) => self.by_queue.entry(queue).or_default().extend(claims),
@@ -90,7 +90,7 @@ impl Origins {
 
     /// Reports whether a claim of a letter in this dead-letter queue is believed.
     #[must_use]
-    pub fn list(&self, queue: &Arn, claim: Claim) -> bool {
+    pub fn list(&self, queue: &Arn, claim: OriginClaim) -> bool {
         let here = self.by_queue.get(queue).is_some_and(|claims| claims.contains(&claim));
         here || self.everywhere.contains(&claim)
     }

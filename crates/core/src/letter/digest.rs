@@ -20,14 +20,14 @@ const BYTES: usize = 8;
 /// A short digest of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Digest([u8; BYTES]);
+pub struct MessageDigest([u8; BYTES]);
 
 /// The error of a text that is not a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a digest of {BYTES} bytes in base64url")]
 pub struct NotADigest;
 
-impl Digest {
+impl MessageDigest {
     /// Returns the digest of exactly this text.
     #[must_use]
     pub fn of(text: &str) -> Self {
@@ -38,7 +38,7 @@ impl Digest {
     }
 }
 
-impl TryFrom<String> for Digest {
+impl TryFrom<String> for MessageDigest {
     type Error = NotADigest;
 
     fn try_from(text: String) -> Result<Self, NotADigest> {
@@ -47,13 +47,13 @@ impl TryFrom<String> for Digest {
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
+impl From<MessageDigest> for String {
+    fn from(digest: MessageDigest) -> Self {
         URL_SAFE_NO_PAD.encode(digest.0)
     }
 }
 
-impl fmt::Debug for Digest {
+impl fmt::Debug for MessageDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
     }
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn a_digest_is_eleven_characters_and_reads_back() {
-        let text = String::from(Digest::of("message"));
+        let text = String::from(MessageDigest::of("message"));
         assert_eq!(text.len(), 11);
-        assert_eq!(Digest::try_from(text), Ok(Digest::of("message")));
+        assert_eq!(MessageDigest::try_from(text), Ok(MessageDigest::of("message")));
         for bad in ["", "AAAA", "?", "AAAAAAAAAAAAAAAA"] {
-            assert_eq!(Digest::try_from(bad.to_owned()), Err(NotADigest), "{bad:?}");
+            assert_eq!(MessageDigest::try_from(bad.to_owned()), Err(NotADigest), "{bad:?}");
         }
     }
 }

@@ -6,9 +6,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::digest::Digest;
+use super::digest::MessageDigest;
 use super::id::{LetterId, is_id};
-use super::message::{Attribute, Attributes};
+use super::message::{MessageAttribute, MessageAttributes};
 use crate::arn::{Arn, ArnKind};
 
 /// The attribute's name.
@@ -31,7 +31,7 @@ pub struct Mark {
     /// The number of times that it was replayed from the archive.
     pub generation: u32,
     /// The digest of the message that the mark was made for.
-    pub digest: Digest,
+    pub digest: MessageDigest,
     /// The number of times that we have sent a message with this mark, whichever message it was.
     pub passes: u32,
     /// The number of times that the letter was published to a topic.
@@ -39,12 +39,12 @@ pub struct Mark {
     /// True if it was sent before its next planned retry, by an attempt without a number.
     pub early: bool,
     /// The part that only marks of letters in the requeue have.
-    pub requeued: Requeued,
+    pub requeued: RequeueMark,
 }
 
 /// The part of a mark that is believed only in the requeue, where this function or an operator wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Requeued {
+pub struct RequeueMark {
     /// The dead-letter queue it came from.
     pub dlq: Option<Arn>,
     /// The queue from which SQS had moved the letter to its dead-letter queue. SQS itself says so only once.
@@ -106,14 +106,14 @@ impl From<ReplayTarget> for String {
 
 /// The mark as it is sent; times are milliseconds since 1970.
 #[derive(Serialize, Deserialize)]
-struct Wire {
+struct WireMark {
     v: u8,
     spent: u32,
     id: String,
     first: i64,
     #[serde(rename = "gen", default)]
     generation: u32,
-    msg: Digest,
+    msg: MessageDigest,
     passes: u32,
     #[serde(rename = "pub", default, skip_serializing_if = "is_zero")]
     published: u32,
@@ -144,8 +144,8 @@ impl Mark {
     /// Reads the mark among a message's attributes, whichever message it was made for. A mark that cannot be
     /// read counts as none: the letter starts afresh, and the next delivery replaces the mark.
     #[must_use]
-    pub fn find(attributes: &Attributes) -> Option<Self> {
-        let wire: Wire = serde_json::from_str(attributes.get(MARK_ATTRIBUTE)?.text()?).ok()?;
+    pub fn find(attributes: &MessageAttributes) -> Option<Self> {
+        let wire: WireMark = serde_json::from_str(attributes.get(MARK_ATTRIBUTE)?.text()?).ok()?;
         if wire.v < VERSION || !is_id(&wire.id) {
             return None;
         }
@@ -158,7 +158,7 @@ impl Mark {
             passes: wire.passes,
             published: wire.published,
             early: wire.early,
-            requeued: Requeued {
+            requeued: RequeueMark {
                 dlq: wire.dlq,
                 source: wire.source,
                 due: wire.due.map(Timestamp::from_millisecond).transpose().ok()?,
@@ -173,13 +173,13 @@ impl Mark {
     /// Returns the mark of a letter that lies outside the requeue, or of a message inside one that others
     /// wrote.
     pub(super) fn outside_requeue(self) -> Self {
-        Self { requeued: Requeued::default(), ..self }
+        Self { requeued: RequeueMark::default(), ..self }
     }
 
     /// Returns the mark of a letter in the requeue whose message is not the one that the mark was made for.
     /// It keeps where the letter came from and drops what was done with the other message.
     pub(super) fn on_other_message(self, id: &LetterId) -> Self {
-        let requeued = Requeued { due: None, earlier: 0, ..self.requeued };
+        let requeued = RequeueMark { due: None, earlier: 0, ..self.requeued };
         Self { spent: 0, id: id.as_str().to_owned(), published: 0, requeued, ..self }
     }
 
@@ -191,8 +191,8 @@ impl Mark {
 
     /// Returns the mark as the attribute that is sent.
     #[must_use]
-    pub fn to_attribute(&self) -> Attribute {
-        let wire = Wire {
+    pub fn to_attribute(&self) -> MessageAttribute {
+        let wire = WireMark {
             v: VERSION,
             spent: self.spent,
             id: self.id.clone(),
@@ -211,7 +211,7 @@ impl Mark {
             edited: self.requeued.edited,
         };
         // The value consists of strings and numbers, so serde_json cannot fail.
-        Attribute::string(serde_json::to_string(&wire).unwrap_or_default())
+        MessageAttribute::string(serde_json::to_string(&wire).unwrap_or_default())
     }
 }
 
@@ -225,16 +225,16 @@ mod tests {
             id: "abc".into(),
             first: Timestamp::from_millisecond(1_700_000_000_000).unwrap(),
             generation: 0,
-            digest: Digest::of("message"),
+            digest: MessageDigest::of("message"),
             passes: 4,
             published: 0,
             early: false,
-            requeued: Requeued::default(),
+            requeued: RequeueMark::default(),
         }
     }
 
-    fn attributes(text: &str) -> Attributes {
-        [(MARK_ATTRIBUTE.to_owned(), Attribute::string(text))].into()
+    fn attributes(text: &str) -> MessageAttributes {
+        [(MARK_ATTRIBUTE.to_owned(), MessageAttribute::string(text))].into()
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_mark_in_the_requeue_names_its_queue_and_its_due_time() {
-        let requeued = Requeued {
+        let requeued = RequeueMark {
             dlq: "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().ok(),
             source: "arn:aws:sqs:eu-central-1:123456789012:payments-worker".parse().ok(),
             due: Timestamp::from_millisecond(1_700_000_900_000).ok(),
@@ -288,7 +288,7 @@ mod tests {
         let queue = arn("sqs:eu-central-1:123456789012:payments-worker");
         let subscription = arn("sns:eu-central-1:123456789012:payments:43fe80b0-b10c-4081-9e18-5bdb8f9824e6");
         for to in [ReplayTarget::Topic, ReplayTarget::Arn(queue), ReplayTarget::Subscription(subscription)] {
-            let requeued = Requeued { to: Some(to), ..Requeued::default() };
+            let requeued = RequeueMark { to: Some(to), ..RequeueMark::default() };
             let mark = Mark { requeued, ..mark() };
             assert_eq!(Mark::find(&attributes(mark.to_attribute().text().unwrap())), Some(mark));
         }

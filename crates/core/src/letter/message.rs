@@ -12,7 +12,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::unread::Unread;
+use super::unread::UnreadableRecord;
 use super::wire::{ReadRecord, SqsEvent, SqsRecord, SqsRecordAttribute};
 use crate::arn::Arn;
 
@@ -42,17 +42,17 @@ pub struct SqsMessage {
     /// The system attributes as SQS gave them, including those above.
     pub system: BTreeMap<String, String>,
     /// The sender's message attributes.
-    pub attributes: Attributes,
+    pub attributes: MessageAttributes,
     /// The whole record, if it could not be read. Then the other fields hold what could be read of it.
-    pub unread: Option<Box<Unread>>,
+    pub unread: Option<Box<UnreadableRecord>>,
 }
 
 /// Message attributes by name, in a stable override.
-pub type Attributes = BTreeMap<String, Attribute>;
+pub type MessageAttributes = BTreeMap<String, MessageAttribute>;
 
 /// One message attribute of SNS or SQS.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Attribute {
+pub struct MessageAttribute {
     /// `String`, `Number`, `Binary`, `String.Array`, or one of these with a custom suffix.
     pub data_type: String,
     /// The value in the form that its type demands.
@@ -152,7 +152,7 @@ impl SqsMessage {
         let system = record.attributes;
         let attributes = record.message_attributes.into_iter();
         let attributes =
-            attributes.map(|(name, attribute)| (name, Attribute::from_record(attribute))).collect();
+            attributes.map(|(name, attribute)| (name, MessageAttribute::from_record(attribute))).collect();
         Ok(Self {
             message_id: filled(record.message_id).ok_or("messageId")?,
             receipt_handle: filled(record.receipt_handle).ok_or("receiptHandle")?,
@@ -194,11 +194,11 @@ impl SqsMessage {
     /// Returns the text of an attribute that is not binary.
     #[must_use]
     pub fn text_attribute(&self, name: &str) -> Option<&str> {
-        self.attributes.get(name).and_then(Attribute::text)
+        self.attributes.get(name).and_then(MessageAttribute::text)
     }
 }
 
-impl Attribute {
+impl MessageAttribute {
     /// Creates an attribute of type `String`.
     #[must_use]
     pub fn string(value: impl Into<String>) -> Self {
@@ -274,7 +274,7 @@ impl fmt::Debug for SqsMessage {
 }
 
 /// Hides the value.
-impl fmt::Debug for Attribute {
+impl fmt::Debug for MessageAttribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} bytes", self.data_type, self.size())
     }

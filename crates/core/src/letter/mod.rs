@@ -34,19 +34,21 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde::de::IgnoredAny;
 
-pub use claim::{Claim, Origins};
-pub use digest::Digest;
+pub use claim::{OriginClaim, TrustedOrigins};
+pub use digest::MessageDigest;
 pub use id::LetterId;
-pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, Requeued};
+pub use mark::{BadReplayTarget, MARK_ATTRIBUTE, Mark, ReplayTarget, RequeueMark};
 pub use message::is_binary;
-pub use message::{Attribute, AttributeValue, Attributes, BadEvent, MAX_ATTRIBUTES, SqsMessage};
+pub use message::{
+    AttributeValue, BadEvent, MAX_ATTRIBUTES, MessageAttribute, MessageAttributes, SqsMessage,
+};
 pub use notification::Notification;
-pub use origin::{Cause, Origin};
-pub use unread::Unread;
+pub use origin::{LetterCause, Origin};
+pub use unread::UnreadableRecord;
 pub use wire::{SqsEvent, SqsRecord, SqsRecordAttribute, SqsRecords};
 
 use crate::arn::Arn;
-use reading::{Reading, digest_of_body, is_of, mark_in_event};
+use reading::{MessageForm, digest_of_body, is_of, mark_in_event};
 use records::{StreamBatch, payload_of_destination};
 
 /// A dead letter: one SQS message, understood as far as it can be.
@@ -59,7 +61,7 @@ pub struct Letter {
     /// The SNS message in it, if there is one.
     pub notification: Option<Notification>,
     /// The original error, if the origin names it.
-    pub cause: Option<Cause>,
+    pub cause: Option<LetterCause>,
     /// Our mark, if we have sent this very message before.
     pub mark: Option<Mark>,
     /// The number of times that we have sent a message with its mark, even if that was another message.
@@ -67,18 +69,18 @@ pub struct Letter {
     /// True if its mark was made for another message.
     pub is_copy: bool,
     /// The origin that it claims, if the policy does not list that for its queue.
-    pub unlisted: Option<Claim>,
+    pub unlisted: Option<OriginClaim>,
     /// The letter's id, the same each time it comes back.
     pub id: LetterId,
 }
 
 /// The claims that the reader of a message believes, beyond what SQS itself says.
 #[derive(Debug, Clone, Copy)]
-pub struct Trust<'a> {
+pub struct BelievedClaims<'a> {
     /// The queue whose marks are believed when they name the dead-letter queue that a letter came from.
     pub requeue: Option<&'a Arn>,
     /// The origins that a letter may claim.
-    pub origins: &'a Origins,
+    pub origins: &'a TrustedOrigins,
 }
 
 impl Letter {
@@ -87,12 +89,12 @@ impl Letter {
     /// claims.
     #[must_use]
     pub fn parse(sqs: SqsMessage) -> Self {
-        Self::read(sqs, false, Origins::none())
+        Self::read(sqs, false, TrustedOrigins::none())
     }
 
     /// Parses a message of one of the queues that feed the function.
     #[must_use]
-    pub fn received(sqs: SqsMessage, trust: Trust<'_>) -> Self {
+    pub fn received(sqs: SqsMessage, trust: BelievedClaims<'_>) -> Self {
         // SQS can move messages there for whoever makes it a dead-letter queue of theirs, without a permission.
         let in_requeue = trust.requeue == Some(&sqs.queue) && sqs.source_queue().is_none();
         Self::read(sqs, in_requeue, trust.origins)
@@ -100,17 +102,17 @@ impl Letter {
 
     /// Parses a message of the requeue, where only this software sends.
     #[must_use]
-    pub fn parse_requeued(sqs: SqsMessage, origins: &Origins) -> Self {
+    pub fn parse_requeued(sqs: SqsMessage, origins: &TrustedOrigins) -> Self {
         Self::read(sqs, true, origins)
     }
 
-    fn read(sqs: SqsMessage, in_requeue: bool, origins: &Origins) -> Self {
+    fn read(sqs: SqsMessage, in_requeue: bool, origins: &TrustedOrigins) -> Self {
         let own = Mark::find(&sqs.attributes);
         let own = own.map(|mark| if in_requeue { mark } else { mark.outside_requeue() });
         let requeued = own.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
         let dlq = requeued.dlq.as_ref().unwrap_or(&sqs.queue);
-        let Reading { origin, notification, cause, unlisted } =
-            Reading::of(&sqs, requeued.source, |claim| origins.list(dlq, claim));
+        let MessageForm { origin, notification, cause, unlisted } =
+            MessageForm::of(&sqs, requeued.source, |claim| origins.list(dlq, claim));
         let inside = || {
             let mark = Mark::find(&notification.as_ref()?.attributes)?.outside_requeue();
             // Attributes in an envelope were published. An event for a function can get attributes in other
@@ -150,7 +152,7 @@ impl Letter {
         let dlq = Some(self.dead_letter_queue().clone());
         let known = self.mark.as_ref().map(|mark| mark.requeued.clone()).unwrap_or_default();
         let back = self.came_back_early();
-        let requeued = Requeued { dlq, source, due, earlier: self.earlier(), back, ..known };
+        let requeued = RequeueMark { dlq, source, due, earlier: self.earlier(), back, ..known };
         // Moving is not a pass, because it leads to no target.
         let early = self.mark.as_ref().is_some_and(|mark| mark.early);
         Mark { passes: self.passes, early, requeued, ..self.mark(spent) }
@@ -168,7 +170,7 @@ impl Letter {
             // A replay to one subscription publishes nothing, so a copy stays a copy.
             Some(ReplayTarget::Subscription(_)) | None => mark.published,
         };
-        let requeued = Requeued { to, edited, earlier: 0, back: None, ..mark.requeued };
+        let requeued = RequeueMark { to, edited, earlier: 0, back: None, ..mark.requeued };
         let generation = mark.generation.saturating_add(1);
         Mark { first: now, generation, passes: 0, published, early: false, requeued, ..mark }
     }
@@ -185,7 +187,7 @@ impl Letter {
             passes: self.passes.saturating_add(1),
             published: self.published(),
             early: false,
-            requeued: Requeued::default(),
+            requeued: RequeueMark::default(),
         }
     }
 
@@ -193,14 +195,14 @@ impl Letter {
     /// letter, else its body as it stands, whatever that holds, so the digest is of the same text.
     #[must_use]
     pub fn mark_for_topic(&self, spent: u32) -> Mark {
-        let body = || Digest::of(&self.sqs.body);
+        let body = || MessageDigest::of(&self.sqs.body);
         let digest = self.notification.as_ref().map_or_else(body, |sns| sns.digest);
         Mark { digest, published: self.published().saturating_add(1), ..self.mark(spent) }
     }
 
     /// Returns the message attributes that travel with the letter, besides our mark. A topic gets those of the
     /// SNS message in it.
-    pub fn carried_attributes(&self, to_topic: bool) -> impl Iterator<Item = (&str, &Attribute)> {
+    pub fn carried_attributes(&self, to_topic: bool) -> impl Iterator<Item = (&str, &MessageAttribute)> {
         let published = self.notification.as_ref().filter(|_| to_topic).map(|sns| &sns.attributes);
         let attributes = match self.origin {
             // EventBridge writes its failure into attributes; the event itself had none.
@@ -223,7 +225,7 @@ impl Letter {
     }
 
     /// Returns the digest of the letter's message.
-    fn digest(&self) -> Digest {
+    fn digest(&self) -> MessageDigest {
         self.notification.as_ref().map_or_else(|| digest_of_body(&self.sqs.body), |sns| sns.digest)
     }
 

@@ -1,7 +1,7 @@
 //! The SNS message that a letter carries, in the two spellings that AWS uses.
 //!
 //! Queues and HTTP endpoints get an envelope (`Type`, `UnsubscribeURL`), Lambda functions get a record
-//! (`Records[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a [`Notification`]. The
+//! (`PlacedRecords[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a [`Notification`]. The
 //! unsubscribe link is live, so only the subscription is read from it, and the link is dropped. The message
 //! itself may be large, and most letters go back as they are: it stays in the body, and
 //! [`Letter::message`](super::Letter::message) reads it there.
@@ -19,8 +19,8 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::{Deserializer, Visitor};
 
-use super::digest::Digest;
-use super::message::{Attribute, AttributeValue, Attributes, is_binary};
+use super::digest::MessageDigest;
+use super::message::{AttributeValue, MessageAttribute, MessageAttributes, is_binary};
 use crate::arn::{Arn, ArnKind};
 
 /// A message as it was published to a topic.
@@ -35,24 +35,24 @@ pub struct Notification {
     /// The subject, if there was one.
     pub subject: Option<String>,
     /// The message attributes with their types.
-    pub attributes: Attributes,
+    pub attributes: MessageAttributes,
     /// The digest of the message.
-    pub digest: Digest,
+    pub digest: MessageDigest,
 }
 
 /// The fields that both spellings share.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Wire<'a> {
+struct WireNotification<'a> {
     #[serde(borrow)]
     r#type: Cow<'a, str>,
     message_id: String,
     topic_arn: Arn,
     subject: Option<String>,
-    message: Text,
+    message: TextDigest,
     message_attributes: Option<BTreeMap<String, WireAttribute>>,
     #[serde(rename = "UnsubscribeURL", alias = "UnsubscribeUrl")]
-    unsubscribe: Option<Link>,
+    unsubscribe: Option<UnsubscribeLink>,
 }
 
 #[derive(Deserialize)]
@@ -63,27 +63,27 @@ struct WireAttribute {
 }
 
 /// The digest of a text, which itself stays in the body.
-struct Text(Digest);
+struct TextDigest(MessageDigest);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for TextDigest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Seen(|text: &str| Self(Digest::of(text))))
+        deserializer.deserialize_str(TextVisitor(|text: &str| Self(MessageDigest::of(text))))
     }
 }
 
 /// An unsubscribe link; the subscription that it names is all that is kept of it.
-struct Link(Option<Arn>);
+struct UnsubscribeLink(Option<Arn>);
 
-impl<'de> Deserialize<'de> for Link {
+impl<'de> Deserialize<'de> for UnsubscribeLink {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Seen(|link: &str| Self(subscription_of(link))))
+        deserializer.deserialize_str(TextVisitor(|link: &str| Self(subscription_of(link))))
     }
 }
 
 /// Makes something of a text that is not copied.
-struct Seen<F>(F);
+struct TextVisitor<F>(F);
 
-impl<T, F: Fn(&str) -> T> Visitor<'_> for Seen<F> {
+impl<T, F: Fn(&str) -> T> Visitor<'_> for TextVisitor<F> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,13 +110,13 @@ struct LambdaRecord<'a> {
     event_source: Cow<'a, str>,
     event_subscription_arn: Arn,
     #[serde(borrow)]
-    sns: Wire<'a>,
+    sns: WireNotification<'a>,
 }
 
 /// The text of a message; its other fields were read before.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Message<'a> {
+struct MessageText<'a> {
     #[serde(borrow)]
     message: Cow<'a, str>,
 }
@@ -132,14 +132,14 @@ struct MessageEvent<'a> {
 #[serde(rename_all = "PascalCase")]
 struct MessageRecord<'a> {
     #[serde(borrow)]
-    sns: Message<'a>,
+    sns: MessageText<'a>,
 }
 
 impl Notification {
     /// Reads an envelope. Returns `None` if the text is anything else.
     #[must_use]
     pub fn from_envelope(text: &str) -> Option<Self> {
-        let mut wire: Wire<'_> = object(text)?;
+        let mut wire: WireNotification<'_> = object(text)?;
         let subscription = wire.unsubscribe.take().and_then(|link| link.0);
         Self::from_wire(wire, subscription)
     }
@@ -157,7 +157,7 @@ impl Notification {
         Self::from_wire(record.sns, Some(subscription).filter(|arn| arn.kind() == ArnKind::Subscription))
     }
 
-    fn from_wire(wire: Wire<'_>, subscription: Option<Arn>) -> Option<Self> {
+    fn from_wire(wire: WireNotification<'_>, subscription: Option<Arn>) -> Option<Self> {
         let is_message = wire.r#type == "Notification" && !wire.message_id.is_empty();
         if !is_message || wire.topic_arn.kind() != ArnKind::Topic {
             return None;
@@ -167,7 +167,7 @@ impl Notification {
             .unwrap_or_default()
             .into_iter()
             .map(|(name, attribute)| Some((name, attribute.read()?)))
-            .collect::<Option<Attributes>>()?;
+            .collect::<Option<MessageAttributes>>()?;
         Some(Self {
             message_id: wire.message_id,
             topic: wire.topic_arn,
@@ -181,7 +181,7 @@ impl Notification {
 
 /// Returns the message in an envelope, as it was published.
 pub(super) fn message_of_envelope(text: &str) -> Option<Cow<'_, str>> {
-    Some(object::<Message<'_>>(text)?.message)
+    Some(object::<MessageText<'_>>(text)?.message)
 }
 
 /// Returns the message in the event of a Lambda subscription, as it was published.
@@ -192,13 +192,13 @@ pub(super) fn message_of_lambda_event(text: &str) -> Option<Cow<'_, str>> {
 }
 
 impl WireAttribute {
-    fn read(self) -> Option<Attribute> {
+    fn read(self) -> Option<MessageAttribute> {
         let value = if is_binary(&self.r#type) {
             AttributeValue::Binary(STANDARD.decode(self.value).ok()?)
         } else {
             AttributeValue::Text(self.value)
         };
-        Some(Attribute { data_type: self.r#type, value })
+        Some(MessageAttribute { data_type: self.r#type, value })
     }
 }
 

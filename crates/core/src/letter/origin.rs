@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::claim::Claim;
+use super::claim::OriginClaim;
 use crate::arn::Arn;
 
 /// The longest message of a cause. Lambda too keeps the first kilobyte of an error message, which is enough
@@ -45,7 +45,7 @@ pub enum Origin {
 
 /// The error that made the letter a dead one, as its origin gives it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Cause {
+pub struct LetterCause {
     /// A short code, such as `200` or `Unhandled`.
     pub code: Option<String>,
     /// The error's message. It may hold anything and is never logged.
@@ -63,16 +63,16 @@ impl Origin {
         match self {
             Self::Sns => "sns",
             Self::Sqs { .. } => "sqs",
-            Self::LambdaAsync => Claim::LambdaAsync.name(),
-            Self::LambdaDestination { .. } => Claim::LambdaDestination.name(),
-            Self::EventBridge { .. } => Claim::EventBridge.name(),
+            Self::LambdaAsync => OriginClaim::LambdaAsync.name(),
+            Self::LambdaDestination { .. } => OriginClaim::LambdaDestination.name(),
+            Self::EventBridge { .. } => OriginClaim::EventBridge.name(),
             Self::EventBusRecord => "eventbridge-bus",
             Self::Raw => "raw",
         }
     }
 }
 
-impl Cause {
+impl LetterCause {
     /// Creates a cause of a code and a message, cut to the lengths that are kept, if there is either.
     pub(super) fn new(code: Option<&str>, message: Option<&str>) -> Option<Self> {
         let cut = |text: &str, most| text.chars().take(most).collect::<String>();
@@ -83,7 +83,7 @@ impl Cause {
 }
 
 /// Hides the message, into which a failed function may have put anything.
-impl fmt::Debug for Cause {
+impl fmt::Debug for LetterCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cause").field("code", &self.code).finish_non_exhaustive()
     }

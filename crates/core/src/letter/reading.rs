@@ -1,26 +1,26 @@
 //! The form of a message: its origin and its content.
 
-use super::claim::Claim;
-use super::digest::Digest;
+use super::claim::OriginClaim;
+use super::digest::MessageDigest;
 use super::mark::{MARK_ATTRIBUTE, Mark};
 use super::message::SqsMessage;
 use super::notification::{Notification, object};
-use super::origin::{Cause, Origin};
-use super::records::{Destination, EventBusRecord, payload_of_destination};
+use super::origin::{LetterCause, Origin};
+use super::records::{DestinationRecord, EventBusRecord, payload_of_destination};
 use crate::arn::Arn;
 
 /// A message's form, and what was read from it.
-pub(super) struct Reading {
+pub(super) struct MessageForm {
     pub(super) origin: Origin,
     pub(super) notification: Option<Notification>,
-    pub(super) cause: Option<Cause>,
-    pub(super) unlisted: Option<Claim>,
+    pub(super) cause: Option<LetterCause>,
+    pub(super) unlisted: Option<OriginClaim>,
 }
 
-impl Reading {
+impl MessageForm {
     /// Reads a message. The order matters. SQS's own attributes cannot be forged, and what an envelope says
     /// is checked with SNS. Any sender can write the rest, so an origin that rests on it must be `listed`.
-    pub(super) fn of(sqs: &SqsMessage, source: Option<Arn>, listed: impl Fn(Claim) -> bool) -> Self {
+    pub(super) fn of(sqs: &SqsMessage, source: Option<Arn>, listed: impl Fn(OriginClaim) -> bool) -> Self {
         let plain = |origin, notification| Self { origin, notification, cause: None, unlisted: None };
         if let Some(source) = sqs.source_queue().or(source) {
             return plain(Origin::Sqs { source }, Notification::from_envelope(&sqs.body));
@@ -38,17 +38,17 @@ impl Reading {
     }
 
     /// Returns the origin that it claims. Attributes are cheaper to read than bodies, so they come first.
-    fn claimed(sqs: &SqsMessage) -> Option<(Claim, Self)> {
+    fn claimed(sqs: &SqsMessage) -> Option<(OriginClaim, Self)> {
         let claimed = |claim, reading: Option<Self>| reading.map(|reading| (claim, reading));
-        claimed(Claim::EventBridge, Self::of_eventbridge(sqs))
-            .or_else(|| claimed(Claim::LambdaAsync, Self::of_lambda_async(sqs)))
-            .or_else(|| claimed(Claim::LambdaDestination, Self::of_lambda_destination(sqs)))
+        claimed(OriginClaim::EventBridge, Self::of_eventbridge(sqs))
+            .or_else(|| claimed(OriginClaim::LambdaAsync, Self::of_lambda_async(sqs)))
+            .or_else(|| claimed(OriginClaim::LambdaDestination, Self::of_lambda_destination(sqs)))
     }
 
     fn of_eventbridge(sqs: &SqsMessage) -> Option<Self> {
         let arn = |name| sqs.text_attribute(name)?.parse().ok();
         let origin = Origin::EventBridge { rule: arn("RULE_ARN")?, target: arn("TARGET_ARN")? };
-        let cause = Cause::new(sqs.text_attribute("ERROR_CODE"), sqs.text_attribute("ERROR_MESSAGE"));
+        let cause = LetterCause::new(sqs.text_attribute("ERROR_CODE"), sqs.text_attribute("ERROR_MESSAGE"));
         Some(Self { origin, notification: None, cause, unlisted: None })
     }
 
@@ -58,13 +58,13 @@ impl Reading {
         Some(Self {
             origin: Origin::LambdaAsync,
             notification: Notification::from_lambda_event(&sqs.body),
-            cause: Cause::new(Some(code), sqs.text_attribute("ErrorMessage")),
+            cause: LetterCause::new(Some(code), sqs.text_attribute("ErrorMessage")),
             unlisted: None,
         })
     }
 
     fn of_lambda_destination(sqs: &SqsMessage) -> Option<Self> {
-        let wire: Destination = object(&sqs.body)?;
+        let wire: DestinationRecord = object(&sqs.body)?;
         // The record of a success has the same form, and its event must not run again.
         if wire.request_context.condition == "Success" {
             return None;
@@ -77,7 +77,7 @@ impl Reading {
                 function: wire.request_context.function_arn.without_latest(),
             },
             notification: Notification::from_lambda_event(wire.request_payload.get()),
-            cause: Cause::new(Some(&code), response.error_message.as_deref()),
+            cause: LetterCause::new(Some(&code), response.error_message.as_deref()),
             unlisted: None,
         })
     }
@@ -93,16 +93,16 @@ pub(super) fn mark_in_event(body: &str) -> Option<Mark> {
 
 /// Reports whether a mark was made for this message. A raw delivery of a message that is itself an envelope
 /// reads as an envelope, so a digest of the body as it stands counts as well.
-pub(super) fn is_of(digest: Digest, body: &str, sns: Option<&Notification>) -> bool {
+pub(super) fn is_of(digest: MessageDigest, body: &str, sns: Option<&Notification>) -> bool {
     let message = sns.map_or_else(|| digest_of_body(body), |sns| sns.digest);
-    message == digest || Digest::of(body) == digest
+    message == digest || MessageDigest::of(body) == digest
 }
 
 /// Returns the digest of the message in a body: the message that SNS published, else the body itself.
-pub(super) fn digest_of_body(body: &str) -> Digest {
+pub(super) fn digest_of_body(body: &str) -> MessageDigest {
     let event = payload_of_destination(body).unwrap_or(body);
     let sns = Notification::from_envelope(event).or_else(|| Notification::from_lambda_event(event));
-    sns.map_or_else(|| Digest::of(body), |sns| sns.digest)
+    sns.map_or_else(|| MessageDigest::of(body), |sns| sns.digest)
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
         let context =
             json!({ "functionArn": "arn:aws:lambda:eu-central-1:123456789012:function:f", "condition": "x" });
         let record = json!({ "requestContext": context, "requestPayload": event });
-        let message = Digest::of("h\u{e9}llo \"1\"");
+        let message = MessageDigest::of("h\u{e9}llo \"1\"");
         for body in ["h\u{e9}llo \"1\"".to_owned(), sns.to_string(), event.to_string(), record.to_string()] {
             assert_eq!(digest_of_body(&body), message, "{body}");
         }

@@ -11,7 +11,7 @@ use crate::arn::Arn;
 
 /// Returns the event in the record of a Lambda destination.
 pub(super) fn payload_of_destination(body: &str) -> Option<&str> {
-    object::<Destination<'_>>(body).map(|wire| wire.request_payload.get())
+    object::<DestinationRecord<'_>>(body).map(|wire| wire.request_payload.get())
 }
 
 /// The record of events that a custom event bus could not deliver. It does not contain the events.
@@ -65,7 +65,7 @@ impl StreamBatch {
 /// Source: <https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html>
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Destination<'a> {
+pub(super) struct DestinationRecord<'a> {
     pub(super) request_context: RequestContext,
     #[serde(borrow)]
     pub(super) request_payload: &'a RawValue,

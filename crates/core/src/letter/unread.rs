@@ -11,16 +11,17 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::digest::Digest;
+use super::digest::MessageDigest;
 use super::message::{
-    Attribute, Attributes, FIRST_RECEIVED, RECEIVE_COUNT, SENT, SqsMessage, receive_count, timestamp,
+    FIRST_RECEIVED, MessageAttribute, MessageAttributes, RECEIVE_COUNT, SENT, SqsMessage, receive_count,
+    timestamp,
 };
 use super::wire::SqsRecordAttribute;
 use crate::arn::Arn;
 
 /// A record that could not be read.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadableRecord {
     /// The record as it came, byte for byte, but without its receipt handle, which is secret.
     pub record: String,
     /// The fault, with its place in the event. It quotes nothing of the record.
@@ -41,18 +42,18 @@ pub(super) struct UnreadRecord {
     body: Option<String>,
     pub(super) queue: Option<Arn>,
     system: BTreeMap<String, String>,
-    attributes: Attributes,
+    attributes: MessageAttributes,
 }
 
 /// The fields of a JSON object.
-type Pieces<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+type RecordFields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 const RECEIPT_HANDLE: &str = "receiptHandle";
 
 impl UnreadRecord {
     /// Takes what can be read of a record.
     pub(super) fn of(json: &str) -> Self {
-        let object: Option<Pieces<'_>> = serde_json::from_str(json).ok();
+        let object: Option<RecordFields<'_>> = serde_json::from_str(json).ok();
         let is_object = object.is_some();
         let pieces = object.unwrap_or_default();
         let text = |name| piece::<String>(&pieces, name).filter(|text| !text.is_empty());
@@ -63,7 +64,7 @@ impl UnreadRecord {
         let attributes = part(&pieces, "messageAttributes").into_iter().flatten();
         let attributes = attributes.filter_map(|(name, value)| {
             let attribute: SqsRecordAttribute = serde_json::from_str(value.get()).ok()?;
-            Some((name.into_owned(), Attribute::from_record(attribute)))
+            Some((name.into_owned(), MessageAttribute::from_record(attribute)))
         });
         let mut record = Self {
             json: without_handle(json, &pieces),
@@ -80,7 +81,7 @@ impl UnreadRecord {
     }
 
     /// Returns the first field that no record of Lambda has in this form.
-    fn fault(&self, pieces: &Pieces<'_>) -> &'static str {
+    fn fault(&self, pieces: &RecordFields<'_>) -> &'static str {
         let is_left_out = |name| pieces.get(name).is_none_or(|value| value.get() == "null");
         [
             ("messageId", self.message_id.is_some()),
@@ -104,7 +105,7 @@ impl UnreadRecord {
             Some(field) => format!("Records[{index}].{field} is missing or has no usable value"),
         };
         // Two receives of the record have the same name, and no other record has it.
-        let stand_in = || format!("unnamed-{}", String::from(Digest::of(&self.json)));
+        let stand_in = || format!("unnamed-{}", String::from(MessageDigest::of(&self.json)));
         let named = self.message_id.is_some();
         let sent = timestamp(&self.system, SENT).unwrap_or(now);
         SqsMessage {
@@ -117,23 +118,23 @@ impl UnreadRecord {
             receive_count: receive_count(&self.system).unwrap_or(1),
             system: self.system,
             attributes: self.attributes,
-            unread: Some(Box::new(Unread { record: self.json, problem, named })),
+            unread: Some(Box::new(UnreadableRecord { record: self.json, problem, named })),
         }
     }
 }
 
 /// Returns the value of a field, if it has this type.
-fn piece<T: DeserializeOwned>(pieces: &Pieces<'_>, name: &str) -> Option<T> {
+fn piece<T: DeserializeOwned>(pieces: &RecordFields<'_>, name: &str) -> Option<T> {
     serde_json::from_str(pieces.get(name)?.get()).ok()
 }
 
 /// Returns the fields of a field that is an object.
-fn part<'a>(pieces: &Pieces<'a>, name: &str) -> Option<Pieces<'a>> {
+fn part<'a>(pieces: &RecordFields<'a>, name: &str) -> Option<RecordFields<'a>> {
     serde_json::from_str(pieces.get(name)?.get()).ok()
 }
 
 /// Returns a record with an empty text in the place of its receipt handle.
-fn without_handle(json: &str, pieces: &Pieces<'_>) -> String {
+fn without_handle(json: &str, pieces: &RecordFields<'_>) -> String {
     let handle = pieces.get(RECEIPT_HANDLE).map(|value| value.get()).filter(|handle| *handle != "null");
     let Some(handle) = handle else { return json.to_owned() };
     // The handle's text is a part of the record's.
@@ -146,7 +147,7 @@ fn without_handle(json: &str, pieces: &Pieces<'_>) -> String {
 }
 
 /// Hides the record.
-impl std::fmt::Debug for Unread {
+impl std::fmt::Debug for UnreadableRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Unread").field("problem", &self.problem).finish_non_exhaustive()
     }

@@ -18,11 +18,11 @@ pub const VISIBILITY_CEILING: u64 = 41_400;
 
 /// The time before a point at which it counts as reached: SQS's clock and ours may differ by a second, and
 /// its timestamps are rounded.
-const SLACK: SignedDuration = SignedDuration::from_secs(1);
+const SQS_CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 
 /// The facts about a letter at one receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receive {
+pub struct ReceiveFacts {
     /// The present.
     pub now: Timestamp,
     /// The time when it entered the queue.
@@ -41,7 +41,7 @@ pub struct Receive {
 
 /// The answer of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RetryStep {
     /// The letter has no retry left.
     Exhausted,
     /// The letter came back before its time.
@@ -68,7 +68,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl RetryStep {
     /// Returns the time of the letter's next retry, if that lies ahead. An attempt before that time is
     /// additional to the schedule and takes no number.
     #[must_use]
@@ -85,22 +85,22 @@ impl Step {
 
 /// Returns the step that a letter is due for. `retries` is the schedule's length. `wait` returns the delay
 /// before a retry in whole seconds; it is called with numbers from 1 to `retries` only.
-pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step {
-    let Receive { now, spent, ceiling, .. } = *receive;
+pub fn step(receive: &ReceiveFacts, retries: u32, wait: impl Fn(u32) -> u64) -> RetryStep {
+    let ReceiveFacts { now, spent, ceiling, .. } = *receive;
     let left = retries.saturating_sub(spent);
     if left == 0 {
-        return Step::Exhausted;
+        return RetryStep::Exhausted;
     }
     let reached = |point| reached(point, now);
 
     // P_1 and E_1 of the rule: the point of the next retry, and the receives that lead to it.
     let mut point = receive.due.unwrap_or_else(|| plus(receive.sent, wait(spent + 1)));
     let mut expected = 1;
-    if receive.first_received < minus(point, SLACK) {
+    if receive.first_received < minus(point, SQS_CLOCK_TOLERANCE) {
         expected += receives(seconds_until(receive.first_received, point), ceiling);
     }
     if !reached(point) {
-        return Step::Early { until: point };
+        return RetryStep::Early { until: point };
     }
 
     // Finds the largest n whose point has passed and whose receives have happened; at least 1. Points and
@@ -122,16 +122,16 @@ pub fn step(receive: &Receive, retries: u32, wait: impl Fn(u32) -> u64) -> Step 
         let next_point = plus(point, delay);
         // Retry n has been made, and this receive is a hop of the long wait that follows it.
         if delay > ceiling && reached(plus(point, ceiling)) {
-            return Step::Hop { until: next_point, retry: spent + n + 1 };
+            return RetryStep::Hop { until: next_point, retry: spent + n + 1 };
         }
         next = (!reached(next_point)).then_some(next_point);
     }
-    Step::Attempt { retry: spent + n, point, next }
+    RetryStep::Attempt { retry: spent + n, point, next }
 }
 
 /// Reports whether a point counts as reached.
 fn reached(point: Timestamp, now: Timestamp) -> bool {
-    now >= minus(point, SLACK)
+    now >= minus(point, SQS_CLOCK_TOLERANCE)
 }
 
 /// Returns how often a message is received during a wait of `seconds`: R(w) of the rule.

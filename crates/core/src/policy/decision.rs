@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::decide::seconds_until;
-use super::schedule::Phase;
+use super::schedule::RetryPhase;
 
 /// The policy's answer about a letter now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Retry {
     /// The number of retries in the schedule.
     pub of: u32,
     /// The phase it belongs to.
-    pub phase: Phase,
+    pub phase: RetryPhase,
     /// The time for which the next retry is planned, if this attempt comes before it, on an override or because
     /// the letter was received more often than its schedule takes. Such an attempt takes no number: its own
     /// is that of the retry before it, or 0 if there is none.

@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use super::fields::{Faults, Fields};
+use super::fields::{DocumentFields, FaultCollector};
 use super::schedule::{Backoff, MAX_DELAY_SECONDS, MAX_RETRIES, Schedule};
 
 /// A delivery policy: the schedule, and the other settings of SNS's document.
@@ -75,12 +75,12 @@ impl DeliveryPolicy {
     #[must_use]
     pub fn from_effective(json: &str) -> Option<Self> {
         let document: Value = serde_json::from_str(json).ok()?;
-        let faults = Faults::lenient();
-        let policy = Self::read_document(&Fields::new(&faults, "", &document));
+        let faults = FaultCollector::lenient();
+        let policy = Self::read_document(&DocumentFields::new(&faults, "", &document));
         faults.into_inner().is_empty().then_some(policy)
     }
 
-    fn read_document(document: &Fields<'_>) -> Self {
+    fn read_document(document: &DocumentFields<'_>) -> Self {
         let Some(http) = document.object("http") else {
             read_obsolete(document, "sicklyRetryPolicy");
             return Self::read_policies(document, SUBSCRIPTION_LEVEL);
@@ -93,7 +93,7 @@ impl DeliveryPolicy {
         policy
     }
 
-    fn read_policies(fields: &Fields<'_>, [healthy, throttle, request]: [&'static str; 3]) -> Self {
+    fn read_policies(fields: &DocumentFields<'_>, [healthy, throttle, request]: [&'static str; 3]) -> Self {
         let schedule = fields.object(healthy).map_or(Schedule::HTTP_DEFAULT, read_schedule);
         let max_receives_per_second = fields.object(throttle).and_then(|throttle| {
             let present = throttle.value("maxReceivesPerSecond").is_some();
@@ -121,7 +121,7 @@ impl DeliveryPolicy {
 }
 
 /// Reads what SNS prints and no longer uses. It counts for nothing, so it must say nothing.
-fn read_obsolete(fields: &Fields<'_>, sickly: &'static str) {
+fn read_obsolete(fields: &DocumentFields<'_>, sickly: &'static str) {
     if fields.is_lenient() {
         return;
     }
@@ -144,7 +144,7 @@ pub enum DeliverySpec {
 
 impl DeliverySpec {
     /// Reads the field `deliveryPolicy`: a document, a preset's name, or `from-subscription`.
-    pub(super) fn read(parent: &Fields<'_>) -> Option<Self> {
+    pub(super) fn read(parent: &DocumentFields<'_>) -> Option<Self> {
         const KEY: &str = "deliveryPolicy";
         if parent.value(KEY)?.is_string() {
             let inline = |schedule: &Schedule| Self::Inline(DeliveryPolicy::of(schedule.clone()));
@@ -162,7 +162,7 @@ impl DeliverySpec {
 const SUBSCRIPTION_LEVEL: [&str; 3] = ["healthyRetryPolicy", "throttlePolicy", "requestPolicy"];
 const TOPIC_LEVEL: [&str; 3] = ["defaultHealthyRetryPolicy", "defaultThrottlePolicy", "defaultRequestPolicy"];
 
-fn read_schedule(fields: Fields<'_>) -> Schedule {
+fn read_schedule(fields: DocumentFields<'_>) -> Schedule {
     let default = Schedule::HTTP_DEFAULT;
     let backoffs = Backoff::ALL.map(|backoff| (backoff.name(), backoff));
     let any = (0, MAX_RETRIES);

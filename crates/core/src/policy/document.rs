@@ -4,14 +4,14 @@ use serde_json::Value;
 use url::Url;
 
 use super::delivery::{DeliveryPolicy, DeliverySpec};
-use super::fields::{Fault, Faults, Fields};
+use super::fields::{DocumentFault, DocumentFields, FaultCollector};
 use super::json::{after_mark, read_json};
-use super::matcher::{Matcher, Seen};
-use super::rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
+use super::matcher::{MatchValue, Matcher};
+use super::rule::{FifoHandling, RecordDelimiter, Rule, RuleAction, SubscriptionSpec, TargetSpec};
 use super::rules::Policy;
 use super::schedule::Schedule;
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Claim, Origins};
+use crate::letter::{OriginClaim, TrustedOrigins};
 
 /// The name of the default in logs and archived records.
 pub const DEFAULT_RULE: &str = "default";
@@ -19,7 +19,7 @@ pub const DEFAULT_RULE: &str = "default";
 /// Everything that is wrong with a policy document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct BadPolicy(pub Vec<Fault>);
+pub struct BadPolicy(pub Vec<DocumentFault>);
 
 impl Policy {
     /// Reads a policy document.
@@ -30,16 +30,16 @@ impl Policy {
     pub fn parse(json: &str) -> Result<Self, BadPolicy> {
         let json = after_mark(json);
         let document = read_json(json).map_err(BadPolicy)?;
-        let faults = Faults::default();
-        let policy = read(&document, Seen::read(json).as_ref(), &faults);
+        let faults = FaultCollector::default();
+        let policy = read(&document, MatchValue::read(json).as_ref(), &faults);
         let faults = faults.into_inner();
         if faults.is_empty() { Ok(policy) } else { Err(BadPolicy(faults)) }
     }
 }
 
 /// Reads a document. Patterns are read from its text, in which no number is rounded.
-fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Policy {
-    let fields = Fields::new(faults, "", document);
+fn read(document: &Value, text: Option<&MatchValue<'_>>, faults: &FaultCollector) -> Policy {
+    let fields = DocumentFields::new(faults, "", document);
     let mut default = Rule::built_in();
     if let Some(given) = fields.object("default") {
         default = read_rule(&given, &default);
@@ -48,14 +48,14 @@ fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Policy {
     let mut rules: Vec<Rule> = Vec::new();
     let mut matcher = Matcher::default();
     for (index, value) in fields.list("rules").unwrap_or_default().iter().enumerate() {
-        let given = Fields::new(faults, format!("rules[{index}]"), value);
+        let given = DocumentFields::new(faults, format!("rules[{index}]"), value);
         let mut rule = read_rule(&given, &default);
         rule.name = read_name(&given, &rules);
         match given.value("match") {
             None => given.note("match", "is missing: a rule without a pattern would never apply"),
             Some(pattern) => {
                 let exact = text.and_then(|text| text.at(&["rules", &index.to_string(), "match"]));
-                let rounded = exact.is_none().then(|| Seen::from(pattern));
+                let rounded = exact.is_none().then(|| MatchValue::from(pattern));
                 if let Some(pattern) = exact.or(rounded.as_ref()) {
                     matcher.add(index, pattern, faults, &given.path("match"));
                 }
@@ -70,8 +70,8 @@ fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Policy {
 }
 
 /// Reads `{"<ARN of a queue, or *>": ["lambda-async", ...]}`.
-fn read_origins(fields: &Fields<'_>, faults: &Faults) -> Origins {
-    let mut origins = Origins::default();
+fn read_origins(fields: &DocumentFields<'_>, faults: &FaultCollector) -> TrustedOrigins {
+    let mut origins = TrustedOrigins::default();
     let Some(value) = fields.value("origins") else { return origins };
     let Some(map) = value.as_object() else {
         fields.note("origins", "must be an object that maps queue ARNs, or *, to lists of origins");
@@ -83,19 +83,20 @@ fn read_origins(fields: &Fields<'_>, faults: &Faults) -> Origins {
         if queue.is_none() && key != "*" {
             faults.note(&path, "must be the ARN of a dead-letter queue, or * for every queue");
         }
-        let claim = |name: &Value| Claim::ALL.into_iter().find(|claim| Some(claim.name()) == name.as_str());
+        let claim =
+            |name: &Value| OriginClaim::ALL.into_iter().find(|claim| Some(claim.name()) == name.as_str());
         let claims = list.as_array().and_then(|names| names.iter().map(claim).collect::<Option<Vec<_>>>());
         if let Some(claims) = claims.filter(|claims| !claims.is_empty()) {
             origins.add(queue, claims);
         } else {
-            let names = Claim::ALL.map(Claim::name).join(", ");
+            let names = OriginClaim::ALL.map(OriginClaim::name).join(", ");
             faults.note(&path, format!("must be a list of one or more of {names}"));
         }
     }
     origins
 }
 
-fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
+fn read_name(given: &DocumentFields<'_>, others: &[Rule]) -> String {
     match given.text("name") {
         None if given.value("name").is_none() => {
             given.note("name", "is missing: logs and the archive name the rule");
@@ -114,9 +115,10 @@ fn read_name(given: &Fields<'_>, others: &[Rule]) -> String {
 
 /// Reads a rule. The fields that it leaves out come from `base`; its delivery policy replaces the base's as a
 /// whole.
-fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
-    let actions = [("redrive", Action::Redrive), ("archive", Action::Archive), ("hold", Action::Hold)];
-    let fifo = [("block", Fifo::Block), ("step-aside", Fifo::StepAside)];
+fn read_rule(given: &DocumentFields<'_>, base: &Rule) -> Rule {
+    let actions =
+        [("redrive", RuleAction::Redrive), ("archive", RuleAction::Archive), ("hold", RuleAction::Hold)];
+    let fifo = [("block", FifoHandling::Block), ("step-aside", FifoHandling::StepAside)];
     let delimiters = [("newline", RecordDelimiter::Newline), ("none", RecordDelimiter::None)];
     Rule {
         name: base.name.clone(),
@@ -133,7 +135,7 @@ fn read_rule(given: &Fields<'_>, base: &Rule) -> Rule {
     }
 }
 
-fn read_target(given: &Fields<'_>) -> Option<TargetSpec> {
+fn read_target(given: &DocumentFields<'_>) -> Option<TargetSpec> {
     let text = given.text("target")?;
     let spec = match text {
         "origin" => TargetSpec::Origin,
@@ -155,7 +157,7 @@ fn read_target(given: &Fields<'_>) -> Option<TargetSpec> {
     Some(spec)
 }
 
-fn read_jitter(given: &Fields<'_>) -> Option<f64> {
+fn read_jitter(given: &DocumentFields<'_>) -> Option<f64> {
     let value = given.value("jitter")?;
     let jitter = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
     if jitter.is_none() {
@@ -164,7 +166,7 @@ fn read_jitter(given: &Fields<'_>) -> Option<f64> {
     jitter
 }
 
-fn read_allow_targets(given: &Fields<'_>) -> Option<Vec<String>> {
+fn read_allow_targets(given: &DocumentFields<'_>) -> Option<Vec<String>> {
     let list = given.list("allowTargets")?;
     let is_target = |text: &&str| {
         let url = |url: Url| matches!(url.scheme(), "http" | "https") && url.query().is_none();
@@ -178,7 +180,7 @@ fn read_allow_targets(given: &Fields<'_>) -> Option<Vec<String>> {
     Some(targets)
 }
 
-fn read_subscription(given: &Fields<'_>) -> Option<SubscriptionSpec> {
+fn read_subscription(given: &DocumentFields<'_>) -> Option<SubscriptionSpec> {
     let text = given.text("subscription")?;
     if text == "discover" {
         return Some(SubscriptionSpec::Discover);
@@ -195,7 +197,7 @@ impl Rule {
     pub(super) fn built_in() -> Self {
         Self {
             name: DEFAULT_RULE.to_owned(),
-            action: Action::Redrive,
+            action: RuleAction::Redrive,
             target: TargetSpec::Origin,
             delivery: DeliverySpec::Inline(DeliveryPolicy::of(Schedule::BUILT_IN)),
             jitter: 0.1,
@@ -203,7 +205,7 @@ impl Rule {
             retry_permanent: false,
             subscription: SubscriptionSpec::None,
             verify_signature: false,
-            fifo: Fifo::Block,
+            fifo: FifoHandling::Block,
             record_delimiter: RecordDelimiter::Newline,
         }
     }

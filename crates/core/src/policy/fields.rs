@@ -14,7 +14,7 @@ use crate::endpoint::without_urls;
 
 /// One fault of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct DocumentFault {
     /// The place in the document, such as `rules[1].deliveryPolicy.healthyRetryPolicy.numRetries`.
     pub path: String,
     /// The problem, with the limit if there is one.
@@ -23,9 +23,9 @@ pub struct Fault {
 
 /// The longest path and the longest problem of a fault, in characters. A document may hold any text, and log
 /// lines must stay short.
-const MAX_TOLD: usize = 500;
+const MAX_FAULT_CHARS: usize = 500;
 
-impl Fault {
+impl DocumentFault {
     /// Creates a fault. Long texts are cut, and of a URL only its name is left: it may hold a secret, and faults are
     /// logged.
     pub(super) fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
@@ -35,14 +35,14 @@ impl Fault {
 }
 
 fn cut(mut text: String) -> String {
-    if let Some((end, _)) = text.char_indices().nth(MAX_TOLD) {
+    if let Some((end, _)) = text.char_indices().nth(MAX_FAULT_CHARS) {
         text.truncate(end);
         text.push_str(" ...");
     }
     text
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DocumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             return f.write_str(&self.problem);
@@ -53,36 +53,36 @@ impl fmt::Display for Fault {
 
 /// Faults gathered while reading one document.
 #[derive(Debug, Default)]
-pub(super) struct Faults {
-    found: RefCell<Vec<Fault>>,
+pub(super) struct FaultCollector {
+    found: RefCell<Vec<DocumentFault>>,
     lenient: bool,
 }
 
-impl Faults {
+impl FaultCollector {
     /// Creates the faults of a document that others write, in which unknown keys are allowed.
     pub(super) fn lenient() -> Self {
         Self { lenient: true, ..Self::default() }
     }
 
     pub(super) fn note(&self, path: impl Into<String>, problem: impl Into<String>) {
-        self.found.borrow_mut().push(Fault::new(path, problem));
+        self.found.borrow_mut().push(DocumentFault::new(path, problem));
     }
 
-    pub(super) fn into_inner(self) -> Vec<Fault> {
+    pub(super) fn into_inner(self) -> Vec<DocumentFault> {
         self.found.into_inner()
     }
 }
 
 /// The fields of one JSON object.
-pub(super) struct Fields<'a> {
-    faults: &'a Faults,
+pub(super) struct DocumentFields<'a> {
+    faults: &'a FaultCollector,
     path: String,
     map: Option<&'a Map<String, Value>>,
     asked: RefCell<BTreeSet<&'static str>>,
 }
 
-impl<'a> Fields<'a> {
-    pub(super) fn new(faults: &'a Faults, path: impl Into<String>, value: &'a Value) -> Self {
+impl<'a> DocumentFields<'a> {
+    pub(super) fn new(faults: &'a FaultCollector, path: impl Into<String>, value: &'a Value) -> Self {
         let path = path.into();
         let map = value.as_object();
         if map.is_none() {
@@ -116,8 +116,8 @@ impl<'a> Fields<'a> {
         self.map?.get(key).filter(|value| !value.is_null())
     }
 
-    pub(super) fn object(&self, key: &'static str) -> Option<Fields<'a>> {
-        self.value(key).map(|value| Fields::new(self.faults, self.path(key), value))
+    pub(super) fn object(&self, key: &'static str) -> Option<DocumentFields<'a>> {
+        self.value(key).map(|value| DocumentFields::new(self.faults, self.path(key), value))
     }
 
     pub(super) fn text(&self, key: &'static str) -> Option<&'a str> {

@@ -11,7 +11,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::fields::Fault;
+use super::fields::DocumentFault;
 
 /// The mark that some editors write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -27,12 +27,13 @@ pub fn after_mark(text: &str) -> &str {
 /// # Errors
 ///
 /// One fault if the text is not JSON, else each key that is there twice.
-pub fn read_json(text: &str) -> Result<Value, Vec<Fault>> {
+pub fn read_json(text: &str) -> Result<Value, Vec<DocumentFault>> {
     let text = after_mark(text);
-    let value = serde_json::from_str(text).map_err(|error| vec![Fault::new("", problem(text, &error))])?;
+    let value =
+        serde_json::from_str(text).map_err(|error| vec![DocumentFault::new("", problem(text, &error))])?;
     let faults = RefCell::default();
     // A text that could be read once can be read again.
-    let _ = Keys { path: String::new(), faults: &faults }
+    let _ = DuplicateKeys { path: String::new(), faults: &faults }
         .deserialize(&mut serde_json::Deserializer::from_str(text));
     let faults = faults.into_inner();
     if faults.is_empty() { Ok(value) } else { Err(faults) }
@@ -48,12 +49,12 @@ fn problem(text: &str, error: &serde_json::Error) -> String {
 }
 
 /// Looks for keys that are there twice in a value at this path.
-struct Keys<'a> {
+struct DuplicateKeys<'a> {
     path: String,
-    faults: &'a RefCell<Vec<Fault>>,
+    faults: &'a RefCell<Vec<DocumentFault>>,
 }
 
-impl<'de> DeserializeSeed<'de> for Keys<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateKeys<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -61,7 +62,7 @@ impl<'de> DeserializeSeed<'de> for Keys<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Keys<'_> {
+impl<'de> Visitor<'de> for DuplicateKeys<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,15 +75,16 @@ impl<'de> Visitor<'de> for Keys<'_> {
             let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
             if !keys.insert(key) {
                 let problem = "is there twice, and only one can count: remove the other";
-                self.faults.borrow_mut().push(Fault::new(path.as_str(), problem));
+                self.faults.borrow_mut().push(DocumentFault::new(path.as_str(), problem));
             }
-            map.next_value_seed(Keys { path, faults: self.faults })?;
+            map.next_value_seed(DuplicateKeys { path, faults: self.faults })?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let item = |index: usize| Keys { path: format!("{}[{index}]", self.path), faults: self.faults };
+        let item =
+            |index: usize| DuplicateKeys { path: format!("{}[{index}]", self.path), faults: self.faults };
         let mut index = 0;
         while list.next_element_seed(item(index))?.is_some() {
             index += 1;

@@ -7,7 +7,7 @@ use super::decision::{ArchiveReason, Decision, DeferReason, Deferral};
 use super::retention::{Retention, ask_again_after, expiry_margin, is_kept};
 use super::rule::Rule;
 use super::schedule::Jitter;
-use super::verdict::Facts;
+use super::verdict::LetterFacts;
 use crate::letter::Letter;
 
 /// The time for which a letter is hidden while the overrides are not known, in seconds.
@@ -23,7 +23,7 @@ pub(super) struct LetterClock {
 }
 
 impl LetterClock {
-    pub(super) fn new(rule: &Rule, letter: &Letter, facts: &Facts) -> Self {
+    pub(super) fn new(rule: &Rule, letter: &Letter, facts: &LetterFacts) -> Self {
         Self {
             jitter: Jitter::new(rule.jitter, letter.id.as_str()),
             since: letter.kept_since(),

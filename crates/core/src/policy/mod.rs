@@ -21,22 +21,22 @@ mod rules;
 mod schedule;
 mod verdict;
 
-pub use decide::{Receive, Step, VISIBILITY_CEILING, plus, seconds_until, step};
+pub use decide::{ReceiveFacts, RetryStep, VISIBILITY_CEILING, plus, seconds_until, step};
 pub use decision::{ArchiveReason, Decision, DeferReason, Deferral, Retry};
 pub use delivery::{DeliveryPolicy, DeliverySpec};
 pub use document::{BadPolicy, DEFAULT_RULE};
-pub use fields::Fault;
+pub use fields::DocumentFault;
 pub use json::{after_mark, read_json};
 pub use matcher::rounds_numbers;
 pub use overrides::{
-    BadOverrides, MAX_OVERRIDES, MAX_OVERRIDES_BYTES, OVERRIDES_VERSION, Overridden, Override,
-    OverrideAction, Overrides, RETRY_IN_FORCE, Reach, Touches,
+    BadOverrides, MAX_OVERRIDES, MAX_OVERRIDES_BYTES, OVERRIDES_VERSION, Override, OverrideAction,
+    OverrideAnswer, OverrideReach, Overrides, RETRY_IN_FORCE, ReachAnswer,
 };
 pub use retention::{
-    DEFAULT_RETENTION, LEAST_RETENTION, Retention, UNREAD_PATIENCE, ask_again_after, expiry_margin, is_kept,
+    DEFAULT_RETENTION, LEAST_RETENTION, MAX_UNREAD_TIME, Retention, ask_again_after, expiry_margin, is_kept,
 };
-pub use route::{Route, Voucher};
-pub use rule::{Action, Fifo, RecordDelimiter, Rule, SubscriptionSpec, TargetSpec};
+pub use route::{Route, SubscriptionVoucher};
+pub use rule::{FifoHandling, RecordDelimiter, Rule, RuleAction, SubscriptionSpec, TargetSpec};
 pub use rules::Policy;
-pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
-pub use verdict::{Facts, MAX_PASSES, NOT_JSON, Verdict};
+pub use schedule::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, RetryPhase, Schedule};
+pub use verdict::{LetterFacts, MAX_PASSES, NOT_JSON, Verdict};

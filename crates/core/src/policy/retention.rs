@@ -20,11 +20,11 @@ pub const DEFAULT_RETENTION: u64 = 4 * 24 * 3600;
 pub const LEAST_RETENTION: u64 = 3600;
 
 /// The time after which [`DEFAULT_RETENTION`] counts for archiving if a retention could not be read.
-pub const UNREAD_PATIENCE: Duration = Duration::from_mins(10);
+pub const MAX_UNREAD_TIME: Duration = Duration::from_mins(10);
 
 /// The shortest and the longest time for which a letter is hidden so that something can be asked again soon,
 /// in seconds.
-const ASK_AGAIN: (u64, u64) = (60, 900);
+const ASK_AGAIN_SECONDS: (u64, u64) = (60, 900);
 
 /// The time for which a letter's queue keeps it, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum Retention {
     Known(u64),
     /// The queue has never told it.
     Unread,
-    /// The queue has not told it for [`UNREAD_PATIENCE`], so [`DEFAULT_RETENTION`] counts for archiving,
+    /// The queue has not told it for [`MAX_UNREAD_TIME`], so [`DEFAULT_RETENTION`] counts for archiving,
     /// except for letters that are held.
     Assumed,
 }
@@ -60,7 +60,7 @@ impl Retention {
 /// its age, a minute at least and a quarter of an hour at most.
 #[must_use]
 pub fn ask_again_after(since: Timestamp, now: Timestamp) -> u64 {
-    (seconds_until(since, now) / 10).clamp(ASK_AGAIN.0, ASK_AGAIN.1)
+    (seconds_until(since, now) / 10).clamp(ASK_AGAIN_SECONDS.0, ASK_AGAIN_SECONDS.1)
 }
 
 /// Reports whether a queue of this retention (in seconds) that has a letter `since` then keeps it until

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::decision::ArchiveReason;
-use super::rule::{Action, Rule, SubscriptionSpec, TargetSpec};
+use super::rule::{Rule, RuleAction, SubscriptionSpec, TargetSpec};
 use crate::arn::{Arn, ArnKind};
-use crate::letter::{Claim, Letter, Origin, ReplayTarget};
+use crate::letter::{Letter, Origin, OriginClaim, ReplayTarget};
 
 /// The route on which a rule sends a letter, before SNS is asked about any subscription.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Route {
     /// To the endpoint of this subscription.
     ThroughSubscription(Arn),
     /// To the topic of this subscription, once SNS confirms it: a letter alone could name any topic.
-    ToTopicOf(Arn, Voucher),
+    ToTopicOf(Arn, SubscriptionVoucher),
     /// Back to the endpoint of this subscription, where a copy that our own publishing made has failed.
     Returned {
         /// The subscription.
@@ -29,7 +29,7 @@ pub enum Route {
 
 /// The fact that SNS must confirm about a subscription before the letter's topic is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Voucher {
+pub enum SubscriptionVoucher {
     /// The subscription names the letter's dead-letter queue: SNS itself put the letter there.
     DeadLetters,
     /// The subscription delivers to this queue or function, from which the letter came.
@@ -67,7 +67,7 @@ impl Rule {
     /// rule says to discover it.
     #[must_use]
     pub fn asks_for_subscription(&self, letter: &Letter) -> bool {
-        self.action == Action::Redrive && self.leaves_subscription_open(letter)
+        self.action == RuleAction::Redrive && self.leaves_subscription_open(letter)
     }
 
     /// Reports whether a retry of the letter would go through a subscription that is yet to be discovered,
@@ -134,7 +134,7 @@ impl Rule {
                 ),
             },
         };
-        let advice = || letter.unlisted.map(Claim::advice).or_else(|| advice_on_raw(letter));
+        let advice = || letter.unlisted.map(OriginClaim::advice).or_else(|| advice_on_raw(letter));
         match route {
             Route::Nowhere(ArchiveReason::Unrecognised, why) => nowhere(advice().unwrap_or(why)),
             route => route,
@@ -184,11 +184,11 @@ impl Rule {
             };
         };
         let voucher = match &letter.origin {
-            Origin::Sns => Voucher::DeadLetters,
-            Origin::Sqs { source } => Voucher::DeliversTo(source.clone()),
-            Origin::LambdaDestination { function } => Voucher::DeliversTo(function.clone()),
+            Origin::Sns => SubscriptionVoucher::DeadLetters,
+            Origin::Sqs { source } => SubscriptionVoucher::DeliversTo(source.clone()),
+            Origin::LambdaDestination { function } => SubscriptionVoucher::DeliversTo(function.clone()),
             Origin::LambdaAsync | Origin::EventBridge { .. } | Origin::EventBusRecord | Origin::Raw => {
-                Voucher::Exists
+                SubscriptionVoucher::Exists
             }
         };
         Route::ToTopicOf(subscription.clone(), voucher)

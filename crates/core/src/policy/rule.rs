@@ -9,7 +9,7 @@ pub struct Rule {
     /// Its name in logs and archived records; `default` for the default.
     pub name: String,
     /// The action on its letters.
-    pub action: Action,
+    pub action: RuleAction,
     /// The target of retries.
     pub target: TargetSpec,
     /// The delivery policy, which has the schedule of retries.
@@ -25,7 +25,7 @@ pub struct Rule {
     /// True if a letter's signature must verify.
     pub verify_signature: bool,
     /// The handling of a FIFO group whose head fails.
-    pub fifo: Fifo,
+    pub fifo: FifoHandling,
     /// The end of a record for a Firehose stream.
     pub record_delimiter: RecordDelimiter,
 }
@@ -52,7 +52,7 @@ impl RecordDelimiter {
 
 /// The handling of a FIFO group whose head fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fifo {
+pub enum FifoHandling {
     /// The group waits for its head: order is kept.
     Block,
     /// The head moves to the requeue and its group goes on: order is given up.
@@ -61,7 +61,7 @@ pub enum Fifo {
 
 /// The action of a rule on its letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum RuleAction {
     /// Retries the letters on the schedule.
     Redrive,
     /// Archives the letters at once.

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 
 use super::matcher::Matcher;
 use super::rule::Rule;
-use super::verdict::{Facts, Verdict};
+use super::verdict::{LetterFacts, Verdict};
 use crate::arn::Arn;
-use crate::letter::{Letter, Origins, SqsMessage, Trust};
+use crate::letter::{BelievedClaims, Letter, SqsMessage, TrustedOrigins};
 
 /// The whole configuration: a default and a list of rules.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Policy {
     pub(super) default: Rule,
     pub(super) rules: Vec<Rule>,
     pub(super) matcher: Matcher,
-    pub(super) origins: Origins,
+    pub(super) origins: TrustedOrigins,
 }
 
 impl Policy {
@@ -25,13 +25,13 @@ impl Policy {
             default: Rule::built_in(),
             rules: Vec::new(),
             matcher: Matcher::default(),
-            origins: Origins::default(),
+            origins: TrustedOrigins::default(),
         }
     }
 
     /// Returns the origins that letters may claim.
     #[must_use]
-    pub fn origins(&self) -> &Origins {
+    pub fn origins(&self) -> &TrustedOrigins {
         &self.origins
     }
 
@@ -39,7 +39,7 @@ impl Policy {
     /// lists.
     #[must_use]
     pub fn read(&self, sqs: SqsMessage, requeue: Option<&Arn>) -> Letter {
-        Letter::received(sqs, Trust { requeue, origins: &self.origins })
+        Letter::received(sqs, BelievedClaims { requeue, origins: &self.origins })
     }
 
     /// Returns the rule for a letter: the first that matches, else the default.
@@ -68,7 +68,7 @@ impl Policy {
 
     /// Says what is to be done with a letter now.
     #[must_use]
-    pub fn decide(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> Verdict<'_> {
+    pub fn decide(&self, letter: &Letter, facts: &LetterFacts, now: Timestamp) -> Verdict<'_> {
         self.rule_for(letter).decide(letter, facts, now)
     }
 }

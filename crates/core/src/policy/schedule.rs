@@ -64,7 +64,7 @@ pub enum Backoff {
 
 /// The phase a retry belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum RetryPhase {
     /// Retries without a delay.
     Immediate,
     /// Retries after the least delay.
@@ -142,7 +142,7 @@ impl Schedule {
 
     /// Returns the phase of retry `k`, counted from 1, or `None` if there is no such retry.
     #[must_use]
-    pub fn phase(&self, k: u32) -> Option<Phase> {
+    pub fn phase(&self, k: u32) -> Option<RetryPhase> {
         self.place(k).map(|(phase, _)| phase)
     }
 
@@ -153,10 +153,10 @@ impl Schedule {
         let (min, max) = (f64::from(self.min), f64::from(self.max));
         let (phase, i) = self.place(k)?;
         Some(match phase {
-            Phase::Immediate => 0.0,
-            Phase::PreBackoff => min,
-            Phase::Backoff => self.backoff.delay(i, self.in_backoff(), min, max),
-            Phase::PostBackoff => max,
+            RetryPhase::Immediate => 0.0,
+            RetryPhase::PreBackoff => min,
+            RetryPhase::Backoff => self.backoff.delay(i, self.in_backoff(), min, max),
+            RetryPhase::PostBackoff => max,
         })
     }
 
@@ -170,13 +170,13 @@ impl Schedule {
     }
 
     /// Returns the phase of retry `k` and its index within that phase, from 0.
-    fn place(&self, k: u32) -> Option<(Phase, u32)> {
+    fn place(&self, k: u32) -> Option<(RetryPhase, u32)> {
         let mut i = k.checked_sub(1)?;
         for (phase, size) in [
-            (Phase::Immediate, self.no_delay),
-            (Phase::PreBackoff, self.min_delay),
-            (Phase::Backoff, self.in_backoff()),
-            (Phase::PostBackoff, self.max_delay),
+            (RetryPhase::Immediate, self.no_delay),
+            (RetryPhase::PreBackoff, self.min_delay),
+            (RetryPhase::Backoff, self.in_backoff()),
+            (RetryPhase::PostBackoff, self.max_delay),
         ] {
             if i < size {
                 return Some((phase, i));
@@ -219,7 +219,7 @@ impl Backoff {
     pub const ALL: [Self; 4] = [Self::Linear, Self::Arithmetic, Self::Geometric, Self::Exponential];
 }
 
-impl Phase {
+impl RetryPhase {
     /// Returns the name in logs.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -2,15 +2,15 @@
 
 use jiff::Timestamp;
 
-use super::decide::{Receive, Step, VISIBILITY_CEILING, plus, seconds_until, step};
+use super::decide::{ReceiveFacts, RetryStep, VISIBILITY_CEILING, plus, seconds_until, step};
 use super::decision::{ArchiveReason, Decision, DeferReason, Retry};
 use super::delivery::{DeliveryPolicy, DeliverySpec};
 use super::letter_clock::LetterClock;
-use super::overrides::{Overridden, OverrideAction};
+use super::overrides::{OverrideAction, OverrideAnswer};
 use super::retention::{DEFAULT_RETENTION, Retention, ask_again_after};
 use super::route::Route;
-use super::rule::{Action, Rule};
-use super::schedule::{Phase, Schedule};
+use super::rule::{Rule, RuleAction};
+use super::schedule::{RetryPhase, Schedule};
 use crate::arn::{Arn, ArnKind};
 use crate::endpoint::Endpoint;
 use crate::failure::{CUT_SHORT, Failure, FailureClass};
@@ -18,7 +18,7 @@ use crate::letter::Letter;
 
 /// The shortest time, in seconds, after which a letter comes back whose attempt was left out or cut short. Most
 /// targets are tried again within it.
-const LEAST_LEFT_OUT: u64 = 40;
+const MIN_LEFT_OUT_WAIT: u64 = 40;
 
 /// The longest such time, in seconds, of a letter that an override sends, since an operator waits for it.
 const LONGEST_OVERRIDDEN: u64 = 60;
@@ -40,7 +40,7 @@ pub const NOT_JSON: &str = "the letter's body is not JSON, and functions accept 
 
 /// The facts about a letter from elsewhere: its queues, its subscription, and the overrides about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct LetterFacts {
     /// `MessageRetentionPeriod` of the queue that it lies in.
     pub retention: Retention,
     /// `maxReceiveCount` of the source queue of a letter that SQS moved, if it has one.
@@ -57,10 +57,10 @@ pub struct Facts {
     /// The only subscription that names its queue, if its rule asks for it.
     pub discovered: Option<Arn>,
     /// The overrides about it.
-    pub overridden: Overridden,
+    pub overridden: OverrideAnswer,
 }
 
-impl Default for Facts {
+impl Default for LetterFacts {
     fn default() -> Self {
         Self {
             retention: Retention::Known(DEFAULT_RETENTION),
@@ -70,7 +70,7 @@ impl Default for Facts {
             subscription_delivery: None,
             delivery_unread: false,
             discovered: None,
-            overridden: Overridden::Nothing,
+            overridden: OverrideAnswer::Nothing,
         }
     }
 }
@@ -94,8 +94,8 @@ pub struct Verdict<'p> {
 impl Verdict<'_> {
     /// Reports whether the letter waits because of these overrides, or while they are unknown.
     #[must_use]
-    pub fn is_kept_back(&self, overridden: &Overridden) -> bool {
-        let by_overrides = |why| why == DeferReason::Overridden || *overridden == Overridden::Unread;
+    pub fn is_kept_back(&self, overridden: &OverrideAnswer) -> bool {
+        let by_overrides = |why| why == DeferReason::Overridden || *overridden == OverrideAnswer::Unread;
         matches!(&self.decision, Decision::Defer(deferral) if by_overrides(deferral.why))
     }
 
@@ -129,7 +129,7 @@ impl Verdict<'_> {
             }
             // It may have arrived. So it ends by an attempt that has its full time.
             None if is_cut_short => {
-                let again = wait(failed.number).unwrap_or(0).max(LEAST_LEFT_OUT);
+                let again = wait(failed.number).unwrap_or(0).max(MIN_LEFT_OUT_WAIT);
                 self.clock.defer(now, plus(now, again), failed.number, DeferReason::Failed)
             }
             None => Decision::Archive(ArchiveReason::Exhausted, None),
@@ -203,7 +203,7 @@ impl Verdict<'_> {
         let wait = |retry| self.delivery.schedule.wait(retry, &self.clock.jitter);
         due.planned.unwrap_or_else(|| {
             let next = wait(due.number + 1).or_else(|| wait(due.number)).unwrap_or(0);
-            plus(now, next.max(LEAST_LEFT_OUT))
+            plus(now, next.max(MIN_LEFT_OUT_WAIT))
         })
     }
 
@@ -217,7 +217,7 @@ impl Verdict<'_> {
 impl Rule {
     /// Returns what is to be done with a letter that falls under this rule.
     #[must_use]
-    pub fn decide(&self, letter: &Letter, facts: &Facts, now: Timestamp) -> Verdict<'_> {
+    pub fn decide(&self, letter: &Letter, facts: &LetterFacts, now: Timestamp) -> Verdict<'_> {
         let clock = LetterClock::new(self, letter, facts);
         let delivery = self.delivery(facts);
         let route = self.route(letter, facts.discovered.as_ref());
@@ -233,7 +233,7 @@ impl Rule {
             }
             _ if self.delivery_is_unread(facts) => match stands {
                 // Its mark says when its retry is due, whatever the schedule is.
-                Step::Early { until } if planned_by_mark(letter).is_some() => {
+                RetryStep::Early { until } if planned_by_mark(letter).is_some() => {
                     clock.defer(now, until, next, DeferReason::Early)
                 }
                 _ => attempt_without_schedule(schedule, letter, &clock, now),
@@ -241,14 +241,14 @@ impl Rule {
             _ => retry_or_wait(schedule, stands, next, &clock, now),
         };
         let by_rule = || match self.action {
-            Action::Archive => Decision::Archive(ArchiveReason::Rule, None),
-            Action::Hold => clock.hold(now, next),
-            Action::Redrive => redrive(),
+            RuleAction::Archive => Decision::Archive(ArchiveReason::Rule, None),
+            RuleAction::Hold => clock.hold(now, next),
+            RuleAction::Redrive => redrive(),
         };
         let decision = match &facts.overridden {
-            Overridden::Nothing => by_rule(),
-            Overridden::Unread => clock.until_overrides_are_read(by_rule(), planned, next, now),
-            Overridden::By(override_) => match override_.action {
+            OverrideAnswer::Nothing => by_rule(),
+            OverrideAnswer::Unread => clock.until_overrides_are_read(by_rule(), planned, next, now),
+            OverrideAnswer::By(override_) => match override_.action {
                 OverrideAction::Hold => clock.hold_by_override(override_.until, planned, next, now),
                 OverrideAction::Retry => bring_forward(redrive(), schedule, letter, stands, now),
                 OverrideAction::GiveUp => Decision::Archive(ArchiveReason::GivenUp, None),
@@ -260,7 +260,7 @@ impl Rule {
 
     /// Reports whether a letter's subscription is to be discovered, under this rule and these overrides.
     #[must_use]
-    pub fn searches_for_subscription(&self, letter: &Letter, overridden: &Overridden) -> bool {
+    pub fn searches_for_subscription(&self, letter: &Letter, overridden: &OverrideAnswer) -> bool {
         match overridden.action() {
             None => self.asks_for_subscription(letter),
             Some(OverrideAction::Retry) => self.leaves_subscription_open(letter),
@@ -269,12 +269,12 @@ impl Rule {
     }
 
     /// Reports whether the schedule of its letters is that of a policy that could not be read.
-    fn delivery_is_unread(&self, facts: &Facts) -> bool {
+    fn delivery_is_unread(&self, facts: &LetterFacts) -> bool {
         facts.delivery_unread && self.delivery == DeliverySpec::FromSubscription
     }
 
     /// Returns the delivery policy. A subscription that has none has SNS's longest schedule.
-    fn delivery(&self, facts: &Facts) -> DeliveryPolicy {
+    fn delivery(&self, facts: &LetterFacts) -> DeliveryPolicy {
         match (&self.delivery, &facts.subscription_delivery) {
             (DeliverySpec::Inline(policy), _) | (DeliverySpec::FromSubscription, Some(policy)) => {
                 policy.clone()
@@ -287,24 +287,24 @@ impl Rule {
 /// Returns what is to be done with a letter at this step; `next` is its next retry.
 fn retry_or_wait(
     schedule: &Schedule,
-    stands: Step,
+    stands: RetryStep,
     next: u32,
     clock: &LetterClock,
     now: Timestamp,
 ) -> Decision {
     let deliver = |number, planned| Decision::Deliver(retry(schedule, number, number, planned));
     match stands {
-        Step::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
-        Step::Early { until } => clock.defer(now, until, next, DeferReason::Early),
-        Step::Hop { until, .. } => match clock.defer(now, until, next, DeferReason::Hop) {
+        RetryStep::Exhausted => Decision::Archive(ArchiveReason::Exhausted, None),
+        RetryStep::Early { until } => clock.defer(now, until, next, DeferReason::Early),
+        RetryStep::Hop { until, .. } => match clock.defer(now, until, next, DeferReason::Hop) {
             // It is due already, and there is no time to come back once more for it.
             Decision::Archive(..) if until <= now => deliver(next, None),
             decision => decision,
         },
-        Step::Attempt { point, next: Some(planned), .. } if clock.was_attempted(point, now) => {
+        RetryStep::Attempt { point, next: Some(planned), .. } if clock.was_attempted(point, now) => {
             clock.defer(now, planned, next, DeferReason::Early)
         }
-        Step::Attempt { retry, next: planned, .. } => deliver(retry, planned),
+        RetryStep::Attempt { retry, next: planned, .. } => deliver(retry, planned),
     }
 }
 
@@ -327,14 +327,14 @@ fn bring_forward(
     decision: Decision,
     schedule: &Schedule,
     letter: &Letter,
-    stands: Step,
+    stands: RetryStep,
     now: Timestamp,
 ) -> Decision {
     let before = match stands {
-        Step::Exhausted => return decision,
-        Step::Early { .. } => letter.spent(),
-        Step::Hop { retry, .. } => retry.saturating_sub(1),
-        Step::Attempt { retry, .. } => retry,
+        RetryStep::Exhausted => return decision,
+        RetryStep::Early { .. } => letter.spent(),
+        RetryStep::Hop { retry, .. } => retry.saturating_sub(1),
+        RetryStep::Attempt { retry, .. } => retry,
     };
     let is_attempted = match decision {
         // It takes no number already.
@@ -352,7 +352,7 @@ fn bring_forward(
 
 /// Returns a retry of this number, in the phase of the one numbered `in_phase_of`.
 fn retry(schedule: &Schedule, number: u32, in_phase_of: u32, planned: Option<Timestamp>) -> Retry {
-    let phase = schedule.phase(in_phase_of).unwrap_or(Phase::PostBackoff);
+    let phase = schedule.phase(in_phase_of).unwrap_or(RetryPhase::PostBackoff);
     Retry { number, of: schedule.retries, phase, planned }
 }
 
@@ -364,12 +364,12 @@ fn planned_by_mark(letter: &Letter) -> Option<Timestamp> {
 fn where_it_stands(
     schedule: &Schedule,
     letter: &Letter,
-    facts: &Facts,
+    facts: &LetterFacts,
     clock: &LetterClock,
     now: Timestamp,
-) -> Step {
+) -> RetryStep {
     let brought_along = facts.source_max_receives.unwrap_or(0);
-    let receive = Receive {
+    let receive = ReceiveFacts {
         now,
         sent: letter.sqs.sent,
         first_received: letter.sqs.first_received,
@@ -382,11 +382,11 @@ fn where_it_stands(
 }
 
 /// Returns the number of the retry that comes next, or one above the last if none is left.
-fn next_retry(stands: Step, letter: &Letter, schedule: &Schedule) -> u32 {
+fn next_retry(stands: RetryStep, letter: &Letter, schedule: &Schedule) -> u32 {
     match stands {
-        Step::Exhausted => schedule.retries.max(letter.spent()).saturating_add(1),
-        Step::Early { .. } => letter.spent().saturating_add(1),
-        Step::Attempt { retry, next: Some(_), .. } => retry.saturating_add(1),
-        Step::Hop { retry, .. } | Step::Attempt { retry, .. } => retry,
+        RetryStep::Exhausted => schedule.retries.max(letter.spent()).saturating_add(1),
+        RetryStep::Early { .. } => letter.spent().saturating_add(1),
+        RetryStep::Attempt { retry, next: Some(_), .. } => retry.saturating_add(1),
+        RetryStep::Hop { retry, .. } | RetryStep::Attempt { retry, .. } => retry,
     }
 }

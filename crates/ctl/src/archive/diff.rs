@@ -7,25 +7,25 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::replayed::Replayed;
+use super::replayed::ReplayLookup;
 use super::shown::read;
 use super::walk::walk;
-use redrive_console::read::Mask;
+use redrive_console::read::ContentMask;
 
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished, read_file};
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file};
 use crate::output::CommandResult;
-use crate::place::{self, Place};
+use crate::place::{self, ConsoleBucket};
 use crate::text::{count, harmless, thousands};
-use sns_redrive::archive::{Object, Record, Selection, Walk};
+use sns_redrive::archive::{ArchiveObject, ArchiveRecord, ArchiveWalk, Selection};
 
 /// A record of the input, with its place in the archive.
 struct EditedRecord {
     /// Its line in the input.
     number: usize,
     place: (Arc<str>, u64),
-    record: Record,
+    record: ArchiveRecord,
 }
 
 /// The number of unchanged lines shown around a change.
@@ -54,8 +54,8 @@ struct ChangedRecord {
 pub(super) async fn run(
     args: &args::ArchiveDiff,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let difference = compare(args, console).await?;
     console.print(&difference, as_json)
 }
@@ -63,19 +63,19 @@ pub(super) async fn run(
 /// Compares edited records with the archive.
 pub(crate) async fn compare(
     args: &args::ArchiveDiff,
-    console: &mut Console,
-) -> Result<ArchiveDifference, Failed> {
-    let Place { bucket, .. } = place::archive(&args.place, console)?;
+    console: &mut ToolEnvironment,
+) -> Result<ArchiveDifference, CommandFailure> {
+    let ConsoleBucket { bucket, .. } = place::archive(&args.place, console)?;
     let given = given(&read_file(&args.file, console)?)?;
-    let clients = Aws::connect(&args.connection, console).await?.clients();
+    let clients = AwsAccess::connect(&args.connection, console).await?.clients();
 
     let places: BTreeSet<_> = given.iter().map(|given| given.place.clone()).collect();
     let keys: BTreeSet<_> = places.iter().map(|(key, _)| Arc::clone(key)).collect();
-    let objects = keys.into_iter().map(|key| Object::new(key, 0, None)).collect();
+    let objects = keys.into_iter().map(|key| ArchiveObject::new(key, 0, None)).collect();
     let selection = Selection::default();
     let mut originals = HashMap::new();
-    let letters = Walk::over(clients.s3, &bucket, objects, &selection);
-    let mut unread = walk(letters, &mut Replayed::nobody(), console, |_, letter, _| {
+    let letters = ArchiveWalk::over(clients.s3, &bucket, objects, &selection);
+    let mut unread = walk(letters, &mut ReplayLookup::nobody(), console, |_, letter, _| {
         let place = (letter.key, letter.line);
         if places.contains(&place) {
             originals.insert(place, letter.record);
@@ -103,7 +103,7 @@ pub(crate) async fn compare(
         let mut paths = Vec::new();
         differences(String::new(), &old, &new, &mut paths);
         if !args.mask.is_empty() {
-            let mask = Mask::new(&args.mask);
+            let mask = ContentMask::new(&args.mask);
             mask.value(&mut old);
             mask.value(&mut new);
         }
@@ -125,8 +125,8 @@ impl CommandResult for ArchiveDifference {
         json!({ "letters": letters, "unchanged": self.same, "unread": self.unread })
     }
 
-    fn finished(&self) -> Finished {
-        Finished::of(self.unread)
+    fn finished(&self) -> CommandEnd {
+        CommandEnd::of(self.unread)
     }
 }
 
@@ -150,7 +150,7 @@ impl ChangedRecord {
 }
 
 /// Reads the records of the input, with their places in the archive. Skips empty lines.
-fn given(text: &str) -> Result<Vec<EditedRecord>, Failed> {
+fn given(text: &str) -> Result<Vec<EditedRecord>, CommandFailure> {
     let (mut given, mut bad) = (Vec::new(), Vec::new());
     for ((number, line), shown) in (1..).zip(text.lines()).zip(read(text)?) {
         if line.trim().is_empty() {
@@ -164,17 +164,17 @@ fn given(text: &str) -> Result<Vec<EditedRecord>, Failed> {
             Err(problem) => bad.push(format!("line {number}: {problem}")),
         }
     }
-    if bad.is_empty() { Ok(given) } else { Err(Failed::Input(bad)) }
+    if bad.is_empty() { Ok(given) } else { Err(CommandFailure::Input(bad)) }
 }
 
 /// Returns the two records in the form that shows their differences; `None` if they are equal.
-fn forms(original: &Record, edited: &Record) -> Result<Option<(Value, Value)>, Failed> {
+fn forms(original: &ArchiveRecord, edited: &ArchiveRecord) -> Result<Option<(Value, Value)>, CommandFailure> {
     if original == edited {
         return Ok(None);
     }
-    let value = |record: &Record| {
+    let value = |record: &ArchiveRecord| {
         serde_json::to_value(record)
-            .map_err(|error| Failed::Work(format!("cannot write a record as JSON: {error}")))
+            .map_err(|error| CommandFailure::Work(format!("cannot write a record as JSON: {error}")))
     };
     let (old, new) = (value(original)?, value(edited)?);
     let opened = (opened(old.clone()), opened(new.clone()));

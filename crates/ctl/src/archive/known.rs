@@ -3,29 +3,29 @@
 use std::collections::HashSet;
 use std::mem;
 
-use sns_redrive::archive::Identity;
+use sns_redrive::archive::LetterIdentity;
 
 /// The least number of remembered letters: 37 MB for each million, twice.
-const REMEMBERED: usize = 1_000_000;
+const REMEMBERED_LETTERS: usize = 1_000_000;
 
 /// The latest letters that were counted, so that memory does not grow with the archive. Letters archived
 /// twice are close together: an archive is read queue by queue, in order of time.
-pub(super) struct Known {
+pub(super) struct CountedLetters {
     most: usize,
-    new: HashSet<Identity>,
+    new: HashSet<LetterIdentity>,
     /// The letters before those.
-    old: HashSet<Identity>,
+    old: HashSet<LetterIdentity>,
 }
 
-impl Default for Known {
+impl Default for CountedLetters {
     fn default() -> Self {
-        Self { most: REMEMBERED, new: HashSet::new(), old: HashSet::new() }
+        Self { most: REMEMBERED_LETTERS, new: HashSet::new(), old: HashSet::new() }
     }
 }
 
-impl Known {
+impl CountedLetters {
     /// Remembers a letter. Returns false if it was counted recently.
-    pub(super) fn is_new(&mut self, letter: Identity) -> bool {
+    pub(super) fn is_new(&mut self, letter: LetterIdentity) -> bool {
         if self.new.contains(&letter) || self.old.contains(&letter) {
             return false;
         }
@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn it_remembers_the_latest_letters_and_forgets_the_oldest() {
-        let id = |number: usize| Identity::of("queue", &number.to_string());
-        let mut known = Known { most: 10, ..Known::default() };
+        let id = |number: usize| LetterIdentity::of("queue", &number.to_string());
+        let mut known = CountedLetters { most: 10, ..CountedLetters::default() };
         assert!((0..20).all(|number| known.is_new(id(number))));
         assert!((0..20).all(|number| !known.is_new(id(number))));
         assert!((20..25).all(|number| known.is_new(id(number))));

@@ -6,20 +6,20 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
-use super::known::Known;
-use super::replayed::Replayed;
+use super::known::CountedLetters;
+use super::replayed::ReplayLookup;
 use super::select::selection;
 use super::walk::walk;
-use crate::args::{self, By};
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished};
+use crate::args::{self, ArchiveField};
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
-use crate::place::{self, Place};
+use crate::place::{self, ConsoleBucket};
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::archive::{Record, Walk};
+use sns_redrive::archive::{ArchiveRecord, ArchiveWalk};
 
 /// Letters that are counted together.
-struct Group {
+struct ListGroup {
     letters: u64,
     /// The number of them that a replay sent.
     replayed: u64,
@@ -31,8 +31,8 @@ struct Group {
 
 /// The letters of an archive in groups.
 struct ArchiveCounts<'a> {
-    by: &'a [By],
-    groups: BTreeMap<Vec<Option<String>>, Group>,
+    by: &'a [ArchiveField],
+    groups: BTreeMap<Vec<Option<String>>, ListGroup>,
     /// Records that are stored twice.
     doubles: u64,
     /// Objects and lines that could not be read.
@@ -44,8 +44,8 @@ struct ArchiveCounts<'a> {
 pub(super) async fn run(
     args: &args::ArchiveList,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let counts = counted(args, console).await?;
     console.print(&counts, as_json)
 }
@@ -53,22 +53,22 @@ pub(super) async fn run(
 /// Counts the letters that a command line selects.
 async fn counted<'a>(
     args: &'a args::ArchiveList,
-    console: &mut Console,
-) -> Result<ArchiveCounts<'a>, Failed> {
-    let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
+    console: &mut ToolEnvironment,
+) -> Result<ArchiveCounts<'a>, CommandFailure> {
+    let ConsoleBucket { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
-    let clients = Aws::connect(&args.letters.connection, console).await?.clients();
+    let clients = AwsAccess::connect(&args.letters.connection, console).await?.clients();
 
-    let mut groups: BTreeMap<Vec<Option<String>>, Group> = BTreeMap::new();
-    let mut known = Known::default();
+    let mut groups: BTreeMap<Vec<Option<String>>, ListGroup> = BTreeMap::new();
+    let mut known = CountedLetters::default();
     let mut doubles = 0;
-    let mut replayed = Replayed::of(&args.letters, clients.s3.clone(), console)?;
-    let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
+    let mut replayed = ReplayLookup::of(&args.letters, clients.s3.clone(), console)?;
+    let letters = ArchiveWalk::new(clients.s3, &bucket, &prefix, &selection);
     let unread = walk(letters, &mut replayed, console, |_, letter, has_gone| {
         let record = letter.record;
         if known.is_new(record.identity()) {
             let values = args.by.iter().map(|by| by.value(&record)).collect();
-            groups.entry(values).or_insert_with(|| Group::of(&record)).add(&record, has_gone);
+            groups.entry(values).or_insert_with(|| ListGroup::of(&record)).add(&record, has_gone);
         } else {
             doubles += 1;
         }
@@ -85,7 +85,7 @@ impl ArchiveCounts<'_> {
 
     /// Returns the number of letters that no replay has sent, if it is known.
     fn not_replayed(&self) -> Option<u64> {
-        self.is_known.then(|| self.groups.values().map(Group::not_replayed).sum())
+        self.is_known.then(|| self.groups.values().map(ListGroup::not_replayed).sum())
     }
 }
 
@@ -115,8 +115,8 @@ impl CommandResult for ArchiveCounts<'_> {
         list
     }
 
-    fn finished(&self) -> Finished {
-        Finished::of(self.unread)
+    fn finished(&self) -> CommandEnd {
+        CommandEnd::of(self.unread)
     }
 }
 
@@ -134,19 +134,19 @@ fn sums(letters: u64, not_replayed: Option<u64>, doubles: u64, unread: u64) -> S
     sums
 }
 
-fn header(by: &[By], is_known: bool) -> Vec<String> {
+fn header(by: &[ArchiveField], is_known: bool) -> Vec<String> {
     let columns = ["first (UTC)", "last (UTC)", "example"];
     let letters = ["letters", "not replayed"].into_iter().take(1 + usize::from(is_known));
     by.iter().map(|by| by.title()).chain(letters).chain(columns).map(str::to_owned).collect()
 }
 
-impl Group {
-    fn of(record: &Record) -> Self {
+impl ListGroup {
+    fn of(record: &ArchiveRecord) -> Self {
         let at = record.archived();
         Self { letters: 0, replayed: 0, first: at, last: at, example: record.message.message_id.clone() }
     }
 
-    fn add(&mut self, record: &Record, is_replayed: bool) {
+    fn add(&mut self, record: &ArchiveRecord, is_replayed: bool) {
         let at = record.archived();
         self.letters += 1;
         self.replayed += u64::from(is_replayed);
@@ -164,7 +164,7 @@ impl Group {
         values.chain([thousands(self.letters)]).chain(not_replayed).chain(columns).collect()
     }
 
-    fn to_json(&self, by: &[By], values: &[Option<String>], is_known: bool) -> Value {
+    fn to_json(&self, by: &[ArchiveField], values: &[Option<String>], is_known: bool) -> Value {
         let mut fields: Map<String, Value> =
             by.iter().zip(values).map(|(by, value)| (by.field().to_owned(), json!(value))).collect();
         fields.insert("letters".to_owned(), self.letters.into());
@@ -178,7 +178,7 @@ impl Group {
     }
 }
 
-impl By {
+impl ArchiveField {
     /// Returns its name in JSON, which is that of the record's field if there is one.
     fn field(self) -> &'static str {
         match self {
@@ -208,7 +208,7 @@ impl By {
         }
     }
 
-    fn value(self, record: &Record) -> Option<String> {
+    fn value(self, record: &ArchiveRecord) -> Option<String> {
         let time = |form: &str| record.archived().to_zoned(TimeZone::UTC).strftime(form).to_string();
         match self {
             Self::Topic => record.topic_arn.as_ref().map(ToString::to_string),

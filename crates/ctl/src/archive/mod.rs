@@ -10,18 +10,18 @@ mod shown;
 mod walk;
 
 use crate::args;
-use crate::console::{Console, Failed, Finished};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 
 pub(crate) use diff::compare;
 pub(crate) use select::select;
 pub(crate) use show::{NO_SUCH_LETTER, letters};
-pub(crate) use shown::{Shown, read as read_shown, shown};
+pub(crate) use shown::{PrintedRecord, read as read_shown, shown};
 
 pub(super) async fn run(
     command: &args::ArchiveCommand,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     match command {
         args::ArchiveCommand::List(args) => list::run(args, as_json, console).await,
         args::ArchiveCommand::Show(args) => show::run(args, as_json, console).await,

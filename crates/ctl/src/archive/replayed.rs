@@ -1,36 +1,36 @@
 //! Tells which letters of an archive were replayed, as far as the records of replays can be read.
 
-use sns_redrive::archive::Archived;
-use sns_redrive::replay::{Replays, Sent};
+use sns_redrive::archive::LocatedRecord;
+use sns_redrive::replay::{SentLetters, StoredReplays};
 
 use crate::args;
-use crate::console::{Console, Failed};
-use crate::place::{self, Place};
-use crate::screen::Screen;
+use crate::console::{CommandFailure, ToolEnvironment};
+use crate::place::{self, ConsoleBucket};
+use crate::screen::ProgressLine;
 use crate::text::harmless;
 
 /// Tells whether a replay has sent a letter.
-pub(super) struct Replayed {
+pub(super) struct ReplayLookup {
     /// The letters that replays have sent; `None` if unknown.
-    sent: Option<Sent>,
+    sent: Option<SentLetters>,
     /// True if letters that a replay has sent are left out.
     pub(super) leaves_out: bool,
 }
 
-impl Replayed {
+impl ReplayLookup {
     /// Returns the source for these letters. If it only fills a column of a table, it may be unknown.
     pub(super) fn of(
-        letters: &args::Letters,
+        letters: &args::ArchiveLetters,
         s3: aws_sdk_s3::Client,
-        console: &Console,
-    ) -> Result<Self, Failed> {
+        console: &ToolEnvironment,
+    ) -> Result<Self, CommandFailure> {
         let leaves_out = letters.selection.not_replayed;
         let place = match place::replays(&letters.place, console) {
             Err(failed) if leaves_out => return Err(failed),
             place => place.ok(),
         };
-        let sent = place.map(|Place { bucket, prefix }| {
-            Sent::new(Replays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
+        let sent = place.map(|ConsoleBucket { bucket, prefix }| {
+            SentLetters::new(StoredReplays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
         });
         Ok(Self { sent, leaves_out })
     }
@@ -46,11 +46,15 @@ impl Replayed {
     }
 
     /// Reports whether a replay has sent a letter. Prints the first error if that cannot be read.
-    pub(super) async fn has(&mut self, letter: &Archived, screen: &mut Screen<'_>) -> Result<bool, Failed> {
+    pub(super) async fn has(
+        &mut self,
+        letter: &LocatedRecord,
+        screen: &mut ProgressLine<'_>,
+    ) -> Result<bool, CommandFailure> {
         let Some(sent) = &mut self.sent else { return Ok(false) };
         match sent.has(letter).await {
             Ok(has) => Ok(has),
-            Err(error) if self.leaves_out => Err(Failed::Work(error.to_string())),
+            Err(error) if self.leaves_out => Err(CommandFailure::Work(error.to_string())),
             Err(error) => {
                 self.sent = None;
                 let error = harmless(&error.to_string());

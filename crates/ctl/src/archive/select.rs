@@ -3,20 +3,23 @@
 use serde_json::Value;
 
 use crate::args;
-use crate::console::{Console, Failed};
-use sns_redrive::archive::{Pattern, Selection};
+use crate::console::{CommandFailure, ToolEnvironment};
+use sns_redrive::archive::{LetterPattern, Selection};
 use sns_redrive::endpoint::TargetName;
 use sns_redrive::policy::read_json;
-use sns_redrive::replay::Select;
+use sns_redrive::replay::ReplaySelection;
 
 /// Returns the archived letters that the command line selects, in the form that replays record.
-pub(crate) fn select(args: &args::Selection, console: &Console) -> Result<Select, Failed> {
+pub(crate) fn select(
+    args: &args::SelectionArgs,
+    console: &ToolEnvironment,
+) -> Result<ReplaySelection, CommandFailure> {
     let now = console.clock.now();
     let (from, to) = (args.since.map(|when| when.at(now)), args.until.map(|when| when.at(now)));
     if from.zip(to).is_some_and(|(since, until)| since >= until) {
-        return Err(Failed::Input(vec!["--until must be later than --since".to_owned()]));
+        return Err(CommandFailure::Input(vec!["--until must be later than --since".to_owned()]));
     }
-    Ok(Select {
+    Ok(ReplaySelection {
         queue: args.queue.clone(),
         from,
         to,
@@ -30,17 +33,20 @@ pub(crate) fn select(args: &args::Selection, console: &Console) -> Result<Select
 }
 
 /// Checks a pattern; its problems name the option.
-fn pattern(json: &str) -> Result<Value, Failed> {
-    Pattern::parse(json).map_err(|problems| {
-        Failed::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
+fn pattern(json: &str) -> Result<Value, CommandFailure> {
+    LetterPattern::parse(json).map_err(|problems| {
+        CommandFailure::Input(problems.into_iter().map(|problem| format!("--match {problem}")).collect())
     })?;
     // The pattern was parsed above, so this does not fail.
     Ok(read_json(json).unwrap_or_default())
 }
 
 /// Returns the selection of archived letters of the command line.
-pub(super) fn selection(args: &args::Selection, console: &Console) -> Result<Selection, Failed> {
-    let selection = select(args, console)?.selection(None).map_err(Failed::Input)?;
+pub(super) fn selection(
+    args: &args::SelectionArgs,
+    console: &ToolEnvironment,
+) -> Result<Selection, CommandFailure> {
+    let selection = select(args, console)?.selection(None).map_err(CommandFailure::Input)?;
     // An old version archived letters from the requeue under that queue. Without the requeue's name, a search
     // by dead-letter queue would miss them.
     let of_stack = console.stack.output("RequeueArn").ok().flatten();

@@ -2,17 +2,17 @@
 
 use std::io::Write;
 
-use super::replayed::Replayed;
+use super::replayed::ReplayLookup;
 use super::select::selection;
 use super::shown::shown;
 use super::walk::walk;
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished};
-use crate::place::{self, Place};
-use crate::screen::Page;
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
+use crate::place::{self, ConsoleBucket};
+use crate::screen::ProgressOutput;
 use crate::text::{count, harmless, table, utc};
-use sns_redrive::archive::{Archived, Record, RecordedAttribute, Walk};
+use sns_redrive::archive::{ArchiveRecord, ArchiveWalk, LocatedRecord, RecordedAttribute};
 
 /// The error if the selection has no letter.
 pub(crate) const NO_SUCH_LETTER: &str = "no letter in this archive matches";
@@ -21,8 +21,8 @@ pub(crate) const NO_SUCH_LETTER: &str = "no letter in this archive matches";
 pub(super) async fn run(
     args: &args::ArchiveShow,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let mut is_first = true;
     let unread = each(args, console, |page, letter| {
         if as_json {
@@ -34,7 +34,7 @@ pub(super) async fn run(
         show(&letter, args.body, page)
     })
     .await?;
-    Ok(Finished::of(unread))
+    Ok(CommandEnd::of(unread))
 }
 
 /// Returns letters of an archive, and how many objects and lines could not be read.
@@ -44,10 +44,10 @@ pub(super) async fn run(
 /// There is no such letter.
 pub(crate) async fn letters(
     args: &args::ArchiveShow,
-    console: &mut Console,
-) -> Result<(Vec<Archived>, u64), Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<(Vec<LocatedRecord>, u64), CommandFailure> {
     let mut letters = Vec::new();
-    let take = |_: &mut Page<'_>, letter| {
+    let take = |_: &mut ProgressOutput<'_>, letter| {
         letters.push(letter);
         Ok(())
     };
@@ -59,20 +59,20 @@ pub(crate) async fn letters(
 /// not be read.
 async fn each(
     args: &args::ArchiveShow,
-    console: &mut Console,
-    mut take: impl FnMut(&mut Page<'_>, Archived) -> Result<(), Failed>,
-) -> Result<u64, Failed> {
-    let Place { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
+    console: &mut ToolEnvironment,
+    mut take: impl FnMut(&mut ProgressOutput<'_>, LocatedRecord) -> Result<(), CommandFailure>,
+) -> Result<u64, CommandFailure> {
+    let ConsoleBucket { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
-    let clients = Aws::connect(&args.letters.connection, console).await?.clients();
+    let clients = AwsAccess::connect(&args.letters.connection, console).await?.clients();
 
     let mut has_letters = false;
     let mut replayed = if args.letters.selection.not_replayed {
-        Replayed::of(&args.letters, clients.s3.clone(), console)?
+        ReplayLookup::of(&args.letters, clients.s3.clone(), console)?
     } else {
-        Replayed::nobody()
+        ReplayLookup::nobody()
     };
-    let letters = Walk::new(clients.s3, &bucket, &prefix, &selection);
+    let letters = ArchiveWalk::new(clients.s3, &bucket, &prefix, &selection);
     let unread = walk(letters, &mut replayed, console, |page, letter, _| {
         if is_meant(&letter.record, &args.ids) {
             has_letters = true;
@@ -83,20 +83,24 @@ async fn each(
     .await?;
     match (has_letters, unread) {
         (true, unread) => Ok(unread),
-        (false, 0) => Err(Failed::Work(NO_SUCH_LETTER.to_owned())),
+        (false, 0) => Err(CommandFailure::Work(NO_SUCH_LETTER.to_owned())),
         (false, _) => {
             let why = "no letter matches in the part of this archive that could be read";
-            Err(Failed::Work(why.to_owned()))
+            Err(CommandFailure::Work(why.to_owned()))
         }
     }
 }
 
 /// Reports whether a record has one of the ids; without ids all match.
-fn is_meant(record: &Record, ids: &[String]) -> bool {
+fn is_meant(record: &ArchiveRecord, ids: &[String]) -> bool {
     ids.is_empty() || ids.iter().any(|id| *id == record.letter_id || *id == record.message.message_id)
 }
 
-fn show(letter: &Archived, with_body: bool, page: &mut Page<'_>) -> Result<(), Failed> {
+fn show(
+    letter: &LocatedRecord,
+    with_body: bool,
+    page: &mut ProgressOutput<'_>,
+) -> Result<(), CommandFailure> {
     let record = &letter.record;
     writeln!(page, "Letter {}", harmless(&record.letter_id))?;
     write!(page, "{}", table(&lines(letter, with_body), &[]))?;
@@ -108,8 +112,8 @@ fn show(letter: &Archived, with_body: bool, page: &mut Page<'_>) -> Result<(), F
     Ok(())
 }
 
-fn lines(letter: &Archived, with_body: bool) -> Vec<Vec<String>> {
-    let Archived { key, line, record } = letter;
+fn lines(letter: &LocatedRecord, with_body: bool) -> Vec<Vec<String>> {
+    let LocatedRecord { key, line, record } = letter;
     let message = &record.message;
     let mut lines = Vec::new();
     let mut say = |what: &str, text: Option<String>| {

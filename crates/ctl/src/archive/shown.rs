@@ -5,28 +5,29 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::console::Failed;
-use sns_redrive::archive::{Archived, BadRecord, Record};
+use crate::console::CommandFailure;
+use sns_redrive::archive::{ArchiveRecord, BadRecord, LocatedRecord};
 
 /// A record that was shown.
-pub(crate) struct Shown {
-    pub(crate) record: Record,
-    added: Added,
+pub(crate) struct PrintedRecord {
+    pub(crate) record: ArchiveRecord,
+    added: PrintedFields,
 }
 
 /// The fields that `archive show --json` adds to the record's own.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Added {
+struct PrintedFields {
     digest: Option<String>,
     key: Option<Arc<str>>,
     line: Option<u64>,
 }
 
 /// Returns a record with its place and its digest. The digest shows a replay whether the message was edited.
-pub(crate) fn shown(letter: &Archived) -> Result<Value, Failed> {
-    let Archived { key, line, record } = letter;
-    let bad = |error: serde_json::Error| Failed::Work(format!("cannot write a record as JSON: {error}"));
+pub(crate) fn shown(letter: &LocatedRecord) -> Result<Value, CommandFailure> {
+    let LocatedRecord { key, line, record } = letter;
+    let bad =
+        |error: serde_json::Error| CommandFailure::Work(format!("cannot write a record as JSON: {error}"));
     let mut value = serde_json::to_value(record).map_err(bad)?;
     let digest = record.message.digest().map_err(bad)?;
     if let Some(fields) = value.as_object_mut() {
@@ -38,18 +39,20 @@ pub(crate) fn shown(letter: &Archived) -> Result<Value, Failed> {
 }
 
 /// Reads records, one a line.
-pub(crate) fn read(text: &str) -> Result<impl Iterator<Item = Result<Shown, BadRecord>>, Failed> {
+pub(crate) fn read(
+    text: &str,
+) -> Result<impl Iterator<Item = Result<PrintedRecord, BadRecord>>, CommandFailure> {
     let text = text.trim_end();
     if matches!(text.lines().next().map(str::trim), Some("{" | "[")) {
         let problem = "give each record on one line, as jq -c writes them";
-        return Err(Failed::Input(vec![problem.to_owned()]));
+        return Err(CommandFailure::Input(vec![problem.to_owned()]));
     }
-    Ok(text.lines().map(Shown::read))
+    Ok(text.lines().map(PrintedRecord::read))
 }
 
-impl Shown {
+impl PrintedRecord {
     fn read(line: &str) -> Result<Self, BadRecord> {
-        let record = Record::from_line(line)?;
+        let record = ArchiveRecord::from_line(line)?;
         Ok(Self { record, added: serde_json::from_str(line).unwrap_or_default() })
     }
 

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::connection::Connection;
+use super::connection::ConnectionArgs;
 use super::help::EXIT_CODES;
-use super::values::{When, when};
+use super::values::{TimeArg, when};
 use sns_redrive::letter::Origin;
 use sns_redrive::policy::ArchiveReason;
 
 #[derive(Debug, Args)]
-pub(crate) struct Archive {
+pub(crate) struct ArchiveArgs {
     #[command(subcommand)]
     pub(crate) command: ArchiveCommand,
 }
@@ -33,14 +33,14 @@ pub(crate) enum ArchiveCommand {
 pub(crate) struct ArchiveList {
     /// Count letters by these fields, in this order; separate them by commas
     #[arg(long, value_name = "FIELD", value_delimiter = ',', default_value = "topic,reason,day")]
-    pub(crate) by: Vec<By>,
+    pub(crate) by: Vec<ArchiveField>,
     #[command(flatten)]
-    pub(crate) letters: Letters,
+    pub(crate) letters: ArchiveLetters,
 }
 
 /// A field by which letters of an archive are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum By {
+pub(crate) enum ArchiveField {
     Topic,
     Subscription,
     Target,
@@ -60,9 +60,9 @@ pub(crate) struct ArchiveDiff {
     #[arg(long, value_name = "NAME")]
     pub(crate) mask: Vec<String>,
     #[command(flatten)]
-    pub(crate) place: Place,
+    pub(crate) place: ArchiveOption,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Default, Args)]
@@ -73,22 +73,22 @@ pub(crate) struct ArchiveShow {
     #[arg(long)]
     pub(crate) body: bool,
     #[command(flatten)]
-    pub(crate) letters: Letters,
+    pub(crate) letters: ArchiveLetters,
 }
 
 /// Letters of an archive: where it is, which, and how it is reached.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Letters {
+pub(crate) struct ArchiveLetters {
     #[command(flatten)]
     pub(crate) place: ReplayPlace,
     #[command(flatten)]
-    pub(crate) selection: Selection,
+    pub(crate) selection: SelectionArgs,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Default, Args)]
-pub(crate) struct Place {
+pub(crate) struct ArchiveOption {
     /// The archive, s3://bucket/prefix [default: the stack's, else the variable ARCHIVE]
     #[arg(long, value_name = "PLACE")]
     pub(crate) archive: Option<String>,
@@ -98,7 +98,7 @@ pub(crate) struct Place {
 #[derive(Debug, Default, Args)]
 pub(crate) struct ReplayPlace {
     #[command(flatten)]
-    pub(crate) archive: Place,
+    pub(crate) archive: ArchiveOption,
     /// The function's control prefix, s3://bucket/prefix, where replays record what they have sent [default:
     /// the stack's, else the variable CONTROL, else the archive's prefix followed by -control; none for another archive
     /// than the function's]
@@ -108,14 +108,14 @@ pub(crate) struct ReplayPlace {
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Which letters")]
-pub(crate) struct Selection {
+pub(crate) struct SelectionArgs {
     /// Letters archived at this time or later: 2026-11-01T12:00Z, 2026-11-01T12:00+01:00, 2026-11-01 for its midnight in
     /// UTC, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub(crate) since: Option<When>,
+    pub(crate) since: Option<TimeArg>,
     /// Letters archived before this time
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub(crate) until: Option<When>,
+    pub(crate) until: Option<TimeArg>,
     /// Letters archived for this reason; may be repeated
     #[arg(long, value_name = "REASON", value_parser = reason_names())]
     pub(crate) reason: Vec<String>,

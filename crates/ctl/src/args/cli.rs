@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::archive::{Archive, ArchiveCommand};
-use super::connection::{Connection, Further};
-use super::doctor::Doctor;
-use super::drill::Drill;
+use super::archive::{ArchiveArgs, ArchiveCommand};
+use super::connection::{ConnectionArgs, FurtherOptions};
+use super::doctor::DoctorArgs;
+use super::drill::DrillArgs;
 use super::help::{
     EXIT_CODES, EXIT_CODES_OF_DOCTOR, EXIT_CODES_OF_DRILL, EXIT_CODES_OF_OVERRIDES, EXIT_CODES_OF_REPLAY,
     EXIT_CODES_OF_REPLAYS, EXIT_CODES_OF_SERVE,
 };
-use super::overrides::{Give, GiveUp, Release, Retry, ShowOverrides, Waiting};
-use super::plan::{Explain, Plan};
-use super::replay::{FreeReplay, Replay, Replays, ReplaysCommand};
-use super::serve::Serve;
+use super::overrides::{GiveArgs, GiveUp, ReleaseArgs, RetryArgs, ShowOverrides, WaitingArgs};
+use super::plan::{ExplainArgs, PlanArgs};
+use super::replay::{FreeReplay, ReplayArgs, ReplaysArgs, ReplaysCommand};
+use super::serve::ServeArgs;
 
 /// The version, with the commit if known.
 const VERSION: &str = env!("REDRIVECTL_VERSION");
@@ -29,40 +29,40 @@ pub(crate) struct Cli {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Show when a redrive policy retries, as a table and a chart
     #[command(after_help = EXIT_CODES)]
-    Plan(Plan),
+    Plan(PlanArgs),
     /// Show what the function would do with an event, and why, without any call to AWS
     #[command(after_help = EXIT_CODES)]
-    Explain(Explain),
+    Explain(ExplainArgs),
     /// Hold letters: make no attempts until the override ends or is released
     ///
     /// The function obeys within 15 seconds. It still archives letters that are about to expire. The newest
     /// override wins over older overrides, and overrides win over rules.
     #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
-    Hold(Box<Give>),
+    Hold(Box<GiveArgs>),
     /// Retry letters now, regardless of their schedule
     ///
     /// While the override is in force, 15 minutes by default, the function tries each letter as soon as it
     /// receives it. The tool begins to wake hidden letters 20 seconds after it has written the override.
     #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
-    Retry(Box<Retry>),
+    Retry(Box<RetryArgs>),
     /// Take overrides back, so that held letters continue
     ///
     /// The tool begins to wake the letters of a hold 20 seconds after it has taken the override back.
     #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
-    Release(Box<Release>),
+    Release(Box<ReleaseArgs>),
     /// Show the overrides in force
     #[command(after_help = EXIT_CODES)]
     Overrides(ShowOverrides),
     /// Count hidden letters, and show until when they wait
     #[command(after_help = EXIT_CODES)]
-    Waiting(Box<Waiting>),
+    Waiting(Box<WaitingArgs>),
     /// Give letters up: archive them instead of trying them again
     ///
     /// The override applies to letters that have arrived by now; with --future also to later ones. It is in
@@ -71,36 +71,36 @@ pub(crate) enum Command {
     #[command(after_help = EXIT_CODES_OF_OVERRIDES)]
     GiveUp(Box<GiveUp>),
     /// Look into an archive in S3
-    Archive(Box<Archive>),
+    Archive(Box<ArchiveArgs>),
     /// Send archived letters again, through the requeue
     ///
     /// It shows how many letters it would send, and asks. A script gives --yes.
     #[command(after_help = EXIT_CODES_OF_REPLAY)]
-    Replay(Box<Replay>),
+    Replay(Box<ReplayArgs>),
     /// Show replays, stop one, or free one
     #[command(after_help = EXIT_CODES_OF_REPLAYS)]
-    Replays(Box<Replays>),
+    Replays(Box<ReplaysArgs>),
     /// Find what is wrong with a deployment, what it means and how to fix it, without changing anything
     ///
     /// It checks what is deployed: mappings, queues, subscriptions, the archive, the function and the
     /// permissions of its role. If it may not read something, or no call shows it, it reports "cannot tell"
     /// and never that all is well.
     #[command(after_help = EXIT_CODES_OF_DOCTOR)]
-    Doctor(Doctor),
+    Doctor(DoctorArgs),
     /// Test a deployment in your account with real letters, and remove everything again
     ///
     /// It creates a topic with two subscribers, breaks one and publishes two messages. SNS gives up on both.
     /// The function retries one until its subscriber is repaired, and archives the other, which is then
     /// replayed. The stack must have Drill=true.
     #[command(after_help = EXIT_CODES_OF_DRILL)]
-    Drill(Drill),
+    Drill(DrillArgs),
     /// Show failing, waiting and archived letters as pages in the browser of this machine
     ///
     /// It prints an address that contains a secret. Only this machine can reach it. Anybody who has the
     /// address sees what you may see. With --operate the pages can also act, with your permissions. Ctrl-C
     /// ends it.
     #[command(after_help = EXIT_CODES_OF_SERVE)]
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Write the completion script of a shell
     #[command(after_help = EXIT_CODES)]
     Completion {
@@ -116,7 +116,7 @@ pub(crate) enum Command {
     },
 }
 
-impl Command {
+impl CliCommand {
     /// Reports whether the command has an exit code of its own for calls that AWS denies.
     pub(crate) fn tells_denials(&self) -> bool {
         matches!(self, Self::Doctor(_) | Self::Replay(_) | Self::Replays(_))
@@ -152,8 +152,8 @@ impl Command {
     }
 
     /// Returns the connection options for other commands, so that they find the same stack and places.
-    pub(crate) fn further(&self) -> Further {
-        let Some(connection) = self.connection() else { return Further::default() };
+    pub(crate) fn further(&self) -> FurtherOptions {
+        let Some(connection) = self.connection() else { return FurtherOptions::default() };
         let (place, requeue) = match self {
             Self::Hold(args) => (Some((&args.place.control, &args.place.archive)), None),
             Self::Retry(args) => (Some((&args.give.place.control, &args.give.place.archive)), None),
@@ -176,11 +176,11 @@ impl Command {
         };
         let (control, archive) =
             place.map_or((None, None), |(control, archive)| (control.as_ref(), archive.as_ref()));
-        Further::new(connection, control, archive, requeue)
+        FurtherOptions::new(connection, control, archive, requeue)
     }
 
     /// Returns the connection of a command, or `None` if the command makes no calls.
-    pub(crate) fn connection(&self) -> Option<&Connection> {
+    pub(crate) fn connection(&self) -> Option<&ConnectionArgs> {
         Some(match self {
             Self::Plan(_) | Self::Explain(_) | Self::Completion { .. } | Self::Man { .. } => return None,
             Self::Doctor(args) => &args.connection,

@@ -6,7 +6,7 @@ use crate::text::command_line;
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "AWS")]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionArgs {
     /// Take places that no option gives from the outputs of this stack of template.yaml [default: the
     /// variable REDRIVE_STACK]
     #[arg(long, value_name = "NAME")]
@@ -22,7 +22,7 @@ pub(crate) struct Connection {
     pub(crate) region: Option<String>,
 }
 
-impl Connection {
+impl ConnectionArgs {
     /// Returns the options for the AWS CLI, so that it reaches the same account and region. Each has a space
     /// before it.
     pub(crate) fn of_aws_cli(&self) -> String {
@@ -36,16 +36,16 @@ impl Connection {
 
 /// The options for other commands of this tool, so that they find the same stack and places.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Further {
+pub(crate) struct FurtherOptions {
     /// The options for all commands, with a space before each.
     options: String,
     /// The option that only `replay` has.
     requeue: String,
 }
 
-impl Further {
+impl FurtherOptions {
     pub(crate) fn new(
-        connection: &Connection,
+        connection: &ConnectionArgs,
         control: Option<&String>,
         archive: Option<&String>,
         requeue: Option<&String>,
@@ -89,7 +89,7 @@ fn options<const N: usize>(all: [(&str, &Option<String>); N]) -> String {
 mod tests {
     use proptest::collection::vec;
     use proptest::test_runner::TestRunner;
-    use redrive_testing::shell::{Token, hostile, tokens};
+    use redrive_testing::shell::{ShellToken, hostile, tokens};
 
     use super::*;
     use crate::text::harmless;
@@ -99,13 +99,13 @@ mod tests {
         let law = |texts: Vec<String>| {
             let [stack, endpoint, profile, region, control, archive, requeue, found, id] =
                 <[String; 9]>::try_from(texts).unwrap();
-            let connection = Connection {
+            let connection = ConnectionArgs {
                 stack: Some(stack.clone()),
                 endpoint_url: Some(endpoint.clone()),
                 profile: Some(profile.clone()),
                 region: Some(region.clone()),
             };
-            let further = Further::new(&connection, Some(&control), Some(&archive), Some(&requeue));
+            let further = FurtherOptions::new(&connection, Some(&control), Some(&archive), Some(&requeue));
             let further = further.at(found.clone());
             let command = further.command(&["replay", "--resume", &id]);
             let words = ["redrivectl", "replay", "--resume", &id].into_iter().map(str::to_owned);
@@ -120,7 +120,7 @@ mod tests {
                 ("--requeue", requeue),
             ];
             let meant = words.chain(options.into_iter().flat_map(|(option, text)| [option.to_owned(), text]));
-            let meant: Vec<_> = meant.map(|word| Token::Word(harmless(&word))).collect();
+            let meant: Vec<_> = meant.map(|word| ShellToken::Word(harmless(&word))).collect();
             assert_eq!(tokens(&command), Ok(meant), "{command}");
             Ok(())
         };

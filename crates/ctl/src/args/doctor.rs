@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::connection::Connection;
+use super::connection::ConnectionArgs;
 
 #[derive(Debug, Default, Args)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorArgs {
     /// Check this function [default: the stack's]
     #[arg(long, value_name = "NAME")]
     pub(crate) function: Option<String>,
@@ -13,5 +13,5 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) write_test: bool,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::connection::Connection;
+use super::connection::ConnectionArgs;
 use super::values::{lasts, settle};
 
 #[derive(Debug, Args)]
-pub(crate) struct Drill {
+pub(crate) struct DrillArgs {
     /// Begin without asking
     #[arg(long)]
     pub(crate) yes: bool,
@@ -32,5 +32,5 @@ pub(crate) struct Drill {
     #[arg(long, value_name = "TIME", default_value = "30", value_parser = settle, help_heading = "How fast")]
     pub(crate) watch: u32,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }

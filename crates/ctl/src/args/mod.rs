@@ -14,17 +14,20 @@ mod serve;
 mod values;
 
 pub(crate) use archive::{
-    ArchiveCommand, ArchiveDiff, ArchiveList, ArchiveShow, By, Letters, Place, ReplayPlace, Selection,
+    ArchiveCommand, ArchiveDiff, ArchiveField, ArchiveLetters, ArchiveList, ArchiveOption, ArchiveShow,
+    ReplayPlace, SelectionArgs,
 };
-pub(crate) use cli::{Cli, Command};
-pub(crate) use connection::{Connection, Further};
-pub(crate) use doctor::Doctor;
-pub(crate) use drill::Drill;
+pub(crate) use cli::{Cli, CliCommand};
+pub(crate) use connection::{ConnectionArgs, FurtherOptions};
+pub(crate) use doctor::DoctorArgs;
+pub(crate) use drill::DrillArgs;
 pub(crate) use overrides::{
-    Arrived, ControlPlace, Give, GiveUp, Picks, Release, Retry, ShowOverrides, Sign, Waiting, WaitingBy,
-    WakePace,
+    ArrivalArgs, ControlPlace, GiveArgs, GiveUp, PatternArgs, ReleaseArgs, RetryArgs, ShowOverrides,
+    SignArgs, WaitingArgs, WaitingBy, WakePace,
 };
-pub(crate) use plan::{Explain, Plan};
-pub(crate) use replay::{EndReplay, FreeReplay, OneReplay, Pace, Replay, Replays, ReplaysCommand};
-pub(crate) use serve::Serve;
-pub(crate) use values::When;
+pub(crate) use plan::{ExplainArgs, PlanArgs};
+pub(crate) use replay::{
+    EndReplay, FreeReplay, OneReplay, PaceArgs, ReplayArgs, ReplaysArgs, ReplaysCommand,
+};
+pub(crate) use serve::ServeArgs;
+pub(crate) use values::TimeArg;

@@ -3,16 +3,16 @@
 use clap::Args;
 use jiff::Timestamp;
 
-use super::connection::Connection;
-use super::values::{When, lasts, moment, when};
+use super::connection::ConnectionArgs;
+use super::values::{TimeArg, lasts, moment, when};
 
 /// The default number of letters a second to wake.
 const WAKE_RATE: u32 = 500;
 
 #[derive(Debug, Args)]
-pub(crate) struct Retry {
+pub(crate) struct RetryArgs {
     #[command(flatten)]
-    pub(crate) give: Give,
+    pub(crate) give: GiveArgs,
     #[command(flatten)]
     pub(crate) pace: WakePace,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Retry {
 #[derive(Debug, Args)]
 pub(crate) struct GiveUp {
     #[command(flatten)]
-    pub(crate) give: Give,
+    pub(crate) give: GiveArgs,
     /// Also give up letters that arrive from now on; needs --for or --until
     #[arg(long, conflicts_with = "arrived_before", help_heading = "Which letters")]
     pub(crate) future: bool,
@@ -30,11 +30,11 @@ pub(crate) struct GiveUp {
 
 /// An override that is given.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Give {
+pub(crate) struct GiveArgs {
     #[command(flatten)]
-    pub(crate) picks: Picks,
+    pub(crate) picks: PatternArgs,
     #[command(flatten)]
-    pub(crate) arrived: Arrived,
+    pub(crate) arrived: ArrivalArgs,
     /// End the override at this time: 2026-11-01T12:00Z, or 2026-11-01T12:00+01:00
     #[arg(long, value_name = "TIME", value_parser = moment, conflicts_with = "lasts", help_heading = "The override")]
     pub(crate) until: Option<Timestamp>,
@@ -49,17 +49,17 @@ pub(crate) struct Give {
     #[arg(long, help_heading = "The override")]
     pub(crate) anyway: bool,
     #[command(flatten)]
-    pub(crate) sign: Sign,
+    pub(crate) sign: SignArgs,
     #[command(flatten)]
     pub(crate) place: ControlPlace,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 /// The author of an override, and whether to ask before it is written.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "The override")]
-pub(crate) struct Sign {
+pub(crate) struct SignArgs {
     /// The author of the override [default: who you are, according to AWS]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
@@ -86,23 +86,23 @@ impl Default for WakePace {
 }
 
 #[derive(Debug, Default, Args)]
-pub(crate) struct Release {
+pub(crate) struct ReleaseArgs {
     /// Ids of overrides, which `overrides` shows
     #[arg(required_unless_present = "Picks", conflicts_with = "Picks")]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
-    pub(crate) picks: Picks,
+    pub(crate) picks: PatternArgs,
     /// The reason, which is kept with the override
     #[arg(long, value_name = "TEXT", help_heading = "The override")]
     pub(crate) why: Option<String>,
     #[command(flatten)]
-    pub(crate) sign: Sign,
+    pub(crate) sign: SignArgs,
     #[command(flatten)]
     pub(crate) pace: WakePace,
     #[command(flatten)]
     pub(crate) place: ControlPlace,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Default, Args)]
@@ -113,22 +113,22 @@ pub(crate) struct ShowOverrides {
     #[command(flatten)]
     pub(crate) place: ControlPlace,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingArgs {
     /// Count letters by this property
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = WaitingBy::Target)]
     pub(crate) by: WaitingBy,
     #[command(flatten)]
-    pub(crate) picks: Picks,
+    pub(crate) picks: PatternArgs,
     #[command(flatten)]
-    pub(crate) arrived: Arrived,
+    pub(crate) arrived: ArrivalArgs,
     #[command(flatten)]
     pub(crate) place: ControlPlace,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 /// The property that waiting letters are counted by.
@@ -181,7 +181,7 @@ pub(crate) struct ControlPlace {
 /// The letters that an override matches.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which letters")]
-pub(crate) struct Picks {
+pub(crate) struct PatternArgs {
     /// Letters that match this EventBridge pattern, as in rules of a redrive policy
     #[arg(long = "match", value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
@@ -202,12 +202,12 @@ pub(crate) struct Picks {
 /// The time at which the letters of an override arrived.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which letters")]
-pub(crate) struct Arrived {
+pub(crate) struct ArrivalArgs {
     /// Letters that arrived before this time: 2026-11-01T12:00Z, 2026-11-01T12:00+01:00, 2026-11-01 for its midnight in
     /// UTC, or 36h for 36 hours ago
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub(crate) arrived_before: Option<When>,
+    pub(crate) arrived_before: Option<TimeArg>,
     /// Letters that arrived at this time or later
     #[arg(long, value_name = "TIME", value_parser = when)]
-    pub(crate) arrived_after: Option<When>,
+    pub(crate) arrived_after: Option<TimeArg>,
 }

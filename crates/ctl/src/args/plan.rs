@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::values::{moment, rate, retention};
 
 #[derive(Debug, Args)]
-pub(crate) struct Plan {
+pub(crate) struct PlanArgs {
     /// File of the redrive policy, - for standard input [default: the built-in policy]
     pub(crate) policy: Option<PathBuf>,
     /// Show only this rule; "default" is the policy's default
@@ -35,7 +35,7 @@ pub(crate) struct Plan {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Explain {
+pub(crate) struct ExplainArgs {
     /// File of a Lambda event from SQS, - for standard input
     pub(crate) event: PathBuf,
     /// File of the redrive policy [default: the built-in policy]

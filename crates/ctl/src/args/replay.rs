@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::archive::{ReplayPlace, Selection};
-use super::connection::Connection;
+use super::archive::{ReplayPlace, SelectionArgs};
+use super::connection::ConnectionArgs;
 use super::help::EXIT_CODES_OF_REPLAYS;
-use super::values::{When, settle, successor, target, when};
+use super::values::{TimeArg, settle, successor, target, when};
 use sns_redrive::letter::ReplayTarget;
 
 #[derive(Debug, Default, Args)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(crate) place: ReplayPlace,
     /// The function's requeue [default: the stack's, else the variable REQUEUE_ARN]
@@ -31,7 +31,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["Selection", "cut_off", "all"])]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) selection: Selection,
+    pub(crate) selection: SelectionArgs,
     /// Letters on which SNS gave up for the subscription OLD, which was deleted and made again as NEW (two
     /// ARNs): send them to NEW. May be repeated
     #[arg(long, value_name = "OLD=NEW", value_parser = successor, help_heading = "Which letters")]
@@ -41,7 +41,7 @@ pub(crate) struct Replay {
     pub(crate) all: bool,
     /// Leave out letters archived after this time [default: five seconds ago]
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which letters")]
-    pub(crate) cut_off: Option<When>,
+    pub(crate) cut_off: Option<TimeArg>,
     /// Also send letters that a replay has sent already
     #[arg(long, conflicts_with = "not_replayed", help_heading = "Which letters")]
     pub(crate) again: bool,
@@ -70,12 +70,12 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
     #[command(flatten)]
-    pub(crate) pace: Pace,
+    pub(crate) pace: PaceArgs,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
-impl Replay {
+impl ReplayArgs {
     /// Reports whether it asks before letters are sent.
     pub(crate) fn asks(&self) -> bool {
         !self.yes && !self.dry_run
@@ -93,13 +93,13 @@ impl Replay {
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct Replays {
+pub(crate) struct ReplaysArgs {
     #[command(subcommand)]
     pub(crate) command: Option<ReplaysCommand>,
     #[command(flatten)]
     pub(crate) place: ReplayPlace,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -125,7 +125,7 @@ pub(crate) struct OneReplay {
     #[command(flatten)]
     pub(crate) place: ReplayPlace,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Args)]
@@ -151,7 +151,7 @@ pub(crate) struct FreeReplay {
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "How fast")]
-pub(crate) struct Pace {
+pub(crate) struct PaceArgs {
     /// Letters a second, 1 to 1000000 [default: 100]
     #[arg(long, value_name = "LETTERS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) rate: Option<u32>,

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::connection::Connection;
+use super::connection::ConnectionArgs;
 
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeArgs {
     /// Listen on this port of 127.0.0.1; 0 takes any free port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) port: u16,
@@ -19,5 +19,5 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME", requires = "bodies")]
     pub(crate) mask: Vec<String>,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }

@@ -8,12 +8,12 @@ use sns_redrive::letter::ReplayTarget;
 
 /// A point in time, or a number of seconds ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum TimeArg {
     At(Timestamp),
     Ago(u64),
 }
 
-impl When {
+impl TimeArg {
     pub(crate) fn at(self, now: Timestamp) -> Timestamp {
         match self {
             Self::At(at) => at,
@@ -28,9 +28,11 @@ impl When {
 }
 
 /// Reads a point in time, or a time ago.
-pub(super) fn when(text: &str) -> Result<When, String> {
-    let ago = || seconds(text).filter(|_| text.parse::<u64>().is_err()).map(When::Ago);
-    moment(text).map(When::At).or_else(|problem| ago().ok_or(format!("{problem}, or a time ago such as 36h")))
+pub(super) fn when(text: &str) -> Result<TimeArg, String> {
+    let ago = || seconds(text).filter(|_| text.parse::<u64>().is_err()).map(TimeArg::Ago);
+    moment(text)
+        .map(TimeArg::At)
+        .or_else(|problem| ago().ok_or(format!("{problem}, or a time ago such as 36h")))
 }
 
 /// Reads a point in time: a time with its offset from UTC, or a date, which means its midnight in UTC.

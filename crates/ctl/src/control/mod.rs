@@ -5,18 +5,18 @@ mod document;
 use aws_sdk_s3::Client;
 use jiff::Timestamp;
 
-use crate::console::Failed;
-use crate::place::Place;
+use crate::console::CommandFailure;
+use crate::place::ConsoleBucket;
 use sns_redrive::clients::{ServerTime, failure_of_call};
 use sns_redrive::control::{self, WaitingList};
 use sns_redrive::failure::Failure;
 use sns_redrive::waiting::WaitingLetter;
 
-pub(crate) use document::{Change, Release};
+pub(crate) use document::{OverrideChange, ReleaseNote};
 
 /// The prefix, and the client that reaches it.
 #[derive(Debug, Clone)]
-pub(crate) struct Control {
+pub(crate) struct ControlAccess {
     s3: Client,
     bucket: String,
     prefix: String,
@@ -24,8 +24,8 @@ pub(crate) struct Control {
     time: ServerTime,
 }
 
-impl Control {
-    pub(crate) fn new(s3: Client, Place { bucket, prefix }: Place) -> Self {
+impl ControlAccess {
+    pub(crate) fn new(s3: Client, ConsoleBucket { bucket, prefix }: ConsoleBucket) -> Self {
         Self { s3, bucket, prefix, time: ServerTime::default() }
     }
 
@@ -37,22 +37,22 @@ impl Control {
         now: Timestamp,
         keep: impl Fn(Timestamp, WaitingLetter) -> T,
         progress: impl FnMut(usize),
-    ) -> Result<(), Failed> {
+    ) -> Result<(), CommandFailure> {
         let Self { s3, bucket, prefix, .. } = self.clone();
-        let read = list.read(&control::Control { s3, bucket, prefix }, now, keep, progress).await;
+        let read = list.read(&control::ControlObjects { s3, bucket, prefix }, now, keep, progress).await;
         read.map_err(|failure| in_words("cannot list the waiting letters", failure))
     }
 }
 
 /// Returns the error of a call to S3, in words.
-fn failed<E>(what: &str, error: &aws_sdk_s3::error::SdkError<E>) -> Failed
+fn failed<E>(what: &str, error: &aws_sdk_s3::error::SdkError<E>) -> CommandFailure
 where
     E: aws_sdk_s3::error::ProvideErrorMetadata,
 {
     in_words(what, failure_of_call(error))
 }
 
-fn in_words(what: &str, failure: Failure) -> Failed {
+fn in_words(what: &str, failure: Failure) -> CommandFailure {
     let message = failure.message.map_or(String::new(), |message| format!(": {message}"));
-    Failed::Work(format!("{what}: {}{message}", failure.code))
+    CommandFailure::Work(format!("{what}: {}{message}", failure.code))
 }

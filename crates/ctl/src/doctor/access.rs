@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// The answer of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+pub(crate) enum PolicyAnswer {
     Yes,
     No,
     /// The policy has conditions that this tool does not know.
@@ -15,7 +15,7 @@ pub(crate) enum Access {
 
 /// A sender of messages, as conditions of policies see it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sender<'a> {
+pub(crate) struct MessageSender<'a> {
     /// The service.
     pub(crate) service: &'a str,
     /// The resource on whose behalf the service acts.
@@ -26,11 +26,11 @@ pub(crate) struct Sender<'a> {
 
 /// A policy of a resource.
 #[derive(Debug)]
-pub(crate) struct Policy {
+pub(crate) struct ResourcePolicy {
     statements: Vec<Value>,
 }
 
-impl Policy {
+impl ResourcePolicy {
     /// Reads a policy. Text that is no policy has no statements.
     pub(crate) fn of(text: &str) -> Self {
         let policy: Value = serde_json::from_str(text).unwrap_or_default();
@@ -43,16 +43,16 @@ impl Policy {
     }
 
     /// Reports whether a service may do this to a resource on behalf of another resource.
-    pub(crate) fn lets(&self, sender: Sender<'_>, action: &str, resource: &str) -> Access {
+    pub(crate) fn lets(&self, sender: MessageSender<'_>, action: &str, resource: &str) -> PolicyAnswer {
         let with = |effect: &'static str| {
             let of = self.statements.iter().filter(move |statement| statement["Effect"] == effect);
             let concerns = of.map(|statement| concerns(statement, sender, action, resource));
-            concerns.fold(Access::No, or)
+            concerns.fold(PolicyAnswer::No, or)
         };
         match (with("Deny"), with("Allow")) {
-            (Access::Yes, _) | (_, Access::No) => Access::No,
-            (Access::Unclear, _) | (_, Access::Unclear) => Access::Unclear,
-            (Access::No, Access::Yes) => Access::Yes,
+            (PolicyAnswer::Yes, _) | (_, PolicyAnswer::No) => PolicyAnswer::No,
+            (PolicyAnswer::Unclear, _) | (_, PolicyAnswer::Unclear) => PolicyAnswer::Unclear,
+            (PolicyAnswer::No, PolicyAnswer::Yes) => PolicyAnswer::Yes,
         }
     }
 
@@ -109,19 +109,19 @@ fn left_out(statement: &Value) -> Option<Vec<String>> {
         .then(|| texts(names).map(str::to_owned).collect())
 }
 
-fn or(one: Access, other: Access) -> Access {
+fn or(one: PolicyAnswer, other: PolicyAnswer) -> PolicyAnswer {
     match (one, other) {
-        (Access::Yes, _) | (_, Access::Yes) => Access::Yes,
-        (Access::No, Access::No) => Access::No,
-        _ => Access::Unclear,
+        (PolicyAnswer::Yes, _) | (_, PolicyAnswer::Yes) => PolicyAnswer::Yes,
+        (PolicyAnswer::No, PolicyAnswer::No) => PolicyAnswer::No,
+        _ => PolicyAnswer::Unclear,
     }
 }
 
 /// Reports whether a statement applies to this sender, action and resource.
-fn concerns(statement: &Value, sender: Sender<'_>, action: &str, resource: &str) -> Access {
+fn concerns(statement: &Value, sender: MessageSender<'_>, action: &str, resource: &str) -> PolicyAnswer {
     let has_not = ["NotPrincipal", "NotAction", "NotResource"].iter().any(|it| !statement[it].is_null());
     if has_not {
-        return Access::Unclear;
+        return PolicyAnswer::Unclear;
     }
     let principal = &statement["Principal"];
     let is_sender = principal == "*"
@@ -130,38 +130,38 @@ fn concerns(statement: &Value, sender: Sender<'_>, action: &str, resource: &str)
     let is_action = texts(&statement["Action"]).any(|it| is_action(it, action));
     let is_resource = texts(&statement["Resource"]).any(|it| is_like(it, resource));
     if !(is_sender && is_action && is_resource) {
-        return Access::No;
+        return PolicyAnswer::No;
     }
     let conditions = statement["Condition"].as_object().into_iter().flatten();
     let keys = conditions.flat_map(|(operator, keys)| {
         keys.as_object().into_iter().flatten().map(move |(key, values)| (operator.as_str(), key, values))
     });
     let met = keys.map(|(operator, key, values)| holds(operator, key, values, sender));
-    met.fold(Access::Yes, |all, one| match (all, one) {
-        (Access::No, _) | (_, Access::No) => Access::No,
-        (Access::Yes, Access::Yes) => Access::Yes,
-        _ => Access::Unclear,
+    met.fold(PolicyAnswer::Yes, |all, one| match (all, one) {
+        (PolicyAnswer::No, _) | (_, PolicyAnswer::No) => PolicyAnswer::No,
+        (PolicyAnswer::Yes, PolicyAnswer::Yes) => PolicyAnswer::Yes,
+        _ => PolicyAnswer::Unclear,
     })
 }
 
 /// Reports whether a condition holds.
-fn holds(operator: &str, key: &str, values: &Value, sender: Sender<'_>) -> Access {
+fn holds(operator: &str, key: &str, values: &Value, sender: MessageSender<'_>) -> PolicyAnswer {
     let operator = operator.strip_suffix("IfExists").unwrap_or(operator);
     let value = match key.to_ascii_lowercase().as_str() {
         "aws:sourcearn" => sender.source,
         "aws:sourceaccount" => sender.account,
         // SNS uses TLS.
         "aws:securetransport" => "true",
-        _ => return Access::Unclear,
+        _ => return PolicyAnswer::Unclear,
     };
     let mut wanted = texts(values);
-    let is = |holds: bool| if holds { Access::Yes } else { Access::No };
+    let is = |holds: bool| if holds { PolicyAnswer::Yes } else { PolicyAnswer::No };
     match operator {
         "ArnEquals" | "ArnLike" => is_arn_like(wanted, value),
         "ArnNotEquals" | "ArnNotLike" => match is_arn_like(wanted, value) {
-            Access::Yes => Access::No,
-            Access::No => Access::Yes,
-            Access::Unclear => Access::Unclear,
+            PolicyAnswer::Yes => PolicyAnswer::No,
+            PolicyAnswer::No => PolicyAnswer::Yes,
+            PolicyAnswer::Unclear => PolicyAnswer::Unclear,
         },
         "StringLike" => is(wanted.any(|it| is_like(it, value))),
         "StringNotLike" => is(!wanted.any(|it| is_like(it, value))),
@@ -170,23 +170,23 @@ fn holds(operator: &str, key: &str, values: &Value, sender: Sender<'_>) -> Acces
         "Bool" => {
             is(values.as_bool().map_or_else(|| wanted.any(|it| it == value), |it| it.to_string() == value))
         }
-        _ => Access::Unclear,
+        _ => PolicyAnswer::Unclear,
     }
 }
 
 /// Reports whether an ARN matches one of these patterns. AWS compares each of the six parts by itself, and no wildcard
 /// extends beyond a part. The result for a pattern with fewer parts is not documented.
 /// <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>
-fn is_arn_like<'a>(patterns: impl Iterator<Item = &'a str>, arn: &str) -> Access {
+fn is_arn_like<'a>(patterns: impl Iterator<Item = &'a str>, arn: &str) -> PolicyAnswer {
     let parts = |arn| <[&str; 6]>::try_from(str::splitn(arn, 6, ':').collect::<Vec<_>>()).ok();
     let one = |pattern| match (parts(pattern), parts(arn)) {
         (Some(pattern), Some(arn)) => {
             let is_like = pattern.iter().zip(arn).all(|(pattern, part)| is_like(pattern, part));
-            if is_like { Access::Yes } else { Access::No }
+            if is_like { PolicyAnswer::Yes } else { PolicyAnswer::No }
         }
-        _ => Access::Unclear,
+        _ => PolicyAnswer::Unclear,
     };
-    patterns.map(one).fold(Access::No, or)
+    patterns.map(one).fold(PolicyAnswer::No, or)
 }
 
 /// Returns the texts of a value that is a text or a list of texts.
@@ -227,9 +227,13 @@ mod tests {
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
     const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
 
-    fn lets(statements: &Value) -> Access {
-        let sender = Sender { service: "sns.amazonaws.com", source: TOPIC, account: "123456789012" };
-        Policy::of(&json!({ "Statement": statements }).to_string()).lets(sender, "sqs:SendMessage", QUEUE)
+    fn lets(statements: &Value) -> PolicyAnswer {
+        let sender = MessageSender { service: "sns.amazonaws.com", source: TOPIC, account: "123456789012" };
+        ResourcePolicy::of(&json!({ "Statement": statements }).to_string()).lets(
+            sender,
+            "sqs:SendMessage",
+            QUEUE,
+        )
     }
 
     fn allow(condition: &Value) -> Value {
@@ -240,33 +244,36 @@ mod tests {
     #[test]
     fn what_is_allowed_is_allowed_for_the_topics_that_it_names() {
         for (condition, access) in [
-            (json!({ "ArnLike": { "aws:SourceArn": [TOPIC] } }), Access::Yes),
-            (json!({ "ArnEquals": { "AWS:SourceArn": "arn:aws:sns:*:123456789012:paym?nts" } }), Access::Yes),
-            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:sns:*:*:bills"] } }), Access::No),
-            (json!({ "StringEquals": { "aws:SourceAccount": "123456789012" } }), Access::Yes),
-            (json!({ "StringEquals": { "aws:SourceAccount": "210987654321" } }), Access::No),
-            (json!({ "StringEquals": { "aws:SourceOrgID": "o-1" } }), Access::Unclear),
-            (json!({ "Bool": { "aws:SecureTransport": "true" } }), Access::Yes),
-            (json!({ "ArnLike": { "aws:SourceArn": "arn:aws:sns:*:*" } }), Access::Unclear),
-            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:s*:payments", TOPIC] } }), Access::Yes),
-            (json!({ "ArnNotLike": { "aws:SourceArn": "arn:aws:s*:payments" } }), Access::Unclear),
-            (json!({ "StringLike": { "aws:SourceArn": "arn:aws:s*:payments" } }), Access::Yes),
+            (json!({ "ArnLike": { "aws:SourceArn": [TOPIC] } }), PolicyAnswer::Yes),
+            (
+                json!({ "ArnEquals": { "AWS:SourceArn": "arn:aws:sns:*:123456789012:paym?nts" } }),
+                PolicyAnswer::Yes,
+            ),
+            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:sns:*:*:bills"] } }), PolicyAnswer::No),
+            (json!({ "StringEquals": { "aws:SourceAccount": "123456789012" } }), PolicyAnswer::Yes),
+            (json!({ "StringEquals": { "aws:SourceAccount": "210987654321" } }), PolicyAnswer::No),
+            (json!({ "StringEquals": { "aws:SourceOrgID": "o-1" } }), PolicyAnswer::Unclear),
+            (json!({ "Bool": { "aws:SecureTransport": "true" } }), PolicyAnswer::Yes),
+            (json!({ "ArnLike": { "aws:SourceArn": "arn:aws:sns:*:*" } }), PolicyAnswer::Unclear),
+            (json!({ "ArnLike": { "aws:SourceArn": ["arn:aws:s*:payments", TOPIC] } }), PolicyAnswer::Yes),
+            (json!({ "ArnNotLike": { "aws:SourceArn": "arn:aws:s*:payments" } }), PolicyAnswer::Unclear),
+            (json!({ "StringLike": { "aws:SourceArn": "arn:aws:s*:payments" } }), PolicyAnswer::Yes),
         ] {
             assert_eq!(lets(&json!([allow(&condition)])), access, "{condition}");
         }
-        assert_eq!(lets(&json!([])), Access::No);
-        assert_eq!(lets(&allow(&json!({}))), Access::Yes, "one statement need not be in a list");
+        assert_eq!(lets(&json!([])), PolicyAnswer::No);
+        assert_eq!(lets(&allow(&json!({}))), PolicyAnswer::Yes, "one statement need not be in a list");
     }
 
     #[test]
     fn a_denial_wins_and_one_that_is_unclear_makes_all_unclear() {
         let deny = |condition: Value| json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:*", "Resource": "*", "Condition": condition });
         let tls = deny(json!({ "Bool": { "aws:SecureTransport": "false" } }));
-        assert_eq!(lets(&json!([allow(&json!({})), tls])), Access::Yes);
+        assert_eq!(lets(&json!([allow(&json!({})), tls])), PolicyAnswer::Yes);
         let topics = deny(json!({ "ArnNotLike": { "aws:SourceArn": "arn:aws:sns:*:*:bills" } }));
-        assert_eq!(lets(&json!([allow(&json!({})), topics])), Access::No);
+        assert_eq!(lets(&json!([allow(&json!({})), topics])), PolicyAnswer::No);
         let org = deny(json!({ "StringNotEquals": { "aws:PrincipalOrgID": "o-1" } }));
-        assert_eq!(lets(&json!([allow(&json!({})), org])), Access::Unclear);
+        assert_eq!(lets(&json!([allow(&json!({})), org])), PolicyAnswer::Unclear);
     }
 
     #[test]
@@ -274,7 +281,7 @@ mod tests {
         let senders = |condition: Value| {
             let deny = json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage",
                                "Resource": QUEUE, "Condition": condition });
-            Policy::of(&json!({ "Statement": [deny] }).to_string()).senders(QUEUE)
+            ResourcePolicy::of(&json!({ "Statement": [deny] }).to_string()).senders(QUEUE)
         };
         let function = "arn:aws:iam::123456789012:role/function";
         let named = json!({ "aws:PrincipalArn": function });
@@ -290,8 +297,9 @@ mod tests {
             json!({ "Effect": "Deny", "Principal": "*", "Action": "sqs:SendMessage", "Resource": resource,
                     "Condition": { "ArnNotLike": { "aws:PrincipalArn": but } } })
         };
-        let senders =
-            |statements: &[Value]| Policy::of(&json!({ "Statement": statements }).to_string()).senders(QUEUE);
+        let senders = |statements: &[Value]| {
+            ResourcePolicy::of(&json!({ "Statement": statements }).to_string()).senders(QUEUE)
+        };
         let [all, one, other] =
             ["role/*", "role/one", "role/other"].map(|it| format!("arn:aws:iam::123456789012:{it}"));
         assert_eq!(senders(&[deny("arn:aws:sqs:eu-central-1:123456789012:bills-dlq", &[&one])]), None);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::setup::{ReadError, ReadResult};
-use crate::args::Further;
+use crate::args::FurtherOptions;
 use crate::text::{command_line, harmless, wrapped};
 
 /// The columns that a finding may fill.
@@ -41,7 +41,7 @@ impl Severity {
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
+pub(crate) struct CheckFinding {
     pub(crate) severity: Severity,
     /// The name of the check, for scripts.
     pub(crate) check: &'static str,
@@ -57,9 +57,9 @@ pub(crate) struct Finding {
     pub(crate) unseen: Option<ReadError>,
 }
 
-impl Finding {
+impl CheckFinding {
     /// Adds the connection's options to the command of the finding, if that is one of the AWS CLI or of this tool.
-    pub(super) fn with(mut self, options: &str, further: &Further) -> Self {
+    pub(super) fn with(mut self, options: &str, further: &FurtherOptions) -> Self {
         self.fix = self.fix.map(|fix| match fix.split_once(' ') {
             // `plan` makes no calls and has no such options.
             Some(("redrivectl", words)) if words.starts_with("plan ") => fix,
@@ -73,9 +73,9 @@ impl Finding {
 
 /// All findings, in the order in which they are found.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(Vec<Finding>);
+pub(crate) struct CheckFindings(Vec<CheckFinding>);
 
-impl Findings {
+impl CheckFindings {
     /// Adds a finding. An empty `fix` means that there is none. A fix that is a command was made by [`aws`]
     /// or [`command_line`].
     pub(super) fn add(
@@ -87,7 +87,7 @@ impl Findings {
         fix: impl Into<String>,
     ) {
         let fix = Some(fix.into()).filter(|fix| !fix.is_empty());
-        self.0.push(Finding {
+        self.0.push(CheckFinding {
             severity,
             check,
             about: about.to_owned(),
@@ -132,7 +132,7 @@ impl Findings {
     }
 
     /// Returns the findings, the most severe first.
-    pub(super) fn sorted(mut self) -> Vec<Finding> {
+    pub(super) fn sorted(mut self) -> Vec<CheckFinding> {
         self.0.sort_by_key(|finding| finding.severity);
         self.0
     }
@@ -144,8 +144,8 @@ pub(super) fn aws<W: AsRef<str>>(words: &[W]) -> String {
 }
 
 /// Returns a finding as lines of text.
-pub(super) fn text(finding: &Finding) -> String {
-    let Finding { severity, about, says, fix, .. } = finding;
+pub(super) fn text(finding: &CheckFinding) -> String {
+    let CheckFinding { severity, about, says, fix, .. } = finding;
     let head = format!("{:INDENT$}{}\n", severity.name(), harmless(about));
     let says = wrapped(&harmless(says), WIDTH - INDENT, 0);
     // A command stays on one line, so that it can be copied.

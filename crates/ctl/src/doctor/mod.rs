@@ -2,9 +2,9 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `read` | the calls that read a deployment into a [`setup::Setup`] |
+//! | `read` | the calls that read a deployment into a [`setup::DeploymentFacts`] |
 //! | `setup` | the deployment as it was read, with the reads that failed |
-//! | `checks` | the checks of a `Setup`, without calls or clock |
+//! | `checks` | the checks of a `DeploymentFacts`, without calls or clock |
 //! | `access` | the policies of queues and buckets |
 //! | `finding` | the findings and their text |
 
@@ -14,8 +14,8 @@ mod finding;
 mod read;
 mod setup;
 
-pub(crate) use access::{Access, Policy, Sender};
-pub(crate) use finding::Finding;
+pub(crate) use access::{MessageSender, PolicyAnswer, ResourcePolicy};
+pub(crate) use finding::CheckFinding;
 pub(crate) use read::feeding as queues;
 
 use std::collections::BTreeSet;
@@ -23,14 +23,14 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::console::{Console, Failed, Finished};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::text::count;
 use finding::{Severity, text};
-use setup::{ReadError, Setup};
+use setup::{DeploymentFacts, ReadError};
 
 /// What the doctor has found.
-pub(crate) struct Examination {
+pub(crate) struct ExaminationResult {
     /// The name of the function.
     function: String,
     /// The ARNs of its queues.
@@ -38,16 +38,19 @@ pub(crate) struct Examination {
     /// The number of subscriptions.
     subscriptions: u64,
     /// The findings, the most severe first.
-    pub(crate) findings: Vec<Finding>,
+    pub(crate) findings: Vec<CheckFinding>,
 }
 
 /// Examines a deployment.
-pub(crate) async fn examine(args: &args::Doctor, console: &mut Console) -> Result<Examination, Failed> {
+pub(crate) async fn examine(
+    args: &args::DoctorArgs,
+    console: &mut ToolEnvironment,
+) -> Result<ExaminationResult, CommandFailure> {
     let setup = Box::pin(read::setup(args, console)).await?;
     let options = args.connection.of_aws_cli();
     let further = further(&setup, console);
     let findings = checks::check(&setup).into_iter().map(|it| it.with(&options, &further)).collect();
-    Ok(Examination {
+    Ok(ExaminationResult {
         function: setup.function.name.clone(),
         queues: setup.queues.iter().map(|queue| queue.arn.to_string()).collect(),
         subscriptions: setup.subscriptions.as_ref().map_or(0, |it| it.all.len()) as u64,
@@ -55,14 +58,14 @@ pub(crate) async fn examine(args: &args::Doctor, console: &mut Console) -> Resul
     })
 }
 
-impl Examination {
+impl ExaminationResult {
     /// Returns the findings whose answer is unknown because a call failed, with that call.
-    fn unseen(&self) -> Vec<(&Finding, &ReadError)> {
+    fn unseen(&self) -> Vec<(&CheckFinding, &ReadError)> {
         self.findings.iter().filter_map(|it| Some((it, it.unseen.as_ref()?))).collect()
     }
 }
 
-impl CommandResult for Examination {
+impl CommandResult for ExaminationResult {
     fn text(&self) -> String {
         let findings: String = self.findings.iter().map(|finding| text(finding) + "\n").collect();
         format!(
@@ -88,17 +91,17 @@ impl CommandResult for Examination {
         })
     }
 
-    fn finished(&self) -> Finished {
+    fn finished(&self) -> CommandEnd {
         match number(&self.findings, Severity::Error) {
-            0 if !self.unseen().is_empty() => Finished::Unseen,
-            errors => Finished::of(errors),
+            0 if !self.unseen().is_empty() => CommandEnd::Unseen,
+            errors => CommandEnd::of(errors),
         }
     }
 }
 
 /// Says what could not be read, and which permissions are missing. This comes first, because the findings
 /// below are then incomplete.
-fn blind(unseen: &[(&Finding, &ReadError)]) -> String {
+fn blind(unseen: &[(&CheckFinding, &ReadError)]) -> String {
     if unseen.is_empty() {
         return String::new();
     }
@@ -114,7 +117,7 @@ fn blind(unseen: &[(&Finding, &ReadError)]) -> String {
 }
 
 /// Returns the options for further commands. Without a stack the control prefix comes from the function's settings.
-fn further(setup: &Setup, console: &Console) -> args::Further {
+fn further(setup: &DeploymentFacts, console: &ToolEnvironment) -> args::FurtherOptions {
     let further = console.stack.further();
     let control = setup.function.settings().and_then(|settings| settings.control.as_ref());
     match control.filter(|_| console.stack.name().is_none()) {
@@ -123,12 +126,12 @@ fn further(setup: &Setup, console: &Console) -> args::Further {
     }
 }
 
-fn number(findings: &[Finding], severity: Severity) -> u64 {
+fn number(findings: &[CheckFinding], severity: Severity) -> u64 {
     findings.iter().filter(|it| it.severity == severity).count() as u64
 }
 
 /// Returns the number of findings of each severity, in words.
-fn sum(findings: &[Finding]) -> String {
+fn sum(findings: &[CheckFinding]) -> String {
     let parts = Severity::ALL.map(|severity| (severity, number(findings, severity)));
     let parts = parts.into_iter().filter(|(_, number)| *number > 0);
     let parts = parts.map(|(severity, number)| match severity {

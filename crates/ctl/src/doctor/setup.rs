@@ -58,44 +58,44 @@ impl ReadError {
 
 /// Everything that the checks look at.
 #[derive(Debug)]
-pub(crate) struct Setup {
+pub(crate) struct DeploymentFacts {
     pub(crate) now: Timestamp,
     /// The reason why the named stack says nothing about the function; `None` if it does, or if no stack is named.
     pub(crate) stack: ReadResult<Option<String>>,
     /// The release of the stack, if one is named.
-    pub(crate) release: Option<ReadResult<Release>>,
-    pub(crate) function: Function,
-    pub(crate) mappings: ReadResult<Vec<Mapping>>,
+    pub(crate) release: Option<ReadResult<StackRelease>>,
+    pub(crate) function: DeployedFunction,
+    pub(crate) mappings: ReadResult<Vec<DeployedMapping>>,
     /// The dead-letter queues.
-    pub(crate) queues: Vec<Queue>,
-    pub(crate) requeue: Option<Queue>,
+    pub(crate) queues: Vec<DeployedQueue>,
+    pub(crate) requeue: Option<DeployedQueue>,
     /// Queues that the stack created and that no longer feed a function; `None` without a stack.
-    pub(crate) left_behind: Option<ReadResult<Vec<Queue>>>,
+    pub(crate) left_behind: Option<ReadResult<Vec<DeployedQueue>>>,
     /// Queues for dead letters of the same topics that feed no function, such as queues that were taken off
     /// `queues.yaml`.
-    pub(crate) undrained: ReadResult<Vec<Queue>>,
+    pub(crate) undrained: ReadResult<Vec<DeployedQueue>>,
     /// Subscriptions that name one of the queues or the requeue, other subscriptions of the same topics, and
     /// subscriptions that deliver into one of all these queues.
-    pub(crate) subscriptions: ReadResult<Subscriptions>,
+    pub(crate) subscriptions: ReadResult<AccountSubscriptions>,
     /// The queues of this account to which the function sends letters, as far as the policy and the
     /// subscriptions show.
-    pub(crate) targets: Vec<Queue>,
+    pub(crate) targets: Vec<DeployedQueue>,
     /// The bucket of the archive; `None` if the archive is a queue or unknown.
-    pub(crate) archive: Option<Bucket>,
+    pub(crate) archive: Option<DeployedBucket>,
     /// The bucket of the control prefix, which may be that of the archive; `None` without such a prefix.
-    pub(crate) control: Option<Bucket>,
+    pub(crate) control: Option<DeployedBucket>,
     /// The result of the test of conditional writes below the control prefix, if it was asked for.
     pub(crate) conditional: Option<ReadResult<bool>>,
     /// The overrides; `None` if the settings switch overrides off.
     pub(crate) overrides: Option<ReadResult<Vec<Override>>>,
     pub(crate) waiting: Option<ReadResult<Vec<HiddenLetter>>>,
     /// The permissions that the function's role needs.
-    pub(crate) grants: ReadResult<Vec<Grant>>,
+    pub(crate) grants: ReadResult<Vec<RoleGrant>>,
 }
 
 /// The release of a stack.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Release {
+pub(crate) struct StackRelease {
     /// The version of its template.
     pub(crate) template: Option<String>,
     /// The folder of its code, if that is not the one that its template names.
@@ -103,7 +103,7 @@ pub(crate) struct Release {
 }
 
 #[derive(Debug)]
-pub(crate) struct Function {
+pub(crate) struct DeployedFunction {
     pub(crate) name: String,
     pub(crate) role: String,
     /// Seconds.
@@ -125,7 +125,7 @@ pub(crate) struct Function {
     pub(crate) reserved: ReadResult<Option<i32>>,
 }
 
-impl Function {
+impl DeployedFunction {
     /// Returns the settings, if they are known and valid.
     pub(crate) fn settings(&self) -> Option<&Settings> {
         self.settings.as_ref().ok()?.as_ref().ok()
@@ -133,7 +133,7 @@ impl Function {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Mapping {
+pub(crate) struct DeployedMapping {
     pub(crate) uuid: String,
     pub(crate) source: String,
     pub(crate) state: String,
@@ -148,14 +148,14 @@ pub(crate) struct Mapping {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Queue {
+pub(crate) struct DeployedQueue {
     pub(crate) arn: Arn,
     pub(crate) attributes: ReadResult<BTreeMap<String, String>>,
     /// Read for the requeue only.
     pub(crate) tags: Option<ReadResult<BTreeMap<String, String>>>,
 }
 
-impl Queue {
+impl DeployedQueue {
     /// Returns an attribute; `None` if the queue has no such attribute, or the attributes could not be read.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.as_ref().ok()?.get(name).map(String::as_str)
@@ -173,8 +173,8 @@ impl Queue {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Subscriptions {
-    pub(crate) all: Vec<Subscription>,
+pub(crate) struct AccountSubscriptions {
+    pub(crate) all: Vec<DeployedSubscription>,
     /// The number of subscriptions that could not be read, by the code of the error.
     pub(crate) unread: BTreeMap<String, u64>,
     /// AWS's sentence about the first of them, by the code.
@@ -186,7 +186,7 @@ pub(crate) struct Subscriptions {
 }
 
 #[derive(Clone)]
-pub(crate) struct Subscription {
+pub(crate) struct DeployedSubscription {
     pub(crate) arn: String,
     pub(crate) topic: String,
     pub(crate) protocol: String,
@@ -198,15 +198,15 @@ pub(crate) struct Subscription {
 }
 
 /// Hides the endpoint, which may be a webhook with its secret or a person's address.
-impl fmt::Debug for Subscription {
+impl fmt::Debug for DeployedSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Subscription").field("arn", &self.arn).finish_non_exhaustive()
     }
 }
 
-impl Subscription {
+impl DeployedSubscription {
     /// Reports whether it names this queue for its dead letters.
-    pub(crate) fn names(&self, queue: &Queue) -> bool {
+    pub(crate) fn names(&self, queue: &DeployedQueue) -> bool {
         self.dead_letters.as_deref() == Some(queue.arn.as_str())
     }
 
@@ -216,18 +216,18 @@ impl Subscription {
     }
 
     /// Reports whether it names one of these queues for its dead letters.
-    pub(crate) fn names_any(&self, queues: &[Queue]) -> bool {
+    pub(crate) fn names_any(&self, queues: &[DeployedQueue]) -> bool {
         queues.iter().any(|queue| self.names(queue))
     }
 }
 
 /// A prefix of a bucket, and how the bucket is set.
 #[derive(Debug, Clone)]
-pub(crate) struct Bucket {
+pub(crate) struct DeployedBucket {
     pub(crate) name: String,
     pub(crate) prefix: String,
     /// The default encryption.
-    pub(crate) encryption: ReadResult<Option<Encryption>>,
+    pub(crate) encryption: ReadResult<Option<BucketEncryption>>,
     pub(crate) is_versioned: ReadResult<bool>,
     /// True if the bucket itself blocks public access. The account may do so for all its buckets.
     pub(crate) is_private: ReadResult<bool>,
@@ -236,7 +236,7 @@ pub(crate) struct Bucket {
 
 /// The default encryption of a bucket.
 #[derive(Debug, Clone)]
-pub(crate) struct Encryption {
+pub(crate) struct BucketEncryption {
     pub(crate) algorithm: String,
     /// The key, if one was chosen.
     pub(crate) key: Option<String>,
@@ -249,12 +249,12 @@ pub(crate) struct LifecycleRule {
     pub(crate) prefix: String,
     /// True if the rule has further conditions, such as size or tags.
     pub(crate) is_narrower: bool,
-    pub(crate) effect: Effect,
+    pub(crate) effect: LifecycleEffect,
 }
 
 /// The effect of a lifecycle rule on objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum LifecycleEffect {
     /// Objects expire after this many days; `None` if they expire at a date.
     Ends(Option<i32>),
     /// Objects move to this storage class. They must be restored before anybody can read them.
@@ -271,12 +271,12 @@ pub(crate) struct HiddenLetter {
 
 /// A permission that the function's role needs.
 #[derive(Debug, Clone)]
-pub(crate) struct Grant {
+pub(crate) struct RoleGrant {
     pub(crate) action: &'static str,
     pub(crate) resource: String,
     /// The purpose, as in "to archive letters".
     pub(crate) for_what: String,
-    pub(crate) decision: ReadResult<Decision>,
+    pub(crate) decision: ReadResult<IamDecision>,
     /// The resource's own policy, if it has one that also decides.
     pub(crate) own_policy: Option<ReadResult<Option<String>>>,
     /// True if the resource belongs to another account.
@@ -285,7 +285,7 @@ pub(crate) struct Grant {
 
 /// The result of IAM's simulation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Decision {
+pub(crate) enum IamDecision {
     Allowed,
     /// Allowed by no policy.
     NotAllowed,

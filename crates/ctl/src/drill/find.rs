@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::names::{LETTERS, ON_THE_WAY, QUEUE_TAG, TAG, id_in, prefix};
+use super::names::{DRILL_TAG, LETTERS_TAG, ON_THE_WAY, QUEUE_TAG, id_in, prefix};
 use super::scene::{failed, is_gone};
-use crate::console::Failed;
+use crate::console::CommandFailure;
 use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::AwsClients;
 
 /// A drill that left something behind.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct LeftoverDrill {
     /// The dead-letter queue that it used.
     pub(super) dead_letters: Arn,
     /// True if letters of the drill may be on their way.
@@ -18,7 +18,10 @@ pub(super) struct Found {
 }
 
 /// Returns the drills of a stack that have left a topic or a queue, by their ids.
-pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeMap<String, Found>, Failed> {
+pub(super) async fn find(
+    clients: &AwsClients,
+    stack: &str,
+) -> Result<BTreeMap<String, LeftoverDrill>, CommandFailure> {
     let mut drills = BTreeMap::new();
     let mut token = None;
     loop {
@@ -33,8 +36,8 @@ pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeMap<Stri
             };
             let value = |key| tags.iter().find(|tag| tag.key() == key).map(|tag| tag.value().to_owned());
             if let Some(dead_letters) = dead_letters(stack, value) {
-                let has_letters = value(LETTERS).is_some_and(|state| state == ON_THE_WAY);
-                drills.insert(id, Found { dead_letters, has_letters });
+                let has_letters = value(LETTERS_TAG).is_some_and(|state| state == ON_THE_WAY);
+                drills.insert(id, LeftoverDrill { dead_letters, has_letters });
             }
         }
         token = page.next_token().map(str::to_owned);
@@ -53,7 +56,7 @@ pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeMap<Stri
         };
         if let Some(dead_letters) = dead_letters(stack, |key| tags.get(key).cloned()) {
             // Without the topic's tag this is unknown.
-            drills.entry(id).or_insert(Found { dead_letters, has_letters: true });
+            drills.entry(id).or_insert(LeftoverDrill { dead_letters, has_letters: true });
         }
     }
     Ok(drills)
@@ -61,7 +64,7 @@ pub(super) async fn find(clients: &Clients, stack: &str) -> Result<BTreeMap<Stri
 
 /// Returns the dead-letter queue that the tags of a drill of this stack name.
 fn dead_letters(stack: &str, value: impl Fn(&'static str) -> Option<String>) -> Option<Arn> {
-    let is_ours = value(TAG).is_some_and(|of| of == stack);
+    let is_ours = value(DRILL_TAG).is_some_and(|of| of == stack);
     let queue = value(QUEUE_TAG).filter(|_| is_ours)?;
     queue.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue)
 }

@@ -5,22 +5,22 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::scene::failed;
-use crate::console::Failed;
-use sns_redrive::clock::Clock;
+use crate::console::CommandFailure;
+use sns_redrive::clock::InstanceClock;
 
 /// The most that this machine's clock may be ahead of the timestamps of log lines.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(5);
 
 /// The function's log group.
-pub(super) struct Log {
+pub(super) struct LogGroup {
     pub(super) client: aws_sdk_cloudwatchlogs::Client,
     pub(super) group: String,
-    pub(super) clock: Clock,
+    pub(super) clock: InstanceClock,
 }
 
-impl Log {
+impl LogGroup {
     /// Returns the lines since a moment that have this id in them, the oldest first.
-    async fn lines(&self, id: &str, since: Timestamp) -> Result<Vec<String>, Failed> {
+    async fn lines(&self, id: &str, since: Timestamp) -> Result<Vec<String>, CommandFailure> {
         let (mut lines, mut token) = (Vec::new(), None);
         loop {
             let call = self.client.filter_log_events().log_group_name(&self.group);
@@ -47,7 +47,11 @@ impl Log {
     /// # Errors
     ///
     /// The log cannot be read, or says that the letter was archived.
-    pub(super) async fn failed_attempt(&self, id: &str, since: Timestamp) -> Result<Option<String>, Failed> {
+    pub(super) async fn failed_attempt(
+        &self,
+        id: &str,
+        since: Timestamp,
+    ) -> Result<Option<String>, CommandFailure> {
         for line in self.lines(id, since).await? {
             if let Some(said) = said(&line)? {
                 return Ok(Some(said));
@@ -58,7 +62,7 @@ impl Log {
 }
 
 /// Returns the failed attempt of a line, if it has one.
-fn said(line: &str) -> Result<Option<String>, Failed> {
+fn said(line: &str) -> Result<Option<String>, CommandFailure> {
     let Ok(line) = serde_json::from_str::<Value>(line) else {
         // LogFormat=Text.
         let fails = line.contains("deferred") && line.contains("error.code");
@@ -70,7 +74,7 @@ fn said(line: &str) -> Result<Option<String>, Failed> {
             let (of, phase, due) = (&line["retry.of"], text("retry.phase"), text("due"));
             Ok(Some(format!("retry {number} of {of} ({phase}) failed: {code}; the next is due {due}")))
         }
-        (Some("archived"), _, _) => Err(Failed::Work(format!(
+        (Some("archived"), _, _) => Err(CommandFailure::Work(format!(
             "the function archived the letter by the rule {}: {} {}",
             text("rule"),
             text("reason"),

@@ -30,24 +30,24 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished};
-use crate::doctor::Access;
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
+use crate::doctor::PolicyAnswer;
 use crate::output::unless_closed;
 use crate::place;
-use crate::stack::Stack;
+use crate::stack::StackOptions;
 use crate::text::harmless;
-use crate::tool::Tool;
-use find::{Found, find};
-use log::Log;
-use names::{Names, SETTLED, new_id};
-use record::Recorder;
-use report::Report;
-use scene::Scene;
+use crate::tool::CommandRunner;
+use find::{LeftoverDrill, find};
+use log::LogGroup;
+use names::{DrillNames, SETTLED, new_id};
+use record::DrillRecorder;
+use report::DrillReport;
+use scene::DrillResources;
 use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::Clients;
-use story::{Halt, MESSAGES, Story};
-use sweep::{Awaited, Hearing, Sweep, Swept};
+use sns_redrive::clients::AwsClients;
+use story::{DrillHalt, MESSAGES, RunningDrill};
+use sweep::{AwaitedLetters, CleanupResult, DrillCleanup, OverrideObedience};
 
 /// The parameter of `template.yaml` that permits drills.
 const PARAMETER: &str = "Drill";
@@ -56,26 +56,26 @@ const PARAMETER: &str = "Drill";
 const NO_STACK: &str = "does not exist";
 
 /// The stack of a drill.
-struct Stage {
+struct DrillStack {
     stack: String,
     dead_letters: Arn,
     has_requeue: bool,
     log_group: String,
     /// The redrive policy that the stack gives the function; `None` is the built-in one.
     policy: Option<String>,
-    clients: Clients,
+    clients: AwsClients,
     logs: aws_sdk_cloudwatchlogs::Client,
 }
 
 pub(super) async fn run(
-    args: &args::Drill,
+    args: &args::DrillArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let Some(stack) = console.stack.name().map(str::to_owned) else {
         return Err(bad("no stack is named: give --stack NAME (or REDRIVE_STACK)".to_owned()));
     };
-    let tool = Tool::new(&args.connection, console);
+    let tool = CommandRunner::new(&args.connection, console);
     if args.clean {
         Box::pin(clean(&stack, args, as_json, &tool, console)).await
     } else {
@@ -84,12 +84,16 @@ pub(super) async fn run(
     }
 }
 
-fn bad(problem: String) -> Failed {
-    Failed::Input(vec![problem])
+fn bad(problem: String) -> CommandFailure {
+    CommandFailure::Input(vec![problem])
 }
 
 /// Reads the stack, and refuses one that does not permit drills or where a drill cannot work.
-async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<Stage, Failed> {
+async fn stage(
+    stack: String,
+    args: &args::DrillArgs,
+    console: &ToolEnvironment,
+) -> Result<DrillStack, CommandFailure> {
     let output = |name: &str| {
         let missing =
             || bad(format!("the stack {stack} has no output {name}, so it is not a stack of template.yaml"));
@@ -122,18 +126,19 @@ async fn stage(stack: String, args: &args::Drill, console: &Console) -> Result<S
             "the stack {stack} has Overrides=off, but a drill gives overrides: deploy it with Overrides=on"
         )));
     }
-    place::archive(&args::Place { archive: None }, console)?;
+    place::archive(&args::ArchiveOption { archive: None }, console)?;
     let log_group = output("LogGroupName")?;
     let has_requeue = console.stack.output("RequeueArn")?.is_some();
     let policy = console.stack.parameter("RedrivePolicy")?;
-    let aws = Aws::connect(&args.connection, console).await?;
+    let aws = AwsAccess::connect(&args.connection, console).await?;
     let (clients, logs) = (aws.clients(), aws.logs());
-    Ok(Stage { stack, dead_letters, has_requeue, log_group, policy, clients, logs })
+    Ok(DrillStack { stack, dead_letters, has_requeue, log_group, policy, clients, logs })
 }
 
 /// Returns why the function does nothing with letters, and what to deploy instead; `None` if it works.
-fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
-    let is = |parameter, value| Ok::<_, Failed>(stack.parameter(parameter)?.as_deref() == Some(value));
+fn idle(stack: &StackOptions) -> Result<Option<&'static str>, CommandFailure> {
+    let is =
+        |parameter, value| Ok::<_, CommandFailure>(stack.parameter(parameter)?.as_deref() == Some(value));
     Ok(if is("RedriveMode", "observe")? {
         Some("is in observe mode: deploy it with the parameter RedriveMode=active")
     } else if is("EventSourceMappings", "disabled")? {
@@ -148,24 +153,29 @@ fn idle(stack: &Stack) -> Result<Option<&'static str>, Failed> {
 
 /// Reports whether the stack's function obeys an override to give letters up. The stack may have changed since
 /// the drill.
-fn hearing(stack: &Stack) -> Result<Hearing, Failed> {
+fn hearing(stack: &StackOptions) -> Result<OverrideObedience, CommandFailure> {
     let control = match stack.output("ControlLocation") {
-        Err(Failed::Work(why)) if why.contains(NO_STACK) => {
-            return Ok(Hearing::Deaf("the stack is deleted".to_owned()));
+        Err(CommandFailure::Work(why)) if why.contains(NO_STACK) => {
+            return Ok(OverrideObedience::Deaf("the stack is deleted".to_owned()));
         }
         said => said?,
     };
     if control.is_none() {
-        return Ok(Hearing::Deaf("the function obeys no overrides (Overrides=off)".to_owned()));
+        return Ok(OverrideObedience::Deaf("the function obeys no overrides (Overrides=off)".to_owned()));
     }
-    let then = |idle| Hearing::Idle(format!("the function {idle}, then run drill --clean again"));
-    Ok(idle(stack)?.map_or(Hearing::Hears, then))
+    let then = |idle| OverrideObedience::Idle(format!("the function {idle}, then run drill --clean again"));
+    Ok(idle(stack)?.map_or(OverrideObedience::Hears, then))
 }
 
 /// Returns the resources of a drill by their names, whether they exist yet or not.
-fn scene(stack: &str, id: &str, dead_letters: &Arn, clients: &Clients) -> Result<Scene, Failed> {
-    Ok(Scene {
-        names: Names::new(stack, id, dead_letters).map_err(bad)?,
+fn scene(
+    stack: &str,
+    id: &str,
+    dead_letters: &Arn,
+    clients: &AwsClients,
+) -> Result<DrillResources, CommandFailure> {
+    Ok(DrillResources {
+        names: DrillNames::new(stack, id, dead_letters).map_err(bad)?,
         stack: stack.to_owned(),
         dead_letters: dead_letters.clone(),
         sns: clients.sns.clone(),
@@ -175,36 +185,36 @@ fn scene(stack: &str, id: &str, dead_letters: &Arn, clients: &Clients) -> Result
 
 /// Prepares the removal of a drill's resources.
 fn sweep<'s>(
-    scene: &'s Scene,
+    scene: &'s DrillResources,
     s3: &aws_sdk_s3::Client,
-    hearing: Hearing,
-    tool: &Tool,
-    console: &Console,
-) -> Sweep<'s> {
-    let archive = place::archive(&args::Place { archive: None }, console);
+    hearing: OverrideObedience,
+    tool: &CommandRunner,
+    console: &ToolEnvironment,
+) -> DrillCleanup<'s> {
+    let archive = place::archive(&args::ArchiveOption { archive: None }, console);
     let control = |archive| place::control(&args::ControlPlace { control: None, archive }, console);
     // A stack with Overrides=off does not say where its overrides were: beside the archive.
     let control = control(None).or_else(|why| match &archive {
         Ok(place) => control(Some(format!("s3://{}/{}", place.bucket, place.prefix))),
         Err(_) => Err(why),
     });
-    let said = |why: Failed| why.to_string();
+    let said = |why: CommandFailure| why.to_string();
     let (archive, control) = (archive.map_err(said), control.map_err(said));
     // A second interrupt ends the process.
     let tool = tool.stopped_by(&Arc::default());
-    Sweep { scene, tool, s3: s3.clone(), archive, control, hearing }
+    DrillCleanup { scene, tool, s3: s3.clone(), archive, control, hearing }
 }
 
 async fn drill(
-    stage: &Stage,
-    args: &args::Drill,
+    stage: &DrillStack,
+    args: &args::DrillArgs,
     as_json: bool,
-    tool: &Tool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    tool: &CommandRunner,
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let scene = scene(&stage.stack, &new_id(), &stage.dead_letters, &stage.clients)?;
-    if scene.lets_in().await? == Access::No {
-        return Err(Failed::Input(vec![format!(
+    if scene.lets_in().await? == PolicyAnswer::No {
+        return Err(CommandFailure::Input(vec![format!(
             "the policy of {0} does not let SNS write for a drill's topic. Add this statement: {{\"Effect\": \
              \"Allow\", \"Principal\": {{\"Service\": \"sns.amazonaws.com\"}}, \"Action\": \"sqs:SendMessage\", \
              \"Resource\": \"{0}\", \"Condition\": {{\"ArnLike\": {{\"aws:SourceArn\": \"{1}\"}}}}}}",
@@ -222,13 +232,13 @@ async fn drill(
     ask(&plan, "Begin?", args, as_json, console)?;
 
     let stop = (console.interrupts)()?;
-    let sweep = sweep(&scene, &stage.clients.s3, Hearing::Hears, tool, console);
+    let sweep = sweep(&scene, &stage.clients.s3, OverrideObedience::Hears, tool, console);
     let tool = tool.stopped_by(&stop);
     let log =
-        Log { client: stage.logs.clone(), group: stage.log_group.clone(), clock: console.clock.clone() };
+        LogGroup { client: stage.logs.clone(), group: stage.log_group.clone(), clock: console.clock.clone() };
     let recorder = recorder(&scene, stage, console);
-    let mut report = Report::new(&mut *console.out, as_json);
-    let mut story = Story::new(&scene, &tool, &log, args, stage.has_requeue, &stop);
+    let mut report = DrillReport::new(&mut *console.out, as_json);
+    let mut story = RunningDrill::new(&scene, &tool, &log, args, stage.has_requeue, &stop);
     let mut told = story.tell(&mut report).await;
     if let (Ok(()), Some(file)) = (&told, &args.record) {
         told = ask_aws(&recorder, file, &mut report).await;
@@ -238,8 +248,8 @@ async fn drill(
     // Ctrl-C.
     let _ = match &halt {
         None => Ok(()),
-        Some(Halt::Interrupted) => report.end(false, "interrupted"),
-        Some(Halt::Failed(failed)) => report.end(false, &failed.to_string()),
+        Some(DrillHalt::Interrupted) => report.end(false, "interrupted"),
+        Some(DrillHalt::Failed(failed)) => report.end(false, &failed.to_string()),
     };
     let on_the_way = story.on_the_way;
     let swept = if args.keep {
@@ -247,18 +257,18 @@ async fn drill(
             // Otherwise --clean would wait for letters that will not arrive.
             let _ = scene.note_letters(SETTLED).await;
         }
-        Swept::default()
+        CleanupResult::default()
     } else {
         report.say("");
         let letters = story.archived + on_the_way;
-        let awaited = (on_the_way > 0).then_some(Awaited { letters, is_exact: true });
+        let awaited = (on_the_way > 0).then_some(AwaitedLetters { letters, is_exact: true });
         sweep.run(awaited, &mut report).await
     };
     let is_whole = report.is_whole() && halt.is_none();
     let finished = match halt {
-        Some(Halt::Interrupted) if swept.left.is_empty() => Finished::Stopped,
-        _ if is_whole && swept.left.is_empty() => Finished::Whole,
-        _ => Finished::Partly,
+        Some(DrillHalt::Interrupted) if swept.left.is_empty() => CommandEnd::Stopped,
+        _ if is_whole && swept.left.is_empty() => CommandEnd::Whole,
+        _ => CommandEnd::Partly,
     };
     let said = if as_json {
         let (id, steps) = (&scene.names.id, report.steps());
@@ -267,23 +277,27 @@ async fn drill(
         ending(&scene, is_whole, &swept, args, &clean)
     };
     match (unless_closed(tell(&said, &swept, console)), finished) {
-        (Err(error), Finished::Whole) => Err(error.into()),
+        (Err(error), CommandEnd::Whole) => Err(error.into()),
         (_, finished) => Ok(finished),
     }
 }
 
 /// Prepares the questions to AWS.
-fn recorder<'s>(scene: &'s Scene, stage: &Stage, console: &Console) -> Recorder<'s> {
+fn recorder<'s>(
+    scene: &'s DrillResources,
+    stage: &DrillStack,
+    console: &ToolEnvironment,
+) -> DrillRecorder<'s> {
     let control = place::control(&args::ControlPlace { control: None, archive: None }, console).ok();
-    Recorder { scene, s3: stage.clients.s3.clone(), control, year: record::year(console.clock.now()) }
+    DrillRecorder { scene, s3: stage.clients.s3.clone(), control, year: record::year(console.clock.now()) }
 }
 
 /// Asks AWS about behaviour that is not recorded yet, as a step of the drill.
 async fn ask_aws(
-    recorder: &Recorder<'_>,
+    recorder: &DrillRecorder<'_>,
     file: &std::path::Path,
-    report: &mut Report<'_>,
-) -> Result<(), Halt> {
+    report: &mut DrillReport<'_>,
+) -> Result<(), DrillHalt> {
     report.begin("record", "ask SQS and S3 what nobody has recorded of them".to_owned())?;
     let said = recorder.record(file).await?;
     report.end(true, &said)?;
@@ -291,7 +305,13 @@ async fn ask_aws(
 }
 
 /// Returns the text on how a drill ended.
-fn ending(scene: &Scene, is_whole: bool, swept: &Swept, args: &args::Drill, clean: &str) -> String {
+fn ending(
+    scene: &DrillResources,
+    is_whole: bool,
+    swept: &CleanupResult,
+    args: &args::DrillArgs,
+    clean: &str,
+) -> String {
     let said = if is_whole { "all steps went as planned" } else { "not all steps went as planned" };
     let left = match (args.keep, swept.left.is_empty()) {
         (true, _) => "its resources are kept",
@@ -306,7 +326,7 @@ fn ending(scene: &Scene, is_whole: bool, swept: &Swept, args: &args::Drill, clea
 }
 
 /// Prints how it ended. If the reader of the results is gone and something is left, prints it as a problem.
-fn tell(said: &str, swept: &Swept, console: &mut Console) -> std::io::Result<()> {
+fn tell(said: &str, swept: &CleanupResult, console: &mut ToolEnvironment) -> std::io::Result<()> {
     let written = writeln!(console.out, "{said}").and_then(|()| console.out.flush());
     if written.is_err() && !swept.left.is_empty() {
         for left in &swept.left {
@@ -320,13 +340,13 @@ fn tell(said: &str, swept: &Swept, console: &mut Console) -> std::io::Result<()>
 /// Removes what earlier drills have left, by names and tags: the stack may have changed since, or be gone.
 async fn clean(
     stack: &str,
-    args: &args::Drill,
+    args: &args::DrillArgs,
     as_json: bool,
-    tool: &Tool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    tool: &CommandRunner,
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let hearing = hearing(&console.stack)?;
-    let clients = Aws::connect(&args.connection, console).await?.clients();
+    let clients = AwsAccess::connect(&args.connection, console).await?.clients();
     let found = find(&clients, stack).await?;
     let ids: Vec<_> = found.keys().map(String::as_str).collect();
     if ids.is_empty() {
@@ -335,7 +355,7 @@ async fn clean(
         } else {
             writeln!(console.out, "No drill of {} has left anything.", harmless(stack))?;
         }
-        return Ok(Finished::Whole);
+        return Ok(CommandEnd::Whole);
     }
     let plan = format!(
         "Removes what these drills of the stack {} have left, with their records in the archive and their overrides: {}. This \
@@ -345,17 +365,17 @@ async fn clean(
     );
     ask(&plan, "Remove it?", args, as_json, console)?;
     let mut left = Vec::new();
-    for (id, Found { dead_letters, has_letters }) in &found {
+    for (id, LeftoverDrill { dead_letters, has_letters }) in &found {
         let scene = scene(stack, id, dead_letters, &clients)?;
         let sweep = sweep(&scene, &clients.s3, hearing.clone(), tool, console);
-        let mut report = Report::new(&mut *console.out, as_json);
-        let awaited = has_letters.then_some(Awaited { letters: MESSAGES, is_exact: false });
+        let mut report = DrillReport::new(&mut *console.out, as_json);
+        let awaited = has_letters.then_some(AwaitedLetters { letters: MESSAGES, is_exact: false });
         left.extend(sweep.run(awaited, &mut report).await.left);
     }
-    let finished = Finished::of(left.len() as u64);
+    let finished = CommandEnd::of(left.len() as u64);
     if as_json {
         let written = writeln!(console.out, "{}", json!({ "drills": ids, "left": left }));
-        if finished == Finished::Whole {
+        if finished == CommandEnd::Whole {
             unless_closed(written)?;
         }
     }
@@ -366,16 +386,16 @@ async fn clean(
 fn ask(
     plan: &str,
     question: &str,
-    args: &args::Drill,
+    args: &args::DrillArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<(), Failed> {
-    let refused = |why: &str| Err(Failed::Input(vec![why.to_owned()]));
+    console: &mut ToolEnvironment,
+) -> Result<(), CommandFailure> {
+    let refused = |why: &str| Err(CommandFailure::Input(vec![why.to_owned()]));
     if !as_json {
         let shown = writeln!(console.out, "{plan}").and_then(|()| console.out.flush());
         // A removal goes on even if its plan cannot be shown. A new drill does not.
         if let (Err(error), false) = (shown, args.clean && args.yes) {
-            return Err(Failed::Work(format!("cannot show the plan: {error}; nothing was done")));
+            return Err(CommandFailure::Work(format!("cannot show the plan: {error}; nothing was done")));
         }
     } else if !args.yes && console.answers {
         writeln!(console.err, "{plan}")?;

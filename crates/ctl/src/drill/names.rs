@@ -6,13 +6,13 @@ use std::hash::{BuildHasher, Hasher};
 use sns_redrive::arn::Arn;
 
 /// The tag of all resources of a drill; its value is the stack's name.
-pub(super) const TAG: &str = "sns-redrive-drill";
+pub(super) const DRILL_TAG: &str = "sns-redrive-drill";
 
 /// The tag with the ARN of the dead-letter queue that a drill uses.
 pub(super) const QUEUE_TAG: &str = "sns-redrive-drill-queue";
 
 /// The tag of the topic with the state of the letters, and its two values. A topic without it had no message.
-pub(super) const LETTERS: &str = "sns-redrive-drill-letters";
+pub(super) const LETTERS_TAG: &str = "sns-redrive-drill-letters";
 pub(super) const ON_THE_WAY: &str = "on-the-way";
 pub(super) const SETTLED: &str = "settled";
 
@@ -25,7 +25,7 @@ const DIGITS: usize = 8;
 
 /// One drill of a stack, by its names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct DrillNames {
     pub(super) id: String,
     prefix: String,
     partition: String,
@@ -53,7 +53,7 @@ pub(super) fn new_id() -> String {
     format!("{random:0DIGITS$x}")
 }
 
-impl Names {
+impl DrillNames {
     /// Returns the names of a drill, in the account and region of the dead-letter queue.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn all_names_begin_with_what_the_template_grants() {
-        let names = Names::new("payments", &new_id(), &queue()).unwrap();
+        let names = DrillNames::new("payments", &new_id(), &queue()).unwrap();
         for name in [names.topic(), names.broken(), names.healthy(), names.asked(), names.asked_in_order()] {
             assert!(name.len() <= names.healthy().len(), "{name}");
             assert!(name.starts_with("payments-drill-"), "{name}");
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn a_stack_with_a_long_name_is_told_how_long_it_may_be() {
-        assert_eq!(Names::new(&"s".repeat(57), "7f3a51c2", &queue()).unwrap().healthy().len(), 80);
-        let said = Names::new(&"s".repeat(58), "7f3a51c2", &queue()).unwrap_err();
+        assert_eq!(DrillNames::new(&"s".repeat(57), "7f3a51c2", &queue()).unwrap().healthy().len(), 80);
+        let said = DrillNames::new(&"s".repeat(58), "7f3a51c2", &queue()).unwrap_err();
         assert!(said.ends_with("57 characters at most"), "{said}");
     }
 }

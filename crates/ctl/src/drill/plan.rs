@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::names::Names;
+use super::names::DrillNames;
 use super::report::rows;
 use super::scene::{ATTRIBUTE, message};
 use super::story::{GIVE_UP, RETRY};
@@ -14,29 +14,29 @@ use crate::text::brief;
 use sns_redrive::arn::Arn;
 use sns_redrive::endpoint::Endpoint;
 use sns_redrive::letter::SqsMessage;
-use sns_redrive::policy::{Action, Policy, TargetSpec};
+use sns_redrive::policy::{Policy, RuleAction, TargetSpec};
 
 /// The approximate time in seconds until the function obeys the overrides and retries.
-const BESIDES: u64 = 120;
+const REACTION_SECONDS: u64 = 120;
 
 /// Returns the plan in words. `clean` is the command that removes what a drill has left.
 pub(super) fn text(
-    names: &Names,
+    names: &DrillNames,
     stack: &str,
     clean: &str,
     queue: &str,
     replays: bool,
     refused_by: Option<&str>,
-    args: &args::Drill,
+    args: &args::DrillArgs,
 ) -> String {
-    let Names { id, .. } = names;
+    let DrillNames { id, .. } = names;
     let (topic, broken, healthy) = (names.topic(), names.broken(), names.healthy());
     let replay = if replays {
         ", and replays the other"
     } else {
         "; replays nothing, because the stack has no requeue"
     };
-    let takes = u64::from(args.settle) + u64::from(args.watch) + BESIDES;
+    let takes = u64::from(args.settle) + u64::from(args.watch) + REACTION_SECONDS;
     let after = if args.keep {
         format!("keeps everything; {clean} removes it")
     } else {
@@ -77,13 +77,18 @@ pub(super) fn text(
 
 /// Returns the name of the rule whose `allowTargets` refuse the drill's queue; `None` if they permit it, or
 /// if it is unknown.
-pub(super) fn refused_by(policy: &str, names: &Names, dead_letters: &Arn, now: Timestamp) -> Option<String> {
+pub(super) fn refused_by(
+    policy: &str,
+    names: &DrillNames,
+    dead_letters: &Arn,
+    now: Timestamp,
+) -> Option<String> {
     let policy = Policy::parse(policy).ok()?;
     let endpoint = Endpoint::Queue(names.queue_arn(&names.broken()).parse().ok()?);
     [RETRY, GIVE_UP].into_iter().find_map(|kind| {
         let letter = policy.read(dead_letter(kind, names, dead_letters, now), None);
         let rule = policy.rule_for(&letter);
-        let goes_back = rule.action == Action::Redrive
+        let goes_back = rule.action == RuleAction::Redrive
             && matches!(rule.target, TargetSpec::Origin | TargetSpec::Subscription);
         let allowed = rule.allow_targets.as_ref().filter(|_| goes_back)?;
         (!endpoint.is_allowed(allowed)).then(|| rule.name.clone())
@@ -91,7 +96,7 @@ pub(super) fn refused_by(policy: &str, names: &Names, dead_letters: &Arn, now: T
 }
 
 /// Returns a letter as the drill will have it in the queue.
-fn dead_letter(kind: &str, names: &Names, dead_letters: &Arn, now: Timestamp) -> SqsMessage {
+fn dead_letter(kind: &str, names: &DrillNames, dead_letters: &Arn, now: Timestamp) -> SqsMessage {
     let topic = names.topic_arn();
     let subscription = format!("{topic}:00000000-0000-0000-0000-000000000000");
     let envelope = json!({
@@ -122,7 +127,7 @@ mod tests {
 
     fn refused(policy: &Value) -> Option<String> {
         let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
-        let names = Names::new("payments", "7f3a51c2", &queue).unwrap();
+        let names = DrillNames::new("payments", "7f3a51c2", &queue).unwrap();
         refused_by(&policy.to_string(), &names, &queue, Timestamp::UNIX_EPOCH)
     }
 

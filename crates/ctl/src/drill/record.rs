@@ -15,10 +15,10 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::scene::Scene;
-use super::story::Halt;
-use crate::console::Failed;
-use crate::place::Place;
+use super::scene::DrillResources;
+use super::story::DrillHalt;
+use crate::console::CommandFailure;
+use crate::place::ConsoleBucket;
 
 /// The longest word of a refusal that is kept. Longer ones may be handles, names or ids.
 const LONGEST_WORD: usize = 24;
@@ -27,23 +27,23 @@ const LONGEST_WORD: usize = 24;
 const BODY: &str = "a";
 
 /// Asks the questions, and writes down the answers.
-pub(super) struct Recorder<'a> {
-    pub(super) scene: &'a Scene,
+pub(super) struct DrillRecorder<'a> {
+    pub(super) scene: &'a DrillResources,
     pub(super) s3: aws_sdk_s3::Client,
     /// The control prefix. The questions to S3 are about an object below it that does not exist.
-    pub(super) control: Option<Place>,
+    pub(super) control: Option<ConsoleBucket>,
     pub(super) year: i16,
 }
 
 /// The two queues for the questions.
 #[derive(Clone, Copy)]
-enum Kind {
+enum RecorderQueue {
     Standard,
     Fifo,
 }
 
 /// A case in progress.
-struct Case<'a> {
+struct RecorderCase<'a> {
     sqs: &'a aws_sdk_sqs::Client,
     url: String,
     is_fifo: bool,
@@ -60,7 +60,7 @@ pub(super) fn year(now: Timestamp) -> i16 {
 /// Returns the file's text for an answer.
 fn answered<T, E: ProvideErrorMetadata>(
     result: Result<T, SdkError<E, HttpResponse>>,
-) -> Result<(Option<T>, Value), Failed> {
+) -> Result<(Option<T>, Value), CommandFailure> {
     match result {
         Ok(answer) => Ok((Some(answer), json!({}))),
         Err(SdkError::ServiceError(error)) => {
@@ -68,13 +68,13 @@ fn answered<T, E: ProvideErrorMetadata>(
             let code = error.code().map_or_else(|| status.to_string(), str::to_owned);
             Ok((None, json!({ "error": code, "status": status, "says": words(error.message()) })))
         }
-        Err(error) => Err(Failed::Work(format!("no answer: {error}"))),
+        Err(error) => Err(CommandFailure::Work(format!("no answer: {error}"))),
     }
 }
 
 /// Fails if SQS refused something that the case needs first.
-fn not_refused(operation: &str, then: &Value) -> Result<(), Failed> {
-    let refused = |code: &str| Err(Failed::Work(format!("SQS refused {operation}: {code}")));
+fn not_refused(operation: &str, then: &Value) -> Result<(), CommandFailure> {
+    let refused = |code: &str| Err(CommandFailure::Work(format!("SQS refused {operation}: {code}")));
     then["error"].as_str().map_or(Ok(()), refused)
 }
 
@@ -87,9 +87,9 @@ fn words(message: Option<&str>) -> String {
     words.join(" ")
 }
 
-impl Recorder<'_> {
+impl DrillRecorder<'_> {
     /// Asks everything, and writes the file.
-    pub(super) async fn record(&self, file: &Path) -> Result<String, Halt> {
+    pub(super) async fn record(&self, file: &Path) -> Result<String, DrillHalt> {
         let cases = self.cases().await?;
         let mut text = String::from("[\n");
         for (number, case) in cases.iter().enumerate() {
@@ -97,21 +97,23 @@ impl Recorder<'_> {
             text += &case.to_string();
         }
         text += "\n]\n";
-        let cannot = |error| Failed::Work(format!("cannot write {}: {error}", file.display()));
+        let cannot = |error| CommandFailure::Work(format!("cannot write {}: {error}", file.display()));
         std::fs::write(file, text).map_err(cannot)?;
         Ok(format!("wrote {} cases to {}", cases.len(), file.display()))
     }
 
-    async fn cases(&self) -> Result<Vec<Value>, Halt> {
+    async fn cases(&self) -> Result<Vec<Value>, DrillHalt> {
         let names = &self.scene.names;
         for queue in [names.asked(), names.asked_in_order()] {
             if !self.scene.make_asked(&queue).await? {
-                return Err(Failed::Work(format!("SQS is still deleting a queue named {queue}")).into());
+                return Err(
+                    CommandFailure::Work(format!("SQS is still deleting a queue named {queue}")).into()
+                );
             }
         }
         let mut cases = Vec::new();
 
-        let mut case = self.case(Kind::Standard).await?;
+        let mut case = self.case(RecorderQueue::Standard).await?;
         case.send().await?;
         case.receive("h", 60).await?;
         case.wait(2).await;
@@ -119,7 +121,7 @@ impl Recorder<'_> {
         case.hide_in_batch("h", 43_200).await?;
         cases.push(case.ends("a message is hidden for twelve hours after its receive", self.year).await?);
 
-        let mut case = self.case(Kind::Standard).await?;
+        let mut case = self.case(RecorderQueue::Standard).await?;
         case.send().await?;
         case.receive("h", 0).await?;
         case.receive("i", 5).await?;
@@ -128,7 +130,7 @@ impl Recorder<'_> {
         case.look("j", 30).await?;
         cases.push(case.ends("an old handle with a time above zero", self.year).await?);
 
-        let mut case = self.case(Kind::Standard).await?;
+        let mut case = self.case(RecorderQueue::Standard).await?;
         case.send().await?;
         case.receive("h", 0).await?;
         case.receive("i", 5).await?;
@@ -137,7 +139,7 @@ impl Recorder<'_> {
         case.look("j", 30).await?;
         cases.push(case.ends("a deletion by an old handle", self.year).await?);
 
-        let mut case = self.case(Kind::Standard).await?;
+        let mut case = self.case(RecorderQueue::Standard).await?;
         case.send().await?;
         case.receive("h", 30).await?;
         case.delete("h").await?;
@@ -145,7 +147,7 @@ impl Recorder<'_> {
         case.hide_in_batch("h", 60).await?;
         cases.push(case.ends("hiding a deleted message, alone and in a batch", self.year).await?);
 
-        let mut case = self.case(Kind::Fifo).await?;
+        let mut case = self.case(RecorderQueue::Fifo).await?;
         case.send().await?;
         case.receive("h", 1).await?;
         case.wait(2).await;
@@ -166,16 +168,18 @@ impl Recorder<'_> {
         Ok(cases)
     }
 
-    async fn case(&self, kind: Kind) -> Result<Case<'_>, Failed> {
+    async fn case(&self, kind: RecorderQueue) -> Result<RecorderCase<'_>, CommandFailure> {
         let (name, told, attributes) = match kind {
-            Kind::Standard => (self.scene.names.asked(), "{q}", json!({})),
-            Kind::Fifo => (self.scene.names.asked_in_order(), "{q}.fifo", json!({ "FifoQueue": "true" })),
+            RecorderQueue::Standard => (self.scene.names.asked(), "{q}", json!({})),
+            RecorderQueue::Fifo => {
+                (self.scene.names.asked_in_order(), "{q}.fifo", json!({ "FifoQueue": "true" }))
+            }
         };
-        let is_fifo = matches!(kind, Kind::Fifo);
+        let is_fifo = matches!(kind, RecorderQueue::Fifo);
         let url = self.scene.url(&name).await?;
-        let url = url.ok_or_else(|| Failed::Work(format!("the queue {name} does not exist")))?;
+        let url = url.ok_or_else(|| CommandFailure::Work(format!("the queue {name} does not exist")))?;
         let create = json!(["CreateQueue", { "QueueName": told, "Attributes": attributes }, { "keep": { "q": "QueueUrl" } }]);
-        Ok(Case { sqs: &self.scene.sqs, url, is_fifo, steps: vec![create], handles: BTreeMap::new() })
+        Ok(RecorderCase { sqs: &self.scene.sqs, url, is_fifo, steps: vec![create], handles: BTreeMap::new() })
     }
 }
 
@@ -184,9 +188,9 @@ fn told(case: &str, year: i16, steps: &Value) -> Value {
     json!({ "case": case, "source": "redrivectl drill", "year": year, "steps": steps })
 }
 
-impl Case<'_> {
-    fn handle(&self, name: &str) -> Result<String, Failed> {
-        let none = || Failed::Work("SQS did not hand out the message: run it again".to_owned());
+impl RecorderCase<'_> {
+    fn handle(&self, name: &str) -> Result<String, CommandFailure> {
+        let none = || CommandFailure::Work("SQS did not hand out the message: run it again".to_owned());
         self.handles.get(name).cloned().ok_or_else(none)
     }
 
@@ -195,7 +199,7 @@ impl Case<'_> {
         self.steps.push(json!([operation, parameters, then]));
     }
 
-    async fn send(&mut self) -> Result<(), Failed> {
+    async fn send(&mut self) -> Result<(), CommandFailure> {
         let mut send = self.sqs.send_message().queue_url(&self.url).message_body(BODY);
         let mut parameters = json!({ "MessageBody": BODY });
         if self.is_fifo {
@@ -210,13 +214,13 @@ impl Case<'_> {
 
     /// Receives the message within some seconds, and keeps its handle under this name. Fails without a
     /// message, because the case would then record something else.
-    async fn receive(&mut self, name: &'static str, seconds: i32) -> Result<(), Failed> {
+    async fn receive(&mut self, name: &'static str, seconds: i32) -> Result<(), CommandFailure> {
         self.look(name, seconds).await?;
         self.handle(name).map(drop)
     }
 
     /// Receives the message, if there is one.
-    async fn look(&mut self, name: &'static str, seconds: i32) -> Result<(), Failed> {
+    async fn look(&mut self, name: &'static str, seconds: i32) -> Result<(), CommandFailure> {
         let receive = self.sqs.receive_message().queue_url(&self.url).max_number_of_messages(1);
         let (answer, mut then) =
             answered(receive.visibility_timeout(seconds).wait_time_seconds(2).send().await)?;
@@ -238,7 +242,7 @@ impl Case<'_> {
         self.steps.push(json!(["wait", seconds]));
     }
 
-    async fn hide(&mut self, name: &str, seconds: i32) -> Result<(), Failed> {
+    async fn hide(&mut self, name: &str, seconds: i32) -> Result<(), CommandFailure> {
         let hide = self.sqs.change_message_visibility().queue_url(&self.url);
         let hide = hide.receipt_handle(self.handle(name)?);
         let (_, then) = answered(hide.visibility_timeout(seconds).send().await)?;
@@ -247,10 +251,10 @@ impl Case<'_> {
         Ok(())
     }
 
-    async fn hide_in_batch(&mut self, name: &str, seconds: i32) -> Result<(), Failed> {
+    async fn hide_in_batch(&mut self, name: &str, seconds: i32) -> Result<(), CommandFailure> {
         let entry = ChangeMessageVisibilityBatchRequestEntry::builder().id("1").visibility_timeout(seconds);
         let entry = entry.receipt_handle(self.handle(name)?).build();
-        let entry = entry.map_err(|error| Failed::Work(error.to_string()))?;
+        let entry = entry.map_err(|error| CommandFailure::Work(error.to_string()))?;
         let hide = self.sqs.change_message_visibility_batch().queue_url(&self.url).entries(entry);
         let (answer, mut then) = answered(hide.send().await)?;
         if let Some(answer) = answer {
@@ -270,7 +274,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    async fn delete(&mut self, name: &str) -> Result<(), Failed> {
+    async fn delete(&mut self, name: &str) -> Result<(), CommandFailure> {
         let delete = self.sqs.delete_message().queue_url(&self.url).receipt_handle(self.handle(name)?);
         let (_, then) = answered(delete.send().await)?;
         self.step("DeleteMessage", json!({ "ReceiptHandle": format!("${name}") }), &then);
@@ -278,11 +282,11 @@ impl Case<'_> {
     }
 
     /// Ends the case, and deletes its message. Otherwise the next case would receive it.
-    async fn ends(self, case: &str, year: i16) -> Result<Value, Failed> {
+    async fn ends(self, case: &str, year: i16) -> Result<Value, CommandFailure> {
         for (number, handle) in self.handles.values().enumerate() {
             let entry =
                 DeleteMessageBatchRequestEntry::builder().id(number.to_string()).receipt_handle(handle);
-            let entry = entry.build().map_err(|error| Failed::Work(error.to_string()))?;
+            let entry = entry.build().map_err(|error| CommandFailure::Work(error.to_string()))?;
             // The queue is deleted in the end.
             let _ = self.sqs.delete_message_batch().queue_url(&self.url).entries(entry).send().await;
         }

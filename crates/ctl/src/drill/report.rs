@@ -14,7 +14,7 @@ const INDENT: usize = 11;
 /// A step of a drill.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Step {
+pub(super) struct DrillStep {
     name: &'static str,
     planned: String,
     /// The observed result, or the error.
@@ -26,14 +26,14 @@ pub(super) struct Step {
 }
 
 /// The steps so far.
-pub(super) struct Report<'a> {
+pub(super) struct DrillReport<'a> {
     out: &'a mut (dyn Write + Send),
     as_json: bool,
     began: Instant,
-    steps: Vec<Step>,
+    steps: Vec<DrillStep>,
 }
 
-impl<'a> Report<'a> {
+impl<'a> DrillReport<'a> {
     pub(super) fn new(out: &'a mut (dyn Write + Send), as_json: bool) -> Self {
         Self { out, as_json, began: Instant::now(), steps: Vec::new() }
     }
@@ -43,7 +43,7 @@ impl<'a> Report<'a> {
         let now = self.began.elapsed().as_secs();
         let said = self.write(&format!("{}  {name:<8}  planned  {planned}", clock(now)));
         let seen = String::new();
-        self.steps.push(Step { name, planned, seen, ok: false, began_after: now, ended_after: now });
+        self.steps.push(DrillStep { name, planned, seen, ok: false, began_after: now, ended_after: now });
         said
     }
 
@@ -77,7 +77,7 @@ impl<'a> Report<'a> {
         self.steps.iter().all(|step| step.ok)
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(super) fn steps(&self) -> &[DrillStep] {
         &self.steps
     }
 }

@@ -8,22 +8,22 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::commands::{self, LATELY, records, release, selection};
-use super::log::Log;
+use super::commands::{self, RECENT_RECORDS, records, release, selection};
+use super::log::LogGroup;
 use super::names::ON_THE_WAY;
-use super::report::Report;
-use super::scene::{ATTRIBUTE, Scene};
+use super::report::DrillReport;
+use super::scene::{ATTRIBUTE, DrillResources};
 use crate::args;
-use crate::console::Failed;
+use crate::console::CommandFailure;
 use crate::replay::{self, ReplayResult};
 use crate::text::{brief, count};
-use crate::tool::{Printed, Tool};
+use crate::tool::{CommandOutput, CommandRunner};
 
 /// The time between two checks of a condition.
-const EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The longest time in which an interrupt goes unnoticed.
-const LOOK: Duration = Duration::from_millis(200);
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The values of the attribute by which overrides distinguish the messages.
 pub(super) const RETRY: &str = "retry";
@@ -33,17 +33,17 @@ pub(super) const GIVE_UP: &str = "give-up";
 pub(super) const MESSAGES: u64 = 2;
 
 /// The reason why a drill did not finish.
-pub(super) enum Halt {
+pub(super) enum DrillHalt {
     Interrupted,
-    Failed(Failed),
+    Failed(CommandFailure),
 }
 
 /// A running drill.
-pub(super) struct Story<'a> {
-    scene: &'a Scene,
-    tool: &'a Tool,
-    log: &'a Log,
-    args: &'a args::Drill,
+pub(super) struct RunningDrill<'a> {
+    scene: &'a DrillResources,
+    tool: &'a CommandRunner,
+    log: &'a LogGroup,
+    args: &'a args::DrillArgs,
     has_requeue: bool,
     stop: &'a AtomicBool,
     /// The number of letters that may be in a queue of the function.
@@ -54,12 +54,12 @@ pub(super) struct Story<'a> {
     came: BTreeMap<(String, String), u64>,
 }
 
-impl<'a> Story<'a> {
+impl<'a> RunningDrill<'a> {
     pub(super) fn new(
-        scene: &'a Scene,
-        tool: &'a Tool,
-        log: &'a Log,
-        args: &'a args::Drill,
+        scene: &'a DrillResources,
+        tool: &'a CommandRunner,
+        log: &'a LogGroup,
+        args: &'a args::DrillArgs,
         has_requeue: bool,
         stop: &'a AtomicBool,
     ) -> Self {
@@ -67,7 +67,7 @@ impl<'a> Story<'a> {
     }
 
     /// Carries out the steps until one of them fails.
-    pub(super) async fn tell(&mut self, report: &mut Report<'_>) -> Result<(), Halt> {
+    pub(super) async fn tell(&mut self, report: &mut DrillReport<'_>) -> Result<(), DrillHalt> {
         let (broken, healthy) = (self.scene.names.broken(), self.scene.names.healthy());
         let topic = self.scene.names.topic_arn();
 
@@ -118,7 +118,7 @@ impl<'a> Story<'a> {
         report.begin("archive", "the function archives the second letter, as given-up".to_owned())?;
         let record = self
             .until("the letter in the archive", async || {
-                let records = records(self.tool, self.scene, LATELY).await?;
+                let records = records(self.tool, self.scene, RECENT_RECORDS).await?;
                 Ok(records.into_iter().next())
             })
             .await?;
@@ -165,12 +165,14 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    async fn make(&self, queues: &[&str]) -> Result<(), Halt> {
+    async fn make(&self, queues: &[&str]) -> Result<(), DrillHalt> {
         self.goes_on()?;
         self.scene.make_topic().await?;
         for queue in queues {
             if !self.scene.make_queue(queue).await? {
-                return Err(Failed::Work(format!("SQS is still deleting a queue named {queue}")).into());
+                return Err(
+                    CommandFailure::Work(format!("SQS is still deleting a queue named {queue}")).into()
+                );
             }
         }
         for queue in queues {
@@ -180,15 +182,15 @@ impl<'a> Story<'a> {
     }
 
     /// Overrides the function to retry the letters of this drill that are to be retried. Returns the override's id.
-    async fn retry(&self) -> Result<String, Halt> {
+    async fn retry(&self) -> Result<String, DrillHalt> {
         self.command(commands::retry(self.tool, self.picks(RETRY), self.why())).await
     }
 
     /// Returns the letters of this drill with one value of the attribute.
-    fn picks(&self, kind: &str) -> args::Picks {
+    fn picks(&self, kind: &str) -> args::PatternArgs {
         let pattern =
             json!({ "topicArn": [self.scene.names.topic_arn()], "messageAttributes": { ATTRIBUTE: [kind] } });
-        args::Picks { pattern: Some(pattern.to_string()), ..Default::default() }
+        args::PatternArgs { pattern: Some(pattern.to_string()), ..Default::default() }
     }
 
     fn why(&self) -> String {
@@ -196,13 +198,16 @@ impl<'a> Story<'a> {
     }
 
     /// Replays the archived letter. If it was not sent, no letter is on its way.
-    async fn replay(&mut self, topic: &str) -> Result<String, Halt> {
-        let (problems, args) = (Printed::default(), self.replay_of(topic));
+    async fn replay(&mut self, topic: &str) -> Result<String, DrillHalt> {
+        let (problems, args) = (CommandOutput::default(), self.replay_of(topic));
         self.goes_on()?;
         self.on_the_way += 1;
-        let mut console = self.tool.console("", &Printed::default(), &problems);
+        let mut console = self.tool.console("", &CommandOutput::default(), &problems);
         let ended = Box::pin(replay::run(&args, true, &mut console)).await;
-        if matches!(ended, Err(Failed::Stopped(_) | Failed::Denied(_) | Failed::Input(_))) {
+        if matches!(
+            ended,
+            Err(CommandFailure::Stopped(_) | CommandFailure::Denied(_) | CommandFailure::Input(_))
+        ) {
             // Nothing was sent.
             self.on_the_way -= 1;
         }
@@ -217,15 +222,15 @@ impl<'a> Story<'a> {
         self.goes_on()?;
         let problems = problems.text();
         let because = state.as_ref().and_then(|state| state.because.as_deref()).unwrap_or(problems.trim());
-        Err(Failed::Work(format!("the replay sent no letter: {because}")).into())
+        Err(CommandFailure::Work(format!("the replay sent no letter: {because}")).into())
     }
 
     /// Returns the options of the replay.
-    fn replay_of(&self, topic: &str) -> args::Replay {
+    fn replay_of(&self, topic: &str) -> args::ReplayArgs {
         let pace =
-            args::Pace { ramp: Some(vec![100]), settle: Some(0), workers: Some(1), ..Default::default() };
-        args::Replay {
-            selection: selection(topic.to_owned(), self.scene, LATELY),
+            args::PaceArgs { ramp: Some(vec![100]), settle: Some(0), workers: Some(1), ..Default::default() };
+        args::ReplayArgs {
+            selection: selection(topic.to_owned(), self.scene, RECENT_RECORDS),
             new: true,
             yes: true,
             why: Some(self.why()),
@@ -236,7 +241,10 @@ impl<'a> Story<'a> {
     }
 
     /// Does the work of a command of the tool.
-    async fn command<T>(&self, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Halt> {
+    async fn command<T>(
+        &self,
+        work: impl Future<Output = Result<T, CommandFailure>>,
+    ) -> Result<T, DrillHalt> {
         self.goes_on()?;
         let done = work.await;
         self.goes_on()?;
@@ -244,7 +252,7 @@ impl<'a> Story<'a> {
     }
 
     /// Waits until these messages have arrived in a queue.
-    async fn arrive(&mut self, queue: &str, ids: &[&str]) -> Result<(), Halt> {
+    async fn arrive(&mut self, queue: &str, ids: &[&str]) -> Result<(), DrillHalt> {
         let (scene, args, stop) = (self.scene, self.args, self.stop);
         let came = &mut self.came;
         let what = format!("{} in {queue}", count(ids.len() as u64, "message"));
@@ -257,7 +265,7 @@ impl<'a> Story<'a> {
     }
 
     /// Receives what else arrives in these queues for a while.
-    async fn watch(&mut self, queues: &[&str]) -> Result<(), Halt> {
+    async fn watch(&mut self, queues: &[&str]) -> Result<(), DrillHalt> {
         let end = Instant::now() + Duration::from_secs(self.args.watch.into());
         loop {
             for queue in queues {
@@ -266,7 +274,7 @@ impl<'a> Story<'a> {
             if Instant::now() >= end {
                 return Ok(());
             }
-            self.pause(EVERY.min(end - Instant::now())).await?;
+            self.pause(POLL_INTERVAL.min(end - Instant::now())).await?;
         }
     }
 
@@ -283,24 +291,28 @@ impl<'a> Story<'a> {
         (!differs.is_empty()).then(|| differs.join("; "))
     }
 
-    fn goes_on(&self) -> Result<(), Halt> {
-        if self.stop.load(Ordering::Relaxed) { Err(Halt::Interrupted) } else { Ok(()) }
+    fn goes_on(&self) -> Result<(), DrillHalt> {
+        if self.stop.load(Ordering::Relaxed) { Err(DrillHalt::Interrupted) } else { Ok(()) }
     }
 
-    async fn pause(&self, time: Duration) -> Result<(), Halt> {
+    async fn pause(&self, time: Duration) -> Result<(), DrillHalt> {
         pause(time, self.stop).await
     }
 
     async fn until<T>(
         &self,
         what: &str,
-        check: impl AsyncFnMut() -> Result<Option<T>, Failed>,
-    ) -> Result<T, Halt> {
+        check: impl AsyncFnMut() -> Result<Option<T>, CommandFailure>,
+    ) -> Result<T, DrillHalt> {
         until(self.args.within, self.stop, what, check).await
     }
 }
 
-async fn take(scene: &Scene, queue: &str, came: &mut BTreeMap<(String, String), u64>) -> Result<(), Failed> {
+async fn take(
+    scene: &DrillResources,
+    queue: &str,
+    came: &mut BTreeMap<(String, String), u64>,
+) -> Result<(), CommandFailure> {
     for id in scene.take(queue).await? {
         *came.entry((queue.to_owned(), id)).or_default() += 1;
     }
@@ -312,8 +324,8 @@ pub(super) async fn until<T>(
     within: u64,
     stop: &AtomicBool,
     what: &str,
-    mut check: impl AsyncFnMut() -> Result<Option<T>, Failed>,
-) -> Result<T, Halt> {
+    mut check: impl AsyncFnMut() -> Result<Option<T>, CommandFailure>,
+) -> Result<T, DrillHalt> {
     let end = Instant::now() + Duration::from_secs(within);
     loop {
         if let Some(found) = check().await? {
@@ -321,39 +333,39 @@ pub(super) async fn until<T>(
         }
         if Instant::now() >= end {
             let waited = brief(within);
-            return Err(Failed::Work(format!(
+            return Err(CommandFailure::Work(format!(
                 "waited {waited} for {what}, in vain; redrivectl doctor may show why, --within waits longer"
             ))
             .into());
         }
-        pause(EVERY, stop).await?;
+        pause(POLL_INTERVAL, stop).await?;
     }
 }
 
-async fn pause(time: Duration, stop: &AtomicBool) -> Result<(), Halt> {
+async fn pause(time: Duration, stop: &AtomicBool) -> Result<(), DrillHalt> {
     let end = Instant::now() + time;
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Err(Halt::Interrupted);
+            return Err(DrillHalt::Interrupted);
         }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(());
         }
-        sleep(left.min(LOOK)).await;
+        sleep(left.min(INTERRUPT_INTERVAL)).await;
     }
 }
 
-impl From<Failed> for Halt {
-    fn from(failed: Failed) -> Self {
+impl From<CommandFailure> for DrillHalt {
+    fn from(failed: CommandFailure) -> Self {
         match failed {
-            Failed::Stopped(_) => Self::Interrupted,
+            CommandFailure::Stopped(_) => Self::Interrupted,
             failed => Self::Failed(failed),
         }
     }
 }
 
-impl From<std::io::Error> for Halt {
+impl From<std::io::Error> for DrillHalt {
     fn from(error: std::io::Error) -> Self {
         // Ctrl-C in `redrivectl drill | tee log` ends tee, too, and may be noticed here first.
         if error.kind() == ErrorKind::BrokenPipe { Self::Interrupted } else { Self::Failed(error.into()) }

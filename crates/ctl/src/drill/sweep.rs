@@ -10,45 +10,45 @@ use aws_sdk_s3::error::ProvideErrorMetadata;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::commands::{self, LATELY, records, release};
+use super::commands::{self, RECENT_RECORDS, records, release};
 use super::names::SETTLED;
-use super::report::Report;
-use super::scene::{Scene, failed};
-use super::story::{Halt, until};
+use super::report::DrillReport;
+use super::scene::{DrillResources, failed};
+use super::story::{DrillHalt, until};
 use crate::args;
-use crate::console::{Failed, Finished};
+use crate::console::{CommandEnd, CommandFailure};
 use crate::overrides;
-use crate::place::Place;
+use crate::place::ConsoleBucket;
 use crate::text::{brief, count};
-use crate::tool::Tool;
+use crate::tool::CommandRunner;
 use sns_redrive::waiting::{LISTED_ABOVE, ended_override_key};
 
 /// The seconds to wait for letters on their way: the longest time that a letter may stay hidden without an
 /// override that wakes it, and a minute for the event source mapping.
-const WAITS: u64 = LISTED_ABOVE + 60;
+const LETTER_WAIT_SECONDS: u64 = LISTED_ABOVE + 60;
 
 /// The age up to which records of earlier drills are searched.
-const EVER: args::When = args::When::Ago(90 * 24 * 3600);
+const ALL_RECORDS: args::TimeArg = args::TimeArg::Ago(90 * 24 * 3600);
 
 /// The words of S3 for an object under a retention.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
-const LOCK: &str = "object lock";
+const OBJECT_LOCK_WORDS: &str = "object lock";
 
 /// The removal of one drill's resources.
-pub(super) struct Sweep<'a> {
-    pub(super) scene: &'a Scene,
-    pub(super) tool: Tool,
+pub(super) struct DrillCleanup<'a> {
+    pub(super) scene: &'a DrillResources,
+    pub(super) tool: CommandRunner,
     pub(super) s3: aws_sdk_s3::Client,
     /// The place of the records, or why it is unknown.
-    pub(super) archive: Result<Place, String>,
+    pub(super) archive: Result<ConsoleBucket, String>,
     /// The place of the overrides, or why it is unknown.
-    pub(super) control: Result<Place, String>,
-    pub(super) hearing: Hearing,
+    pub(super) control: Result<ConsoleBucket, String>,
+    pub(super) hearing: OverrideObedience,
 }
 
 /// The answer whether the function obeys an override to give letters up.
 #[derive(Debug, Clone)]
-pub(super) enum Hearing {
+pub(super) enum OverrideObedience {
     Hears,
     /// It would obey if it were deployed differently.
     Idle(String),
@@ -58,7 +58,7 @@ pub(super) enum Hearing {
 
 /// The letters to wait for before their topic is deleted.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Awaited {
+pub(super) struct AwaitedLetters {
     /// The number of letters that will be in the archive, or in the queue that was broken.
     pub(super) letters: u64,
     /// True if this number must arrive. Else some may have arrived before.
@@ -67,18 +67,23 @@ pub(super) struct Awaited {
 
 /// The resources that are left, and why.
 #[derive(Debug, Default)]
-pub(super) struct Swept {
+pub(super) struct CleanupResult {
     pub(super) left: Vec<String>,
     /// True if `--clean` may be able to remove the rest later.
     again: bool,
 }
 
 /// A text on what was removed, and what cannot be removed.
-type Taken = (Option<String>, Vec<String>);
+type RemovalResult = (Option<String>, Vec<String>);
 
-impl Swept {
+impl CleanupResult {
     /// Prints what was removed, or notes why it was not.
-    fn note<T: Display>(&mut self, what: &str, done: Result<Option<T>, Failed>, report: &mut Report<'_>) {
+    fn note<T: Display>(
+        &mut self,
+        what: &str,
+        done: Result<Option<T>, CommandFailure>,
+        report: &mut DrillReport<'_>,
+    ) {
         match done {
             Ok(None) => {}
             Ok(Some(done)) => report.say(&format!("removed: {done}")),
@@ -90,7 +95,12 @@ impl Swept {
     }
 
     /// Does the same if some of it cannot be removed.
-    fn note_all(&mut self, what: &str, done: Result<Taken, Failed>, report: &mut Report<'_>) {
+    fn note_all(
+        &mut self,
+        what: &str,
+        done: Result<RemovalResult, CommandFailure>,
+        report: &mut DrillReport<'_>,
+    ) {
         let (taken, stay) = match done {
             Ok((taken, stay)) => (Ok(taken), stay),
             Err(failed) => (Err(failed), Vec::new()),
@@ -102,17 +112,21 @@ impl Swept {
     }
 
     /// Prints and notes what is left.
-    fn stays(&mut self, left: String, report: &mut Report<'_>) {
+    fn stays(&mut self, left: String, report: &mut DrillReport<'_>) {
         report.say(&format!("left: {left}"));
         self.left.push(left);
     }
 }
 
-impl Sweep<'_> {
+impl DrillCleanup<'_> {
     /// Removes everything. A failure does not prevent the rest. Letters on their way are archived first. The
     /// topic is deleted when nothing is left that could be removed later.
-    pub(super) async fn run(&self, awaited: Option<Awaited>, report: &mut Report<'_>) -> Swept {
-        let mut swept = Swept::default();
+    pub(super) async fn run(
+        &self,
+        awaited: Option<AwaitedLetters>,
+        report: &mut DrillReport<'_>,
+    ) -> CleanupResult {
+        let mut swept = CleanupResult::default();
         if let Some(awaited) = awaited {
             self.letters(awaited, &mut swept, report).await;
         }
@@ -149,19 +163,24 @@ impl Sweep<'_> {
     }
 
     /// Has letters on their way archived, or notes why that is impossible.
-    async fn letters(&self, awaited: Awaited, swept: &mut Swept, report: &mut Report<'_>) {
+    async fn letters(
+        &self,
+        awaited: AwaitedLetters,
+        swept: &mut CleanupResult,
+        report: &mut DrillReport<'_>,
+    ) {
         const WHAT: &str = "letters on their way";
         match &self.hearing {
-            Hearing::Hears => {
-                let waits = brief(WAITS);
+            OverrideObedience::Hears => {
+                let waits = brief(LETTER_WAIT_SECONDS);
                 report.say(&format!("letters may be on their way; archiving them first takes up to {waits}"));
                 let done = self.archive_rest(awaited).await;
                 swept.note(WHAT, done.map(|()| None::<&str>), report);
             }
-            Hearing::Idle(why) => {
-                swept.note(WHAT, Err::<Option<&str>, _>(Failed::Work(why.clone())), report);
+            OverrideObedience::Idle(why) => {
+                swept.note(WHAT, Err::<Option<&str>, _>(CommandFailure::Work(why.clone())), report);
             }
-            Hearing::Deaf(why) => {
+            OverrideObedience::Deaf(why) => {
                 let then = "if the function gets them later, it archives them as refused";
                 swept.stays(format!("{WHAT}: {why}; {then}"), report);
             }
@@ -170,29 +189,29 @@ impl Sweep<'_> {
 
     /// Has the function archive letters on their way, and waits until they are in the archive, or have
     /// arrived in the queue that was broken.
-    async fn archive_rest(&self, awaited: Awaited) -> Result<(), Failed> {
+    async fn archive_rest(&self, awaited: AwaitedLetters) -> Result<(), CommandFailure> {
         let (topic, broken) = (self.scene.names.topic_arn(), self.scene.names.broken());
         let why = format!("drill {} ends", self.scene.names.id);
-        let picks = args::Picks { topic: Some(topic), ..Default::default() };
+        let picks = args::PatternArgs { topic: Some(topic), ..Default::default() };
         commands::give_up(&self.tool, picks, why).await?;
         let (never, mut came) = (AtomicBool::new(false), 0);
-        let end = Instant::now() + Duration::from_secs(WAITS);
+        let end = Instant::now() + Duration::from_secs(LETTER_WAIT_SECONDS);
         // If the wait ends without a failure, that must be noticed before the time is over.
-        let within = if awaited.is_exact { WAITS } else { 2 * WAITS };
+        let within = if awaited.is_exact { LETTER_WAIT_SECONDS } else { 2 * LETTER_WAIT_SECONDS };
         let waited = until(within, &never, "letters of the drill in the archive", async || {
             came += self.scene.take(&broken).await?.len() as u64;
-            let records = records(&self.tool, self.scene, LATELY).await?.len() as u64;
+            let records = records(&self.tool, self.scene, RECENT_RECORDS).await?.len() as u64;
             let is_over = !awaited.is_exact && Instant::now() >= end;
             Ok((is_over || records + came >= awaited.letters).then_some(()))
         });
         match waited.await {
-            Ok(()) | Err(Halt::Interrupted) => Ok(()),
-            Err(Halt::Failed(failed)) => Err(failed),
+            Ok(()) | Err(DrillHalt::Interrupted) => Ok(()),
+            Err(DrillHalt::Failed(failed)) => Err(failed),
         }
     }
 
     /// Takes back the overrides for the drill's topic, and deletes their records.
-    async fn overrides(&self, control: &Place) -> Result<Taken, Failed> {
+    async fn overrides(&self, control: &ConsoleBucket) -> Result<RemovalResult, CommandFailure> {
         let topic = self.scene.names.topic_arn();
         let is_of_drill = |pattern: &Value| pattern["topicArn"][0] == topic.as_str();
         // The stack does not name their place after it was deployed with Overrides=off.
@@ -204,7 +223,7 @@ impl Sweep<'_> {
         };
         let args = shown(false);
         let in_force = self.tool.run("payments", async |console| {
-            Ok((overrides::in_force(&args, console).await?, Finished::Whole))
+            Ok((overrides::in_force(&args, console).await?, CommandEnd::Whole))
         });
         let in_force = in_force.await?.into_iter().filter(|override_| is_of_drill(&override_.pattern));
         let in_force: Vec<_> = in_force.map(|override_| override_.id).collect();
@@ -212,9 +231,9 @@ impl Sweep<'_> {
             release(&self.tool, in_force, "the drill ends", place.clone()).await?;
         }
         let args = shown(true);
-        let ended = self
-            .tool
-            .run("payments", async |console| Ok((overrides::ended(&args, console).await?, Finished::Whole)));
+        let ended = self.tool.run("payments", async |console| {
+            Ok((overrides::ended(&args, console).await?, CommandEnd::Whole))
+        });
         let ended = ended.await?.into_iter().filter(|override_| is_of_drill(&override_["match"]));
         let ended: Vec<_> =
             ended.filter_map(|override_| override_["id"].as_str().map(str::to_owned)).collect();
@@ -231,9 +250,9 @@ impl Sweep<'_> {
     }
 
     /// Deletes the objects of the archive that have only letters of the drill.
-    async fn records(&self, archive: &Place) -> Result<Taken, Failed> {
+    async fn records(&self, archive: &ConsoleBucket) -> Result<RemovalResult, CommandFailure> {
         let topic = self.scene.names.topic_arn();
-        let records = records(&self.tool, self.scene, EVER).await?;
+        let records = records(&self.tool, self.scene, ALL_RECORDS).await?;
         let mut objects = BTreeMap::<_, u64>::new();
         for record in &records {
             *objects.entry(&*record.key).or_default() += 1;
@@ -255,10 +274,11 @@ impl Sweep<'_> {
     }
 
     /// Reports whether every line of an object of the archive is about the drill's topic.
-    async fn is_all_of(&self, topic: &str, bucket: &str, key: &str) -> Result<bool, Failed> {
+    async fn is_all_of(&self, topic: &str, bucket: &str, key: &str) -> Result<bool, CommandFailure> {
         let object = self.s3.get_object().bucket(bucket).key(key).send().await;
         let object = object.map_err(|error| failed("s3:GetObject", &error))?;
-        let bytes = object.body.collect().await.map_err(|error| Failed::Work(error.to_string()))?.to_vec();
+        let bytes =
+            object.body.collect().await.map_err(|error| CommandFailure::Work(error.to_string()))?.to_vec();
         let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
         let of_drill = |line: &[u8]| {
             serde_json::from_slice::<Value>(line).is_ok_and(|record| record["topicArn"] == topic)
@@ -267,7 +287,7 @@ impl Sweep<'_> {
     }
 
     /// Deletes every version of an object. Returns false if S3 Object Lock keeps one.
-    async fn forget(&self, bucket: &str, key: &str) -> Result<bool, Failed> {
+    async fn forget(&self, bucket: &str, key: &str) -> Result<bool, CommandFailure> {
         let listed = self.s3.list_object_versions().bucket(bucket).prefix(key).send().await;
         let listed = listed.map_err(|error| failed("s3:ListObjectVersions", &error))?;
         let versions = listed.versions().iter().map(|it| (it.key(), it.version_id()));
@@ -286,7 +306,7 @@ impl Sweep<'_> {
 }
 
 fn says_lock(message: Option<&str>) -> bool {
-    message.is_some_and(|message| message.to_ascii_lowercase().contains(LOCK))
+    message.is_some_and(|message| message.to_ascii_lowercase().contains(OBJECT_LOCK_WORDS))
 }
 
 fn locked(bucket: &str, key: &str) -> String {

@@ -11,24 +11,26 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::known::Unknown;
+use super::known::UnknownResources;
 use super::picks::{every, pattern};
-use super::preview::Preview;
-use super::wake::{BEGINS, Waker, Woken};
-use super::{Connected, Signed, connect, finished, show_lines, signed, watch_from_the_start, write};
+use super::preview::OverridePreview;
+use super::wake::{LetterWaker, WAKE_DELAY, WakeSummary};
+use super::{
+    OverrideAuthor, OverrideClients, connect, finished, show_lines, signed, watch_from_the_start, write,
+};
 use crate::args;
-use crate::console::{Console, Failed, Finished, unless_interrupted};
-use crate::control::{Change, Control};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, unless_interrupted};
+use crate::control::{ControlAccess, OverrideChange};
 use crate::output::CommandResult;
-use sns_redrive::policy::{Override, OverrideAction, RETRY_IN_FORCE, Reach};
+use sns_redrive::policy::{Override, OverrideAction, OverrideReach, RETRY_IN_FORCE};
 
 /// The default duration of an override to give up: in this time every letter comes back at least once.
 const GIVE_UP_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
 
 /// The request for an override.
-pub(crate) struct Request<'a> {
+pub(crate) struct OverrideRequest<'a> {
     action: OverrideAction,
-    give: &'a args::Give,
+    give: &'a args::GiveArgs,
     /// True if it also applies to letters that have not arrived yet.
     future: bool,
     /// The number of letters a second to wake; `None` if the override wakes none.
@@ -36,31 +38,31 @@ pub(crate) struct Request<'a> {
 }
 
 /// An override that is not written yet.
-pub(crate) struct Draft<'a> {
-    request: &'a Request<'a>,
-    pub(crate) preview: Preview,
-    control: Control,
-    waker: Waker,
+pub(crate) struct OverrideDraft<'a> {
+    request: &'a OverrideRequest<'a>,
+    pub(crate) preview: OverridePreview,
+    control: ControlAccess,
+    waker: LetterWaker,
     stop: Option<Arc<AtomicBool>>,
 }
 
 /// An override that was given.
-pub(crate) struct Given {
+pub(crate) struct GivenOverride {
     pub(crate) override_: Override,
-    preview: Preview,
-    woken: Option<Woken>,
+    preview: OverridePreview,
+    woken: Option<WakeSummary>,
     /// Lines and objects of the list that could not be read.
     unread: u64,
     /// The command that takes the override back.
     release: String,
 }
 
-impl<'a> Request<'a> {
-    pub(crate) fn hold(give: &'a args::Give) -> Self {
+impl<'a> OverrideRequest<'a> {
+    pub(crate) fn hold(give: &'a args::GiveArgs) -> Self {
         Self { action: OverrideAction::Hold, give, future: true, rate: None }
     }
 
-    pub(crate) fn retry(args: &'a args::Retry) -> Self {
+    pub(crate) fn retry(args: &'a args::RetryArgs) -> Self {
         let rate = Some(args.pace.rate);
         Self { action: OverrideAction::Retry, give: &args.give, future: true, rate }
     }
@@ -70,17 +72,21 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// It is for letters that arrive later, and has no end.
-    pub(crate) fn give_up(args: &'a args::GiveUp) -> Result<Self, Failed> {
+    pub(crate) fn give_up(args: &'a args::GiveUp) -> Result<Self, CommandFailure> {
         if args.future && args.give.until.is_none() && args.give.lasts.is_none() {
             let problem = "--future gives up every matching letter until the override ends: limit it with --for or --until";
-            return Err(Failed::Input(vec![problem.to_owned()]));
+            return Err(CommandFailure::Input(vec![problem.to_owned()]));
         }
         let rate = Some(args.pace.rate);
         Ok(Self { action: OverrideAction::GiveUp, give: &args.give, future: args.future, rate })
     }
 
     /// Gives the override, or shows what it would do, and prints the result.
-    pub(crate) async fn run(&self, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+    pub(crate) async fn run(
+        &self,
+        as_json: bool,
+        console: &mut ToolEnvironment,
+    ) -> Result<CommandEnd, CommandFailure> {
         let draft = self.look(console).await?;
         if self.give.sign.dry_run {
             return console.print(&draft.preview, as_json);
@@ -90,33 +96,36 @@ impl<'a> Request<'a> {
     }
 
     /// Prepares the override, and reads what it would do.
-    pub(crate) async fn look(&self, console: &mut Console) -> Result<Draft<'_>, Failed> {
+    pub(crate) async fn look(
+        &self,
+        console: &mut ToolEnvironment,
+    ) -> Result<OverrideDraft<'_>, CommandFailure> {
         let Some(pattern) = pattern(&self.give.picks)? else {
             let problem = "no letters are selected: give --match, --topic, --subscription, --queue or --all";
-            return Err(Failed::Input(vec![problem.to_owned()]));
+            return Err(CommandFailure::Input(vec![problem.to_owned()]));
         };
         // The end is checked later, by the clock of S3.
         check(&Override { until: None, ..self.override_(pattern.clone(), console) })?;
         let stop = watch_from_the_start(&self.give.sign, console)?;
-        let Connected { control, sqs, sts, aws } =
+        let OverrideClients { control, sqs, sts, aws } =
             connect(&self.give.place, &self.give.connection, console).await?;
-        let Signed { by, checked } = signed(&self.give.sign, &sts).await?;
+        let OverrideAuthor { by, checked } = signed(&self.give.sign, &sts).await?;
         let others = control.overrides(console).await?;
         let draft = Override { by, ..self.override_(pattern, console) };
         let reach = self.check(&draft)?;
         let undecided = reach.undecided().to_vec();
-        let mut waker = Waker::new(&control, &sqs, vec![(reach, None)]);
+        let mut waker = LetterWaker::new(&control, &sqs, vec![(reach, None)]);
         unless_interrupted(stop.as_ref(), waker.read(console)).await?;
 
         let touched = waker.touched(console.clock.now());
         let unknown = if self.give.anyway {
-            Unknown::default()
+            UnknownResources::default()
         } else {
-            let asked = Box::pin(Unknown::of(&draft.pattern, waker.listed(), &aws));
+            let asked = Box::pin(UnknownResources::of(&draft.pattern, waker.listed(), &aws));
             unless_interrupted(stop.as_ref(), async { Ok(asked.await) }).await?
         };
         let now = console.clock.now();
-        let preview = Preview {
+        let preview = OverridePreview {
             override_: self.begun(draft, console),
             by_checked: checked,
             undecided,
@@ -126,11 +135,11 @@ impl<'a> Request<'a> {
             rate: self.rate,
             now,
         };
-        Ok(Draft { request: self, preview, control, waker, stop })
+        Ok(OverrideDraft { request: self, preview, control, waker, stop })
     }
 
     /// Returns the override, as if it were given now. From here on it applies to the letters of the preview.
-    fn override_(&self, pattern: Value, console: &Console) -> Override {
+    fn override_(&self, pattern: Value, console: &ToolEnvironment) -> Override {
         let now = console.clock.now();
         let arrived = &self.give.arrived;
         let arrived_before = arrived.arrived_before.map(|when| when.at(now));
@@ -155,7 +164,7 @@ impl<'a> Request<'a> {
 
     /// Returns the override with its times counted from now, since reading a long list and waiting for an answer
     /// take time.
-    fn begun(&self, override_: Override, console: &Console) -> Override {
+    fn begun(&self, override_: Override, console: &ToolEnvironment) -> Override {
         let at = whole_second(console.clock.now());
         let lasts = self
             .give
@@ -171,24 +180,28 @@ impl<'a> Request<'a> {
     }
 
     /// Checks that an override is valid, and still in force when letters wake.
-    fn check(&self, override_: &Override) -> Result<Reach, Failed> {
+    fn check(&self, override_: &Override) -> Result<OverrideReach, CommandFailure> {
         let reach = check(override_)?;
-        let begins = SignedDuration::try_from(BEGINS).unwrap_or(SignedDuration::ZERO);
+        let begins = SignedDuration::try_from(WAKE_DELAY).unwrap_or(SignedDuration::ZERO);
         let is_short = |end| override_.at.saturating_add(begins).is_ok_and(|begins| end <= begins);
         if self.rate.is_some() && override_.end().is_some_and(is_short) {
-            let seconds = BEGINS.as_secs();
+            let seconds = WAKE_DELAY.as_secs();
             let problem = format!(
                 "the override must be in force for more than {seconds} s, because waking begins only then"
             );
-            return Err(Failed::Input(vec![problem]));
+            return Err(CommandFailure::Input(vec![problem]));
         }
         Ok(reach)
     }
 }
 
-impl Draft<'_> {
+impl OverrideDraft<'_> {
     /// Shows what the override would do and asks, unless `--yes` is given. Then writes it, and wakes letters.
-    pub(crate) async fn give(self, as_json: bool, console: &mut Console) -> Result<Given, Failed> {
+    pub(crate) async fn give(
+        self,
+        as_json: bool,
+        console: &mut ToolEnvironment,
+    ) -> Result<GivenOverride, CommandFailure> {
         let Self { request, preview, control, mut waker, stop } = self;
         let yes = request.give.sign.yes;
         show_lines(&preview.lines(), yes, as_json, console)?;
@@ -198,14 +211,14 @@ impl Draft<'_> {
                 "neither SNS, SQS nor the list of waiting letters knows {}: correct the name, or give --anyway",
                 missing.join(", ")
             );
-            return Err(Failed::Input(vec![why]));
+            return Err(CommandFailure::Input(vec![why]));
         }
         console.confirm(yes, &format!("Give this override to {}?", request.action.name()))?;
 
         let override_ = request.begun(preview.override_.clone(), console);
         // The override may have ended while the question waited for its answer.
         request.check(&override_)?;
-        let stop = write(&control, &Change::Give(&override_), stop, console).await?;
+        let stop = write(&control, &OverrideChange::Give(&override_), stop, console).await?;
         let written = Instant::now();
         if !as_json {
             writeln!(
@@ -220,11 +233,11 @@ impl Draft<'_> {
             Some(rate) => Some(waker.wake(written, rate, override_.end(), &stop, console).await),
         };
         let release = console.stack.further().command(&["release", &override_.id]);
-        Ok(Given { override_, preview, woken, unread: waker.unread(), release })
+        Ok(GivenOverride { override_, preview, woken, unread: waker.unread(), release })
     }
 }
 
-impl CommandResult for Given {
+impl CommandResult for GivenOverride {
     fn text(&self) -> String {
         let woken = self.woken.as_ref().map_or_else(String::new, |woken| woken.text() + "\n");
         let to = match self.override_.action {
@@ -239,7 +252,7 @@ impl CommandResult for Given {
         json!({ "override": override_, "byChecked": preview.by_checked, "waiting": preview.waiting(), "wake": woken })
     }
 
-    fn finished(&self) -> Finished {
+    fn finished(&self) -> CommandEnd {
         finished(self.woken.as_ref(), self.unread)
     }
 }
@@ -258,10 +271,10 @@ fn id(at: Timestamp) -> String {
 
 /// Returns the letters that these options select, for comparison with the list; `None` if they select none.
 pub(crate) fn reach(
-    picks: &args::Picks,
-    arrived: &args::Arrived,
-    console: &Console,
-) -> Result<Option<Reach>, Failed> {
+    picks: &args::PatternArgs,
+    arrived: &args::ArrivalArgs,
+    console: &ToolEnvironment,
+) -> Result<Option<OverrideReach>, CommandFailure> {
     let now = console.clock.now();
     let pattern = pattern(picks)?;
     if pattern.is_none() && arrived.arrived_before.is_none() && arrived.arrived_after.is_none() {
@@ -282,17 +295,18 @@ pub(crate) fn reach(
 }
 
 /// Checks an override. Its problems name the options.
-fn check(override_: &Override) -> Result<Reach, Failed> {
-    Reach::of(override_).map_err(|bad| {
-        let problem = |fault: &sns_redrive::policy::Fault| match fault.path.strip_prefix("overrides[0].") {
-            // The override begins now.
-            Some("until") => "--until must be in the future".to_owned(),
-            Some(field) => match field.split_once('.') {
-                Some((option, path)) => format!("--{option} {path}: {}", fault.problem),
-                None => format!("--{field} {}", fault.problem),
-            },
-            None => fault.to_string(),
-        };
-        Failed::Input(bad.0.iter().map(problem).collect())
+fn check(override_: &Override) -> Result<OverrideReach, CommandFailure> {
+    OverrideReach::of(override_).map_err(|bad| {
+        let problem =
+            |fault: &sns_redrive::policy::DocumentFault| match fault.path.strip_prefix("overrides[0].") {
+                // The override begins now.
+                Some("until") => "--until must be in the future".to_owned(),
+                Some(field) => match field.split_once('.') {
+                    Some((option, path)) => format!("--{option} {path}: {}", fault.problem),
+                    None => format!("--{field} {}", fault.problem),
+                },
+                None => fault.to_string(),
+            };
+        CommandFailure::Input(bad.0.iter().map(problem).collect())
     })
 }

@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
 use super::picks::every;
-use crate::aws::{self, Aws};
+use crate::aws::{self, AwsAccess};
 use crate::text::harmless;
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::failure_of_call;
@@ -25,9 +25,9 @@ const FIELDS: [(&str, ArnKind, &str); 3] = [
 
 /// The resources that lines of the list of waiting letters name, by the field of a pattern.
 #[derive(Debug, Default)]
-pub(super) struct Listed(BTreeMap<&'static str, BTreeSet<String>>);
+pub(super) struct ListedResources(BTreeMap<&'static str, BTreeSet<String>>);
 
-impl Listed {
+impl ListedResources {
     pub(super) fn add(&mut self, letter: &WaitingLetter) {
         let queues = [Some(&letter.queue_arn), letter.dead_letter_queue_arn.as_ref()];
         let queues = queues.into_iter().flatten().map(|arn| ("queueArn", arn.as_str()));
@@ -52,17 +52,17 @@ impl Listed {
 
 /// The resources of a pattern of which SNS and SQS do not say that they exist.
 #[derive(Debug, Default)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownResources {
     /// The resources that do not exist.
     pub(crate) missing: Vec<String>,
     /// The resources that could not be looked up, each with the reason.
     pub(crate) unseen: Vec<String>,
 }
 
-impl Unknown {
+impl UnknownResources {
     /// Asks SNS and SQS about the resources that a pattern names and no line of the list has. One typing error beside a
     /// good name is one too.
-    pub(super) async fn of(pattern: &Value, listed: &Listed, aws: &Aws) -> Self {
+    pub(super) async fn of(pattern: &Value, listed: &ListedResources, aws: &AwsAccess) -> Self {
         let mut unknown = Self::default();
         for (field, kind, what) in FIELDS {
             for named in anywhere(pattern, field).into_iter().filter(|named| !listed.has(field, named)) {
@@ -114,7 +114,7 @@ fn anywhere(pattern: &Value, field: &str) -> Vec<String> {
 /// # Errors
 ///
 /// The call that failed, in words.
-async fn exists(named: &str, kind: ArnKind, aws: &Aws) -> Result<bool, String> {
+async fn exists(named: &str, kind: ArnKind, aws: &AwsAccess) -> Result<bool, String> {
     let arn = match named.parse() {
         Ok(arn) => arn,
         Err(_) => here(named, kind, aws).await?,
@@ -136,7 +136,7 @@ fn is_not_found(failure: &Failure) -> bool {
 }
 
 /// Returns the ARN of a name in the caller's account.
-async fn here(name: &str, kind: ArnKind, aws: &Aws) -> Result<Arn, String> {
+async fn here(name: &str, kind: ArnKind, aws: &AwsAccess) -> Result<Arn, String> {
     let caller = aws::caller(&aws.sts()).await;
     let caller = caller.map_err(|failure| format!("sts:GetCallerIdentity failed: {}", failure.told()))?;
     let mut parts = caller.split(':').skip(1);
@@ -146,19 +146,19 @@ async fn here(name: &str, kind: ArnKind, aws: &Aws) -> Result<Arn, String> {
     arn.parse().map_err(|_| "the caller's account is unknown".to_owned())
 }
 
-async fn topic(arn: &Arn, aws: &Aws) -> Result<(), Failure> {
+async fn topic(arn: &Arn, aws: &AwsAccess) -> Result<(), Failure> {
     let there = SnsConfig::new().region(Region::new(arn.region().to_owned()));
     let asked = aws.clients().sns.get_topic_attributes().topic_arn(arn.as_str()).customize();
     asked.config_override(there).send().await.map_err(|error| failure_of_call(&error)).map(drop)
 }
 
-async fn subscription(arn: &Arn, aws: &Aws) -> Result<(), Failure> {
+async fn subscription(arn: &Arn, aws: &AwsAccess) -> Result<(), Failure> {
     let there = SnsConfig::new().region(Region::new(arn.region().to_owned()));
     let asked = aws.clients().sns.get_subscription_attributes().subscription_arn(arn.as_str()).customize();
     asked.config_override(there).send().await.map_err(|error| failure_of_call(&error)).map(drop)
 }
 
-async fn queue(arn: &Arn, aws: &Aws) -> Result<(), Failure> {
+async fn queue(arn: &Arn, aws: &AwsAccess) -> Result<(), Failure> {
     let there = SqsConfig::new().region(Region::new(arn.region().to_owned()));
     let asked = aws.clients().sqs.get_queue_attributes().queue_url(arn.queue_url());
     let asked = asked.attribute_names(QueueAttributeName::QueueArn).customize();

@@ -12,79 +12,87 @@ mod release;
 mod show;
 mod wake;
 
-pub(crate) use give::{Request, reach};
-pub(crate) use preview::{Waking, ends};
+pub(crate) use give::{OverrideRequest, reach};
+pub(crate) use preview::{WakeEstimate, ends};
 pub(crate) use release::{look as look_at_release, run as release};
 pub(crate) use show::{ended, in_force, run as list};
-pub(crate) use wake::Touched;
-use wake::Woken;
+pub(crate) use wake::MatchCounts;
+use wake::WakeSummary;
 
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::args;
-use crate::aws::{self, Aws};
-use crate::console::{Console, Failed, Finished, check_interrupt};
-use crate::control::{Change, Control};
+use crate::aws::{self, AwsAccess};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, check_interrupt};
+use crate::control::{ControlAccess, OverrideChange};
 use crate::place;
 use sns_redrive::failure::Failure;
 
 /// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
-const SOON: i64 = 60;
+const SOON_SECONDS: i64 = 60;
 
 /// The control prefix of a command, and its clients.
-struct Connected {
-    control: Control,
+struct OverrideClients {
+    control: ControlAccess,
     sqs: aws_sdk_sqs::Client,
     sts: aws_sdk_sts::Client,
-    aws: Aws,
+    aws: AwsAccess,
 }
 
 async fn connect(
     place_args: &args::ControlPlace,
-    connection: &args::Connection,
-    console: &Console,
-) -> Result<Connected, Failed> {
+    connection: &args::ConnectionArgs,
+    console: &ToolEnvironment,
+) -> Result<OverrideClients, CommandFailure> {
     let place = place::control(place_args, console)?;
-    let aws = Aws::connect(connection, console).await?;
+    let aws = AwsAccess::connect(connection, console).await?;
     let clients = aws.clients();
-    Ok(Connected { control: Control::new(clients.s3, place), sqs: clients.sqs, sts: aws.sts(), aws })
+    Ok(OverrideClients {
+        control: ControlAccess::new(clients.s3, place),
+        sqs: clients.sqs,
+        sts: aws.sts(),
+        aws,
+    })
 }
 
 /// The author of an override.
-struct Signed {
+struct OverrideAuthor {
     by: String,
     /// True if AWS confirmed the name. Otherwise it is what the caller claims to be.
     checked: bool,
 }
 
 /// Returns the author of the command line, else the caller's ARN according to AWS.
-async fn signed(args: &args::Sign, sts: &aws_sdk_sts::Client) -> Result<Signed, Failed> {
+async fn signed(args: &args::SignArgs, sts: &aws_sdk_sts::Client) -> Result<OverrideAuthor, CommandFailure> {
     if let Some(by) = &args.by {
-        return Ok(Signed { by: by.clone(), checked: false });
+        return Ok(OverrideAuthor { by: by.clone(), checked: false });
     }
     let by = aws::caller(sts).await;
     let failed = |failure: Failure| {
         let why = failure.told();
-        Failed::Work(format!(
+        CommandFailure::Work(format!(
             "cannot ask AWS who you are (sts:GetCallerIdentity failed: {why}); give --by NAME"
         ))
     };
     let by = by.map_err(failed)?;
-    Ok(Signed { by, checked: true })
+    Ok(OverrideAuthor { by, checked: true })
 }
 
 /// Begins to watch for Ctrl-C before anything is read, if the command asks no question. Ctrl-C ends a command
 /// that asks, or that only shows.
-fn watch_from_the_start(args: &args::Sign, console: &Console) -> Result<Option<Arc<AtomicBool>>, Failed> {
+fn watch_from_the_start(
+    args: &args::SignArgs,
+    console: &ToolEnvironment,
+) -> Result<Option<Arc<AtomicBool>>, CommandFailure> {
     let watches = args.yes && !args.dry_run;
     Ok(watches.then(|| (console.interrupts)()).transpose()?)
 }
 
 /// Shows what a command would do, before it asks. Results in JSON are for a script, so the text goes beside
 /// them, and only if somebody can answer.
-fn show_lines(lines: &str, yes: bool, as_json: bool, console: &mut Console) -> std::io::Result<()> {
+fn show_lines(lines: &str, yes: bool, as_json: bool, console: &mut ToolEnvironment) -> std::io::Result<()> {
     if !as_json {
         write!(console.out, "{lines}")?;
         console.out.flush()?;
@@ -95,18 +103,18 @@ fn show_lines(lines: &str, yes: bool, as_json: bool, console: &mut Console) -> s
 }
 
 /// Returns how a command ended that woke letters.
-fn finished(woken: Option<&Woken>, unread: u64) -> Finished {
-    let is_whole = woken.is_none_or(Woken::is_whole) && unread == 0;
-    if is_whole { Finished::Whole } else { Finished::Partly }
+fn finished(woken: Option<&WakeSummary>, unread: u64) -> CommandEnd {
+    let is_whole = woken.is_none_or(WakeSummary::is_whole) && unread == 0;
+    if is_whole { CommandEnd::Whole } else { CommandEnd::Partly }
 }
 
 /// Writes a change, unless the command was interrupted. Returns the flag that interrupts the rest of the command.
 async fn write(
-    control: &Control,
-    change: &Change<'_>,
+    control: &ControlAccess,
+    change: &OverrideChange<'_>,
     stop: Option<Arc<AtomicBool>>,
-    console: &Console,
-) -> Result<Arc<AtomicBool>, Failed> {
+    console: &ToolEnvironment,
+) -> Result<Arc<AtomicBool>, CommandFailure> {
     let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
     check_interrupt(&stop)?;
     control.change(change).await?;

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::args::Picks;
-use crate::console::Failed;
+use crate::args::PatternArgs;
+use crate::console::CommandFailure;
 use sns_redrive::arn::Arn;
-use sns_redrive::policy::{Fault, read_json, rounds_numbers};
+use sns_redrive::policy::{DocumentFault, read_json, rounds_numbers};
 
 /// Returns the pattern of these options; `None` if they select no letters.
-pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
-    let bad = |problem: String| Err(Failed::Input(vec![problem]));
+pub(super) fn pattern(picks: &PatternArgs) -> Result<Option<Value>, CommandFailure> {
+    let bad = |problem: String| Err(CommandFailure::Input(vec![problem]));
     let mut fields = match picks.pattern.as_deref().map(read_json) {
         None => Map::new(),
         _ if picks.pattern.as_deref().is_some_and(rounds_numbers) => {
@@ -23,14 +23,14 @@ pub(super) fn pattern(picks: &Picks) -> Result<Option<Value>, Failed> {
             );
         }
         Some(Err(faults)) => {
-            let said = |fault: Fault| {
+            let said = |fault: DocumentFault| {
                 if fault.path.is_empty() {
                     format!("--match is {fault}")
                 } else {
                     format!("--match: {fault}")
                 }
             };
-            return Err(Failed::Input(faults.into_iter().map(said).collect()));
+            return Err(CommandFailure::Input(faults.into_iter().map(said).collect()));
         }
     };
     let names =

@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::known::{Unknown, in_words};
-use super::wake::{BEGINS, Touched};
-use crate::console::Finished;
+use super::known::{UnknownResources, in_words};
+use super::wake::{MatchCounts, WAKE_DELAY};
+use crate::console::CommandEnd;
 use crate::output::CommandResult;
 use crate::text::{brief, count, harmless, table, utc};
 use sns_redrive::policy::{Override, OverrideAction, seconds_until};
 
 /// What an override would do.
-pub(crate) struct Preview {
+pub(crate) struct OverridePreview {
     pub(crate) override_: Override,
     /// True if AWS confirmed who gives the override.
     pub(crate) by_checked: bool,
@@ -20,8 +20,8 @@ pub(crate) struct Preview {
     pub(crate) undecided: Vec<String>,
     /// The number of existing overrides in force.
     pub(super) others: usize,
-    pub(crate) touched: Touched,
-    pub(crate) unknown: Unknown,
+    pub(crate) touched: MatchCounts,
+    pub(crate) unknown: UnknownResources,
     /// The number of letters a second to wake; `None` if the override wakes none.
     pub(super) rate: Option<u32>,
     pub(super) now: Timestamp,
@@ -30,7 +30,7 @@ pub(crate) struct Preview {
 /// How long it takes to wake letters.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Waking {
+pub(crate) struct WakeEstimate {
     pub(crate) letters: u64,
     pub(crate) rate: u32,
     /// The seconds between the override and the first letter that is asked to wake.
@@ -39,7 +39,7 @@ pub(crate) struct Waking {
     pub(crate) takes_seconds: u64,
 }
 
-impl Preview {
+impl OverridePreview {
     /// Returns the preview as lines of text.
     pub(super) fn lines(&self) -> String {
         let Self { override_, touched, .. } = self;
@@ -105,8 +105,8 @@ impl Preview {
     }
 
     /// Returns how letters are woken; `None` if the override wakes none.
-    pub(crate) fn waking(&self) -> Option<Waking> {
-        self.rate.map(|rate| Waking::of(self.touched, rate))
+    pub(crate) fn waking(&self) -> Option<WakeEstimate> {
+        self.rate.map(|rate| WakeEstimate::of(self.touched, rate))
     }
 
     /// Reports whether the override ends before the last letter is asked to wake.
@@ -116,7 +116,7 @@ impl Preview {
     }
 }
 
-impl CommandResult for Preview {
+impl CommandResult for OverridePreview {
     fn text(&self) -> String {
         format!("{}\nDry run: nothing was written.\n", self.lines())
     }
@@ -137,15 +137,15 @@ impl CommandResult for Preview {
         json
     }
 
-    fn finished(&self) -> Finished {
-        Finished::of(self.touched.unread)
+    fn finished(&self) -> CommandEnd {
+        CommandEnd::of(self.touched.unread)
     }
 }
 
-impl Waking {
+impl WakeEstimate {
     /// Returns how long it takes to wake letters at this rate, in letters a second.
-    pub(super) fn of(touched: Touched, rate: u32) -> Self {
-        let (letters, begins_after_seconds) = (touched.yes + touched.maybe, BEGINS.as_secs());
+    pub(super) fn of(touched: MatchCounts, rate: u32) -> Self {
+        let (letters, begins_after_seconds) = (touched.yes + touched.maybe, WAKE_DELAY.as_secs());
         let takes_seconds = begins_after_seconds + letters.div_ceil(u64::from(rate));
         Self { letters, rate, begins_after_seconds, takes_seconds }
     }
@@ -184,7 +184,7 @@ pub(super) fn signature(by: &str, checked: bool) -> String {
     format!("{}{note}", harmless(by))
 }
 
-impl Touched {
+impl MatchCounts {
     pub(super) fn to_json(self, undecided: &[String]) -> Value {
         json!({
             "touched": self.yes, "maybe": self.maybe, "undecided": undecided, "stillHeld": self.held,

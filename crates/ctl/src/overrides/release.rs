@@ -8,16 +8,18 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::picks::pattern;
-use super::preview::{Waking, signature};
+use super::preview::{WakeEstimate, signature};
 use super::show::row;
-use super::wake::{Touched, Waker, Woken};
-use super::{Connected, Signed, connect, finished, show_lines, signed, watch_from_the_start, write};
+use super::wake::{LetterWaker, MatchCounts, WakeSummary};
+use super::{
+    OverrideAuthor, OverrideClients, connect, finished, show_lines, signed, watch_from_the_start, write,
+};
 use crate::args;
-use crate::console::{Console, Failed, Finished, unless_interrupted};
-use crate::control::{Change, Control, Release};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, unless_interrupted};
+use crate::control::{ControlAccess, OverrideChange, ReleaseNote};
 use crate::output::CommandResult;
 use crate::text::{count, harmless, table};
-use sns_redrive::policy::{Override, OverrideAction, Overrides, Reach};
+use sns_redrive::policy::{Override, OverrideAction, OverrideReach, Overrides};
 
 /// What a release would do.
 pub(crate) struct ReleasePreview {
@@ -26,26 +28,26 @@ pub(crate) struct ReleasePreview {
     rows: Vec<Vec<String>>,
     by: String,
     by_checked: bool,
-    pub(crate) touched: Touched,
+    pub(crate) touched: MatchCounts,
     /// How the letters of holds are woken; `None` if no hold is released.
-    pub(crate) waking: Option<Waking>,
+    pub(crate) waking: Option<WakeEstimate>,
 }
 
 /// Overrides that are to be taken back.
 pub(crate) struct ReleaseDraft<'a> {
-    args: &'a args::Release,
+    args: &'a args::ReleaseArgs,
     pub(crate) preview: ReleasePreview,
     holds: Vec<Override>,
-    control: Control,
-    waker: Waker,
+    control: ControlAccess,
+    waker: LetterWaker,
     stop: Option<Arc<AtomicBool>>,
 }
 
 /// Overrides that were taken back.
-pub(crate) struct Released {
+pub(crate) struct ReleaseResult {
     preview: ReleasePreview,
-    release: Release,
-    woken: Option<Woken>,
+    release: ReleaseNote,
+    woken: Option<WakeSummary>,
     /// Lines and objects of the list that could not be read.
     unread: u64,
     /// The commands that wake the letters of the holds, which are gone.
@@ -54,10 +56,10 @@ pub(crate) struct Released {
 
 /// Releases overrides, or shows what that would do, and prints the result.
 pub(crate) async fn run(
-    args: &args::Release,
+    args: &args::ReleaseArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let draft = look(args, console).await?;
     if args.sign.dry_run {
         return console.print(&draft.preview, as_json);
@@ -68,13 +70,13 @@ pub(crate) async fn run(
 
 /// Reads what a release would do.
 pub(crate) async fn look<'a>(
-    args: &'a args::Release,
-    console: &mut Console,
-) -> Result<ReleaseDraft<'a>, Failed> {
+    args: &'a args::ReleaseArgs,
+    console: &mut ToolEnvironment,
+) -> Result<ReleaseDraft<'a>, CommandFailure> {
     let picked = pattern(&args.picks)?;
     let stop = watch_from_the_start(&args.sign, console)?;
-    let Connected { control, sqs, sts, .. } = connect(&args.place, &args.connection, console).await?;
-    let Signed { by, checked } = signed(&args.sign, &sts).await?;
+    let OverrideClients { control, sqs, sts, .. } = connect(&args.place, &args.connection, console).await?;
+    let OverrideAuthor { by, checked } = signed(&args.sign, &sts).await?;
     let overrides = control.overrides(console).await?;
     let now = console.clock.now();
     let is_hold =
@@ -84,15 +86,17 @@ pub(crate) async fn look<'a>(
     // A letter that came onto the list after a hold began was hidden by the hold.
     let holds: Vec<_> =
         meant.iter().filter(|override_| is_hold(override_)).map(|override_| (*override_).clone()).collect();
-    let reaches: Result<Vec<_>, _> =
-        holds.iter().map(|override_| Reach::of(override_).map(|reach| (reach, Some(override_.at)))).collect();
-    let reaches = reaches.map_err(|bad| Failed::Work(bad.to_string()))?;
+    let reaches: Result<Vec<_>, _> = holds
+        .iter()
+        .map(|override_| OverrideReach::of(override_).map(|reach| (reach, Some(override_.at))))
+        .collect();
+    let reaches = reaches.map_err(|bad| CommandFailure::Work(bad.to_string()))?;
     let stay =
         overrides.all().iter().filter(|override_| override_.is_in_force(now) && !meant.contains(override_));
     let stay: Result<Vec<_>, _> =
-        stay.map(|override_| Reach::of(override_).map(|reach| (override_.clone(), reach))).collect();
-    let stay = stay.map_err(|bad| Failed::Work(bad.to_string()))?;
-    let mut waker = Waker::new(&control, &sqs, reaches).but_not(stay);
+        stay.map(|override_| OverrideReach::of(override_).map(|reach| (override_.clone(), reach))).collect();
+    let stay = stay.map_err(|bad| CommandFailure::Work(bad.to_string()))?;
+    let mut waker = LetterWaker::new(&control, &sqs, reaches).but_not(stay);
     if !holds.is_empty() {
         unless_interrupted(stop.as_ref(), waker.read(console)).await?;
     }
@@ -103,18 +107,18 @@ pub(crate) async fn look<'a>(
         by,
         by_checked: checked,
         touched,
-        waking: (!holds.is_empty()).then(|| Waking::of(touched, args.pace.rate)),
+        waking: (!holds.is_empty()).then(|| WakeEstimate::of(touched, args.pace.rate)),
     };
     Ok(ReleaseDraft { args, preview, holds, control, waker, stop })
 }
 
 /// Returns the overrides that a command line means.
 fn meant<'o>(
-    args: &args::Release,
+    args: &args::ReleaseArgs,
     picked: Option<&Value>,
     overrides: &'o Overrides,
     is_hold: impl Fn(&Override) -> bool,
-) -> Result<Vec<&'o Override>, Failed> {
+) -> Result<Vec<&'o Override>, CommandFailure> {
     let is_meant = |override_: &&Override| match picked {
         None => args.ids.contains(&override_.id),
         Some(_) if args.picks.all => is_hold(override_),
@@ -126,12 +130,12 @@ fn meant<'o>(
         .map(|id| format!("there is no override {}; `redrivectl overrides` lists them", harmless(id)))
         .collect();
     if !unknown.is_empty() {
-        return Err(Failed::Input(unknown));
+        return Err(CommandFailure::Input(unknown));
     }
     if meant.is_empty() {
         let all = args.picks.all;
         let has = if all { "no hold is in force" } else { "no hold in force has exactly this pattern" };
-        return Err(Failed::Work(format!("{has}; `redrivectl overrides` lists the overrides")));
+        return Err(CommandFailure::Work(format!("{has}; `redrivectl overrides` lists the overrides")));
     }
     Ok(meant)
 }
@@ -139,14 +143,18 @@ fn meant<'o>(
 impl ReleaseDraft<'_> {
     /// Shows what the release would do and asks, unless `--yes` is given. Then takes the overrides back, and
     /// wakes the letters of holds.
-    pub(crate) async fn release(self, as_json: bool, console: &mut Console) -> Result<Released, Failed> {
+    pub(crate) async fn release(
+        self,
+        as_json: bool,
+        console: &mut ToolEnvironment,
+    ) -> Result<ReleaseResult, CommandFailure> {
         let Self { args, preview, holds, control, mut waker, stop } = self;
         show_lines(&preview.lines(), args.sign.yes, as_json, console)?;
         console.confirm(args.sign.yes, "Release?")?;
 
         let at = console.clock.now();
-        let release = Release { at, by: preview.by.clone(), why: args.why.clone() };
-        let stop = write(&control, &Change::Release(&preview.ids, &release), stop, console).await?;
+        let release = ReleaseNote { at, by: preview.by.clone(), why: args.why.clone() };
+        let stop = write(&control, &OverrideChange::Release(&preview.ids, &release), stop, console).await?;
         let written = Instant::now();
         if !as_json {
             let overrides = count(preview.ids.len() as u64, "override");
@@ -160,7 +168,7 @@ impl ReleaseDraft<'_> {
         };
         let (further, why) = (console.stack.further(), args.why.as_deref().unwrap_or("released"));
         let to_wake = holds.iter().map(|hold| further.command(&retry_of(hold, why))).collect();
-        Ok(Released { preview, release, woken, unread: waker.unread(), to_wake })
+        Ok(ReleaseResult { preview, release, woken, unread: waker.unread(), to_wake })
     }
 }
 
@@ -194,12 +202,12 @@ impl CommandResult for ReleasePreview {
         json
     }
 
-    fn finished(&self) -> Finished {
-        Finished::of(self.touched.unread)
+    fn finished(&self) -> CommandEnd {
+        CommandEnd::of(self.touched.unread)
     }
 }
 
-impl CommandResult for Released {
+impl CommandResult for ReleaseResult {
     fn text(&self) -> String {
         let Some(woken) = &self.woken else { return String::new() };
         let mut lines = vec![woken.text()];
@@ -221,7 +229,7 @@ impl CommandResult for Released {
         })
     }
 
-    fn finished(&self) -> Finished {
+    fn finished(&self) -> CommandEnd {
         finished(self.woken.as_ref(), self.unread)
     }
 }

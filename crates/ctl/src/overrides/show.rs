@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::preview::ends;
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished};
-use crate::control::Control;
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
+use crate::control::ControlAccess;
 use crate::output::CommandResult;
 use crate::place;
 use crate::text::{harmless, table, utc};
@@ -25,8 +25,8 @@ enum ShownOverrides {
 pub(crate) async fn run(
     args: &args::ShowOverrides,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let overrides = if args.ended {
         ShownOverrides::Ended(ended(args, console).await?)
     } else {
@@ -39,23 +39,29 @@ pub(crate) async fn run(
 /// Returns the overrides that have not ended.
 pub(crate) async fn in_force(
     args: &args::ShowOverrides,
-    console: &mut Console,
-) -> Result<Vec<Override>, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<Vec<Override>, CommandFailure> {
     let overrides = connect(args, console).await?.overrides(console).await?;
     let now = console.clock.now();
     Ok(overrides.all().iter().filter(|override_| !override_.has_ended(now)).cloned().collect())
 }
 
 /// Returns the records of the overrides that have ended.
-pub(crate) async fn ended(args: &args::ShowOverrides, console: &mut Console) -> Result<Vec<Value>, Failed> {
+pub(crate) async fn ended(
+    args: &args::ShowOverrides,
+    console: &mut ToolEnvironment,
+) -> Result<Vec<Value>, CommandFailure> {
     let control = connect(args, console).await?;
     let overrides = control.overrides(console).await?;
     control.ended(&overrides, console.clock.now()).await
 }
 
-async fn connect(args: &args::ShowOverrides, console: &Console) -> Result<Control, Failed> {
+async fn connect(
+    args: &args::ShowOverrides,
+    console: &ToolEnvironment,
+) -> Result<ControlAccess, CommandFailure> {
     let place = place::control(&args.place, console)?;
-    Ok(Control::new(Aws::connect(&args.connection, console).await?.clients().s3, place))
+    Ok(ControlAccess::new(AwsAccess::connect(&args.connection, console).await?.clients().s3, place))
 }
 
 impl CommandResult for ShownOverrides {
@@ -81,8 +87,8 @@ impl CommandResult for ShownOverrides {
         }
     }
 
-    fn finished(&self) -> Finished {
-        Finished::Whole
+    fn finished(&self) -> CommandEnd {
+        CommandEnd::Whole
     }
 }
 

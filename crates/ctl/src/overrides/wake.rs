@@ -17,70 +17,70 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::SOON;
-use super::known::Listed;
-use crate::console::{Console, Failed};
-use crate::control::Control;
-use crate::screen::Screen;
+use super::SOON_SECONDS;
+use super::known::ListedResources;
+use crate::console::{CommandFailure, ToolEnvironment};
+use crate::control::ControlAccess;
+use crate::screen::ProgressLine;
 use crate::text::{bar, count, harmless, thousands};
 use sns_redrive::arn::Arn;
 use sns_redrive::batch::MAX_ENTRIES;
-use sns_redrive::clock::Clock;
-use sns_redrive::control::{Line, WaitingList};
-use sns_redrive::delivery::{Hiding, hide};
+use sns_redrive::clock::InstanceClock;
+use sns_redrive::control::{WaitingLine, WaitingList};
+use sns_redrive::delivery::{HideRequest, hide};
 use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::policy::{Override, OverrideAction, Reach, Touches};
+use sns_redrive::policy::{Override, OverrideAction, OverrideReach, ReachAnswer};
 use sns_redrive::waiting::WaitingLetter;
 
 /// The time between an override and the first wake: by then every instance has read the override.
-pub(super) const BEGINS: Duration = Duration::from_secs(20);
+pub(super) const WAKE_DELAY: Duration = Duration::from_secs(20);
 
 /// The number of concurrent requests.
-const REQUESTS: usize = 16;
+const CONCURRENT_WAKES: usize = 16;
 
 /// The time for one request.
-const REQUEST_TIME: Duration = Duration::from_mins(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The number of tries for a letter if SQS refuses for now.
-const PASSES: u32 = 5;
+const WAKE_PASSES: u32 = 5;
 
 /// The wait between two passes.
-const BETWEEN_PASSES: Duration = Duration::from_secs(2);
+const PASS_WAIT: Duration = Duration::from_secs(2);
 
 /// How often a wait checks for an interrupt.
-const LOOK: Duration = Duration::from_millis(200);
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The error codes of SQS for a handle that is no longer valid. [`Failure::ends_receive`] goes by the error's
 /// text; these are for errors with another text.
-const STALE: [&str; 4] =
+const STALE_CODES: [&str; 4] =
     ["ReceiptHandleIsInvalid", "InvalidReceiptHandle", "MessageNotInflight", "InvalidParameterValue"];
 
 /// Wakes the letters of overrides.
-pub(super) struct Waker {
-    control: Control,
+pub(super) struct LetterWaker {
+    control: ControlAccess,
     /// A client that makes each request once.
     sqs: aws_sdk_sqs::Client,
-    reaches: Vec<(Reach, Option<Timestamp>)>,
+    reaches: Vec<(OverrideReach, Option<Timestamp>)>,
     /// Other overrides, by precedence: a letter that one of them holds stays hidden.
-    others: Vec<(Override, Reach)>,
-    list: WaitingList<Kept>,
-    listed: RefCell<Listed>,
+    others: Vec<(Override, OverrideReach)>,
+    list: WaitingList<WakeCandidate>,
+    listed: RefCell<ListedResources>,
 }
 
 /// The part of a line that is kept.
 #[derive(Clone)]
-struct Kept {
+struct WakeCandidate {
     queue: Arn,
     /// The receipt handle; empty if the letter shall not wake.
     handle: Box<str>,
-    touches: Touches,
+    touches: ReachAnswer,
     /// True if one of the overrides matches the letter, but another one holds it.
     held: bool,
 }
 
 /// The numbers of waiting letters that overrides match.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Touched {
+pub(crate) struct MatchCounts {
     pub(crate) yes: u64,
     /// Letters that may match: the list lacks a field of the pattern.
     pub(crate) maybe: u64,
@@ -93,7 +93,7 @@ pub(crate) struct Touched {
 /// The result of waking.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Woken {
+pub(super) struct WakeSummary {
     /// Letters that SQS was asked to show, without an error. The number that it showed is unknown.
     pub(super) asked: u64,
     /// Letters that were received again meanwhile, or are gone.
@@ -110,25 +110,25 @@ pub(super) struct Woken {
     pub(super) unlisted: Option<String>,
     /// The reason why letters were left.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stopped: Option<Stopped>,
+    pub(super) stopped: Option<WakeStop>,
 }
 
 /// The reason why waking ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Stopped {
+pub(super) enum WakeStop {
     /// It was interrupted.
     Interrupted,
     /// The override ended first.
     OverrideEnded,
 }
 
-impl Waker {
+impl LetterWaker {
     /// Returns a waker for overrides, each with the time since which a line of the list must have been written.
     pub(super) fn new(
-        control: &Control,
+        control: &ControlAccess,
         sqs: &aws_sdk_sqs::Client,
-        reaches: Vec<(Reach, Option<Timestamp>)>,
+        reaches: Vec<(OverrideReach, Option<Timestamp>)>,
     ) -> Self {
         // The SDK must not repeat requests whose answer was lost.
         let once = sqs.config().to_builder().retry_config(RetryConfig::disabled()).build();
@@ -144,25 +144,25 @@ impl Waker {
     }
 
     /// Leaves letters hidden that one of these overrides holds.
-    pub(super) fn but_not(self, others: Vec<(Override, Reach)>) -> Self {
+    pub(super) fn but_not(self, others: Vec<(Override, OverrideReach)>) -> Self {
         Self { others, ..self }
     }
 
     /// Reads what was added to the list since the last read.
-    pub(super) async fn read(&mut self, console: &mut Console) -> Result<(), Failed> {
+    pub(super) async fn read(&mut self, console: &mut ToolEnvironment) -> Result<(), CommandFailure> {
         let now = console.clock.now();
         let (reaches, others, listed) = (&self.reaches, &self.others, &self.listed);
         let keep = |written: Timestamp, letter: WaitingLetter| {
             listed.borrow_mut().add(&letter);
             let after = |from: &Option<Timestamp>| from.is_none_or(|from| written >= from);
             let overrides = reaches.iter().filter(|(_, from)| after(from));
-            let touches = overrides.map(|(reach, _)| reach.touches(&letter)).max().unwrap_or(Touches::No);
-            let held = touches > Touches::No && is_held(others, &letter);
-            let touches = if held { Touches::No } else { touches };
-            let handle = if touches == Touches::No { String::new() } else { letter.receipt_handle };
-            Kept { queue: letter.queue_arn, handle: handle.into(), touches, held }
+            let touches = overrides.map(|(reach, _)| reach.touches(&letter)).max().unwrap_or(ReachAnswer::No);
+            let held = touches > ReachAnswer::No && is_held(others, &letter);
+            let touches = if held { ReachAnswer::No } else { touches };
+            let handle = if touches == ReachAnswer::No { String::new() } else { letter.receipt_handle };
+            WakeCandidate { queue: letter.queue_arn, handle: handle.into(), touches, held }
         };
-        let mut screen = Screen::new(&mut *console.err, console.progress);
+        let mut screen = ProgressLine::new(&mut *console.err, console.progress);
         let read = self.control.read_waiting(&mut self.list, now, keep, |letters| {
             if letters % 1_000 == 0 {
                 screen.show(&format!("{} waiting letters read", thousands(letters as u64)));
@@ -177,18 +177,18 @@ impl Waker {
     }
 
     /// Returns what the lines that were read name, whether or not an override matches them.
-    pub(super) fn listed(&mut self) -> &Listed {
+    pub(super) fn listed(&mut self) -> &ListedResources {
         self.listed.get_mut()
     }
 
-    pub(super) fn touched(&self, now: Timestamp) -> Touched {
-        let mut touched = Touched { unread: self.list.unread(), ..Touched::default() };
+    pub(super) fn touched(&self, now: Timestamp) -> MatchCounts {
+        let mut touched = MatchCounts { unread: self.list.unread(), ..MatchCounts::default() };
         for line in self.list.due_after(now) {
             touched.held += u64::from(line.kept.held);
             match line.kept.touches {
-                Touches::Yes => touched.yes += 1,
-                Touches::Maybe => touched.maybe += 1,
-                Touches::No => {}
+                ReachAnswer::Yes => touched.yes += 1,
+                ReachAnswer::Maybe => touched.maybe += 1,
+                ReachAnswer::No => {}
             }
         }
         touched
@@ -201,43 +201,43 @@ impl Waker {
         rate: u32,
         end: Option<Timestamp>,
         stop: &AtomicBool,
-        console: &mut Console,
-    ) -> Woken {
-        let begins = written + BEGINS;
+        console: &mut ToolEnvironment,
+    ) -> WakeSummary {
+        let begins = written + WAKE_DELAY;
         while Instant::now() < begins && !stop.load(Ordering::Relaxed) {
-            let mut screen = Screen::new(&mut *console.err, console.progress);
+            let mut screen = ProgressLine::new(&mut *console.err, console.progress);
             screen.show(&format!("waking begins in {} s", (begins - Instant::now()).as_secs() + 1));
-            sleep_until(begins.min(Instant::now() + LOOK)).await;
+            sleep_until(begins.min(Instant::now() + INTERRUPT_INTERVAL)).await;
         }
-        let mut woken = Woken::default();
+        let mut woken = WakeSummary::default();
         // Instances that had not read the override yet may have hidden more letters meanwhile.
         if !stop.load(Ordering::Relaxed) {
             woken.unlisted = self.read(console).await.err().map(|failed| failed.to_string());
         }
         let clock = &console.clock;
         let mut letters: Vec<_> =
-            self.list.due_after(Timestamp::MIN).filter(|line| line.kept.touches > Touches::No).collect();
+            self.list.due_after(Timestamp::MIN).filter(|line| line.kept.touches > ReachAnswer::No).collect();
         letters.sort_by(|one, other| {
-            let override_ = |line: &Line<Kept>| (line.kept.queue.clone(), line.since);
+            let override_ = |line: &WaitingLine<WakeCandidate>| (line.kept.queue.clone(), line.since);
             override_(one).cmp(&override_(other))
         });
         letters.retain(|line| !is_due_soon(line, clock));
-        let mut screen = Screen::new(&mut *console.err, console.progress);
+        let mut screen = ProgressLine::new(&mut *console.err, console.progress);
         let all = letters.len() as u64;
-        let ends = Ends { stop, clock, end };
-        for pass in 1..=PASSES {
+        let ends = WakeLimits { stop, clock, end };
+        for pass in 1..=WAKE_PASSES {
             let mut again = Vec::new();
             let mut answers = asked(&self.sqs, &letters, rate, &ends);
             while let Some((batch, answers)) = answers.next().await {
                 match answers {
-                    Answers::Stopped(why) => {
+                    WakeAnswers::Stopped(why) => {
                         woken.stopped.get_or_insert(why);
                         woken.left += batch.len() as u64;
                     }
-                    Answers::All(answers) => {
+                    WakeAnswers::All(answers) => {
                         for (line, answer) in batch.iter().zip(answers) {
                             match answer {
-                                Err(failure) if is_refused_for_now(&failure) && pass < PASSES => {
+                                Err(failure) if is_refused_for_now(&failure) && pass < WAKE_PASSES => {
                                     again.push(*line);
                                 }
                                 answer => woken.count(answer),
@@ -258,7 +258,7 @@ impl Waker {
                 break;
             }
             letters = again;
-            sleep(BETWEEN_PASSES).await;
+            sleep(PASS_WAIT).await;
         }
         woken
     }
@@ -266,11 +266,11 @@ impl Waker {
 
 /// Reports whether one of these overrides holds a waiting letter until it comes back by itself. A letter hidden
 /// beyond the end of the hold wakes, so that the function hides it only until then.
-fn is_held(overrides: &[(Override, Reach)], letter: &WaitingLetter) -> bool {
+fn is_held(overrides: &[(Override, OverrideReach)], letter: &WaitingLetter) -> bool {
     for (override_, reach) in overrides {
         match (override_.action, reach.touches(letter)) {
-            (_, Touches::No) | (OverrideAction::Hold, Touches::Maybe) => {}
-            (OverrideAction::Hold, Touches::Yes) => {
+            (_, ReachAnswer::No) | (OverrideAction::Hold, ReachAnswer::Maybe) => {}
+            (OverrideAction::Hold, ReachAnswer::Yes) => {
                 return override_.end().is_none_or(|end| letter.due <= end);
             }
             // It is not held, or may not be.
@@ -281,35 +281,35 @@ fn is_held(overrides: &[(Override, Reach)], letter: &WaitingLetter) -> bool {
 }
 
 /// The conditions that end waking before its time.
-struct Ends<'a> {
+struct WakeLimits<'a> {
     stop: &'a AtomicBool,
-    clock: &'a Clock,
+    clock: &'a InstanceClock,
     end: Option<Timestamp>,
 }
 
-impl Ends<'_> {
-    fn now(&self) -> Option<Stopped> {
+impl WakeLimits<'_> {
+    fn now(&self) -> Option<WakeStop> {
         if self.stop.load(Ordering::Relaxed) {
-            return Some(Stopped::Interrupted);
+            return Some(WakeStop::Interrupted);
         }
         // A letter that wakes after the end of its override uses up a retry.
-        self.end.is_some_and(|end| end <= self.clock.now()).then_some(Stopped::OverrideEnded)
+        self.end.is_some_and(|end| end <= self.clock.now()).then_some(WakeStop::OverrideEnded)
     }
 }
 
 /// The answers about a batch.
-enum Answers {
+enum WakeAnswers {
     All(Vec<Result<(), Failure>>),
-    Stopped(Stopped),
+    Stopped(WakeStop),
 }
 
 /// Asks letters to wake, ten of a queue at a time, at this rate. Skips letters that are due soon by then.
 fn asked<'l>(
     sqs: &'l aws_sdk_sqs::Client,
-    letters: &[&'l Line<Kept>],
+    letters: &[&'l WaitingLine<WakeCandidate>],
     rate: u32,
-    ends: &'l Ends<'l>,
-) -> LocalBoxStream<'l, (Vec<&'l Line<Kept>>, Answers)> {
+    ends: &'l WakeLimits<'l>,
+) -> LocalBoxStream<'l, (Vec<&'l WaitingLine<WakeCandidate>>, WakeAnswers)> {
     let begun = Instant::now();
     let of_queue = letters.chunk_by(|one, other| one.kept.queue == other.kept.queue);
     let batches: Vec<_> =
@@ -322,26 +322,29 @@ fn asked<'l>(
     // A stop does not wait for the remaining batches.
     let paced = stream::iter(timed).then(move |(at, batch)| async move {
         while Instant::now() < at && ends.now().is_none() {
-            sleep_until(at.min(Instant::now() + LOOK)).await;
+            sleep_until(at.min(Instant::now() + INTERRUPT_INTERVAL)).await;
         }
         batch
     });
     let answered = paced.map(move |batch| async move {
         let batch: Vec<_> = batch.into_iter().filter(|line| !is_due_soon(line, ends.clock)).collect();
-        let Some(first) = batch.first() else { return (batch, Answers::All(Vec::new())) };
+        let Some(first) = batch.first() else { return (batch, WakeAnswers::All(Vec::new())) };
         if let Some(why) = ends.now() {
-            return (batch, Answers::Stopped(why));
+            return (batch, WakeAnswers::Stopped(why));
         }
-        let shown = |line: &&'l Line<Kept>| Hiding { receipt_handle: &line.kept.handle, seconds: 0 };
+        let shown = |line: &&'l WaitingLine<WakeCandidate>| HideRequest {
+            receipt_handle: &line.kept.handle,
+            seconds: 0,
+        };
         let hidings: Vec<_> = batch.iter().map(shown).collect();
-        let answers = hide(sqs, &first.kept.queue, &hidings, Instant::now() + REQUEST_TIME).await;
-        (batch, Answers::All(answers))
+        let answers = hide(sqs, &first.kept.queue, &hidings, Instant::now() + REQUEST_TIMEOUT).await;
+        (batch, WakeAnswers::All(answers))
     });
-    answered.buffer_unordered(REQUESTS).boxed_local()
+    answered.buffer_unordered(CONCURRENT_WAKES).boxed_local()
 }
 
-fn is_due_soon(line: &Line<Kept>, clock: &Clock) -> bool {
-    line.due <= clock.now().saturating_add(SignedDuration::from_secs(SOON)).unwrap_or(Timestamp::MAX)
+fn is_due_soon(line: &WaitingLine<WakeCandidate>, clock: &InstanceClock) -> bool {
+    line.due <= clock.now().saturating_add(SignedDuration::from_secs(SOON_SECONDS)).unwrap_or(Timestamp::MAX)
 }
 
 /// Reports whether SQS refused a request for now, so that it has shown nothing.
@@ -349,13 +352,13 @@ fn is_refused_for_now(failure: &Failure) -> bool {
     failure.class == FailureClass::Throttling || failure.code.ends_with("ServiceUnavailable")
 }
 
-impl Woken {
+impl WakeSummary {
     fn count(&mut self, answer: Result<(), Failure>) {
         match answer {
             Ok(()) => self.asked += 1,
             Err(failure) => {
                 let code = failure.code.rsplit('.').next().unwrap_or_default();
-                if failure.ends_receive() || STALE.contains(&code) {
+                if failure.ends_receive() || STALE_CODES.contains(&code) {
                     self.stale += 1;
                 } else {
                     *self.failed.entry(code.to_owned()).or_default() += 1;
@@ -388,8 +391,8 @@ impl Woken {
         parts.extend(self.failed.iter().map(failed));
         let left = thousands(self.left);
         parts.extend(self.stopped.map(|why| match why {
-            Stopped::Interrupted => format!("interrupted, {left} left hidden"),
-            Stopped::OverrideEnded => format!("the override ended, {left} left hidden"),
+            WakeStop::Interrupted => format!("interrupted, {left} left hidden"),
+            WakeStop::OverrideEnded => format!("the override ended, {left} left hidden"),
         }));
         let unlisted =
             |why: &String| format!("letters hidden since the preview were not woken: {}", harmless(why));

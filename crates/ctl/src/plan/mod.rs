@@ -10,15 +10,21 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::console::{Console, Failed, Finished, read_overrides, read_policy};
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_overrides, read_policy};
 use crate::overrides::ends;
 use crate::text::{clock, count, harmless, utc, wrapped};
 use redrive_console::schedule::{self, Timetable};
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{Action, DeliverySpec, Override, OverrideAction, Policy, Rule, TargetSpec, plus};
+use sns_redrive::policy::{
+    DeliverySpec, Override, OverrideAction, Policy, Rule, RuleAction, TargetSpec, plus,
+};
 use warnings::warnings;
 
-pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Result<Finished, Failed> {
+pub(super) fn run(
+    args: &args::PlanArgs,
+    as_json: bool,
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
     let policy = read_policy(args.policy.as_deref(), console)?;
     let overrides = read_overrides(args.overrides.as_deref(), console)?;
     let arrival = args.at.unwrap_or_else(|| console.clock.now());
@@ -30,9 +36,9 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
         .collect();
     if let Some(file) = &args.svg {
         let charts: Vec<_> =
-            timetables.iter().filter(|(rule, _)| rule.action == Action::Redrive).cloned().collect();
+            timetables.iter().filter(|(rule, _)| rule.action == RuleAction::Redrive).cloned().collect();
         std::fs::write(file, schedule::draw(&charts, None))
-            .map_err(|error| Failed::Work(format!("cannot write {}: {error}", file.display())))?;
+            .map_err(|error| CommandFailure::Work(format!("cannot write {}: {error}", file.display())))?;
     }
     if as_json {
         let rules: Vec<_> =
@@ -43,7 +49,7 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
             plan["overrides"] = json!(overrides);
         }
         writeln!(console.out, "{plan}")?;
-        return Ok(Finished::Whole);
+        return Ok(CommandEnd::Whole);
     }
     for (index, (rule, timetable)) in timetables.iter().enumerate() {
         if index > 0 {
@@ -54,7 +60,7 @@ pub(super) fn run(args: &args::Plan, as_json: bool, console: &mut Console) -> Re
     for override_ in overrides {
         writeln!(console.out, "\n{}", wrapped(&harmless(&says(override_, arrival)), 80, 2))?;
     }
-    Ok(Finished::Whole)
+    Ok(CommandEnd::Whole)
 }
 
 /// Says what an override does to the plan of the letters that it matches.
@@ -75,7 +81,7 @@ fn says(override_: &Override, now: Timestamp) -> String {
 }
 
 /// Returns the rules to show: the named one, or all, in the order in which they are tried.
-fn chosen<'p>(policy: &'p Policy, name: Option<&str>) -> Result<Vec<&'p Rule>, Failed> {
+fn chosen<'p>(policy: &'p Policy, name: Option<&str>) -> Result<Vec<&'p Rule>, CommandFailure> {
     let mut rules: Vec<_> = policy.all_rules().collect();
     // The default comes last, since it is for letters that no other rule matches.
     rules.rotate_left(1);
@@ -84,7 +90,7 @@ fn chosen<'p>(policy: &'p Policy, name: Option<&str>) -> Result<Vec<&'p Rule>, F
     rules.retain(|rule| rule.name == name);
     if rules.is_empty() {
         let problem = format!("the policy has no rule {name:?}; its rules are {}", known.join(", "));
-        return Err(Failed::Input(vec![problem]));
+        return Err(CommandFailure::Input(vec![problem]));
     }
     Ok(rules)
 }
@@ -93,15 +99,15 @@ fn show(
     rule: &Rule,
     timetable: &Timetable,
     arrival: Timestamp,
-    args: &args::Plan,
-    console: &mut Console,
-) -> Result<(), Failed> {
+    args: &args::PlanArgs,
+    console: &mut ToolEnvironment,
+) -> Result<(), CommandFailure> {
     let out = &mut console.out;
     let name = harmless(&rule.name);
     match rule.action {
-        Action::Redrive => {}
-        Action::Archive => return Ok(writeln!(out, "Rule {name}: archived at once, no retry.")?),
-        Action::Hold => {
+        RuleAction::Redrive => {}
+        RuleAction::Archive => return Ok(writeln!(out, "Rule {name}: archived at once, no retry.")?),
+        RuleAction::Hold => {
             return Ok(writeln!(
                 out,
                 "Rule {name}: hidden until shortly before the queue would delete it, then archived, no retry."
@@ -141,11 +147,11 @@ fn to(rule: &Rule) -> &str {
 
 fn to_json(rule: &Rule, timetable: &Timetable, arrival: Timestamp, rate: Option<f64>) -> Value {
     let action = match rule.action {
-        Action::Redrive => "redrive",
-        Action::Archive => "archive",
-        Action::Hold => "hold",
+        RuleAction::Redrive => "redrive",
+        RuleAction::Archive => "archive",
+        RuleAction::Hold => "hold",
     };
-    if rule.action != Action::Redrive {
+    if rule.action != RuleAction::Redrive {
         return json!({ "name": rule.name, "action": action });
     }
     let retries: Vec<_> = timetable

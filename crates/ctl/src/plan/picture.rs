@@ -1,8 +1,8 @@
 //! A timetable as a chart of characters, at most 80 wide.
 
 use crate::text::{brief, thousands};
-use redrive_console::schedule::{Axis, Row, Timetable, float};
-use sns_redrive::policy::Phase;
+use redrive_console::schedule::{Axis, Timetable, TimetableRow, float};
+use sns_redrive::policy::RetryPhase;
 
 const HEIGHT: usize = 12;
 const WIDTH: usize = 68;
@@ -11,8 +11,12 @@ const MARGIN: usize = 9;
 /// The width of the legend.
 const LEGEND: usize = 76;
 
-const PHASES: [(Phase, char); 4] =
-    [(Phase::Immediate, '.'), (Phase::PreBackoff, 'o'), (Phase::Backoff, '#'), (Phase::PostBackoff, '=')];
+const PHASES: [(RetryPhase, char); 4] = [
+    (RetryPhase::Immediate, '.'),
+    (RetryPhase::PreBackoff, 'o'),
+    (RetryPhase::Backoff, '#'),
+    (RetryPhase::PostBackoff, '='),
+];
 
 /// Draws the delay before each retry.
 pub(super) fn draw(timetable: &Timetable) -> String {
@@ -49,18 +53,18 @@ pub(super) fn draw(timetable: &Timetable) -> String {
 }
 
 /// Returns the row that each column of the chart shows: the last one, if several share a column.
-fn columns(timetable: &Timetable, x: Axis) -> Vec<Option<Row>> {
+fn columns(timetable: &Timetable, x: Axis) -> Vec<Option<TimetableRow>> {
     let each = WIDTH / timetable.rows.len();
     if !x.log && each >= 1 {
         // Every retry is a bar, with a gap if there is room for one.
         let width = each.min(6);
-        let bar = |row: &Row| {
+        let bar = |row: &TimetableRow| {
             let body = if width > 1 { width - 1 } else { 1 };
             (0..width).map(move |index| (index < body).then_some(*row)).collect::<Vec<_>>()
         };
         return timetable.rows.iter().flat_map(bar).collect();
     }
-    let mut columns: Vec<Option<Row>> = vec![None; WIDTH];
+    let mut columns: Vec<Option<TimetableRow>> = vec![None; WIDTH];
     for row in &timetable.rows {
         columns[column(x, row.retry, WIDTH)] = Some(*row);
     }
@@ -86,7 +90,7 @@ fn level(y: Axis, delay: u64) -> usize {
     level.clamp(1, HEIGHT)
 }
 
-fn cell(row: Option<&Row>, line: usize, y: Axis) -> char {
+fn cell(row: Option<&TimetableRow>, line: usize, y: Axis) -> char {
     let Some(row) = row else { return ' ' };
     let level = if row.delay == 0 { 0 } else { level(y, row.delay) };
     let mark = PHASES.iter().find(|(phase, _)| *phase == row.phase).map_or(' ', |(_, mark)| *mark);

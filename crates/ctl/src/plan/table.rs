@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 
 use crate::text::{clock, count, table, thousands, utc};
-use redrive_console::schedule::{Row, Timetable};
+use redrive_console::schedule::{Timetable, TimetableRow};
 use sns_redrive::policy::plus;
 
 /// The largest number of retries that is shown completely.
-const SHORT: usize = 40;
+const SHORT_TABLE_RETRIES: usize = 40;
 
 /// The numbers of retries shown at the beginning and the end of each phase of a longer schedule.
 const AT_BEGINNING: u32 = 3;
@@ -17,7 +17,7 @@ const AT_END: u32 = 2;
 pub(super) fn draw(timetable: &Timetable, arrival: Timestamp, all: bool) -> String {
     let heads = ["retry", "phase", "delay", "since arrival", "clock (UTC)", ""];
     let mut lines = vec![heads.map(str::to_owned).to_vec()];
-    let mut hidden: Vec<&Row> = Vec::new();
+    let mut hidden: Vec<&TimetableRow> = Vec::new();
     for row in &timetable.rows {
         if all || is_shown(row, timetable) {
             lines.extend(gap(&hidden));
@@ -31,16 +31,16 @@ pub(super) fn draw(timetable: &Timetable, arrival: Timestamp, all: bool) -> Stri
     table(&lines, &[0, 2, 3])
 }
 
-fn is_shown(row: &Row, timetable: &Timetable) -> bool {
+fn is_shown(row: &TimetableRow, timetable: &Timetable) -> bool {
     let last = timetable.last;
-    timetable.rows.len() <= SHORT
+    timetable.rows.len() <= SHORT_TABLE_RETRIES
         || (row.retry == last || row.retry == last + 1)
         || timetable
             .span(row.phase)
             .is_some_and(|(first, last)| row.retry < first + AT_BEGINNING || row.retry + AT_END > last)
 }
 
-fn line(row: &Row, arrival: Timestamp) -> Vec<String> {
+fn line(row: &TimetableRow, arrival: Timestamp) -> Vec<String> {
     let note = match (row.fits, row.hidings) {
         (false, _) => "not made".to_owned(),
         (true, 0 | 1) => String::new(),
@@ -57,7 +57,7 @@ fn line(row: &Row, arrival: Timestamp) -> Vec<String> {
 }
 
 /// Returns the line for retries that are left out.
-fn gap(hidden: &[&Row]) -> Option<Vec<String>> {
+fn gap(hidden: &[&TimetableRow]) -> Option<Vec<String>> {
     let (first, last) = (hidden.first()?, hidden.last()?);
     let delay = if first.delay == last.delay {
         format!("{} s", thousands(first.delay))

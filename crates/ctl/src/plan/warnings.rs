@@ -1,12 +1,12 @@
 //! Warnings and notes about a timetable.
 
 use crate::text::{brief, clock, thousands};
-use redrive_console::schedule::{self, Row, Timetable};
+use redrive_console::schedule::{self, Timetable, TimetableRow};
 use sns_redrive::batch::IN_FLIGHT_LIMIT;
 use sns_redrive::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
 
 /// One remark.
-pub(super) struct Warning {
+pub(super) struct PlanWarning {
     /// A name for scripts.
     pub(super) code: &'static str,
     /// True if it is a note and not a warning.
@@ -15,9 +15,9 @@ pub(super) struct Warning {
 }
 
 /// Returns the remarks about a timetable; `rate` is letters a second that arrive and keep failing.
-pub(super) fn warnings(rule: &Rule, timetable: &Timetable, rate: Option<f64>) -> Vec<Warning> {
-    let warning = |code, text| Warning { code, is_note: false, text };
-    let note = |code, text| Warning { code, is_note: true, text };
+pub(super) fn warnings(rule: &Rule, timetable: &Timetable, rate: Option<f64>) -> Vec<PlanWarning> {
+    let warning = |code, text| PlanWarning { code, is_note: false, text };
+    let note = |code, text| PlanWarning { code, is_note: true, text };
     [
         from_subscription(rule).map(|text| note("from_subscription", text)),
         hops(timetable).map(|text| note("hops", text)),
@@ -117,7 +117,7 @@ fn times(number: u64) -> String {
 }
 
 /// Returns numbers of retries as in `retries 3, 5 to 9`.
-fn spans<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+fn spans<'a>(rows: impl Iterator<Item = &'a TimetableRow>) -> String {
     let mut spans: Vec<(u32, u32)> = Vec::new();
     for row in rows {
         match spans.last_mut() {

@@ -5,38 +5,38 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::confirm;
-use super::held::Holds;
+use super::held::HoldReader;
 use super::result::ReplayResult;
-use super::terminal::{Places, Terminal, unfinished};
+use super::terminal::{TerminalPlaces, TerminalReplayer, unfinished};
 use super::wish::{bad, wish};
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed};
+use crate::aws::AwsAccess;
+use crate::console::{CommandFailure, ToolEnvironment};
 use crate::follow;
-use crate::machine::{self, Execution};
-use crate::place::{self, Place};
+use crate::machine::{self, MachineExecution};
+use crate::place::{self, ConsoleBucket};
 use crate::successors;
-use sns_redrive::replay::{Replays, Request, Source, State, Wish};
+use sns_redrive::replay::{EventRequest, ReplayRequest, ReplaySource, ReplayState, StoredReplays};
 
 /// Returns the request for the state machine, after a question. A caller who may start the state machine need not have
 /// permission to read archive and replays: then the question comes without what they have.
 pub(super) async fn wish_for_machine(
-    args: &args::Replay,
+    args: &args::ReplayArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<(Wish, Option<Holds>), Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<(EventRequest, Option<HoldReader>), CommandFailure> {
     let wish = wish(args, console)?;
     console.can_confirm(!args.asks())?;
-    let aws = Aws::connect(&args.connection, console).await?;
+    let aws = AwsAccess::connect(&args.connection, console).await?;
     let place = place::replays(&args.place, console).ok();
-    let kept = place.as_ref().map(|Place { bucket, prefix }| {
-        Replays::new(aws.clients().s3, bucket, prefix, console.clock.clone(), String::new())
+    let kept = place.as_ref().map(|ConsoleBucket { bucket, prefix }| {
+        StoredReplays::new(aws.clients().s3, bucket, prefix, console.clock.clone(), String::new())
     });
-    let holds = place.as_ref().map(|place| Holds::at(place, &aws));
+    let holds = place.as_ref().map(|place| HoldReader::at(place, &aws));
     let request = match wish {
-        Wish::Begin(request) => request,
-        Wish::Resume(resume) => {
-            let holds = holds.map(|holds| (holds, Source::Archive));
+        EventRequest::Begin(request) => request,
+        EventRequest::ResumeRequest(resume) => {
+            let holds = holds.map(|holds| (holds, ReplaySource::Archive));
             let seen =
                 kept.as_ref().map(|kept| (kept, holds.as_ref().map(|(holds, source)| (holds, source))));
             let wish = confirm::resume(resume, seen, args, as_json, console).await?;
@@ -45,7 +45,7 @@ pub(super) async fn wish_for_machine(
     };
     successors::check(&request, None, &aws.clients(), console).await?;
     let other = match &kept {
-        Some(kept) => unfinished(kept, &request, &Source::Archive, args, console).await,
+        Some(kept) => unfinished(kept, &request, &ReplaySource::Archive, args, console).await,
         None => Ok(None),
     };
     let other = or_unseen(other)?.unwrap_or_default();
@@ -55,12 +55,12 @@ pub(super) async fn wish_for_machine(
         None
     };
     let counted = counted.map(|counted| match counted {
-        Err(Failed::Denied(why) | Failed::Work(why)) => Ok(Err(why)),
+        Err(CommandFailure::Denied(why) | CommandFailure::Work(why)) => Ok(Err(why)),
         counted => counted.map(Ok),
     });
     let counted = counted.transpose()?;
     let held = match &holds {
-        Some(holds) if counted.is_some() => holds.of(&request, &Source::Archive, console).await?,
+        Some(holds) if counted.is_some() => holds.of(&request, &ReplaySource::Archive, console).await?,
         _ => None,
     };
     Ok((confirm::begin(request, counted, held.as_ref(), other, args, as_json, console)?, holds))
@@ -68,26 +68,26 @@ pub(super) async fn wish_for_machine(
 
 /// Counts the letters that the state machine would send now, as far as the caller may read them.
 async fn count_for_machine(
-    request: &Request,
-    args: &args::Replay,
-    aws: &Aws,
+    request: &ReplayRequest,
+    args: &args::ReplayArgs,
+    aws: &AwsAccess,
     as_json: bool,
-    console: &mut Console,
-) -> Result<State, Failed> {
-    let places = match Places::of(args, console) {
-        Err(Failed::Input(problems)) => return Err(Failed::Work(problems.join("; "))),
+    console: &mut ToolEnvironment,
+) -> Result<ReplayState, CommandFailure> {
+    let places = match TerminalPlaces::of(args, console) {
+        Err(CommandFailure::Input(problems)) => return Err(CommandFailure::Work(problems.join("; "))),
         places => places?,
     };
-    let terminal = Terminal::of(places, None, String::new(), args, aws, console).await?;
+    let terminal = TerminalReplayer::of(places, None, String::new(), args, aws, console).await?;
     terminal.check_is_worked_on(false, console)?;
     terminal.replay.check_requeue().await?;
-    terminal.count(request, &Source::Archive, as_json, console).await
+    terminal.count(request, &ReplaySource::Archive, as_json, console).await
 }
 
 /// Returns what was read, or `None` if the caller may not read it.
-fn or_unseen<T>(read: Result<T, Failed>) -> Result<Option<T>, Failed> {
+fn or_unseen<T>(read: Result<T, CommandFailure>) -> Result<Option<T>, CommandFailure> {
     match read {
-        Err(Failed::Denied(_)) => Ok(None),
+        Err(CommandFailure::Denied(_)) => Ok(None),
         read => read.map(Some),
     }
 }
@@ -95,11 +95,11 @@ fn or_unseen<T>(read: Result<T, Failed>) -> Result<Option<T>, Failed> {
 /// Starts the state machine of a stack. Prints and returns `None` if the stack has none.
 pub(super) async fn start(
     stack: &str,
-    wish: &Wish,
-    args: &args::Replay,
+    wish: &EventRequest,
+    args: &args::ReplayArgs,
     stop: Option<&AtomicBool>,
-    console: &mut Console,
-) -> Result<Option<Execution>, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<Option<MachineExecution>, CommandFailure> {
     let execution = machine::start(stack, wish, &args.connection, stop, console).await?;
     if execution.is_none() {
         let none = format!("the state machine {stack}-replay does not exist");
@@ -115,13 +115,13 @@ pub(super) async fn start(
 
 /// Follows the replay of a state machine.
 pub(super) async fn follow(
-    execution: Execution,
-    holds: Option<&Holds>,
+    execution: MachineExecution,
+    holds: Option<&HoldReader>,
     detach: bool,
     stop: Option<Arc<AtomicBool>>,
     as_json: bool,
-    console: &mut Console,
-) -> Result<ReplayResult, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<ReplayResult, CommandFailure> {
     let stop = stop.map_or_else(|| (console.interrupts)(), Ok)?;
     let further = console.stack.further();
     if detach {
@@ -130,7 +130,7 @@ pub(super) async fn follow(
     }
     let state = follow::to_its_end(&execution, as_json, &stop, console).await?;
     let held = match holds {
-        Some(holds) => holds.of_sent(&state, &Source::Archive, console).await?,
+        Some(holds) => holds.of_sent(&state, &ReplaySource::Archive, console).await?,
         None => None,
     };
     Ok(ReplayResult::Ended { state, held, other: None, execution: Some(execution.arn), further })

@@ -2,18 +2,20 @@
 
 use std::io::Write;
 
-use super::held::{Held, Holds};
+use super::held::{HoldReader, ReplayHolds};
 use super::summary::{preview, status, summary, uncounted};
 use crate::args;
-use crate::console::{Console, Failed, not_confirmed};
+use crate::console::{CommandFailure, ToolEnvironment, not_confirmed};
 use crate::text::harmless;
-use sns_redrive::replay::{Replays, Request, Resume, Source, State, Status, Wish};
+use sns_redrive::replay::{
+    EventRequest, ReplayRequest, ReplaySource, ReplayState, ReplayStatus, ResumeRequest, StoredReplays,
+};
 
 /// Returns the request to continue a replay with the options of the command line.
-pub(super) fn resumption(id: &str, args: &args::Replay) -> Resume {
-    let args::Pace { rate, threshold, settle, .. } = &args.pace;
+pub(super) fn resumption(id: &str, args: &args::ReplayArgs) -> ResumeRequest {
+    let args::PaceArgs { rate, threshold, settle, .. } = &args.pace;
     let why = args.why.clone();
-    Resume { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle, why }
+    ResumeRequest { id: id.to_owned(), rate: *rate, threshold: *threshold, settle_seconds: *settle, why }
 }
 
 /// Shows what a new replay would send, and asks. If another of the same letters is unfinished, the answer names one of
@@ -23,15 +25,15 @@ pub(super) fn resumption(id: &str, args: &args::Replay) -> Resume {
 ///
 /// The answer is neither of the two that do something.
 pub(super) fn begin(
-    request: Box<Request>,
-    counted: Option<Result<State, String>>,
-    held: Option<&Held>,
-    other: Option<State>,
-    args: &args::Replay,
+    request: Box<ReplayRequest>,
+    counted: Option<Result<ReplayState, String>>,
+    held: Option<&ReplayHolds>,
+    other: Option<ReplayState>,
+    args: &args::ReplayArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Wish, Failed> {
-    let Some(counted) = counted else { return Ok(Wish::Begin(request)) };
+    console: &mut ToolEnvironment,
+) -> Result<EventRequest, CommandFailure> {
+    let Some(counted) = counted else { return Ok(EventRequest::Begin(request)) };
     let mut request = request;
     match counted {
         Ok(state) => {
@@ -47,7 +49,7 @@ pub(super) fn begin(
     }
     let Some(other) = other else {
         let is_sure = console.confirms("Send these letters?")?;
-        return if is_sure { Ok(Wish::Begin(request)) } else { Err(not_confirmed()) };
+        return if is_sure { Ok(EventRequest::Begin(request)) } else { Err(not_confirmed()) };
     };
     let id = harmless(&other.id);
     let takes_over = if may_run(&other) { ", which is taken over from whoever may still run it" } else { "" };
@@ -56,8 +58,8 @@ pub(super) fn begin(
         status(&other)
     );
     match console.answer(&question)?.as_str() {
-        "continue" => Ok(Wish::Resume(resumption(&other.id, args))),
-        "new" => Ok(Wish::Begin(request)),
+        "continue" => Ok(EventRequest::ResumeRequest(resumption(&other.id, args))),
+        "new" => Ok(EventRequest::Begin(request)),
         _ => Err(not_confirmed()),
     }
 }
@@ -68,22 +70,22 @@ pub(super) fn begin(
 ///
 /// The answer is no, or the replay cannot be read for another reason than missing permissions.
 pub(super) async fn resume(
-    resume: Resume,
-    seen: Option<(&Replays, Option<(&Holds, &Source)>)>,
-    args: &args::Replay,
+    resume: ResumeRequest,
+    seen: Option<(&StoredReplays, Option<(&HoldReader, &ReplaySource)>)>,
+    args: &args::ReplayArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Wish, Failed> {
+    console: &mut ToolEnvironment,
+) -> Result<EventRequest, CommandFailure> {
     if !args.asks() {
-        return Ok(Wish::Resume(resume));
+        return Ok(EventRequest::ResumeRequest(resume));
     }
     let shown = match seen {
         Some((kept, _)) => kept.show(&resume.id).await.map(Some),
         None => Ok(None),
     };
-    let question = match shown.map_err(Failed::from) {
+    let question = match shown.map_err(CommandFailure::from) {
         // The replay itself says why it cannot be continued.
-        Ok(Some(state)) if !state.is_unfinished() => return Ok(Wish::Resume(resume)),
+        Ok(Some(state)) if !state.is_unfinished() => return Ok(EventRequest::ResumeRequest(resume)),
         Ok(Some(state)) => {
             let held = match seen {
                 Some((_, Some((holds, source)))) => holds.of(&state.request, source, console).await?,
@@ -97,19 +99,19 @@ pub(super) async fn resume(
                 "Continue it?"
             }
         }
-        Ok(None) | Err(Failed::Denied(_)) => "The replay cannot be read here. Continue it?",
+        Ok(None) | Err(CommandFailure::Denied(_)) => "The replay cannot be read here. Continue it?",
         Err(failed) => return Err(failed),
     };
-    if console.confirms(question)? { Ok(Wish::Resume(resume)) } else { Err(not_confirmed()) }
+    if console.confirms(question)? { Ok(EventRequest::ResumeRequest(resume)) } else { Err(not_confirmed()) }
 }
 
 /// Reports whether a process may work on a replay.
-fn may_run(state: &State) -> bool {
-    matches!(state.status, Status::Running | Status::Settling) && !state.abandoned
+fn may_run(state: &ReplayState) -> bool {
+    matches!(state.status, ReplayStatus::Running | ReplayStatus::Settling) && !state.abandoned
 }
 
 /// Shows what the question is about. Results in JSON are for a script, so the text goes beside them.
-fn show(text: &str, as_json: bool, console: &mut Console) -> Result<(), Failed> {
+fn show(text: &str, as_json: bool, console: &mut ToolEnvironment) -> Result<(), CommandFailure> {
     let to = if as_json { &mut console.err } else { &mut console.out };
     write!(to, "{text}")?;
     Ok(to.flush()?)

@@ -6,43 +6,43 @@ use std::io::Write;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::aws::Aws;
-use crate::console::{Console, Failed};
-use crate::control::Control;
-use crate::place::Place;
+use crate::aws::AwsAccess;
+use crate::console::{CommandFailure, ToolEnvironment};
+use crate::control::ControlAccess;
+use crate::place::ConsoleBucket;
 use crate::text::harmless;
-use sns_redrive::archive::Record;
+use sns_redrive::archive::ArchiveRecord;
 use sns_redrive::arn::Arn;
-use sns_redrive::policy::{Override, OverrideAction, Reach, Touches};
-use sns_redrive::replay::{Request, Source, State, Status};
+use sns_redrive::policy::{Override, OverrideAction, OverrideReach, ReachAnswer};
+use sns_redrive::replay::{ReplayRequest, ReplaySource, ReplayState, ReplayStatus};
 use sns_redrive::waiting::{WaitingLetter, WaitingRetry};
 
 /// The holds of the letters of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct ReplayHolds {
     /// One if it holds all letters, else those that may hold some.
     holds: Vec<Override>,
     is_sure: bool,
 }
 
 /// The place of the overrides.
-pub(super) struct Holds {
-    control: Control,
+pub(super) struct HoldReader {
+    control: ControlAccess,
 }
 
-impl Holds {
-    pub(super) fn at(place: &Place, aws: &Aws) -> Self {
-        Self { control: Control::new(aws.clients().s3, place.clone()) }
+impl HoldReader {
+    pub(super) fn at(place: &ConsoleBucket, aws: &AwsAccess) -> Self {
+        Self { control: ControlAccess::new(aws.clients().s3, place.clone()) }
     }
 
     /// Returns what holds the letters of a replay, and `None` if nothing does. If the overrides cannot be read, it says so on
     /// standard error: the letters can be sent all the same.
     pub(super) async fn of(
         &self,
-        request: &Request,
-        source: &Source,
-        console: &mut Console,
-    ) -> Result<Option<Held>, Failed> {
+        request: &ReplayRequest,
+        source: &ReplaySource,
+        console: &mut ToolEnvironment,
+    ) -> Result<Option<ReplayHolds>, CommandFailure> {
         let (overrides, now) = match self.control.overrides_and_time().await {
             Ok(read) => read,
             Err(failed) => {
@@ -52,21 +52,21 @@ impl Holds {
             }
         };
         let given = match source {
-            Source::Archive => None,
-            Source::Input(records) => Some(records.iter().flatten().map(|(record, _)| record.clone())),
+            ReplaySource::Archive => None,
+            ReplaySource::Input(records) => Some(records.iter().flatten().map(|(record, _)| record.clone())),
         };
         let given: Option<Vec<_>> = given.map(Iterator::collect);
         let now = now.unwrap_or_else(|| console.clock.now());
-        Ok(Held::of(request, given.as_deref(), overrides.all(), now))
+        Ok(ReplayHolds::of(request, given.as_deref(), overrides.all(), now))
     }
 
     /// Returns what holds the letters that a replay has sent, if it has sent any.
     pub(super) async fn of_sent(
         &self,
-        state: &State,
-        source: &Source,
-        console: &mut Console,
-    ) -> Result<Option<Held>, Failed> {
+        state: &ReplayState,
+        source: &ReplaySource,
+        console: &mut ToolEnvironment,
+    ) -> Result<Option<ReplayHolds>, CommandFailure> {
         if state.counts.sent == 0 {
             return Ok(None);
         }
@@ -74,12 +74,12 @@ impl Holds {
     }
 }
 
-impl Held {
+impl ReplayHolds {
     /// Returns what holds the letters of a request, or those that were given; `None` if no override does. The first override
     /// that is about a letter counts.
     pub(crate) fn of(
-        request: &Request,
-        given: Option<&[Record]>,
+        request: &ReplayRequest,
+        given: Option<&[ArchiveRecord]>,
         overrides: &[Override],
         now: Timestamp,
     ) -> Option<Self> {
@@ -87,13 +87,13 @@ impl Held {
         for override_ in overrides.iter().filter(|override_| override_.is_in_force(now)) {
             let is_hold = override_.action == OverrideAction::Hold;
             match touches(request, given, override_) {
-                Touches::No => {}
-                Touches::Yes => {
+                ReachAnswer::No => {}
+                ReachAnswer::Yes => {
                     holds.extend(is_hold.then(|| override_.clone()));
                     break;
                 }
                 // Some letters may obey this override, and no later one.
-                Touches::Maybe => {
+                ReachAnswer::Maybe => {
                     is_sure = false;
                     holds.extend(is_hold.then(|| override_.clone()));
                 }
@@ -121,8 +121,8 @@ impl Held {
     }
 
     /// Returns what holds the letters of a replay that was tried or made.
-    pub(super) fn of_state(&self, state: &State) -> String {
-        if state.status == Status::DryRun { self.before() } else { self.text() }
+    pub(super) fn of_state(&self, state: &ReplayState) -> String {
+        if state.status == ReplayStatus::DryRun { self.before() } else { self.text() }
     }
 
     pub(super) fn to_json(&self) -> Value {
@@ -132,7 +132,7 @@ impl Held {
 }
 
 /// Reports whether an override is about the letters of a request, as far as the request names them.
-fn touches(request: &Request, given: Option<&[Record]>, override_: &Override) -> Touches {
+fn touches(request: &ReplayRequest, given: Option<&[ArchiveRecord]>, override_: &Override) -> ReachAnswer {
     let all = match given {
         Some(records) => {
             all_of(records.iter().map(|record| touches_line(override_, &override_.pattern, &line_of(record))))
@@ -141,29 +141,31 @@ fn touches(request: &Request, given: Option<&[Record]>, override_: &Override) ->
     };
     // When a letter arrived first, its record does not tell.
     let is_bound = override_.arrived_before.is_some() || override_.arrived_after.is_some();
-    if is_bound { all.min(Touches::Maybe) } else { all }
+    if is_bound { all.min(ReachAnswer::Maybe) } else { all }
 }
 
 /// Of a selection only what it names is known.
-fn of_fields(request: &Request, override_: &Override) -> Touches {
+fn of_fields(request: &ReplayRequest, override_: &Override) -> ReachAnswer {
     let every = json!([{ "exists": true }]);
     let of_field = |(field, condition): (&String, &Value)| {
         if field == "queueArn" && *condition == every {
-            return Touches::Yes;
+            return ReachAnswer::Yes;
         }
         let of_value = |value: &str| {
             // A name stands for topics of any account and region.
             let line = value.parse().ok().map(|value| line_with(field, value));
-            line.map_or(Touches::Maybe, |line| touches_line(override_, &json!({ field: condition }), &line))
+            line.map_or(ReachAnswer::Maybe, |line| {
+                touches_line(override_, &json!({ field: condition }), &line)
+            })
         };
         all_of(named(request, field).into_iter().map(of_value))
     };
     let fields = override_.pattern.as_object().into_iter().flatten().map(of_field);
-    fields.min().unwrap_or(Touches::Maybe)
+    fields.min().unwrap_or(ReachAnswer::Maybe)
 }
 
 /// Returns the values that a request names for a field of a letter. Each of its letters has one of them.
-fn named<'r>(request: &'r Request, field: &str) -> Vec<&'r str> {
+fn named<'r>(request: &'r ReplayRequest, field: &str) -> Vec<&'r str> {
     let select = &request.select;
     let given: Vec<_> = match field {
         "topicArn" => select.topics.iter().map(String::as_str).collect(),
@@ -177,22 +179,22 @@ fn named<'r>(request: &'r Request, field: &str) -> Vec<&'r str> {
 }
 
 /// Returns what is true of all letters. Of none nothing is known.
-fn all_of(each: impl Iterator<Item = Touches>) -> Touches {
+fn all_of(each: impl Iterator<Item = ReachAnswer>) -> ReachAnswer {
     let each: BTreeSet<_> = each.collect();
     match (each.first(), each.len()) {
         (Some(one), 1) => *one,
-        _ => Touches::Maybe,
+        _ => ReachAnswer::Maybe,
     }
 }
 
-fn touches_line(override_: &Override, pattern: &Value, line: &WaitingLetter) -> Touches {
+fn touches_line(override_: &Override, pattern: &Value, line: &WaitingLetter) -> ReachAnswer {
     let part =
         Override { pattern: pattern.clone(), arrived_before: None, arrived_after: None, ..override_.clone() };
-    Reach::of(&part).map_or(Touches::Maybe, |reach| reach.touches(line))
+    OverrideReach::of(&part).map_or(ReachAnswer::Maybe, |reach| reach.touches(line))
 }
 
 /// Returns an archived letter as a line of the list of waiting letters, for comparison with an override.
-fn line_of(record: &Record) -> WaitingLetter {
+fn line_of(record: &ArchiveRecord) -> WaitingLetter {
     WaitingLetter {
         letter_id: record.letter_id.clone(),
         message_id: record.message.message_id.clone(),

@@ -2,33 +2,33 @@
 
 use serde_json::{Value, json};
 
-use super::held::Held;
+use super::held::ReplayHolds;
 use super::summary::summary;
 use crate::args;
-use crate::console::Finished;
+use crate::console::CommandEnd;
 use crate::output::CommandResult;
 use crate::text::{harmless, table};
-use sns_redrive::replay::{State, Status};
+use sns_redrive::replay::{ReplayState, ReplayStatus};
 
 /// The result of a replay.
 pub(crate) enum ReplayResult {
     /// It was tried, has ended or has stopped.
     Ended {
-        state: State,
+        state: ReplayState,
         /// What holds its letters.
-        held: Option<Held>,
+        held: Option<ReplayHolds>,
         /// An unfinished replay of the same letters.
         other: Option<String>,
         /// The execution of the state machine that made it; `None` if this terminal did.
         execution: Option<String>,
-        further: args::Further,
+        further: args::FurtherOptions,
     },
     /// A state machine goes on with it.
     Detached {
         /// Its state; `None` if the caller may not read it.
-        state: Option<State>,
+        state: Option<ReplayState>,
         execution: String,
-        further: args::Further,
+        further: args::FurtherOptions,
     },
 }
 
@@ -72,19 +72,19 @@ impl CommandResult for ReplayResult {
         }
     }
 
-    fn finished(&self) -> Finished {
+    fn finished(&self) -> CommandEnd {
         match self {
             Self::Ended { state, .. } => finished(state),
-            Self::Detached { .. } => Finished::Whole,
+            Self::Detached { .. } => CommandEnd::Whole,
         }
     }
 }
 
 /// Returns how it ended: whether all selected letters are sent, or can be sent.
-fn finished(state: &State) -> Finished {
+fn finished(state: &ReplayState) -> CommandEnd {
     match state.status {
-        Status::DryRun | Status::Done if state.counts.is_whole() => Finished::Whole,
-        Status::DryRun | Status::Done => Finished::LeftOut,
-        Status::Running | Status::Settling | Status::Stopped => Finished::Stopped,
+        ReplayStatus::DryRun | ReplayStatus::Done if state.counts.is_whole() => CommandEnd::Whole,
+        ReplayStatus::DryRun | ReplayStatus::Done => CommandEnd::LeftOut,
+        ReplayStatus::Running | ReplayStatus::Settling | ReplayStatus::Stopped => CommandEnd::Stopped,
     }
 }

@@ -1,15 +1,15 @@
 //! The selection of a replay in words.
 
 use crate::text::{harmless, utc};
-use sns_redrive::replay::{Request, State};
+use sns_redrive::replay::{ReplayRequest, ReplayState};
 
 /// Returns which letters a replay selects, in words.
-pub(crate) fn selected(state: &State) -> String {
+pub(crate) fn selected(state: &ReplayState) -> String {
     which(&state.request, state.given.is_some())
 }
 
 /// Returns which letters a request selects, in words.
-pub(super) fn which(request: &Request, is_given: bool) -> String {
+pub(super) fn which(request: &ReplayRequest, is_given: bool) -> String {
     let select = &request.select;
     let mut parts = Vec::new();
     if is_given {

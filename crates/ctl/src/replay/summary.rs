@@ -1,23 +1,23 @@
 //! A replay as lines of text.
 
-use super::held::Held;
+use super::held::ReplayHolds;
 use super::selected::{selected, which};
 use crate::args;
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::replay::{Request, State, Status};
+use sns_redrive::replay::{ReplayRequest, ReplayState, ReplayStatus};
 
 /// Returns the command that continues a replay. Records that were given must be given again.
-pub(crate) fn going_on(state: &State) -> Vec<&str> {
+pub(crate) fn going_on(state: &ReplayState) -> Vec<&str> {
     let from = state.given.iter().flat_map(|_| ["--from", "FILE"]);
     ["replay", "--resume", &state.id].into_iter().chain(from).collect()
 }
 
-fn step(state: &State) -> String {
+fn step(state: &ReplayState) -> String {
     format!("step {} of {}", state.step, state.steps)
 }
 
 /// Returns the status of a replay in a word or two.
-pub(crate) fn status(state: &State) -> &'static str {
+pub(crate) fn status(state: &ReplayState) -> &'static str {
     if state.freed.is_some() {
         "freed"
     } else if state.abandoned {
@@ -28,19 +28,25 @@ pub(crate) fn status(state: &State) -> &'static str {
 }
 
 /// Returns the number of letters that a dry run has found to send.
-pub(crate) fn to_send(state: &State) -> String {
+pub(crate) fn to_send(state: &ReplayState) -> String {
     let letters = count(state.counts.sent, "letter");
     if state.at_most { format!("at most {letters}, not checked") } else { letters }
 }
 
 /// Returns a replay as lines of text, with `more` rows.
-pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Further) -> String {
+pub(crate) fn summary(
+    state: &ReplayState,
+    more: &[(&str, String)],
+    further: &args::FurtherOptions,
+) -> String {
     let ended = match state.status {
-        Status::DryRun => "dry run, nothing was sent".to_owned(),
-        Status::Done => "done".to_owned(),
-        Status::Stopped => format!("stopped in {}", step(state)),
-        Status::Running | Status::Settling if state.abandoned => format!("cut off in {}", step(state)),
-        Status::Running | Status::Settling => format!("unfinished, in {}", step(state)),
+        ReplayStatus::DryRun => "dry run, nothing was sent".to_owned(),
+        ReplayStatus::Done => "done".to_owned(),
+        ReplayStatus::Stopped => format!("stopped in {}", step(state)),
+        ReplayStatus::Running | ReplayStatus::Settling if state.abandoned => {
+            format!("cut off in {}", step(state))
+        }
+        ReplayStatus::Running | ReplayStatus::Settling => format!("unfinished, in {}", step(state)),
     };
     let next = if state.is_unfinished() {
         format!("\nTo continue: {}\n", further.command(&going_on(state)))
@@ -51,13 +57,13 @@ pub(crate) fn summary(state: &State, more: &[(&str, String)], further: &args::Fu
 }
 
 /// Returns what a replay would do, before it begins.
-pub(super) fn preview(state: &State, held: Option<&Held>) -> String {
+pub(super) fn preview(state: &ReplayState, held: Option<&ReplayHolds>) -> String {
     let more = ahead(&state.request, held);
     format!("Replay: these letters are sent again.\n{}", rows(state, &more))
 }
 
 /// Returns what a replay would do if its letters could not be counted.
-pub(super) fn uncounted(request: &Request, why: &str, held: Option<&Held>) -> String {
+pub(super) fn uncounted(request: &ReplayRequest, why: &str, held: Option<&ReplayHolds>) -> String {
     let to = request.to.as_ref().map(|to| ("to", harmless(&String::from(to.clone()))));
     let cut_off = request.cut_off.map(|at| ("cut-off", format!("archived before {} UTC", utc(at))));
     let rows = [("which", which(request, false))].into_iter().chain(cut_off).chain(to);
@@ -67,7 +73,7 @@ pub(super) fn uncounted(request: &Request, why: &str, held: Option<&Held>) -> St
 }
 
 /// Returns the pace of a replay, and what will hold its letters.
-fn ahead(request: &Request, held: Option<&Held>) -> Vec<(&'static str, String)> {
+fn ahead(request: &ReplayRequest, held: Option<&ReplayHolds>) -> Vec<(&'static str, String)> {
     let steps: Vec<_> = request.ramp.iter().map(u32::to_string).collect();
     let pace = format!(
         "{} % of the letters, {} a second; stops if more than {} % of a step fail",
@@ -79,7 +85,7 @@ fn ahead(request: &Request, held: Option<&Held>) -> Vec<(&'static str, String)> 
     [("steps", pace)].into_iter().chain(held).collect()
 }
 
-fn rows(state: &State, more: &[(&str, String)]) -> String {
+fn rows(state: &ReplayState, more: &[(&str, String)]) -> String {
     let counts = &state.counts;
     let mut rows = Vec::new();
     let mut say = |what: &str, text: String| rows.push(vec![format!("  {what}"), text]);
@@ -90,7 +96,7 @@ fn rows(state: &State, more: &[(&str, String)]) -> String {
     if let Some(to) = &state.request.to {
         say("to", harmless(&String::from(to.clone())));
     }
-    if state.status == Status::DryRun {
+    if state.status == ReplayStatus::DryRun {
         say("to send", to_send(state));
     } else {
         say("sent", count(counts.sent, "letter"));

@@ -3,32 +3,35 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use super::held::Holds;
+use super::held::HoldReader;
 use super::summary::{going_on, status};
 use super::wish::bad;
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed};
-use crate::place::{self, Place};
+use crate::aws::AwsAccess;
+use crate::console::{CommandFailure, ToolEnvironment};
+use crate::place::{self, ConsoleBucket};
 use crate::redriver;
 use crate::text::{count, harmless, utc};
-use crate::watch::Watch;
+use crate::watch::TerminalWatch;
 use sns_redrive::arn::Arn;
 use sns_redrive::policy::Policy;
-use sns_redrive::replay::{Parts, Redriving, Replay, Replays, Request, Source, State};
+use sns_redrive::replay::{
+    ArchiveReplayer, RedriverState, ReplayEnvironment, ReplayRequest, ReplaySource, ReplayState,
+    StoredReplays,
+};
 
 /// The default number of units that are worked on at once.
 const WORKERS: u8 = 4;
 
 /// The archive, the place of what replays know of it, and the requeue.
-pub(super) struct Places {
-    pub(super) archive: Place,
-    control: Place,
+pub(super) struct TerminalPlaces {
+    pub(super) archive: ConsoleBucket,
+    control: ConsoleBucket,
     pub(super) requeue: Arn,
 }
 
-impl Places {
-    pub(super) fn of(args: &args::Replay, console: &Console) -> Result<Self, Failed> {
+impl TerminalPlaces {
+    pub(super) fn of(args: &args::ReplayArgs, console: &ToolEnvironment) -> Result<Self, CommandFailure> {
         Ok(Self {
             archive: place::archive(&args.place.archive, console)?,
             control: place::replays(&args.place, console)?,
@@ -38,27 +41,27 @@ impl Places {
 }
 
 /// The replayer of this terminal.
-pub(super) struct Terminal {
-    pub(super) replay: Replay,
+pub(super) struct TerminalReplayer {
+    pub(super) replay: ArchiveReplayer,
     /// The policy of the command line.
     policy: Option<Policy>,
     /// The function of the stack, if it could be asked.
-    redriving: Option<Arc<Redriving>>,
-    pub(super) holds: Holds,
+    redriving: Option<Arc<RedriverState>>,
+    pub(super) holds: HoldReader,
 }
 
-impl Terminal {
+impl TerminalReplayer {
     pub(super) async fn of(
-        places: Places,
+        places: TerminalPlaces,
         policy: Option<Policy>,
         by: String,
-        args: &args::Replay,
-        aws: &Aws,
-        console: &mut Console,
-    ) -> Result<Self, Failed> {
-        let Places { archive, control, requeue } = places;
-        let holds = Holds::at(&control, aws);
-        let parts = Parts {
+        args: &args::ReplayArgs,
+        aws: &AwsAccess,
+        console: &mut ToolEnvironment,
+    ) -> Result<Self, CommandFailure> {
+        let TerminalPlaces { archive, control, requeue } = places;
+        let holds = HoldReader::at(&control, aws);
+        let parts = ReplayEnvironment {
             clients: aws.clients(),
             bucket: archive.bucket,
             prefix: archive.prefix,
@@ -74,7 +77,7 @@ impl Terminal {
             None => redriver::ask(&parts.requeue, &parts.clients, console).await?,
             Some(_) => None,
         };
-        let mut replay = Replay::new(parts);
+        let mut replay = ArchiveReplayer::new(parts);
         if let Some(redriving) = &redriving {
             replay = replay.beside(redriving);
         }
@@ -86,7 +89,11 @@ impl Terminal {
     }
 
     /// Refuses to send letters on which no function would work, before anybody is asked. A dry run says so.
-    pub(super) fn check_is_worked_on(&self, is_dry_run: bool, console: &mut Console) -> Result<(), Failed> {
+    pub(super) fn check_is_worked_on(
+        &self,
+        is_dry_run: bool,
+        console: &mut ToolEnvironment,
+    ) -> Result<(), CommandFailure> {
         let Some(why) = self.redriving.as_ref().and_then(|it| it.idle.as_deref()) else { return Ok(()) };
         if !is_dry_run {
             return bad(&format!("{why}: only dryRun is possible"));
@@ -101,13 +108,13 @@ impl Terminal {
     /// Counts the letters that a request would send now. Ctrl-C ends the tool.
     pub(super) async fn count(
         &self,
-        request: &Request,
-        source: &Source,
+        request: &ReplayRequest,
+        source: &ReplaySource,
         as_json: bool,
-        console: &mut Console,
-    ) -> Result<State, Failed> {
-        let counting = Request { dry_run: true, ..request.clone() };
-        let watch = Watch::new(console, as_json, Arc::default()).without_letters();
+        console: &mut ToolEnvironment,
+    ) -> Result<ReplayState, CommandFailure> {
+        let counting = ReplayRequest { dry_run: true, ..request.clone() };
+        let watch = TerminalWatch::new(console, as_json, Arc::default()).without_letters();
         let counted = tokio::select! {
             counted = self.replay.dry_run(&counting, source, self.policy(), &watch) => counted,
             never = watch.keep_showing() => match never {},
@@ -119,12 +126,12 @@ impl Terminal {
 
 /// Names an unfinished replay of the same letters. With `--new` it is not looked for.
 pub(super) async fn unfinished(
-    kept: &Replays,
-    request: &Request,
-    source: &Source,
-    args: &args::Replay,
-    console: &mut Console,
-) -> Result<Option<State>, Failed> {
+    kept: &StoredReplays,
+    request: &ReplayRequest,
+    source: &ReplaySource,
+    args: &args::ReplayArgs,
+    console: &mut ToolEnvironment,
+) -> Result<Option<ReplayState>, CommandFailure> {
     if args.new {
         return Ok(None);
     }

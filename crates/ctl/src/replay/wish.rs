@@ -3,27 +3,32 @@
 use std::collections::BTreeMap;
 
 use super::confirm;
-use crate::archive::{Shown, read_shown, select};
+use crate::archive::{PrintedRecord, read_shown, select};
 use crate::args;
-use crate::console::{Console, Failed};
+use crate::console::{CommandFailure, ToolEnvironment};
 use sns_redrive::archive::BadRecord;
-use sns_redrive::replay::{DEFAULT_RAMP, Input, Request, Select, Successors, Wish};
+use sns_redrive::replay::{
+    DEFAULT_RAMP, EventRequest, InputRecord, ReplayRequest, ReplaySelection, Successors,
+};
 
 /// Returns the request of the command line.
-pub(super) fn wish(args: &args::Replay, console: &Console) -> Result<Wish, Failed> {
+pub(super) fn wish(
+    args: &args::ReplayArgs,
+    console: &ToolEnvironment,
+) -> Result<EventRequest, CommandFailure> {
     let request = request(args, console)?;
     Ok(match &args.resume {
-        Some(id) => Wish::Resume(confirm::resumption(id, args)),
-        None => Wish::Begin(Box::new(request)),
+        Some(id) => EventRequest::ResumeRequest(confirm::resumption(id, args)),
+        None => EventRequest::Begin(Box::new(request)),
     })
 }
 
-fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
+fn request(args: &args::ReplayArgs, console: &ToolEnvironment) -> Result<ReplayRequest, CommandFailure> {
     let select = select(&args.selection, console)?;
-    let fresh = Request::default();
-    let request = Request {
+    let fresh = ReplayRequest::default();
+    let request = ReplayRequest {
         // Without --again a replay leaves out letters that others have sent.
-        all: args.all || (args.selection.not_replayed && select == Select::default()),
+        all: args.all || (args.selection.not_replayed && select == ReplaySelection::default()),
         select,
         cut_off: args.cut_off.map(|when| when.at(console.clock.now())),
         to: args.to.clone(),
@@ -36,7 +41,7 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
         again: args.again,
         why: args.why.clone(),
     };
-    request.check().map_err(Failed::Input)?;
+    request.check().map_err(CommandFailure::Input)?;
     if args.resume.is_none() && args.from.is_none() && request.selects_all() && !request.all {
         return bad(
             "no letters are selected: give --topic, --since, --reason or another option of \"Which letters\", or \
@@ -47,19 +52,19 @@ fn request(args: &args::Replay, console: &Console) -> Result<Request, Failed> {
 }
 
 /// Returns the subscriptions that have replaced others.
-fn subscriptions(pairs: &[(String, String)]) -> Result<Successors, Failed> {
+fn subscriptions(pairs: &[(String, String)]) -> Result<Successors, CommandFailure> {
     let mut successors = BTreeMap::new();
     for (old, new) in pairs {
         if successors.insert(old.clone(), new.clone()).is_some_and(|other| other != *new) {
             return bad(&format!("--subscription names two successors of {old}; give one"));
         }
     }
-    Successors::try_from(successors).map_err(|bad| Failed::Input(vec![bad.to_string()]))
+    Successors::try_from(successors).map_err(|bad| CommandFailure::Input(vec![bad.to_string()]))
 }
 
 /// Reads records of `archive show --json`, one a line.
-pub(super) fn records(text: &str) -> Result<Vec<Input>, Failed> {
-    let input = |shown: Result<Shown, BadRecord>| {
+pub(super) fn records(text: &str) -> Result<Vec<InputRecord>, CommandFailure> {
+    let input = |shown: Result<PrintedRecord, BadRecord>| {
         let shown = shown.map_err(|bad| bad.to_string())?;
         let edited = shown.is_edited();
         Ok((shown.record, edited))
@@ -69,6 +74,6 @@ pub(super) fn records(text: &str) -> Result<Vec<Input>, Failed> {
 }
 
 /// Refuses a command line.
-pub(super) fn bad<T>(problem: &str) -> Result<T, Failed> {
-    Err(Failed::Input(vec![problem.to_owned()]))
+pub(super) fn bad<T>(problem: &str) -> Result<T, CommandFailure> {
+    Err(CommandFailure::Input(vec![problem.to_owned()]))
 }

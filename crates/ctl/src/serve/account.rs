@@ -1,11 +1,11 @@
 //! Reads the account for the console's pages: from the stack's outputs and the function's event source
 //! mappings.
 
-use redrive_console::{Account, Bodies};
+use redrive_console::{BodyVisibility, ConsoleAccount};
 
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed};
+use crate::aws::AwsAccess;
+use crate::console::{CommandFailure, ToolEnvironment};
 use crate::{doctor, place};
 
 /// The default namespace of the function's metrics, for stacks that do not name one.
@@ -16,18 +16,26 @@ const NAMESPACE: &str = "SnsRedrive";
 /// # Errors
 ///
 /// No stack is named, or it cannot be read. A part that the stack lacks is `None`, and its page says so.
-pub(super) async fn account(args: &args::Serve, aws: &Aws, console: &Console) -> Result<Account, Failed> {
+pub(super) async fn account(
+    args: &args::ServeArgs,
+    aws: &AwsAccess,
+    console: &ToolEnvironment,
+) -> Result<ConsoleAccount, CommandFailure> {
     let Some(stack) = console.stack.name().map(str::to_owned) else {
         let problem = "which stack? Give --stack NAME (or REDRIVE_STACK)";
-        return Err(Failed::Input(vec![problem.to_owned()]));
+        return Err(CommandFailure::Input(vec![problem.to_owned()]));
     };
     let output = |name: &str| console.stack.output(name);
     let function = output("FunctionName")?;
     let (queues, requeue) = doctor::queues(&aws.clients().lambda, function.as_deref(), console).await?;
-    let bodies = if args.bodies { Bodies::Shown { masked: args.mask.clone() } } else { Bodies::Hidden };
-    Ok(Account {
+    let bodies = if args.bodies {
+        BodyVisibility::Shown { masked: args.mask.clone() }
+    } else {
+        BodyVisibility::Hidden
+    };
+    Ok(ConsoleAccount {
         clients: aws.console(),
-        archive: place::archive(&args::Place::default(), console).ok(),
+        archive: place::archive(&args::ArchiveOption::default(), console).ok(),
         control: place::control(&args::ControlPlace::default(), console).ok(),
         stack: Some(stack),
         function,

@@ -4,12 +4,12 @@
 //! would do, or the present state. After the confirmation this process runs the command itself.
 
 use clap::Parser;
-use redrive_console::{Act, Doing, On};
+use redrive_console::{ActionObject, ActionVerb, PageAction};
 use serde_json::{Map, Value};
 
-use super::fields::Fields;
-use crate::args::{Cli, Command, Further};
-use crate::console::Failed;
+use super::fields::FormFields;
+use crate::args::{Cli, CliCommand, FurtherOptions};
+use crate::console::CommandFailure;
 use sns_redrive::policy::{read_json, rounds_numbers};
 
 /// The longest reason in characters, the same as for overrides.
@@ -17,8 +17,8 @@ const LONGEST_WHY: usize = 1000;
 
 /// An action: a command line of this tool.
 #[derive(Debug, Clone)]
-pub(super) struct Action {
-    pub(super) act: Act,
+pub(super) struct ServeAction {
+    pub(super) act: PageAction,
     why: Option<String>,
     /// More options, as `--name=value`.
     options: Vec<String>,
@@ -33,57 +33,57 @@ pub(super) struct Action {
 
 /// A field of a form, for an option of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct FormField {
     /// The name of the option and of the field.
     pub(super) name: &'static str,
     pub(super) label: &'static str,
     pub(super) hint: &'static str,
 }
 
-const LASTS: Field =
-    Field { name: "for", label: "In force for", hint: "such as 30m or 2h; default: the command's" };
-const MATCH: Field = Field {
+const LASTS: FormField =
+    FormField { name: "for", label: "In force for", hint: "such as 30m or 2h; default: the command's" };
+const MATCH: FormField = FormField {
     name: "match",
     label: "Only letters that match",
     hint: "an EventBridge pattern, such as {\"messageAttributes\": {\"tenant\": [\"gold\"]}}",
 };
-const WAKE_RATE: Field =
-    Field { name: "rate", label: "Letters to wake a second", hint: "1 to 10,000; default 500" };
-const RATE: Field = Field { name: "rate", label: "Letters a second", hint: "default 100" };
-const RAMP: Field =
-    Field { name: "ramp", label: "Steps, in per cent of the letters", hint: "default 1,5,20,100" };
-const THRESHOLD: Field =
-    Field { name: "threshold", label: "Per cent of a step that may fail", hint: "default 10" };
-const SETTLE: Field =
-    Field { name: "settle", label: "Wait after a step", hint: "such as 60 or 5m; default 60 s" };
+const WAKE_RATE: FormField =
+    FormField { name: "rate", label: "Letters to wake a second", hint: "1 to 10,000; default 500" };
+const RATE: FormField = FormField { name: "rate", label: "Letters a second", hint: "default 100" };
+const RAMP: FormField =
+    FormField { name: "ramp", label: "Steps, in per cent of the letters", hint: "default 1,5,20,100" };
+const THRESHOLD: FormField =
+    FormField { name: "threshold", label: "Per cent of a step that may fail", hint: "default 10" };
+const SETTLE: FormField =
+    FormField { name: "settle", label: "Wait after a step", hint: "such as 60 or 5m; default 60 s" };
 
 /// Returns the fields of a form, except the reason.
-pub(super) fn fields(act: &Act) -> &'static [Field] {
+pub(super) fn fields(act: &PageAction) -> &'static [FormField] {
     match (act.doing, &act.on) {
-        (_, On::Waiting { .. }) => &[LASTS],
-        (Doing::Hold, _) => &[LASTS, MATCH],
-        (Doing::Retry | Doing::GiveUp, _) => &[LASTS, MATCH, WAKE_RATE],
-        (Doing::Replay, On::Letters { .. }) => &[MATCH, RATE, RAMP, THRESHOLD, SETTLE],
-        (Doing::Release, _) => &[WAKE_RATE],
-        (Doing::Resume, _) => &[RATE, THRESHOLD, SETTLE],
+        (_, ActionObject::Waiting { .. }) => &[LASTS],
+        (ActionVerb::Hold, _) => &[LASTS, MATCH],
+        (ActionVerb::Retry | ActionVerb::GiveUp, _) => &[LASTS, MATCH, WAKE_RATE],
+        (ActionVerb::Replay, ActionObject::Letters { .. }) => &[MATCH, RATE, RAMP, THRESHOLD, SETTLE],
+        (ActionVerb::Release, _) => &[WAKE_RATE],
+        (ActionVerb::Resume, _) => &[RATE, THRESHOLD, SETTLE],
         _ => &[],
     }
 }
 
-impl Action {
+impl ServeAction {
     /// Reads the form of an action. `query` is the query part of its address.
     ///
     /// # Errors
     ///
     /// A field is invalid, or the reason is missing; in words.
-    pub(super) fn read(query: &str, mut form: Fields) -> Result<Self, String> {
+    pub(super) fn read(query: &str, mut form: FormFields) -> Result<Self, String> {
         let act = act(query)?;
         let why = form.take("why");
         // An edit is read in two steps. The second form, with the edited letter, holds the reason.
-        let needs_reason = act.doing != Doing::Edit;
+        let needs_reason = act.doing != ActionVerb::Edit;
         let mut action =
             Self { act, why: None, options: Vec::new(), pattern: None, bound: Vec::new(), record: None };
-        for Field { name, .. } in fields(&action.act) {
+        for FormField { name, .. } in fields(&action.act) {
             let Some(text) = form.take(name) else { continue };
             if *name == "match" {
                 if rounds_numbers(&text) {
@@ -134,14 +134,17 @@ impl Action {
 
     /// Reports whether the action sends a record from the form, not letters from the archive.
     pub(super) fn is_of_record(&self) -> bool {
-        matches!(self.act.on, On::Archived { .. })
+        matches!(self.act.on, ActionObject::Archived { .. })
     }
 
     /// Returns the id of the letter, override or replay; empty for a group of letters.
     pub(super) fn id(&self) -> &str {
         match &self.act.on {
-            On::Letters { .. } => "",
-            On::Archived { id, .. } | On::Waiting { id } | On::Override(id) | On::Replay(id) => id,
+            ActionObject::Letters { .. } => "",
+            ActionObject::Archived { id, .. }
+            | ActionObject::Waiting { id }
+            | ActionObject::Override(id)
+            | ActionObject::Replay(id) => id,
         }
     }
 
@@ -171,9 +174,9 @@ impl Action {
         let mut words = self.words();
         // The preview has shown what cannot be known, so the command need not stop there. `replays stop`
         // never asks.
-        let is_override = matches!(self.act.doing, Doing::Hold | Doing::Retry | Doing::GiveUp);
+        let is_override = matches!(self.act.doing, ActionVerb::Hold | ActionVerb::Retry | ActionVerb::GiveUp);
         words.extend(is_override.then(|| "--anyway".to_owned()));
-        words.extend((self.act.doing != Doing::Stop).then(|| "--yes".to_owned()));
+        words.extend((self.act.doing != ActionVerb::Stop).then(|| "--yes".to_owned()));
         words
     }
 
@@ -182,13 +185,13 @@ impl Action {
     /// # Errors
     ///
     /// An option is invalid.
-    pub(super) fn parsed(words: Vec<String>) -> Result<Command, Failed> {
+    pub(super) fn parsed(words: Vec<String>) -> Result<CliCommand, CommandFailure> {
         let cli = Cli::try_parse_from(std::iter::once("redrivectl".to_owned()).chain(words));
-        Ok(cli.map_err(|error| Failed::Input(vec![error.to_string()]))?.command)
+        Ok(cli.map_err(|error| CommandFailure::Input(vec![error.to_string()]))?.command)
     }
 
     /// Returns the command as a line to paste into a shell.
-    pub(super) fn command(&self, further: &Further) -> String {
+    pub(super) fn command(&self, further: &FurtherOptions) -> String {
         let mut words = self.words();
         if self.is_of_record() {
             words.splice(1..2, ["--from", "letter.jsonl"].map(str::to_owned));
@@ -202,13 +205,13 @@ impl Action {
 /// # Errors
 ///
 /// The address is invalid; in words.
-pub(super) fn act(query: &str) -> Result<Act, String> {
-    let act = Act::from_address(query).map_err(|bad| bad.to_string())?;
+pub(super) fn act(query: &str) -> Result<PageAction, String> {
+    let act = PageAction::from_address(query).map_err(|bad| bad.to_string())?;
     match &act.on {
         // The command takes these ids as arguments of their own, so an id that begins with `-` would be read
         // as an option. No real override or replay has such an id. Letters and topics may; their names are part
         // of another argument.
-        On::Override(id) | On::Replay(id) if id.starts_with('-') => {
+        ActionObject::Override(id) | ActionObject::Replay(id) if id.starts_with('-') => {
             Err(format!("{id} must not begin with -"))
         }
         _ => Ok(act),
@@ -220,14 +223,14 @@ mod tests {
     use super::*;
 
     /// Reads an address and a form, joined in one line.
-    fn read(all: &str) -> Result<Action, String> {
+    fn read(all: &str) -> Result<ServeAction, String> {
         let is_field = |pair: &&str| {
             ["why=", "for=", "match=", "rate=", "ramp=", "threshold=", "settle="]
                 .iter()
                 .any(|it| pair.starts_with(it))
         };
         let (form, query): (Vec<_>, Vec<_>) = all.split('&').partition(is_field);
-        Action::read(&query.join("&"), Fields::read(form.join("&").as_bytes()))
+        ServeAction::read(&query.join("&"), FormFields::read(form.join("&").as_bytes()))
     }
 
     fn words(form: &str) -> String {

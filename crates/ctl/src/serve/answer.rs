@@ -12,22 +12,22 @@ use hyper::{Response, StatusCode};
 use redrive_console::STYLE;
 use sha2::{Digest, Sha256};
 
-use super::guard::Refusal;
+use super::guard::GuardRefusal;
 
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 
 /// An answer to the browser.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct ServeAnswer {
     pub(super) status: StatusCode,
-    kind: Kind,
+    kind: AnswerBody,
     /// The seconds after which the browser loads the page again.
     again: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum AnswerBody {
     Page {
         html: String,
         /// True if the page has a form.
@@ -38,43 +38,43 @@ enum Kind {
     Nothing,
 }
 
-impl Answer {
+impl ServeAnswer {
     /// Returns a page without a form.
     pub(super) fn page(html: String) -> Self {
-        Self::of(StatusCode::OK, Kind::Page { html, has_form: false })
+        Self::of(StatusCode::OK, AnswerBody::Page { html, has_form: false })
     }
 
     /// Returns a page with a form. A browser that must not send a `Referer` sends `Origin: null` with a form.
     /// So pages with a form allow the `Referer` for this server, and for no other.
     /// <https://fetch.spec.whatwg.org/#append-a-request-origin-header>
     pub(super) fn form(html: String) -> Self {
-        Self::of(StatusCode::OK, Kind::Page { html, has_form: true })
+        Self::of(StatusCode::OK, AnswerBody::Page { html, has_form: true })
     }
 
     /// Sends the browser to another page of the console, with a GET.
     pub(super) fn to(address: impl Into<String>) -> Self {
-        Self::of(StatusCode::SEE_OTHER, Kind::To(address.into()))
+        Self::of(StatusCode::SEE_OTHER, AnswerBody::To(address.into()))
     }
 
     pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Self {
-        Self::of(status, Kind::Text(text.into()))
+        Self::of(status, AnswerBody::Text(text.into()))
     }
 
     pub(super) fn nothing() -> Self {
-        Self::of(StatusCode::NO_CONTENT, Kind::Nothing)
+        Self::of(StatusCode::NO_CONTENT, AnswerBody::Nothing)
     }
 
     /// Refuses a request. A wrong token and an unknown path look the same, so nobody can test tokens by their
     /// answers.
-    pub(super) fn refused(refusal: Refusal) -> Self {
+    pub(super) fn refused(refusal: GuardRefusal) -> Self {
         let (status, text) = match refusal {
-            Refusal::Host => (
+            GuardRefusal::Host => (
                 StatusCode::MISDIRECTED_REQUEST,
                 "This server answers to 127.0.0.1 and localhost with its port.",
             ),
-            Refusal::Unknown => (StatusCode::NOT_FOUND, "Not found."),
-            Refusal::Method => (StatusCode::METHOD_NOT_ALLOWED, "Only GET and POST are allowed."),
-            Refusal::Origin => (StatusCode::FORBIDDEN, "Only pages of this server may ask for that."),
+            GuardRefusal::Unknown => (StatusCode::NOT_FOUND, "Not found."),
+            GuardRefusal::Method => (StatusCode::METHOD_NOT_ALLOWED, "Only GET and POST are allowed."),
+            GuardRefusal::Origin => (StatusCode::FORBIDDEN, "Only pages of this server may ask for that."),
         };
         Self::text(status, text)
     }
@@ -88,16 +88,16 @@ impl Answer {
         Self { again: Some(seconds), ..self }
     }
 
-    fn of(status: StatusCode, kind: Kind) -> Self {
+    fn of(status: StatusCode, kind: AnswerBody) -> Self {
         Self { status, kind, again: None }
     }
 
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
         let (content_type, body, has_form, location) = match self.kind {
-            Kind::Page { html, has_form } => ("text/html; charset=utf-8", html, has_form, None),
-            Kind::Text(text) => ("text/plain; charset=utf-8", text + "\n", false, None),
-            Kind::To(address) => ("text/plain; charset=utf-8", String::new(), false, Some(address)),
-            Kind::Nothing => ("text/plain; charset=utf-8", String::new(), false, None),
+            AnswerBody::Page { html, has_form } => ("text/html; charset=utf-8", html, has_form, None),
+            AnswerBody::Text(text) => ("text/plain; charset=utf-8", text + "\n", false, None),
+            AnswerBody::To(address) => ("text/plain; charset=utf-8", String::new(), false, Some(address)),
+            AnswerBody::Nothing => ("text/plain; charset=utf-8", String::new(), false, None),
         };
         let mut response = Response::new(Full::new(Bytes::from(body)));
         *response.status_mut() = self.status;

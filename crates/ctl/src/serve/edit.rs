@@ -1,15 +1,15 @@
 //! Edits a letter's record: turns it into a form, and the form back into a record. The form shows
 //! placeholders for masked values, and they get their values back.
 
-use redrive_console::read::Mask;
+use redrive_console::read::ContentMask;
 use serde_json::Value;
 
-use super::fields::Fields;
+use super::fields::FormFields;
 use crate::text::harmless;
 
 /// The part of a record that a form edits.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Editable {
+pub(super) struct EditableRecord {
     pub(super) body: String,
     /// The name, the type and the value of each attribute that is a text and not masked.
     pub(super) attributes: Vec<(String, String, String)>,
@@ -28,7 +28,7 @@ pub(super) fn field_of(attribute: &str) -> String {
 /// # Errors
 ///
 /// A form would change the body, or the masked values in it cannot be found safely.
-pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'static str> {
+pub(super) fn editable(record: &str, mask: ContentMask<'_>) -> Result<EditableRecord, &'static str> {
     let record: Value = serde_json::from_str(record).map_err(|_| "The record cannot be read.")?;
     let message = &record["message"];
     let body = message["body"].as_str().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'stati
             "The body has characters that a form of a browser would change or hide. Edit it in a file: the command is below.",
         );
     }
-    let Hidden { text: body, .. } = hidden(body, mask)?;
+    let MaskedBody { text: body, .. } = hidden(body, mask)?;
     let attributes = message["messageAttributes"].as_object().into_iter().flatten();
     let attributes = attributes.filter_map(|(name, attribute)| {
         let value = attribute["stringValue"].as_str()?;
@@ -45,7 +45,7 @@ pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'stati
         let is_shown = is_plain(name) && is_plain(value) && !mask.hides(name) && mask.text(value) == value;
         is_shown.then(|| (name.clone(), kind.to_owned(), value.to_owned()))
     });
-    Ok(Editable { body, attributes: attributes.collect() })
+    Ok(EditableRecord { body, attributes: attributes.collect() })
 }
 
 /// Returns the record with the form's changes. Parts that are not in the form stay as they are.
@@ -53,7 +53,7 @@ pub(super) fn editable(record: &str, mask: Mask<'_>) -> Result<Editable, &'stati
 /// # Errors
 ///
 /// The form is invalid; in words.
-pub(super) fn edited(record: &str, mask: Mask<'_>, form: &mut Fields) -> Result<String, String> {
+pub(super) fn edited(record: &str, mask: ContentMask<'_>, form: &mut FormFields) -> Result<String, String> {
     let mut value: Value =
         serde_json::from_str(record).map_err(|_| "the record cannot be read".to_owned())?;
     let message = &mut value["message"];
@@ -73,7 +73,7 @@ pub(super) fn edited(record: &str, mask: Mask<'_>, form: &mut Fields) -> Result<
 }
 
 /// A body with placeholders for its masked values.
-struct Hidden {
+struct MaskedBody {
     text: String,
     /// The JSON texts that the placeholders stand for, with their quotes.
     literals: Vec<String>,
@@ -89,8 +89,8 @@ fn placeholder(number: usize) -> String {
 /// # Errors
 ///
 /// A masked value cannot be found safely.
-fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
-    let plain = || Hidden { text: body.to_owned(), literals: Vec::new() };
+fn hidden(body: &str, mask: ContentMask<'_>) -> Result<MaskedBody, &'static str> {
+    let plain = || MaskedBody { text: body.to_owned(), literals: Vec::new() };
     if mask.text(body) == body {
         return Ok(plain());
     }
@@ -112,14 +112,14 @@ fn hidden(body: &str, mask: Mask<'_>) -> Result<Hidden, &'static str> {
     let left: Value = serde_json::from_str(&text).map_err(|_| AMBIGUOUS)?;
     let is_hidden = mask.secrets(&left).iter().all(|secret| !secrets.contains(secret));
     if all == texts(&value) && is_hidden && !body.contains("(masked ") {
-        return Ok(Hidden { text, literals });
+        return Ok(MaskedBody { text, literals });
     }
     Err(AMBIGUOUS)
 }
 
 const AMBIGUOUS: &str = "The body has values that are not shown, in places that a form cannot hide. Edit it in a file: the command is below.";
 
-impl Hidden {
+impl MaskedBody {
     /// Puts the masked values back. The operator may delete a placeholder together with its field.
     ///
     /// # Errors
@@ -233,24 +233,28 @@ mod tests {
         json!({ "message": { "body": body, "messageAttributes": attributes }, "digest": "d" }).to_string()
     }
 
-    fn sent(pairs: &[(&str, &str)]) -> Fields {
+    fn sent(pairs: &[(&str, &str)]) -> FormFields {
         // Browsers do the same.
         let pairs = pairs.iter().map(|(name, text)| (*name, text.replace('\n', "\r\n")));
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-        Fields::read(form.as_bytes())
+        FormFields::read(form.as_bytes())
     }
 
     #[test]
     fn what_a_form_does_not_change_stays_byte_for_byte() {
         for body in ["x", "", "a\nb\n", "a\r\nb", "{\n\t\"a\": \"ä€😀\"\n}", "\n first line"] {
             let before = record(body);
-            let shown = editable(&before, Mask::new(&[])).unwrap();
+            let shown = editable(&before, ContentMask::new(&[])).unwrap();
             let attributes = shown.attributes.iter().map(|(name, _, value)| (field_of(name), value.as_str()));
             let attributes: Vec<_> = attributes.collect();
             let mut pairs: Vec<_> = attributes.iter().map(|(name, value)| (name.as_str(), *value)).collect();
             let shown_body = shown.body.replace("\r\n", "\n");
             pairs.push((BODY, &shown_body));
-            assert_eq!(edited(&before, Mask::new(&[]), &mut sent(&pairs)).unwrap(), before, "{body:?}");
+            assert_eq!(
+                edited(&before, ContentMask::new(&[]), &mut sent(&pairs)).unwrap(),
+                before,
+                "{body:?}"
+            );
         }
     }
 
@@ -258,7 +262,7 @@ mod tests {
     fn an_edit_changes_what_it_names_and_masked_values_are_not_shown() {
         let before = record("a\nb");
         let names = ["KEY".to_owned()];
-        let mask = Mask::new(&names);
+        let mask = ContentMask::new(&names);
         let shown = editable(&before, mask).unwrap();
         assert_eq!(shown.attributes, [("tenant".to_owned(), "String".to_owned(), "gold".to_owned())]);
         let mut form = sent(&[(BODY, "a\nc"), ("attribute:tenant", "silver"), ("attribute:other", "x")]);
@@ -273,14 +277,14 @@ mod tests {
     #[test]
     fn a_body_that_a_form_would_change_is_not_edited_there() {
         for body in ["a\r\nb\nc", "a\rb", "a\u{202e}b", "a\u{0}b", "a\u{7f}b"] {
-            assert!(editable(&record(body), Mask::new(&[])).is_err(), "{body:?}");
+            assert!(editable(&record(body), ContentMask::new(&[])).is_err(), "{body:?}");
         }
     }
 
     #[test]
     fn what_is_hidden_in_a_body_comes_back_byte_for_byte() {
         let names = ["token".to_owned()];
-        let mask = Mask::new(&names);
+        let mask = ContentMask::new(&names);
         let link = r#""https:\/\/x\/?Action=Unsubscribe""#;
         let body = format!(
             r#"{{ "Message":  "a \"b\" \\", "UnsubscribeURL": {link}, "MessageAttributes": {{"token": {{"Type":"String","Value":"S3CR3T"}}}} }}"#
@@ -304,7 +308,7 @@ mod tests {
     #[test]
     fn a_placeholder_counts_once_and_at_its_place() {
         let names = ["token".to_owned()];
-        let mask = Mask::new(&names);
+        let mask = ContentMask::new(&names);
         let body = r#"{"MessageAttributes": {"token": "S3CR3T"}, "note": "n", "list": [{"UnsubscribeURL": "0THER"}], "deep": {"x": 1}}"#;
         let before = record(body);
         let shown = editable(&before, mask).unwrap().body;
@@ -350,7 +354,7 @@ mod tests {
             r#"{"UnsubscribeURL": "https://first/", "UnsubscribeURL": "https://x/"}"#.to_owned(),
             r#"{"UnsubscribeURL": "https://x/", "Message": "(masked 1)"}"#.to_owned(),
         ] {
-            let refused = editable(&record(&body), Mask::new(&[]));
+            let refused = editable(&record(&body), ContentMask::new(&[]));
             assert!(refused.is_err_and(|why| why.contains("Edit it in a file")), "{body}");
         }
     }

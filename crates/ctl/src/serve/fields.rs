@@ -6,9 +6,9 @@ use url::form_urlencoded;
 
 /// The texts of a form by the names of their fields.
 #[derive(Debug, Default)]
-pub(super) struct Fields(BTreeMap<String, String>);
+pub(super) struct FormFields(BTreeMap<String, String>);
 
-impl Fields {
+impl FormFields {
     /// Reads a form. If two fields have one name, the last counts.
     pub(super) fn read(form: &[u8]) -> Self {
         Self(form_urlencoded::parse(form).into_owned().collect())

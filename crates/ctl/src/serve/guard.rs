@@ -23,14 +23,14 @@ const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// Decides which requests are answered.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct ServeGuard {
     port: u16,
     token: Secret,
 }
 
 /// The reason for refusing a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum GuardRefusal {
     /// The request names another host.
     Host,
     /// The request has a wrong token or an unknown path.
@@ -43,7 +43,7 @@ pub(super) enum Refusal {
 
 /// The target of an admitted request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Admitted<'a> {
+pub(super) enum AdmittedTarget<'a> {
     /// The icon. Browsers ask for it at a fixed path without the token. It is no secret.
     Icon,
     /// The address without the slash at its end. Relative links would lead to the wrong place from there.
@@ -52,7 +52,7 @@ pub(super) enum Admitted<'a> {
     Path(&'a str),
 }
 
-impl Guard {
+impl ServeGuard {
     pub(super) fn new(port: u16, token: Secret) -> Self {
         Self { port, token }
     }
@@ -68,25 +68,25 @@ impl Guard {
         method: &Method,
         uri: &'a Uri,
         headers: &HeaderMap,
-    ) -> Result<Admitted<'a>, Refusal> {
+    ) -> Result<AdmittedTarget<'a>, GuardRefusal> {
         let names_us = |host: &str| self.hosts().iter().any(|ours| host.eq_ignore_ascii_case(ours));
         // A request line may be an absolute URL, with a host of its own. Browsers do not send that to a
         // server, only to a proxy.
         if uri.authority().is_some() || !only(headers, &HOST).is_some_and(names_us) {
-            return Err(Refusal::Host);
+            return Err(GuardRefusal::Host);
         }
-        let path = uri.path().strip_prefix('/').ok_or(Refusal::Unknown)?;
+        let path = uri.path().strip_prefix('/').ok_or(GuardRefusal::Unknown)?;
         let (first, rest) = path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)));
         // The token is checked before the method and the origin, so that a stranger learns nothing from them.
         let knows = self.token.is(first);
         let admitted = match rest {
-            _ if path == "favicon.ico" => Admitted::Icon,
-            Some(rest) if knows => Admitted::Path(rest),
-            None if knows => Admitted::Bare,
-            _ => return Err(Refusal::Unknown),
+            _ if path == "favicon.ico" => AdmittedTarget::Icon,
+            Some(rest) if knows => AdmittedTarget::Path(rest),
+            None if knows => AdmittedTarget::Bare,
+            _ => return Err(GuardRefusal::Unknown),
         };
         if method != Method::GET && method != Method::POST {
-            return Err(Refusal::Method);
+            return Err(GuardRefusal::Method);
         }
         let posts = method == Method::POST;
         check_origin(posts, headers)?;
@@ -106,20 +106,20 @@ impl Guard {
 }
 
 /// Refuses requests from another origin, and requests that change something without naming an origin.
-fn check_origin(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_origin(posts: bool, headers: &HeaderMap) -> Result<(), GuardRefusal> {
     if !headers.contains_key(ORIGIN) {
-        return if posts { Err(Refusal::Origin) } else { Ok(()) };
+        return if posts { Err(GuardRefusal::Origin) } else { Ok(()) };
     }
     // `localhost` and `127.0.0.1` are different origins, so the origin must match the host of this request.
     let host = only(headers, &HOST).unwrap_or_default();
     let is_ours =
         |origin: &str| origin.strip_prefix("http://").is_some_and(|origin| origin.eq_ignore_ascii_case(host));
-    if only(headers, &ORIGIN).is_some_and(is_ours) { Ok(()) } else { Err(Refusal::Origin) }
+    if only(headers, &ORIGIN).is_some_and(is_ours) { Ok(()) } else { Err(GuardRefusal::Origin) }
 }
 
 /// Refuses requests from another site's page, if the browser says so. Another site may link here, but may not
 /// embed a page as an image or in a frame.
-fn check_site(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_site(posts: bool, headers: &HeaderMap) -> Result<(), GuardRefusal> {
     if !headers.contains_key(FETCH_SITE) {
         return Ok(());
     }
@@ -127,7 +127,7 @@ fn check_site(posts: bool, headers: &HeaderMap) -> Result<(), Refusal> {
     let is_followed = is(&FETCH_MODE, "navigate") && is(&FETCH_DEST, "document");
     let is_ours = is(&FETCH_SITE, "same-origin");
     let may = is_ours || (!posts && (is(&FETCH_SITE, "none") || is_followed));
-    if may { Ok(()) } else { Err(Refusal::Origin) }
+    if may { Ok(()) } else { Err(GuardRefusal::Origin) }
 }
 
 /// Returns the value of a header that occurs exactly once.
@@ -141,12 +141,17 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 mod tests {
     use super::*;
 
-    fn guard() -> Guard {
-        Guard::new(8080, Secret::new().unwrap())
+    fn guard() -> ServeGuard {
+        ServeGuard::new(8080, Secret::new().unwrap())
     }
 
     /// Decides about a request with these headers. `TOKEN` in the path stands for the token.
-    fn admits(guard: &Guard, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<String, Refusal> {
+    fn admits(
+        guard: &ServeGuard,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<String, GuardRefusal> {
         let uri: Uri = path.replace("TOKEN", guard.token.text()).parse().unwrap();
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -168,7 +173,7 @@ mod tests {
         assert_eq!(get("/TOKEN"), Ok("Bare".to_owned()));
         assert_eq!(get("/favicon.ico"), Ok("Icon".to_owned()));
         for path in ["/", "/groups", "/TOKENx/", "//TOKEN/", "/favicon.ico/", "/x/TOKEN/", "*"] {
-            assert_eq!(get(path), Err(Refusal::Unknown), "{path}");
+            assert_eq!(get(path), Err(GuardRefusal::Unknown), "{path}");
         }
     }
 
@@ -183,12 +188,12 @@ mod tests {
             assert!(!host(&[(name, value)]), "{name}: {value}");
         }
         assert!(!host(&[HOST, HOST]), "two of them");
-        assert_eq!(admits(&guard, "GET", "http://evil.example/TOKEN/", &[HOST]), Err(Refusal::Host));
+        assert_eq!(admits(&guard, "GET", "http://evil.example/TOKEN/", &[HOST]), Err(GuardRefusal::Host));
     }
 
     #[test]
     fn the_port_of_http_is_left_out_by_browsers() {
-        let guard = Guard::new(80, Secret::new().unwrap());
+        let guard = ServeGuard::new(80, Secret::new().unwrap());
         let origin = ("origin", "http://127.0.0.1");
         for (host, admitted) in
             [("127.0.0.1", true), ("127.0.0.1:80", false), ("localhost", false), ("evil", false)]
@@ -208,20 +213,28 @@ mod tests {
         };
         assert_eq!(asks("POST", &[ORIGIN]), None);
         assert_eq!(asks("POST", &[ORIGIN, ("sec-fetch-site", "same-origin")]), None);
-        assert_eq!(asks("POST", &[]), Some(Refusal::Origin), "it must say where it comes from");
+        assert_eq!(asks("POST", &[]), Some(GuardRefusal::Origin), "it must say where it comes from");
         for origin in ["null", "http://evil.example", "http://127.0.0.1:8081", "https://127.0.0.1:8080", ""] {
             for method in ["GET", "POST"] {
-                assert_eq!(asks(method, &[("origin", origin)]), Some(Refusal::Origin), "{method} {origin}");
+                assert_eq!(
+                    asks(method, &[("origin", origin)]),
+                    Some(GuardRefusal::Origin),
+                    "{method} {origin}"
+                );
             }
         }
         // `localhost` is another origin.
-        assert_eq!(asks("POST", &[("origin", "http://localhost:8080")]), Some(Refusal::Origin));
-        assert_eq!(asks("POST", &[ORIGIN, ORIGIN]), Some(Refusal::Origin));
+        assert_eq!(asks("POST", &[("origin", "http://localhost:8080")]), Some(GuardRefusal::Origin));
+        assert_eq!(asks("POST", &[ORIGIN, ORIGIN]), Some(GuardRefusal::Origin));
         for site in ["cross-site", "same-site", "none"] {
-            assert_eq!(asks("POST", &[ORIGIN, ("sec-fetch-site", site)]), Some(Refusal::Origin), "{site}");
+            assert_eq!(
+                asks("POST", &[ORIGIN, ("sec-fetch-site", site)]),
+                Some(GuardRefusal::Origin),
+                "{site}"
+            );
         }
         for method in ["HEAD", "OPTIONS", "PUT", "DELETE"] {
-            assert_eq!(asks(method, &[ORIGIN]), Some(Refusal::Method));
+            assert_eq!(asks(method, &[ORIGIN]), Some(GuardRefusal::Method));
         }
     }
 

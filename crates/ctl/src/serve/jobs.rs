@@ -15,38 +15,38 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::action::Action;
-use super::preview::Preview;
+use super::action::ServeAction;
+use super::preview::ActionPreview;
 use super::secret::Secret;
-use crate::tool::Printed;
+use crate::tool::CommandOutput;
 
 /// How long a preview can be confirmed.
 const CONFIRMED_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// The most jobs that are kept. The oldest go first.
-const KEPT: usize = 50;
+const MAX_JOBS: usize = 50;
 
 /// The most jobs that may work at once.
-const UNDER_WAY: usize = 8;
+const MAX_WORKING_JOBS: usize = 8;
 
 /// All jobs.
 #[derive(Debug, Default)]
-pub(super) struct Jobs {
-    all: BTreeMap<u64, Job>,
+pub(super) struct JobTable {
+    all: BTreeMap<u64, ServeJob>,
     last: u64,
     /// The tasks that do the jobs' work.
     pub(super) tasks: JoinSet<()>,
 }
 
 /// One job.
-pub(super) struct Job {
-    pub(super) action: Action,
-    pub(super) phase: Phase,
+pub(super) struct ServeJob {
+    pub(super) action: ServeAction,
+    pub(super) phase: JobPhase,
     pub(super) began: Timestamp,
     /// Becomes true when the operator stops the job.
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) out: Printed,
-    pub(super) err: Printed,
+    pub(super) out: CommandOutput,
+    pub(super) err: CommandOutput,
     /// Notified at each new phase.
     pub(super) moves: Rc<Notify>,
     task: Option<AbortHandle>,
@@ -54,25 +54,25 @@ pub(super) struct Job {
 
 /// The phase of a job.
 #[derive(Debug)]
-pub(super) enum Phase {
+pub(super) enum JobPhase {
     /// Prepares the preview.
     Looks,
     /// Waits for the operator to edit this record.
     Edits(String),
     /// Waits for the confirmation.
-    Asks(Asked),
+    Asks(JobQuestion),
     /// Checks whether anything has changed since the preview.
-    Checks(Preview),
+    Checks(ActionPreview),
     /// Runs the command.
     Runs { since: Timestamp },
     /// Has ended.
-    Ended(Ending),
+    Ended(JobEnding),
 }
 
 /// A question that waits for its answer.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) preview: Preview,
+pub(super) struct JobQuestion {
+    pub(super) preview: ActionPreview,
     /// Changes since the operator confirmed the previous preview. Because of them that confirmation did
     /// nothing.
     pub(super) changed: Vec<String>,
@@ -83,7 +83,7 @@ pub(super) struct Asked {
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct JobEnding {
     /// True if everything was done.
     pub(super) is_whole: bool,
     /// The end, in words.
@@ -101,25 +101,25 @@ pub(super) enum NotConfirmed {
     TooLate,
 }
 
-impl Jobs {
+impl JobTable {
     /// Begins a job; `None` if too many are at work.
-    pub(super) fn begin(&mut self, action: Action, now: Timestamp) -> Option<u64> {
+    pub(super) fn begin(&mut self, action: ServeAction, now: Timestamp) -> Option<u64> {
         if self.is_full() {
             return None;
         }
         // A job at work is never dropped, since its page must be able to stop it.
-        while self.all.len() >= KEPT {
+        while self.all.len() >= MAX_JOBS {
             let oldest = self.all.iter().find(|(_, job)| !job.is_under_way()).map(|(id, _)| *id)?;
             self.all.remove(&oldest);
         }
         self.last += 1;
-        let job = Job {
+        let job = ServeJob {
             action,
-            phase: Phase::Looks,
+            phase: JobPhase::Looks,
             began: now,
             stop: Arc::default(),
-            out: Printed::bounded(),
-            err: Printed::bounded(),
+            out: CommandOutput::bounded(),
+            err: CommandOutput::bounded(),
             moves: Rc::default(),
             task: None,
         };
@@ -129,19 +129,19 @@ impl Jobs {
 
     /// Reports whether no more jobs may work.
     pub(super) fn is_full(&self) -> bool {
-        self.all.values().filter(|job| job.is_under_way()).count() >= UNDER_WAY
+        self.all.values().filter(|job| job.is_under_way()).count() >= MAX_WORKING_JOBS
     }
 
-    pub(super) fn get(&self, id: u64) -> Option<&Job> {
+    pub(super) fn get(&self, id: u64) -> Option<&ServeJob> {
         self.all.get(&id)
     }
 
-    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut Job> {
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut ServeJob> {
         self.all.get_mut(&id)
     }
 
     /// Returns the jobs, the latest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Job)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &ServeJob)> {
         self.all.iter().rev().map(|(id, job)| (*id, job))
     }
 
@@ -157,34 +157,40 @@ impl Jobs {
 
     /// Stops all jobs, and returns the ids of those whose commands ran.
     pub(super) fn stop_all(&mut self) -> Vec<u64> {
-        let running = self.all.iter().filter(|(_, job)| matches!(job.phase, Phase::Runs { .. }));
+        let running = self.all.iter().filter(|(_, job)| matches!(job.phase, JobPhase::Runs { .. }));
         let running = running.map(|(id, _)| *id).collect();
-        self.all.values_mut().for_each(Job::stop);
+        self.all.values_mut().for_each(ServeJob::stop);
         running
     }
 }
 
-impl Job {
+impl ServeJob {
     /// Reports whether the job is at work, which includes waiting for AWS.
     pub(super) fn is_under_way(&self) -> bool {
-        matches!(self.phase, Phase::Looks | Phase::Checks(_) | Phase::Runs { .. })
+        matches!(self.phase, JobPhase::Looks | JobPhase::Checks(_) | JobPhase::Runs { .. })
     }
 
     /// Starts a new phase.
-    pub(super) fn moves_to(&mut self, phase: Phase) {
+    pub(super) fn moves_to(&mut self, phase: JobPhase) {
         self.phase = phase;
         self.moves.notify_waiters();
     }
 
     /// Asks for a confirmation.
-    pub(super) fn asks(&mut self, preview: Preview, changed: Vec<String>, nonce: Secret, now: Timestamp) {
+    pub(super) fn asks(
+        &mut self,
+        preview: ActionPreview,
+        changed: Vec<String>,
+        nonce: Secret,
+        now: Timestamp,
+    ) {
         let until = now.saturating_add(CONFIRMED_WITHIN).unwrap_or(Timestamp::MAX);
-        self.moves_to(Phase::Asks(Asked { preview, changed, nonce, until }));
+        self.moves_to(JobPhase::Asks(JobQuestion { preview, changed, nonce, until }));
     }
 
     /// Confirms the preview that was shown with this nonce. Each nonce counts once.
     pub(super) fn confirm(&mut self, nonce: &str, now: Timestamp) -> Result<(), NotConfirmed> {
-        let Phase::Asks(asked) = &self.phase else { return Err(NotConfirmed::Used) };
+        let JobPhase::Asks(asked) = &self.phase else { return Err(NotConfirmed::Used) };
         if !asked.nonce.is(nonce) {
             return Err(NotConfirmed::Used);
         }
@@ -192,14 +198,14 @@ impl Job {
             return Err(NotConfirmed::TooLate);
         }
         let preview = asked.preview.clone();
-        self.moves_to(Phase::Checks(preview));
+        self.moves_to(JobPhase::Checks(preview));
         Ok(())
     }
 
     /// Stops the job. A running command stops as with Ctrl-C; every other phase ends at once.
     pub(super) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if matches!(self.phase, Phase::Runs { .. } | Phase::Ended(_)) {
+        if matches!(self.phase, JobPhase::Runs { .. } | JobPhase::Ended(_)) {
             return;
         }
         if let Some(task) = &self.task {
@@ -209,11 +215,11 @@ impl Job {
     }
 
     pub(super) fn ends(&mut self, is_whole: bool, says: impl Into<String>) {
-        self.moves_to(Phase::Ended(Ending { is_whole, says: says.into() }));
+        self.moves_to(JobPhase::Ended(JobEnding { is_whole, says: says.into() }));
     }
 }
 
-impl std::fmt::Debug for Job {
+impl std::fmt::Debug for ServeJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job").field("action", &self.action.act).finish_non_exhaustive()
     }

@@ -1,21 +1,21 @@
 //! Previews an action, by its own command.
 
 use jiff::Timestamp;
-use redrive_console::read::Mask;
-use redrive_console::{Doing, On};
-use sns_redrive::archive::Record;
+use redrive_console::read::ContentMask;
+use redrive_console::{ActionObject, ActionVerb};
+use sns_redrive::archive::ArchiveRecord;
 use sns_redrive::policy::Override;
-use sns_redrive::replay::{State, Status};
+use sns_redrive::replay::{ReplayState, ReplayStatus};
 
-use super::action::Action;
+use super::action::ServeAction;
 use super::override_preview::{override_, overrides, release, row};
-use super::preview::{Preview, listed, most, noted};
+use super::preview::{ActionPreview, listed, most, noted};
 use super::record::{difference, record};
-use crate::args::{self, Command};
-use crate::console::Failed;
-use crate::replay::{Held, ReplayResult, selected, status, to_send};
+use crate::args::{self, CliCommand};
+use crate::console::CommandFailure;
+use crate::replay::{ReplayHolds, ReplayResult, selected, status, to_send};
 use crate::text::{count, harmless, thousands, utc};
-use crate::tool::{Printed, Tool};
+use crate::tool::{CommandOutput, CommandRunner};
 use crate::{replay, replays};
 
 /// Previews an action, and binds it to the letters of the preview.
@@ -24,17 +24,17 @@ use crate::{replay, replays};
 ///
 /// The command failed: the action cannot be done.
 pub(super) async fn look(
-    action: &mut Action,
-    mask: Mask<'_>,
+    action: &mut ServeAction,
+    mask: ContentMask<'_>,
     now: Timestamp,
-    tool: &Tool,
-) -> Result<Preview, Failed> {
+    tool: &CommandRunner,
+) -> Result<ActionPreview, CommandFailure> {
     let in_force = overrides(tool).await?;
     let mut preview = match (&action.act.on, action.act.doing) {
-        (On::Replay(id), doing) => replay_there(id, doing, &in_force, now, tool).await?,
-        _ => match Action::parsed(action.words())? {
-            Command::Release(args) => release(action.id(), &args, tool).await?,
-            Command::Replay(args) => replay(action, *args, &in_force, now, mask, tool).await?,
+        (ActionObject::Replay(id), doing) => replay_there(id, doing, &in_force, now, tool).await?,
+        _ => match ServeAction::parsed(action.words())? {
+            CliCommand::Release(args) => release(action.id(), &args, tool).await?,
+            CliCommand::Replay(args) => replay(action, *args, &in_force, now, mask, tool).await?,
             command => override_(action, &command, tool).await?,
         },
     };
@@ -46,28 +46,29 @@ pub(super) async fn look(
 }
 
 async fn replay(
-    action: &mut Action,
-    args: args::Replay,
+    action: &mut ServeAction,
+    args: args::ReplayArgs,
     overrides: &[Override],
     now: Timestamp,
-    mask: Mask<'_>,
-    tool: &Tool,
-) -> Result<Preview, Failed> {
+    mask: ContentMask<'_>,
+    tool: &CommandRunner,
+) -> Result<ActionPreview, CommandFailure> {
     if action.record.is_none()
-        && let On::Archived { .. } = &action.act.on
+        && let ActionObject::Archived { .. } = &action.act.on
     {
         action.record = Some(record(&action.act, tool).await?);
     }
     let difference = match (&action.record, action.act.doing) {
-        (Some(record), Doing::Edit) => Some(difference(record, mask, tool).await?),
+        (Some(record), ActionVerb::Edit) => Some(difference(record, mask, tool).await?),
         _ => None,
     };
-    let notes = Printed::bounded();
-    let mut console = tool.console(action.record.as_deref().unwrap_or_default(), &Printed::default(), &notes);
-    let args = args::Replay { dry_run: true, ..args };
+    let notes = CommandOutput::bounded();
+    let mut console =
+        tool.console(action.record.as_deref().unwrap_or_default(), &CommandOutput::default(), &notes);
+    let args = args::ReplayArgs { dry_run: true, ..args };
     let ReplayResult::Ended { state, other, .. } = Box::pin(replay::run(&args, true, &mut console)).await?
     else {
-        return Err(Failed::Work("the replay was not tried".to_owned()));
+        return Err(CommandFailure::Work("the replay was not tried".to_owned()));
     };
     let notes = notes.text();
     if action.bound.is_empty() && !action.is_of_record() {
@@ -112,10 +113,10 @@ async fn replay(
         ("Their targets are", if state.at_most { "not checked" } else { "checked" }.to_owned()),
         noted(&notes),
     ];
-    let record = action.record.as_ref().and_then(|record| Record::from_line(record.trim()).ok());
+    let record = action.record.as_ref().and_then(|record| ArchiveRecord::from_line(record.trim()).ok());
     let held = held_by(counts.sent, &state, record.as_ref(), overrides, now);
     rows.extend(held.as_ref().map(|held| ("held", held.before())));
-    Ok(Preview {
+    Ok(ActionPreview {
         letters: counts.sent,
         is_bound: state.at_most,
         is_unchecked: state.at_most,
@@ -131,32 +132,32 @@ async fn replay(
 /// Returns what holds the letters that a replay has yet to send, if it has any.
 fn held_by(
     letters: u64,
-    state: &State,
-    record: Option<&Record>,
+    state: &ReplayState,
+    record: Option<&ArchiveRecord>,
     overrides: &[Override],
     now: Timestamp,
-) -> Option<Held> {
+) -> Option<ReplayHolds> {
     if letters == 0 {
         return None;
     }
-    Held::of(&state.request, record.map(std::slice::from_ref), overrides, now)
+    ReplayHolds::of(&state.request, record.map(std::slice::from_ref), overrides, now)
 }
 
 async fn replay_there(
     id: &str,
-    doing: Doing,
+    doing: ActionVerb,
     overrides: &[Override],
     now: Timestamp,
-    tool: &Tool,
-) -> Result<Preview, Failed> {
-    let notes = Printed::bounded();
+    tool: &CommandRunner,
+) -> Result<ActionPreview, CommandFailure> {
+    let notes = CommandOutput::bounded();
     let args = args::OneReplay { id: id.to_owned(), connection: tool.connection(), ..Default::default() };
-    let state = replays::show(&args, &tool.console("", &Printed::default(), &notes)).await?;
+    let state = replays::show(&args, &tool.console("", &CommandOutput::default(), &notes)).await?;
     let notes = notes.text();
-    if doing == Doing::Resume && state.given.is_some() {
+    if doing == ActionVerb::Resume && state.given.is_some() {
         let why = "this replay was given its letters, and a page cannot give them again: begin a new replay on the letter's \
                    page, or give the file again in a terminal: redrivectl replay --resume ID --from FILE";
-        return Err(Failed::Work(why.to_owned()));
+        return Err(CommandFailure::Work(why.to_owned()));
     }
     let is_unfinished = state.is_unfinished();
     let left = if is_unfinished { state.left() } else { 0 };
@@ -168,18 +169,18 @@ async fn replay_there(
         ("begun", format!("{} UTC by {}", utc(state.began), harmless(&state.by))),
     ];
     let mut facts = vec![("It is", if is_unfinished { "unfinished" } else { "over" }.to_owned())];
-    if doing == Doing::Resume {
+    if doing == ActionVerb::Resume {
         // Somebody else may have gone on with it.
         facts = vec![("It is", format!("{}, {} sent", status(&state), thousands(state.counts.sent)))];
-        if is_unfinished && state.status != Status::Stopped && !state.abandoned {
+        if is_unfinished && state.status != ReplayStatus::Stopped && !state.abandoned {
             let says = "this takes it over from whoever may still run it: that process then ends by itself, after its \
                         step at the latest. Letters that it may have sent are sent again";
             rows.push(("takeover", says.to_owned()));
         }
     }
-    let held = if doing == Doing::Resume { held_by(left, &state, None, overrides, now) } else { None };
+    let held = if doing == ActionVerb::Resume { held_by(left, &state, None, overrides, now) } else { None };
     rows.extend(held.as_ref().map(|held| ("held", held.before())));
-    Ok(Preview {
+    Ok(ActionPreview {
         letters: left,
         // Those that are left may have been sent by another replay, or cannot be sent.
         is_bound: left > 0,

@@ -42,33 +42,33 @@ use serde_json::json;
 use tokio::task::LocalSet;
 
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed, Finished};
+use crate::aws::AwsAccess;
+use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::text::{count, harmless};
-use crate::tool::Tool;
-use guard::Guard;
-use jobs::{Jobs, Phase};
+use crate::tool::CommandRunner;
+use guard::ServeGuard;
+use jobs::{JobPhase, JobTable};
 use secret::Secret;
-use session::{Examined, Session};
+use session::{LatestFindings, ServeSession};
 
 pub(super) async fn run(
-    args: &args::Serve,
+    args: &args::ServeArgs,
     as_json: bool,
-    console: &mut Console,
-) -> Result<Finished, Failed> {
-    let aws = Aws::connect(&args.connection, console).await?;
+    console: &mut ToolEnvironment,
+) -> Result<CommandEnd, CommandFailure> {
+    let aws = AwsAccess::connect(&args.connection, console).await?;
     let account = account::account(args, &aws, console).await?;
     // All commands of this process use the same credentials.
     console.config = Some(aws.config());
     let (listener, port) = server::listen(args.port).await?;
-    let session = Rc::new(Session {
-        guard: Guard::new(port, Secret::new()?),
+    let session = Rc::new(ServeSession {
+        guard: ServeGuard::new(port, Secret::new()?),
         account,
         operates: args.operate,
-        tool: Tool::new(&args.connection, console),
+        tool: CommandRunner::new(&args.connection, console),
         further: console.stack.further(),
-        jobs: RefCell::new(Jobs::default()),
-        doctor: RefCell::new(Examined::default()),
+        jobs: RefCell::new(JobTable::default()),
+        doctor: RefCell::new(LatestFindings::default()),
     });
     let stop = (console.interrupts)()?;
     greet(&session, as_json, console)?;
@@ -91,16 +91,16 @@ pub(super) async fn run(
         // The console's pages are gone, so the terminal must say how the action ended.
         tell(&session, *id, console)?;
     }
-    Ok(if stopped.is_empty() { Finished::Whole } else { Finished::Stopped })
+    Ok(if stopped.is_empty() { CommandEnd::Whole } else { CommandEnd::Stopped })
 }
 
 /// Prints how an action ended, its last output, and its command.
-fn tell(session: &Session, id: u64, console: &mut Console) -> Result<(), Failed> {
+fn tell(session: &ServeSession, id: u64, console: &mut ToolEnvironment) -> Result<(), CommandFailure> {
     let jobs = session.jobs.borrow();
     let Some(job) = jobs.get(id) else { return Ok(()) };
     let title = job.action.act.doing.title();
     match &job.phase {
-        Phase::Ended(ending) => {
+        JobPhase::Ended(ending) => {
             for line in ending.says.lines() {
                 writeln!(console.err, "redrivectl: {title}: {}", harmless(line))?;
             }
@@ -114,7 +114,7 @@ fn tell(session: &Session, id: u64, console: &mut Console) -> Result<(), Failed>
     Ok(writeln!(console.err, "redrivectl: {title}: its command was: {}", harmless(&command))?)
 }
 
-fn greet(session: &Session, as_json: bool, console: &mut Console) -> Result<(), Failed> {
+fn greet(session: &ServeSession, as_json: bool, console: &mut ToolEnvironment) -> Result<(), CommandFailure> {
     let address = session.guard.address();
     if as_json {
         writeln!(console.out, "{}", json!({ "url": address, "operates": session.operates }))?;

@@ -1,21 +1,21 @@
 //! Previews of overrides and of their release.
 
 use jiff::Timestamp;
-use redrive_console::Doing;
+use redrive_console::ActionVerb;
 use sns_redrive::policy::Override;
 
-use super::action::Action;
-use super::preview::Preview;
-use crate::args::{self, Command};
-use crate::console::Failed;
-use crate::overrides::{Request, Touched, Waking, in_force, look_at_release};
+use super::action::ServeAction;
+use super::preview::ActionPreview;
+use crate::args::{self, CliCommand};
+use crate::console::CommandFailure;
+use crate::overrides::{MatchCounts, OverrideRequest, WakeEstimate, in_force, look_at_release};
 use crate::text::{brief, count, harmless, thousands, utc};
-use crate::tool::{Printed, Tool};
+use crate::tool::{CommandOutput, CommandRunner};
 
 /// Returns the overrides that have not ended.
-pub(super) async fn overrides(tool: &Tool) -> Result<Vec<Override>, Failed> {
+pub(super) async fn overrides(tool: &CommandRunner) -> Result<Vec<Override>, CommandFailure> {
     let args = args::ShowOverrides { connection: tool.connection(), ..Default::default() };
-    in_force(&args, &mut tool.console("", &Printed::default(), &Printed::bounded())).await
+    in_force(&args, &mut tool.console("", &CommandOutput::default(), &CommandOutput::bounded())).await
 }
 
 pub(super) fn row(override_: &Override, now: Timestamp) -> [String; 4] {
@@ -29,29 +29,29 @@ pub(super) fn row(override_: &Override, now: Timestamp) -> [String; 4] {
 }
 
 /// Returns the override that a command gives.
-pub(super) fn override_of(command: &Command) -> Result<Request<'_>, Failed> {
+pub(super) fn override_of(command: &CliCommand) -> Result<OverrideRequest<'_>, CommandFailure> {
     match command {
-        Command::Hold(args) => Ok(Request::hold(args)),
-        Command::Retry(args) => Ok(Request::retry(args)),
-        Command::GiveUp(args) => Request::give_up(args),
-        _ => Err(Failed::Work("pages do not run this command".to_owned())),
+        CliCommand::Hold(args) => Ok(OverrideRequest::hold(args)),
+        CliCommand::Retry(args) => Ok(OverrideRequest::retry(args)),
+        CliCommand::GiveUp(args) => OverrideRequest::give_up(args),
+        _ => Err(CommandFailure::Work("pages do not run this command".to_owned())),
     }
 }
 
 pub(super) async fn override_(
-    action: &mut Action,
-    command: &Command,
-    tool: &Tool,
-) -> Result<Preview, Failed> {
-    let notes = Printed::bounded();
-    let mut console = tool.console("", &Printed::default(), &notes);
+    action: &mut ServeAction,
+    command: &CliCommand,
+    tool: &CommandRunner,
+) -> Result<ActionPreview, CommandFailure> {
+    let notes = CommandOutput::bounded();
+    let mut console = tool.console("", &CommandOutput::default(), &notes);
     let preview = Box::pin(override_of(command)?.look(&mut console)).await?.preview;
     let override_ = &preview.override_;
     let mut rows = vec![("match", harmless(&override_.pattern.to_string()))];
     if let Some(before) = override_.arrived_before {
         rows.push(("arrived", format!("before {} UTC", utc(before))));
         // Letters that arrive from now on were not previewed.
-        if action.bound.is_empty() && action.act.doing == Doing::GiveUp {
+        if action.bound.is_empty() && action.act.doing == ActionVerb::GiveUp {
             action.bound.push(format!("--arrived-before={before}"));
         }
     }
@@ -79,22 +79,26 @@ pub(super) async fn override_(
     }
     let by_checked = if preview.by_checked { "confirmed by AWS" } else { "not checked" };
     rows.push(("by", format!("{}, {by_checked}", harmless(&override_.by))));
-    Ok(Preview::new(preview.touched, rows, notes.text()))
+    Ok(ActionPreview::new(preview.touched, rows, notes.text()))
 }
 
-pub(super) async fn release(id: &str, args: &args::Release, tool: &Tool) -> Result<Preview, Failed> {
-    let notes = Printed::bounded();
-    let mut console = tool.console("", &Printed::default(), &notes);
+pub(super) async fn release(
+    id: &str,
+    args: &args::ReleaseArgs,
+    tool: &CommandRunner,
+) -> Result<ActionPreview, CommandFailure> {
+    let notes = CommandOutput::bounded();
+    let mut console = tool.console("", &CommandOutput::default(), &notes);
     let preview = look_at_release(args, &mut console).await?.preview;
     let mut rows = vec![("releases", harmless(id))];
     rows.extend(touched(preview.touched, &[]));
     rows.extend(preview.waking.map(wakes));
     let stay = preview.touched.held;
     let held = (stay > 0).then(|| format!("at most {} held by another override", count(stay, "letter")));
-    Ok(Preview { held, ..Preview::new(preview.touched, rows, notes.text()) })
+    Ok(ActionPreview { held, ..ActionPreview::new(preview.touched, rows, notes.text()) })
 }
 
-fn touched(touched: Touched, undecided: &[String]) -> Vec<(&'static str, String)> {
+fn touched(touched: MatchCounts, undecided: &[String]) -> Vec<(&'static str, String)> {
     let mut rows =
         vec![("affects", format!("at most {} on the list of waiting letters", count(touched.yes, "letter")))];
     if touched.maybe > 0 {
@@ -120,7 +124,7 @@ fn touched(touched: Touched, undecided: &[String]) -> Vec<(&'static str, String)
 }
 
 /// Says how letters are woken, and that this process has to run until then.
-fn wakes(waking: Waking) -> (&'static str, String) {
+fn wakes(waking: WakeEstimate) -> (&'static str, String) {
     let says = format!(
         "{}, beginning {} after the override, {} a second; takes about {}; waking ends with redrivectl serve",
         count(waking.letters, "hidden letter"),

@@ -1,13 +1,13 @@
 //! Previews: what an action would do, by its own command, before anybody confirms it.
 
-use redrive_console::Doing;
+use redrive_console::ActionVerb;
 
-use crate::overrides::Touched;
+use crate::overrides::MatchCounts;
 use crate::text::{count, harmless, thousands};
 
 /// A preview of an action.
 #[derive(Debug, Clone)]
-pub(super) struct Preview {
+pub(super) struct ActionPreview {
     /// The letters that it touches, as far as anybody knows.
     pub(super) letters: u64,
     /// True if it touches at most so many.
@@ -28,7 +28,7 @@ pub(super) struct Preview {
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
-impl Preview {
+impl ActionPreview {
     /// Returns the number of letters in words.
     pub(super) fn size(&self) -> String {
         let unchecked = if self.is_unchecked { ", not checked" } else { "" };
@@ -60,8 +60,8 @@ pub(super) fn most(is_exact: bool) -> &'static str {
     if is_exact { "" } else { "at most " }
 }
 
-impl Preview {
-    pub(super) fn new(touched: Touched, rows: Vec<(&'static str, String)>, notes: String) -> Self {
+impl ActionPreview {
+    pub(super) fn new(touched: MatchCounts, rows: Vec<(&'static str, String)>, notes: String) -> Self {
         let unread = ("Parts of the list that could not be read", thousands(touched.unread));
         let facts = vec![unread, noted(&notes)];
         // A letter that was delivered since is on the list until it was due.
@@ -80,8 +80,8 @@ impl Preview {
 
     /// Reports whether it would do nothing: a replay without letters sends none, but an override is also for letters that
     /// are not on the list.
-    pub(super) fn is_idle(&self, doing: Doing) -> bool {
-        self.letters == 0 && matches!(doing, Doing::Replay | Doing::Edit | Doing::Resume)
+    pub(super) fn is_idle(&self, doing: ActionVerb) -> bool {
+        self.letters == 0 && matches!(doing, ActionVerb::Replay | ActionVerb::Edit | ActionVerb::Resume)
     }
 }
 
@@ -100,9 +100,9 @@ pub(super) fn listed(texts: impl Iterator<Item = String>) -> String {
 mod tests {
     use super::*;
 
-    fn seen(letters: u64, overrides: &str) -> Preview {
+    fn seen(letters: u64, overrides: &str) -> ActionPreview {
         let facts = vec![("Overrides in force", overrides.to_owned())];
-        Preview {
+        ActionPreview {
             letters,
             is_bound: false,
             is_unchecked: false,
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn another_note_is_a_change_and_another_number_in_it_is_none() {
-        let noting = |notes: &str| Preview::new(Touched::default(), Vec::new(), notes.to_owned());
+        let noting = |notes: &str| ActionPreview::new(MatchCounts::default(), Vec::new(), notes.to_owned());
         let shown = noting("redrivectl: replay r of the same letters is unfinished: 3 sent\n");
         let same = noting("redrivectl: replay r of the same letters is unfinished: 14 sent\n");
         assert!(same.changed_since(&shown).is_empty());

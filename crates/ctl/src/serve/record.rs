@@ -1,30 +1,30 @@
 //! The record of a letter that is to be sent again.
 
-use redrive_console::Act;
-use redrive_console::read::Mask;
+use redrive_console::PageAction;
+use redrive_console::read::ContentMask;
 use serde_json::Value;
 
-use super::action::Action;
+use super::action::ServeAction;
 use crate::archive;
-use crate::args::{self, ArchiveCommand, Command};
-use crate::console::Failed;
+use crate::args::{self, ArchiveCommand, CliCommand};
+use crate::console::CommandFailure;
 use crate::output::CommandResult;
-use crate::tool::{Printed, Tool};
+use crate::tool::{CommandOutput, CommandRunner};
 
 /// Reads the record of a letter, as the archive has it.
 ///
 /// # Errors
 ///
 /// There is none, or it cannot be read.
-pub(super) async fn record(act: &Act, tool: &Tool) -> Result<String, Failed> {
-    let Command::Archive(args) = Action::parsed(act.words())? else { return Err(no_such_letter()) };
+pub(super) async fn record(act: &PageAction, tool: &CommandRunner) -> Result<String, CommandFailure> {
+    let CliCommand::Archive(args) = ServeAction::parsed(act.words())? else { return Err(no_such_letter()) };
     let ArchiveCommand::Show(args) = args.command else { return Err(no_such_letter()) };
-    let err = Printed::bounded();
-    let mut console = tool.console("", &Printed::default(), &err);
+    let err = CommandOutput::bounded();
+    let mut console = tool.console("", &CommandOutput::default(), &err);
     let (letters, unread) = archive::letters(&args, &mut console).await?;
     if unread > 0 {
         let why = format!("a part of the archive could not be read: {}", err.text().trim());
-        return Err(Failed::Work(why));
+        return Err(CommandFailure::Work(why));
     }
     let records: Result<Vec<_>, _> = letters.iter().map(archive::shown).collect();
     one(records?)
@@ -32,26 +32,30 @@ pub(super) async fn record(act: &Act, tool: &Tool) -> Result<String, Failed> {
 
 /// Returns the one record among those of an id, which a stranger's letter may repeat. A letter that was archived twice has two;
 /// the last is that of its latest end.
-fn one(mut records: Vec<Value>) -> Result<String, Failed> {
+fn one(mut records: Vec<Value>) -> Result<String, CommandFailure> {
     let last = records.pop().ok_or_else(no_such_letter)?;
     let letter = |record: &Value| (record["queueArn"].clone(), record["message"]["messageId"].clone());
     if records.iter().any(|record| letter(record) != letter(&last)) {
         let why = "several letters have this id: open one by the id of its SQS message, as its page shows it";
-        return Err(Failed::Work(why.to_owned()));
+        return Err(CommandFailure::Work(why.to_owned()));
     }
     Ok(last.to_string())
 }
 
-fn no_such_letter() -> Failed {
-    Failed::Work("the archive has no such letter".to_owned())
+fn no_such_letter() -> CommandFailure {
+    CommandFailure::Work("the archive has no such letter".to_owned())
 }
 
 /// Returns what was edited, as `archive diff` shows it.
-pub(super) async fn difference(record: &str, mask: Mask<'_>, tool: &Tool) -> Result<String, Failed> {
+pub(super) async fn difference(
+    record: &str,
+    mask: ContentMask<'_>,
+    tool: &CommandRunner,
+) -> Result<String, CommandFailure> {
     let masked = mask.names().iter().cloned().chain(["UnsubscribeURL".to_owned()]);
     let (mask, connection) = (masked.collect(), tool.connection());
     let args = args::ArchiveDiff { file: "-".into(), mask, connection, ..Default::default() };
-    let mut console = tool.console(record, &Printed::default(), &Printed::bounded());
+    let mut console = tool.console(record, &CommandOutput::default(), &CommandOutput::bounded());
     Ok(archive::compare(&args, &mut console).await?.text())
 }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use hyper::{Method, Request, StatusCode};
-use redrive_console::{Page, Query, show};
+use redrive_console::{PageKind, Query, show};
 use tokio::time::timeout;
 
-use super::action::{Action, act};
-use super::answer::Answer;
+use super::action::{ServeAction, act};
+use super::answer::ServeAnswer;
 use super::edit;
-use super::fields::Fields;
-use super::guard::Admitted;
-use super::jobs::Phase;
-use super::session::Session;
+use super::fields::FormFields;
+use super::guard::AdmittedTarget;
+use super::jobs::JobPhase;
+use super::session::ServeSession;
 use super::{view, work};
 
 /// The longest form, bytes. An edited letter has up to a mebibyte, and the form's encoding may triple it.
@@ -27,23 +27,23 @@ const FORM_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long an answer waits for a job's preview or check. Most take less time, so the browser sees their
 /// result at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_JOB_WAIT: Duration = Duration::from_secs(2);
 
 /// The seconds after which a job's page loads again.
-const AGAIN: u32 = 2;
+const RELOAD_SECONDS: u32 = 2;
 
 /// Answers a request.
-pub(super) async fn answer<B>(session: &Rc<Session>, request: Request<B>) -> Answer
+pub(super) async fn answer<B>(session: &Rc<ServeSession>, request: Request<B>) -> ServeAnswer
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (head, body) = request.into_parts();
     let path = match session.guard.admit(&head.method, &head.uri, &head.headers) {
-        Err(refusal) => return Answer::refused(refusal),
-        Ok(Admitted::Icon) => return Answer::nothing(),
-        Ok(Admitted::Bare) => return Answer::to(session.guard.address()),
-        Ok(Admitted::Path(path)) => path,
+        Err(refusal) => return ServeAnswer::refused(refusal),
+        Ok(AdmittedTarget::Icon) => return ServeAnswer::nothing(),
+        Ok(AdmittedTarget::Bare) => return ServeAnswer::to(session.guard.address()),
+        Ok(AdmittedTarget::Path(path)) => path,
     };
     let posts = head.method == Method::POST;
     let query = head.uri.query().unwrap_or_default();
@@ -54,7 +54,7 @@ where
     match (path, posts) {
         ("act", false) => form(session, query),
         ("job", false) => job(session, query),
-        ("jobs", false) => Answer::page(view::jobs(session)),
+        ("jobs", false) => ServeAnswer::page(view::jobs(session)),
         ("act" | "job", true) => {
             let form = match fields(body).await {
                 Ok(form) => form,
@@ -70,59 +70,59 @@ where
 }
 
 /// Shows a page.
-async fn shown(session: &Rc<Session>, path: &str, query: &str) -> Answer {
+async fn shown(session: &Rc<ServeSession>, path: &str, query: &str) -> ServeAnswer {
     let query = match Query::from_address(path, query) {
         Ok(query) => query,
         Err(bad) => return message(session, "Not found", &bad.to_string()).with(StatusCode::NOT_FOUND),
     };
-    if query.page == Page::Now {
+    if query.page == PageKind::Now {
         session.examine();
     }
     let shown = show(&query, &session.account, &session.door()).await;
-    Answer::page(shown.html)
+    ServeAnswer::page(shown.html)
 }
 
 /// Reads a form.
-async fn fields<B>(body: B) -> Result<Fields, Answer>
+async fn fields<B>(body: B) -> Result<FormFields, ServeAnswer>
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let read = std::pin::pin!(Limited::new(body, LONGEST_FORM).collect());
     match timeout(FORM_WITHIN, read).await {
-        Ok(Ok(form)) => Ok(Fields::read(&form.to_bytes())),
+        Ok(Ok(form)) => Ok(FormFields::read(&form.to_bytes())),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let text = format!("A form has at most {LONGEST_FORM} bytes.");
-            Err(Answer::text(StatusCode::PAYLOAD_TOO_LARGE, text))
+            Err(ServeAnswer::text(StatusCode::PAYLOAD_TOO_LARGE, text))
         }
-        Ok(Err(_)) => Err(Answer::text(StatusCode::BAD_REQUEST, "The form could not be read.")),
-        Err(_) => Err(Answer::text(StatusCode::REQUEST_TIMEOUT, "The form did not come in time.")),
+        Ok(Err(_)) => Err(ServeAnswer::text(StatusCode::BAD_REQUEST, "The form could not be read.")),
+        Err(_) => Err(ServeAnswer::text(StatusCode::REQUEST_TIMEOUT, "The form did not come in time.")),
     }
 }
 
 /// Shows the form of an action.
-fn form(session: &Session, query: &str) -> Answer {
+fn form(session: &ServeSession, query: &str) -> ServeAnswer {
     match act(query) {
-        Ok(act) if act.doing == redrive_console::Doing::Edit && !session.shows_bodies() => {
+        Ok(act) if act.doing == redrive_console::ActionVerb::Edit && !session.shows_bodies() => {
             let text = "To edit letters, start redrivectl serve with --bodies.";
             message(session, "Bodies are hidden", text).with(StatusCode::FORBIDDEN)
         }
-        Ok(act) => Answer::form(view::form(session, &act)),
+        Ok(act) => ServeAnswer::form(view::form(session, &act)),
         Err(bad) => message(session, "Bad address", &bad).with(StatusCode::BAD_REQUEST),
     }
 }
 
 /// Begins an action: prepares its preview.
-async fn begin(session: &Rc<Session>, query: &str, form: Fields) -> Answer {
-    let action = match Action::read(query, form) {
+async fn begin(session: &Rc<ServeSession>, query: &str, form: FormFields) -> ServeAnswer {
+    let action = match ServeAction::read(query, form) {
         Ok(action) => action,
         Err(bad) => {
-            let page = act(query).map(|act| Answer::page(view::refused(session, &act, &bad)));
+            let page = act(query).map(|act| ServeAnswer::page(view::refused(session, &act, &bad)));
             let page = page.unwrap_or_else(|_| message(session, "Nothing was done", &bad));
             return page.with(StatusCode::BAD_REQUEST);
         }
     };
-    if action.act.doing == redrive_console::Doing::Edit && !session.shows_bodies() {
+    if action.act.doing == redrive_console::ActionVerb::Edit && !session.shows_bodies() {
         return message(session, "Bodies are hidden", "Nothing was done.").with(StatusCode::FORBIDDEN);
     }
     let begun = session.jobs.borrow_mut().begin(action, session.account.clock.now());
@@ -133,7 +133,7 @@ async fn begin(session: &Rc<Session>, query: &str, form: Fields) -> Answer {
 }
 
 /// Confirms a job, stops it, or gives it an edited letter.
-async fn decide(session: &Rc<Session>, mut form: Fields) -> Answer {
+async fn decide(session: &Rc<ServeSession>, mut form: FormFields) -> ServeAnswer {
     let id = form.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
     let now = session.account.clock.now();
     let what = form.take("do");
@@ -146,12 +146,12 @@ async fn decide(session: &Rc<Session>, mut form: Fields) -> Answer {
             Ok(None)
         }
         Some("edit") => {
-            let Phase::Edits(record) = &job.phase else { return Err("It was edited already.".to_owned()) };
+            let JobPhase::Edits(record) = &job.phase else { return Err("It was edited already.".to_owned()) };
             let edited = edit::edited(record, session.mask(), &mut form)?;
             let why = form.take("why");
             job.action.reason(why)?;
             job.action.record = Some(edited);
-            job.moves_to(Phase::Looks);
+            job.moves_to(JobPhase::Looks);
             Ok(Some(true))
         }
         Some("confirm") => match job.confirm(&form.take("nonce").unwrap_or_default(), now) {
@@ -176,8 +176,8 @@ async fn decide(session: &Rc<Session>, mut form: Fields) -> Answer {
 }
 
 /// Shows the state of a job.
-fn job(session: &Rc<Session>, query: &str) -> Answer {
-    let mut query = Fields::read(query.as_bytes());
+fn job(session: &Rc<ServeSession>, query: &str) -> ServeAnswer {
+    let mut query = FormFields::read(query.as_bytes());
     let id = query.take("id").and_then(|id| id.parse().ok()).unwrap_or_default();
     let stays = query.take("stay").is_some();
     let jobs = session.jobs.borrow();
@@ -185,12 +185,12 @@ fn job(session: &Rc<Session>, query: &str) -> Answer {
         drop(jobs);
         return no_job(session);
     };
-    let page = Answer::form(view::job(session, id, job, stays));
-    if job.is_under_way() && !stays { page.again_after(AGAIN) } else { page }
+    let page = ServeAnswer::form(view::job(session, id, job, stays));
+    if job.is_under_way() && !stays { page.again_after(RELOAD_SECONDS) } else { page }
 }
 
 /// Waits until a job's preview or check is done, but not for long. A command that runs gets a moment to end.
-async fn settled(session: &Session, id: u64) {
+async fn settled(session: &ServeSession, id: u64) {
     let wait = async {
         loop {
             let moves = session.job(id, |job| job.is_under_way().then(|| Rc::clone(&job.moves)));
@@ -199,23 +199,23 @@ async fn settled(session: &Session, id: u64) {
         }
     };
     // If it takes longer, the page shows the present phase.
-    let _ = timeout(PATIENCE, wait).await;
+    let _ = timeout(MAX_JOB_WAIT, wait).await;
 }
 
-fn to(id: u64) -> Answer {
-    Answer::to(format!("job?id={id}"))
+fn to(id: u64) -> ServeAnswer {
+    ServeAnswer::to(format!("job?id={id}"))
 }
 
-fn too_many(session: &Session) -> Answer {
+fn too_many(session: &ServeSession) -> ServeAnswer {
     let text = "Too many actions are under way. Wait for one to end, or stop one.";
     message(session, "Nothing was done", text).with(StatusCode::TOO_MANY_REQUESTS)
 }
 
-fn no_job(session: &Session) -> Answer {
+fn no_job(session: &ServeSession) -> ServeAnswer {
     let text = "There is no such action. Actions are kept in the memory of redrivectl serve, the latest 50.";
     message(session, "Not found", text).with(StatusCode::NOT_FOUND)
 }
 
-fn message(session: &Session, title: &str, text: &str) -> Answer {
-    Answer::page(view::message(session, title, text))
+fn message(session: &ServeSession, title: &str, text: &str) -> ServeAnswer {
+    ServeAnswer::page(view::message(session, title, text))
 }

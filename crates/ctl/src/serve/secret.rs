@@ -6,13 +6,13 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use subtle::ConstantTimeEq;
 
-use crate::console::Failed;
+use crate::console::CommandFailure;
 
 /// The random bytes in a secret: 192 bits.
-const BYTES: usize = 24;
+const SECRET_BYTES: usize = 24;
 
 /// The length in characters: base64 turns three bytes into four characters.
-const LENGTH: usize = BYTES / 3 * 4;
+const SECRET_LENGTH: usize = SECRET_BYTES / 3 * 4;
 
 /// A text that nobody can guess.
 #[derive(Clone)]
@@ -24,10 +24,10 @@ impl Secret {
     /// # Errors
     ///
     /// The system has no random numbers.
-    pub(super) fn new() -> Result<Self, Failed> {
-        let mut bytes = [0; BYTES];
+    pub(super) fn new() -> Result<Self, CommandFailure> {
+        let mut bytes = [0; SECRET_BYTES];
         getrandom::fill(&mut bytes)
-            .map_err(|error| Failed::Work(format!("the system has no random numbers: {error}")))?;
+            .map_err(|error| CommandFailure::Work(format!("the system has no random numbers: {error}")))?;
         Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))
     }
 
@@ -39,7 +39,7 @@ impl Secret {
     /// reveals nothing.
     pub(super) fn is(&self, said: &str) -> bool {
         let padded = |text: &str| {
-            let mut bytes = [0; LENGTH];
+            let mut bytes = [0; SECRET_LENGTH];
             for (to, from) in bytes.iter_mut().zip(text.bytes()) {
                 *to = from;
             }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_secret_is_long_new_each_time_and_known_only_whole() {
         let (one, other) = (Secret::new().unwrap(), Secret::new().unwrap());
-        assert_eq!((one.text().len(), LENGTH), (32, 32));
+        assert_eq!((one.text().len(), SECRET_LENGTH), (32, 32));
         assert!(one.is(one.text()) && !one.is(other.text()));
         let text = one.text();
         for wrong in ["", &text[..31], &format!("{text}A"), &format!("{text}{text}"), &text.to_lowercase()] {

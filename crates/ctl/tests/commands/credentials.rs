@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use super::{File, program};
+use super::{TextFile, program};
 
 const BUCKET: &str = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"/>";
 const REGION: (&str, &str) = ("AWS_REGION", "eu-central-1");
@@ -29,9 +29,9 @@ region = eu-central-1
 ";
 
 /// A home folder with one file in it, gone when it is dropped.
-struct Home(PathBuf);
+struct HomeFolder(PathBuf);
 
-impl Home {
+impl HomeFolder {
     fn with(name: &str, file: &str, text: &str) -> Self {
         let home = std::env::temp_dir().join(format!("redrivectl-{}-{name}", std::process::id()));
         let path = home.join(file);
@@ -41,7 +41,7 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for HomeFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -101,9 +101,9 @@ fn assert_signed_by(head: &[String], key: &str) {
 
 #[test]
 fn profile_and_endpoint_are_those_of_the_command_line() {
-    let config = File::of("config", "[profile ops]\nregion = eu-central-1\n");
+    let config = TextFile::of("config", "[profile ops]\nregion = eu-central-1\n");
     let credentials =
-        File::of("credentials", "[ops]\naws_access_key_id = AKIDOPS\naws_secret_access_key = secret\n");
+        TextFile::of("credentials", "[ops]\naws_access_key_id = AKIDOPS\naws_secret_access_key = secret\n");
     let files = [
         ("AWS_CONFIG_FILE", config.path()),
         ("AWS_SHARED_CREDENTIALS_FILE", credentials.path()),
@@ -123,7 +123,7 @@ fn profile_and_endpoint_are_those_of_the_command_line() {
 #[test]
 fn a_profile_of_identity_center_uses_the_token_of_its_session() {
     let token = "{\"accessToken\": \"of the session\", \"expiresAt\": \"2999-01-01T00:00:00Z\"}";
-    let (home, config) = (Home::with("sso", SSO_TOKEN, token), File::of("sso-config", SSO));
+    let (home, config) = (HomeFolder::with("sso", SSO_TOKEN, token), TextFile::of("sso-config", SSO));
     let credentials = "{\"roleCredentials\": {\"accessKeyId\": \"AKIDSSO\", \"secretAccessKey\": \"secret\", \
                        \"sessionToken\": \"session\", \"expiration\": 32503680000000}}";
     let variables = [("HOME", home.0.to_str().unwrap()), ("AWS_CONFIG_FILE", config.path())];
@@ -144,8 +144,8 @@ fn a_profile_of_identity_center_uses_the_token_of_its_session() {
 fn a_profile_that_assumes_a_role_may_rest_on_one_that_signs_in() {
     let token = "{\"accessToken\": \"of the session\", \"expiresAt\": \"2999-01-01T00:00:00Z\"}";
     let role = "[profile role]\nrole_arn = arn:aws:iam::210987654321:role/Redriver\nsource_profile = ops\n";
-    let config = File::of("role-config", &format!("{SSO}{role}region = eu-central-1\n"));
-    let home = Home::with("role", SSO_TOKEN, token);
+    let config = TextFile::of("role-config", &format!("{SSO}{role}region = eu-central-1\n"));
+    let home = HomeFolder::with("role", SSO_TOKEN, token);
     let signed_in = "{\"roleCredentials\": {\"accessKeyId\": \"AKIDSSO\", \"secretAccessKey\": \"secret\", \
                      \"sessionToken\": \"session\", \"expiration\": 32503680000000}}";
     let assumed = "<AssumeRoleResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><AssumeRoleResult>\
@@ -166,7 +166,7 @@ fn a_profile_of_aws_login_uses_its_credentials() {
                  \"expiresAt\": \"2999-01-01T00:00:00Z\"}, \"tokenType\": \"aws_sigv4\", \
                  \"refreshToken\": \"refresh\", \"identityToken\": \"identity\", \
                  \"clientId\": \"arn:aws:signin:::devtools/same-device\", \"dpopKey\": \"none\"}";
-    let (home, config) = (Home::with("login", LOGIN_TOKEN, token), File::of("login-config", LOGIN));
+    let (home, config) = (HomeFolder::with("login", LOGIN_TOKEN, token), TextFile::of("login-config", LOGIN));
     let variables = [("HOME", home.0.to_str().unwrap()), ("AWS_CONFIG_FILE", config.path())];
     let requests = requests_of_listing(vec![], &["--profile", "ops"], &variables);
     assert_signed_by(&requests[0], "AKIDLOGIN");
@@ -175,9 +175,9 @@ fn a_profile_of_aws_login_uses_its_credentials() {
 #[test]
 fn a_profile_may_run_a_process() {
     let credentials = "{\"Version\": 1, \"AccessKeyId\": \"AKIDPROCESS\", \"SecretAccessKey\": \"secret\"}";
-    let output = File::of("process-output", credentials);
+    let output = TextFile::of("process-output", credentials);
     let process = format!("[profile ops]\ncredential_process = /bin/cat {}\n", output.path());
-    let config = File::of("process-config", &process);
+    let config = TextFile::of("process-config", &process);
     let variables = [("AWS_CONFIG_FILE", config.path()), REGION];
     let requests = requests_of_listing(vec![], &["--profile", "ops"], &variables);
     assert_signed_by(&requests[0], "AKIDPROCESS");
@@ -186,7 +186,7 @@ fn a_profile_may_run_a_process() {
 #[test]
 fn an_expired_session_says_how_to_sign_in() {
     let token = "{\"accessToken\": \"of the session\", \"expiresAt\": \"2001-01-01T00:00:00Z\"}";
-    let (home, config) = (Home::with("expired", SSO_TOKEN, token), File::of("expired-config", SSO));
+    let (home, config) = (HomeFolder::with("expired", SSO_TOKEN, token), TextFile::of("expired-config", SSO));
     let variables = [("HOME", home.0.to_str().unwrap()), ("AWS_CONFIG_FILE", config.path())];
     let ran = program(&["archive", "list", "--archive", "s3://my-bucket", "--profile", "ops"], &variables);
     let err = String::from_utf8(ran.stderr).unwrap();
@@ -198,7 +198,7 @@ fn an_expired_session_says_how_to_sign_in() {
 
 #[test]
 fn a_profile_that_does_not_exist_is_named() {
-    let config = File::of("other-config", "[profile ops]\nregion = eu-central-1\n");
+    let config = TextFile::of("other-config", "[profile ops]\nregion = eu-central-1\n");
     let file = ("AWS_CONFIG_FILE", config.path());
     for (option, variables) in [
         (&["--profile", "nope"][..], vec![file]),

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use self::deployment::{Deployment, OUTPUTS, Otherwise, ROLE, account, doctor, ill, summary};
+use self::deployment::{FakeDeployment, OUTPUTS, OtherAnswer, ROLE, account, doctor, ill, summary};
 use super::stack::{formation, formation_with};
-use super::{Ran, World, manual, redrivectl_in, shows};
-use redrive_support::stand_in::{self, Asked};
+use super::{CommandRun, CommandWorld, manual, redrivectl_in, shows};
+use redrive_support::stand_in::{self, StandInRequest};
 use redrive_support::{
-    Account, BILLING, DLQ, NOTIFIER, OTHER_SUBSCRIPTION, REQUEUE, STREAM, SUBSCRIPTION, TOPIC, WORKER,
+    BILLING, DLQ, NOTIFIER, OTHER_SUBSCRIPTION, REQUEUE, STREAM, SUBSCRIPTION, TOPIC, TestAccount, WORKER,
 };
 
 pub(crate) use deployment::ill_deployment;
@@ -20,9 +20,9 @@ pub(crate) use deployment::ill_deployment;
 #[tokio::test]
 async fn a_healthy_deployment_is_read_and_nothing_is_said() {
     let cloud = account();
-    let ran = doctor(&cloud, Deployment::new(), &["--stack", "payments"]).await;
+    let ran = doctor(&cloud, FakeDeployment::new(), &["--stack", "payments"]).await;
     let said = "Checked payments, 1 dead-letter queue, 3 subscriptions: no findings.\n";
-    assert_eq!(ran, Ran { code: 0, out: said.to_owned(), err: String::new() });
+    assert_eq!(ran, CommandRun { code: 0, out: said.to_owned(), err: String::new() });
     let writes = cloud.journal().into_iter().filter(|call| call.operation == "PutObject").count();
     assert_eq!(writes, 0, "it only reads");
 }
@@ -30,7 +30,7 @@ async fn a_healthy_deployment_is_read_and_nothing_is_said() {
 #[tokio::test]
 async fn a_test_of_conditional_writes_is_made_where_it_is_asked_for() {
     let cloud = account();
-    let ran = doctor(&cloud, Deployment::new(), &["--stack", "payments", "--write-test"]).await;
+    let ran = doctor(&cloud, FakeDeployment::new(), &["--stack", "payments", "--write-test"]).await;
     assert_eq!((ran.code, ran.out.contains("no findings")), (0, true), "{ran:?}");
     let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
     assert_eq!(writes.len(), 2);
@@ -41,7 +41,7 @@ async fn a_test_of_conditional_writes_is_made_where_it_is_asked_for() {
 async fn conditional_writes_are_tested_where_the_control_prefix_is_and_nowhere_else() {
     for control in ["s3://elsewhere/payments-control", "off"] {
         let cloud = account();
-        let mut deployment = Deployment::new();
+        let mut deployment = FakeDeployment::new();
         deployment.function["Environment"]["Variables"]["CONTROL"] = json!(control);
         let ran = doctor(&cloud, deployment, &["--stack", "payments", "--write-test", "--json"]).await;
         let writes: Vec<_> = cloud.calls("PutObject").into_iter().map(|call| call.target).collect();
@@ -80,11 +80,11 @@ const SENTENCE: &str = "User: arn:aws:iam::123456789012:user/jo is not authorize
 
 #[tokio::test]
 async fn a_function_that_may_not_be_read_is_told_in_the_words_of_aws() {
-    let config = stand_in::before(&Account::new(), |_| {
+    let config = stand_in::before(&TestAccount::new(), |_| {
         let said = SENTENCE.replace("ACTION", "lambda:GetFunctionConfiguration");
         Some((403, json!({ "__type": "AccessDeniedException", "Message": said }).to_string()))
     });
-    let world = World { config: Some(config), ..World::default() };
+    let world = CommandWorld { config: Some(config), ..CommandWorld::default() };
     let ran = redrivectl_in(world, &["doctor", "--function", "payments"]).await;
     let why = SENTENCE.replace("ACTION", "lambda:GetFunctionConfiguration");
     assert!(ran.code == 6 && ran.err.contains(&format!("(AccessDeniedException: {why})")), "{ran:?}");
@@ -106,7 +106,7 @@ async fn errors_have_the_exit_code_of_errors_also_where_something_could_not_be_s
 #[tokio::test]
 async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_never_that_all_is_fine() {
     let cloud = account();
-    let deployment = Deployment::new();
+    let deployment = FakeDeployment::new();
     let config = stand_in::before(&cloud, move |asked| {
         let is_function = asked.uri.ends_with("/functions/payments/configuration");
         if is_function {
@@ -122,7 +122,7 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
         };
         Some((403, body))
     });
-    let world = || World { config: Some(config.clone()), ..World::default() };
+    let world = || CommandWorld { config: Some(config.clone()), ..CommandWorld::default() };
     let args = ["doctor", "--function", "payments", "--write-test"];
     let ran = redrivectl_in(world(), &[&args[..], &["--json"]].concat()).await;
     assert_eq!(ran.code, 6, "nobody knows whether all is well: {ran:?}");
@@ -171,16 +171,16 @@ async fn who_may_read_nothing_but_the_function_is_told_every_permission_and_neve
 
 #[tokio::test]
 async fn without_a_function_there_is_nothing_to_look_at() {
-    let ran = doctor(&Account::new(), Deployment::new(), &[]).await;
+    let ran = doctor(&TestAccount::new(), FakeDeployment::new(), &[]).await;
     let said = "redrivectl: no function is named: give --stack NAME (or REDRIVE_STACK) or --function NAME\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, said));
-    let ran = doctor(&Account::new(), Deployment::new(), &["--function", "oders"]).await;
+    let ran = doctor(&TestAccount::new(), FakeDeployment::new(), &["--function", "oders"]).await;
     assert!(ran.code == 1 && ran.err.starts_with("redrivectl: cannot read the function oders"), "{ran:?}");
 }
 
 #[tokio::test]
 async fn the_role_is_asked_about_searches_and_the_list_of_overrides_too() {
-    let mut deployment = Deployment::new();
+    let mut deployment = FakeDeployment::new();
     deployment.function["Environment"]["Variables"]["REDRIVE_POLICY"] =
         json!(r#"{"default":{"subscription":"discover"}}"#);
     deployment.denied = &["%2A", "*", "my-bucket"];
@@ -214,7 +214,7 @@ fn statements() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 #[tokio::test]
 async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
     const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
-    let (cloud, mut deployment) = (account(), Deployment::new());
+    let (cloud, mut deployment) = (account(), FakeDeployment::new());
     cloud.subscribe_endpoint(OTHER_SUBSCRIPTION, TOPIC, "firehose", STREAM, DLQ);
     let rule = json!({ "name": "all", "match": { "subject": ["all"] }, "target": "topic" });
     let policy = json!({ "default": { "subscription": "discover" }, "rules": [rule] });
@@ -234,7 +234,7 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
         }
         deployment.answer(asked)
     });
-    let world = World { config: Some(config), ..World::default() };
+    let world = CommandWorld { config: Some(config), ..CommandWorld::default() };
     redrivectl_in(world, &["doctor", "--stack", "payments"]).await;
     let mut left = asked.lock().unwrap().clone();
     // Not asked: permissions that Lambda uses with the role, those of the drill, and those for keys, because
@@ -278,7 +278,7 @@ async fn the_role_is_asked_about_every_permission_that_the_template_gives_it() {
 #[tokio::test]
 async fn a_stack_that_cannot_be_read_is_told_where_the_function_is_named() {
     let args = ["--function", "payments", "--stack", "bills", "--json"];
-    let ran = doctor(&account(), Deployment::new(), &args).await;
+    let ran = doctor(&account(), FakeDeployment::new(), &args).await;
     assert!(ran.out.contains("cannotTell") && ran.out.contains("\"stack\""), "{ran:?}");
 }
 
@@ -286,7 +286,7 @@ async fn a_stack_that_cannot_be_read_is_told_where_the_function_is_named() {
 async fn a_subscription_that_shares_the_queue_and_delivers_raw_is_found() {
     let cloud = account();
     cloud.resubscribe(SUBSCRIPTION, "RawMessageDelivery", "true");
-    let ran = doctor(&cloud, Deployment::new(), &["--stack", "payments"]).await;
+    let ran = doctor(&cloud, FakeDeployment::new(), &["--stack", "payments"]).await;
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("shares it") && ran.out.contains("It delivers raw"), "{}", ran.out);
 }
@@ -295,17 +295,17 @@ async fn a_subscription_that_shares_the_queue_and_delivers_raw_is_found() {
 async fn only_a_filter_policy_on_attributes_can_drop_the_mark() {
     let cloud = account();
     cloud.resubscribe(SUBSCRIPTION, "FilterPolicy", r#"{"sns-redrive":[{"exists":false}]}"#);
-    let found = findings(&cloud, Deployment::new(), &["--stack", "payments"]).await;
+    let found = findings(&cloud, FakeDeployment::new(), &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [("warning", "subscription-filter")], "{found:#?}");
     cloud.resubscribe(SUBSCRIPTION, "FilterPolicyScope", "MessageBody");
-    let found = findings(&cloud, Deployment::new(), &["--stack", "payments"]).await;
+    let found = findings(&cloud, FakeDeployment::new(), &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [], "{found:#?}");
 }
 
 #[tokio::test]
 async fn without_a_list_of_waiting_letters_nobody_can_say_whether_they_expire() {
     for (name, value) in [("WAITING_LIST", "off"), ("CONTROL", "off")] {
-        let mut deployment = Deployment::new();
+        let mut deployment = FakeDeployment::new();
         deployment.function["Environment"]["Variables"][name] = json!(value);
         let found = findings(&account(), deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), [("cannotTell", "letters-expire")], "{name}: {found:#?}");
@@ -321,7 +321,7 @@ async fn help_says_what_the_exit_codes_of_the_doctor_mean() {
 }
 
 /// The findings of a deployment, as JSON.
-async fn findings(cloud: &Account, deployment: Deployment, args: &[&str]) -> Vec<Value> {
+async fn findings(cloud: &TestAccount, deployment: FakeDeployment, args: &[&str]) -> Vec<Value> {
     let ran = doctor(cloud, deployment, &[args, &["--json"]].concat()).await;
     let answer: Value = serde_json::from_str(&ran.out).unwrap();
     answer["findings"].as_array().unwrap().clone()
@@ -333,7 +333,7 @@ fn checks(findings: &[Value]) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn the_stack_of_another_function_tells_nothing_of_this_one() {
-    let mut deployment = Deployment::new();
+    let mut deployment = FakeDeployment::new();
     deployment.function["FunctionName"] = json!("bills");
     deployment.function["Environment"]["Variables"]["REQUEUE_ARN"] = json!("");
     deployment.mappings[0]["EventSourceArn"] = json!(WORKER);
@@ -361,29 +361,29 @@ async fn the_stack_of_another_function_tells_nothing_of_this_one() {
 async fn filters_that_are_encrypted_are_asked_for() {
     const ONE: &str = "event-source-mappings/0a1b2c3d";
     let key = "arn:aws:kms:eu-central-1:123456789012:key/filters";
-    let mut deployment = Deployment::new();
+    let mut deployment = FakeDeployment::new();
     deployment.mappings[0]["KMSKeyArn"] = json!(key);
-    let filter = |asked: &Asked<'_>| {
+    let filter = |asked: &StandInRequest<'_>| {
         let filters = json!({ "UUID": "0a1b2c3d", "FilterCriteria": { "Filters": [{ "Pattern": "{}" }] } });
         asked.uri.ends_with(ONE).then(|| (200, filters.to_string()))
     };
-    let no_key = |asked: &Asked<'_>| {
+    let no_key = |asked: &StandInRequest<'_>| {
         let error = json!({ "ErrorCode": "KMSAccessDeniedException", "Message": "no" });
         asked
             .uri
             .ends_with(ONE)
             .then(|| (200, json!({ "UUID": "0a1b2c3d", "FilterCriteriaError": error }).to_string()))
     };
-    let none = |asked: &Asked<'_>| {
+    let none = |asked: &StandInRequest<'_>| {
         asked.uri.ends_with(ONE).then(|| (200, json!({ "UUID": "0a1b2c3d" }).to_string()))
     };
-    let cases: [(Otherwise, &[(&str, &str)]); 3] = [
+    let cases: [(OtherAnswer, &[(&str, &str)]); 3] = [
         (filter, &[("error", "mapping-filters")]),
         (no_key, &[("cannotTell", "mapping-filters")]),
         (none, &[]),
     ];
     for (otherwise, expected) in cases {
-        let deployment = Deployment { otherwise, ..deployment.clone() };
+        let deployment = FakeDeployment { otherwise, ..deployment.clone() };
         let found = findings(&account(), deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), expected, "{found:#?}");
     }
@@ -391,7 +391,7 @@ async fn filters_that_are_encrypted_are_asked_for() {
 
 #[tokio::test]
 async fn code_that_an_update_of_the_stack_left_where_it_was_is_found() {
-    let described = |asked: &Asked<'_>| {
+    let described = |asked: &StandInRequest<'_>| {
         if !asked.is_of("cloudformation") {
             return None;
         }
@@ -402,7 +402,7 @@ async fn code_that_an_update_of_the_stack_left_where_it_was_is_found() {
         let (status, answer) = summary(asked).or_else(|| formation_with(asked, &OUTPUTS, given))?;
         Some((status, answer.replace("<Metadata>", declared)))
     };
-    let deployment = Deployment { otherwise: described, ..Deployment::new() };
+    let deployment = FakeDeployment { otherwise: described, ..FakeDeployment::new() };
     let found = findings(&account(), deployment, &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [("warning", "function-version")], "{found:#?}");
     assert!(found[0]["says"].as_str().unwrap().starts_with("Its code has version 0.0.9"));
@@ -413,7 +413,7 @@ async fn an_archive_that_is_a_queue_is_asked_about_too() {
     let archive = "arn:aws:sqs:eu-central-1:123456789012:payments-archive";
     let cloud = account();
     cloud.queue("payments-archive", &[("KmsMasterKeyId", "1234")]);
-    let mut deployment = Deployment::new();
+    let mut deployment = FakeDeployment::new();
     deployment.function["Environment"]["Variables"]["ARCHIVE"] = json!(archive);
     deployment.denied = &["payments-archive"];
     let found = findings(&cloud, deployment, &["--stack", "payments"]).await;
@@ -426,15 +426,16 @@ async fn an_archive_that_is_a_queue_is_asked_about_too() {
 
 #[tokio::test]
 async fn the_own_policy_of_a_function_may_let_the_role_in() {
-    let lets = |asked: &Asked<'_>| {
+    let lets = |asked: &StandInRequest<'_>| {
         let policy = json!({ "Statement": [{ "Effect": "Allow", "Principal": { "AWS": ROLE },
                                              "Action": "lambda:InvokeFunction", "Resource": "*" }] });
         let answer = json!({ "Policy": policy.to_string() }).to_string();
         (asked.is_of("lambda") && asked.uri.ends_with("/policy")).then_some((200, answer))
     };
-    let cases: [(Otherwise, &str); 2] = [(lets, "cannotTell"), (|_| None, "error")];
+    let cases: [(OtherAnswer, &str); 2] = [(lets, "cannotTell"), (|_| None, "error")];
     for (otherwise, severity) in cases {
-        let deployment = Deployment { denied: &["payments-notifier"], otherwise, ..Deployment::new() };
+        let deployment =
+            FakeDeployment { denied: &["payments-notifier"], otherwise, ..FakeDeployment::new() };
         let found = findings(&account(), deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), [(severity, "grant")], "{found:#?}");
     }
@@ -442,7 +443,7 @@ async fn the_own_policy_of_a_function_may_let_the_role_in() {
 
 #[tokio::test]
 async fn a_requeue_that_the_stack_left_behind_with_letters_is_found() {
-    let left = |asked: &Asked<'_>| {
+    let left = |asked: &StandInRequest<'_>| {
         let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/payments-RequeueQueue-old";
         if asked.is_of("sqs") && asked.body.contains("payments-RequeueQueue\"") {
             return Some((200, json!({ "QueueUrls": [url] }).to_string()));
@@ -453,7 +454,7 @@ async fn a_requeue_that_the_stack_left_behind_with_letters_is_found() {
         let counts = json!({ "Attributes": { "ApproximateNumberOfMessagesNotVisible": "2" } });
         asked.body.contains("payments-RequeueQueue-old").then(|| (200, counts.to_string()))
     };
-    let deployment = Deployment { otherwise: left, ..Deployment::new() };
+    let deployment = FakeDeployment { otherwise: left, ..FakeDeployment::new() };
     let found = findings(&account(), deployment, &["--stack", "payments"]).await;
     assert_eq!(checks(&found), [("error", "queue-left-behind")], "{found:#?}");
     assert_eq!(found[0]["about"], "payments-RequeueQueue-old");
@@ -461,12 +462,12 @@ async fn a_requeue_that_the_stack_left_behind_with_letters_is_found() {
 
 #[tokio::test]
 async fn a_queue_that_was_taken_off_while_a_subscription_names_it_is_found() {
-    let feeds = |asked: &Asked<'_>| {
+    let feeds = |asked: &StandInRequest<'_>| {
         let feeds = json!({ "EventSourceMappings": [{ "UUID": "1" }] });
         let is_of_queue = asked.is_of("lambda") && asked.uri.contains("EventSourceArn=");
         is_of_queue.then(|| (200, feeds.to_string()))
     };
-    let none = |asked: &Asked<'_>| {
+    let none = |asked: &StandInRequest<'_>| {
         let is_of_queue = asked.is_of("lambda") && asked.uri.contains("EventSourceArn=");
         is_of_queue.then(|| (200, json!({ "EventSourceMappings": [] }).to_string()))
     };
@@ -476,9 +477,10 @@ async fn a_queue_that_was_taken_off_while_a_subscription_names_it_is_found() {
     cloud.subscribe(bills, TOPIC, "sqs", WORKER);
     let named = json!({ "deadLetterTargetArn": "arn:aws:sqs:eu-central-1:123456789012:bills-dlq" });
     cloud.resubscribe(bills, "RedrivePolicy", &named.to_string());
-    let cases: [(Otherwise, &[(&str, &str)]); 2] = [(feeds, &[]), (none, &[("warning", "queue-undrained")])];
+    let cases: [(OtherAnswer, &[(&str, &str)]); 2] =
+        [(feeds, &[]), (none, &[("warning", "queue-undrained")])];
     for (otherwise, expected) in cases {
-        let deployment = Deployment { otherwise, ..Deployment::new() };
+        let deployment = FakeDeployment { otherwise, ..FakeDeployment::new() };
         let found = findings(&cloud, deployment, &["--stack", "payments"]).await;
         assert_eq!(checks(&found), expected, "{found:#?}");
     }
@@ -520,15 +522,17 @@ async fn own_commands_work_as_they_are_told() {
             let config = stand_in::before(&cloud, move |asked| deployment.answer(asked));
             let is_override = words.starts_with("release");
             let words = words.split(' ').chain(is_override.then_some("--yes"));
-            let ran =
-                redrivectl_in(World { config: Some(config), ..World::default() }, &words.collect::<Vec<_>>())
-                    .await;
+            let ran = redrivectl_in(
+                CommandWorld { config: Some(config), ..CommandWorld::default() },
+                &words.collect::<Vec<_>>(),
+            )
+            .await;
             assert_eq!(ran.code, 0, "{ran:?}");
         }
     }
     let policy = findings(
         &account(),
-        Deployment { function: in_file(), ..Deployment::new() },
+        FakeDeployment { function: in_file(), ..FakeDeployment::new() },
         &["--stack", "payments"],
     )
     .await;
@@ -537,7 +541,7 @@ async fn own_commands_work_as_they_are_told() {
 
 /// The function, with its policy in a file.
 fn in_file() -> Value {
-    let mut function = Deployment::new().function;
+    let mut function = FakeDeployment::new().function;
     function["Environment"]["Variables"]["REDRIVE_POLICY_FILE"] = json!("policy.json");
     function
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use place::{DRILLS, Drill, SNS, Trouble};
-use redrive_support::{Call, DLQ, Fault};
+use place::{DRILLS, DrillTest, DrillTrouble, SNS};
+use redrive_support::{DLQ, SimCall, SimFault};
 
 #[tokio::test(start_paused = true)]
 async fn a_drill_shows_its_steps_and_leaves_nothing() {
-    let drill = Drill::new();
-    let ran = drill.run(Trouble::None, &["--yes", "--json"]).await;
+    let drill = DrillTest::new();
+    let ran = drill.run(DrillTrouble::None, &["--yes", "--json"]).await;
     let said = ran.json();
     assert_eq!((&said["ok"], &said["left"]), (&json!(true), &json!([])), "{said}");
     let steps: Vec<_> =
@@ -32,21 +32,21 @@ async fn a_drill_shows_its_steps_and_leaves_nothing() {
 #[tokio::test(start_paused = true)]
 async fn whatever_call_fails_nothing_is_left_in_the_end() {
     let calls = {
-        let drill = Drill::new();
-        assert_eq!(drill.run(Trouble::None, &["--yes"]).await.code, 0);
+        let drill = DrillTest::new();
+        assert_eq!(drill.run(DrillTrouble::None, &["--yes"]).await.code, 0);
         let place = drill.place.lock().unwrap();
         place.calls
     };
     assert!(calls > 50, "{calls}");
     // Every third call, because trying all would take too long.
     for number in (3..=calls).step_by(3) {
-        let drill = Drill::new();
-        let ran = drill.run(Trouble::Fails(number), &["--yes"]).await;
+        let drill = DrillTest::new();
+        let ran = drill.run(DrillTrouble::Fails(number), &["--yes"]).await;
         // The drill can work without an answer about the caller or about waking.
         assert!(ran.code <= 1, "call {number}: {ran:?}");
         if ran.out.contains("some of its resources are left") {
             assert!(ran.code == 1 && ran.out.contains("--clean"), "call {number}: {ran:?}");
-            let cleaned = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+            let cleaned = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await;
             assert_eq!(cleaned.code, 0, "call {number}: {ran:?} {cleaned:?}");
         }
         assert_eq!(drill.left(), Vec::<String>::new(), "call {number}: {ran:?}");
@@ -57,8 +57,8 @@ async fn whatever_call_fails_nothing_is_left_in_the_end() {
 async fn whenever_somebody_interrupts_nothing_is_left() {
     let mut stopped = 0;
     for number in (4..).step_by(3) {
-        let drill = Drill::new();
-        let ran = drill.run(Trouble::Interrupted(number), &["--yes"]).await;
+        let drill = DrillTest::new();
+        let ran = drill.run(DrillTrouble::Interrupted(number), &["--yes"]).await;
         assert_eq!(drill.left(), Vec::<String>::new(), "call {number}: {ran:?}");
         if ran.code == 0 {
             break;
@@ -71,17 +71,17 @@ async fn whenever_somebody_interrupts_nothing_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_kept_is_found_again() {
-    let drill = Drill::new();
-    let ran = drill.run(Trouble::None, &["--yes", "--keep", "--profile", "staging"]).await;
+    let drill = DrillTest::new();
+    let ran = drill.run(DrillTrouble::None, &["--yes", "--keep", "--profile", "staging"]).await;
     let clean = "To remove them: redrivectl drill --clean --stack payments --profile staging\n";
     assert!(ran.code == 0 && ran.out.ends_with(clean), "{ran:?}");
     assert!(!drill.left().is_empty());
-    let asked = drill.run(Trouble::None, &["--clean"]).await;
+    let asked = drill.run(DrillTrouble::None, &["--clean"]).await;
     assert_eq!(asked.code, 2, "{asked:?}");
     assert!(!drill.left().is_empty());
-    drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    drill.run(DrillTrouble::None, &["--clean", "--yes"]).await.text();
     assert_eq!(drill.left(), Vec::<String>::new());
-    let nothing = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    let nothing = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await.text();
     assert_eq!(nothing, "No drill of payments has left anything.\n");
 }
 
@@ -89,8 +89,8 @@ async fn what_is_kept_is_found_again() {
 async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
     let mut whole = 0;
     for lines in [17, 18, 19, 20, 24, 30, 34, 38, 42, 46] {
-        let drill = Drill { read_until: Some(lines), ..Drill::new() };
-        let ran = drill.run(Trouble::None, &["--yes"]).await;
+        let drill = DrillTest { read_until: Some(lines), ..DrillTest::new() };
+        let ran = drill.run(DrillTrouble::None, &["--yes"]).await;
         assert_eq!(drill.left(), Vec::<String>::new(), "{lines} lines: {ran:?}");
         assert!(!drill.place.lock().unwrap().made.is_empty(), "{lines} lines: {ran:?}");
         // If the steps were printed whole, the drill was complete. Otherwise it was interrupted.
@@ -103,25 +103,25 @@ async fn nothing_is_left_where_nobody_reads_what_a_drill_says() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_taken_away_though_nobody_reads_of_it() {
-    let mut drill = Drill { read_until: Some(0), ..Drill::new() };
-    let unseen = drill.run(Trouble::None, &["--yes"]).await;
+    let mut drill = DrillTest { read_until: Some(0), ..DrillTest::new() };
+    let unseen = drill.run(DrillTrouble::None, &["--yes"]).await;
     assert!(unseen.code == 1 && unseen.err.contains("nothing was done"), "{unseen:?}");
     assert_eq!(drill.left(), Vec::<String>::new());
 
     drill.read_until = None;
-    assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
+    assert_eq!(drill.run(DrillTrouble::None, &["--yes", "--keep"]).await.code, 0);
     drill.read_until = Some(0);
-    assert_eq!(drill.run(Trouble::None, &["--clean", "--yes"]).await.code, 0);
+    assert_eq!(drill.run(DrillTrouble::None, &["--clean", "--yes"]).await.code, 0);
     assert_eq!(drill.left(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn letters_that_a_killed_drill_left_on_their_way_are_archived_first() {
-    let drill = Drill { hides: Duration::from_secs(135), ..Drill::new() };
+    let drill = DrillTest { hides: Duration::from_secs(135), ..DrillTest::new() };
     drill.killed(|place| !place.log.is_empty()).await;
     let letters = drill.place.lock().unwrap().letters.len();
     assert!(letters > 0);
-    drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    drill.run(DrillTrouble::None, &["--clean", "--yes"]).await.text();
     assert_eq!(drill.left(), Vec::<String>::new());
 }
 
@@ -129,21 +129,21 @@ async fn letters_that_a_killed_drill_left_on_their_way_are_archived_first() {
 async fn letters_that_no_function_archives_keep_the_topic_until_one_may() {
     const OBSERVES: &str =
         "<member><ParameterKey>RedriveMode</ParameterKey><ParameterValue>observe</ParameterValue></member>";
-    let mut drill = Drill::new();
+    let mut drill = DrillTest::new();
     drill.killed(|place| !place.log.is_empty()).await;
     drill.parameters = OBSERVES;
-    let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+    let ran = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await;
     assert!(ran.code == 1 && ran.out.contains("RedriveMode=active, then run drill --clean again"), "{ran:?}");
     assert_eq!(drill.place.lock().unwrap().topics.len(), 1);
     drill.parameters = DRILLS;
-    drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+    drill.run(DrillTrouble::None, &["--clean", "--yes"]).await.text();
     assert_eq!(drill.left(), Vec::<String>::new());
 
     // The stack of these drills is deleted, and so is the function.
-    let mut drill = Drill::new();
+    let mut drill = DrillTest::new();
     drill.killed(|place| !place.log.is_empty()).await;
     drill.outputs = None;
-    let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+    let ran = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await;
     assert!(ran.code == 1 && ran.out.contains("archives them as refused"), "{ran:?}");
     assert_eq!(drill.place.lock().unwrap().topics.len(), 0);
 }
@@ -151,11 +151,11 @@ async fn letters_that_no_function_archives_keep_the_topic_until_one_may() {
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_no_override_wakes_is_waited_for() {
     // An unlisted letter is hidden for at most two minutes. Then the mapping may wait for a batch.
-    let drill = Drill { hides: Duration::from_secs(170), ..Drill::new() };
+    let drill = DrillTest { hides: Duration::from_secs(170), ..DrillTest::new() };
     let mut number = 4;
     let ran = loop {
-        let drill = Drill { place: Arc::default(), cloud: Drill::new().cloud, ..drill.clone() };
-        let ran = drill.run(Trouble::Interrupted(number), &["--yes"]).await;
+        let drill = DrillTest { place: Arc::default(), cloud: DrillTest::new().cloud, ..drill.clone() };
+        let ran = drill.run(DrillTrouble::Interrupted(number), &["--yes"]).await;
         if ran.out.contains("retry     planned") {
             assert_eq!(drill.left(), Vec::<String>::new(), "{ran:?}");
             break ran;
@@ -168,8 +168,8 @@ async fn a_letter_that_no_override_wakes_is_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_sns_did_not_take_is_not_waited_for() {
     for number in [1, 2] {
-        let drill = Drill::new();
-        let ran = drill.run(Trouble::Refuses(number), &["--yes"]).await;
+        let drill = DrillTest::new();
+        let ran = drill.run(DrillTrouble::Refuses(number), &["--yes"]).await;
         assert!(ran.code == 1 && ran.out.contains("all of its resources are removed"), "{number}: {ran:?}");
         assert_eq!(drill.left(), Vec::<String>::new(), "{number}: {ran:?}");
     }
@@ -177,14 +177,14 @@ async fn a_message_that_sns_did_not_take_is_not_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_taken_away_is_said_once() {
-    let lines = |drill: &Drill| {
+    let lines = |drill: &DrillTest| {
         let objects = drill.cloud.objects();
         let mut keys = objects.keys().filter(|key| key.starts_with("my-bucket/dead-letters/")).cloned();
         (keys.next().unwrap(), objects)
     };
     for locks in [false, true] {
-        let mut drill = Drill::new();
-        assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
+        let mut drill = DrillTest::new();
+        assert_eq!(drill.run(DrillTrouble::None, &["--yes", "--keep"]).await.code, 0);
         let (key, objects) = lines(&drill);
         if locks {
             drill.locks = true;
@@ -193,12 +193,12 @@ async fn what_cannot_be_taken_away_is_said_once() {
             let both = format!("{}{others}", objects[&key]);
             drill.cloud.put_at(&key, &both, "2026-11-01T11:30:00.000Z");
         }
-        let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+        let ran = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await;
         assert!(ran.code == 1 && ran.out.contains("left: "), "{ran:?}");
         let left = drill.left();
         assert!(left.iter().all(|it| it.contains("my-bucket")), "{left:?}");
         assert!(left.contains(&key), "{left:?}");
-        let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+        let again = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await.text();
         assert_eq!(again, "No drill of payments has left anything.\n");
     }
 }
@@ -214,10 +214,10 @@ async fn names_and_tags_are_enough_to_clean() {
     const OVERRIDES_OFF: &[(&str, &str)] =
         &[("ArchiveLocation", "s3://my-bucket/dead-letters"), ("DeadLetterQueueArn", DLQ)];
     for (outputs, code) in [(Some(FIFO), 0), (Some(OVERRIDES_OFF), 0), (None, 1)] {
-        let mut drill = Drill::new();
-        assert_eq!(drill.run(Trouble::None, &["--yes", "--keep"]).await.code, 0);
+        let mut drill = DrillTest::new();
+        assert_eq!(drill.run(DrillTrouble::None, &["--yes", "--keep"]).await.code, 0);
         (drill.outputs, drill.parameters) = (outputs, "");
-        let ran = drill.run(Trouble::None, &["--clean", "--yes"]).await;
+        let ran = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await;
         assert_eq!(ran.code, code, "{outputs:?}: {ran:?}");
         let left = drill.left();
         if outputs.is_some() {
@@ -225,39 +225,44 @@ async fn names_and_tags_are_enough_to_clean() {
         }
         // A deleted stack does not say where the archive is.
         assert!(left.iter().all(|it| it.starts_with("my-bucket/")), "{left:?}");
-        let again = drill.run(Trouble::None, &["--clean", "--yes"]).await.text();
+        let again = drill.run(DrillTrouble::None, &["--clean", "--yes"]).await.text();
         assert_eq!(again, "No drill of payments has left anything.\n");
     }
 }
 
 #[tokio::test]
 async fn nothing_is_made_where_a_drill_is_not_permitted() {
-    let refused = async |drill: Drill, args: &[&str], words: &str| {
-        let ran = drill.run(Trouble::None, args).await;
+    let refused = async |drill: DrillTest, args: &[&str], words: &str| {
+        let ran = drill.run(DrillTrouble::None, args).await;
         assert!(ran.code == 2 && ran.err.contains(words), "{ran:?}");
         assert_eq!(drill.place.lock().unwrap().made, Vec::<String>::new());
     };
-    refused(Drill { parameters: "", ..Drill::new() }, &["--yes"], "deploy it with the parameter Drill=true")
-        .await;
+    refused(
+        DrillTest { parameters: "", ..DrillTest::new() },
+        &["--yes"],
+        "deploy it with the parameter Drill=true",
+    )
+    .await;
     let observes = "<member><ParameterKey>Drill</ParameterKey><ParameterValue>true</ParameterValue></member>\
          <member><ParameterKey>RedriveMode</ParameterKey><ParameterValue>observe</ParameterValue></member>";
-    refused(Drill { parameters: observes, ..Drill::new() }, &["--yes"], "RedriveMode=active").await;
+    refused(DrillTest { parameters: observes, ..DrillTest::new() }, &["--yes"], "RedriveMode=active").await;
     let stopped = "<member><ParameterKey>Drill</ParameterKey><ParameterValue>true</ParameterValue></member>\
          <member><ParameterKey>EventSourceMappings</ParameterKey><ParameterValue>disabled</ParameterValue></member>";
-    refused(Drill { parameters: stopped, ..Drill::new() }, &["--yes"], "EventSourceMappings=enabled").await;
-    let closed = Drill { policy: json!({ "Statement": [] }).to_string(), ..Drill::new() };
+    refused(DrillTest { parameters: stopped, ..DrillTest::new() }, &["--yes"], "EventSourceMappings=enabled")
+        .await;
+    let closed = DrillTest { policy: json!({ "Statement": [] }).to_string(), ..DrillTest::new() };
     let statement = format!("\"aws:SourceArn\": \"{SNS}payments-drill-*\"");
     refused(closed, &["--yes"], &statement).await;
-    refused(Drill::new(), &[], "give --yes").await;
+    refused(DrillTest::new(), &[], "give --yes").await;
 }
 
 /// The account answers as AWS did if that is recorded, so each case shows its own answer.
 #[tokio::test(start_paused = true)]
 async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
-    let drill = Drill::new();
+    let drill = DrillTest::new();
     drill.cloud.aws.clock().run();
     let file = std::env::temp_dir().join(format!("redrivectl-drill-{}.json", std::process::id()));
-    let ran = drill.run(Trouble::None, &["--yes", "--json", "--record", file.to_str().unwrap()]).await;
+    let ran = drill.run(DrillTrouble::None, &["--yes", "--json", "--record", file.to_str().unwrap()]).await;
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
     let said = ran.json();
@@ -292,19 +297,19 @@ async fn a_drill_writes_down_what_aws_answers_without_names_ids_or_content() {
 /// If a case's message was never received, the case would record something false about AWS.
 #[tokio::test(start_paused = true)]
 async fn a_drill_writes_nothing_down_without_a_message_in_hand() {
-    let empty = || Fault::Nonsense(200, "{}".to_owned());
-    let refused = || Fault::refuse(400, "UnsupportedOperation", "no");
+    let empty = || SimFault::Nonsense(200, "{}".to_owned());
+    let refused = || SimFault::refuse(400, "UnsupportedOperation", "no");
     for (operation, fault, words) in [
         ("SendMessage", refused(), "SQS refused SendMessage: UnsupportedOperation"),
         ("ReceiveMessage", refused(), "SQS refused ReceiveMessage: UnsupportedOperation"),
         ("ReceiveMessage", empty(), "SQS did not hand out the message"),
     ] {
-        let drill = Drill::new();
+        let drill = DrillTest::new();
         drill.cloud.aws.clock().run();
-        let is_meant = move |call: &Call| call.operation == operation && call.target.ends_with("-asked");
-        drill.cloud.script(move |call| if is_meant(call) { fault.clone() } else { Fault::Pass });
+        let is_meant = move |call: &SimCall| call.operation == operation && call.target.ends_with("-asked");
+        drill.cloud.script(move |call| if is_meant(call) { fault.clone() } else { SimFault::Pass });
         let file = std::env::temp_dir().join(format!("redrivectl-drill-{}-none.json", std::process::id()));
-        let ran = drill.run(Trouble::None, &["--yes", "--record", file.to_str().unwrap()]).await;
+        let ran = drill.run(DrillTrouble::None, &["--yes", "--record", file.to_str().unwrap()]).await;
         assert!(ran.code == 1 && ran.out.contains(words), "{words}: {ran:?}");
         assert!(!file.exists(), "{words}");
         assert_eq!(drill.left(), Vec::<String>::new(), "{words}");

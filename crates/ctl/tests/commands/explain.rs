@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{File, Ran, World, redrivectl, redrivectl_in};
+use super::{CommandRun, CommandWorld, TextFile, redrivectl, redrivectl_in};
 use redrive_support::{
-    DLQ, NOW, PROJECTOR, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names,
+    DLQ, NOW, PROJECTOR, REQUEUE, RecordBuilder, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names,
 };
 
-async fn explain(file: &str, args: &[&str]) -> Ran {
+async fn explain(file: &str, args: &[&str]) -> CommandRun {
     let path = redrive_support::events().join(file);
     redrivectl(&[&["explain", path.to_str().unwrap()], args].concat()).await
 }
 
-async fn explain_post(post: &Post, args: &[&str]) -> Ran {
-    let world = World { input: event([post]).to_string().into_bytes(), ..World::default() };
+async fn explain_post(post: &RecordBuilder, args: &[&str]) -> CommandRun {
+    let world = CommandWorld { input: event([post]).to_string().into_bytes(), ..CommandWorld::default() };
     redrivectl_in(world, &[&["explain", "-"], args].concat()).await
 }
 
@@ -119,7 +119,7 @@ async fn an_origin_that_the_policy_does_not_list_is_named_with_what_to_add() {
     let explained = explain("eventbridge.json", &["--json"]).await.json();
     let record = &explained["records"][0];
     assert_eq!((&record["origin"], &record["unlistedOrigin"]), (&json!("raw"), &json!("eventbridge")));
-    let policy = File::of("origins.json", &json!({ "origins": { DLQ: ["eventbridge"] } }).to_string());
+    let policy = TextFile::of("origins.json", &json!({ "origins": { DLQ: ["eventbridge"] } }).to_string());
     let explained = explain("eventbridge.json", &["--json", "--policy", policy.path()]).await.json();
     let record = &explained["records"][0];
     assert_eq!((&record["origin"], &record["unlistedOrigin"]), (&json!("eventbridge"), &json!(null)));
@@ -128,7 +128,7 @@ async fn an_origin_that_the_policy_does_not_list_is_named_with_what_to_add() {
 
 #[tokio::test]
 async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
-    let policy = File::of(
+    let policy = TextFile::of(
         "rules.json",
         &json!({ "rules": [
             { "name": "others", "match": { "topicArn": [{ "suffix": ":audit" }] }, "action": "archive" },
@@ -137,7 +137,7 @@ async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
         ] })
         .to_string(),
     );
-    let gold = Post::envelope("a").sns_attribute("tenant", "String", "gold");
+    let gold = RecordBuilder::envelope("a").sns_attribute("tenant", "String", "gold");
     let explained = explain_post(&gold, &["--json", "--policy", policy.path()]).await.json();
     let record = &explained["records"][0];
     assert_eq!(
@@ -146,7 +146,8 @@ async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
     );
     assert_eq!((&record["topicArn"], &record["subscriptionArn"]), (&json!(TOPIC), &json!(SUBSCRIPTION)));
     assert_eq!(record["notes"], json!(["not known before an attempt: whether SNS signed it"]));
-    let plain = explain_post(&Post::envelope("a"), &["--json", "--policy", policy.path()]).await.json();
+    let plain =
+        explain_post(&RecordBuilder::envelope("a"), &["--json", "--policy", policy.path()]).await.json();
     assert_eq!(plain["records"][0]["rule"], "default");
 }
 
@@ -154,7 +155,7 @@ async fn the_rule_is_the_first_that_matches_and_says_where_retries_go() {
 async fn marks_are_believed_on_the_requeue_only_in_the_requeue() {
     let mut mark = mark(2, "letter-1", NOW);
     mark["due"] = json!(NOW + 600_000);
-    let post = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+    let post = RecordBuilder::envelope("a").sqs_mark(&mark).queue(REQUEUE);
     let requeued = explain_post(&post, &["--json", "--requeue", REQUEUE]).await.json();
     assert_eq!(decisions(&requeued), ["early"]);
     assert_eq!(requeued["records"][0]["decision"]["hideSeconds"], 600);
@@ -179,8 +180,8 @@ async fn a_letter_behind_another_of_its_group_says_which() {
 
 #[tokio::test]
 async fn a_rule_that_looks_for_the_subscription_waits_for_that() {
-    let policy = File::of("discover.json", r#"{"default": {"subscription": "discover"}}"#);
-    let raw = Post::raw("m", "plain");
+    let policy = TextFile::of("discover.json", r#"{"default": {"subscription": "discover"}}"#);
+    let raw = RecordBuilder::raw("m", "plain");
     let searched = explain_post(&raw, &["--json", "--policy", policy.path()]).await.json();
     assert_eq!(searched["records"][0]["decision"], json!({ "kind": "search" }));
     let args = ["--json", "--policy", policy.path(), "--discovered", SUBSCRIPTION];
@@ -190,7 +191,7 @@ async fn a_rule_that_looks_for_the_subscription_waits_for_that() {
 
 #[tokio::test]
 async fn nothing_of_a_message_is_printed() {
-    let post = Post::envelope("a").message("S3CR3T body").subject("S3CR3T subject").sns_attribute(
+    let post = RecordBuilder::envelope("a").message("S3CR3T body").subject("S3CR3T subject").sns_attribute(
         "token",
         "String",
         "S3CR3T value",
@@ -204,13 +205,13 @@ async fn nothing_of_a_message_is_printed() {
 }
 
 /// Returns a file with one override about every letter of the topic.
-fn override_(action: &str, by: &Value) -> File {
+fn override_(action: &str, by: &Value) -> TextFile {
     let mut override_ = json!({
         "id": "o-1", "do": action, "match": { "topicArn": [TOPIC] }, "at": "2026-11-01T11:00:00Z",
         "until": "2026-11-01T14:00:00Z", "by": "ada", "why": "the database is down",
     });
     override_["match"] = by.clone();
-    File::of(
+    TextFile::of(
         &format!("payments-{action}.json"),
         &json!({ "version": 1, "overrides": [override_] }).to_string(),
     )
@@ -219,7 +220,7 @@ fn override_(action: &str, by: &Value) -> File {
 #[tokio::test]
 async fn an_override_goes_before_the_rule_and_is_named() {
     // The letter has just failed, so its next retry is not due yet.
-    let waits = Post::envelope("a").sent(NOW - 30_000).mark(&mark(1, "a", NOW - 60_000));
+    let waits = RecordBuilder::envelope("a").sent(NOW - 30_000).mark(&mark(1, "a", NOW - 60_000));
     let every = json!({ "topicArn": [TOPIC] });
     let with = async |action: &str, by: &Value| {
         let file = override_(action, by);
@@ -252,7 +253,7 @@ async fn an_override_goes_before_the_rule_and_is_named() {
         (&json["records"][0]["override"]["id"], &json["records"][0]["decision"]["why"]),
         (&json!("o-1"), &json!("overridden"))
     );
-    let broken = File::of("overrides-broken.json", r#"{"version": 1}"#);
+    let broken = TextFile::of("overrides-broken.json", r#"{"version": 1}"#);
     let ran = explain_post(&waits, &["--overrides", broken.path()]).await;
     assert_eq!(ran.code, 2);
     assert!(
@@ -273,8 +274,9 @@ async fn why_a_letter_is_archived_is_a_sentence() {
         text.contains(" because the letter names no subscription: set the subscription of its rule"),
         "{text}"
     );
-    let policy = File::of("policy.json", &json!({ "default": { "target": PROJECTOR } }).to_string());
-    let text = flat(explain_post(&Post::raw("a", "text"), &["--policy", policy.path()]).await.text());
+    let policy = TextFile::of("policy.json", &json!({ "default": { "target": PROJECTOR } }).to_string());
+    let text =
+        flat(explain_post(&RecordBuilder::raw("a", "text"), &["--policy", policy.path()]).await.text());
     assert!(text.starts_with("Record 1 of 1: archived as unrecognised "), "{text}");
     assert!(
         text.contains(" because the letter's body is not JSON, and functions accept only JSON"),
@@ -284,9 +286,9 @@ async fn why_a_letter_is_archived_is_a_sentence() {
 
 #[tokio::test]
 async fn a_record_that_cannot_be_read_is_explained_as_the_function_takes_it() {
-    let mut event = event([&Post::envelope("a"), &Post::envelope("b")]);
+    let mut event = event([&RecordBuilder::envelope("a"), &RecordBuilder::envelope("b")]);
     event["Records"][1]["body"] = json!({ "an": "object" });
-    let world = World { input: event.to_string().into_bytes(), ..World::default() };
+    let world = CommandWorld { input: event.to_string().into_bytes(), ..CommandWorld::default() };
     let explained = redrivectl_in(world, &["explain", "-", "--json"]).await.json();
     assert_eq!(explained["records"][0]["decision"]["kind"], "deliver");
     let detail = "Records[1].body is missing or has no usable value";
@@ -297,14 +299,14 @@ async fn a_record_that_cannot_be_read_is_explained_as_the_function_takes_it() {
 /// If no question to AWS is needed, the decision is the function's.
 #[tokio::test]
 async fn a_letter_that_may_or_can_go_nowhere_is_explained_as_archived() {
-    let raw = Post::raw("a", "{}");
+    let raw = RecordBuilder::raw("a", "{}");
     let full = (0..10).fold(raw.clone(), |post, n| post.attribute(&format!("a{n}"), "String", "x"));
     for (rule, post, reason) in [
         (json!({ "target": DLQ }), &raw, "refused"),
         (json!({ "target": WORKER, "allowTargets": [TOPIC] }), &raw, "refused"),
         (json!({ "target": WORKER }), &full, "unmarkable"),
     ] {
-        let policy = File::of("policy.json", &json!({ "default": rule }).to_string());
+        let policy = TextFile::of("policy.json", &json!({ "default": rule }).to_string());
         let explained = explain_post(post, &["--json", "--policy", policy.path()]).await.json();
         assert_eq!(decisions(&explained), [reason], "{rule}");
     }
@@ -315,10 +317,10 @@ async fn a_letter_that_may_or_can_go_nowhere_is_explained_as_archived() {
 async fn a_record_that_cannot_be_read_waits_for_no_rule() {
     let explained = async |rule: &Value, young: bool, more: &[&str]| {
         let sent = if young { NOW } else { NOW - 60_000 };
-        let mut event = event([&Post::raw("a", "text").sent(sent)]);
+        let mut event = event([&RecordBuilder::raw("a", "text").sent(sent)]);
         event["Records"][0]["body"] = json!([]);
-        let world = World { input: event.to_string().into_bytes(), ..World::default() };
-        let policy = File::of("policy.json", &json!({ "default": rule }).to_string());
+        let world = CommandWorld { input: event.to_string().into_bytes(), ..CommandWorld::default() };
+        let policy = TextFile::of("policy.json", &json!({ "default": rule }).to_string());
         let args = [&["explain", "-", "--json", "--policy", policy.path()], more].concat();
         redrivectl_in(world, &args).await.json()
     };
@@ -350,10 +352,10 @@ async fn a_subscription_is_searched_for_as_overrides_say() {
         (&hold, "retry", "search"),
         (&hold, "hold", "defer"),
     ] {
-        let policy = File::of("policy.json", &json!({ "default": rule }).to_string());
+        let policy = TextFile::of("policy.json", &json!({ "default": rule }).to_string());
         let overrides = override_(action, &json!({ "queueArn": [DLQ] }));
         let args = ["--json", "--policy", policy.path(), "--overrides", overrides.path()];
-        let explained = explain_post(&Post::raw("m", "plain"), &args).await.json();
+        let explained = explain_post(&RecordBuilder::raw("m", "plain"), &args).await.json();
         assert_eq!(explained["records"][0]["decision"]["kind"], expected, "{rule} {action}");
     }
 }
@@ -362,15 +364,15 @@ async fn a_subscription_is_searched_for_as_overrides_say() {
 #[tokio::test]
 async fn what_only_sns_can_tell_is_noted() {
     let unknown = "not known before an attempt: whether SNS confirms its subscription";
-    let explained = explain_post(&Post::envelope("a"), &["--json"]).await.json();
+    let explained = explain_post(&RecordBuilder::envelope("a"), &["--json"]).await.json();
     assert_eq!(explained["records"][0]["notes"], json!([unknown]));
-    let text = explain_post(&Post::envelope("a"), &[]).await.text();
+    let text = explain_post(&RecordBuilder::envelope("a"), &[]).await.text();
     assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(unknown), "{text}");
 }
 
 #[tokio::test]
 async fn what_eventbridge_makes_of_an_event_is_noted() {
-    let policy = File::of("origins.json", &json!({ "origins": { DLQ: ["eventbridge"] } }).to_string());
+    let policy = TextFile::of("origins.json", &json!({ "origins": { DLQ: ["eventbridge"] } }).to_string());
     let text = explain("eventbridge.json", &["--policy", policy.path()]).await.text();
     assert!(text.contains("InputTransformer"), "{text}");
 }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::overrides::{override_, put_overrides};
 use super::stack::{OUTPUTS, archive, formation};
-use super::{Ran, World, redrivectl, redrivectl_in};
+use super::{CommandRun, CommandWorld, redrivectl, redrivectl_in};
 use redrive_support::stand_in;
-use redrive_support::{Account, BILLING, Fault};
-use sns_redrive::replay::Request;
+use redrive_support::{BILLING, SimFault, TestAccount};
+use sns_redrive::replay::ReplayRequest;
 
 const ID: &str = "20261101T120000Z-0a1b2c";
 const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:payments-replay:e1";
@@ -20,10 +20,10 @@ const NEWER: &str =
     "was written by a newer version of this software, and was left as it is: use that version";
 
 /// The answers to each reading of an execution's history, one after the other. The last one repeats.
-type Looks = Vec<(u16, Value)>;
+type HistoryAnswers = Vec<(u16, Value)>;
 
 /// Returns an account with the state machine of `overrides`, whose execution goes on like this.
-fn stand_in(cloud: &Account, looks: Looks) -> (SdkConfig, Arc<AtomicUsize>, Arc<Mutex<Value>>) {
+fn stand_in(cloud: &TestAccount, looks: HistoryAnswers) -> (SdkConfig, Arc<AtomicUsize>, Arc<Mutex<Value>>) {
     let input = Arc::new(Mutex::new(Value::Null));
     let looked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&looked);
@@ -94,10 +94,10 @@ fn failed(error: &str, message: &str) -> Value {
 }
 
 /// Runs `replay --all --stack payments` with further arguments. Also returns how often it read the history.
-async fn replay(world: World, looks: Looks, args: &[&str]) -> (Ran, usize) {
+async fn replay(world: CommandWorld, looks: HistoryAnswers, args: &[&str]) -> (CommandRun, usize) {
     let (config, looked, _) = stand_in(&archive(), looks);
     let args = [&["replay", "--all", "--yes", "--stack", "payments"], args].concat();
-    let ran = redrivectl_in(World { config: Some(config), ..world }, &args).await;
+    let ran = redrivectl_in(CommandWorld { config: Some(config), ..world }, &args).await;
     (ran, looked.load(Ordering::Relaxed))
 }
 
@@ -121,7 +121,7 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
     let named = format!(
         "redrivectl: the state machine runs the replay {ID}; to stop it: redrivectl replays stop {ID} --stack payments\n"
     );
-    let (ran, looked) = replay(World::default(), looks(), &[]).await;
+    let (ran, looked) = replay(CommandWorld::default(), looks(), &[]).await;
     assert_eq!((ran.code, ran.err.as_str(), looked), (0, named.as_str(), 4));
     assert_eq!(
         ran.out,
@@ -130,13 +130,14 @@ async fn a_replay_of_the_state_machine_is_named_and_followed_to_its_end() {
              which      the whole archive\n  sent       1,000 letters\n  execution  {ARN}\n"
         )
     );
-    let (ran, _) = replay(World::default(), looks(), &["--json"]).await;
+    let (ran, _) = replay(CommandWorld::default(), looks(), &["--json"]).await;
     let told = ran.json();
     assert_eq!(
         (&told["id"], &told["status"], &told["counts"]["sent"], &told["executionArn"]),
         (&json!(ID), &json!("done"), &json!(1000), &json!(ARN))
     );
-    let (ran, _) = replay(World { lines: true, ticks: true, ..World::default() }, looks(), &[]).await;
+    let (ran, _) =
+        replay(CommandWorld { lines: true, ticks: true, ..CommandWorld::default() }, looks(), &[]).await;
     assert!(ran.err.starts_with(&named), "{}", ran.err);
     assert!(ran.err.contains("\nredrivectl: 10 of 1,000 letters, "), "{}", ran.err);
 }
@@ -164,16 +165,16 @@ async fn it_ends_with_the_exit_code_of_a_replay_that_the_terminal_drives() {
         ((400, json!({ "__type": "AccessDeniedException", "message": "no" })), 6, "denied", "replay goes on"),
         ((400, json!({ "__type": "ExecutionDoesNotExist", "message": "no" })), 1, "failed", "replay goes on"),
     ] {
-        let (ran, _) = replay(World::default(), vec![look.clone()], &["--json"]).await;
+        let (ran, _) = replay(CommandWorld::default(), vec![look.clone()], &["--json"]).await;
         let told: Value = serde_json::from_str(&ran.out).unwrap();
         assert_eq!((ran.code, told["kind"].as_str().unwrap_or_default()), (code, kind), "{look:?}: {ran:?}");
         assert!(ran.out.contains(said), "{look:?}: {ran:?}");
-        let (ran, _) = replay(World::default(), vec![look], &[]).await;
+        let (ran, _) = replay(CommandWorld::default(), vec![look], &[]).await;
         assert_eq!(ran.code, code);
         assert!(format!("{}{}", ran.out, ran.err).contains(said), "{ran:?}");
     }
     let newer = exited("Task", &json!({ "replay": { "version": 2, "id": ID } }));
-    let (ran, _) = replay(World::default(), vec![history(&[newer])], &[]).await;
+    let (ran, _) = replay(CommandWorld::default(), vec![history(&[newer])], &[]).await;
     assert_eq!(ran.code, 1);
     assert!(ran.err.starts_with(&format!("redrivectl: {ARN} {NEWER}\n")), "{}", ran.err);
 }
@@ -181,7 +182,7 @@ async fn it_ends_with_the_exit_code_of_a_replay_that_the_terminal_drives() {
 #[tokio::test(start_paused = true)]
 async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
     let interrupted = Arc::new(AtomicBool::new(false));
-    let world = World { interrupted: Arc::clone(&interrupted), ..World::default() };
+    let world = CommandWorld { interrupted: Arc::clone(&interrupted), ..CommandWorld::default() };
     let looks = vec![history(&[entered(), turn("running", &json!({ "sent": 10 }))])];
     let presses = async {
         tokio::time::sleep(Duration::from_secs(9)).await;
@@ -201,7 +202,11 @@ async fn ctrl_c_ends_the_looking_on_and_not_the_replay() {
 async fn ctrl_c_before_it_is_started_starts_nothing() {
     let interrupted = Arc::new(AtomicBool::new(false));
     let (config, looked, input) = stand_in(&archive(), vec![history(&[entered()])]);
-    let world = World { interrupted: Arc::clone(&interrupted), config: Some(config), ..World::default() };
+    let world = CommandWorld {
+        interrupted: Arc::clone(&interrupted),
+        config: Some(config),
+        ..CommandWorld::default()
+    };
     interrupted.store(true, Ordering::Relaxed);
     let ran = redrivectl_in(world, &["replay", "--all", "--yes", "--stack", "payments"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (4, "redrivectl: interrupted; nothing was written\n"));
@@ -217,21 +222,21 @@ async fn whoever_detaches_is_told_the_id_and_goes() {
             history(&[succeeded(), turn("done", &json!({ "sent": 1000 }))]),
         ]
     };
-    let (ran, looked) = replay(World::default(), looks(), &["--detach"]).await;
+    let (ran, looked) = replay(CommandWorld::default(), looks(), &["--detach"]).await;
     let said = format!(
         "Replay {ID}: the state machine runs it.\n  execution  {ARN}\n\n\
          To see its state: redrivectl replays show {ID} --stack payments\n\
          To stop it: redrivectl replays stop {ID} --stack payments\n"
     );
     assert_eq!((ran.text().as_str(), looked), (said.as_str(), 2));
-    let (ran, _) = replay(World::default(), looks(), &["--detach", "--json"]).await;
+    let (ran, _) = replay(CommandWorld::default(), looks(), &["--detach", "--json"]).await;
     assert_eq!(ran.json(), json!({ "executionArn": ARN, "id": ID }));
     // A refused request begins no replay.
     let refused = vec![history(&[failed("ReplayRequest", "bad wish")])];
-    assert_eq!(replay(World::default(), refused, &["--detach"]).await.0.code, 2);
+    assert_eq!(replay(CommandWorld::default(), refused, &["--detach"]).await.0.code, 2);
     // The caller may start a replay but not read the execution.
     let denied = vec![(400, json!({ "__type": "AccessDeniedException", "message": "no" }))];
-    let (ran, _) = replay(World::default(), denied, &["--detach", "--json"]).await;
+    let (ran, _) = replay(CommandWorld::default(), denied, &["--detach", "--json"]).await;
     assert_eq!((ran.code, ran.out), (0, format!("{}\n", json!({ "executionArn": ARN, "id": null }))));
     assert!(ran.err.contains("states:GetExecutionHistory"), "{}", ran.err);
     let ran = redrivectl(&["replay", "--all", "--detach"]).await;
@@ -251,7 +256,11 @@ async fn a_terminal_replays_where_there_is_no_state_machine_or_what_none_takes()
             Some((400, json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string()))
         });
         let all = ["replay", "--all", "--yes", "--settle", "0", "--ramp", "100", "--stack", "payments"];
-        redrivectl_in(World { config: Some(config), ..World::default() }, &[&all, args].concat()).await
+        redrivectl_in(
+            CommandWorld { config: Some(config), ..CommandWorld::default() },
+            &[&all, args].concat(),
+        )
+        .await
     };
     // The state machine has its own value for each of these options, or cannot use it.
     for here in [
@@ -292,7 +301,7 @@ async fn who_may_not_start_the_state_machine_is_told_what_it_takes_and_of_the_wa
         Some((400, json!({ "__type": "AccessDeniedException", "message": "no" }).to_string()))
     });
     let replay = async |args: &[&str]| {
-        let world = World { config: Some(config.clone()), ..World::default() };
+        let world = CommandWorld { config: Some(config.clone()), ..CommandWorld::default() };
         redrivectl_in(
             world,
             &[&["replay", "--all", "--yes", "--settle", "0", "--stack", "payments"], args].concat(),
@@ -314,7 +323,8 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
     let cloud = archive();
     let mut other = state("stopped", &json!({ "sent": 10 }));
     other["id"] = OLD.into();
-    other["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
+    other["request"] =
+        serde_json::to_value(ReplayRequest::from_json(json!({ "all": true })).unwrap()).unwrap();
     let key = format!("my-bucket/dead-letters-control/replays/{OLD}/replay.json");
     cloud.put(&key, &other.to_string());
     // Returns how the command ends, and the input of the state machine.
@@ -323,7 +333,12 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
         let (config, _, input) = stand_in(&cloud, looks);
         let input_of_world = answer.unwrap_or_default().as_bytes().to_vec();
         let config = Some(config);
-        let world = World { config, answers: answer.is_some(), input: input_of_world, ..World::default() };
+        let world = CommandWorld {
+            config,
+            answers: answer.is_some(),
+            input: input_of_world,
+            ..CommandWorld::default()
+        };
         let ran = redrivectl_in(world, &[&["replay", "--stack", "payments"], args].concat()).await;
         let given = input.lock().unwrap()["replay"].clone();
         (ran, given)
@@ -358,7 +373,7 @@ async fn whoever_starts_it_is_asked_what_a_replay_by_the_terminal_asks() {
         assert_eq!(given["resume"] == OLD, code == 0);
     }
     // Without permission to read archive and replays, the question comes without their numbers.
-    cloud.script(|call| if call.operation == "ListObjectsV2" { Fault::Denied } else { Fault::Pass });
+    cloud.script(|call| if call.operation == "ListObjectsV2" { SimFault::Denied } else { SimFault::Pass });
     let (ran, given) = replay(Some("y\n"), &["--all"]).await;
     assert!(ran.code == 0 && !ran.err.contains(OLD) && given["all"] == true, "{ran:?}");
     let (first, rest) = ran.out.split_once('\n').unwrap();

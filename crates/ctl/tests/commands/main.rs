@@ -27,20 +27,20 @@ use std::sync::{Arc, Mutex};
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use indicatif::{InMemoryTerm, ProgressDrawTarget, TermLike};
-use redrive_ctl::{Console, SilentServers, Stack, WriteFailure, run};
-use redrive_support::Account;
+use redrive_ctl::{SilentServers, StackOptions, ToolEnvironment, WriteFailure, run};
+use redrive_support::TestAccount;
 use serde_json::Value;
-use sns_redrive::clock::Clock;
+use sns_redrive::clock::InstanceClock;
 
 /// The result of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ran {
+pub(crate) struct CommandRun {
     pub(crate) code: u8,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Ran {
+impl CommandRun {
     /// Returns the one JSON value that was written.
     pub(crate) fn json(&self) -> Value {
         assert_eq!((self.code, self.err.as_str()), (0, ""));
@@ -56,7 +56,7 @@ impl Ran {
 
 /// The environment of a command.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct CommandWorld {
     pub(crate) input: Vec<u8>,
     pub(crate) config: Option<SdkConfig>,
     /// Milliseconds since [`redrive_support::NOW`].
@@ -69,7 +69,7 @@ pub(crate) struct World {
     pub(crate) lines: bool,
     /// The terminal with progress and problems.
     pub(crate) terminal: Option<InMemoryTerm>,
-    /// True if results and problems share one screen: then both are in [`Ran::out`].
+    /// True if results and problems share one screen: then both are in [`CommandRun::out`].
     pub(crate) one_screen: bool,
     /// True if the input answers questions.
     pub(crate) answers: bool,
@@ -80,46 +80,46 @@ pub(crate) struct World {
     /// Becomes true with Ctrl-C.
     pub(crate) interrupted: Arc<AtomicBool>,
     /// The results. A test can look at them while the tool runs.
-    pub(crate) printed: Page,
+    pub(crate) printed: CapturedOutput,
     /// The milliseconds by which the clock jumps while the tool runs.
     pub(crate) skipped: Arc<AtomicI64>,
     /// The environment; without it there are no variables.
     pub(crate) variable: Option<fn(&str) -> Option<String>>,
 }
 
-impl World {
+impl CommandWorld {
     /// Returns a world on this account, in which every call is made once.
-    pub(crate) fn on(cloud: &Account) -> Self {
+    pub(crate) fn on(cloud: &TestAccount) -> Self {
         Self { config: Some(cloud.config(RetryConfig::disabled())), ..Self::default() }
     }
 }
 
 /// Runs a command line, without the name of the program, at [`redrive_support::NOW`].
-pub(crate) async fn redrivectl(args: &[&str]) -> Ran {
-    redrivectl_in(World::default(), args).await
+pub(crate) async fn redrivectl(args: &[&str]) -> CommandRun {
+    redrivectl_in(CommandWorld::default(), args).await
 }
 
-pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
+pub(crate) async fn redrivectl_in(world: CommandWorld, args: &[&str]) -> CommandRun {
     let out = world.printed.clone();
-    let err = if world.one_screen { out.clone() } else { Page::default() };
+    let err = if world.one_screen { out.clone() } else { CapturedOutput::default() };
     let begun = tokio::time::Instant::now();
     let thought = Arc::new(AtomicI64::new(0));
     let watches = Arc::new(AtomicBool::new(false));
     let terminal = world.terminal.clone();
-    let input = Thinker {
+    let input = DelayedInput {
         input: Cursor::new(world.input),
         thinks: world.thinks,
         thought: Arc::clone(&thought),
         watches: Arc::clone(&watches),
     };
-    let console = Console {
+    let console = ToolEnvironment {
         out: match world.read_until {
-            Some(lines) => Box::new(Pipe { page: out.clone(), lines }),
+            Some(lines) => Box::new(ClosingPipe { page: out.clone(), lines }),
             None => Box::new(out.clone()),
         },
         unwritten: WriteFailure::default(),
         err: match &terminal {
-            Some(terminal) => Box::new(Typed(terminal.clone())),
+            Some(terminal) => Box::new(TerminalWriter(terminal.clone())),
             None => Box::new(err.clone()),
         },
         progress: world.progress || terminal.is_some(),
@@ -129,7 +129,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
             None => ProgressDrawTarget::hidden(),
         }),
         input: Box::new(input),
-        clock: Clock::from_fn(move || {
+        clock: InstanceClock::from_fn(move || {
             let passed = if world.ticks { begun.elapsed().as_millis() } else { 0 };
             let thought = thought.load(Ordering::Relaxed);
             let moved = world.later + thought + world.skipped.load(Ordering::Relaxed);
@@ -138,7 +138,7 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
         variable: world.variable.unwrap_or(|_| None),
         answers: world.answers,
         config: world.config,
-        stack: Stack::default(),
+        stack: StackOptions::default(),
         silent: SilentServers::default(),
         interrupts: Box::new(move || {
             watches.store(true, Ordering::Relaxed);
@@ -147,11 +147,11 @@ pub(crate) async fn redrivectl_in(world: World, args: &[&str]) -> Ran {
     };
     let args = std::iter::once("redrivectl").chain(args.iter().copied());
     let code = run(args.map(Into::into), console).await;
-    Ran { code, out: out.text(), err: if world.one_screen { String::new() } else { err.text() } }
+    CommandRun { code, out: out.text(), err: if world.one_screen { String::new() } else { err.text() } }
 }
 
 /// An input that comes after some time.
-struct Thinker {
+struct DelayedInput {
     input: Cursor<Vec<u8>>,
     thinks: i64,
     thought: Arc<AtomicI64>,
@@ -159,7 +159,7 @@ struct Thinker {
     watches: Arc<AtomicBool>,
 }
 
-impl Read for Thinker {
+impl Read for DelayedInput {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         assert!(!self.watches.load(Ordering::Relaxed), "Ctrl-C must end a tool that asks");
         self.thought.store(self.thinks, Ordering::Relaxed);
@@ -169,15 +169,15 @@ impl Read for Thinker {
 
 /// The output of the tool.
 #[derive(Clone, Default)]
-pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct CapturedOutput(Arc<Mutex<Vec<u8>>>);
 
-impl Page {
+impl CapturedOutput {
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl Write for Page {
+impl Write for CapturedOutput {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -188,12 +188,12 @@ impl Write for Page {
 }
 
 /// A stream whose reader goes away after a number of lines.
-struct Pipe {
-    page: Page,
+struct ClosingPipe {
+    page: CapturedOutput,
     lines: usize,
 }
 
-impl Write for Pipe {
+impl Write for ClosingPipe {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.lines == 0 {
             return Err(ErrorKind::BrokenPipe.into());
@@ -208,9 +208,9 @@ impl Write for Pipe {
 }
 
 /// Writes to a terminal.
-struct Typed(InMemoryTerm);
+struct TerminalWriter(InMemoryTerm);
 
-impl Write for Typed {
+impl Write for TerminalWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         // A terminal's driver does this too.
         self.0.write_str(&String::from_utf8_lossy(bytes).replace('\n', "\r\n"))?;
@@ -223,9 +223,9 @@ impl Write for Typed {
 }
 
 /// A file with this text. Dropping it deletes it.
-pub(crate) struct File(PathBuf);
+pub(crate) struct TextFile(PathBuf);
 
-impl File {
+impl TextFile {
     /// Creates the file. Tests that run at once may use the same name.
     pub(crate) fn of(name: &str, text: &str) -> Self {
         static FILES: AtomicUsize = AtomicUsize::new(0);
@@ -244,7 +244,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for TextFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -288,13 +288,13 @@ async fn files_that_are_missing_or_bad_are_bad_input() {
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.starts_with("redrivectl: cannot read /nowhere/policy.json: "), "{}", ran.err);
 
-    let file = File::of("faults.json", r#"{"default": {"jitter": 2, "target": "moon"}, "rulse": []}"#);
+    let file = TextFile::of("faults.json", r#"{"default": {"jitter": 2, "target": "moon"}, "rulse": []}"#);
     let ran = redrivectl(&["plan", file.path()]).await;
     assert_eq!(ran.code, 2);
     assert_eq!(ran.err.lines().count(), 3, "every fault has its line: {}", ran.err);
     assert!(ran.err.contains("default.jitter: must be a number from 0 to 1, not 2"), "{}", ran.err);
 
-    let event = File::of("event.json", r#"{"Records": [{"body": "S3CR3T"}]}"#);
+    let event = TextFile::of("event.json", r#"{"Records": [{"body": "S3CR3T"}]}"#);
     let ran = redrivectl(&["explain", event.path()]).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(
@@ -349,7 +349,7 @@ async fn the_manual_shows_what_the_tool_prints() {
         let printed = redrivectl(args).await.text();
         assert!(shows(&manual, &printed), "{args:?} prints:\n{printed}");
     }
-    let chart = File::of("manual.svg", "");
+    let chart = TextFile::of("manual.svg", "");
     redrivectl(&["plan", "--svg", chart.path()]).await.text();
     let shown = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),

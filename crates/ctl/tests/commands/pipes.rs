@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::overrides::{has_document, overrides, put_overrides};
 use super::waiting::{letter, lines, list};
-use super::{File, World, redrivectl_in, replay};
-use redrive_support::{Account, Clock, Post, TOPIC};
+use super::{CommandWorld, TextFile, redrivectl_in, replay};
+use redrive_support::{RecordBuilder, SimClock, TOPIC, TestAccount};
 
 const CONTROL: [&str; 2] = ["--control", "s3://my-bucket/dead-letters-control"];
 const ARCHIVE: [&str; 2] = ["--archive", "s3://my-bucket/dead-letters"];
@@ -35,7 +35,7 @@ fn hold() -> [&'static str; 7] {
 
 #[test]
 fn an_override_is_written_whoever_reads_of_it() {
-    let cloud = Account::with_clock(Clock::real());
+    let cloud = TestAccount::with_clock(SimClock::real());
     let server = cloud.listen();
     let args = [&hold()[..], &["--yes"], &CONTROL].concat();
     for json in [&[][..], &["--json"]] {
@@ -54,10 +54,10 @@ fn an_override_is_written_whoever_reads_of_it() {
 
 #[test]
 fn a_command_that_only_shows_has_nothing_left_to_do() {
-    let cloud = Account::with_clock(Clock::real());
+    let cloud = TestAccount::with_clock(SimClock::real());
     put_overrides(&cloud, &[]);
     let server = cloud.listen();
-    let chart = File::of("pipe.svg", "");
+    let chart = TextFile::of("pipe.svg", "");
     for args in [
         &["plan"][..],
         &["plan", "--svg", chart.path()],
@@ -81,11 +81,11 @@ fn a_command_that_only_shows_has_nothing_left_to_do() {
 #[tokio::test(start_paused = true)]
 async fn letters_are_woken_whoever_reads_of_it() {
     for lines_read in [0, 1] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         let line = letter("a", &serde_json::json!({}));
         list(&cloud, "2026-11-01T11:00:00Z", &lines(&[line]));
         let args = [&["retry", "--topic", TOPIC, "--why", "w", "--yes"], &CONTROL[..]].concat();
-        let world = World { read_until: Some(lines_read), ..World::on(&cloud) };
+        let world = CommandWorld { read_until: Some(lines_read), ..CommandWorld::on(&cloud) };
         let ran = redrivectl_in(world, &args).await;
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
         assert_eq!(cloud.calls("ChangeMessageVisibilityBatch").len(), 1, "{ran:?}");
@@ -94,8 +94,13 @@ async fn letters_are_woken_whoever_reads_of_it() {
 
 #[tokio::test]
 async fn a_question_about_what_nobody_has_seen_is_not_asked() {
-    let cloud = Account::new();
-    let world = World { read_until: Some(0), answers: true, input: b"y\n".to_vec(), ..World::on(&cloud) };
+    let cloud = TestAccount::new();
+    let world = CommandWorld {
+        read_until: Some(0),
+        answers: true,
+        input: b"y\n".to_vec(),
+        ..CommandWorld::on(&cloud)
+    };
     let ran = redrivectl_in(world, &[&hold()[..], &CONTROL].concat()).await;
     assert_eq!(ran.code, 2, "{ran:?}");
     let says = "so nobody has seen what would be done: nothing was done\n";
@@ -109,8 +114,8 @@ async fn a_question_about_what_nobody_has_seen_is_not_asked() {
 /// In `replay | tee log`, Ctrl-C also ends `tee`.
 #[test]
 fn a_replay_that_is_interrupted_says_so_by_its_exit_code_without_a_reader_too() {
-    let cloud = Account::with_clock(Clock::real());
-    let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
+    let cloud = TestAccount::with_clock(SimClock::real());
+    let posts: Vec<_> = (0..10).map(|number| RecordBuilder::envelope(&number.to_string())).collect();
     replay::put_archive(&cloud, replay::INDEXED, &posts);
     let server = cloud.listen();
     let args = [

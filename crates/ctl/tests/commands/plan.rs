@@ -4,15 +4,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sns_redrive::failure::FailureClass;
 use sns_redrive::letter::Letter;
-use sns_redrive::policy::{Decision, Facts, Policy, Retention, plus};
+use sns_redrive::policy::{Decision, LetterFacts, Policy, Retention, plus};
 
-use super::{File, Ran, World, redrivectl, redrivectl_in};
-use redrive_support::{NOW, Post, at, holds, letter};
+use super::{CommandRun, CommandWorld, TextFile, redrivectl, redrivectl_in};
+use redrive_support::{NOW, RecordBuilder, at, holds, letter};
 
 const AT: &str = "2026-11-01T12:00:00Z";
 
-async fn plan(policy: &Value, args: &[&str]) -> Ran {
-    let world = World { input: policy.to_string().into_bytes(), ..World::default() };
+async fn plan(policy: &Value, args: &[&str]) -> CommandRun {
+    let world = CommandWorld { input: policy.to_string().into_bytes(), ..CommandWorld::default() };
     redrivectl_in(world, &[&["plan", "-", "--at", AT], args].concat()).await
 }
 
@@ -168,7 +168,7 @@ async fn rules_come_in_the_override_in_which_they_are_tried_and_can_be_chosen() 
 
 #[tokio::test]
 async fn a_chart_is_well_formed_and_has_a_dot_for_every_retry_of_a_short_schedule() {
-    let file = File::of("chart.svg", "");
+    let file = TextFile::of("chart.svg", "");
     let policy = json!({ "rules": [
         { "name": "a<b>&\"c\"", "match": { "origin": ["raw"] }, "deliveryPolicy": "http-default" } ] });
     plan(&policy, &["--svg", file.path()]).await.text();
@@ -199,7 +199,7 @@ async fn a_chart_that_cannot_be_written_is_a_failure() {
 /// Returns the life of a letter whose retries all fail: the number and the second of each retry, and the
 /// second of its archive.
 fn life(policy: &Policy, retention: u64) -> (Vec<(u32, u64)>, u64) {
-    let facts = Facts { retention: Retention::Known(retention), ..Facts::default() };
+    let facts = LetterFacts { retention: Retention::Known(retention), ..LetterFacts::default() };
     let mut made = Vec::new();
     let (mut now, mut receives) = (0, 0);
     loop {
@@ -223,7 +223,7 @@ fn life(policy: &Policy, retention: u64) -> (Vec<(u32, u64)>, u64) {
 }
 
 fn received(receives: u32) -> Letter {
-    let mut letter = letter(&Post::envelope("a"));
+    let mut letter = letter(&RecordBuilder::envelope("a"));
     letter.sqs.sent = at(NOW);
     letter.sqs.first_received = at(NOW);
     letter.sqs.receive_count = receives;
@@ -290,7 +290,8 @@ async fn overrides_in_force_are_shown_with_what_they_do_to_the_plan() {
         override_("held", "hold", "2026-11-01T14:00:00Z"),
         override_("over", "hold", "2026-11-01T11:30:00Z"),
     ];
-    let file = File::of("plan-overrides.json", &json!({ "version": 1, "overrides": overrides }).to_string());
+    let file =
+        TextFile::of("plan-overrides.json", &json!({ "version": 1, "overrides": overrides }).to_string());
     let plain = redrivectl(&["plan"]).await.text();
     let text = redrivectl(&["plan", "--overrides", file.path()]).await.text();
     assert_eq!(

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{BadRecord, RECORD_VERSION, Record, RecordedCause, RecordedError, RecordedRetry};
+use sns_redrive::archive::{
+    ArchiveRecord, BadRecord, RECORD_VERSION, RecordedCause, RecordedError, RecordedRetry,
+};
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::endpoint::TargetName;
 use sns_redrive::letter::{Letter, SqsMessage};
 use sns_redrive::policy::ArchiveReason;
 
-use redrive_support::{NOW, Post, at, holds, letter, letters_of, samples};
+use redrive_support::{NOW, RecordBuilder, at, holds, letter, letters_of, samples};
 
 /// Returns the record of a letter.
-pub(crate) fn record(letter: &Letter) -> Record {
+pub(crate) fn record(letter: &Letter) -> ArchiveRecord {
     let context = ArchiveContext {
         reason: ArchiveReason::Exhausted,
         detail: None,
@@ -23,15 +25,15 @@ pub(crate) fn record(letter: &Letter) -> Record {
         failure: None,
         override_id: None,
     };
-    Record::of(letter, &context, at(NOW))
+    ArchiveRecord::of(letter, &context, at(NOW))
 }
 
-fn line_of(record: &Record) -> Value {
+fn line_of(record: &ArchiveRecord) -> Value {
     serde_json::to_value(record).unwrap()
 }
 
-fn read(line: &Value) -> Result<Record, BadRecord> {
-    Record::from_line(&line.to_string())
+fn read(line: &Value) -> Result<ArchiveRecord, BadRecord> {
+    ArchiveRecord::from_line(&line.to_string())
 }
 
 /// Returns the message without the parts that are not stored.
@@ -46,8 +48,8 @@ fn every_sample_comes_back_from_its_record_byte_for_byte() {
         for letter in letters_of(&event) {
             let record = record(&letter);
             let line = record.to_line().unwrap();
-            assert_eq!(Record::from_line(&line), Ok(record.clone()), "{name}");
-            let message = Record::from_line(&line).unwrap().to_message().unwrap();
+            assert_eq!(ArchiveRecord::from_line(&line), Ok(record.clone()), "{name}");
+            let message = ArchiveRecord::from_line(&line).unwrap().to_message().unwrap();
             assert!(message == stored(&letter.sqs), "{name}: {}", letter.sqs.message_id);
             assert_eq!(Letter::parse(message.clone()).sqs, message);
             assert_eq!(record.to_letter().unwrap().id, letter.id, "{name}");
@@ -71,7 +73,7 @@ fn any_message_comes_back_from_its_record() {
     let attributes = prop::collection::btree_map("[a-zA-Z0-9_.-]{1,20}", values, 0..10);
     let system = prop::collection::btree_map("[A-Z][a-zA-Z]{1,20}", ".{0,20}", 0..4);
     holds(2000, &(any::<String>(), attributes, system, 1_u32..1000), |(body, attributes, system, count)| {
-        let mut record = Post::raw("m1", &body).received(count).record();
+        let mut record = RecordBuilder::raw("m1", &body).received(count).record();
         for (name, value) in &system {
             if record["attributes"].get(name).is_none() {
                 record["attributes"][name] = json!(value);
@@ -84,7 +86,7 @@ fn any_message_comes_back_from_its_record() {
         let letter = letters_of(&json!({ "Records": [record] })).remove(0);
         let line = self::record(&letter).to_line().unwrap();
         prop_assert_eq!(line.matches('\n').count(), 1);
-        let message = Record::from_line(&line).unwrap().to_message().unwrap();
+        let message = ArchiveRecord::from_line(&line).unwrap().to_message().unwrap();
         prop_assert!(message == stored(&letter.sqs));
         Ok(())
     });
@@ -92,7 +94,7 @@ fn any_message_comes_back_from_its_record() {
 
 #[test]
 fn fields_of_a_later_minor_change_are_passed_over() {
-    let mut line = line_of(&record(&letter(&Post::envelope("a"))));
+    let mut line = line_of(&record(&letter(&RecordBuilder::envelope("a"))));
     line["colour"] = json!("red");
     line["message"]["weight"] = json!(3);
     assert!(read(&line).is_ok());
@@ -100,7 +102,7 @@ fn fields_of_a_later_minor_change_are_passed_over() {
 
 #[test]
 fn a_line_that_is_no_record_says_what_it_is() {
-    let whole = line_of(&record(&letter(&Post::envelope("a"))));
+    let whole = line_of(&record(&letter(&RecordBuilder::envelope("a"))));
     let with = |change: fn(&mut Value)| {
         let mut line = whole.clone();
         change(&mut line);
@@ -124,7 +126,7 @@ fn a_line_that_is_no_record_says_what_it_is() {
     );
     assert_eq!(with(|line| line["archivedAt"] = json!("S3CR3T")), form("archivedAt is not a time"));
     let cut = &whole.to_string()[..100];
-    assert_eq!(Record::from_line(cut), Err(BadRecord::NotJson { column: 100 }));
+    assert_eq!(ArchiveRecord::from_line(cut), Err(BadRecord::NotJson { column: 100 }));
     assert_eq!(
         BadRecord::Version { found: "2".to_owned() }.to_string(),
         format!("has version 2, but this software reads only version {RECORD_VERSION}")
@@ -133,7 +135,7 @@ fn a_line_that_is_no_record_says_what_it_is() {
 
 #[test]
 fn what_is_said_of_a_bad_line_does_not_quote_it() {
-    let mut line = line_of(&record(&letter(&Post::envelope("a"))));
+    let mut line = line_of(&record(&letter(&RecordBuilder::envelope("a"))));
     line["message"]["attributes"] = json!("S3CR3T");
     let said = read(&line).unwrap_err().to_string();
     assert!(said.starts_with("is not a valid record: a field has another type"), "{said}");
@@ -142,7 +144,7 @@ fn what_is_said_of_a_bad_line_does_not_quote_it() {
 
 #[test]
 fn a_message_that_was_edited_wrongly_is_refused_with_its_field() {
-    let post = Post::raw("m", "body").attribute("a", "Binary", "AAEC");
+    let post = RecordBuilder::raw("m", "body").attribute("a", "Binary", "AAEC");
     let whole = line_of(&record(&letter(&post)));
     for (field, break_it) in [
         ("messageId", (|message| message["messageId"] = json!("")) as fn(&mut Value)),
@@ -163,10 +165,10 @@ fn a_message_that_was_edited_wrongly_is_refused_with_its_field() {
 
 #[test]
 fn a_digest_tells_an_edited_message_from_the_original() {
-    let message = record(&letter(&Post::raw("m", "body").attribute("a", "String", "1"))).message;
-    let same = record(&letter(&Post::raw("m", "body").attribute("a", "String", "1"))).message;
-    let other = record(&letter(&Post::raw("m", "body").attribute("a", "String", "2"))).message;
-    let body = record(&letter(&Post::raw("m", "bodY").attribute("a", "String", "1"))).message;
+    let message = record(&letter(&RecordBuilder::raw("m", "body").attribute("a", "String", "1"))).message;
+    let same = record(&letter(&RecordBuilder::raw("m", "body").attribute("a", "String", "1"))).message;
+    let other = record(&letter(&RecordBuilder::raw("m", "body").attribute("a", "String", "2"))).message;
+    let body = record(&letter(&RecordBuilder::raw("m", "bodY").attribute("a", "String", "1"))).message;
     assert_eq!(message.digest().unwrap(), same.digest().unwrap());
     assert_ne!(message.digest().unwrap(), other.digest().unwrap());
     assert_ne!(message.digest().unwrap(), body.digest().unwrap());
@@ -185,7 +187,8 @@ fn the_table_of_the_page_on_sql_has_the_fields_of_a_record() {
 /// Returns a record with a value in each field.
 fn full_record() -> Value {
     let arn = |name: &str| format!("arn:aws:sns:eu-central-1:123456789012:{name}").parse().unwrap();
-    let post = Post::raw("m", "x").attribute("text", "String", "x").attribute("bytes", "Binary", "AAEC");
+    let post =
+        RecordBuilder::raw("m", "x").attribute("text", "String", "x").attribute("bytes", "Binary", "AAEC");
     let mut record = record(&letter(&post));
     record.detail = Some("in words".to_owned());
     (record.topic_arn, record.subscription_arn) = (Some(arn("payments")), Some(arn("payments:1")));
@@ -199,7 +202,7 @@ fn full_record() -> Value {
     record.cause = Some(RecordedCause { code: Some(code), message });
     record.record = Some("{}".to_owned());
     // A new field breaks this pattern, so that it gets a value above.
-    let Record {
+    let ArchiveRecord {
         version: _,
         archived_at: _,
         reason: _,

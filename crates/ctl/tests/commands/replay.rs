@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{File, Ran, World, manual, records, redrivectl, redrivectl_in, shows};
+use super::{CommandRun, CommandWorld, TextFile, manual, records, redrivectl, redrivectl_in, shows};
 use redrive_support::{
-    Account, BILLING, CALLER, DLQ, FIFO_DLQ, Fault, NOTIFIER, Post, REQUEUE, WORKER, letter,
+    BILLING, CALLER, DLQ, FIFO_DLQ, NOTIFIER, REQUEUE, RecordBuilder, SimFault, TestAccount, WORKER, letter,
 };
 
 pub(super) const PLACE: [&str; 4] = ["--archive", "s3://my-bucket/dead-letters", "--requeue", REQUEUE];
@@ -32,18 +32,18 @@ const WHICH: &str = "  which     the whole archive";
 const AT_ONCE: [&str; 4] = ["--settle", "0", "--rate", "10000"];
 
 /// An archive with one object, a line for each of these letters, and an empty requeue.
-pub(super) fn archived(posts: &[Post]) -> Account {
+pub(super) fn archived(posts: &[RecordBuilder]) -> TestAccount {
     archived_at(KEY, posts)
 }
 
-pub(super) fn archived_at(key: &str, posts: &[Post]) -> Account {
-    let cloud = Account::new();
+pub(super) fn archived_at(key: &str, posts: &[RecordBuilder]) -> TestAccount {
+    let cloud = TestAccount::new();
     put_archive(&cloud, key, posts);
     cloud
 }
 
 /// Puts such an archive and the queues into an account.
-pub(super) fn put_archive(cloud: &Account, key: &str, posts: &[Post]) {
+pub(super) fn put_archive(cloud: &TestAccount, key: &str, posts: &[RecordBuilder]) {
     let lines: Vec<_> = posts.iter().map(|post| line(post) + "\n").collect();
     cloud.put_at(&format!("my-bucket/{key}"), &lines.concat(), "2026-10-31T12:00:00.000Z");
     for queue in ["payments-requeue", "payments-dlq"] {
@@ -51,18 +51,18 @@ pub(super) fn put_archive(cloud: &Account, key: &str, posts: &[Post]) {
     }
 }
 
-pub(super) fn line(post: &Post) -> String {
+pub(super) fn line(post: &RecordBuilder) -> String {
     let mut record = records::record(&letter(post));
     "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
     record.to_line().unwrap().trim_end().to_owned()
 }
 
-fn ten() -> Vec<Post> {
-    (0..10).map(|number| Post::envelope(&number.to_string())).collect()
+fn ten() -> Vec<RecordBuilder> {
+    (0..10).map(|number| RecordBuilder::envelope(&number.to_string())).collect()
 }
 
-async fn replay(cloud: &Account, args: &[&str]) -> Ran {
-    replay_in(World::default(), cloud, args).await
+async fn replay(cloud: &TestAccount, args: &[&str]) -> CommandRun {
+    replay_in(CommandWorld::default(), cloud, args).await
 }
 
 /// The options of a command that goes on with a replay.
@@ -71,8 +71,8 @@ fn options() -> String {
 }
 
 /// Replays the whole archive, where nothing is selected.
-async fn replay_in(world: World, cloud: &Account, args: &[&str]) -> Ran {
-    let world = World { config: World::on(cloud).config, ..world };
+async fn replay_in(world: CommandWorld, cloud: &TestAccount, args: &[&str]) -> CommandRun {
+    let world = CommandWorld { config: CommandWorld::on(cloud).config, ..world };
     let selects = ["--resume", "--from", "--since", "--match", "--queue", "--topic", "--not-replayed"]
         .iter()
         .any(|it| args.contains(it));
@@ -82,23 +82,23 @@ async fn replay_in(world: World, cloud: &Account, args: &[&str]) -> Ran {
 }
 
 /// `replays` and what follows.
-async fn replays(cloud: &Account, args: &[&str]) -> Ran {
+async fn replays(cloud: &TestAccount, args: &[&str]) -> CommandRun {
     let args = [&["replays"], args, &PLACE[..2]].concat();
-    redrivectl_in(World::on(cloud), &args).await
+    redrivectl_in(CommandWorld::on(cloud), &args).await
 }
 
-async fn archive(cloud: &Account, args: &[&str]) -> Ran {
-    redrivectl_in(World::on(cloud), &[&["archive"], args, &PLACE[..2]].concat()).await
+async fn archive(cloud: &TestAccount, args: &[&str]) -> CommandRun {
+    redrivectl_in(CommandWorld::on(cloud), &[&["archive"], args, &PLACE[..2]].concat()).await
 }
 
 /// The id of the replay that a summary is about.
-fn id_of(ran: &Ran) -> String {
+fn id_of(ran: &CommandRun) -> String {
     let first = ran.out.lines().next().unwrap();
     first.strip_prefix("Replay ").unwrap().split(':').next().unwrap().to_owned()
 }
 
 /// Returns the letters that the requeue got, as `letter id, mark`, in order of their ids.
-pub(super) fn sent(cloud: &Account) -> Vec<(String, Value)> {
+pub(super) fn sent(cloud: &TestAccount) -> Vec<(String, Value)> {
     let marks = cloud.entries("SendMessageBatch").into_iter();
     let marks = marks
         .map(|entry| serde_json::from_str::<Value>(&entry.attributes["sns-redrive"].value.text()).unwrap());
@@ -107,30 +107,30 @@ pub(super) fn sent(cloud: &Account) -> Vec<(String, Value)> {
     sent
 }
 
-pub(super) fn ids(posts: &[Post]) -> Vec<String> {
+pub(super) fn ids(posts: &[RecordBuilder]) -> Vec<String> {
     let mut ids: Vec<_> = posts.iter().map(|post| letter(post).id.to_string()).collect();
     ids.sort();
     ids
 }
 
-pub(super) fn sent_ids(cloud: &Account) -> Vec<String> {
+pub(super) fn sent_ids(cloud: &TestAccount) -> Vec<String> {
     sent(cloud).into_iter().map(|(id, _)| id).collect()
 }
 
 /// A replay that stopped since two letters of its first step still wait; its id.
-async fn stopped(cloud: &Account) -> (String, Ran) {
+async fn stopped(cloud: &TestAccount) -> (String, CommandRun) {
     let some_are_sent = AtomicBool::new(false);
     cloud.script(move |call| {
         let waits = r#"{"Attributes": {"ApproximateNumberOfMessages": "2"}}"#;
         let sent = some_are_sent.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
         if sent && call.operation == "GetQueueAttributes" && call.target == "payments-requeue" {
-            Fault::Nonsense(200, waits.to_owned())
+            SimFault::Nonsense(200, waits.to_owned())
         } else {
-            Fault::Pass
+            SimFault::Pass
         }
     });
     let ran = replay(cloud, &["--ramp", "8,100", "--why", "the outage of May"]).await;
-    cloud.script(|_| Fault::Pass);
+    cloud.script(|_| SimFault::Pass);
     (id_of(&ran), ran)
 }
 
@@ -211,8 +211,8 @@ async fn letters_go_to_the_requeue_as_a_new_generation_and_once() {
 #[tokio::test]
 async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_goes() {
     let cloud = archived(&[]);
-    let good = line(&Post::envelope("a"));
-    let fifo = line(&Post::envelope("f").queue(FIFO_DLQ));
+    let good = line(&RecordBuilder::envelope("a"));
+    let fifo = line(&RecordBuilder::envelope("f").queue(FIFO_DLQ));
     let lines = format!("{good}\n{{\"version\": 2}}\n{fifo}\n");
     cloud.put_at(&format!("my-bucket/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
     for (args, code) in [(&["--dry-run"][..], 3), (&[], 3)] {
@@ -228,7 +228,7 @@ async fn a_letter_that_is_left_out_is_told_with_its_key_and_line_and_the_rest_go
         assert!(ran.out.contains("  unreadable  1 line\n"), "{}", ran.out);
         assert!(ran.out.contains("  left out    1 letter: otherKind\n"), "{}", ran.out);
     }
-    assert_eq!(sent_ids(&cloud), ids(&[Post::envelope("a")]));
+    assert_eq!(sent_ids(&cloud), ids(&[RecordBuilder::envelope("a")]));
 }
 
 /// A lifecycle rule has deleted the object after it was listed.
@@ -237,7 +237,7 @@ async fn letters_that_are_gone_are_told_and_are_no_success() {
     let cloud = archived_at(INDEXED, &ten());
     cloud.script(|call| {
         let is_letters = call.operation == "GetObject" && call.target.ends_with(INDEXED);
-        if is_letters { Fault::refuse(404, "NoSuchKey", "it was deleted") } else { Fault::Pass }
+        if is_letters { SimFault::refuse(404, "NoSuchKey", "it was deleted") } else { SimFault::Pass }
     });
     let ran = replay(&cloud, &[]).await;
     assert_eq!(ran.code, 3, "{ran:?}");
@@ -247,8 +247,8 @@ async fn letters_that_are_gone_are_told_and_are_no_success() {
 
 #[tokio::test]
 async fn a_letter_without_a_target_by_the_policy_is_left_out_unless_it_is_given_one() {
-    let cloud = archived(&[Post::raw("r", "names nobody")]);
-    let policy = File::of("replay-policy.json", "{}");
+    let cloud = archived(&[RecordBuilder::raw("r", "names nobody")]);
+    let policy = TextFile::of("replay-policy.json", "{}");
     let ran = replay(&cloud, &["--dry-run", "--policy", policy.path()]).await;
     assert_eq!(ran.code, 3);
     assert!(ran.out.contains("  left out  1 letter: noTarget\n"), "{}", ran.out);
@@ -262,7 +262,7 @@ async fn a_letter_without_a_target_by_the_policy_is_left_out_unless_it_is_given_
 #[tokio::test]
 async fn everything_on_the_command_line_reaches_the_request() {
     let cloud = archived(&[]);
-    let world = World::on(&cloud);
+    let world = CommandWorld::on(&cloud);
     let pattern = r#"{"messageAttributes": {"tenant": ["gold"]}}"#;
     let all = format!(
         "--since 2026-10-30 --until 2026-10-31T18:00:00Z --reason exhausted --reason rule --topic payments \
@@ -290,9 +290,9 @@ async fn everything_on_the_command_line_reaches_the_request() {
 async fn without_options_it_is_the_request_that_an_empty_event_is() {
     let cloud = archived(&[]);
     let args = [&["replay", "--all", "--dry-run", "--json"], &PLACE[..]].concat();
-    let state = redrivectl_in(World::on(&cloud), &args).await.json();
+    let state = redrivectl_in(CommandWorld::on(&cloud), &args).await.json();
     let event = json!({ "dryRun": true, "all": true });
-    let of_event = sns_redrive::replay::Request::from_json(event).unwrap();
+    let of_event = sns_redrive::replay::ReplayRequest::from_json(event).unwrap();
     assert_eq!(state["request"], serde_json::to_value(of_event).unwrap());
 }
 
@@ -300,7 +300,7 @@ async fn without_options_it_is_the_request_that_an_empty_event_is() {
 #[tokio::test]
 async fn nothing_selected_is_not_everything() {
     let cloud = archived(&ten());
-    let ran = redrivectl_in(World::on(&cloud), &[&["replay"], &PLACE[..]].concat()).await;
+    let ran = redrivectl_in(CommandWorld::on(&cloud), &[&["replay"], &PLACE[..]].concat()).await;
     let said = "redrivectl: no letters are selected: give --topic, --since, --reason or another option of \"Which letters\", or --all for the whole archive\n";
     assert_eq!((ran.code, ran.err.as_str()), (2, said));
 }
@@ -312,7 +312,8 @@ async fn a_mistyped_requeue_is_refused_in_a_dry_run_too() {
         let cloud = archived(&ten());
         let place = ["--archive", "s3://my-bucket/dead-letters", "--requeue", BILLING];
         let ran =
-            redrivectl_in(World::on(&cloud), &[&["replay", "--all", "--yes"], args, &place].concat()).await;
+            redrivectl_in(CommandWorld::on(&cloud), &[&["replay", "--all", "--yes"], args, &place].concat())
+                .await;
         assert_eq!(ran.code, 2);
         assert!(ran.err.contains("payments-billing has no tag sns-redrive=requeue"), "{}", ran.err);
         assert_eq!(cloud.calls("SendMessageBatch").len(), 0);
@@ -322,7 +323,7 @@ async fn a_mistyped_requeue_is_refused_in_a_dry_run_too() {
 #[tokio::test]
 async fn bad_usage_is_told_before_anything_is_called() {
     let cloud = archived(&ten());
-    let records = File::of("replay-records.jsonl", &line(&Post::envelope("a")));
+    let records = TextFile::of("replay-records.jsonl", &line(&RecordBuilder::envelope("a")));
     for (args, said) in [
         (&["--ramp", "5,1,100"][..], "ramp: must be a list of rising"),
         (&["--ramp", "5,50"], "ramp: must be a list of rising"),
@@ -342,7 +343,7 @@ async fn bad_usage_is_told_before_anything_is_called() {
         (&["--from", records.path(), "--queue", "payments-dlq"], "cannot be used with"),
         (&["--from", records.path(), "--cut-off", "1h"], "cannot be used with"),
     ] {
-        let world = World::on(&cloud);
+        let world = CommandWorld::on(&cloud);
         let ran = redrivectl_in(world, &[&["replay", "--yes"], args, &PLACE[..]].concat()).await;
         assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}");
         assert!(ran.err.contains(said), "{args:?}: {}", ran.err);
@@ -365,15 +366,15 @@ async fn the_requeue_must_be_named() {
 
 #[tokio::test]
 async fn ctrl_c_ends_it_after_the_letters_under_way_and_its_id_goes_on() {
-    let posts: Vec<_> = (0..600).map(|number| Post::envelope(&number.to_string())).collect();
+    let posts: Vec<_> = (0..600).map(|number| RecordBuilder::envelope(&number.to_string())).collect();
     let cloud = archived(&posts);
     let interrupted = Arc::new(AtomicBool::new(false));
     let ctrl_c = Arc::clone(&interrupted);
     cloud.script(move |call| {
         ctrl_c.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
-        Fault::Pass
+        SimFault::Pass
     });
-    let world = World { interrupted, ..World::default() };
+    let world = CommandWorld { interrupted, ..CommandWorld::default() };
     let ran = replay_in(world, &cloud, &["--ramp", "20,100"]).await;
     assert_eq!((ran.code, ran.err.as_str()), (4, ""));
     let id = id_of(&ran);
@@ -384,7 +385,7 @@ async fn ctrl_c_ends_it_after_the_letters_under_way_and_its_id_goes_on() {
         ran.out
     );
 
-    cloud.script(|_| Fault::Pass);
+    cloud.script(|_| SimFault::Pass);
     let done = replay(&cloud, &["--resume", &id, "--json"]).await.json();
     let counts = &done["counts"];
     assert_eq!((&done["status"], &done["id"]), (&json!("done"), &json!(id)));
@@ -395,7 +396,7 @@ async fn ctrl_c_ends_it_after_the_letters_under_way_and_its_id_goes_on() {
 #[tokio::test]
 async fn ctrl_c_before_it_knows_what_is_selected_sends_nothing() {
     let cloud = archived(&ten());
-    let world = World { interrupted: Arc::new(AtomicBool::new(true)), ..World::default() };
+    let world = CommandWorld { interrupted: Arc::new(AtomicBool::new(true)), ..CommandWorld::default() };
     let ran = replay_in(world, &cloud, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (4, ""));
     assert_eq!(ran.err, "redrivectl: interrupted while it read the archive; nothing was sent\n");
@@ -408,7 +409,11 @@ async fn letters_of_an_object_with_any_name_are_sent() {
     let cloud = archived(&ten());
     for name in ["~last", "\u{e9}t\u{e9}"] {
         let key = KEY.replace("20261031T120000Z-r1", name);
-        cloud.put_at(&format!("my-bucket/{key}"), &line(&Post::envelope(name)), "2026-10-31T12:00:00.000Z");
+        cloud.put_at(
+            &format!("my-bucket/{key}"),
+            &line(&RecordBuilder::envelope(name)),
+            "2026-10-31T12:00:00.000Z",
+        );
     }
     let told = replay(&cloud, &[]).await.text();
     assert!(told.contains("  sent      12 letters\n"), "{told}");
@@ -419,7 +424,7 @@ async fn letters_of_an_object_with_any_name_are_sent() {
 async fn the_manual_shows_what_is_printed_of_replays() {
     let cloud = archived_at(INDEXED, &ten());
     let kept = replay(&cloud, &["--json"]).await.json();
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let keep = |state: Value| {
         let id = state["id"].as_str().unwrap();
         cloud.put(&format!("my-bucket/dead-letters-control/replays/{id}/replay.json"), &state.to_string());

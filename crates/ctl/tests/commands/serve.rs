@@ -16,12 +16,12 @@ use tokio::net::TcpStream;
 
 use super::doctor::ill_deployment;
 use super::stack::{OUTPUTS, formation};
-use super::{Page, Ran, World, manual, redrivectl, redrivectl_in};
-use redrive_support::Account;
-use redrive_support::stand_in::{self, Asked};
+use super::{CapturedOutput, CommandRun, CommandWorld, manual, redrivectl, redrivectl_in};
+use redrive_support::TestAccount;
+use redrive_support::stand_in::{self, StandInRequest};
 
 /// A browser's tab. It sends whatever the test wants.
-pub(crate) struct Client {
+pub(crate) struct BrowserTab {
     pub(crate) port: u16,
     pub(crate) token: String,
     /// The milliseconds by which the server's clock jumps.
@@ -30,13 +30,13 @@ pub(crate) struct Client {
 
 /// An answer of the server.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct ServerReply {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-impl Reply {
+impl ServerReply {
     /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
@@ -62,9 +62,9 @@ impl Reply {
     }
 }
 
-impl Client {
+impl BrowserTab {
     /// Sends bytes, and reads until the server closes.
-    pub(crate) async fn raw(&self, request: &[u8]) -> Reply {
+    pub(crate) async fn raw(&self, request: &[u8]) -> ServerReply {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
         // A server that refuses early may not read the whole request.
         let _ = stream.write_all(request).await;
@@ -73,11 +73,17 @@ impl Client {
         let text = String::from_utf8(bytes).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        ServerReply { status, head: head.to_owned(), body: body.to_owned() }
     }
 
     /// Sends a request with these headers. `TOKEN` in the path stands for the token.
-    pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> ServerReply {
         let path = path.replace("TOKEN", &self.token);
         let headers = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         let headers = headers.collect::<Vec<_>>().concat();
@@ -95,19 +101,19 @@ impl Client {
     }
 
     /// Opens a page below the token, as the browser does.
-    pub(crate) async fn get(&self, page: &str) -> Reply {
+    pub(crate) async fn get(&self, page: &str) -> ServerReply {
         let headers = [("Host", self.host()), ("Sec-Fetch-Site", "same-origin".to_owned())];
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         self.send("GET", &format!("/TOKEN/{page}"), &headers, "").await
     }
 
     /// Sends a form as a page of the server does.
-    pub(crate) async fn post(&self, page: &str, form: &[(&str, &str)]) -> Reply {
+    pub(crate) async fn post(&self, page: &str, form: &[(&str, &str)]) -> ServerReply {
         self.post_from(&self.origin(), page, form).await
     }
 
     /// Sends a form as a page of this origin does.
-    pub(crate) async fn post_from(&self, origin: &str, page: &str, form: &[(&str, &str)]) -> Reply {
+    pub(crate) async fn post_from(&self, origin: &str, page: &str, form: &[(&str, &str)]) -> ServerReply {
         let host = self.host();
         let kind = "application/x-www-form-urlencoded";
         let headers = [("Host", host.as_str()), ("Origin", origin), ("Content-Type", kind)];
@@ -115,25 +121,25 @@ impl Client {
     }
 
     /// Sends the form of an action, and opens its page when the action waits for the operator or has ended.
-    pub(crate) async fn begin(&self, form: &[(&str, &str)]) -> (String, Reply) {
+    pub(crate) async fn begin(&self, form: &[(&str, &str)]) -> (String, ServerReply) {
         let reply = self.act(form).await;
         self.follow(reply).await
     }
 
     /// Sends the form of an action. The fields that select its object go into the address.
-    pub(crate) async fn act(&self, form: &[(&str, &str)]) -> Reply {
+    pub(crate) async fn act(&self, form: &[(&str, &str)]) -> ServerReply {
         let (form, query) = parted(form);
         self.post(&format!("act?{}", encoded(&query)), &form).await
     }
 
     /// Confirms the action on a page.
-    pub(crate) async fn confirm(&self, page: &Reply) -> (String, Reply) {
+    pub(crate) async fn confirm(&self, page: &ServerReply) -> (String, ServerReply) {
         let (id, nonce) = (page.hidden("id").unwrap(), page.hidden("nonce").unwrap());
         let reply = self.post("job", &[("id", &id), ("do", "confirm"), ("nonce", &nonce)]).await;
         self.follow(reply).await
     }
 
-    async fn follow(&self, reply: Reply) -> (String, Reply) {
+    async fn follow(&self, reply: ServerReply) -> (String, ServerReply) {
         assert_eq!(reply.status, 303, "{}", reply.text());
         let to = reply.header("location").unwrap().to_owned();
         let page = self.settled(&to).await;
@@ -141,7 +147,7 @@ impl Client {
     }
 
     /// Opens a page again until it no longer loads by itself.
-    pub(crate) async fn settled(&self, page: &str) -> Reply {
+    pub(crate) async fn settled(&self, page: &str) -> ServerReply {
         loop {
             let reply = self.get(page).await;
             if reply.header("refresh").is_none() {
@@ -155,10 +161,10 @@ impl Client {
 /// The fields of a form that a person fills in.
 const FILLED_IN: [&str; 7] = ["why", "for", "match", "rate", "ramp", "threshold", "settle"];
 
-type Pairs<'t> = Vec<(&'t str, &'t str)>;
+type FormPairs<'t> = Vec<(&'t str, &'t str)>;
 
 /// Separates the fields that a person fills in from those in the address.
-pub(crate) fn parted<'t>(form: &[(&'t str, &'t str)]) -> (Pairs<'t>, Pairs<'t>) {
+pub(crate) fn parted<'t>(form: &[(&'t str, &'t str)]) -> (FormPairs<'t>, FormPairs<'t>) {
     form.iter().partition(|(name, _)| FILLED_IN.contains(name))
 }
 
@@ -173,8 +179,12 @@ pub(crate) fn encoded(form: &[(&str, &str)]) -> String {
 }
 
 /// Serves the stack `payments` with these options during the test, and ends as with Ctrl-C.
-pub(crate) async fn serving(cloud: &Account, options: &[&str], test: impl AsyncFnOnce(&Client)) -> Ran {
-    let config = stand_in::before(cloud, |asked: &Asked<'_>| {
+pub(crate) async fn serving(
+    cloud: &TestAccount,
+    options: &[&str],
+    test: impl AsyncFnOnce(&BrowserTab),
+) -> CommandRun {
+    let config = stand_in::before(cloud, |asked: &StandInRequest<'_>| {
         // There is no state machine, so this process replays.
         let no_machine = || json!({ "__type": "StateMachineDoesNotExist", "message": "none" }).to_string();
         if asked.is_of("states") { Some((400, no_machine())) } else { formation(asked, &OUTPUTS) }
@@ -186,17 +196,17 @@ pub(crate) async fn serving(cloud: &Account, options: &[&str], test: impl AsyncF
 pub(crate) async fn serving_with(
     config: SdkConfig,
     options: &[&str],
-    test: impl AsyncFnOnce(&Client),
-) -> Ran {
-    let (printed, skipped) = (Page::default(), Arc::new(AtomicI64::new(0)));
+    test: impl AsyncFnOnce(&BrowserTab),
+) -> CommandRun {
+    let (printed, skipped) = (CapturedOutput::default(), Arc::new(AtomicI64::new(0)));
     let interrupted = Arc::new(AtomicBool::new(false));
-    let world = World {
+    let world = CommandWorld {
         config: Some(config),
         ticks: true,
         printed: printed.clone(),
         skipped: Arc::clone(&skipped),
         interrupted: Arc::clone(&interrupted),
-        ..World::default()
+        ..CommandWorld::default()
     };
     let args = [&["serve", "--stack", "payments", "--json"], options].concat();
     let tested = async {
@@ -208,7 +218,7 @@ pub(crate) async fn serving_with(
         };
         let (port, token) = url.strip_prefix("http://127.0.0.1:").unwrap().split_once('/').unwrap();
         let token = token.strip_suffix('/').unwrap().to_owned();
-        test(&Client { port: port.parse().unwrap(), token, skipped }).await;
+        test(&BrowserTab { port: port.parse().unwrap(), token, skipped }).await;
         interrupted.store(true, Ordering::Relaxed);
     };
     tokio::join!(redrivectl_in(world, &args), tested).0
@@ -216,7 +226,7 @@ pub(crate) async fn serving_with(
 
 #[tokio::test]
 async fn it_says_where_to_open_it_and_ends_with_ctrl_c() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let ran = serving(&cloud, &[], async |client| {
         let page = client.get("").await;
         assert_eq!(page.status, 200);
@@ -230,15 +240,15 @@ async fn it_says_where_to_open_it_and_ends_with_ctrl_c() {
 
 #[tokio::test]
 async fn it_needs_a_stack_and_a_port_that_is_free() {
-    let cloud = Account::new();
-    let ran = redrivectl_in(World::on(&cloud), &["serve"]).await;
+    let cloud = TestAccount::new();
+    let ran = redrivectl_in(CommandWorld::on(&cloud), &["serve"]).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert_eq!(ran.err, "redrivectl: which stack? Give --stack NAME (or REDRIVE_STACK)\n");
     serving(&cloud, &[], async |client| {
-        let config = Some(stand_in::before(&cloud, |asked: &Asked<'_>| formation(asked, &OUTPUTS)));
+        let config = Some(stand_in::before(&cloud, |asked: &StandInRequest<'_>| formation(asked, &OUTPUTS)));
         let port = client.port.to_string();
         let args = ["serve", "--stack", "payments", "--port", &port];
-        let ran = redrivectl_in(World { config, ..World::default() }, &args).await;
+        let ran = redrivectl_in(CommandWorld { config, ..CommandWorld::default() }, &args).await;
         assert_eq!((ran.code, ran.out.as_str()), (1, ""));
         assert!(
             ran.err.starts_with(&format!("redrivectl: cannot listen on 127.0.0.1:{port}: ")),
@@ -251,7 +261,7 @@ async fn it_needs_a_stack_and_a_port_that_is_free() {
 
 #[tokio::test]
 async fn it_listens_on_loopback_only() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &[], async |client| {
         // A server on every address would answer at this one too.
         assert!(TcpStream::connect(("127.0.0.2", client.port)).await.is_err());
@@ -315,7 +325,7 @@ async fn the_page_now_shows_what_the_doctor_finds_and_asks_it_every_ten_minutes(
 #[tokio::test]
 async fn the_page_now_says_that_the_doctor_looks_and_why_it_could_not() {
     // The stack does not name its function.
-    serving(&Account::new(), &[], async |client| {
+    serving(&TestAccount::new(), &[], async |client| {
         let first = client.get("now").await.text();
         assert!(first.contains("Looking; reload the page"), "{first}");
         let said = async {

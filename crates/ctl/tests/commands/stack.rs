@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::waiting::{letter, lines, list};
-use super::{File, Ran, World, records, redrivectl_in};
-use redrive_support::stand_in::{self, Asked};
-use redrive_support::{Account, Fault, Post, REQUEUE};
+use super::{CommandRun, CommandWorld, TextFile, records, redrivectl_in};
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{REQUEUE, RecordBuilder, SimFault, TestAccount};
 
 /// The outputs of a stack of `template.yaml` that the tool reads.
 pub(crate) const OUTPUTS: [(&str, &str); 3] = [
@@ -15,13 +15,13 @@ pub(crate) const OUTPUTS: [(&str, &str); 3] = [
 ];
 
 /// Answers for `CloudFormation`: the only stack is `overrides`, with these outputs.
-pub(crate) fn formation(asked: &Asked<'_>, outputs: &[(&str, &str)]) -> Option<(u16, String)> {
+pub(crate) fn formation(asked: &StandInRequest<'_>, outputs: &[(&str, &str)]) -> Option<(u16, String)> {
     formation_with(asked, outputs, "")
 }
 
 /// Does the same, with parameters in `CloudFormation`'s form.
 pub(crate) fn formation_with(
-    asked: &Asked<'_>,
+    asked: &StandInRequest<'_>,
     outputs: &[(&str, &str)],
     parameters: &str,
 ) -> Option<(u16, String)> {
@@ -54,13 +54,18 @@ pub(crate) fn formation_with(
 }
 
 /// Runs a command with the stack `payments`, which has these outputs.
-async fn run(cloud: &Account, outputs: &'static [(&str, &str)], world: World, args: &[&str]) -> Ran {
+async fn run(
+    cloud: &TestAccount,
+    outputs: &'static [(&str, &str)],
+    world: CommandWorld,
+    args: &[&str],
+) -> CommandRun {
     let config = Some(stand_in::before(cloud, move |asked| formation(asked, outputs)));
-    redrivectl_in(World { config, ..world }, args).await
+    redrivectl_in(CommandWorld { config, ..world }, args).await
 }
 
-fn waits() -> Account {
-    let cloud = Account::new();
+fn waits() -> TestAccount {
+    let cloud = TestAccount::new();
     list(&cloud, "2026-11-01T10:00:00Z", &lines(&[letter("a", &json!({})), letter("b", &json!({}))]));
     cloud
 }
@@ -81,10 +86,10 @@ fn variables(name: &str) -> Option<String> {
 async fn the_stack_says_where_overrides_and_waiting_letters_are() {
     let cloud = waits();
     let written = ["waiting", "--control", "s3://my-bucket/dead-letters-control"];
-    let written = run(&cloud, &[], World::default(), &written).await.text();
+    let written = run(&cloud, &[], CommandWorld::default(), &written).await.text();
     assert!(written.contains("2 letters"), "{written}");
-    let typed = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "payments"]).await;
-    let of_variable = World { variable: Some(variables), ..World::default() };
+    let typed = run(&cloud, &OUTPUTS, CommandWorld::default(), &["waiting", "--stack", "payments"]).await;
+    let of_variable = CommandWorld { variable: Some(variables), ..CommandWorld::default() };
     let of_variable = run(&cloud, &OUTPUTS, of_variable, &["waiting"]).await;
     assert_eq!([typed.text(), of_variable.text()], [written.clone(), written]);
 }
@@ -94,7 +99,7 @@ async fn what_is_written_goes_before_what_the_stack_says() {
     let cloud = waits();
     for place in [["--control", "s3://my-bucket/elsewhere"], ["--archive", "s3://my-bucket/elsewhere"]] {
         let args = [&["waiting", "--stack", "payments"][..], &place].concat();
-        let ran = run(&cloud, &OUTPUTS, World::default(), &args).await.text();
+        let ran = run(&cloud, &OUTPUTS, CommandWorld::default(), &args).await.text();
         assert!(!ran.contains("2 letters"), "{ran}");
     }
 }
@@ -104,7 +109,7 @@ async fn what_is_written_goes_before_what_the_stack_says() {
 async fn the_records_of_another_archives_replays_are_not_looked_for_at_the_stacks_place() {
     let run = async |args: &[&str]| {
         let all = ["replay", "--all", "--dry-run", "--stack", "payments"];
-        run(&waits(), &OUTPUTS, World::default(), &[&all, args].concat()).await
+        run(&waits(), &OUTPUTS, CommandWorld::default(), &[&all, args].concat()).await
     };
     let ran = run(&["--archive", "s3://my-bucket/old"]).await;
     let said = "redrivectl: --archive is not the archive of the function: what was replayed from it is recorded below its own \
@@ -121,7 +126,8 @@ async fn the_records_of_another_archives_replays_are_not_looked_for_at_the_stack
 async fn a_missing_output_is_named_with_what_would_do_instead() {
     let said = async |args: &[&str]| {
         let ran =
-            run(&waits(), &OUTPUTS[..1], World::default(), &[args, &["--stack", "payments"]].concat()).await;
+            run(&waits(), &OUTPUTS[..1], CommandWorld::default(), &[args, &["--stack", "payments"]].concat())
+                .await;
         (ran.code, ran.err)
     };
     let missing = |output, option| {
@@ -142,18 +148,18 @@ async fn a_missing_output_is_named_with_what_would_do_instead() {
 #[tokio::test]
 async fn a_stack_that_cannot_be_read_matters_to_who_needs_it() {
     let cloud = waits();
-    let ran = run(&cloud, &OUTPUTS, World::default(), &["waiting", "--stack", "oders"]).await;
+    let ran = run(&cloud, &OUTPUTS, CommandWorld::default(), &["waiting", "--stack", "oders"]).await;
     let said = "redrivectl: cannot read the stack oders: cloudformation:DescribeStacks failed (ValidationError): \
                 Stack with id oders does not exist\n";
     assert_eq!((ran.code, ran.err.as_str()), (1, said));
     let control = ["waiting", "--stack", "oders", "--control", "s3://my-bucket/dead-letters-control"];
-    run(&cloud, &OUTPUTS, World::default(), &control).await.text();
+    run(&cloud, &OUTPUTS, CommandWorld::default(), &control).await.text();
 }
 
 /// Returns an archive with one letter.
-pub(crate) fn archive() -> Account {
-    let cloud = Account::new();
-    let mut record = records::record(&redrive_support::letter(&Post::envelope("1")));
+pub(crate) fn archive() -> TestAccount {
+    let cloud = TestAccount::new();
+    let mut record = records::record(&redrive_support::letter(&RecordBuilder::envelope("1")));
     "2026-10-31T12:00:00Z".clone_into(&mut record.archived_at);
     let key = "dead-letters/queue=payments-dlq/date=2026-10-31/20261031T120000.000Z-r1.2-n1-r0.jsonl";
     let line = record.to_line().unwrap();
@@ -167,11 +173,12 @@ pub(crate) fn archive() -> Account {
 #[tokio::test]
 async fn a_terminal_replays_with_what_the_stack_says() {
     let cloud = archive();
-    let listed =
-        run(&cloud, &OUTPUTS, World::default(), &["archive", "list", "--stack", "payments"]).await.text();
+    let listed = run(&cloud, &OUTPUTS, CommandWorld::default(), &["archive", "list", "--stack", "payments"])
+        .await
+        .text();
     assert!(listed.contains("1 letter"), "{listed}");
     // The variables belong to another deployment. The stack takes precedence.
-    let world = World { variable: Some(variables), ..World::default() };
+    let world = CommandWorld { variable: Some(variables), ..CommandWorld::default() };
     let dry = ["replay", "--all", "--dry-run", "--json"];
     let state = run(&cloud, &OUTPUTS, world, &dry).await.json();
     assert_eq!((&state["letters"], &state["status"]), (&json!(1), &json!("dryRun")));
@@ -190,26 +197,26 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
         });
         (200, json!({ "Environment": { "Variables": variables } }).to_string())
     };
-    let replay_in = async |world: World, answer: (u16, String), args: &[&str]| {
+    let replay_in = async |world: CommandWorld, answer: (u16, String), args: &[&str]| {
         let cloud = archive();
         let config = stand_in::before(&cloud, move |asked| {
             let is_asked = asked.is_of("lambda") && asked.uri.ends_with("/configuration");
             if is_asked { Some(answer.clone()) } else { formation(asked, &WITH_FUNCTION) }
         });
-        let world = World { config: Some(config), ..world };
+        let world = CommandWorld { config: Some(config), ..world };
         let args =
             [&["replay", "--all", "--stack", "payments", "--by", "jo", "--ramp", "100"], args].concat();
         (redrivectl_in(world, &args).await, cloud.calls("SendMessageBatch").len())
     };
     let replay = async |answer: (u16, String), args: &[&str]| {
-        replay_in(World::default(), answer, &[&["--yes"], args].concat()).await
+        replay_in(CommandWorld::default(), answer, &[&["--yes"], args].concat()).await
     };
     let observes = settings("observe", "", REQUEUE);
     let (ran, sent) = replay(observes.clone(), &[]).await;
     let said = format!("redrivectl: REDRIVE_MODE of {FUNCTION} is observe: only dryRun is possible\n");
     assert_eq!((ran.code, &ran.err, sent), (2, &said, 0));
     // Nobody is asked about a replay that is not possible.
-    let asked = World { answers: true, input: b"y\n".to_vec(), ..World::default() };
+    let asked = CommandWorld { answers: true, input: b"y\n".to_vec(), ..CommandWorld::default() };
     let (ran, _) = replay_in(asked, observes.clone(), &[]).await;
     assert_eq!((ran.code, ran.out.as_str(), ran.err), (2, "", said));
     // What is only counted needs nobody, but it is said, and of another requeue the function says nothing.
@@ -225,7 +232,7 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
     // The function's policy counts, unless another one is given.
     let (ran, sent) = replay(settings("active", &nowhere, REQUEUE), &[]).await;
     assert_eq!((ran.code, ran.out.contains("1 letter: noTarget"), sent), (3, true, 0), "{ran:?}");
-    let policy = File::of("stack-policy.json", "{}");
+    let policy = TextFile::of("stack-policy.json", "{}");
     let (ran, sent) = replay(settings("active", &nowhere, REQUEUE), &["--policy", policy.path()]).await;
     assert_eq!((ran.code, sent), (0, 1), "{ran:?}");
     // Without permission to ask the function, the tool says so and replays.
@@ -239,7 +246,8 @@ async fn a_terminal_asks_the_function_of_the_stack_whether_it_is_at_work_and_by_
 #[tokio::test]
 async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_denied() {
     let cloud = archive();
-    cloud.script(|call| if call.operation == "GetCallerIdentity" { Fault::Denied } else { Fault::Pass });
+    cloud
+        .script(|call| if call.operation == "GetCallerIdentity" { SimFault::Denied } else { SimFault::Pass });
     let run = async |denies_stack: bool, args: &[&str]| {
         let config = stand_in::before(&cloud, move |asked| {
             let error = "<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>";
@@ -251,7 +259,8 @@ async fn what_aws_denies_of_the_stack_or_of_the_caller_has_the_code_of_what_is_d
             }
         });
         let args = [args, &["--stack", "payments", "--json"]].concat();
-        let ran = redrivectl_in(World { config: Some(config), ..World::default() }, &args).await;
+        let ran =
+            redrivectl_in(CommandWorld { config: Some(config), ..CommandWorld::default() }, &args).await;
         let error: Value = serde_json::from_str(&ran.out).unwrap();
         (ran.code, error["kind"].as_str().unwrap().to_owned(), error["error"].as_str().unwrap().to_owned())
     };

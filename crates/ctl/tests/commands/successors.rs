@@ -3,22 +3,24 @@
 use serde_json::{Value, json};
 
 use super::replay::{PLACE, archived, ids, line, sent, sent_ids};
-use super::{File, Ran, World, redrivectl_in};
+use super::{CommandRun, CommandWorld, TextFile, redrivectl_in};
 use redrive_support::{
-    Account, BILLING, BILLING_SUBSCRIPTION, DLQ, Fault, Post, REQUEUE, SUBSCRIPTION, TOPIC, WORKER,
+    BILLING, BILLING_SUBSCRIPTION, DLQ, REQUEUE, RecordBuilder, SUBSCRIPTION, SimFault, TOPIC, TestAccount,
+    WORKER,
 };
 
 const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:payments:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";
 
 /// Returns the letters of the subscription.
-fn its() -> Vec<Post> {
-    ["a", "b"].map(Post::envelope).into()
+fn its() -> Vec<RecordBuilder> {
+    ["a", "b"].map(RecordBuilder::envelope).into()
 }
 
 /// Returns an archive with these letters among others, after the subscription was created again.
-fn made_again() -> Account {
-    let others = [Post::envelope("c").subscription(BILLING_SUBSCRIPTION), Post::raw("d", "raw")];
+fn made_again() -> TestAccount {
+    let others =
+        [RecordBuilder::envelope("c").subscription(BILLING_SUBSCRIPTION), RecordBuilder::raw("d", "raw")];
     let cloud = archived(&[others.to_vec(), its()].concat());
     cloud.unsubscribe(SUBSCRIPTION);
     cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
@@ -29,13 +31,13 @@ fn pair(old: &str, new: &str) -> String {
     format!("{old}={new}")
 }
 
-async fn replay(cloud: &Account, args: &[&str]) -> Ran {
+async fn replay(cloud: &TestAccount, args: &[&str]) -> CommandRun {
     let at_once = ["--settle", "0", "--rate", "10000"];
-    redrivectl_in(World::on(cloud), &[&["replay", "--yes"], args, &PLACE, &at_once].concat()).await
+    redrivectl_in(CommandWorld::on(cloud), &[&["replay", "--yes"], args, &PLACE, &at_once].concat()).await
 }
 
 /// Returns the error for an invalid successor, and checks that nothing was done.
-async fn refused(cloud: &Account, pair: &str, more: &[&str]) -> String {
+async fn refused(cloud: &TestAccount, pair: &str, more: &[&str]) -> String {
     let ran = replay(cloud, &[&["--subscription", pair], more].concat()).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{}", ran.err);
     let writes = ["PutObject", "SendMessageBatch", "StartExecution"];
@@ -62,7 +64,7 @@ async fn it_selects_the_letters_of_the_old_one_and_sends_them_to_the_new_one() {
 #[tokio::test]
 async fn one_that_was_made_again_twice_is_checked_for_both() {
     let older = "arn:aws:sns:eu-central-1:123456789012:payments:0d9c4e4c-6f1d-4f43-8f0c-3a3d2f7e9b11";
-    let cloud = archived(&[its(), vec![Post::envelope("e").subscription(older)]].concat());
+    let cloud = archived(&[its(), vec![RecordBuilder::envelope("e").subscription(older)]].concat());
     cloud.unsubscribe(SUBSCRIPTION);
     cloud.subscribe_endpoint(SUCCESSOR, TOPIC, "sqs", WORKER, DLQ);
     let pairs = [pair(SUBSCRIPTION, SUCCESSOR), pair(older, SUCCESSOR)];
@@ -77,7 +79,7 @@ async fn a_successor_that_would_get_nothing_is_refused_before_anything_is_sent()
     let pair = pair(SUBSCRIPTION, SUCCESSOR);
     for (change, why) in [
         (
-            (|cloud: &Account| cloud.unsubscribe(SUCCESSOR)) as fn(&Account),
+            (|cloud: &TestAccount| cloud.unsubscribe(SUCCESSOR)) as fn(&TestAccount),
             "the subscription does not exist".to_owned(),
         ),
         (
@@ -114,7 +116,7 @@ async fn it_is_refused_before_the_state_machine_is_started_too() {
     cloud.unsubscribe(SUCCESSOR);
     let pair = pair(SUBSCRIPTION, SUCCESSOR);
     let args = ["replay", "--yes", "--subscription", &pair, "--stack", "sns-redrive"];
-    let ran = redrivectl_in(World::on(&cloud), &args).await;
+    let ran = redrivectl_in(CommandWorld::on(&cloud), &args).await;
     assert_eq!((ran.code, ran.out.as_str(), cloud.calls("StartExecution")), (2, "", Vec::new()));
     assert_eq!(ran.err, format!("redrivectl: --subscription {SUCCESSOR}: the subscription does not exist\n"));
 }
@@ -145,7 +147,7 @@ async fn pairs_that_make_no_sense_are_bad_usage() {
 #[tokio::test]
 async fn where_sns_does_not_answer_that_is_said_and_the_function_checks() {
     let cloud = made_again();
-    cloud.reply("GetSubscriptionAttributes", Fault::refuse(403, "AuthorizationError", "not authorized"));
+    cloud.reply("GetSubscriptionAttributes", SimFault::refuse(403, "AuthorizationError", "not authorized"));
     let ran = replay(&cloud, &["--subscription", &pair(SUBSCRIPTION, SUCCESSOR)]).await;
     let said = format!(
         "redrivectl: cannot check whether {SUCCESSOR} takes the letters of {SUBSCRIPTION} (AuthorizationError: not \
@@ -158,9 +160,9 @@ async fn where_sns_does_not_answer_that_is_said_and_the_function_checks() {
 #[tokio::test]
 async fn of_given_records_those_of_the_old_one_go_to_the_new_one_and_are_checked_too() {
     let pair = pair(SUBSCRIPTION, SUCCESSOR);
-    let posts = [its(), vec![Post::envelope("c").subscription(BILLING_SUBSCRIPTION)]].concat();
+    let posts = [its(), vec![RecordBuilder::envelope("c").subscription(BILLING_SUBSCRIPTION)]].concat();
     let lines: Vec<_> = posts.iter().rev().map(line).collect();
-    let file = File::of("successors.jsonl", &lines.join("\n"));
+    let file = TextFile::of("successors.jsonl", &lines.join("\n"));
     let given = ["--from", file.path(), "--subscription", &pair];
     let cloud = made_again();
     replay(&cloud, &given).await.text();
@@ -178,7 +180,8 @@ async fn of_given_records_those_of_the_old_one_go_to_the_new_one_and_are_checked
 async fn letters_that_came_back_are_checked_by_their_dead_letter_queue() {
     let mark = json!({ "v": 2, "spent": 3, "id": "sns-a", "first": 5, "gen": 1, "dlq": DLQ });
     let cloud = archived(&[]);
-    let mut record: Value = serde_json::from_str(&line(&Post::envelope("a").sqs_mark(&mark))).unwrap();
+    let mut record: Value =
+        serde_json::from_str(&line(&RecordBuilder::envelope("a").sqs_mark(&mark))).unwrap();
     record["queueArn"] = REQUEUE.into();
     record["message"]["eventSourceARN"] = REQUEUE.into();
     record["deadLetterQueueArn"] = DLQ.into();

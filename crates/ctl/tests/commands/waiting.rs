@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Ran, World, redrivectl_in};
-use redrive_support::{Account, DLQ, Post, TOPIC};
+use super::{CommandRun, CommandWorld, redrivectl_in};
+use redrive_support::{DLQ, RecordBuilder, TOPIC, TestAccount};
 
 /// Returns the line of a waiting letter, with other values for some fields.
 pub(crate) fn letter(id: &str, but: &Value) -> Value {
@@ -24,27 +24,27 @@ pub(crate) fn lines(letters: &[Value]) -> String {
 }
 
 /// Puts an object on the list, under the queue of its first line, and its letters into their queues.
-pub(crate) fn list(cloud: &Account, written: &str, lines: &str) {
+pub(crate) fn list(cloud: &TestAccount, written: &str, lines: &str) {
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
     let key =
         sns_redrive::waiting::waiting_key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
     cloud.put(&format!("my-bucket/{key}"), lines);
     for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-        let post = Post::raw(line["messageId"].as_str().unwrap_or_default(), "x");
+        let post = RecordBuilder::raw(line["messageId"].as_str().unwrap_or_default(), "x");
         let mut record = post.queue(line["queueArn"].as_str().unwrap_or(DLQ)).record();
         record["receiptHandle"] = line["receiptHandle"].clone();
         cloud.place(&json!({ "Records": [record] }));
     }
 }
 
-async fn waiting(cloud: &Account, args: &[&str]) -> Ran {
+async fn waiting(cloud: &TestAccount, args: &[&str]) -> CommandRun {
     let place = ["waiting", "--control", "s3://my-bucket/dead-letters-control"];
-    redrivectl_in(World::on(cloud), &[&place, args].concat()).await
+    redrivectl_in(CommandWorld::on(cloud), &[&place, args].concat()).await
 }
 
-fn outage() -> Account {
-    let cloud = Account::new();
+fn outage() -> TestAccount {
+    let cloud = TestAccount::new();
     let billing = "arn:aws:sqs:eu-central-1:123456789012:payments-billing";
     let letters = [
         letter("a", &json!({})),
@@ -115,7 +115,7 @@ async fn only_the_letters_that_are_asked_for_are_counted() {
 
 #[tokio::test]
 async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let odd = format!(
         "{}{{}}\nnonsense\n\n",
         lines(&[letter("a", &json!({ "newField": 1, "heldBy": "override o1" }))])
@@ -141,7 +141,7 @@ async fn lines_that_cannot_be_read_are_counted_and_hide_nothing() {
 /// Two letters of a released hold were delivered. The list keeps them until they would have been due.
 #[tokio::test]
 async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let held = |id: &str| letter(id, &json!({ "heldBy": "override o1" }));
     let lines_of =
         [held("a"), held("b"), letter("c", &json!({ "heldBy": "rule audit" })), letter("d", &json!({}))];
@@ -161,7 +161,7 @@ async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
     assert_eq!(json["queues"], json!([{ "queue": DLQ, "hidden": 2, "visible": 0 }]));
     assert_eq!((&json["letters"], &json["atMost"]), (&json!(4), &json!(true)));
     let denied = outage();
-    denied.reply("GetQueueAttributes", redrive_support::Fault::Denied);
+    denied.reply("GetQueueAttributes", redrive_support::SimFault::Denied);
     let text = waiting(&denied, &[]).await.text();
     assert!(
         text.contains("SQS, for all of payments-dlq: not known: sqs:GetQueueAttributes failed (Access"),
@@ -171,7 +171,7 @@ async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
 
 #[tokio::test]
 async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     cloud.pages_of(3);
     for queue in 0..4 {
         for number in 0..10 {

@@ -2,32 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use redrive_sim::Millis;
+use redrive_sim::SimMillis;
 
-use super::super::facts::{Ending, Fact, Message, Place, Response, RunId, What};
-use super::{Circumstances, Letter};
+use super::super::facts::{CallResponse, LetterFact, MessageId, RunEnd, RunId, SentPlace, TimedFact};
+use super::{Circumstances, JudgedLetter};
 
 /// The longest pause of an endpoint that an attempt without an answer leads to, and the next trial, in
 /// milliseconds.
-const LEFT_ALONE: Millis = 60_000;
+const LEFT_ALONE: SimMillis = 60_000;
 
 /// The shortest time for which a letter is hidden whose attempt is left out, in seconds.
 const LEAST_LEFT_OUT: i64 = 40;
 
 /// The longest time for which refused calls can lead to that, in milliseconds: a rest, and until the function's allowance
 /// for what does not work has paid them.
-const REFUSED_LATELY: Millis = 660_000;
+const REFUSED_LATELY: SimMillis = 660_000;
 
-impl Letter<'_> {
+impl JudgedLetter<'_> {
     /// Judges the number of attempts of a message, or of all of them: each invocation makes one at most.
     pub(super) fn judge_attempts(
         &self,
-        message: Option<Message>,
+        message: Option<MessageId>,
         given: &impl Circumstances,
         faults: &mut Vec<String>,
     ) {
         let retries = self.plan.retries;
-        let of_message = |fact: &&Fact| message.is_none() || fact.message == message;
+        let of_message = |fact: &&TimedFact| message.is_none() || fact.message == message;
         let attempts: BTreeSet<_> = self
             .facts
             .iter()
@@ -36,7 +36,7 @@ impl Letter<'_> {
             .filter_map(|fact| fact.run)
             .collect();
         for fact in self.facts.iter().filter(of_message) {
-            if let What::Sent { place: Place::Target, spent: Some(spent), .. } = fact.what
+            if let LetterFact::Sent { place: SentPlace::Target, spent: Some(spent), .. } = fact.what
                 && spent > retries
                 && message.is_some()
             {
@@ -55,17 +55,19 @@ impl Letter<'_> {
     /// Returns the number of invocations after which a letter, or one of its messages, could not be hidden, archived,
     /// moved or deleted as the function wanted.
     #[must_use]
-    pub fn calls_that_failed(&self, message: Option<Message>) -> usize {
+    pub fn calls_that_failed(&self, message: Option<MessageId>) -> usize {
         let mut failed = BTreeSet::new();
         for fact in self.facts.iter().filter(|fact| message.is_none() || fact.message == message) {
             let Some(run) = fact.run else { continue };
             let is_bad = match &fact.what {
-                What::Sent { place: Place::Target | Place::Topic, .. } => false,
-                What::Sent { response, .. } | What::Hidden { response, .. } => *response != Response::Done,
-                What::NotDeleted => true,
+                LetterFact::Sent { place: SentPlace::Target | SentPlace::Topic, .. } => false,
+                LetterFact::Sent { response, .. } | LetterFact::Hidden { response, .. } => {
+                    *response != CallResponse::Done
+                }
+                LetterFact::NotDeleted => true,
                 _ => false,
             };
-            if is_bad || self.ledger.runs()[run].ending != Ending::Heard {
+            if is_bad || self.ledger.runs()[run].ending != RunEnd::Heard {
                 failed.insert((fact.message, run));
             }
         }
@@ -76,32 +78,34 @@ impl Letter<'_> {
     /// each receive that made an attempt or had a reason to make none. Such reasons are: its invocation ended
     /// badly or never began, the letter was held behind another of its group, its delete failed, its attempt was left
     /// out, or there was trouble.
-    pub(super) fn may_have_spent(&self, at: &Fact, given: &impl Circumstances) -> usize {
-        let before = |fact: &&Fact| fact.message == at.message && fact.order < at.order;
+    pub(super) fn may_have_spent(&self, at: &TimedFact, given: &impl Circumstances) -> usize {
+        let before = |fact: &&TimedFact| fact.message == at.message && fact.order < at.order;
         let facts: Vec<_> = self.facts.iter().filter(before).collect();
         let marked = facts.iter().find_map(|fact| match fact.what {
-            What::Queued { spent, .. } => Some(spent),
+            LetterFact::Queued { spent, .. } => Some(spent),
             _ => None,
         });
         let attempted = |run: RunId| {
-            let attempt = |what: &What| what.is_attempt() || matches!(what, What::Unchecked { .. });
+            let attempt =
+                |what: &LetterFact| what.is_attempt() || matches!(what, LetterFact::Unchecked { .. });
             facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
         };
-        let excused = |run: RunId, received: &Fact| {
-            let badly = !matches!(self.ledger.runs()[run].ending, Ending::Heard | Ending::Open);
-            let of_run = |what: &What| facts.iter().any(|fact| fact.run == Some(run) && fact.what == *what);
-            let ended = facts.iter().find(|fact| fact.run == Some(run) && fact.what == What::Kept);
+        let excused = |run: RunId, received: &TimedFact| {
+            let badly = !matches!(self.ledger.runs()[run].ending, RunEnd::Heard | RunEnd::Open);
+            let of_run =
+                |what: &LetterFact| facts.iter().any(|fact| fact.run == Some(run) && fact.what == *what);
+            let ended = facts.iter().find(|fact| fact.run == Some(run) && fact.what == LetterFact::Kept);
             let stayed = ended.is_some_and(|kept| self.had_trouble(received.at, kept.at));
             let left_out = facts.iter().any(|fact| fact.run == Some(run) && self.is_left_out(fact));
-            badly || stayed || left_out || of_run(&What::NotDeleted) || self.is_behind(received)
+            badly || stayed || left_out || of_run(&LetterFact::NotDeleted) || self.is_behind(received)
         };
         let keeps = given.keep_from_attempts(self);
-        let counts = |fact: &&&Fact| match (&fact.what, fact.run) {
-            (What::Handed, Some(run)) => keeps || attempted(run) || excused(run, fact),
-            (What::Throttled, _) => true,
+        let counts = |fact: &&&TimedFact| match (&fact.what, fact.run) {
+            (LetterFact::Handed, Some(run)) => keeps || attempted(run) || excused(run, fact),
+            (LetterFact::Throttled, _) => true,
             _ => false,
         };
-        let uncounted = facts.iter().any(|fact| fact.what == What::Uncounted);
+        let uncounted = facts.iter().any(|fact| fact.what == LetterFact::Uncounted);
         let before = if uncounted { self.plan.receives_before } else { 0 };
         marked.unwrap_or_default()
             + before
@@ -111,23 +115,23 @@ impl Letter<'_> {
 
     /// Reports whether there was trouble in this time, or so shortly before that an endpoint may still be left
     /// alone.
-    fn had_trouble(&self, from: Millis, to: Millis) -> bool {
+    fn had_trouble(&self, from: SimMillis, to: SimMillis) -> bool {
         self.ledger.troubles().iter().any(|at| (from - LEFT_ALONE..=to).contains(at))
     }
 
     /// Reports whether a letter was hidden as one is whose attempt, or a look-up before it, was left out: not long after
     /// such a call was refused.
-    fn is_left_out(&self, fact: &Fact) -> bool {
-        let What::Hidden { seconds, .. } = fact.what else { return false };
+    fn is_left_out(&self, fact: &TimedFact) -> bool {
+        let LetterFact::Hidden { seconds, .. } = fact.what else { return false };
         let lately = fact.at - REFUSED_LATELY..=fact.at;
         seconds >= LEAST_LEFT_OUT && self.ledger.refusals().iter().any(|at| lately.contains(at))
     }
 
     /// Reports whether a letter was handed over behind another of its FIFO group.
-    fn is_behind(&self, received: &Fact) -> bool {
+    fn is_behind(&self, received: &TimedFact) -> bool {
         let Some(group) = &self.plan.group else { return false };
-        let ahead = |fact: &Fact| {
-            fact.run == received.run && fact.what == What::Handed && fact.order < received.order
+        let ahead = |fact: &TimedFact| {
+            fact.run == received.run && fact.what == LetterFact::Handed && fact.order < received.order
         };
         let mut others = self.ledger.letters().filter(|other| other.plan.group.as_ref() == Some(group));
         others.any(|other| other.facts.iter().any(ahead))
@@ -136,7 +140,10 @@ impl Letter<'_> {
     /// Judges that the marks count no retries that were not made.
     pub(super) fn judge_marks(&self, given: &impl Circumstances, faults: &mut Vec<String>) {
         for fact in self.facts {
-            if let What::Sent { place: Place::Target | Place::Topic, spent: Some(number), .. } = fact.what {
+            if let LetterFact::Sent {
+                place: SentPlace::Target | SentPlace::Topic, spent: Some(number), ..
+            } = fact.what
+            {
                 let most = self.may_have_spent(fact, given) + usize::from(!self.has_called_before(fact));
                 if number > most {
                     faults.push(format!("attempt {most} at most, and its number is {number}"));
@@ -144,7 +151,7 @@ impl Letter<'_> {
             }
         }
         for (queued, moved) in self.facts.iter().zip(self.facts.iter().skip(1)) {
-            if let (What::Queued { spent, .. }, What::Sent { place: Place::Requeue, .. }) =
+            if let (LetterFact::Queued { spent, .. }, LetterFact::Sent { place: SentPlace::Requeue, .. }) =
                 (&queued.what, &moved.what)
             {
                 // A letter whose target is down is moved without an attempt, and that takes a number as well.
@@ -164,8 +171,8 @@ impl Letter<'_> {
 
     /// Reports whether an attempt is not the first fact of its kind in its invocation: then the receive counts
     /// already.
-    fn has_called_before(&self, sent: &Fact) -> bool {
-        let is_earlier = |fact: &Fact| {
+    fn has_called_before(&self, sent: &TimedFact) -> bool {
+        let is_earlier = |fact: &TimedFact| {
             let is_same = fact.run == sent.run && fact.message == sent.message;
             is_same && fact.order < sent.order && fact.what.is_attempt()
         };

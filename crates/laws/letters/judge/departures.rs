@@ -1,31 +1,35 @@
 //! The judgement how messages left the queues.
 
-use super::super::facts::{Cause, Effect, Ending, Fact, Message, Place, Response, What};
-use super::{Circumstances, Letter, Verdict};
+use super::super::facts::{
+    CallEffect, CallResponse, DeleteObstacle, LetterFact, MessageId, RunEnd, SentPlace, TimedFact,
+};
+use super::{Circumstances, JudgedLetter, LettersVerdict};
 
-impl Letter<'_> {
+impl JudgedLetter<'_> {
     /// Judges how a message of a letter left its queue.
     pub(super) fn judge_departures(
         &self,
-        message: Message,
+        message: MessageId,
         given: &impl Circumstances,
-        verdict: &mut Verdict,
+        verdict: &mut LettersVerdict,
         faults: &mut Vec<String>,
     ) {
-        let facts: Vec<&Fact> = self.about(message).collect();
-        let mut left: Vec<&Fact> = Vec::new();
+        let facts: Vec<&TimedFact> = self.about(message).collect();
+        let mut left: Vec<&TimedFact> = Vec::new();
         for fact in &facts {
-            let What::Sent { place, effect, .. } = &fact.what else { continue };
+            let LetterFact::Sent { place, effect, .. } = &fact.what else { continue };
             match effect {
-                Effect::Taken => left.push(fact),
-                Effect::Swallowed if self.was_taken(fact, *place) => verdict.swallowed += 1,
-                Effect::Swallowed => {
+                CallEffect::Taken => left.push(fact),
+                CallEffect::Swallowed if self.was_taken(fact, *place) => verdict.swallowed += 1,
+                CallEffect::Swallowed => {
                     faults.push(format!("message {message} was swallowed as a repetition, and is none"));
                 }
-                Effect::None => {}
+                CallEffect::None => {}
             }
         }
-        for fact in facts.iter().filter(|fact| matches!(fact.what, What::Deleted | What::NotDeleted)) {
+        for fact in
+            facts.iter().filter(|fact| matches!(fact.what, LetterFact::Deleted | LetterFact::NotDeleted))
+        {
             if !facts
                 .iter()
                 .any(|safe| safe.order < fact.order && safe.run == fact.run && safe.what.is_known_safe())
@@ -36,13 +40,13 @@ impl Letter<'_> {
         verdict.duplicates += left.len().saturating_sub(1);
         let mut copies = 0;
         for (first, again) in left.iter().zip(left.iter().skip(1)) {
-            let between = |fact: &Fact| (first.order..again.order).contains(&fact.order);
-            let deleted = facts.iter().any(|fact| fact.what == What::Deleted && between(fact));
+            let between = |fact: &TimedFact| (first.order..again.order).contains(&fact.order);
+            let deleted = facts.iter().any(|fact| fact.what == LetterFact::Deleted && between(fact));
             let cause = self.cause(first, &facts).filter(|_| !deleted).or_else(|| {
-                let is_copy = |what: &What| matches!(what, What::Duplicated | What::Woken);
+                let is_copy = |what: &LetterFact| matches!(what, LetterFact::Duplicated | LetterFact::Woken);
                 let made = facts.iter().filter(|fact| fact.order < again.order && is_copy(&fact.what));
                 copies += 1;
-                (given.have_copies() && made.count() >= copies).then_some(Cause::HandedTwice)
+                (given.have_copies() && made.count() >= copies).then_some(DeleteObstacle::HandedTwice)
             });
             if let Some(cause) = cause {
                 *verdict.causes.entry(cause).or_default() += 1;
@@ -57,33 +61,34 @@ impl Letter<'_> {
     }
 
     /// Reports whether a place had taken the letter before a fact.
-    fn was_taken(&self, fact: &Fact, at: Place) -> bool {
+    fn was_taken(&self, fact: &TimedFact, at: SentPlace) -> bool {
         self.facts.iter().any(|before| {
             before.order < fact.order
-                && matches!(&before.what, What::Sent { place, effect: Effect::Taken, .. } if *place == at)
+                && matches!(&before.what, LetterFact::Sent { place, effect: CallEffect::Taken, .. } if *place == at)
         })
     }
 
     /// Returns the cause why the letter could not be deleted after this effect, if it could not. The first of
     /// several causes counts: a kill comes before the unanswered calls that it leads to.
-    fn cause(&self, effect: &Fact, facts: &[&Fact]) -> Option<Cause> {
-        let What::Sent { response, place, .. } = &effect.what else { return None };
+    fn cause(&self, effect: &TimedFact, facts: &[&TimedFact]) -> Option<DeleteObstacle> {
+        let LetterFact::Sent { response, place, .. } = &effect.what else { return None };
         let run = effect.run?;
         let invocation = &self.ledger.runs()[run];
         // The archive gets half of the time, so that the function can still hide the letters that it does not
         // take.
         let whole = invocation.last_delivery - invocation.began;
-        let last = invocation.began + if *place == Place::Archive { whole / 2 } else { whole };
-        let not_deleted = || facts.iter().any(|fact| fact.run == Some(run) && fact.what == What::NotDeleted);
+        let last = invocation.began + if *place == SentPlace::Archive { whole / 2 } else { whole };
+        let not_deleted =
+            || facts.iter().any(|fact| fact.run == Some(run) && fact.what == LetterFact::NotDeleted);
         match (response, invocation.ending) {
-            (_, Ending::Killed) => Some(Cause::Killed),
-            (Response::Nothing, _) => Some(Cause::Unanswered),
-            (Response::Refused { .. }, _) => Some(Cause::Refused),
-            (Response::Done, _) if effect.at >= last => Some(Cause::Late),
-            (Response::Done, Ending::TimedOut) => Some(Cause::TimedOut),
-            (Response::Done, Ending::Failed | Ending::Open) => Some(Cause::Failed),
-            (Response::Done, Ending::Unheard) => Some(Cause::Unheard),
-            (Response::Done, Ending::Heard) => not_deleted().then_some(Cause::NotDeleted),
+            (_, RunEnd::Killed) => Some(DeleteObstacle::Killed),
+            (CallResponse::Nothing, _) => Some(DeleteObstacle::Unanswered),
+            (CallResponse::Refused { .. }, _) => Some(DeleteObstacle::Refused),
+            (CallResponse::Done, _) if effect.at >= last => Some(DeleteObstacle::Late),
+            (CallResponse::Done, RunEnd::TimedOut) => Some(DeleteObstacle::TimedOut),
+            (CallResponse::Done, RunEnd::Failed | RunEnd::Open) => Some(DeleteObstacle::Failed),
+            (CallResponse::Done, RunEnd::Unheard) => Some(DeleteObstacle::Unheard),
+            (CallResponse::Done, RunEnd::Heard) => not_deleted().then_some(DeleteObstacle::NotDeleted),
         }
     }
 }

@@ -8,27 +8,27 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-pub use self::verdict::{Verdict, Violation};
-use super::facts::{Ending, Fact, Message, Place, RunId, What, Who};
+pub use self::verdict::{LettersVerdict, Violation};
+use super::facts::{LetterFact, LetterId, MessageId, RunEnd, RunId, SentPlace, TimedFact};
 use super::ledger::{Ledger, Plan};
 
 /// A letter, as the laws see it.
 #[derive(Debug, Clone, Copy)]
-pub struct Letter<'a> {
+pub struct JudgedLetter<'a> {
     /// The record of all letters.
     pub ledger: &'a Ledger,
     /// Its number.
-    pub who: Who,
+    pub who: LetterId,
     /// Its expectations.
     pub plan: &'a Plan,
     /// Its facts.
-    pub facts: &'a [Fact],
+    pub facts: &'a [TimedFact],
 }
 
 /// The circumstances of a world that excuse what is broken elsewhere. The defaults excuse nothing.
 pub trait Circumstances {
     /// Reports whether a letter may be gone: its queue dropped it when the function could not save it.
-    fn may_be_lost(&self, _: &Letter<'_>) -> bool {
+    fn may_be_lost(&self, _: &JudgedLetter<'_>) -> bool {
         false
     }
 
@@ -38,47 +38,47 @@ pub trait Circumstances {
     }
 
     /// Reports whether something may have made a copy of a letter, so that two of its messages are under way.
-    fn have_copied(&self, _: &Letter<'_>) -> bool {
+    fn have_copied(&self, _: &JudgedLetter<'_>) -> bool {
         false
     }
 
     /// Returns how many attempts a letter, or one of its messages, may have beyond its schedule: one after each
     /// receive after which it could not be hidden, archived, moved or deleted as the function wanted.
-    fn excused_attempts(&self, letter: &Letter<'_>, message: Option<Message>) -> usize {
+    fn excused_attempts(&self, letter: &JudgedLetter<'_>, message: Option<MessageId>) -> usize {
         letter.calls_that_failed(message)
     }
 
     /// Returns how many messages of a letter may go through its schedule, each by itself.
-    fn schedules(&self, letter: &Letter<'_>) -> usize {
+    fn schedules(&self, letter: &JudgedLetter<'_>) -> usize {
         if letter.messages().len() > 1 { 1 + letter.calls_that_failed(None) } else { 1 }
     }
 
     /// Reports whether something may keep a letter from an attempt at any receive.
-    fn keep_from_attempts(&self, _: &Letter<'_>) -> bool {
+    fn keep_from_attempts(&self, _: &JudgedLetter<'_>) -> bool {
         false
     }
 
     /// Returns how many retries a letter may have behind it without a call to its target.
-    fn unseen_attempts(&self, _: &Letter<'_>) -> usize {
+    fn unseen_attempts(&self, _: &JudgedLetter<'_>) -> usize {
         0
     }
 
     /// Judges a reason to archive. `None` leaves that to the letter's plan.
-    fn allow(&self, _: &Letter<'_>, _: &Fact, _reason: &str) -> Option<bool> {
+    fn allow(&self, _: &JudgedLetter<'_>, _: &TimedFact, _reason: &str) -> Option<bool> {
         None
     }
 }
 
 /// Circumstances that excuse nothing.
 #[derive(Debug, Clone, Copy)]
-pub struct Strict;
+pub struct NoExcuses;
 
-impl Circumstances for Strict {}
+impl Circumstances for NoExcuses {}
 
 /// Judges all letters. `queued` are the messages that still lie in the function's queues.
 #[must_use]
-pub fn judge(ledger: &Ledger, queued: &BTreeSet<Message>, given: &impl Circumstances) -> Verdict {
-    let mut verdict = Verdict { letters: ledger.len(), ..Verdict::default() };
+pub fn judge(ledger: &Ledger, queued: &BTreeSet<MessageId>, given: &impl Circumstances) -> LettersVerdict {
+    let mut verdict = LettersVerdict { letters: ledger.len(), ..LettersVerdict::default() };
     for letter in ledger.letters() {
         let mut faults = Vec::new();
         letter.judge_end(queued, given, &mut verdict, &mut faults);
@@ -102,7 +102,7 @@ pub fn judge(ledger: &Ledger, queued: &BTreeSet<Message>, given: &impl Circumsta
     let violation = |what| Violation { what, who: None, history: String::new() };
     verdict.violations.extend(ledger.strangers().iter().cloned().map(violation));
     for (run, invocation) in ledger.runs().iter().enumerate() {
-        if invocation.ending == Ending::Failed {
+        if invocation.ending == RunEnd::Failed {
             let why = invocation.why.as_deref().unwrap_or_default();
             verdict.violations.push(violation(format!("invocation {run} failed as a whole: {why}")));
         }
@@ -112,44 +112,49 @@ pub fn judge(ledger: &Ledger, queued: &BTreeSet<Message>, given: &impl Circumsta
 
 impl Ledger {
     /// Returns the letters, for the laws.
-    pub fn letters(&self) -> impl Iterator<Item = Letter<'_>> {
-        (0..self.len()).map(|who| Letter { ledger: self, who, plan: self.plan(who), facts: self.facts(who) })
+    pub fn letters(&self) -> impl Iterator<Item = JudgedLetter<'_>> {
+        (0..self.len()).map(|who| JudgedLetter {
+            ledger: self,
+            who,
+            plan: self.plan(who),
+            facts: self.facts(who),
+        })
     }
 }
 
-impl<'a> Letter<'a> {
+impl<'a> JudgedLetter<'a> {
     /// Returns the messages that carried it.
     #[must_use]
-    pub fn messages(&self) -> BTreeSet<Message> {
+    pub fn messages(&self) -> BTreeSet<MessageId> {
         self.facts.iter().filter_map(|fact| fact.message).collect()
     }
 
     /// Returns the facts about one of its messages.
-    pub fn about(&self, message: Message) -> impl Iterator<Item = &'a Fact> {
+    pub fn about(&self, message: MessageId) -> impl Iterator<Item = &'a TimedFact> {
         self.facts.iter().filter(move |fact| fact.message == Some(message))
     }
 
     /// Returns the number of such facts.
-    pub fn count(&self, is: impl Fn(&What) -> bool) -> usize {
+    pub fn count(&self, is: impl Fn(&LetterFact) -> bool) -> usize {
         self.facts.iter().filter(|fact| is(&fact.what)).count()
     }
 
     /// Returns the invocations that were handed one of its messages.
-    pub fn runs_of(&self, message: Message) -> impl Iterator<Item = RunId> {
-        self.about(message).filter(|fact| fact.what == What::Handed).filter_map(|fact| fact.run)
+    pub fn runs_of(&self, message: MessageId) -> impl Iterator<Item = RunId> {
+        self.about(message).filter(|fact| fact.what == LetterFact::Handed).filter_map(|fact| fact.run)
     }
 
     /// Counts its end, and judges that it has one.
     fn judge_end(
         &self,
-        queued: &BTreeSet<Message>,
+        queued: &BTreeSet<MessageId>,
         given: &impl Circumstances,
-        verdict: &mut Verdict,
+        verdict: &mut LettersVerdict,
         faults: &mut Vec<String>,
     ) {
-        let has = |is: fn(&What) -> bool| self.facts.iter().any(|fact| is(&fact.what));
-        let delivered = has(What::is_delivery);
-        let archived = has(|what| what.is_taken_by(Place::Archive));
+        let has = |is: fn(&LetterFact) -> bool| self.facts.iter().any(|fact| is(&fact.what));
+        let delivered = has(LetterFact::is_delivery);
+        let archived = has(|what| what.is_taken_by(SentPlace::Archive));
         let still = self.messages().iter().any(|message| queued.contains(message));
         match (delivered, archived, still) {
             (true, ..) => verdict.delivered += 1,
@@ -162,13 +167,15 @@ impl<'a> Letter<'a> {
                 }
             }
         }
-        verdict.moved += usize::from(has(|what| what.is_taken_by(Place::Requeue)));
+        verdict.moved += usize::from(has(|what| what.is_taken_by(SentPlace::Requeue)));
     }
 
     /// Judges that every place got the letter byte for byte.
     fn judge_content(&self, faults: &mut Vec<String>) {
         for fact in self.facts {
-            if let What::Sent { wrong: Some(wrong), .. } | What::Arrived { wrong: Some(wrong) } = &fact.what {
+            if let LetterFact::Sent { wrong: Some(wrong), .. } | LetterFact::Arrived { wrong: Some(wrong) } =
+                &fact.what
+            {
                 faults.push(format!("what arrived is not the letter: {wrong}"));
             }
         }

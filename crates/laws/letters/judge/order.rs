@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::super::facts::{Effect, Fact, Place, What, Who};
-use super::super::ledger::{GroupOrder, Ledger};
-use super::{Circumstances, Letter, Verdict, Violation};
+use super::super::facts::{CallEffect, LetterFact, LetterId, SentPlace, TimedFact};
+use super::super::ledger::{Ledger, RequiredOrder};
+use super::{Circumstances, JudgedLetter, LettersVerdict, Violation};
 
 /// Judges the order. Within a queue, a letter of a group is neither attempted nor archived while an
 /// earlier one of the group lies there that was not delivered, archived or moved. This holds wherever
 /// each of them ends.
-pub(super) fn judge(ledger: &Ledger, given: &impl Circumstances, verdict: &mut Verdict) {
+pub(super) fn judge(ledger: &Ledger, given: &impl Circumstances, verdict: &mut LettersVerdict) {
     // The messages of a group in a queue, in its order.
     let mut groups: BTreeMap<(&str, &str), Vec<_>> = BTreeMap::new();
     for letter in ledger.letters() {
         let Some(group) = letter.plan.group.as_ref() else { continue };
         for fact in letter.facts {
-            if let (What::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message)
+            if let (LetterFact::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message)
                 && letter.has_order(fact, given)
             {
                 groups.entry((queue, group)).or_default().push((fact.order, letter, message));
@@ -25,12 +25,14 @@ pub(super) fn judge(ledger: &Ledger, given: &impl Circumstances, verdict: &mut V
     for ((queue, group), mut messages) in groups {
         messages.sort_unstable_by_key(|(order, ..)| *order);
         // The earlier message that was safe last, and the order of the fact that made it safe.
-        let mut ahead: Option<(usize, Who)> = None;
+        let mut ahead: Option<(usize, LetterId)> = None;
         for (_, letter, message) in messages {
             let who = letter.who;
             let acted = letter.about(message).find(|fact| match &fact.what {
-                What::Called => true,
-                What::Sent { place, effect, .. } => *place == Place::Target || *effect == Effect::Taken,
+                LetterFact::Called => true,
+                LetterFact::Sent { place, effect, .. } => {
+                    *place == SentPlace::Target || *effect == CallEffect::Taken
+                }
                 _ => false,
             });
             if let (Some((safe, next)), Some(acted)) = (ahead, acted)
@@ -50,15 +52,16 @@ pub(super) fn judge(ledger: &Ledger, given: &impl Circumstances, verdict: &mut V
     }
 }
 
-impl Letter<'_> {
+impl JudgedLetter<'_> {
     /// Reports whether it has a promised order in the queue that took it by this fact.
-    fn has_order(&self, queued: &Fact, given: &impl Circumstances) -> bool {
+    fn has_order(&self, queued: &TimedFact, given: &impl Circumstances) -> bool {
         match self.plan.order {
-            GroupOrder::Free => false,
-            GroupOrder::OfEachQueue | GroupOrder::Strict => true,
+            RequiredOrder::Free => false,
+            RequiredOrder::OfEachQueue | RequiredOrder::Strict => true,
             // A copy in the dead-letter queue is in no order with the one that stepped aside.
-            GroupOrder::OfTheRequeue => {
-                let mut queues = self.facts.iter().filter(|fact| matches!(fact.what, What::Queued { .. }));
+            RequiredOrder::OfTheRequeue => {
+                let mut queues =
+                    self.facts.iter().filter(|fact| matches!(fact.what, LetterFact::Queued { .. }));
                 queues.next().is_some_and(|first| first.order < queued.order) && !given.have_copied(self)
             }
         }
@@ -66,9 +69,13 @@ impl Letter<'_> {
 
     /// Returns the order of the fact from which on a message holds up its group no more.
     fn leaves_its_group(&self, message: usize) -> usize {
-        let leaves = |fact: &&Fact| match &fact.what {
-            What::Sent { place: Place::Requeue, .. } if self.plan.order != GroupOrder::OfEachQueue => false,
-            What::Expired => true,
+        let leaves = |fact: &&TimedFact| match &fact.what {
+            LetterFact::Sent { place: SentPlace::Requeue, .. }
+                if self.plan.order != RequiredOrder::OfEachQueue =>
+            {
+                false
+            }
+            LetterFact::Expired => true,
             what => what.is_safe(),
         };
         self.about(message).find(leaves).map_or(usize::MAX, |fact| fact.order)

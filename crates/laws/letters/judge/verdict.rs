@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::super::facts::{Cause, Who};
+use super::super::facts::{DeleteObstacle, LetterId};
 
 /// A broken rule.
 #[derive(Debug, Clone)]
@@ -11,14 +11,14 @@ pub struct Violation {
     /// The rule, in words.
     pub what: String,
     /// The letter.
-    pub who: Option<Who>,
+    pub who: Option<LetterId>,
     /// The history of the letter.
     pub history: String,
 }
 
 /// The verdict on all letters.
 #[derive(Debug, Clone, Default)]
-pub struct Verdict {
+pub struct LettersVerdict {
     /// The number of letters.
     pub letters: usize,
     /// The letters that were delivered.
@@ -36,7 +36,7 @@ pub struct Verdict {
     /// The duplicates that nothing explains.
     pub unexplained: usize,
     /// The other duplicates, by their cause.
-    pub causes: BTreeMap<Cause, usize>,
+    pub causes: BTreeMap<DeleteObstacle, usize>,
     /// The repetitions that FIFO places dropped.
     pub swallowed: usize,
     /// The letters that overtook another of their group.
@@ -51,7 +51,7 @@ impl fmt::Display for Violation {
     }
 }
 
-impl Verdict {
+impl LettersVerdict {
     /// Reports whether every promise was kept.
     #[must_use]
     pub fn is_good(&self) -> bool {

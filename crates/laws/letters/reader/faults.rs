@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use redrive_sim::{Call, Fault, Service};
+use redrive_sim::{AwsService, SimCall, SimFault};
 
-use super::{MAPPING, Reader};
-use crate::letters::facts::{Disturbed, What, Who};
-use crate::letters::ledger::Faulty;
-use crate::letters::scene::Scene;
+use super::{LetterReader, MAPPING};
+use crate::letters::facts::{FaultSubject, LetterFact, LetterId};
+use crate::letters::ledger::FaultyCall;
+use crate::letters::scene::WorldScene;
 
-impl<S: Scene> Reader<S> {
+impl<S: WorldScene> LetterReader<S> {
     /// Records what a call with a fault disturbs.
-    pub(super) fn faulty(&mut self, call: &Call, fault: &Fault) {
+    pub(super) fn faulty(&mut self, call: &SimCall, fault: &SimFault) {
         let is_functions = self.is_functions(call);
         if !is_functions && *call.caller != *MAPPING {
             return;
         }
-        self.ledger.faulty(Faulty {
+        self.ledger.faulty(FaultyCall {
             at: self.ledger.now(),
             caller: Arc::clone(&call.caller),
             service: call.service,
@@ -27,35 +27,37 @@ impl<S: Scene> Reader<S> {
         let mut what = Vec::new();
         what.extend(match call.operation.as_str() {
             // The function waits for a look-up only until the attempt's time is over.
-            "GetQueueAttributes" | "GetSubscriptionAttributes" | "ListSubscriptions" => Some(Disturbed::Read),
-            _ if *course == Fault::Pass => None,
-            "DeleteMessageBatch" => Some(Disturbed::Delete),
-            "ChangeMessageVisibilityBatch" => Some(Disturbed::Hide),
-            _ if call.service == Service::S3 || call.target == self.scene.names().archive => {
-                Some(Disturbed::Archive)
+            "GetQueueAttributes" | "GetSubscriptionAttributes" | "ListSubscriptions" => {
+                Some(FaultSubject::Read)
+            }
+            _ if *course == SimFault::Pass => None,
+            "DeleteMessageBatch" => Some(FaultSubject::Delete),
+            "ChangeMessageVisibilityBatch" => Some(FaultSubject::Hide),
+            _ if call.service == AwsService::S3 || call.target == self.scene.names().archive => {
+                Some(FaultSubject::Archive)
             }
             _ => None,
         });
-        if matches!(course, Fault::ResetAfter | Fault::HangAfter | Fault::CutAfter) && is_functions {
-            what.push(Disturbed::Unheard);
+        if matches!(course, SimFault::ResetAfter | SimFault::HangAfter | SimFault::CutAfter) && is_functions {
+            what.push(FaultSubject::Unheard);
         }
         let letters = self.mentions(call);
         if is_slow && !letters.is_empty() {
-            what.push(Disturbed::Slow);
+            what.push(FaultSubject::Slow);
         }
         for what in what {
             if letters.is_empty() {
                 // A call that names no letter concerns all letters.
-                self.ledger.note_everywhere(What::Disturbed(what));
+                self.ledger.note_everywhere(LetterFact::Disturbed(what));
             }
             for who in &letters {
-                self.ledger.note(*who, None, None, What::Disturbed(what));
+                self.ledger.note(*who, None, None, LetterFact::Disturbed(what));
             }
         }
     }
 
     /// Returns the letters of a call as often as it names them: a batch may have a message and its duplicate.
-    fn mentions(&self, call: &Call) -> Vec<Who> {
+    fn mentions(&self, call: &SimCall) -> Vec<LetterId> {
         let mut letters = Vec::new();
         for line in String::from_utf8_lossy(&call.body).lines() {
             letters.extend(self.scene.letters(line));
@@ -71,9 +73,9 @@ impl<S: Scene> Reader<S> {
 }
 
 /// Returns whether a request waits, and its further course.
-fn split(fault: &Fault) -> (bool, &Fault) {
+fn split(fault: &SimFault) -> (bool, &SimFault) {
     match fault {
-        Fault::Slow(_, then) => (true, split(then).1),
+        SimFault::Slow(_, then) => (true, split(then).1),
         other => (false, other),
     }
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use redrive_proof::loss::matrix::{self, Run};
+use redrive_proof::loss::matrix::{self, ScenarioResult};
 use redrive_proof::loss::replay::brake::brakes;
-use redrive_proof::loss::replay::soak::Soak as ReplaySoak;
-use redrive_proof::loss::replay::{self, Archive};
-use redrive_proof::loss::soak::Soak;
+use redrive_proof::loss::replay::soak::DriverSoak as ReplaySoak;
+use redrive_proof::loss::replay::{self, ReplayArchive};
+use redrive_proof::loss::soak::SoakSettings;
 use redrive_proof::{circumstances, put};
 
 const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100000] [--seed NUMBER]
@@ -23,7 +23,7 @@ const USAGE: &str = "soak [--function target/release/sns-redrive] [--letters 100
 const PARTS: [&str; 3] = ["matrix", "replay", "soak"];
 
 /// A function that runs a part; returns its tables, and whether every promise was kept.
-type Part = fn(&Arguments) -> (String, bool);
+type SoakPart = fn(&SoakArguments) -> (String, bool);
 
 /// The share of letters that each soak of a replay replays: one in so many.
 const REPLAYED_SHARE: usize = 10;
@@ -32,9 +32,9 @@ const REPLAYED_SHARE: usize = 10;
 const MOST_REPLAYED: usize = 2000;
 
 /// The most violations of the soak that are printed.
-const MOST_TOLD: usize = 10;
+const MAX_REPORTED_VIOLATIONS: usize = 10;
 
-struct Arguments {
+struct SoakArguments {
     function: PathBuf,
     letters: usize,
     seed: u64,
@@ -47,7 +47,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     redrive_proof::panics_are_failures();
-    let Some(arguments) = Arguments::read(std::env::args().skip(1)) else {
+    let Some(arguments) = SoakArguments::read(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
@@ -61,7 +61,8 @@ fn main() -> ExitCode {
     // All parts run at the same time, because most of their time is waiting.
     let arguments = &arguments;
     std::thread::scope(|scope| {
-        let parts: [(&str, Part); 3] = [("matrix", run_matrix), ("replay", run_replay), ("soak", run_soak)];
+        let parts: [(&str, SoakPart); 3] =
+            [("matrix", run_matrix), ("replay", run_replay), ("soak", run_soak)];
         let parts = parts.into_iter().filter(|(part, _)| wanted(part));
         let parts: Vec<_> = parts.map(|(_, run)| scope.spawn(move || run(arguments))).collect();
         for part in parts {
@@ -88,12 +89,12 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn run_matrix(arguments: &Arguments) -> (String, bool) {
+fn run_matrix(arguments: &SoakArguments) -> (String, bool) {
     let began = Instant::now();
     let mut scenarios = matrix::scenarios();
     scenarios.retain(|scenario| scenario.name().contains(&arguments.only));
-    let live = |it: &matrix::Scenario| it.run(&arguments.function, arguments.log.as_deref());
-    let runs = matrix::run_all(&scenarios, arguments.at_once, live, |run: &Run| println!("{run}"));
+    let live = |it: &matrix::MatrixScenario| it.run(&arguments.function, arguments.log.as_deref());
+    let runs = matrix::run_all(&scenarios, arguments.at_once, live, |run: &ScenarioResult| println!("{run}"));
     let bad = runs.iter().filter(|run| !run.is_good()).count();
     println!("Cells that make no sense:\n\n{}", matrix::nonsense());
     let text = format!(
@@ -106,7 +107,7 @@ fn run_matrix(arguments: &Arguments) -> (String, bool) {
     (text, bad == 0 && !runs.is_empty())
 }
 
-fn run_replay(arguments: &Arguments) -> (String, bool) {
+fn run_replay(arguments: &SoakArguments) -> (String, bool) {
     let began = Instant::now();
     let (binary, log) = (arguments.function.as_path(), arguments.log.as_deref());
     let mut scenarios = replay::scenarios();
@@ -127,13 +128,13 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
                 |it: &ReplaySoak| Some(it.run(archives[usize::from(it.is_fifo())].as_ref()?, binary, log));
             matrix::run_all(&soaks, soaks.len(), live, |run| run.iter().for_each(|run| println!("{run}")))
         });
-        let archive = (!scenarios.is_empty() || !brakes.is_empty()).then(|| Archive::fill(binary, log));
+        let archive = (!scenarios.is_empty() || !brakes.is_empty()).then(|| ReplayArchive::fill(binary, log));
         let braked: Vec<_> = brakes
             .iter()
             .filter_map(|brake| Some(brake.run(archive.as_ref()?, binary, log)))
             .inspect(|braked| println!("{braked}"))
             .collect();
-        let live = |it: &replay::Scenario| Some(it.run(archive.as_ref()?, binary, log));
+        let live = |it: &replay::ReplayScenario| Some(it.run(archive.as_ref()?, binary, log));
         let tell = |run: &Option<_>| run.iter().for_each(|run| println!("{run}"));
         let runs = matrix::run_all(&scenarios, arguments.at_once, live, tell);
         // A panic ends the process.
@@ -158,16 +159,16 @@ fn run_replay(arguments: &Arguments) -> (String, bool) {
     (text, bad + bad_soaks + bad_brakes == 0 && runs.len() + soaked.len() + braked.len() > 0)
 }
 
-fn run_soak(arguments: &Arguments) -> (String, bool) {
-    let &Arguments { letters, seed, .. } = arguments;
+fn run_soak(arguments: &SoakArguments) -> (String, bool) {
+    let &SoakArguments { letters, seed, .. } = arguments;
     println!("{letters} letters, seed {seed}");
-    let soak = Soak { binary: arguments.function.clone(), letters, seed, log: arguments.log.clone() };
+    let soak = SoakSettings { binary: arguments.function.clone(), letters, seed, log: arguments.log.clone() };
     let tell = |since: Duration, rest: usize, waiting: usize| {
         println!("{:>6} s  {rest} letters are still to come, {waiting} messages wait", since.as_secs());
     };
     let soaked = soak.run(tell);
     let text = format!("\n### Soak\n\nSeed {seed}.\n\n{}", soaked.text());
-    for violation in soaked.verdict().violations.iter().take(MOST_TOLD) {
+    for violation in soaked.verdict().violations.iter().take(MAX_REPORTED_VIOLATIONS) {
         println!("seed {seed}: {violation}");
     }
     if soaked.left > 0 {
@@ -176,7 +177,7 @@ fn run_soak(arguments: &Arguments) -> (String, bool) {
     (text, soaked.is_good())
 }
 
-impl Arguments {
+impl SoakArguments {
     /// Reads the arguments. The default seed is the time.
     fn read(mut given: impl Iterator<Item = String>) -> Option<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -5,25 +5,25 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 
-use redrive_sim::{Aws, Caller, Server};
+use redrive_sim::{Caller, SimAws, SocketServer};
 
-use crate::Killer;
+use crate::ProcessKiller;
 
 /// The door of one process.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct ProcessServer {
     /// The process as the account's caller.
     pub(super) caller: Caller,
     /// The handle that ends the process, once it runs.
-    pub(super) killer: Arc<OnceLock<Killer>>,
+    pub(super) killer: Arc<OnceLock<ProcessKiller>>,
     /// The server; dropping it closes the connections.
-    pub(super) server: Server,
+    pub(super) server: SocketServer,
 }
 
-impl Door {
+impl ProcessServer {
     /// Opens a door for a process of this name.
-    pub(super) fn open(aws: &Aws, name: &str) -> Self {
-        let killer = Arc::new(OnceLock::<Killer>::new());
+    pub(super) fn open(aws: &SimAws, name: &str) -> Self {
+        let killer = Arc::new(OnceLock::<ProcessKiller>::new());
         let kill = Arc::clone(&killer);
         let caller = Caller::with_killer(name, move || {
             if let Some(killer) = kill.get() {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use redrive_sim::{EntryFault, Fault as Course};
+use redrive_sim::{EntryFault, SimFault as Course};
 
 use super::weighed;
 
 /// A call of the function, or of Lambda on its behalf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Site {
+pub enum FaultSite {
     /// `GetQueueAttributes` of the batch's own queue, or of a source queue.
     QueueAttributes,
     /// `GetQueueAttributes` of the requeue.
@@ -27,9 +27,9 @@ pub enum Site {
     ArchiveMessage,
     /// `PublishBatch`.
     Publish,
-    /// `Invoke` of a function, without waiting for its result.
+    /// `InvokePayload` of a function, without waiting for its result.
     Invoke,
-    /// `Invoke` of a function, with waiting for its result.
+    /// `InvokePayload` of a function, with waiting for its result.
     InvokeAndWait,
     /// A POST to a web server.
     Post,
@@ -53,7 +53,7 @@ pub enum Site {
 
 /// A kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
+pub enum FaultKind {
     /// The service throttles the call.
     Throttle,
     /// The service answers 503.
@@ -70,7 +70,7 @@ pub enum Fault {
     BreakBefore,
     /// The connection breaks between effect and answer.
     BreakAfter,
-    /// Every other entry fails through the service's fault. Where `Invoke` waits, the function's code fails.
+    /// Every other entry fails through the service's fault. Where `InvokePayload` waits, the function's code fails.
     Partial,
     /// Every other entry fails through the sender's fault.
     PartialSender,
@@ -84,9 +84,9 @@ pub enum Fault {
     Freeze,
 }
 
-impl Outages {
+impl TargetOutages {
     /// Reports whether a site is down. Every other outage is one of the queues, which most letters go to.
-    fn is_down(self, site: Site, since: Duration) -> bool {
+    fn is_down(self, site: FaultSite, since: Duration) -> bool {
         let (every, since) = (self.every.as_millis().max(1), since.as_millis());
         let number = usize::try_from(since / every).unwrap_or(0);
         let target = if number.is_multiple_of(2) { 0 } else { number / 2 % TARGETS.len() };
@@ -94,7 +94,7 @@ impl Outages {
     }
 }
 
-impl Site {
+impl FaultSite {
     /// Every site.
     pub const ALL: [Self; 19] = [
         Self::QueueAttributes,
@@ -146,8 +146,8 @@ impl Site {
 
     /// Returns the reason why a fault makes no sense here, or `None` if it does make sense.
     #[must_use]
-    pub fn nonsense(self, fault: Fault, fifo: bool) -> Option<&'static str> {
-        use Fault::{
+    pub fn nonsense(self, fault: FaultKind, fifo: bool) -> Option<&'static str> {
+        use FaultKind::{
             BreakAfter, BreakBefore, Denied, Freeze, KillAfter, KillBefore, Mute, Panic, Partial,
             PartialSender, Permanent, Silent, Throttle, Unavailable,
         };
@@ -191,7 +191,7 @@ impl Site {
     }
 }
 
-impl Fault {
+impl FaultKind {
     /// Every fault.
     pub const ALL: [Self; 14] = [
         Self::Throttle,
@@ -233,7 +233,7 @@ impl Fault {
 
     /// Returns the course of a call with so many entries.
     #[must_use]
-    pub fn course(self, site: Site, entries: usize) -> Course {
+    pub fn course(self, site: FaultSite, entries: usize) -> Course {
         let every_other = |fault: EntryFault| {
             Course::Entries((0..entries).step_by(2).map(|index| (index, fault.clone())).collect())
         };
@@ -251,12 +251,12 @@ impl Fault {
             Self::Mute => Course::HangAfter,
             Self::BreakBefore => Course::ResetBefore,
             Self::BreakAfter => Course::ResetAfter,
-            Self::Partial if site == Site::InvokeAndWait => Course::FunctionError,
-            Self::Partial if site == Site::Stream => {
+            Self::Partial if site == FaultSite::InvokeAndWait => Course::FunctionError,
+            Self::Partial if site == FaultSite::Stream => {
                 every_other(EntryFault::service("ServiceUnavailableException", "Slow down."))
             }
             Self::Partial => every_other(EntryFault::service("InternalError", "Please try again.")),
-            Self::PartialSender if site == Site::Hide => {
+            Self::PartialSender if site == FaultSite::Hide => {
                 every_other(EntryFault::sender("ReceiptHandleIsInvalid", "The receipt handle is not valid."))
             }
             Self::PartialSender => {
@@ -269,27 +269,29 @@ impl Fault {
 }
 
 /// Returns code and message of a service that refuses a call for good.
-fn permanent(site: Site) -> (&'static str, &'static str) {
+fn permanent(site: FaultSite) -> (&'static str, &'static str) {
     match site {
-        Site::Publish | Site::Subscription | Site::Subscriptions | Site::Notice => {
+        FaultSite::Publish | FaultSite::Subscription | FaultSite::Subscriptions | FaultSite::Notice => {
             ("InvalidParameter", "Invalid parameter")
         }
-        Site::Store | Site::Overrides | Site::Waiting => ("InvalidArgument", "Invalid Argument"),
-        Site::Invoke | Site::InvokeAndWait => {
+        FaultSite::Store | FaultSite::Overrides | FaultSite::Waiting => {
+            ("InvalidArgument", "Invalid Argument")
+        }
+        FaultSite::Invoke | FaultSite::InvokeAndWait => {
             ("InvalidRequestContentException", "Could not parse request body")
         }
-        Site::Stream => ("InvalidArgumentException", "Invalid argument"),
+        FaultSite::Stream => ("InvalidArgumentException", "Invalid argument"),
         _ => ("InvalidParameterValue", "Invalid parameter value"),
     }
 }
 
 /// One fault for some calls of a site.
 #[derive(Debug, Clone)]
-pub struct Injection {
+pub struct FaultInjection {
     /// The site of the calls.
-    pub site: Site,
+    pub site: FaultSite,
     /// The fault.
-    pub fault: Fault,
+    pub fault: FaultKind,
     /// The first call that it hits, from 0.
     pub from: usize,
     /// The number of calls that it hits.
@@ -298,18 +300,18 @@ pub struct Injection {
 
 /// Random faults.
 #[derive(Debug, Clone)]
-pub struct Weather {
+pub struct RandomFaults {
     /// The number of calls of which one is hit on average.
     pub once_in: usize,
     /// The faults with their weights.
-    pub weights: Vec<(Fault, usize)>,
+    pub weights: Vec<(FaultKind, usize)>,
     /// The outages: one target at a time is down for a while.
-    pub outages: Outages,
+    pub outages: TargetOutages,
 }
 
 /// Outages of targets.
 #[derive(Debug, Clone, Copy)]
-pub struct Outages {
+pub struct TargetOutages {
     /// The time from the beginning of one outage to that of the next.
     pub every: Duration,
     /// The duration of an outage.
@@ -317,26 +319,32 @@ pub struct Outages {
 }
 
 /// The sites that can be down.
-const TARGETS: [Site; 6] =
-    [Site::Send, Site::Publish, Site::Invoke, Site::InvokeAndWait, Site::Post, Site::Stream];
+const TARGETS: [FaultSite; 6] = [
+    FaultSite::Send,
+    FaultSite::Publish,
+    FaultSite::Invoke,
+    FaultSite::InvokeAndWait,
+    FaultSite::Post,
+    FaultSite::Stream,
+];
 
 /// The plan of faults: decides about each call, and counts the faults it made.
 #[derive(Debug)]
-pub struct Plan {
-    injections: Vec<Injection>,
-    weather: Option<Weather>,
+pub struct FaultPlan {
+    injections: Vec<FaultInjection>,
+    weather: Option<RandomFaults>,
     rng: Rng,
     began: Instant,
     fifo: bool,
-    calls: BTreeMap<Site, usize>,
-    made: BTreeMap<(Site, Fault), usize>,
+    calls: BTreeMap<FaultSite, usize>,
+    made: BTreeMap<(FaultSite, FaultKind), usize>,
     over: bool,
 }
 
-impl Plan {
+impl FaultPlan {
     /// Creates a plan with these faults at these calls.
     #[must_use]
-    pub fn of(injections: Vec<Injection>, fifo: bool) -> Self {
+    pub fn of(injections: Vec<FaultInjection>, fifo: bool) -> Self {
         Self {
             injections,
             weather: None,
@@ -351,13 +359,13 @@ impl Plan {
 
     /// Creates a plan with random faults.
     #[must_use]
-    pub fn random(weather: Weather, seed: u64, fifo: bool) -> Self {
+    pub fn random(weather: RandomFaults, seed: u64, fifo: bool) -> Self {
         let rng = Rng::with_seed(seed);
         Self { weather: Some(weather), rng, ..Self::of(Vec::new(), fifo) }
     }
 
     /// Returns the fault of the next call of a site, if it has one. The first injection that fits counts.
-    pub fn next(&mut self, site: Site) -> Option<Fault> {
+    pub fn next(&mut self, site: FaultSite) -> Option<FaultKind> {
         let call = self.calls.entry(site).or_default();
         let number = *call;
         *call += 1;
@@ -371,15 +379,15 @@ impl Plan {
         let fault = match (&self.weather, planned) {
             (_, Some(injection)) => Some(injection.fault),
             (Some(weather), None) if weather.outages.is_down(site, self.began.elapsed()) => {
-                Some(Fault::Unavailable)
+                Some(FaultKind::Unavailable)
             }
             (Some(weather), None) if self.rng.usize(..weather.once_in) == 0 => {
                 let fault = weighed(&mut self.rng, &weather.weights);
                 // The function believes for five minutes that a subscription is impossible if SNS says so:
                 // its letters would go to the archive for the rest of the time.
-                let lasting = (Site::Subscription, Fault::Permanent);
+                let lasting = (FaultSite::Subscription, FaultKind::Permanent);
                 // A process that has not read the overrides yet puts its letters back for a minute.
-                let lasts = |it: Fault| (site, it) == lasting || site == Site::Overrides;
+                let lasts = |it: FaultKind| (site, it) == lasting || site == FaultSite::Overrides;
                 fault.filter(|it| site.nonsense(*it, self.fifo).is_none() && !lasts(*it))
             }
             (_, None) => None,
@@ -395,13 +403,13 @@ impl Plan {
 
     /// Returns the number of faults that were made, by site and fault.
     #[must_use]
-    pub fn made(&self) -> &BTreeMap<(Site, Fault), usize> {
+    pub fn made(&self) -> &BTreeMap<(FaultSite, FaultKind), usize> {
         &self.made
     }
 
     /// Returns the number of calls of each site.
     #[must_use]
-    pub fn calls(&self) -> &BTreeMap<Site, usize> {
+    pub fn calls(&self) -> &BTreeMap<FaultSite, usize> {
         &self.calls
     }
 }

@@ -6,45 +6,45 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use redrive_sim::mapping::Mapping;
-use redrive_sim::{Aws, Caller, Server};
+use redrive_sim::mapping::SimMapping;
+use redrive_sim::{Caller, SimAws, SocketServer};
 
-use super::door::{Door, log_to};
-use super::faults::Fault;
-use super::world::World;
-use crate::{Ended, Killer, Sandbox};
+use super::door::{ProcessServer, log_to};
+use super::faults::FaultKind;
+use super::world::ProofWorld;
+use crate::{ProcessKiller, Sandbox, SandboxEnd};
 
 /// The interval between looks at an empty queue.
-const POLL: Duration = Duration::from_millis(50);
+const EMPTY_QUEUE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One process of the function, with its own door to the account.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct FunctionProcess {
     pub(super) sandbox: Sandbox,
     pub(super) caller: Caller,
     /// The handle that ends the process in the middle of its work, as the world wants it.
-    killer: Killer,
-    door: Server,
+    killer: ProcessKiller,
+    door: SocketServer,
 }
 
-impl Process {
+impl FunctionProcess {
     /// Starts a process of this name; `variables` returns its settings for the account's URL, and `begin` starts it
     /// with them.
     pub(super) fn start(
-        aws: &Aws,
+        aws: &SimAws,
         name: &str,
         log: Option<&Path>,
         variables: impl FnOnce(&str) -> Vec<(String, String)>,
         begin: impl FnOnce(&[(String, String)], Stdio) -> Sandbox,
     ) -> Self {
-        let Door { caller, killer, server: door } = Door::open(aws, name);
+        let ProcessServer { caller, killer, server: door } = ProcessServer::open(aws, name);
         let sandbox = begin(&variables(&door.url()), log_to(log));
         let ends = sandbox.killer();
         let _ = killer.set(ends.clone());
         Self { sandbox, caller, killer: ends, door }
     }
 
-    fn of(world: &World) -> Self {
+    fn of(world: &ProofWorld) -> Self {
         let config = &world.config;
         let variables = |url: &str| world.variables(url);
         let log = config.log.as_deref();
@@ -53,7 +53,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for FunctionProcess {
     fn drop(&mut self) {
         // This ends the process as well; its open requests have no effect.
         self.caller.cut();
@@ -62,7 +62,7 @@ impl Drop for Process {
 
 /// Starts the pollers of a world; they end with it.
 #[must_use]
-pub fn start(world: &Arc<World>) -> Vec<JoinHandle<()>> {
+pub fn start(world: &Arc<ProofWorld>) -> Vec<JoinHandle<()>> {
     let mappings = world.mappings().into_iter();
     let pollers = mappings.flat_map(|(mapping, count)| std::iter::repeat_n(mapping, count));
     pollers
@@ -73,22 +73,22 @@ pub fn start(world: &Arc<World>) -> Vec<JoinHandle<()>> {
         .collect()
 }
 
-fn poll(world: &World, mapping: &Mapping) {
-    let mut process: Option<Process> = None;
+fn poll(world: &ProofWorld, mapping: &SimMapping) {
+    let mut process: Option<FunctionProcess> = None;
     let mut frozen = false;
     while !world.is_over() {
         let Some(batch) = mapping.take() else {
-            std::thread::sleep(POLL);
+            std::thread::sleep(EMPTY_QUEUE_INTERVAL);
             continue;
         };
-        let running = process.get_or_insert_with(|| Process::of(world));
+        let running = process.get_or_insert_with(|| FunctionProcess::of(world));
         let run = world.begin(&batch, &running.caller, &running.killer);
         let thawed = std::mem::take(&mut frozen);
         if thawed {
             running.sandbox.thaw();
         }
         let fault = world.fault();
-        if fault == Some(Fault::KillBefore) {
+        if fault == Some(FaultKind::KillBefore) {
             let killer = running.sandbox.killer();
             std::thread::spawn(move || killer.kill());
         }
@@ -97,23 +97,23 @@ fn poll(world: &World, mapping: &Mapping) {
         if world.config.longest.is_some_and(|longest| began.elapsed() > longest) {
             world.complain(format!("an invocation took {:?}", began.elapsed()));
         }
-        if fault == Some(Fault::KillAfter) {
-            ended = Ended::Died;
+        if fault == Some(FaultKind::KillAfter) {
+            ended = SandboxEnd::Died;
         }
-        let gone = matches!(ended, Ended::Died | Ended::TimedOut);
-        if gone && thawed && matches!(fault, None | Some(Fault::Freeze)) {
+        let gone = matches!(ended, SandboxEnd::Died | SandboxEnd::TimedOut);
+        if gone && thawed && matches!(fault, None | Some(FaultKind::Freeze)) {
             world.complain(format!("a process that was thawed does not answer: {ended:?}"));
         }
-        if ended == Ended::Died
+        if ended == SandboxEnd::Died
             && let Some(why) = running.sandbox.broken()
         {
             world.complain(format!("the function does not start: {why}"));
             world.end();
         }
-        if ended == Ended::Died && world.config.panics && !running.sandbox.has_panicked() {
+        if ended == SandboxEnd::Died && world.config.panics && !running.sandbox.has_panicked() {
             world.complain("a process did not end by its panic".to_owned());
         }
-        if fault == Some(Fault::Freeze) && !gone {
+        if fault == Some(FaultKind::Freeze) && !gone {
             world.freeze(&running.sandbox, &running.door);
             frozen = true;
         }
@@ -122,7 +122,7 @@ fn poll(world: &World, mapping: &Mapping) {
             // invocation.
             process = None;
         }
-        world.settle(mapping, &batch, run, &ended, fault != Some(Fault::BreakAfter));
+        world.settle(mapping, &batch, run, &ended, fault != Some(FaultKind::BreakAfter));
         if frozen {
             world.sleep();
         }

@@ -10,43 +10,43 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use redrive_laws::letters::Verdict;
+use redrive_laws::letters::LettersVerdict;
 use serde_json::json;
 
-use super::faults::{Fault, Injection, Plan, Site};
-use super::letters::Kind;
+use super::faults::{FaultInjection, FaultKind, FaultPlan, FaultSite};
+use super::letters::ProofLetterKind;
 use super::mapping;
-use super::world::{Config, World};
+use super::world::{ProofWorld, WorldConfig};
 
 /// The longest time that a scenario may take to drain.
-const PATIENCE: Duration = Duration::from_mins(2);
+const MAX_DRAIN_TIME: Duration = Duration::from_mins(2);
 
 /// The delay, in seconds, of letters that are to be listed: they stay hidden until they are woken.
-const LONG: u64 = 180;
+const LISTED_DELAY_SECONDS: u64 = 180;
 
 /// The time after which an override releases the listed letters and they are woken. By then the list is written,
 /// and has met its fault.
 const WAKES_AFTER: Duration = Duration::from_secs(4);
 
 /// The longest time of an invocation that waits a second for a list or a notice.
-const LONGEST: Duration = Duration::from_millis(2_500);
+const MAX_INVOCATION_TIME: Duration = Duration::from_millis(2_500);
 
 /// The time by which the wall clock alone goes on at each freeze, in turn.
 const SLEEPS: [Duration; 3] = [Duration::from_hours(3), Duration::from_secs(7), Duration::from_mins(11)];
 
 /// The most violations of a scenario that are printed.
-const MOST_TOLD: usize = 3;
+const MAX_REPORTED_VIOLATIONS: usize = 3;
 
 /// The number of groups of a FIFO queue.
 const GROUPS: usize = 4;
 
 /// One cell of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scenario {
+pub struct MatrixScenario {
     /// The call that goes wrong.
-    pub site: Site,
+    pub site: FaultSite,
     /// The fault.
-    pub fault: Fault,
+    pub fault: FaultKind,
     /// `true` if the queues are FIFO.
     pub fifo: bool,
     /// `true` if the function has 30 s, so that the SDK's own timeout ends a call before the invocation's
@@ -56,11 +56,11 @@ pub struct Scenario {
 
 /// The result of a scenario.
 #[derive(Debug)]
-pub struct Run {
+pub struct ScenarioResult {
     /// The scenario.
-    pub scenario: Scenario,
+    pub scenario: MatrixScenario,
     /// The verdict on its letters.
-    pub verdict: Verdict,
+    pub verdict: LettersVerdict,
     /// The number of times that its fault was made.
     pub faults: usize,
     /// A problem that the verdict does not include.
@@ -71,36 +71,36 @@ pub struct Run {
 
 /// Returns every cell that makes sense.
 #[must_use]
-pub fn scenarios() -> Vec<Scenario> {
+pub fn scenarios() -> Vec<MatrixScenario> {
     let mut all = Vec::new();
-    for site in Site::ALL {
-        for fault in Fault::ALL {
+    for site in FaultSite::ALL {
+        for fault in FaultKind::ALL {
             for fifo in [false, true] {
                 if site.nonsense(fault, fifo).is_some() {
                     continue;
                 }
                 // The process needs time after its thaw to find that its connections are gone.
-                let scenario = Scenario { site, fault, fifo, patient: fault == Fault::Freeze };
+                let scenario = MatrixScenario { site, fault, fifo, patient: fault == FaultKind::Freeze };
                 all.push(scenario);
                 // These calls have limits of their own: a synchronous invocation may take all the time that
                 // is left, a POST 15 s, and the overrides one second.
                 let own_timeout = !matches!(
                     site,
-                    Site::InvokeAndWait
-                        | Site::Post
-                        | Site::Answer
-                        | Site::Overrides
-                        | Site::Waiting
-                        | Site::Notice
+                    FaultSite::InvokeAndWait
+                        | FaultSite::Post
+                        | FaultSite::Answer
+                        | FaultSite::Overrides
+                        | FaultSite::Waiting
+                        | FaultSite::Notice
                 );
-                if own_timeout && matches!(fault, Fault::Silent | Fault::Mute) {
-                    all.push(Scenario { patient: true, ..scenario });
+                if own_timeout && matches!(fault, FaultKind::Silent | FaultKind::Mute) {
+                    all.push(MatrixScenario { patient: true, ..scenario });
                 }
             }
         }
     }
     // The scenarios that take long begin first.
-    all.sort_by_key(|it| !(it.patient || it.site == Site::Overrides));
+    all.sort_by_key(|it| !(it.patient || it.site == FaultSite::Overrides));
     all
 }
 
@@ -108,7 +108,8 @@ pub fn scenarios() -> Vec<Scenario> {
 #[must_use]
 pub fn nonsense() -> String {
     let mut reasons: BTreeMap<&str, BTreeMap<String, BTreeSet<&str>>> = BTreeMap::new();
-    for (site, fault) in Site::ALL.into_iter().flat_map(|site| Fault::ALL.map(|fault| (site, fault))) {
+    for (site, fault) in FaultSite::ALL.into_iter().flat_map(|site| FaultKind::ALL.map(|fault| (site, fault)))
+    {
         let standard = site.nonsense(fault, false);
         let fifo = site.nonsense(fault, true).filter(|reason| standard != Some(*reason));
         let found = [(standard, ""), (fifo, ", FIFO")];
@@ -125,7 +126,8 @@ pub fn nonsense() -> String {
             lines.entry(faults.into_iter().collect()).or_default().push(site);
         }
         for (faults, sites) in lines {
-            let faults = if faults.len() == Fault::ALL.len() { "all".to_owned() } else { faults.join(", ") };
+            let faults =
+                if faults.len() == FaultKind::ALL.len() { "all".to_owned() } else { faults.join(", ") };
             let _ = writeln!(text, "- {}: {faults}: {reason}.", sites.join("; "));
         }
     }
@@ -134,16 +136,16 @@ pub fn nonsense() -> String {
 
 /// Returns the matrix: duplicates, standard and FIFO.
 #[must_use]
-pub fn table(runs: &[Run]) -> String {
-    let row = |site: Site| {
-        Fault::ALL.map(|fault| {
+pub fn table(runs: &[ScenarioResult]) -> String {
+    let row = |site: FaultSite| {
+        FaultKind::ALL.map(|fault| {
             let of = |fifo: bool| {
                 let runs = || {
                     runs.iter().filter(|run| {
                         (run.scenario.site, run.scenario.fault, run.scenario.fifo) == (site, fault, fifo)
                     })
                 };
-                match (runs().count(), runs().all(Run::is_good)) {
+                match (runs().count(), runs().all(ScenarioResult::is_good)) {
                     (0, _) => "–".to_owned(),
                     (_, false) => "FAILED".to_owned(),
                     _ => runs().map(|run| run.verdict.duplicates).sum::<usize>().to_string(),
@@ -153,14 +155,14 @@ pub fn table(runs: &[Run]) -> String {
             if standard == fifo && standard == "–" { standard } else { format!("{standard}, {fifo}") }
         })
     };
-    by_fault(Site::ALL.map(|site| (site.name(), row(site))))
+    by_fault(FaultSite::ALL.map(|site| (site.name(), row(site))))
 }
 
 /// Returns a table with a row for each call and a column for each fault.
 pub(super) fn by_fault<const FAULTS: usize>(
     rows: impl IntoIterator<Item = (&'static str, [String; FAULTS])>,
 ) -> String {
-    let head: Vec<_> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+    let head: Vec<_> = FaultKind::ALL.iter().map(|fault| fault.name()).collect();
     let mut text = format!("| call | {} |\n|---|{}\n", head.join(" | "), "---:|".repeat(head.len()));
     for (name, cells) in rows {
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
@@ -192,9 +194,9 @@ pub fn run_all<S: Sync, R: Send>(
 }
 
 /// Writes a line about the scenario, and everything that is wrong with it.
-impl fmt::Display for Run {
+impl fmt::Display for ScenarioResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { letters, delivered, archived, lost, duplicates, .. } = &self.verdict;
+        let LettersVerdict { letters, delivered, archived, lost, duplicates, .. } = &self.verdict;
         let state = if self.is_good() { "ok" } else { "FAILED" };
         write!(
             f,
@@ -207,11 +209,11 @@ impl fmt::Display for Run {
         if let Some(fault) = &self.fault {
             write!(f, "\n{fault}")?;
         }
-        self.verdict.violations.iter().take(MOST_TOLD).try_for_each(|it| write!(f, "\n{it}"))
+        self.verdict.violations.iter().take(MAX_REPORTED_VIOLATIONS).try_for_each(|it| write!(f, "\n{it}"))
     }
 }
 
-impl Run {
+impl ScenarioResult {
     /// Reports whether every promise was kept, and the fault was made.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -219,7 +221,7 @@ impl Run {
     }
 }
 
-impl Scenario {
+impl MatrixScenario {
     /// Returns the name of the scenario.
     #[must_use]
     pub fn name(&self) -> String {
@@ -230,7 +232,7 @@ impl Scenario {
 
     /// Runs the scenario.
     #[must_use]
-    pub fn run(&self, binary: &Path, log: Option<&Path>) -> Run {
+    pub fn run(&self, binary: &Path, log: Option<&Path>) -> ScenarioResult {
         let began = Instant::now();
         let world = self.world(binary, log);
         for (kind, letters) in self.letters() {
@@ -239,17 +241,17 @@ impl Scenario {
                 world.write(kind, group);
             }
         }
-        if self.site == Site::Waiting {
+        if self.site == FaultSite::Waiting {
             world.override_("retry", WAKES_AFTER);
         }
         let pollers = mapping::start(&world);
-        if self.site == Site::Waiting {
+        if self.site == FaultSite::Waiting {
             std::thread::sleep(WAKES_AFTER);
             // A process may have been killed before it had hidden its letters. Those become visible by
             // themselves.
             world.wake();
         }
-        while world.waiting() > 0 && began.elapsed() < PATIENCE && !world.is_over() {
+        while world.waiting() > 0 && began.elapsed() < MAX_DRAIN_TIME && !world.is_over() {
             std::thread::sleep(Duration::from_millis(20));
         }
         // The delete that emptied the queue is recorded by now, but possibly not the end of its invocation.
@@ -265,68 +267,87 @@ impl Scenario {
         } else {
             None
         };
-        Run { scenario: *self, verdict: world.judge(), faults, fault, took: began.elapsed() }
+        ScenarioResult { scenario: *self, verdict: world.judge(), faults, fault, took: began.elapsed() }
     }
 
-    fn world(self, binary: &Path, log: Option<&Path>) -> Arc<World> {
+    fn world(self, binary: &Path, log: Option<&Path>) -> Arc<ProofWorld> {
         let seconds = if self.patient { 30 } else { 5 };
-        let spills = matches!(self.site, Site::Requeue | Site::RequeueAttributes);
+        let spills = matches!(self.site, FaultSite::Requeue | FaultSite::RequeueAttributes);
         let retries = if self.exhausts() { 1 } else { 8 };
-        let config = Config {
+        let config = WorldConfig {
             binary: PathBuf::from(binary),
             fifo: self.fifo,
             schedule: match self.site {
-                Site::Waiting => {
-                    json!({ "numRetries": retries, "minDelayTarget": LONG, "maxDelayTarget": LONG })
+                FaultSite::Waiting => {
+                    json!({ "numRetries": retries, "minDelayTarget": LISTED_DELAY_SECONDS, "maxDelayTarget": LISTED_DELAY_SECONDS })
                 }
                 _ => {
                     json!({ "numRetries": retries, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 1 })
                 }
             },
             retries,
-            archive_queue: self.site == Site::ArchiveMessage,
-            discovery: self.site == Site::Subscriptions,
+            archive_queue: self.site == FaultSite::ArchiveMessage,
+            discovery: self.site == FaultSite::Subscriptions,
             in_flight: if spills && !self.fifo { 10 } else { 120_000 },
             timeout: Duration::from_secs(seconds),
             visibility: Duration::from_secs(seconds + 1),
             pollers: vec![10],
             requeue_pollers: if spills { vec![10] } else { Vec::new() },
-            notices: self.site == Site::Notice,
-            panics: self.fault == Fault::Panic,
-            sleeps: if self.fault == Fault::Freeze { SLEEPS.to_vec() } else { Vec::new() },
-            longest: matches!(self.site, Site::Waiting | Site::Notice).then_some(LONGEST),
+            notices: self.site == FaultSite::Notice,
+            panics: self.fault == FaultKind::Panic,
+            sleeps: if self.fault == FaultKind::Freeze { SLEEPS.to_vec() } else { Vec::new() },
+            longest: matches!(self.site, FaultSite::Waiting | FaultSite::Notice)
+                .then_some(MAX_INVOCATION_TIME),
             log: log.map(Path::to_path_buf),
         };
-        World::new(config, Plan::of(self.injections(), self.fifo), 1)
+        ProofWorld::new(config, FaultPlan::of(self.injections(), self.fifo), 1)
     }
 
     /// Returns the fault, and the other faults without which its call would not be made.
-    fn injections(self) -> Vec<Injection> {
+    fn injections(self) -> Vec<FaultInjection> {
         let calls = match self.fault {
             // Each failed read of the overrides costs a minute.
-            Fault::Throttle | Fault::Unavailable | Fault::BreakBefore if self.site == Site::Overrides => 2,
-            _ if self.site == Site::Overrides => 1,
+            FaultKind::Throttle | FaultKind::Unavailable | FaultKind::BreakBefore
+                if self.site == FaultSite::Overrides =>
+            {
+                2
+            }
+            _ if self.site == FaultSite::Overrides => 1,
             // The SDK tries three times.
-            Fault::Throttle | Fault::Unavailable | Fault::BreakBefore | Fault::BreakAfter => 4,
-            Fault::Denied
-            | Fault::Permanent
-            | Fault::Partial
-            | Fault::PartialSender
-            | Fault::KillBefore
-            | Fault::KillAfter
-            | Fault::Panic
-            | Fault::Freeze => 3,
+            FaultKind::Throttle | FaultKind::Unavailable | FaultKind::BreakBefore | FaultKind::BreakAfter => {
+                4
+            }
+            FaultKind::Denied
+            | FaultKind::Permanent
+            | FaultKind::Partial
+            | FaultKind::PartialSender
+            | FaultKind::KillBefore
+            | FaultKind::KillAfter
+            | FaultKind::Panic
+            | FaultKind::Freeze => 3,
             // The function tries a target that hangs again after ten times as long.
-            Fault::Silent | Fault::Mute => 1,
+            FaultKind::Silent | FaultKind::Mute => 1,
         };
-        let mut all = vec![Injection { site: self.site, fault: self.fault, from: 0, calls }];
-        if self.exhausts() || matches!(self.site, Site::Requeue | Site::RequeueAttributes | Site::Hide) {
+        let mut all = vec![FaultInjection { site: self.site, fault: self.fault, from: 0, calls }];
+        if self.exhausts()
+            || matches!(self.site, FaultSite::Requeue | FaultSite::RequeueAttributes | FaultSite::Hide)
+        {
             // Three calls are an attempt. After it the function does not try the target for up to 40 s.
-            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 3 });
+            all.push(FaultInjection {
+                site: FaultSite::Send,
+                fault: FaultKind::Unavailable,
+                from: 0,
+                calls: 3,
+            });
         }
-        if self.fault == Fault::Freeze {
+        if self.fault == FaultKind::Freeze {
             // The letters come back, so that a wasted attempt shows in the number of the next.
-            all.push(Injection { site: Site::Send, fault: Fault::Unavailable, from: 0, calls: 3 });
+            all.push(FaultInjection {
+                site: FaultSite::Send,
+                fault: FaultKind::Unavailable,
+                from: 0,
+                calls: 3,
+            });
         }
         all
     }
@@ -334,42 +355,63 @@ impl Scenario {
     /// Reports whether heads of groups use up their schedule before their archive fails. They come back then,
     /// and other letters must not overtake them meanwhile.
     fn exhausts(self) -> bool {
-        self.site == Site::Store && self.fifo
+        self.site == FaultSite::Store && self.fifo
     }
 
     /// Returns letters that make the call.
-    fn letters(self) -> Vec<(Kind, usize)> {
-        let aside = if self.fifo { Kind::Aside } else { Kind::Queue };
+    fn letters(self) -> Vec<(ProofLetterKind, usize)> {
+        let aside = if self.fifo { ProofLetterKind::Aside } else { ProofLetterKind::Queue };
         match self.site {
-            Site::QueueAttributes => vec![(Kind::Queue, 16), (Kind::Moved, 8)],
-            Site::Requeue | Site::RequeueAttributes => vec![(aside, 18), (Kind::Moved, 8), (Kind::Raw, 6)],
-            Site::Subscription if self.fifo => vec![(Kind::Queue, 12), (Kind::Topic, 8), (Kind::Raw, 8)],
-            Site::Subscription => vec![(Kind::Queue, 8), (Kind::Web, 8), (Kind::Stream, 8), (Kind::Raw, 8)],
-            Site::Subscriptions => vec![(Kind::Discovered, 24)],
-            Site::Send => {
+            FaultSite::QueueAttributes => vec![(ProofLetterKind::Queue, 16), (ProofLetterKind::Moved, 8)],
+            FaultSite::Requeue | FaultSite::RequeueAttributes => {
+                vec![(aside, 18), (ProofLetterKind::Moved, 8), (ProofLetterKind::Raw, 6)]
+            }
+            FaultSite::Subscription if self.fifo => {
+                vec![(ProofLetterKind::Queue, 12), (ProofLetterKind::Topic, 8), (ProofLetterKind::Raw, 8)]
+            }
+            FaultSite::Subscription => vec![
+                (ProofLetterKind::Queue, 8),
+                (ProofLetterKind::Web, 8),
+                (ProofLetterKind::Stream, 8),
+                (ProofLetterKind::Raw, 8),
+            ],
+            FaultSite::Subscriptions => vec![(ProofLetterKind::Discovered, 24)],
+            FaultSite::Send => {
                 vec![
-                    (Kind::Queue, 16),
-                    (Kind::Raw, 6),
-                    (Kind::Moved, 6),
-                    (Kind::Picky, 1),
-                    (Kind::Neighbour, 5),
+                    (ProofLetterKind::Queue, 16),
+                    (ProofLetterKind::Raw, 6),
+                    (ProofLetterKind::Moved, 6),
+                    (ProofLetterKind::Picky, 1),
+                    (ProofLetterKind::Neighbour, 5),
                 ]
             }
-            Site::Publish => vec![(Kind::Topic, 24)],
-            Site::Invoke => vec![(Kind::Function, 16), (Kind::Destination, 6)],
-            Site::InvokeAndWait => vec![(Kind::Plain, 20)],
-            Site::Post => vec![(Kind::Web, 20)],
-            Site::Stream => vec![(Kind::Stream, 24)],
-            Site::Hide => vec![(Kind::Queue, 24)],
-            Site::Overrides => vec![(Kind::Queue, 16), (Kind::Topic, 8)],
-            Site::Waiting => vec![(Kind::Queue, 16)],
-            Site::Notice => vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Queue, 8)],
-            Site::Store if self.fifo => vec![(Kind::Queue, 16)],
-            Site::ArchiveMessage | Site::Store => {
-                vec![(Kind::Garbage, 8), (Kind::Buried, 8), (Kind::Picky, 4), (Kind::Queue, 8)]
+            FaultSite::Publish => vec![(ProofLetterKind::Topic, 24)],
+            FaultSite::Invoke => vec![(ProofLetterKind::Function, 16), (ProofLetterKind::Destination, 6)],
+            FaultSite::InvokeAndWait => vec![(ProofLetterKind::Plain, 20)],
+            FaultSite::Post => vec![(ProofLetterKind::Web, 20)],
+            FaultSite::Stream => vec![(ProofLetterKind::Stream, 24)],
+            FaultSite::Hide => vec![(ProofLetterKind::Queue, 24)],
+            FaultSite::Overrides => vec![(ProofLetterKind::Queue, 16), (ProofLetterKind::Topic, 8)],
+            FaultSite::Waiting => vec![(ProofLetterKind::Queue, 16)],
+            FaultSite::Notice => {
+                vec![(ProofLetterKind::Garbage, 8), (ProofLetterKind::Buried, 8), (ProofLetterKind::Queue, 8)]
             }
-            Site::Answer | Site::Delete => {
-                vec![(Kind::Queue, 12), (Kind::Buried, 6), (Kind::Function, 4), (Kind::Topic, 4)]
+            FaultSite::Store if self.fifo => vec![(ProofLetterKind::Queue, 16)],
+            FaultSite::ArchiveMessage | FaultSite::Store => {
+                vec![
+                    (ProofLetterKind::Garbage, 8),
+                    (ProofLetterKind::Buried, 8),
+                    (ProofLetterKind::Picky, 4),
+                    (ProofLetterKind::Queue, 8),
+                ]
+            }
+            FaultSite::Answer | FaultSite::Delete => {
+                vec![
+                    (ProofLetterKind::Queue, 12),
+                    (ProofLetterKind::Buried, 6),
+                    (ProofLetterKind::Function, 4),
+                    (ProofLetterKind::Topic, 4),
+                ]
             }
         }
     }

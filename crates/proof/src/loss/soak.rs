@@ -9,33 +9,33 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use redrive_laws::letters::Verdict;
+use redrive_laws::letters::LettersVerdict;
 use serde_json::json;
 
-use super::faults::{Fault, Outages, Plan, Site, Weather};
-use super::letters::Kind;
+use super::faults::{FaultKind, FaultPlan, FaultSite, RandomFaults, TargetOutages};
+use super::letters::ProofLetterKind;
 use super::mapping;
 use super::weighed;
-use super::world::{Config, World};
+use super::world::{ProofWorld, WorldConfig};
 
 /// The most messages in flight that a queue allows, which the function knows. They are so few that letters
 /// must move to the requeue.
-const IN_FLIGHT: usize = 1_200;
+const SOAK_IN_FLIGHT: usize = 1_200;
 
 /// The most letters that wait in the queues while more come.
-const CROWD: usize = 6_000;
+const MAX_WAITING_LETTERS: usize = 6_000;
 
 /// The number of letters that come at the same time.
-const WAVE: usize = 500;
+const LETTERS_AT_ONCE: usize = 500;
 
 /// The longest time that the queues may take to drain without faults.
-const PATIENCE: Duration = Duration::from_mins(3);
+const MAX_DRAIN_TIME: Duration = Duration::from_mins(3);
 
 /// The longest time of a soak, so that a function that does nothing does not prolong it for ever.
-const LONGEST: Duration = Duration::from_mins(40);
+const MAX_SOAK_TIME: Duration = Duration::from_mins(40);
 
 /// The interval between reports of progress.
-const TELL: Duration = Duration::from_secs(30);
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The share of letters in the FIFO queue: one in so many.
 const FIFO_SHARE: usize = 5;
@@ -44,7 +44,7 @@ const RETRIES: usize = 10;
 
 /// The settings of a soak.
 #[derive(Debug, Clone)]
-pub struct Soak {
+pub struct SoakSettings {
     /// The function.
     pub binary: PathBuf,
     /// The number of letters.
@@ -57,15 +57,15 @@ pub struct Soak {
 
 /// The result of a soak.
 #[derive(Debug)]
-pub struct Soaked {
+pub struct SoakResult {
     /// The verdicts on the letters of the standard queue, and of the FIFO queue.
-    pub verdicts: [Verdict; 2],
+    pub verdicts: [LettersVerdict; 2],
     /// The number of calls by name.
     pub calls: BTreeMap<String, usize>,
     /// The number of faults by kind.
-    pub faults: BTreeMap<Fault, usize>,
+    pub faults: BTreeMap<FaultKind, usize>,
     /// The number of faults by call.
-    pub sites: BTreeMap<Site, usize>,
+    pub sites: BTreeMap<FaultSite, usize>,
     /// The number of invocations.
     pub runs: usize,
     /// The number of letters that were still in the queues at the end.
@@ -75,74 +75,74 @@ pub struct Soaked {
 }
 
 /// Returns the kinds of letter with their weights.
-fn kinds(fifo: bool) -> Vec<(Kind, usize)> {
+fn kinds(fifo: bool) -> Vec<(ProofLetterKind, usize)> {
     let mut all = vec![
-        (Kind::Queue, 40),
-        (Kind::Raw, 12),
-        (Kind::Moved, 10),
-        (Kind::Topic, 12),
-        (Kind::Function, 3),
-        (Kind::Plain, 3),
-        (Kind::Destination, 2),
-        (Kind::Garbage, 3),
-        (Kind::Stranger, 2),
-        (Kind::Buried, 3),
-        (Kind::Picky, 1),
-        (Kind::Neighbour, 6),
+        (ProofLetterKind::Queue, 40),
+        (ProofLetterKind::Raw, 12),
+        (ProofLetterKind::Moved, 10),
+        (ProofLetterKind::Topic, 12),
+        (ProofLetterKind::Function, 3),
+        (ProofLetterKind::Plain, 3),
+        (ProofLetterKind::Destination, 2),
+        (ProofLetterKind::Garbage, 3),
+        (ProofLetterKind::Stranger, 2),
+        (ProofLetterKind::Buried, 3),
+        (ProofLetterKind::Picky, 1),
+        (ProofLetterKind::Neighbour, 6),
     ];
     if fifo {
-        all.push((Kind::Aside, 25));
+        all.push((ProofLetterKind::Aside, 25));
     } else {
-        all.extend([(Kind::Web, 3), (Kind::Stream, 6), (Kind::Broken, 3)]);
+        all.extend([(ProofLetterKind::Web, 3), (ProofLetterKind::Stream, 6), (ProofLetterKind::Broken, 3)]);
     }
     all
 }
 
 /// Returns the faults. A call that hangs costs ten seconds, and a kill costs the visibility timeout of a
 /// whole batch.
-fn weather() -> Weather {
+fn weather() -> RandomFaults {
     let weights = vec![
-        (Fault::Throttle, 20),
-        (Fault::Unavailable, 20),
-        (Fault::Denied, 20),
-        (Fault::Permanent, 4),
-        (Fault::Silent, 1),
-        (Fault::Mute, 1),
-        (Fault::BreakBefore, 14),
-        (Fault::BreakAfter, 20),
-        (Fault::Partial, 30),
-        (Fault::PartialSender, 4),
-        (Fault::KillBefore, 2),
-        (Fault::KillAfter, 3),
+        (FaultKind::Throttle, 20),
+        (FaultKind::Unavailable, 20),
+        (FaultKind::Denied, 20),
+        (FaultKind::Permanent, 4),
+        (FaultKind::Silent, 1),
+        (FaultKind::Mute, 1),
+        (FaultKind::BreakBefore, 14),
+        (FaultKind::BreakAfter, 20),
+        (FaultKind::Partial, 30),
+        (FaultKind::PartialSender, 4),
+        (FaultKind::KillBefore, 2),
+        (FaultKind::KillAfter, 3),
     ];
-    let outages = Outages { every: Duration::from_secs(8), last: Duration::from_secs(4) };
-    Weather { once_in: 20, weights, outages }
+    let outages = TargetOutages { every: Duration::from_secs(8), last: Duration::from_secs(4) };
+    RandomFaults { once_in: 20, weights, outages }
 }
 
-impl Soak {
+impl SoakSettings {
     /// Runs the soak. Now and then it calls `tell` with the time, the number of letters still to come, and
     /// the number that wait.
-    pub fn run(&self, tell: impl Fn(Duration, usize, usize)) -> Soaked {
+    pub fn run(&self, tell: impl Fn(Duration, usize, usize)) -> SoakResult {
         let began = Instant::now();
         let mut told = began;
         let worlds = [self.world(false), self.world(true)];
         let pollers: Vec<JoinHandle<()>> = worlds.iter().flat_map(mapping::start).collect();
-        let mut writers = [Writer::new(self.seed, false), Writer::new(self.seed, true)];
+        let mut writers = [LetterWriter::new(self.seed, false), LetterWriter::new(self.seed, true)];
         let share = self.letters / FIFO_SHARE;
         let mut coming = [self.letters - share, share];
         let mut calm_since: Option<Instant> = None;
         loop {
             for (index, world) in worlds.iter().enumerate() {
-                let room = if index == 0 { CROWD } else { CROWD / 4 };
+                let room = if index == 0 { MAX_WAITING_LETTERS } else { MAX_WAITING_LETTERS / 4 };
                 if world.waiting() < room {
-                    let wave = coming[index].min(WAVE);
+                    let wave = coming[index].min(LETTERS_AT_ONCE);
                     (0..wave).for_each(|_| writers[index].write(world));
                     coming[index] -= wave;
                 }
             }
             let waiting: usize = worlds.iter().map(|world| world.waiting()).sum();
             let rest = coming.iter().sum::<usize>();
-            if told.elapsed() > TELL {
+            if told.elapsed() > REPORT_INTERVAL {
                 told = Instant::now();
                 tell(began.elapsed(), rest, waiting);
             }
@@ -154,8 +154,8 @@ impl Soak {
                 }
                 calm_since = Some(Instant::now());
             }
-            let stuck =
-                calm_since.is_some_and(|since| since.elapsed() > PATIENCE) || began.elapsed() > LONGEST;
+            let stuck = calm_since.is_some_and(|since| since.elapsed() > MAX_DRAIN_TIME)
+                || began.elapsed() > MAX_SOAK_TIME;
             if (rest == 0 && waiting == 0) || stuck || worlds.iter().any(|world| world.is_over()) {
                 break;
             }
@@ -168,7 +168,7 @@ impl Soak {
             let _ = poller.join();
         }
         let [standard, fifo] = &worlds;
-        let mut soaked = Soaked {
+        let mut soaked = SoakResult {
             verdicts: [standard.judge(), fifo.judge()],
             calls: BTreeMap::new(),
             faults: BTreeMap::new(),
@@ -189,8 +189,8 @@ impl Soak {
         soaked
     }
 
-    fn world(&self, fifo: bool) -> Arc<World> {
-        let config = Config {
+    fn world(&self, fifo: bool) -> Arc<ProofWorld> {
+        let config = WorldConfig {
             binary: self.binary.clone(),
             fifo,
             schedule: json!({ "numRetries": RETRIES, "numNoDelayRetries": 1, "minDelayTarget": 1, "maxDelayTarget": 3,
@@ -198,7 +198,7 @@ impl Soak {
             retries: RETRIES,
             archive_queue: false,
             discovery: false,
-            in_flight: (self.letters / 25).clamp(40, IN_FLIGHT),
+            in_flight: (self.letters / 25).clamp(40, SOAK_IN_FLIGHT),
             timeout: Duration::from_secs(8),
             visibility: Duration::from_secs(if fifo { 9 } else { 10 }),
             pollers: if fifo { vec![10; 5] } else { vec![10, 100, 100, 1_000] },
@@ -210,36 +210,36 @@ impl Soak {
             log: self.log.clone(),
         };
         let seed = if fifo { self.seed ^ 1 } else { self.seed };
-        World::new(config, Plan::random(weather(), seed, fifo), seed)
+        ProofWorld::new(config, FaultPlan::random(weather(), seed, fifo), seed)
     }
 }
 
 /// A writer of letters of all kinds.
-struct Writer {
+struct LetterWriter {
     rng: Rng,
-    kinds: Vec<(Kind, usize)>,
+    kinds: Vec<(ProofLetterKind, usize)>,
     fifo: bool,
 }
 
-impl Writer {
+impl LetterWriter {
     fn new(seed: u64, fifo: bool) -> Self {
         Self { rng: Rng::with_seed(seed.wrapping_add(u64::from(fifo))), kinds: kinds(fifo), fifo }
     }
 
-    fn write(&mut self, world: &World) {
-        let kind = weighed(&mut self.rng, &self.kinds).unwrap_or(Kind::Queue);
+    fn write(&mut self, world: &ProofWorld) {
+        let kind = weighed(&mut self.rng, &self.kinds).unwrap_or(ProofLetterKind::Queue);
         let group = self.fifo.then(|| match kind {
-            Kind::Aside => format!("aside-{}", self.rng.u8(..40)),
+            ProofLetterKind::Aside => format!("aside-{}", self.rng.u8(..40)),
             _ => format!("group-{}", self.rng.u8(..200)),
         });
         world.write(kind, group);
     }
 }
 
-impl Soaked {
+impl SoakResult {
     /// Returns the verdict on both queues together.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> LettersVerdict {
         let [standard, fifo] = self.verdicts.clone();
         standard.and(fifo)
     }
@@ -247,7 +247,7 @@ impl Soaked {
     /// Reports whether every promise was kept.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.left == 0 && self.verdicts.iter().all(Verdict::is_good)
+        self.left == 0 && self.verdicts.iter().all(LettersVerdict::is_good)
     }
 
     /// Returns the tables, in Markdown.
@@ -257,7 +257,7 @@ impl Soaked {
         let [standard, fifo] = &self.verdicts;
         let all = self.verdict();
         let _ = writeln!(text, "| letters | standard | FIFO | together |\n|---|---:|---:|---:|");
-        let mut row = |name: &str, of: fn(&Verdict) -> usize| {
+        let mut row = |name: &str, of: fn(&LettersVerdict) -> usize| {
             let _ = writeln!(text, "| {name} | {} | {} | {} |", of(standard), of(fifo), of(&all));
         };
         row("all", |it| it.letters);
@@ -274,7 +274,7 @@ impl Soaked {
         let _ =
             writeln!(text, "\n| a duplicate, because | standard | FIFO | together |\n|---|---:|---:|---:|");
         for (cause, count) in &all.causes {
-            let of = |it: &Verdict| it.causes.get(cause).copied().unwrap_or_default();
+            let of = |it: &LettersVerdict| it.causes.get(cause).copied().unwrap_or_default();
             let _ = writeln!(text, "| {} | {} | {} | {count} |", cause.name(), of(standard), of(fifo));
         }
         let _ = writeln!(text, "\n| call | calls | of these with a fault |\n|---|---:|---:|");

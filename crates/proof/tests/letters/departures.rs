@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_laws::letters::{
-    Cause, Circumstances, Effect, End, Ending, Letter, Place, Response, What, judge,
+    CallEffect, CallResponse, Circumstances, DeleteObstacle, JudgedLetter, LetterFact, RequiredEnd, RunEnd,
+    SentPlace, judge,
 };
 
-use super::{Story, good};
+use super::{LedgerStory, good};
 
 #[test]
 fn a_letter_that_is_delivered_and_deleted_is_fine() {
@@ -17,11 +18,11 @@ fn a_letter_that_is_delivered_and_deleted_is_fine() {
 
 #[test]
 fn a_letter_that_is_deleted_untaken_is_lost() {
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
     story.refused(who, run);
-    story.end(who, run, Ending::Heard, true);
+    story.end(who, run, RunEnd::Heard, true);
     assert_eq!(story.verdict().lost, 1);
     assert_eq!(
         story.wrong(),
@@ -34,10 +35,10 @@ fn a_letter_that_is_deleted_untaken_is_lost() {
 
 #[test]
 fn a_letter_that_arrives_after_it_was_deleted_was_in_danger() {
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
-    story.end(who, run, Ending::Heard, true);
+    story.end(who, run, RunEnd::Heard, true);
     story.delivered(who, run);
     assert_eq!(story.verdict().lost, 0);
     assert_eq!(story.wrong(), ["message 0 was let go before it was known to be safe"]);
@@ -45,57 +46,57 @@ fn a_letter_that_arrives_after_it_was_deleted_was_in_danger() {
 
 #[test]
 fn a_letter_that_waits_is_queued_and_not_lost() {
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
     story.refused(who, run);
-    story.end(who, run, Ending::Heard, false);
+    story.end(who, run, RunEnd::Heard, false);
     assert_eq!((story.verdict().queued, story.wrong()), (1, vec![]));
 }
 
 #[test]
 fn what_arrives_changed_is_lost() {
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
     let wrong = Some("body: \"a\", not \"b\"".to_owned());
-    let (place, effect, response) = (Place::Target, Effect::Taken, Response::Done);
-    let what = What::Sent { place, effect, response, wrong, spent: None, reason: None };
+    let (place, effect, response) = (SentPlace::Target, CallEffect::Taken, CallResponse::Done);
+    let what = LetterFact::Sent { place, effect, response, wrong, spent: None, reason: None };
     story.ledger.fact(who, who, Some(run), what);
-    story.end(who, run, Ending::Heard, true);
+    story.end(who, run, RunEnd::Heard, true);
     assert_eq!(story.verdict().lost, 1);
     assert!(story.wrong().contains(&"what arrived is not the letter: body: \"a\", not \"b\"".to_owned()));
 }
 
 /// Returns the story of a letter that is delivered in two invocations, of which the first ended like this.
-fn twice(response: Response, ending: Ending, not_deleted: bool) -> Story {
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+fn twice(response: CallResponse, ending: RunEnd, not_deleted: bool) -> LedgerStory {
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
-    story.sent(who, run, Place::Target, Effect::Taken, response);
+    story.sent(who, run, SentPlace::Target, CallEffect::Taken, response);
     if not_deleted {
-        story.ledger.fact(who, who, Some(run), What::NotDeleted);
+        story.ledger.fact(who, who, Some(run), LetterFact::NotDeleted);
     }
     story.end(who, run, ending, false);
     let run = story.run(who);
     story.delivered(who, run);
-    story.end(who, run, Ending::Heard, true);
+    story.end(who, run, RunEnd::Heard, true);
     story
 }
 
 #[test]
 fn a_duplicate_is_explained_by_what_happened_after_the_effect_and_by_nothing_else() {
-    let refused = Response::Refused { for_good: false };
+    let refused = CallResponse::Refused { for_good: false };
     for (response, ending, not_deleted, cause) in [
-        (Response::Done, Ending::Heard, false, None),
-        (Response::Nothing, Ending::Heard, false, Some(Cause::Unanswered)),
-        (Response::Nothing, Ending::Unheard, false, Some(Cause::Unanswered)),
-        (refused, Ending::Heard, false, Some(Cause::Refused)),
-        (Response::Done, Ending::Unheard, false, Some(Cause::Unheard)),
-        (Response::Done, Ending::Killed, false, Some(Cause::Killed)),
-        (Response::Nothing, Ending::Killed, false, Some(Cause::Killed)),
-        (Response::Done, Ending::TimedOut, false, Some(Cause::TimedOut)),
-        (Response::Done, Ending::Heard, true, Some(Cause::NotDeleted)),
+        (CallResponse::Done, RunEnd::Heard, false, None),
+        (CallResponse::Nothing, RunEnd::Heard, false, Some(DeleteObstacle::Unanswered)),
+        (CallResponse::Nothing, RunEnd::Unheard, false, Some(DeleteObstacle::Unanswered)),
+        (refused, RunEnd::Heard, false, Some(DeleteObstacle::Refused)),
+        (CallResponse::Done, RunEnd::Unheard, false, Some(DeleteObstacle::Unheard)),
+        (CallResponse::Done, RunEnd::Killed, false, Some(DeleteObstacle::Killed)),
+        (CallResponse::Nothing, RunEnd::Killed, false, Some(DeleteObstacle::Killed)),
+        (CallResponse::Done, RunEnd::TimedOut, false, Some(DeleteObstacle::TimedOut)),
+        (CallResponse::Done, RunEnd::Heard, true, Some(DeleteObstacle::NotDeleted)),
     ] {
         let verdict = twice(response, ending, not_deleted).verdict();
         let explained: BTreeMap<_, _> = cause.into_iter().map(|cause| (cause, 1)).collect();
@@ -109,29 +110,29 @@ fn a_duplicate_is_explained_by_what_happened_after_the_effect_and_by_nothing_els
 
 #[test]
 fn a_letter_that_is_delivered_and_archived_in_one_go_is_an_unexplained_duplicate() {
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
     story.refused(who, run);
     story.delivered(who, run);
-    story.sent(who, run, Place::Archive, Effect::Taken, Response::Done);
-    story.end(who, run, Ending::Heard, true);
+    story.sent(who, run, SentPlace::Archive, CallEffect::Taken, CallResponse::Done);
+    story.end(who, run, RunEnd::Heard, true);
     assert_eq!(story.verdict().unexplained, 1);
 }
 
 #[test]
 fn a_repetition_may_be_swallowed_and_a_first_time_may_not() {
-    let mut story = twice(Response::Nothing, Ending::Heard, false);
+    let mut story = twice(CallResponse::Nothing, RunEnd::Heard, false);
     let run = story.run(0);
-    story.sent(0, run, Place::Target, Effect::Swallowed, Response::Done);
+    story.sent(0, run, SentPlace::Target, CallEffect::Swallowed, CallResponse::Done);
     assert_eq!(story.verdict().swallowed, 1);
     assert_eq!(story.wrong(), Vec::<String>::new());
 
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
-    story.sent(who, run, Place::Target, Effect::Swallowed, Response::Done);
-    story.end(who, run, Ending::Heard, true);
+    story.sent(who, run, SentPlace::Target, CallEffect::Swallowed, CallResponse::Done);
+    story.end(who, run, RunEnd::Heard, true);
     assert_eq!(story.verdict().lost, 1);
     assert!(story.wrong().contains(&"message 0 was swallowed as a repetition, and is none".to_owned()));
 }
@@ -139,24 +140,24 @@ fn a_repetition_may_be_swallowed_and_a_first_time_may_not() {
 /// The letter has arrived before, but the function cannot know that.
 #[test]
 fn a_letter_is_not_let_go_by_an_invocation_that_was_told_of_nobody_who_has_it() {
-    for what in [What::Deleted, What::NotDeleted] {
-        let mut story = Story::new();
-        let who = story.letter(End::Delivered, None);
+    for what in [LetterFact::Deleted, LetterFact::NotDeleted] {
+        let mut story = LedgerStory::new();
+        let who = story.letter(RequiredEnd::Delivered, None);
         let run = story.run(who);
-        story.sent(who, run, Place::Target, Effect::Taken, Response::Nothing);
-        story.end(who, run, Ending::Heard, false);
+        story.sent(who, run, SentPlace::Target, CallEffect::Taken, CallResponse::Nothing);
+        story.end(who, run, RunEnd::Heard, false);
         let run = story.run(who);
         story.refused(who, run);
-        story.ledger.end(run, Ending::Heard, None);
+        story.ledger.end(run, RunEnd::Heard, None);
         story.ledger.fact(who, who, Some(run), what);
         assert_eq!(story.wrong(), ["message 0 was let go before it was known to be safe"]);
     }
 }
 
 /// Circumstances in which queues make copies.
-struct Copies;
+struct MakesCopies;
 
-impl Circumstances for Copies {
+impl Circumstances for MakesCopies {
     fn have_copies(&self) -> bool {
         true
     }
@@ -167,35 +168,35 @@ fn a_copy_of_the_queue_explains_one_duplicate_where_queues_make_copies() {
     let story = |copies: usize| {
         let mut story = good();
         for _ in 0..copies {
-            story.ledger.fact(0, 0, None, What::Duplicated);
+            story.ledger.fact(0, 0, None, LetterFact::Duplicated);
         }
         for _ in 0..2 {
             let run = story.run(0);
             story.delivered(0, run);
-            story.end(0, run, Ending::Heard, true);
+            story.end(0, run, RunEnd::Heard, true);
         }
         story
     };
-    let unexplained = |story: &Story| judge(&story.ledger, &story.queued, &Copies).unexplained;
+    let unexplained = |story: &LedgerStory| judge(&story.ledger, &story.queued, &MakesCopies).unexplained;
     assert_eq!([0, 1, 2].map(|copies| unexplained(&story(copies))), [2, 1, 0]);
     assert_eq!(story(2).verdict().unexplained, 2, "real queues of the matrix make none");
 }
 
 #[test]
 fn a_letter_that_may_be_lost_is_counted_and_no_violation() {
-    struct Lossy;
-    impl Circumstances for Lossy {
-        fn may_be_lost(&self, letter: &Letter<'_>) -> bool {
-            letter.count(|what| *what == What::Expired) > 0
+    struct LosesLetters;
+    impl Circumstances for LosesLetters {
+        fn may_be_lost(&self, letter: &JudgedLetter<'_>) -> bool {
+            letter.count(|what| *what == LetterFact::Expired) > 0
         }
     }
     let verdict = |expired: bool| {
-        let mut story = Story::new();
-        let who = story.letter(End::Delivered, None);
+        let mut story = LedgerStory::new();
+        let who = story.letter(RequiredEnd::Delivered, None);
         if expired {
-            story.ledger.fact(who, who, None, What::Expired);
+            story.ledger.fact(who, who, None, LetterFact::Expired);
         }
-        judge(&story.ledger, &BTreeSet::new(), &Lossy)
+        judge(&story.ledger, &BTreeSet::new(), &LosesLetters)
     };
     assert_eq!(
         [true, false].map(|expired| (verdict(expired).lost, verdict(expired).is_good())),
@@ -207,7 +208,7 @@ fn a_letter_that_may_be_lost_is_counted_and_no_violation() {
 fn a_batch_that_fails_and_a_stranger_are_violations() {
     let mut story = good();
     let run = story.ledger.begin(&"fn".into(), 60_000);
-    story.ledger.end(run, Ending::Failed, Some("no batchItemFailures".to_owned()));
+    story.ledger.end(run, RunEnd::Failed, Some("no batchItemFailures".to_owned()));
     story.ledger.stranger("PutObject of what is no letter".to_owned());
     assert_eq!(
         story.wrong(),

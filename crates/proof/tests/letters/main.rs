@@ -8,26 +8,26 @@ mod order;
 use std::collections::BTreeSet;
 
 use redrive_laws::letters::{
-    Effect, End, Ending, GroupOrder, Ledger, Message, Place, Plan, Response, RunId as Run, Strict, Verdict,
-    What, Who, judge,
+    CallEffect, CallResponse, Ledger, LetterFact, LetterId, LettersVerdict, MessageId, NoExcuses, Plan,
+    RequiredEnd, RequiredOrder, RunEnd, RunId as Run, SentPlace, judge,
 };
 
 /// The life of letters, in short.
-struct Story {
+struct LedgerStory {
     ledger: Ledger,
-    queued: BTreeSet<Message>,
+    queued: BTreeSet<MessageId>,
 }
 
-impl Story {
+impl LedgerStory {
     fn new() -> Self {
         Self { ledger: Ledger::default(), queued: BTreeSet::new() }
     }
 
     /// Adds a letter, whose message has the same number.
-    fn letter(&mut self, end: End, group: Option<&str>) -> Who {
+    fn letter(&mut self, end: RequiredEnd, group: Option<&str>) -> LetterId {
         self.planned(Plan {
             group: group.map(str::to_owned),
-            order: GroupOrder::OfEachQueue,
+            order: RequiredOrder::OfEachQueue,
             end: Some(end),
             retries: 3,
             last_due: 0,
@@ -37,10 +37,10 @@ impl Story {
     }
 
     /// Adds a letter whose last retry is due so many milliseconds after it came.
-    fn letter_due(&mut self, end: End, last_due: redrive_sim::Millis) -> Who {
+    fn letter_due(&mut self, end: RequiredEnd, last_due: redrive_sim::SimMillis) -> LetterId {
         self.planned(Plan {
             group: None,
-            order: GroupOrder::OfEachQueue,
+            order: RequiredOrder::OfEachQueue,
             end: Some(end),
             retries: 3,
             last_due,
@@ -49,61 +49,68 @@ impl Story {
         })
     }
 
-    fn planned(&mut self, plan: Plan) -> Who {
+    fn planned(&mut self, plan: Plan) -> LetterId {
         let who = self.ledger.letter(plan);
         self.queued.insert(who);
-        self.ledger.fact(who, who, None, What::Queued { queue: "payments-dlq".to_owned(), spent: 0 });
+        self.ledger.fact(who, who, None, LetterFact::Queued { queue: "payments-dlq".to_owned(), spent: 0 });
         who
     }
 
-    fn run(&mut self, who: Who) -> Run {
+    fn run(&mut self, who: LetterId) -> Run {
         let run = self.ledger.begin(&"fn".into(), 60_000);
-        self.ledger.fact(who, who, Some(run), What::Handed);
+        self.ledger.fact(who, who, Some(run), LetterFact::Handed);
         run
     }
 
-    fn sent(&mut self, who: Who, run: Run, place: Place, effect: Effect, response: Response) {
-        let reason = (place == Place::Archive).then(|| "exhausted".to_owned());
-        let what = What::Sent { place, effect, response, wrong: None, spent: Some(1), reason };
+    fn sent(
+        &mut self,
+        who: LetterId,
+        run: Run,
+        place: SentPlace,
+        effect: CallEffect,
+        response: CallResponse,
+    ) {
+        let reason = (place == SentPlace::Archive).then(|| "exhausted".to_owned());
+        let what = LetterFact::Sent { place, effect, response, wrong: None, spent: Some(1), reason };
         self.ledger.fact(who, who, Some(run), what);
     }
 
-    fn delivered(&mut self, who: Who, run: Run) {
-        self.sent(who, run, Place::Target, Effect::Taken, Response::Done);
+    fn delivered(&mut self, who: LetterId, run: Run) {
+        self.sent(who, run, SentPlace::Target, CallEffect::Taken, CallResponse::Done);
     }
 
-    fn refused(&mut self, who: Who, run: Run) {
-        self.sent(who, run, Place::Target, Effect::None, Response::Refused { for_good: false });
+    fn refused(&mut self, who: LetterId, run: Run) {
+        self.sent(who, run, SentPlace::Target, CallEffect::None, CallResponse::Refused { for_good: false });
     }
 
     /// Adds so many invocations, each with an attempt that fails.
-    fn refused_often(&mut self, who: Who, times: usize) {
+    fn refused_often(&mut self, who: LetterId, times: usize) {
         for _ in 0..times {
             let run = self.run(who);
             self.refused(who, run);
-            self.end(who, run, Ending::Heard, false);
+            self.end(who, run, RunEnd::Heard, false);
         }
     }
 
     /// Archives the letter as exhausted, and deletes it.
-    fn exhausted(&mut self, who: Who) {
+    fn exhausted(&mut self, who: LetterId) {
         let run = self.run(who);
-        self.sent(who, run, Place::Archive, Effect::Taken, Response::Done);
-        self.end(who, run, Ending::Heard, true);
+        self.sent(who, run, SentPlace::Archive, CallEffect::Taken, CallResponse::Done);
+        self.end(who, run, RunEnd::Heard, true);
     }
 
-    fn end(&mut self, who: Who, run: Run, ending: Ending, deleted: bool) {
+    fn end(&mut self, who: LetterId, run: Run, ending: RunEnd, deleted: bool) {
         self.ledger.end(run, ending, None);
         if deleted {
             self.queued.remove(&who);
-            self.ledger.fact(who, who, Some(run), What::Deleted);
-        } else if ending == Ending::Heard {
-            self.ledger.fact(who, who, Some(run), What::Kept);
+            self.ledger.fact(who, who, Some(run), LetterFact::Deleted);
+        } else if ending == RunEnd::Heard {
+            self.ledger.fact(who, who, Some(run), LetterFact::Kept);
         }
     }
 
-    fn verdict(&self) -> Verdict {
-        judge(&self.ledger, &self.queued, &Strict)
+    fn verdict(&self) -> LettersVerdict {
+        judge(&self.ledger, &self.queued, &NoExcuses)
     }
 
     /// Returns the violations, as text.
@@ -113,11 +120,11 @@ impl Story {
 }
 
 /// Returns the story of one letter, delivered and deleted.
-fn good() -> Story {
-    let mut story = Story::new();
-    let who = story.letter(End::Delivered, None);
+fn good() -> LedgerStory {
+    let mut story = LedgerStory::new();
+    let who = story.letter(RequiredEnd::Delivered, None);
     let run = story.run(who);
     story.delivered(who, run);
-    story.end(who, run, Ending::Heard, true);
+    story.end(who, run, RunEnd::Heard, true);
     story
 }

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use redrive_laws::letters::{Effect, End, Ending, GroupOrder, Place, Plan, Response, Strict, Who, judge};
+use redrive_laws::letters::{
+    CallEffect, CallResponse, LetterId, NoExcuses, Plan, RequiredEnd, RequiredOrder, RunEnd, SentPlace, judge,
+};
 
-use super::Story;
+use super::LedgerStory;
 
 /// Returns the story of three letters of a group, first delivered in this order.
-fn group(order: [Who; 3]) -> Story {
-    let mut story = Story::new();
+fn group(order: [LetterId; 3]) -> LedgerStory {
+    let mut story = LedgerStory::new();
     for _ in order {
-        story.letter(End::Delivered, Some("customer-17"));
+        story.letter(RequiredEnd::Delivered, Some("customer-17"));
     }
     for who in order {
         let run = story.run(who);
         story.delivered(who, run);
-        story.end(who, run, Ending::Heard, true);
+        story.end(who, run, RunEnd::Heard, true);
     }
     story
 }
@@ -31,9 +33,9 @@ fn letters_of_a_group_arrive_in_their_override() {
 /// Returns the violations of a story of two letters of a group, the follower before the head or after it.
 /// Each has three failed attempts, and is then delivered or archived as exhausted.
 fn overtaken(archived: bool, delivered: bool, follower_first: bool) -> Vec<String> {
-    let mut story = Story::new();
-    let end = if archived { End::Archived("exhausted") } else { End::Delivered };
-    let (head, next) = (story.letter(End::Delivered, Some("g")), story.letter(end, Some("g")));
+    let mut story = LedgerStory::new();
+    let end = if archived { RequiredEnd::Archived("exhausted") } else { RequiredEnd::Delivered };
+    let (head, next) = (story.letter(RequiredEnd::Delivered, Some("g")), story.letter(end, Some("g")));
     let order = if follower_first { [next, head] } else { [head, next] };
     for who in order {
         story.refused_often(who, 3);
@@ -42,7 +44,7 @@ fn overtaken(archived: bool, delivered: bool, follower_first: bool) -> Vec<Strin
         } else {
             let run = story.run(who);
             story.delivered(who, run);
-            story.end(who, run, Ending::Heard, true);
+            story.end(who, run, RunEnd::Heard, true);
         }
     }
     story.wrong()
@@ -63,34 +65,34 @@ fn a_follower_does_not_overtake_its_head_wherever_each_of_them_ends() {
 
 #[test]
 fn an_attempt_that_fails_overtakes_as_well() {
-    let mut story = Story::new();
+    let mut story = LedgerStory::new();
     for _ in 0..2 {
-        story.letter(End::Delivered, Some("g"));
+        story.letter(RequiredEnd::Delivered, Some("g"));
     }
     story.refused_often(1, 1);
     for who in [0, 1] {
         let run = story.run(who);
         story.delivered(who, run);
-        story.end(who, run, Ending::Heard, true);
+        story.end(who, run, RunEnd::Heard, true);
     }
     assert_eq!(story.wrong(), ["letter 1 of group g has overtaken letter 0 in payments-dlq"]);
 }
 
 #[test]
 fn a_repetition_out_of_override_is_no_violation() {
-    let mut story = Story::new();
+    let mut story = LedgerStory::new();
     for _ in 0..2 {
-        story.letter(End::Delivered, Some("customer-17"));
+        story.letter(RequiredEnd::Delivered, Some("customer-17"));
     }
     let run = story.run(0);
     story.delivered(0, run);
     story.run(1);
     story.delivered(1, run);
-    story.end(1, run, Ending::Killed, false);
+    story.end(1, run, RunEnd::Killed, false);
     for who in [0, 1] {
         let run = story.run(who);
         story.delivered(who, run);
-        story.end(who, run, Ending::Heard, true);
+        story.end(who, run, RunEnd::Heard, true);
     }
     let verdict = story.verdict();
     assert_eq!((verdict.disorders, verdict.duplicates, verdict.unexplained), (0, 2, 0));
@@ -99,24 +101,27 @@ fn a_repetition_out_of_override_is_no_violation() {
 
 #[test]
 fn a_head_that_moves_frees_its_group_only_where_heads_may_move() {
-    let wrong = |order: GroupOrder| {
-        let mut story = Story::new();
+    let wrong = |order: RequiredOrder| {
+        let mut story = LedgerStory::new();
         let plan = || Plan {
             group: Some("g".to_owned()),
             order,
-            end: Some(End::Delivered),
+            end: Some(RequiredEnd::Delivered),
             retries: 3,
             ..Plan::default()
         };
         let (head, next) = (story.planned(plan()), story.planned(plan()));
         let run = story.run(head);
         story.refused(head, run);
-        story.sent(head, run, Place::Requeue, Effect::Taken, Response::Done);
-        story.end(head, run, Ending::Heard, true);
+        story.sent(head, run, SentPlace::Requeue, CallEffect::Taken, CallResponse::Done);
+        story.end(head, run, RunEnd::Heard, true);
         let run = story.run(next);
         story.delivered(next, run);
-        story.end(next, run, Ending::Heard, true);
-        judge(&story.ledger, &BTreeSet::from([head]), &Strict).disorders
+        story.end(next, run, RunEnd::Heard, true);
+        judge(&story.ledger, &BTreeSet::from([head]), &NoExcuses).disorders
     };
-    assert_eq!([GroupOrder::OfEachQueue, GroupOrder::Strict, GroupOrder::Free].map(wrong), [0, 1, 0]);
+    assert_eq!(
+        [RequiredOrder::OfEachQueue, RequiredOrder::Strict, RequiredOrder::Free].map(wrong),
+        [0, 1, 0]
+    );
 }

@@ -1,4 +1,4 @@
-//! Lambda: functions behind `Invoke`, and the answer of `GetFunctionConfiguration` about them.
+//! Lambda: functions behind `InvokePayload`, and the answer of `GetFunctionConfiguration` about them.
 
 pub(crate) mod invoke;
 mod recursion;
@@ -14,7 +14,7 @@ pub(crate) use invoke::AsyncEvent;
 pub use recursion::MAX_PASSES;
 pub(crate) use recursion::passed;
 
-use crate::clock::Millis;
+use crate::clock::SimMillis;
 use crate::error::Error;
 use crate::names::arn;
 
@@ -29,7 +29,7 @@ pub const MAX_ASYNC_BYTES: usize = 1024 * 1024;
 /// The functions of one account.
 #[derive(Debug, Default)]
 pub struct Lambda {
-    functions: BTreeMap<String, Function>,
+    functions: BTreeMap<String, SimFunction>,
 }
 
 /// The settings of a function.
@@ -38,7 +38,7 @@ pub struct FunctionSettings {
     /// `MaximumRetryAttempts` of asynchronous events.
     pub retries: u32,
     /// `MaximumEventAgeInSeconds`, in milliseconds.
-    pub max_age: Millis,
+    pub max_age: SimMillis,
     /// The dead-letter queue of asynchronous events.
     pub dead_letters: Option<String>,
     /// The on-failure destination of asynchronous events, a queue.
@@ -64,7 +64,7 @@ pub struct EnvironmentError {
 
 /// One run of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Invocation {
+pub struct SimInvocation {
     /// The event.
     pub payload: String,
     /// The request's id.
@@ -75,28 +75,28 @@ pub struct Invocation {
 
 /// The end of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct SimInvocationResult {
     /// The answer as JSON, or the failure of the code.
-    pub result: Result<String, FunctionError>,
+    pub result: Result<String, SimFunctionError>,
     /// The time that it took.
     pub took: Duration,
 }
 
 /// The failure of a function's code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FunctionError {
+pub struct SimFunctionError {
     /// `errorType`.
     pub kind: String,
     /// `errorMessage`.
     pub message: String,
 }
 
-type Handler = Arc<dyn Fn(&Invocation) -> Ran + Send + Sync>;
+type SimHandler = Arc<dyn Fn(&SimInvocation) -> SimInvocationResult + Send + Sync>;
 
 #[derive(Clone)]
-pub(crate) struct Function {
+pub(crate) struct SimFunction {
     pub(crate) name: Arc<str>,
-    pub(crate) handler: Handler,
+    pub(crate) handler: SimHandler,
     pub(crate) settings: FunctionSettings,
 }
 
@@ -114,7 +114,7 @@ impl Default for FunctionSettings {
     }
 }
 
-impl Ran {
+impl SimInvocationResult {
     /// Creates a run that answers this JSON at once.
     pub fn ok(answer: impl Into<String>) -> Self {
         Self { result: Ok(answer.into()), took: Duration::ZERO }
@@ -123,7 +123,7 @@ impl Ran {
     /// Creates a run whose code fails at once.
     #[must_use]
     pub fn failed(kind: &str, message: &str) -> Self {
-        let error = FunctionError { kind: kind.to_owned(), message: message.to_owned() };
+        let error = SimFunctionError { kind: kind.to_owned(), message: message.to_owned() };
         Self { result: Err(error), took: Duration::ZERO }
     }
 
@@ -135,14 +135,14 @@ impl Ran {
 }
 
 impl Lambda {
-    /// Creates a function, or replaces one. The handler may use the [`Aws`](crate::Aws) that runs it.
+    /// Creates a function, or replaces one. The handler may use the [`SimAws`](crate::SimAws) that runs it.
     pub fn create(
         &mut self,
         name: &str,
         settings: FunctionSettings,
-        handler: impl Fn(&Invocation) -> Ran + Send + Sync + 'static,
+        handler: impl Fn(&SimInvocation) -> SimInvocationResult + Send + Sync + 'static,
     ) {
-        let function = Function { name: name.into(), handler: Arc::new(handler), settings };
+        let function = SimFunction { name: name.into(), handler: Arc::new(handler), settings };
         self.functions.insert(name.to_owned(), function);
     }
 
@@ -151,18 +151,18 @@ impl Lambda {
         self.functions.remove(name);
     }
 
-    pub(crate) fn function(&self, name: &str) -> Option<Function> {
+    pub(crate) fn function(&self, name: &str) -> Option<SimFunction> {
         self.functions.get(name).cloned()
     }
 
     /// Returns a function, or Lambda's error if there is none.
-    pub(crate) fn found(&self, name: &str) -> Result<Function, Error> {
+    pub(crate) fn found(&self, name: &str) -> Result<SimFunction, Error> {
         let missing = || format!("Function not found: {}", arn("lambda", &format!("function:{name}")));
         self.function(name).ok_or_else(|| Error::new(404, "ResourceNotFoundException", missing()))
     }
 }
 
-impl fmt::Debug for Function {
+impl fmt::Debug for SimFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Function")
             .field("name", &self.name)

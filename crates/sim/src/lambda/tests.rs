@@ -3,32 +3,32 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::sqs::{QueueSettings, Receive, Received};
-use crate::{Aws, Caller, Clock, Event, Fault, Faults, Record, Request, Response};
+use crate::sqs::{QueueSettings, ReceiveRequest, ReceivedSqsMessage};
+use crate::{Caller, FaultHook, SimAws, SimClock, SimEvent, SimFault, SimRecord, WireRequest, WireResponse};
 
 const QUEUE: &str = "dlq";
 
-fn aws() -> Aws {
-    let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
+fn aws() -> SimAws {
+    let aws = SimAws::new(SimClock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
     aws.act("test", |it, _| it.sqs.create(QUEUE, QueueSettings::default()));
     aws
 }
 
-fn pass(aws: &Aws, seconds: u64) {
+fn pass(aws: &SimAws, seconds: u64) {
     aws.clock().pass(Duration::from_secs(seconds));
 }
 
-fn received(aws: &Aws, queue: &str) -> Vec<Received> {
-    let receive = Receive { at_most: 10, ..Receive::default() };
+fn received(aws: &SimAws, queue: &str) -> Vec<ReceivedSqsMessage> {
+    let receive = ReceiveRequest { at_most: 10, ..ReceiveRequest::default() };
     aws.act("test", |it, cx| it.sqs.receive_message(cx, queue, receive)).unwrap()
 }
 
-fn left(aws: &Aws, queue: &str) -> usize {
+fn left(aws: &SimAws, queue: &str) -> usize {
     aws.act("test", |it, _| it.sqs.queue(queue).unwrap().len())
 }
 
-fn invoke(aws: &Aws, kind: &str, body: impl Into<Vec<u8>>) -> Response {
-    let request = Request {
+fn invoke(aws: &SimAws, kind: &str, body: impl Into<Vec<u8>>) -> WireResponse {
+    let request = WireRequest {
         method: "POST".to_owned(),
         uri: "https://lambda.eu-central-1.amazonaws.com/2015-03-31/functions/notifier/invocations".to_owned(),
         headers: vec![("x-amz-invocation-type".to_owned(), kind.to_owned())],
@@ -56,7 +56,7 @@ fn an_asynchronous_event_is_tried_three_times_then_goes_to_queue_and_destination
         }
         it.lambda.create("notifier", settings, move |_| {
             at.lock().unwrap().push((clock.millis() - start) / 1000);
-            Ran::failed("Error", &"x".repeat(2_000))
+            SimInvocationResult::failed("Error", &"x".repeat(2_000))
         });
     });
     assert_eq!(invoke(&aws, "Event", "{\"a\":1}").status, 202);
@@ -82,8 +82,8 @@ fn an_asynchronous_event_is_tried_three_times_then_goes_to_queue_and_destination
 fn a_throttled_asynchronous_event_ends_by_its_age() {
     let aws = aws();
     let settings = FunctionSettings { on_failure: Some(QUEUE.to_owned()), ..FunctionSettings::default() };
-    aws.act("test", |it, _| it.lambda.create("notifier", settings, |_| Ran::ok("null")));
-    aws.set_faults(Faults::new(|_| Fault::Throttle));
+    aws.act("test", |it, _| it.lambda.create("notifier", settings, |_| SimInvocationResult::ok("null")));
+    aws.set_faults(FaultHook::new(|_| SimFault::Throttle));
     invoke(&aws, "Event", "{}");
     for _ in 0..360 {
         assert_eq!(left(&aws, QUEUE), 0);
@@ -93,7 +93,7 @@ fn a_throttled_asynchronous_event_ends_by_its_age() {
         }
     }
     assert!(received(&aws, QUEUE).remove(0).payload.body.contains("EventAgeExceeded"));
-    let ran = |it: &Record| matches!(it.event, Event::Invoked { .. });
+    let ran = |it: &SimRecord| matches!(it.event, SimEvent::Invoked { .. });
     assert!(!aws.journal(|records| records.iter().any(ran)));
 }
 
@@ -102,7 +102,9 @@ fn a_throttled_asynchronous_event_ends_by_its_age() {
 fn requests_have_limits() {
     let aws = aws();
     assert_eq!(invoke(&aws, "Event", "{}").status, 404);
-    aws.act("test", |it, _| it.lambda.create("notifier", FunctionSettings::default(), |_| Ran::ok("7")));
+    aws.act("test", |it, _| {
+        it.lambda.create("notifier", FunctionSettings::default(), |_| SimInvocationResult::ok("7"));
+    });
     let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
     assert_eq!(invoke(&aws, "Event", text(MAX_ASYNC_BYTES)).status, 202);
     assert_eq!(invoke(&aws, "Event", text(MAX_ASYNC_BYTES + 1)).status, 413);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::event::event;
-use crate::clock::Millis;
-use crate::sqs::Received;
+use crate::clock::SimMillis;
+use crate::sqs::ReceivedSqsMessage;
 
 /// A batch on its way through a function.
 #[derive(Debug, Clone)]
-pub struct Batch {
+pub struct MappingBatch {
     /// The messages.
-    pub messages: Vec<Received>,
+    pub messages: Vec<ReceivedSqsMessage>,
     /// The event.
     pub event: String,
     /// The request's id.
@@ -21,12 +21,12 @@ pub struct Batch {
     /// The X-Ray header, which the function's own calls pass on.
     pub trace: String,
     /// The time when Lambda ends the run.
-    pub deadline: Millis,
+    pub deadline: SimMillis,
 }
 
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum MappingOutcome {
     /// The function answered this JSON.
     Answer(String),
     /// The function's code failed.
@@ -37,20 +37,25 @@ pub enum Outcome {
     TimedOut,
 }
 
-impl Batch {
-    pub(super) fn new(queue: &str, messages: Vec<Received>, request_id: Arc<str>, trace: String) -> Self {
+impl MappingBatch {
+    pub(super) fn new(
+        queue: &str,
+        messages: Vec<ReceivedSqsMessage>,
+        request_id: Arc<str>,
+        trace: String,
+    ) -> Self {
         let event = event(queue, &messages);
         Self { messages, event, request_id, trace, deadline: 0 }
     }
 
     /// Returns the positions of the messages that stay in the queue, or the reason why all of them do.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html>
-    pub(super) fn kept(&self, outcome: &Outcome, partial: bool) -> Result<BTreeSet<usize>, String> {
+    pub(super) fn kept(&self, outcome: &MappingOutcome, partial: bool) -> Result<BTreeSet<usize>, String> {
         let answer = match outcome {
-            Outcome::Answer(answer) => answer,
-            Outcome::Error(error) => return Err(error.clone()),
-            Outcome::Died => return Err("the process ended".to_owned()),
-            Outcome::TimedOut => return Err("the time was over".to_owned()),
+            MappingOutcome::Answer(answer) => answer,
+            MappingOutcome::Error(error) => return Err(error.clone()),
+            MappingOutcome::Died => return Err("the process ended".to_owned()),
+            MappingOutcome::TimedOut => return Err("the time was over".to_owned()),
         };
         if !partial || answer.trim().is_empty() {
             return Ok(BTreeSet::new());

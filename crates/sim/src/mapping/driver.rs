@@ -6,13 +6,13 @@ use futures_util::StreamExt as _;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 
-use super::{Batch, Mapping, Outcome};
+use super::{MappingBatch, MappingOutcome, SimMapping};
 use crate::clock::duration;
 
-impl Mapping {
+impl SimMapping {
     /// Runs the function for every batch, for ever. Dropping the future ends all its runs. The handler's
     /// future is dropped at the batch's deadline.
-    pub async fn run<F: Future<Output = Outcome>>(&self, handler: impl Fn(Batch) -> F) {
+    pub async fn run<F: Future<Output = MappingOutcome>>(&self, handler: impl Fn(MappingBatch) -> F) {
         let handler = &handler;
         let mut running = FuturesUnordered::new();
         loop {
@@ -22,7 +22,7 @@ impl Mapping {
                 running.push(async move {
                     let wait = duration(batch.deadline - self.aws.clock().millis());
                     let outcome = tokio::time::timeout(wait, handler(batch.clone())).await;
-                    self.settle(&batch, &outcome.unwrap_or(Outcome::TimedOut));
+                    self.settle(&batch, &outcome.unwrap_or(MappingOutcome::TimedOut));
                 });
             }
             let changed = pin!(self.aws.changed(changes, self.wake()));
@@ -35,7 +35,7 @@ impl Mapping {
     }
 
     /// Runs the function for the next batch, on this thread. Returns `false` if there is none now.
-    pub fn step(&self, handler: impl FnOnce(&Batch) -> Outcome) -> bool {
+    pub fn step(&self, handler: impl FnOnce(&MappingBatch) -> MappingOutcome) -> bool {
         let Some(batch) = self.take() else { return false };
         let outcome = handler(&batch);
         self.settle(&batch, &outcome);

@@ -4,19 +4,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use crate::message::{Attribute, Data, md5_of, md5_of_attributes};
+use crate::message::{SimAttribute, SimAttributeValue, md5_of, md5_of_attributes};
 use crate::names::{REGION, arn};
-use crate::sqs::Received;
+use crate::sqs::ReceivedSqsMessage;
 
 /// Returns the event of a batch.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/with-sqs.html>
-pub(super) fn event(queue: &str, messages: &[Received]) -> String {
+pub(super) fn event(queue: &str, messages: &[ReceivedSqsMessage]) -> String {
     let queue = arn("sqs", queue);
     let records: Vec<_> = messages.iter().map(|message| record(&queue, message)).collect();
     json!({ "Records": records }).to_string()
 }
 
-fn record(queue: &str, message: &Received) -> Value {
+fn record(queue: &str, message: &ReceivedSqsMessage) -> Value {
     let payload = &message.payload;
     let mut system = json!({
         "ApproximateReceiveCount": message.receives.to_string(),
@@ -55,10 +55,10 @@ fn record(queue: &str, message: &Received) -> Value {
     record
 }
 
-fn attribute(it: &Attribute) -> Value {
+fn attribute(it: &SimAttribute) -> Value {
     let (name, value) = match &it.value {
-        Data::Text(text) => ("stringValue", text.clone()),
-        Data::Bytes(bytes) => ("binaryValue", STANDARD.encode(bytes)),
+        SimAttributeValue::Text(text) => ("stringValue", text.clone()),
+        SimAttributeValue::Bytes(bytes) => ("binaryValue", STANDARD.encode(bytes)),
     };
     json!({ name: value, "dataType": it.kind, "stringListValues": [], "binaryListValues": [] })
 }

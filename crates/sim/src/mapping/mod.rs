@@ -1,7 +1,7 @@
 //! The event source mapping: it takes messages from a queue, hands them to a function in batches and deletes
 //! those that the function does not return.
 //!
-//! A user drives it: with [`Mapping::take`] and [`Mapping::settle`] around the user's own runs, or with one
+//! A user drives it: with [`SimMapping::take`] and [`SimMapping::settle`] around the user's own runs, or with one
 //! of the drivers.
 
 mod batch;
@@ -14,16 +14,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use batch::{Batch, Outcome};
+pub use batch::{MappingBatch, MappingOutcome};
 
-use crate::call::{Call, Service};
-use crate::clock::{Millis, millis};
-use crate::faults::Fault;
+use crate::call::{AwsService, SimCall};
+use crate::clock::{SimMillis, millis};
+use crate::faults::SimFault;
 use crate::lambda::{MAX_BYTES, MAX_PASSES, passed};
-use crate::ledger::{Event, Payload};
-use crate::message::Entry;
-use crate::sqs::{Receive, Received, SURROUNDINGS};
-use crate::world::Aws;
+use crate::ledger::{SimEvent, SimPayload};
+use crate::message::SimEntry;
+use crate::sqs::{MESSAGE_OVERHEAD, ReceiveRequest, ReceivedSqsMessage};
+use crate::world::SimAws;
 
 /// The name of all mappings as callers.
 const CALLER: &str = "mapping";
@@ -34,7 +34,7 @@ const CALLER: &str = "mapping";
 const SCALING: (usize, usize) = (5, 300);
 
 /// The milliseconds until a failed poll is repeated, unless the fault itself waits longer: as a disabled mapping does.
-const POLL_AGAIN: Millis = 1_000;
+const REPOLL_DELAY: SimMillis = 1_000;
 
 /// The settings of a mapping.
 #[derive(Debug, Clone)]
@@ -56,8 +56,8 @@ pub struct MappingSettings {
     /// `RecursiveLoop: Allow`.
     pub allow_loops: bool,
     /// The function that gives a message its key. A batch gets only the first message with a key: see
-    /// [`Receive::apart`].
-    pub apart: Option<fn(&Payload) -> Option<u64>>,
+    /// [`ReceiveRequest::apart`].
+    pub apart: Option<fn(&SimPayload) -> Option<u64>>,
 }
 
 impl MappingSettings {
@@ -79,7 +79,7 @@ impl MappingSettings {
 
     /// Panics if Lambda refuses such a mapping.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
-    fn check(&self, aws: &Aws) {
+    fn check(&self, aws: &SimAws) {
         let Self { queue, batch_size, window, concurrency, timeout, .. } = self;
         let (largest, longest) = if queue.strip_suffix(".fifo").is_some() { (10, 0) } else { (10_000, 300) };
         assert!((1..=largest).contains(batch_size), "{queue}: no batch has {batch_size} messages");
@@ -101,33 +101,33 @@ impl MappingSettings {
 
 /// A mapping. Clones are the same mapping.
 #[derive(Debug, Clone)]
-pub struct Mapping {
-    aws: Aws,
+pub struct SimMapping {
+    aws: SimAws,
     settings: Arc<MappingSettings>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SimMappingState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    collected: Vec<Received>,
+struct SimMappingState {
+    collected: Vec<ReceivedSqsMessage>,
     bytes: usize,
-    since: Millis,
+    since: SimMillis,
     running: usize,
     /// FIFO: the groups of a batch under way, which no other batch gets.
     busy: BTreeSet<String>,
     /// The time when the present work began. Idle mappings scale down.
-    working_since: Option<Millis>,
-    again: Option<Millis>,
+    working_since: Option<SimMillis>,
+    again: Option<SimMillis>,
 }
 
-impl Mapping {
+impl SimMapping {
     /// Returns a mapping in this account.
     ///
     /// # Panics
     ///
     /// If Lambda refuses the settings.
     #[must_use]
-    pub fn new(aws: &Aws, settings: MappingSettings) -> Self {
+    pub fn new(aws: &SimAws, settings: MappingSettings) -> Self {
         settings.check(aws);
         Self { aws: aws.clone(), settings: Arc::new(settings), state: Arc::default() }
     }
@@ -135,7 +135,7 @@ impl Mapping {
     /// Takes a batch for a run of the function, if there is one now. The messages are hidden from their
     /// receive on, which may be long before the run if there is a batching window.
     #[must_use]
-    pub fn take(&self) -> Option<Batch> {
+    pub fn take(&self) -> Option<MappingBatch> {
         let settings = &*self.settings;
         let aws = &self.aws;
         aws.advance();
@@ -165,7 +165,7 @@ impl Mapping {
     }
 
     /// Ends a run: deletes the messages that the function has not returned.
-    pub fn settle(&self, batch: &Batch, outcome: &Outcome) {
+    pub fn settle(&self, batch: &MappingBatch, outcome: &MappingOutcome) {
         let kept = batch.kept(outcome, self.settings.partial);
         let all = 0..batch.messages.len();
         let (kept, failed) = match kept {
@@ -173,7 +173,7 @@ impl Mapping {
             Err(why) => (all.clone().collect(), Some(why)),
         };
         let id = |index: &usize| Arc::clone(&batch.messages[*index].id);
-        let event = Event::BatchEnded { queue: self.queue(), kept: kept.iter().map(id).collect(), failed };
+        let event = SimEvent::BatchEnded { queue: self.queue(), kept: kept.iter().map(id).collect(), failed };
         self.aws.act(CALLER, |_, cx| cx.log(event));
         let deleted: Vec<_> = all.filter(|index| !kept.contains(index)).collect();
         for ten in deleted.chunks(10) {
@@ -186,7 +186,7 @@ impl Mapping {
 
     /// Returns the time when the mapping has work again, unless something changes before.
     #[must_use]
-    fn wake(&self) -> Option<Millis> {
+    fn wake(&self) -> Option<SimMillis> {
         let now = self.aws.clock().millis();
         let state = self.state();
         if state.running >= self.most(now, &state) {
@@ -197,9 +197,9 @@ impl Mapping {
         let window = (!state.collected.is_empty()).then(|| state.since + millis(self.settings.window));
         let again = state.again;
         drop(state);
-        let shows = |services: &mut crate::Services, _: &mut crate::Cx<'_>| {
+        let shows = |services: &mut crate::Services, _: &mut crate::SimContext<'_>| {
             let queue = services.sqs.queue(&self.settings.queue);
-            let next = queue.and_then(crate::sqs::Queue::next_visible);
+            let next = queue.and_then(crate::sqs::SimQueue::next_visible);
             // What shows before the next poll has to wait for it.
             let next = next.map(|at| at.max(again.unwrap_or(at)));
             next.into_iter().chain(services.next_due()).min()
@@ -209,42 +209,47 @@ impl Mapping {
     }
 
     /// Returns how many batches may run at once.
-    fn most(&self, now: Millis, state: &State) -> usize {
+    fn most(&self, now: SimMillis, state: &SimMappingState) -> usize {
         let minutes = state.working_since.map_or(0, |since| (now - since) / 60_000);
         let scaled = SCALING.0 + SCALING.1 * usize::try_from(minutes).unwrap_or(0);
         scaled.min(self.settings.concurrency)
     }
 
     /// Receives the messages that fit into the next batch.
-    fn collect(&self, now: Millis, state: &mut State) {
+    fn collect(&self, now: SimMillis, state: &mut SimMappingState) {
         let settings = &*self.settings;
         let room = settings.batch_size.saturating_sub(state.collected.len());
         if room == 0 || state.again.is_some_and(|again| now < again) {
             return;
         }
         state.again = None;
-        let ready = |services: &mut crate::Services, cx: &mut crate::Cx<'_>| {
+        let ready = |services: &mut crate::Services, cx: &mut crate::SimContext<'_>| {
             services.sqs.can_receive(cx, &settings.queue, &state.busy)
         };
         if !self.aws.locked(CALLER, now, ready) {
             return;
         }
-        let call = Call::new(&CALLER.into(), Service::Sqs, "ReceiveMessage", &settings.queue);
+        let call = SimCall::new(&CALLER.into(), AwsService::Sqs, "ReceiveMessage", &settings.queue);
         let (wait, fault) = self.aws.fault(&call).split();
-        if fault != Fault::Pass {
-            state.again = Some(now + millis(wait).max(POLL_AGAIN));
+        if fault != SimFault::Pass {
+            state.again = Some(now + millis(wait).max(REPOLL_DELAY));
             return;
         }
         let max_bytes = MAX_BYTES.saturating_sub(state.bytes);
-        let receive =
-            Receive { at_most: room, max_bytes, apart: settings.apart, is_long: true, ..Receive::default() };
+        let receive = ReceiveRequest {
+            at_most: room,
+            max_bytes,
+            apart: settings.apart,
+            is_long: true,
+            ..ReceiveRequest::default()
+        };
         let more = self.aws.locked(CALLER, now, |services, cx| {
             services.sqs.poll(cx, &settings.queue, receive, &state.busy, &state.collected)
         });
         if state.collected.is_empty() {
             state.since = now;
         }
-        state.bytes += more.iter().map(|it| it.payload.size() + SURROUNDINGS).sum::<usize>();
+        state.bytes += more.iter().map(|it| it.payload.size() + MESSAGE_OVERHEAD).sum::<usize>();
         if settings.queue.strip_suffix(".fifo").is_some() {
             state.busy.extend(more.iter().filter_map(|it| it.payload.group.clone()));
         }
@@ -253,9 +258,9 @@ impl Mapping {
 
     /// Begins a run, unless Lambda throttles it or stops a loop. In these cases the messages stay hidden and
     /// the receive counts.
-    fn begin(&self, now: Millis, messages: Vec<Received>) -> Option<Batch> {
+    fn begin(&self, now: SimMillis, messages: Vec<ReceivedSqsMessage>) -> Option<MappingBatch> {
         let settings = &*self.settings;
-        let call = Call::new(&CALLER.into(), Service::Lambda, "Invoke", &settings.function);
+        let call = SimCall::new(&CALLER.into(), AwsService::Lambda, "Invoke", &settings.function);
         let fault = self.aws.fault(&call).split().1;
         let mut stopped = Vec::new();
         let batch = self.aws.locked(CALLER, now, |_, cx| {
@@ -265,7 +270,7 @@ impl Mapping {
                 let id = Arc::clone(&message.id);
                 let came = passed(message.payload.trace.as_deref(), &settings.function, || id.to_string());
                 if came.1 > MAX_PASSES && !settings.allow_loops {
-                    cx.log(Event::LoopStopped { function: settings.function.as_str().into() });
+                    cx.log(SimEvent::LoopStopped { function: settings.function.as_str().into() });
                     stopped.push(message);
                     continue;
                 }
@@ -276,30 +281,31 @@ impl Mapping {
             }
             let (trace, _) = trace?;
             let ids: Vec<_> = taken.iter().map(|message| Arc::clone(&message.id)).collect();
-            cx.log(Event::Batch { queue: self.queue(), ids: ids.clone() });
-            if fault != Fault::Pass {
+            cx.log(SimEvent::Batch { queue: self.queue(), ids: ids.clone() });
+            if fault != SimFault::Pass {
                 let failed = Some("throttled".to_owned());
-                cx.log(Event::BatchEnded { queue: self.queue(), kept: ids, failed });
+                cx.log(SimEvent::BatchEnded { queue: self.queue(), kept: ids, failed });
                 stopped.extend(taken);
                 return None;
             }
-            Some(Batch::new(&settings.queue, taken, cx.id(), trace))
+            Some(MappingBatch::new(&settings.queue, taken, cx.id(), trace))
         });
         self.state().release(&stopped);
         let batch = batch?;
-        Some(Batch { deadline: now + millis(settings.timeout), ..batch })
+        Some(MappingBatch { deadline: now + millis(settings.timeout), ..batch })
     }
 
     /// Deletes up to ten messages. The faults see it as a call of the caller `mapping`.
-    fn delete(&self, batch: &Batch, indexes: &[usize]) {
-        let mut call = Call::new(&CALLER.into(), Service::Sqs, "DeleteMessageBatch", &self.settings.queue);
+    fn delete(&self, batch: &MappingBatch, indexes: &[usize]) {
+        let mut call =
+            SimCall::new(&CALLER.into(), AwsService::Sqs, "DeleteMessageBatch", &self.settings.queue);
         for (number, index) in indexes.iter().enumerate() {
             let handle = Some(batch.messages[*index].handle.to_string());
-            call.entries.push(Entry { id: number.to_string(), handle, ..Entry::default() });
+            call.entries.push(SimEntry { id: number.to_string(), handle, ..SimEntry::default() });
         }
         let failing = match self.aws.fault(&call).split().1 {
-            Fault::Pass | Fault::HangAfter | Fault::ResetAfter | Fault::BreakOff(_) => Vec::new(),
-            Fault::Entries(failing) => failing,
+            SimFault::Pass | SimFault::HangAfter | SimFault::ResetAfter | SimFault::BreakOff(_) => Vec::new(),
+            SimFault::Entries(failing) => failing,
             _ => return,
         };
         self.aws.act(CALLER, |services, cx| {
@@ -313,13 +319,13 @@ impl Mapping {
         self.settings.queue.as_str().into()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimMappingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn release(&mut self, messages: &[Received]) {
+impl SimMappingState {
+    fn release(&mut self, messages: &[ReceivedSqsMessage]) {
         for group in messages.iter().filter_map(|message| message.payload.group.as_ref()) {
             self.busy.remove(group);
         }

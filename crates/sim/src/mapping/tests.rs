@@ -1,13 +1,13 @@
 //! Each limit of a mapping with the page that it comes from, and the life of a batch.
 
 use super::*;
-use crate::sqs::{QueueSettings, Receive, Received};
-use crate::{Aws, Call, Clock, Entry, Fault, Faults};
+use crate::sqs::{QueueSettings, ReceiveRequest, ReceivedSqsMessage};
+use crate::{FaultHook, SimAws, SimCall, SimClock, SimEntry, SimFault};
 
 const QUEUE: &str = "dlq";
 
-fn aws() -> Aws {
-    let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
+fn aws() -> SimAws {
+    let aws = SimAws::new(SimClock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
     aws.act("test", |it, _| {
         for queue in [QUEUE, "dlq.fifo"] {
             it.sqs.create(queue, QueueSettings { visibility: 60, ..QueueSettings::default() });
@@ -16,28 +16,28 @@ fn aws() -> Aws {
     aws
 }
 
-fn pass(aws: &Aws, seconds: u64) {
+fn pass(aws: &SimAws, seconds: u64) {
     aws.clock().pass(Duration::from_secs(seconds));
 }
 
-fn put(aws: &Aws, count: usize) {
+fn put(aws: &SimAws, count: usize) {
     for number in 0..count {
-        let entry = Entry::new("0", number.to_string());
+        let entry = SimEntry::new("0", number.to_string());
         aws.act("test", |it, cx| it.sqs.send_message(cx, QUEUE, &entry)).unwrap();
     }
 }
 
-fn received(aws: &Aws, queue: &str) -> Vec<Received> {
-    let receive = Receive { at_most: 10, ..Receive::default() };
+fn received(aws: &SimAws, queue: &str) -> Vec<ReceivedSqsMessage> {
+    let receive = ReceiveRequest { at_most: 10, ..ReceiveRequest::default() };
     aws.act("test", |it, cx| it.sqs.receive_message(cx, queue, receive)).unwrap()
 }
 
-fn left(aws: &Aws, queue: &str) -> usize {
+fn left(aws: &SimAws, queue: &str) -> usize {
     aws.act("test", |it, _| it.sqs.queue(queue).unwrap().len())
 }
 
-fn mapping(aws: &Aws) -> Mapping {
-    Mapping::new(aws, MappingSettings::new(QUEUE, "redrive"))
+fn mapping(aws: &SimAws) -> SimMapping {
+    SimMapping::new(aws, MappingSettings::new(QUEUE, "redrive"))
 }
 
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-parameters.html>
@@ -46,7 +46,7 @@ fn a_mapping_that_lambda_refuses_cannot_exist() {
     let is_refused = |change: fn(&mut MappingSettings)| {
         let mut settings = MappingSettings::new(QUEUE, "redrive");
         change(&mut settings);
-        std::panic::catch_unwind(|| drop(Mapping::new(&aws(), settings))).is_err()
+        std::panic::catch_unwind(|| drop(SimMapping::new(&aws(), settings))).is_err()
     };
     let taken: [fn(&mut MappingSettings); 2] =
         [|it| it.batch_size = 10, |it| (it.batch_size, it.window) = (10_000, Duration::from_secs(1))];
@@ -69,14 +69,14 @@ fn a_disabled_mapping_receives_nothing_and_does_not_wake_for_what_shows_meanwhil
     put(&aws, 1);
     assert_eq!(received(&aws, QUEUE).len(), 1);
     put(&aws, 1);
-    let off = |call: &Call| match call.operation.as_str() {
-        "ReceiveMessage" => Fault::Throttle.after(Duration::from_hours(1)),
-        _ => Fault::Pass,
+    let off = |call: &SimCall| match call.operation.as_str() {
+        "ReceiveMessage" => SimFault::Throttle.after(Duration::from_hours(1)),
+        _ => SimFault::Pass,
     };
-    aws.set_faults(Faults::new(off));
+    aws.set_faults(FaultHook::new(off));
     let mapping = mapping(&aws);
     assert!(mapping.take().is_none());
-    aws.set_faults(Faults::default());
+    aws.set_faults(FaultHook::default());
     // The hidden message shows after a minute.
     pass(&aws, 3_599);
     assert!(mapping.take().is_none());
@@ -96,16 +96,16 @@ fn a_message_that_a_batch_has_twice_is_kept_twice() {
     put(&aws, 1);
     let settings =
         MappingSettings { window: Duration::from_secs(1), ..MappingSettings::new(QUEUE, "redrive") };
-    let mapping = Mapping::new(&aws, settings);
+    let mapping = SimMapping::new(&aws, settings);
     assert!(mapping.take().is_none(), "the window is open");
     assert!(mapping.take().is_none());
     pass(&aws, 1);
     let batch = mapping.take().unwrap();
     assert!(batch.messages.len() > 1 && batch.messages.iter().all(|it| it.id == batch.messages[0].id));
     let kept = serde_json::json!({ "batchItemFailures": [{ "itemIdentifier": *batch.messages[0].id }] });
-    mapping.settle(&batch, &Outcome::Answer(kept.to_string()));
+    mapping.settle(&batch, &MappingOutcome::Answer(kept.to_string()));
     let ended = aws.take_journal().into_iter().find_map(|record| match record.event {
-        Event::BatchEnded { kept, .. } => Some(kept.len()),
+        SimEvent::BatchEnded { kept, .. } => Some(kept.len()),
         _ => None,
     });
     assert_eq!((ended, left(&aws, QUEUE)), (Some(batch.messages.len()), 1));
@@ -115,9 +115,9 @@ fn a_message_that_a_batch_has_twice_is_kept_twice() {
 fn copies_stay_in_separate_batches_when_a_window_collects_them_one_by_one() {
     let aws = aws();
     let window = Duration::from_secs(1);
-    let apart: fn(&crate::Payload) -> Option<u64> = |it| it.body.parse().ok();
+    let apart: fn(&crate::SimPayload) -> Option<u64> = |it| it.body.parse().ok();
     let settings = MappingSettings { window, apart: Some(apart), ..MappingSettings::new(QUEUE, "redrive") };
-    let mapping = Mapping::new(&aws, settings);
+    let mapping = SimMapping::new(&aws, settings);
     for _ in 0..2 {
         put(&aws, 2);
         assert!(mapping.take().is_none(), "the window is open");
@@ -156,12 +156,17 @@ fn an_answer_keeps_what_it_names_and_a_bad_one_keeps_all() {
         let mapping = mapping(&aws);
         assert!(mapping.step(|batch| {
             assert_eq!(batch.messages.len(), 3);
-            Outcome::Answer(if answer == "first" { of(&[&*batch.messages[0].id]) } else { answer.to_owned() })
+            MappingOutcome::Answer(if answer == "first" {
+                of(&[&*batch.messages[0].id])
+            } else {
+                answer.to_owned()
+            })
         }));
         assert_eq!(left(&aws, QUEUE), kept, "{answer}");
-        assert!(!mapping.step(|_| Outcome::Died), "what is kept stays hidden");
+        assert!(!mapping.step(|_| MappingOutcome::Died), "what is kept stays hidden");
     }
-    for outcome in [Outcome::Died, Outcome::TimedOut, Outcome::Error("panic".to_owned())] {
+    for outcome in [MappingOutcome::Died, MappingOutcome::TimedOut, MappingOutcome::Error("panic".to_owned())]
+    {
         let aws = aws();
         put(&aws, 3);
         mapping(&aws).step(|_| outcome.clone());
@@ -171,7 +176,7 @@ fn an_answer_keeps_what_it_names_and_a_bad_one_keeps_all() {
     let aws = aws();
     put(&aws, 3);
     let settings = MappingSettings { partial: false, ..MappingSettings::new(QUEUE, "redrive") };
-    Mapping::new(&aws, settings).step(|batch| Outcome::Answer(of(&[&*batch.messages[0].id])));
+    SimMapping::new(&aws, settings).step(|batch| MappingOutcome::Answer(of(&[&*batch.messages[0].id])));
     assert_eq!(left(&aws, QUEUE), 0);
 }
 
@@ -182,9 +187,9 @@ fn a_mapping_leaves_the_visibility_of_what_it_keeps() {
     let aws = aws();
     put(&aws, 1);
     let mapping = mapping(&aws);
-    let keep = |batch: &Batch| {
+    let keep = |batch: &MappingBatch| {
         let id = &batch.messages[0].id;
-        Outcome::Answer(format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{id}"}}]}}"#))
+        MappingOutcome::Answer(format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{id}"}}]}}"#))
     };
     mapping.step(|batch| {
         let handle = &batch.messages[0].handle;
@@ -213,7 +218,7 @@ fn a_window_collects_and_the_messages_are_hidden_meanwhile() {
         window: Duration::from_secs(20),
         ..MappingSettings::new(QUEUE, "redrive")
     };
-    let mapping = Mapping::new(&aws, settings);
+    let mapping = SimMapping::new(&aws, settings);
     put(&aws, 3);
     assert!(mapping.take().is_none());
     pass(&aws, 10);
@@ -239,7 +244,7 @@ fn a_window_collects_and_the_messages_are_hidden_meanwhile() {
 fn a_batch_has_six_megabytes() {
     let aws = aws();
     for _ in 0..8 {
-        let entry = Entry::new("0", "x".repeat(1024 * 1024));
+        let entry = SimEntry::new("0", "x".repeat(1024 * 1024));
         aws.act("test", |it, cx| it.sqs.send_message(cx, QUEUE, &entry)).unwrap();
     }
     let mapping = mapping(&aws);
@@ -252,18 +257,18 @@ fn a_batch_has_six_megabytes() {
 fn a_mapping_begins_with_five_batches_and_ends_at_its_concurrency() {
     let aws = aws();
     put(&aws, 100);
-    let take = |mapping: &Mapping| std::iter::from_fn(|| mapping.take()).collect::<Vec<_>>();
+    let take = |mapping: &SimMapping| std::iter::from_fn(|| mapping.take()).collect::<Vec<_>>();
     let settings = |concurrency| MappingSettings {
         batch_size: 1,
         concurrency,
         ..MappingSettings::new(QUEUE, "redrive")
     };
-    let two = Mapping::new(&aws, settings(2));
+    let two = SimMapping::new(&aws, settings(2));
     let batches = take(&two);
     assert_eq!(batches.len(), 2);
-    two.settle(&batches[0], &Outcome::Died);
+    two.settle(&batches[0], &MappingOutcome::Died);
     assert_eq!(take(&two).len(), 1);
-    let many = Mapping::new(&aws, settings(50));
+    let many = SimMapping::new(&aws, settings(50));
     assert_eq!(take(&many).len(), 5);
     pass(&aws, 60);
     assert_eq!(take(&many).len(), 45);
@@ -276,18 +281,18 @@ fn a_throttled_invocation_counts_as_a_receive() {
     let aws = aws();
     put(&aws, 1);
     let mapping = mapping(&aws);
-    let throttle = |call: &Call| match call.operation.as_str() {
-        "Invoke" => Fault::Throttle,
-        _ => Fault::Pass,
+    let throttle = |call: &SimCall| match call.operation.as_str() {
+        "Invoke" => SimFault::Throttle,
+        _ => SimFault::Pass,
     };
-    aws.set_faults(Faults::new(throttle));
-    assert!(!mapping.step(|_| Outcome::Died));
-    aws.set_faults(Faults::default());
-    assert!(!mapping.step(|_| Outcome::Died), "hidden for the queue's visibility timeout");
+    aws.set_faults(FaultHook::new(throttle));
+    assert!(!mapping.step(|_| MappingOutcome::Died));
+    aws.set_faults(FaultHook::default());
+    assert!(!mapping.step(|_| MappingOutcome::Died), "hidden for the queue's visibility timeout");
     pass(&aws, 60);
     assert!(mapping.step(|batch| {
         assert_eq!(batch.messages[0].receives, 2);
-        Outcome::Died
+        MappingOutcome::Died
     }));
 }
 
@@ -297,14 +302,14 @@ fn what_the_mapping_cannot_delete_comes_again() {
     let aws = aws();
     put(&aws, 2);
     let mapping = mapping(&aws);
-    let fail = |call: &Call| match call.operation.as_str() {
+    let fail = |call: &SimCall| match call.operation.as_str() {
         "DeleteMessageBatch" => {
-            Fault::Entries(vec![(0, crate::EntryFault::service("InternalError", "Try again."))])
+            SimFault::Entries(vec![(0, crate::EntryFault::service("InternalError", "Try again."))])
         }
-        _ => Fault::Pass,
+        _ => SimFault::Pass,
     };
-    aws.set_faults(Faults::new(fail));
-    mapping.step(|_| Outcome::Answer("{}".to_owned()));
+    aws.set_faults(FaultHook::new(fail));
+    mapping.step(|_| MappingOutcome::Answer("{}".to_owned()));
     assert_eq!(left(&aws, QUEUE), 1);
     pass(&aws, 60);
     assert_eq!(received(&aws, QUEUE).len(), 1);
@@ -315,11 +320,11 @@ fn what_the_mapping_cannot_delete_comes_again() {
 fn a_fifo_group_is_in_one_batch_at_a_time() {
     let aws = aws();
     for (group, id) in [("a", "1"), ("a", "2"), ("b", "3")] {
-        let entry = Entry::new("0", id).fifo(group, id);
+        let entry = SimEntry::new("0", id).fifo(group, id);
         aws.act("test", |it, cx| it.sqs.send_message(cx, "dlq.fifo", &entry)).unwrap();
     }
     let settings = MappingSettings { batch_size: 1, ..MappingSettings::new("dlq.fifo", "redrive") };
-    let mapping = Mapping::new(&aws, settings);
+    let mapping = SimMapping::new(&aws, settings);
     let first = mapping.take().unwrap();
     let second = mapping.take().unwrap();
     assert_eq!((&*first.messages[0].payload.body, &*second.messages[0].payload.body), ("1", "3"));
@@ -327,7 +332,7 @@ fn a_fifo_group_is_in_one_batch_at_a_time() {
     let handle = &first.messages[0].handle;
     aws.act("fn", |it, cx| it.sqs.change_message_visibility(cx, "dlq.fifo", handle, 0)).unwrap();
     assert!(mapping.take().is_none());
-    mapping.settle(&first, &Outcome::Died);
+    mapping.settle(&first, &MappingOutcome::Died);
     assert_eq!(&*mapping.take().unwrap().messages[0].payload.body, "1");
 }
 
@@ -338,14 +343,14 @@ fn a_loop_ends_after_sixteen_passes() {
         let aws = aws();
         put(&aws, 1);
         let settings = MappingSettings { allow_loops, ..MappingSettings::new(QUEUE, "redrive") };
-        let mapping = Mapping::new(&aws, settings);
+        let mapping = SimMapping::new(&aws, settings);
         let mut passes = 0;
         // The function sends its message to its own queue, with the trace header of its run.
         while passes < 40
             && mapping.step(|batch| {
-                let entry = Entry { trace: Some(batch.trace.clone()), ..Entry::new("0", "again") };
+                let entry = SimEntry { trace: Some(batch.trace.clone()), ..SimEntry::new("0", "again") };
                 aws.act("fn", |it, cx| it.sqs.send_message(cx, QUEUE, &entry)).unwrap();
-                Outcome::Answer("{}".to_owned())
+                MappingOutcome::Answer("{}".to_owned())
             })
         {
             passes += 1;

@@ -4,15 +4,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::http::{Request, Response, unknown};
-use crate::call::Call;
-use crate::cx::Cx;
+use super::http::{WireRequest, WireResponse, unknown};
+use crate::call::SimCall;
+use crate::cx::SimContext;
 use crate::error::Error;
 use crate::faults::MISSING;
-use crate::message::Entry;
+use crate::message::SimEntry;
 use crate::services::Services;
 
-pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Error> {
     let target = request.header("x-amz-target").unwrap_or_default();
     target.rsplit('.').next().unwrap_or_default().clone_into(&mut call.operation);
     let unreadable = |error: String| Error::bad("SerializationException", error);
@@ -21,12 +21,16 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     for (number, record) in body["Records"].as_array().into_iter().flatten().enumerate() {
         let data = STANDARD.decode(record["Data"].as_str().unwrap_or_default());
         let data = data.map_err(|it| unreadable(it.to_string()))?;
-        call.entries.push(Entry::new(number.to_string(), String::from_utf8_lossy(&data)));
+        call.entries.push(SimEntry::new(number.to_string(), String::from_utf8_lossy(&data)));
     }
     Ok(())
 }
 
-pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+pub(super) fn carry_out(
+    services: &mut Services,
+    cx: &mut SimContext<'_>,
+    call: &SimCall,
+) -> Result<WireResponse, Error> {
     if call.operation != "PutRecordBatch" {
         return Err(unknown(call));
     }
@@ -45,11 +49,11 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
     Ok(response(200, &body))
 }
 
-pub(super) fn refuse(error: &Error) -> Response {
+pub(super) fn refuse(error: &Error) -> WireResponse {
     let body = json!({ "__type": error.code, "message": error.message });
     response(error.status, &body)
 }
 
-fn response(status: u16, body: &Value) -> Response {
-    Response::new(status, body.to_string()).with("content-type", "application/x-amz-json-1.1")
+fn response(status: u16, body: &Value) -> WireResponse {
+    WireResponse::new(status, body.to_string()).with("content-type", "application/x-amz-json-1.1")
 }

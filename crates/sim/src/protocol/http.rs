@@ -1,11 +1,11 @@
 //! HTTP requests and responses.
 
-use crate::call::Call;
+use crate::call::SimCall;
 use crate::error::Error;
 
 /// An HTTP request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct WireRequest {
     /// The method.
     pub method: String,
     /// The whole URI: `https://sqs.eu-central-1.amazonaws.com/`.
@@ -18,7 +18,7 @@ pub struct Request {
 
 /// An HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Response {
+pub struct WireResponse {
     /// The status.
     pub status: u16,
     /// The headers; names are in lower case.
@@ -27,7 +27,7 @@ pub struct Response {
     pub body: Vec<u8>,
 }
 
-impl Request {
+impl WireRequest {
     /// Returns the first header of this name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -35,7 +35,7 @@ impl Request {
     }
 }
 
-impl Response {
+impl WireResponse {
     /// Returns a response without headers.
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
         Self { status, headers: Vec::new(), body: body.into() }
@@ -50,6 +50,6 @@ impl Response {
 }
 
 /// Returns the error of an operation that the service here does not have.
-pub(super) fn unknown(call: &Call) -> Error {
+pub(super) fn unknown(call: &SimCall) -> Error {
     Error::new(501, "UnknownOperationException", format!("{} is not simulated", call.operation))
 }

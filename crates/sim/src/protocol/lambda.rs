@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::http::{Request, Response, unknown};
+use super::http::{WireRequest, WireResponse, unknown};
 use super::text::decoded;
-use crate::call::Call;
-use crate::cx::Cx;
+use crate::call::SimCall;
+use crate::cx::SimContext;
 use crate::error::Error;
-use crate::lambda::{Function, Ran, name_of, qualifier_of};
+use crate::lambda::{SimFunction, SimInvocationResult, name_of, qualifier_of};
 use crate::names::{ACCOUNT, arn};
 use crate::services::Services;
 use crate::world::path_of;
 
-pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Error> {
     let path = path_of(&request.uri).split('?').next().unwrap_or_default();
     let function = path.strip_prefix("/2015-03-31/functions/").unwrap_or_default();
     let (function, operation) = function.rsplit_once('/').unwrap_or_default();
@@ -35,7 +35,11 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
 }
 
 /// Carries out a call that does not run the function now.
-pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+pub(super) fn carry_out(
+    services: &mut Services,
+    cx: &mut SimContext<'_>,
+    call: &SimCall,
+) -> Result<WireResponse, Error> {
     if call.operation == "GetFunctionConfiguration" {
         return services.lambda.found(&call.target).map(|function| configuration(&function));
     }
@@ -45,17 +49,17 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
         Some("Event") => {
             let payload = String::from_utf8_lossy(&call.body).into_owned();
             services.accept(cx, &function, payload, call.parameter("trace"));
-            Ok(Response::new(202, ""))
+            Ok(WireResponse::new(202, ""))
         }
-        Some("DryRun") => Ok(Response::new(204, "")),
+        Some("DryRun") => Ok(WireResponse::new(204, "")),
         _ => Err(unknown(call)),
     }
 }
 
 /// Returns Lambda's description of a function: how it runs, not its code.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
-fn configuration(function: &Function) -> Response {
-    let Function { name, settings, .. } = function;
+fn configuration(function: &SimFunction) -> WireResponse {
+    let SimFunction { name, settings, .. } = function;
     let mut told = json!({
         "FunctionName": &**name,
         "FunctionArn": arn("lambda", &format!("function:{name}")),
@@ -85,13 +89,13 @@ fn configuration(function: &Function) -> Response {
         told["State"] = "Failed".into();
         told["StateReason"] = reason.as_str().into();
     }
-    Response::new(200, told.to_string()).with("content-type", "application/json")
+    WireResponse::new(200, told.to_string()).with("content-type", "application/json")
 }
 
 /// Returns the answer to a synchronous run.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
-pub(crate) fn ran(ran: &Ran) -> Response {
-    let answer = |body: String| Response::new(200, body).with("x-amz-executed-version", "$LATEST");
+pub(crate) fn ran(ran: &SimInvocationResult) -> WireResponse {
+    let answer = |body: String| WireResponse::new(200, body).with("x-amz-executed-version", "$LATEST");
     match &ran.result {
         Ok(body) => answer(body.clone()),
         Err(error) => {
@@ -101,10 +105,10 @@ pub(crate) fn ran(ran: &Ran) -> Response {
     }
 }
 
-pub(super) fn refuse(error: &Error) -> Response {
+pub(super) fn refuse(error: &Error) -> WireResponse {
     let whose = if error.is_senders() { "User" } else { "Service" };
     let body = json!({ "Type": whose, "Message": error.message });
-    Response::new(error.status, body.to_string())
+    WireResponse::new(error.status, body.to_string())
         .with("x-amzn-errortype", &error.code)
         .with("content-type", "application/json")
 }

@@ -5,17 +5,17 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use crc::{CRC_32_ISO_HDLC, Crc};
 use jiff::Timestamp;
 
-use super::http::{Request, Response, unknown};
+use super::http::{WireRequest, WireResponse, unknown};
 use super::text::{decoded, element, escaped, form};
-use crate::call::Call;
-use crate::clock::{Millis, iso};
-use crate::cx::Cx;
+use crate::call::SimCall;
+use crate::clock::{SimMillis, iso};
+use crate::cx::SimContext;
 use crate::error::Error;
-use crate::s3::{Condition, List};
+use crate::s3::{PutCondition, SimListRequest};
 use crate::services::Services;
 use crate::world::{host_of, path_of};
 
-pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Error> {
     let (path, query) = path_of(&request.uri).split_once('?').unwrap_or((path_of(&request.uri), ""));
     let path = decoded(path.trim_start_matches('/'));
     call.parameters = form(query);
@@ -84,19 +84,19 @@ fn unchunked(mut body: &[u8]) -> Result<(Vec<u8>, String), Error> {
 }
 
 /// Carries out a call. Every answer contains S3's time, even that to a refused call.
-pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Response {
+pub(super) fn carry_out(services: &mut Services, cx: &mut SimContext<'_>, call: &SimCall) -> WireResponse {
     let now = cx.now;
     answer(services, cx, call).unwrap_or_else(|error| refuse(&error)).with("date", &http_date(now))
 }
 
-fn answer(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+fn answer(services: &mut Services, cx: &mut SimContext<'_>, call: &SimCall) -> Result<WireResponse, Error> {
     let place = call.target.split_once('/').unwrap_or((&call.target, ""));
     match call.operation.as_str() {
         "PutObject" => {
             let condition = match (call.parameter("if-none-match"), call.parameter("if-match")) {
-                (Some("*"), None) => Condition::Absent,
-                (None, Some(tag)) if tag != "*" => Condition::Tag(tag),
-                (None, None) => Condition::None,
+                (Some("*"), None) => PutCondition::Absent,
+                (None, Some(tag)) if tag != "*" => PutCondition::Tag(tag),
+                (None, None) => PutCondition::None,
                 // A condition that makes no sense for a write.
                 _ => {
                     let message = "A header you provided implies functionality that is not implemented";
@@ -105,12 +105,12 @@ fn answer(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Respo
             };
             let kind = call.parameter("content-type");
             let etag = services.s3.put_object(cx, place, call.body.clone(), condition, kind)?;
-            Ok(Response::new(200, "").with("etag", &etag))
+            Ok(WireResponse::new(200, "").with("etag", &etag))
         }
         "GetObject" => {
             let object = services.s3.get_object(place, call.parameter("if-none-match"))?;
             let kind = object.content_type.as_deref().unwrap_or("binary/octet-stream");
-            Ok(Response::new(200, object.bytes.clone())
+            Ok(WireResponse::new(200, object.bytes.clone())
                 .with("etag", &object.etag)
                 .with("last-modified", &http_date(object.modified))
                 .with("content-type", kind))
@@ -120,7 +120,7 @@ fn answer(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Respo
     }
 }
 
-fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Result<Response, Error> {
+fn list(services: &Services, call: &SimCall, (bucket, prefix): (&str, &str)) -> Result<WireResponse, Error> {
     let token = match call.parameter("continuation-token") {
         None => None,
         Some(token) => Some(
@@ -136,7 +136,7 @@ fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Res
     };
     let page = services.s3.list_objects(
         bucket,
-        List {
+        SimListRequest {
             prefix,
             delimiter: call.parameter("delimiter").filter(|it| !it.is_empty()),
             after: token.as_deref().or(call.parameter("start-after")),
@@ -170,22 +170,22 @@ fn list(services: &Services, call: &Call, (bucket, prefix): (&str, &str)) -> Res
         page.objects.len() + page.prefixes.len(),
         page.next.is_some()
     );
-    Ok(Response::new(200, body).with("content-type", "application/xml"))
+    Ok(WireResponse::new(200, body).with("content-type", "application/xml"))
 }
 
-pub(super) fn refuse(error: &Error) -> Response {
+pub(super) fn refuse(error: &Error) -> WireResponse {
     if error.status == 304 {
-        return Response::new(304, "");
+        return WireResponse::new(304, "");
     }
     let body = format!(
         "<Error><Code>{}</Code><Message>{}</Message><RequestId>0000000000000000</RequestId></Error>",
         error.code,
         escaped(&error.message)
     );
-    Response::new(error.status, body).with("content-type", "application/xml")
+    WireResponse::new(error.status, body).with("content-type", "application/xml")
 }
 
-fn http_date(millis: Millis) -> String {
+fn http_date(millis: SimMillis) -> String {
     let time = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX);
     time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::http::{Request, Response, unknown};
+use super::http::{WireRequest, WireResponse, unknown};
 use super::text::{element, escaped, form};
-use crate::call::Call;
-use crate::cx::Cx;
+use crate::call::SimCall;
+use crate::cx::SimContext;
 use crate::error::Error;
 use crate::faults::MISSING;
-use crate::message::{Attribute, Attributes, Data, Entry};
+use crate::message::{SimAttribute, SimAttributeValue, SimAttributes, SimEntry};
 use crate::services::Services;
-use crate::sns::{Published, rules};
+use crate::sns::{PublishAnswer, rules};
 use crate::world::host_of;
 
 const NAMESPACE: &str = "http://sns.amazonaws.com/doc/2010-03-31/";
 
-pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Error> {
     let form = form(&String::from_utf8_lossy(&request.body));
     let field = |name: &str| form.get(name).cloned().unwrap_or_default();
     call.operation = field("Action");
@@ -34,14 +34,14 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
                 if !form.contains_key(&format!("{prefix}Id")) {
                     break;
                 }
-                call.entries.push(Entry { trace: trace.clone(), ..entry(&form, &prefix)? });
+                call.entries.push(SimEntry { trace: trace.clone(), ..entry(&form, &prefix)? });
             }
         }
         "Publish" => {
             let topic = form.get("TopicArn").or_else(|| form.get("TargetArn")).cloned().unwrap_or_default();
             rules::topic_arn(&topic, host)?;
             call.target = topic_of(&topic);
-            call.entries.push(Entry { trace, ..entry(&form, "")? });
+            call.entries.push(SimEntry { trace, ..entry(&form, "")? });
         }
         "GetSubscriptionAttributes" => call.target = field("SubscriptionArn"),
         "GetTopicAttributes" => call.target = field("TopicArn"),
@@ -53,22 +53,22 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-fn entry(form: &BTreeMap<String, String>, prefix: &str) -> Result<Entry, Error> {
+fn entry(form: &BTreeMap<String, String>, prefix: &str) -> Result<SimEntry, Error> {
     let field = |name: &str| form.get(&format!("{prefix}{name}")).cloned();
-    let mut attributes = Attributes::new();
+    let mut attributes = SimAttributes::new();
     for number in 1.. {
         let part = |name: &str| field(&format!("MessageAttributes.entry.{number}.{name}"));
         let Some(name) = part("Name") else { break };
         let value = match part("Value.BinaryValue") {
-            Some(bytes) => Data::Bytes(
+            Some(bytes) => SimAttributeValue::Bytes(
                 STANDARD.decode(bytes).map_err(|it| Error::bad("SerializationException", it.to_string()))?,
             ),
-            None => Data::Text(part("Value.StringValue").unwrap_or_default()),
+            None => SimAttributeValue::Text(part("Value.StringValue").unwrap_or_default()),
         };
         let kind = part("Value.DataType").unwrap_or_default();
-        attributes.insert(name, Attribute { kind, value });
+        attributes.insert(name, SimAttribute { kind, value });
     }
-    Ok(Entry {
+    Ok(SimEntry {
         id: field("Id").unwrap_or_default(),
         body: field("Message").unwrap_or_default(),
         subject: field("Subject"),
@@ -76,7 +76,7 @@ fn entry(form: &BTreeMap<String, String>, prefix: &str) -> Result<Entry, Error> 
         attributes,
         group: field("MessageGroupId"),
         deduplication: field("MessageDeduplicationId"),
-        ..Entry::default()
+        ..SimEntry::default()
     })
 }
 
@@ -84,7 +84,11 @@ fn topic_of(arn: &str) -> String {
     arn.rsplit(':').next().unwrap_or_default().to_owned()
 }
 
-pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+pub(super) fn carry_out(
+    services: &mut Services,
+    cx: &mut SimContext<'_>,
+    call: &SimCall,
+) -> Result<WireResponse, Error> {
     let result = match call.operation.as_str() {
         "Publish" => {
             let entry = call.entries.first().cloned().unwrap_or_default();
@@ -127,7 +131,7 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
         }
         "ListSubscriptions" => {
             let (page, next) = services.sns.list_subscriptions(call.parameter("NextToken"))?;
-            let member = |it: &&crate::sns::Subscription| {
+            let member = |it: &&crate::sns::SimSubscription| {
                 // SNS gives no ARN for a subscription that is not confirmed.
                 let arn = if it.pending { "PendingConfirmation" } else { &it.arn };
                 format!(
@@ -151,16 +155,16 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
          </ResponseMetadata></{name}Response>",
         element("RequestId", &cx.id())
     );
-    Ok(Response::new(200, body).with("content-type", "text/xml"))
+    Ok(WireResponse::new(200, body).with("content-type", "text/xml"))
 }
 
-fn published(done: &Published) -> String {
+fn published(done: &PublishAnswer) -> String {
     let sequence = done.sequence.as_deref();
     let sequence = sequence.map_or_else(String::new, |it| element("SequenceNumber", it));
     format!("{}{sequence}", element("MessageId", &done.id))
 }
 
-pub(super) fn refuse(error: &Error) -> Response {
+pub(super) fn refuse(error: &Error) -> WireResponse {
     let whose = if error.is_senders() { "Sender" } else { "Receiver" };
     let body = format!(
         "<ErrorResponse xmlns=\"{NAMESPACE}\"><Error><Type>{whose}</Type><Code>{}</Code><Message>{}</Message></Error>\
@@ -168,5 +172,5 @@ pub(super) fn refuse(error: &Error) -> Response {
         error.code,
         escaped(&error.message)
     );
-    Response::new(error.status, body).with("content-type", "text/xml")
+    WireResponse::new(error.status, body).with("content-type", "text/xml")
 }

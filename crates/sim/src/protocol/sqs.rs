@@ -4,16 +4,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::http::{Request, Response, unknown};
-use crate::call::Call;
-use crate::cx::Cx;
+use super::http::{WireRequest, WireResponse, unknown};
+use crate::call::SimCall;
+use crate::cx::SimContext;
 use crate::error::{BatchAnswer, Error};
 use crate::faults::MISSING;
-use crate::message::{Attribute, Attributes, Data, Entry, md5_of, md5_of_attributes};
+use crate::message::{SimAttribute, SimAttributeValue, SimAttributes, SimEntry, md5_of, md5_of_attributes};
 use crate::services::Services;
-use crate::sqs::{Receive, Received, Sent, name_of, rules};
+use crate::sqs::{ReceiveRequest, ReceivedSqsMessage, SendAnswer, name_of, rules};
 
-pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
+pub(super) fn decode(call: &mut SimCall, request: &WireRequest) -> Result<(), Error> {
     let target = request.header("x-amz-target").unwrap_or_default();
     target.rsplit('.').next().unwrap_or_default().clone_into(&mut call.operation);
     let body: Value = serde_json::from_slice(&request.body)
@@ -43,22 +43,22 @@ pub(super) fn decode(call: &mut Call, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-fn entry(entry: &Value) -> Result<Entry, Error> {
+fn entry(entry: &Value) -> Result<SimEntry, Error> {
     let text = |name: &str| entry[name].as_str().map(str::to_owned);
-    let mut attributes = Attributes::new();
+    let mut attributes = SimAttributes::new();
     for (name, attribute) in entry["MessageAttributes"].as_object().into_iter().flatten() {
         let value = match (&attribute["StringValue"], &attribute["BinaryValue"]) {
-            (Value::String(text), _) => Data::Text(text.clone()),
-            (_, Value::String(bytes)) => Data::Bytes(
+            (Value::String(text), _) => SimAttributeValue::Text(text.clone()),
+            (_, Value::String(bytes)) => SimAttributeValue::Bytes(
                 STANDARD.decode(bytes).map_err(|it| Error::bad("SerializationException", it.to_string()))?,
             ),
-            _ => Data::Text(String::new()),
+            _ => SimAttributeValue::Text(String::new()),
         };
         let kind = attribute["DataType"].as_str().unwrap_or_default().to_owned();
-        attributes.insert(name.clone(), Attribute { kind, value });
+        attributes.insert(name.clone(), SimAttribute { kind, value });
     }
     let trace = &entry["MessageSystemAttributes"]["AWSTraceHeader"]["StringValue"];
-    Ok(Entry {
+    Ok(SimEntry {
         id: text("Id").unwrap_or_default(),
         body: text("MessageBody").unwrap_or_default(),
         subject: None,
@@ -73,7 +73,11 @@ fn entry(entry: &Value) -> Result<Entry, Error> {
     })
 }
 
-pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -> Result<Response, Error> {
+pub(super) fn carry_out(
+    services: &mut Services,
+    cx: &mut SimContext<'_>,
+    call: &SimCall,
+) -> Result<WireResponse, Error> {
     let (sqs, queue, entries) = (&mut services.sqs, call.target.as_str(), &call.entries);
     let first = entries.first().cloned().unwrap_or_default();
     let handle = first.handle.as_deref().unwrap_or_default();
@@ -90,11 +94,11 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
             let number = |name: &str| call.parameter(name).and_then(|it| it.parse::<i64>().ok());
             let wait = number("WaitTimeSeconds").unwrap_or(0);
             rules::wait(wait)?;
-            let receive = Receive {
+            let receive = ReceiveRequest {
                 at_most: number("MaxNumberOfMessages").map_or(1, |it| usize::try_from(it).unwrap_or(0)),
                 visibility: number("VisibilityTimeout"),
                 is_long: wait > 0,
-                ..Receive::default()
+                ..ReceiveRequest::default()
             };
             let received = sqs.receive_message(cx, queue, receive)?;
             if received.is_empty() {
@@ -134,19 +138,19 @@ pub(super) fn carry_out(services: &mut Services, cx: &mut Cx<'_>, call: &Call) -
 }
 
 /// Adds the request's X-Ray header to an entry that has none of its own.
-fn traced(call: &Call, entry: &Entry) -> Entry {
+fn traced(call: &SimCall, entry: &SimEntry) -> SimEntry {
     let trace = entry.trace.clone().or_else(|| call.parameter("trace").map(str::to_owned));
-    Entry { trace, ..entry.clone() }
+    SimEntry { trace, ..entry.clone() }
 }
 
-fn taken(entry: &Entry, sent: &Sent) -> Value {
+fn taken(entry: &SimEntry, sent: &SendAnswer) -> Value {
     let mut answer = json!({ "MessageId": *sent.id, "MD5OfMessageBody": md5_of(entry.body.as_bytes()) });
     if let Some(md5) = md5_of_attributes(&entry.attributes) {
         answer["MD5OfMessageAttributes"] = md5.into();
     }
     let system = entry.trace.as_deref();
     let system =
-        system.map(|trace| Attributes::from([("AWSTraceHeader".to_owned(), Attribute::string(trace))]));
+        system.map(|trace| SimAttributes::from([("AWSTraceHeader".to_owned(), SimAttribute::string(trace))]));
     if let Some(md5) = system.as_ref().and_then(md5_of_attributes) {
         answer["MD5OfMessageSystemAttributes"] = md5.into();
     }
@@ -157,7 +161,7 @@ fn taken(entry: &Entry, sent: &Sent) -> Value {
 }
 
 /// Writes the lists of a batch answer in another order than the request's, since SQS promises none.
-fn lists<T>(entries: &[Entry], answer: BatchAnswer<T>, taken: impl Fn(&Entry, &T) -> Value) -> Value {
+fn lists<T>(entries: &[SimEntry], answer: BatchAnswer<T>, taken: impl Fn(&SimEntry, &T) -> Value) -> Value {
     let (mut successful, mut failed) = (Vec::new(), Vec::new());
     for (entry, (id, result)) in entries.iter().zip(answer).rev() {
         match result {
@@ -180,11 +184,13 @@ fn lists<T>(entries: &[Entry], answer: BatchAnswer<T>, taken: impl Fn(&Entry, &T
 
 /// Writes a message with the attributes that the receiver names, and no others.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ReceiveMessage.html>
-fn message(call: &Call, received: &Received) -> Value {
+fn message(call: &SimCall, received: &ReceivedSqsMessage) -> Value {
     let payload = &received.payload;
-    let attribute = |it: &Attribute| match &it.value {
-        Data::Text(text) => json!({ "DataType": it.kind, "StringValue": text }),
-        Data::Bytes(bytes) => json!({ "DataType": it.kind, "BinaryValue": STANDARD.encode(bytes) }),
+    let attribute = |it: &SimAttribute| match &it.value {
+        SimAttributeValue::Text(text) => json!({ "DataType": it.kind, "StringValue": text }),
+        SimAttributeValue::Bytes(bytes) => {
+            json!({ "DataType": it.kind, "BinaryValue": STANDARD.encode(bytes) })
+        }
     };
     let mut system = Map::new();
     let values = [
@@ -203,7 +209,7 @@ fn message(call: &Call, received: &Received) -> Value {
         system.extend(value.map(|value| (name.to_owned(), value.into())));
     }
     let named = payload.attributes.iter().filter(|(name, _)| is_named(call, "MessageAttributeNames", name));
-    let named: Attributes = named.map(|(name, it)| (name.clone(), it.clone())).collect();
+    let named: SimAttributes = named.map(|(name, it)| (name.clone(), it.clone())).collect();
     let mut message = json!({
         "MessageId": *received.id,
         "ReceiptHandle": *received.handle,
@@ -223,7 +229,7 @@ fn message(call: &Call, received: &Received) -> Value {
 }
 
 /// Reports whether a parameter names an attribute: by itself, by its beginning or with all.
-fn is_named(call: &Call, parameter: &str, name: &str) -> bool {
+fn is_named(call: &SimCall, parameter: &str, name: &str) -> bool {
     let mut names = call.parameter(parameter).unwrap_or_default().split(',');
     names.any(|it| {
         it == name
@@ -233,7 +239,7 @@ fn is_named(call: &Call, parameter: &str, name: &str) -> bool {
 }
 
 /// Writes an error with the name of its shape, and the older name of the query protocol in a header.
-pub(super) fn refuse(error: &Error) -> Response {
+pub(super) fn refuse(error: &Error) -> WireResponse {
     let bare = error.code.rsplit('.').next().unwrap_or_default();
     let shape = if bare == "NonExistentQueue" { "QueueDoesNotExist" } else { bare };
     let body = json!({ "__type": format!("com.amazonaws.sqs#{shape}"), "message": error.message });
@@ -241,6 +247,6 @@ pub(super) fn refuse(error: &Error) -> Response {
     response(error.status, &body).with("x-amzn-query-error", &format!("{};{whose}", error.code))
 }
 
-fn response(status: u16, body: &Value) -> Response {
-    Response::new(status, body.to_string()).with("content-type", "application/x-amz-json-1.0")
+fn response(status: u16, body: &Value) -> WireResponse {
+    WireResponse::new(status, body.to_string()).with("content-type", "application/x-amz-json-1.0")
 }

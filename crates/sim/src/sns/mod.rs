@@ -1,6 +1,6 @@
 //! SNS: topics, subscriptions, and the messages that go from the former to the latter.
 //!
-//! A published message becomes one [`Delivery`] for each subscription; `deliver` carries it out.
+//! A published message becomes one [`SimDelivery`] for each subscription; `deliver` carries it out.
 
 mod render;
 mod requests;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redrive_sim_queue::Deduplication;
-pub use render::Post;
-pub use requests::Published;
-pub use subscription::{Protocol, Subscription};
+pub use render::SimPost;
+pub use requests::PublishAnswer;
+pub use subscription::{Protocol, SimSubscription};
 
-use crate::clock::Millis;
+use crate::clock::SimMillis;
 use crate::error::Error;
-use crate::message::Attributes;
+use crate::message::SimAttributes;
 
 /// The largest number of bytes of a message, and of all messages of a batch, unless the topic says otherwise.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
@@ -32,13 +32,13 @@ pub const MAX_SUBSCRIPTIONS: usize = 100;
 /// The topics and subscriptions of one account.
 #[derive(Debug)]
 pub struct Sns {
-    topics: BTreeMap<String, Topic>,
-    subscriptions: BTreeMap<String, Subscription>,
+    topics: BTreeMap<String, SimTopic>,
+    subscriptions: BTreeMap<String, SimSubscription>,
     /// The number of subscriptions on a page of a listing, if a world wants smaller pages than SNS's.
     pub page: usize,
     /// The milliseconds that all retries of a delivery take together. SNS's own schedule takes up to 23 days.
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html>
-    pub retries_take: Millis,
+    pub retries_take: SimMillis,
     /// True if a record for Firehose ends with a line break, which AWS's pages do not specify.
     pub line_break: bool,
 }
@@ -55,16 +55,16 @@ pub struct TopicSettings {
 }
 
 #[derive(Debug)]
-struct Topic {
+struct SimTopic {
     name: Arc<str>,
     settings: TopicSettings,
-    deduplication: Deduplication<Published>,
+    deduplication: Deduplication<PublishAnswer>,
     sequence: u64,
 }
 
 /// A published message.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct TopicMessage {
     /// The id.
     pub id: Arc<str>,
     /// The topic's name.
@@ -76,7 +76,7 @@ pub struct Message {
     /// True if the message has a text for each protocol.
     pub is_structured: bool,
     /// The message attributes.
-    pub attributes: Attributes,
+    pub attributes: SimAttributes,
     /// `MessageGroupId`.
     pub group: Option<String>,
     /// `MessageDeduplicationId`.
@@ -86,18 +86,18 @@ pub struct Message {
     /// The X-Ray header of the publishing request.
     pub trace: Option<String>,
     /// The time of publishing.
-    pub published: Millis,
+    pub published: SimMillis,
     /// The topic's signature version.
     pub signature_version: u8,
 }
 
 /// A message on its way to one subscription.
 #[derive(Debug, Clone)]
-pub struct Delivery {
+pub struct SimDelivery {
     /// The subscription as it was when the message was published.
-    pub subscription: Arc<Subscription>,
+    pub subscription: Arc<SimSubscription>,
     /// The message.
-    pub message: Arc<Message>,
+    pub message: Arc<TopicMessage>,
     /// True if the first attempt has failed. This attempt stands for all retries then.
     pub is_last: bool,
 }
@@ -124,12 +124,12 @@ impl Sns {
     /// Creates a topic, or replaces one. A name that ends in `.fifo` makes it a FIFO topic.
     pub fn create(&mut self, name: &str, settings: TopicSettings) {
         let topic =
-            Topic { name: name.into(), settings, deduplication: Deduplication::default(), sequence: 0 };
+            SimTopic { name: name.into(), settings, deduplication: Deduplication::default(), sequence: 0 };
         self.topics.insert(name.to_owned(), topic);
     }
 
     /// Adds or replaces a subscription.
-    pub fn subscribe(&mut self, subscription: Subscription) {
+    pub fn subscribe(&mut self, subscription: SimSubscription) {
         self.subscriptions.insert(subscription.arn.clone(), subscription);
     }
 
@@ -139,14 +139,14 @@ impl Sns {
     }
 
     /// Returns a subscription for a change.
-    pub fn subscription_mut(&mut self, arn: &str) -> Option<&mut Subscription> {
+    pub fn subscription_mut(&mut self, arn: &str) -> Option<&mut SimSubscription> {
         self.subscriptions.get_mut(arn)
     }
 
     /// Carries out `GetSubscriptionAttributes`.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_GetSubscriptionAttributes.html>
     pub fn get_subscription_attributes(&self, arn: &str) -> Result<BTreeMap<String, String>, Error> {
-        let found = self.subscriptions.get(arn).map(Subscription::attributes);
+        let found = self.subscriptions.get(arn).map(SimSubscription::attributes);
         found.ok_or_else(|| Error::new(404, "NotFound", "Subscription does not exist"))
     }
 
@@ -164,7 +164,7 @@ impl Sns {
     pub fn list_subscriptions(
         &self,
         token: Option<&str>,
-    ) -> Result<(Vec<&Subscription>, Option<String>), Error> {
+    ) -> Result<(Vec<&SimSubscription>, Option<String>), Error> {
         let skip: usize = match token.filter(|token| !token.is_empty()) {
             Some(token) => token.parse().map_err(|_| invalid("NextToken"))?,
             None => 0,

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Message, Protocol, Subscription};
+use super::{Protocol, SimSubscription, TopicMessage};
 use crate::clock::iso;
-use crate::message::{Entry, sns_attributes};
+use crate::message::{SimEntry, sns_attributes};
 use crate::names::{REGION, arn};
 
 /// A placeholder, since SNS's private key is unknown.
@@ -15,7 +15,7 @@ const CERTIFICATE: &str = "SimpleNotificationService-0123456789abcdef0123456789a
 
 /// A POST to a subscriber's web server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Post {
+pub struct SimPost {
     /// The URL.
     pub url: String,
     /// The headers; names are in lower case.
@@ -24,7 +24,7 @@ pub struct Post {
     pub body: String,
 }
 
-impl Message {
+impl TopicMessage {
     /// Returns the text for a protocol: its own or the default, if the message has several texts.
     fn text(&self, protocol: Protocol) -> String {
         let texts =
@@ -36,7 +36,7 @@ impl Message {
 
     /// Returns the message for a subscribed queue.
     #[must_use]
-    pub fn for_queue(&self, of: &Subscription) -> Entry {
+    pub fn for_queue(&self, of: &SimSubscription) -> SimEntry {
         self.to_queue(of, &of.endpoint)
     }
 
@@ -44,29 +44,29 @@ impl Message {
     /// queues, or the raw message.
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-dead-letter-queues.html>
     #[must_use]
-    pub fn for_dead_letters(&self, of: &Subscription) -> Entry {
+    pub fn for_dead_letters(&self, of: &SimSubscription) -> SimEntry {
         self.to_queue(of, of.dead_letters.as_deref().unwrap_or_default())
     }
 
     /// Returns the message for a queue: as it was published for a raw subscription, otherwise in an envelope. The group
     /// of a FIFO topic stays behind on the way to a standard queue, that of a standard topic does not.
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html>
-    fn to_queue(&self, of: &Subscription, queue: &str) -> Entry {
+    fn to_queue(&self, of: &SimSubscription, queue: &str) -> SimEntry {
         let (body, attributes) = if of.raw {
             (self.text(of.protocol), self.attributes.clone())
         } else {
-            (self.envelope(of), crate::Attributes::default())
+            (self.envelope(of), crate::SimAttributes::default())
         };
         let stays = self.sequence.is_some() && queue.strip_suffix(".fifo").is_none();
         let (group, deduplication) =
             if stays { (None, None) } else { (self.group.clone(), self.deduplication.clone()) };
-        Entry { body, attributes, group, deduplication, trace: self.trace.clone(), ..Entry::default() }
+        SimEntry { body, attributes, group, deduplication, trace: self.trace.clone(), ..SimEntry::default() }
     }
 
     /// Returns the envelope, in SNS's own layout.
     /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>
     #[must_use]
-    pub fn envelope(&self, of: &Subscription) -> String {
+    pub fn envelope(&self, of: &SimSubscription) -> String {
         let text = |text: &str| Value::from(text).to_string();
         let mut lines = vec![("Type", text("Notification")), ("MessageId", text(&self.id))];
         lines.extend(self.sequence.as_deref().map(|it| ("SequenceNumber", text(it))));
@@ -96,7 +96,7 @@ impl Message {
     /// Returns the event for a function.
     /// <https://docs.aws.amazon.com/lambda/latest/dg/with-sns.html>
     #[must_use]
-    pub fn for_function(&self, of: &Subscription) -> String {
+    pub fn for_function(&self, of: &SimSubscription) -> String {
         let mut sns = Map::new();
         let mut put = |name: &str, value: Value| sns.insert(name.to_owned(), value);
         put("Type", "Notification".into());
@@ -122,7 +122,7 @@ impl Message {
     /// Returns the POST for a web server.
     /// <https://docs.aws.amazon.com/sns/latest/dg/http-header.html>
     #[must_use]
-    pub fn for_web(&self, of: &Subscription) -> Post {
+    pub fn for_web(&self, of: &SimSubscription) -> SimPost {
         let mut headers = vec![
             ("x-amz-sns-message-type", "Notification".to_owned()),
             ("x-amz-sns-message-id", self.id.to_string()),
@@ -134,7 +134,7 @@ impl Message {
         if of.raw {
             headers.push(("x-amz-sns-rawdelivery", "true".to_owned()));
         }
-        Post {
+        SimPost {
             url: of.endpoint.clone(),
             headers: headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             body: if of.raw { self.text(of.protocol) } else { self.envelope(of) },
@@ -144,12 +144,12 @@ impl Message {
     /// Returns the record for a stream.
     /// <https://docs.aws.amazon.com/sns/latest/dg/firehose-archived-message-format-S3.html>
     #[must_use]
-    pub fn for_stream(&self, of: &Subscription, line_break: bool) -> Entry {
+    pub fn for_stream(&self, of: &SimSubscription, line_break: bool) -> SimEntry {
         let mut body = if of.raw { self.text(of.protocol) } else { self.envelope(of) };
         if line_break {
             body.push('\n');
         }
-        Entry { body, ..Entry::default() }
+        SimEntry { body, ..SimEntry::default() }
     }
 }
 
@@ -157,6 +157,6 @@ fn certificate() -> String {
     format!("https://sns.{REGION}.amazonaws.com/{CERTIFICATE}")
 }
 
-fn unsubscribe(of: &Subscription) -> String {
+fn unsubscribe(of: &SimSubscription) -> String {
     format!("https://sns.{REGION}.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={}", of.arn)
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Delivery, Message, Sns, rules};
-use crate::cx::Cx;
+use super::{SimDelivery, Sns, TopicMessage, rules};
+use crate::cx::SimContext;
 use crate::error::{BatchAnswer, Error};
-use crate::ledger::Event;
-use crate::message::{Entry, hex};
+use crate::ledger::SimEvent;
+use crate::message::{SimEntry, hex};
 
 /// The answer to a message that a topic accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishAnswer {
     /// The message's id.
     pub id: Arc<str>,
     /// FIFO: the sequence number.
@@ -21,11 +21,11 @@ impl Sns {
     /// Carries out `Publish` and adds the deliveries that result.
     pub fn publish(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         topic: &str,
-        entry: &Entry,
-        deliveries: &mut Vec<Delivery>,
-    ) -> Result<Published, Error> {
+        entry: &SimEntry,
+        deliveries: &mut Vec<SimDelivery>,
+    ) -> Result<PublishAnswer, Error> {
         let topic = self.topics.get_mut(topic).ok_or_else(no_topic)?;
         let is_fifo = topic.name.strip_suffix(".fifo").is_some();
         rules::message(topic, entry)?;
@@ -36,21 +36,21 @@ impl Sns {
         let key = deduplication.clone().filter(|_| is_fifo);
         if let Some(first) = key.as_ref().and_then(|key| topic.deduplication.first(cx.now, key)) {
             let (name, id, body) = (Arc::clone(&topic.name), Arc::clone(&first.id), entry.body.clone());
-            cx.log(Event::Swallowed { name, id, body });
+            cx.log(SimEvent::Swallowed { name, id, body });
             return Ok(first.clone());
         }
         topic.sequence += 1;
         let sequence = is_fifo.then(|| format!("{:020}", 10_000_000_000_000_000_000 + topic.sequence * 1000));
-        let published = Published { id: cx.id(), sequence: sequence.clone() };
+        let published = PublishAnswer { id: cx.id(), sequence: sequence.clone() };
         if let Some(key) = key {
             topic.deduplication.remember(cx.now, key, published.clone());
         }
-        cx.log(Event::Published {
+        cx.log(SimEvent::Published {
             topic: Arc::clone(&topic.name),
             id: Arc::clone(&published.id),
             message: entry.body.clone(),
         });
-        let message = Arc::new(Message {
+        let message = Arc::new(TopicMessage {
             id: Arc::clone(&published.id),
             topic: Arc::clone(&topic.name),
             subject: entry.subject.clone(),
@@ -66,7 +66,7 @@ impl Sns {
         });
         let subscribers = self.subscriptions.values();
         let subscribers = subscribers.filter(|it| it.topic == *message.topic && !it.pending);
-        deliveries.extend(subscribers.map(|subscription| Delivery {
+        deliveries.extend(subscribers.map(|subscription| SimDelivery {
             subscription: Arc::new(subscription.clone()),
             message: Arc::clone(&message),
             is_last: false,
@@ -78,11 +78,11 @@ impl Sns {
     /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
     pub fn publish_batch(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         topic: &str,
-        entries: &[Entry],
-        deliveries: &mut Vec<Delivery>,
-    ) -> Result<BatchAnswer<Published>, Error> {
+        entries: &[SimEntry],
+        deliveries: &mut Vec<SimDelivery>,
+    ) -> Result<BatchAnswer<PublishAnswer>, Error> {
         let known = self.topics.get(topic).ok_or_else(no_topic)?;
         rules::batch(entries)?;
         if entries.iter().map(rules::size).sum::<usize>() > known.settings.max_bytes {

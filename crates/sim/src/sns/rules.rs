@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Topic, invalid};
+use super::{SimTopic, invalid};
 use crate::error::Error;
-use crate::message::{Attribute, Data, Entry, MAX_TOKEN, is_token};
+use crate::message::{MAX_TOKEN, SimAttribute, SimAttributeValue, SimEntry, is_token};
 
 /// The largest number of entries of a batch request, and the longest id of an entry.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
@@ -19,7 +19,7 @@ const MAX_NAME: usize = 256;
 
 /// Checks a batch request as a whole.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html>
-pub(super) fn batch(entries: &[Entry]) -> Result<(), Error> {
+pub(super) fn batch(entries: &[SimEntry]) -> Result<(), Error> {
     if entries.is_empty() {
         return Err(Error::bad("EmptyBatchRequest", "The batch request doesn't contain any entries."));
     }
@@ -28,7 +28,7 @@ pub(super) fn batch(entries: &[Entry]) -> Result<(), Error> {
         return Err(Error::bad("TooManyEntriesInBatchRequest", message));
     }
     let mut ids = BTreeSet::new();
-    for Entry { id, .. } in entries {
+    for SimEntry { id, .. } in entries {
         let valid = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
         let of = "The Id of a batch entry in the batch request";
         if id.len() > MAX_ID {
@@ -62,7 +62,7 @@ pub(crate) fn topic_arn(arn: &str, host: &str) -> Result<(), Error> {
 
 /// Checks a message.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
-pub(super) fn message(topic: &Topic, entry: &Entry) -> Result<(), Error> {
+pub(super) fn message(topic: &SimTopic, entry: &SimEntry) -> Result<(), Error> {
     if entry.body.is_empty() {
         return Err(invalid("Empty message"));
     }
@@ -111,7 +111,7 @@ fn token(name: &str, value: Option<&str>) -> Result<(), Error> {
 
 /// Checks a message that has a text for each protocol.
 /// <https://docs.aws.amazon.com/sns/latest/api/API_Publish.html>
-fn structure(entry: &Entry) -> Result<(), Error> {
+fn structure(entry: &SimEntry) -> Result<(), Error> {
     if entry.structure.as_deref() != Some("json") {
         return Err(invalid("MessageStructure"));
     }
@@ -124,13 +124,13 @@ fn structure(entry: &Entry) -> Result<(), Error> {
 }
 
 /// Returns the bytes that SNS counts.
-pub(super) fn size(entry: &Entry) -> usize {
+pub(super) fn size(entry: &SimEntry) -> usize {
     entry.size() + entry.subject.as_ref().map_or(0, String::len)
 }
 
 /// Checks a message attribute.
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-attributes.html>
-fn attribute(name: &str, Attribute { kind, value }: &Attribute) -> Result<(), Error> {
+fn attribute(name: &str, SimAttribute { kind, value }: &SimAttribute) -> Result<(), Error> {
     let refuse = |message: String| Err(Error::bad("ParameterValueInvalid", message));
     attribute_name(name)?;
     if kind.is_empty() {
@@ -157,7 +157,7 @@ fn attribute(name: &str, Attribute { kind, value }: &Attribute) -> Result<(), Er
              '{kind}'."
         ));
     }
-    if (field == "Binary") != matches!(value, Data::Bytes(_)) {
+    if (field == "Binary") != matches!(value, SimAttributeValue::Bytes(_)) {
         return refuse(format!(
             "The message attribute '{name}' with type '{kind}' must use field '{field}'."
         ));

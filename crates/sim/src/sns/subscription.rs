@@ -8,7 +8,7 @@ use crate::names::{ACCOUNT, arn};
 
 /// A subscription of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subscription {
+pub struct SimSubscription {
     /// The ARN.
     pub arn: String,
     /// The topic's name.
@@ -59,7 +59,7 @@ impl Protocol {
     }
 }
 
-impl Subscription {
+impl SimSubscription {
     /// Creates a confirmed subscription that is not raw. `id` is the last part of its ARN.
     #[must_use]
     pub fn new(topic: &str, id: &str, protocol: Protocol, endpoint: &str) -> Self {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::*;
-use crate::lambda::{FunctionSettings, Ran};
-use crate::sqs::{QueueSettings, Receive, Received};
-use crate::{Attribute, Aws, Clock, Entry, Event, Fault, Faults, WebAnswer, arn};
+use crate::lambda::{FunctionSettings, SimInvocationResult};
+use crate::sqs::{QueueSettings, ReceiveRequest, ReceivedSqsMessage};
+use crate::{FaultHook, SimAttribute, SimAws, SimClock, SimEntry, SimEvent, SimFault, WebAnswer, arn};
 
-fn aws() -> Aws {
-    let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
+fn aws() -> SimAws {
+    let aws = SimAws::new(SimClock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
     aws.act("test", |it, _| {
         for queue in ["worker", "dlq", "worker.fifo", "dlq.fifo"] {
             it.sqs.create(queue, QueueSettings::default());
@@ -19,24 +19,24 @@ fn aws() -> Aws {
     aws
 }
 
-fn subscribe(aws: &Aws, protocol: Protocol, endpoint: &str) -> Subscription {
-    let subscription = Subscription::new("payments", "s-1", protocol, endpoint).dead_letters("dlq");
+fn subscribe(aws: &SimAws, protocol: Protocol, endpoint: &str) -> SimSubscription {
+    let subscription = SimSubscription::new("payments", "s-1", protocol, endpoint).dead_letters("dlq");
     aws.act("test", |it, _| it.sns.subscribe(subscription.clone()));
     subscription
 }
 
-fn publish(aws: &Aws, topic: &str, entry: &Entry) -> Result<Published, Error> {
+fn publish(aws: &SimAws, topic: &str, entry: &SimEntry) -> Result<PublishAnswer, Error> {
     aws.act("test", |it, cx| it.publish(cx, topic, entry))
 }
 
-fn received(aws: &Aws, queue: &str) -> Vec<Received> {
-    let receive = Receive { at_most: 10, ..Receive::default() };
+fn received(aws: &SimAws, queue: &str) -> Vec<ReceivedSqsMessage> {
+    let receive = ReceiveRequest { at_most: 10, ..ReceiveRequest::default() };
     aws.act("test", |it, cx| it.sqs.receive_message(cx, queue, receive)).unwrap()
 }
 
-fn order() -> Entry {
-    let entry = Entry::new("0", "{\"id\":\"o-1\"}").with("tenant", Attribute::string("gold"));
-    Entry { subject: Some("Override".to_owned()), ..entry.with("sum", Attribute::binary([0, 255])) }
+fn order() -> SimEntry {
+    let entry = SimEntry::new("0", "{\"id\":\"o-1\"}").with("tenant", SimAttribute::string("gold"));
+    SimEntry { subject: Some("Override".to_owned()), ..entry.with("sum", SimAttribute::binary([0, 255])) }
 }
 
 /// <https://docs.aws.amazon.com/sns/latest/dg/sns-message-and-json-formats.html>
@@ -67,10 +67,10 @@ fn a_queue_gets_an_envelope() {
 fn each_protocol_gets_its_own_text_of_a_message_that_has_several() {
     let aws = aws();
     subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
-    let entry = |body: &str| Entry { structure: Some("json".to_owned()), ..Entry::new("0", body) };
+    let entry = |body: &str| SimEntry { structure: Some("json".to_owned()), ..SimEntry::new("0", body) };
     publish(&aws, "payments", &entry(r#"{"default":"all","sqs":"queues"}"#)).unwrap();
     publish(&aws, "payments", &entry(r#"{"default":"all","email":"people"}"#)).unwrap();
-    let text = |it: &Received| {
+    let text = |it: &ReceivedSqsMessage| {
         serde_json::from_str::<serde_json::Value>(&it.payload.body).unwrap()["Message"].clone()
     };
     assert_eq!(received(&aws, "worker").iter().map(text).collect::<Vec<_>>(), ["queues", "all"]);
@@ -102,7 +102,7 @@ fn a_denied_delivery_is_not_retried() {
     let aws = aws();
     aws.act("test", |it, _| it.sns.retries_take = 3_600_000);
     subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
-    aws.set_faults(Faults::new(|_| Fault::Denied));
+    aws.set_faults(FaultHook::new(|_| SimFault::Denied));
     publish(&aws, "payments", &order()).unwrap();
     assert_eq!(received(&aws, "dlq").len(), 1);
 }
@@ -113,11 +113,11 @@ fn a_retryable_failure_is_retried_and_the_letters_age_counts_from_the_end_of_the
     let aws = aws();
     aws.act("test", |it, _| it.sns.retries_take = 3_600_000);
     subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker"));
-    let down = |call: &crate::Call| match &*call.caller {
-        "sns" => Fault::Unavailable,
-        _ => Fault::Pass,
+    let down = |call: &crate::SimCall| match &*call.caller {
+        "sns" => SimFault::Unavailable,
+        _ => SimFault::Pass,
     };
-    aws.set_faults(Faults::new(down));
+    aws.set_faults(FaultHook::new(down));
     publish(&aws, "payments", &order()).unwrap();
     aws.clock().pass(Duration::from_secs(3_599));
     assert!(received(&aws, "dlq").is_empty());
@@ -128,7 +128,7 @@ fn a_retryable_failure_is_retried_and_the_letters_age_counts_from_the_end_of_the
     aws.act("test", |it, cx| it.sqs.delete_message(cx, "dlq", &letter.handle)).unwrap();
     // A subscriber that is back in time gets the message by a retry.
     publish(&aws, "payments", &order()).unwrap();
-    aws.set_faults(Faults::default());
+    aws.set_faults(FaultHook::default());
     aws.clock().pass(Duration::from_hours(1));
     assert_eq!(received(&aws, "worker").len(), 1);
     assert!(received(&aws, "dlq").is_empty());
@@ -140,7 +140,7 @@ fn a_raw_letter_is_the_message_as_it_was_published() {
     let aws = aws();
     let subscription = subscribe(&aws, Protocol::Sqs, &arn("sqs", "gone")).raw();
     aws.act("test", |it, _| it.sns.subscribe(subscription));
-    let entry = Entry { group: Some("g".to_owned()), trace: Some("Root=1".to_owned()), ..order() };
+    let entry = SimEntry { group: Some("g".to_owned()), trace: Some("Root=1".to_owned()), ..order() };
     publish(&aws, "payments", &entry).unwrap();
     let letter = received(&aws, "dlq").remove(0).payload;
     assert_eq!((&letter.body, &letter.attributes), (&entry.body, &entry.attributes));
@@ -155,11 +155,12 @@ fn an_eleventh_attribute_loses_a_raw_message() {
     let aws = aws();
     let subscription = subscribe(&aws, Protocol::Sqs, &arn("sqs", "worker")).raw();
     aws.act("test", |it, _| it.sns.subscribe(subscription));
-    let entry = (0..11)
-        .fold(Entry::new("0", "a"), |it, number| it.with(&format!("a{number}"), Attribute::string("v")));
+    let entry = (0..11).fold(SimEntry::new("0", "a"), |it, number| {
+        it.with(&format!("a{number}"), SimAttribute::string("v"))
+    });
     publish(&aws, "payments", &entry).unwrap();
     assert!(received(&aws, "worker").is_empty() && received(&aws, "dlq").is_empty());
-    let lost = |it: &crate::Record| matches!(it.event, Event::GivenUp { queue: None, .. });
+    let lost = |it: &crate::SimRecord| matches!(it.event, SimEvent::GivenUp { queue: None, .. });
     assert!(aws.journal(|records| records.iter().any(lost)));
 }
 
@@ -175,11 +176,11 @@ fn a_functions_letter_is_the_envelope_and_its_event_is_not() {
         it.lambda.create("notifier", FunctionSettings::default(), |it| {
             let event: serde_json::Value = serde_json::from_str(&it.payload).unwrap();
             assert!(event["Records"][0]["Sns"]["SigningCertUrl"].is_string());
-            Ran::ok("null")
+            SimInvocationResult::ok("null")
         });
     });
     publish(&aws, "payments", &order()).unwrap();
-    let ran = |it: &crate::Record| matches!(it.event, Event::Invoked { ok: true, .. });
+    let ran = |it: &crate::SimRecord| matches!(it.event, SimEvent::Invoked { ok: true, .. });
     assert!(aws.journal(|records| records.iter().any(ran)));
 }
 
@@ -202,7 +203,7 @@ fn a_web_servers_status_decides_between_retries_and_the_dead_letter_queue() {
     for (seconds, letters) in [(15, 0), (16, 1)] {
         let aws = aws();
         subscribe(&aws, Protocol::Https, "https://hooks.example.com/");
-        let answer = move |_: &crate::Call| WebAnswer::status(200).after(Duration::from_secs(seconds));
+        let answer = move |_: &crate::SimCall| WebAnswer::status(200).after(Duration::from_secs(seconds));
         aws.act("test", |it, _| it.web.serve("hooks.example.com", answer));
         publish(&aws, "payments", &order()).unwrap();
         assert_eq!(received(&aws, "dlq").len(), letters, "after {seconds} seconds");
@@ -220,8 +221,8 @@ fn a_stream_gets_the_envelope() {
     subscribe(&aws, Protocol::Firehose, &arn("firehose", "deliverystream/payments"));
     aws.act("test", |it, _| it.firehose.create("payments"));
     publish(&aws, "payments", &order()).unwrap();
-    let streamed = |it: &crate::Record| match &it.event {
-        Event::Streamed { data, .. } => Some(data.clone()),
+    let streamed = |it: &crate::SimRecord| match &it.event {
+        SimEvent::Streamed { data, .. } => Some(data.clone()),
         _ => None,
     };
     let data = aws.journal(|records| records.iter().find_map(streamed)).unwrap();
@@ -232,7 +233,8 @@ fn a_stream_gets_the_envelope() {
 #[test]
 fn a_fifo_topic_answers_a_repetition_like_the_first_and_delivers_it_once() {
     let aws = aws();
-    let subscription = Subscription::new("payments.fifo", "s-2", Protocol::Sqs, &arn("sqs", "worker.fifo"));
+    let subscription =
+        SimSubscription::new("payments.fifo", "s-2", Protocol::Sqs, &arn("sqs", "worker.fifo"));
     aws.act("test", |it, _| it.sns.subscribe(subscription.dead_letters("dlq.fifo")));
     let entry = order().fifo("g", "d");
     let first = publish(&aws, "payments.fifo", &entry).unwrap();
@@ -259,21 +261,21 @@ fn a_fifo_topic_answers_a_repetition_like_the_first_and_delivers_it_once() {
 #[test]
 fn a_batch_has_ten_entries_and_the_topics_size_in_all() {
     let aws = aws();
-    let batch = |entries: &[Entry]| aws.act("test", |it, cx| it.publish_batch(cx, "payments", entries));
-    let entries: Vec<_> = (0..11).map(|id| Entry::new(id.to_string(), "a")).collect();
+    let batch = |entries: &[SimEntry]| aws.act("test", |it, cx| it.publish_batch(cx, "payments", entries));
+    let entries: Vec<_> = (0..11).map(|id| SimEntry::new(id.to_string(), "a")).collect();
     assert_eq!(batch(&entries).unwrap_err().code, "TooManyEntriesInBatchRequest");
     assert_eq!(batch(&entries[..10]).unwrap().len(), 10);
     assert_eq!(batch(&[]).unwrap_err().code, "EmptyBatchRequest");
     let half = "x".repeat(MAX_BYTES / 2);
-    let two = |more: &str| [Entry::new("a", half.as_str()), Entry::new("b", format!("{half}{more}"))];
+    let two = |more: &str| [SimEntry::new("a", half.as_str()), SimEntry::new("b", format!("{half}{more}"))];
     batch(&two("")).unwrap();
     assert_eq!(batch(&two("x")).unwrap_err().code, "BatchRequestTooLong");
-    let error = publish(&aws, "payments", &Entry::new("0", "x".repeat(MAX_BYTES + 1))).unwrap_err();
+    let error = publish(&aws, "payments", &SimEntry::new("0", "x".repeat(MAX_BYTES + 1))).unwrap_err();
     assert_eq!(error.message, "Invalid parameter: Message too long");
     aws.act("test", |it, _| {
         it.sns.create("payments", TopicSettings { max_bytes: 1024 * 1024, ..TopicSettings::default() });
     });
-    publish(&aws, "payments", &Entry::new("0", "x".repeat(1024 * 1024))).unwrap();
+    publish(&aws, "payments", &SimEntry::new("0", "x".repeat(1024 * 1024))).unwrap();
     assert_eq!(publish(&aws, "none", &order()).unwrap_err().code, "NotFound");
 }
 
@@ -281,7 +283,7 @@ fn a_batch_has_ten_entries_and_the_topics_size_in_all() {
 #[test]
 fn a_subject_has_a_hundred_characters_in_one_line() {
     let aws = aws();
-    let with = |subject: String| Entry { subject: Some(subject), ..Entry::new("0", "a") };
+    let with = |subject: String| SimEntry { subject: Some(subject), ..SimEntry::new("0", "a") };
     publish(&aws, "payments", &with("x".repeat(100))).unwrap();
     assert_eq!(publish(&aws, "payments", &with("x".repeat(101))).unwrap_err().code, "InvalidParameter");
     publish(&aws, "payments", &with("a\nb".to_owned())).unwrap_err();
@@ -294,7 +296,7 @@ fn a_listing_has_pages_of_a_hundred() {
     aws.act("test", |it, _| {
         for number in 0..201 {
             let id = format!("s-{number:03}");
-            it.sns.subscribe(Subscription::new("payments", &id, Protocol::Sqs, &arn("sqs", "worker")));
+            it.sns.subscribe(SimSubscription::new("payments", &id, Protocol::Sqs, &arn("sqs", "worker")));
         }
         let (mut token, mut sizes) = (None, Vec::new());
         loop {
@@ -327,8 +329,8 @@ fn groups_and_deduplication_ids_are_128_signs_that_are_letters_digits_or_punctua
         ("a b".to_owned(), false),
         ("\u{e4}".to_owned(), false),
     ] {
-        let group = Entry { group: Some(id.clone()), ..order() };
-        let both = Entry { group: Some("g".to_owned()), deduplication: Some(id.clone()), ..order() };
+        let group = SimEntry { group: Some(id.clone()), ..order() };
+        let both = SimEntry { group: Some("g".to_owned()), deduplication: Some(id.clone()), ..order() };
         for (topic, entry) in [("payments", &group), ("payments.fifo", &both)] {
             let code = publish(&aws, topic, entry).map_err(|error| error.code.into_owned());
             let refused = Err("InvalidParameter".to_owned());

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::QueueSettings;
 use super::Sqs;
-use crate::clock::Millis;
+use crate::clock::SimMillis;
 use crate::error::Error;
 use crate::names::arn;
 
@@ -15,7 +15,7 @@ impl Sqs {
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html>
     pub fn get_queue_attributes(
         &mut self,
-        now: Millis,
+        now: SimMillis,
         queue: &str,
         names: &[String],
     ) -> Result<BTreeMap<String, String>, Error> {

@@ -1,4 +1,4 @@
-//! SQS: queues, with the rules for requests and batches. [`Messages`] has the life of a message.
+//! SQS: queues, with the rules for requests and batches. [`SimMessages`] has the life of a message.
 
 mod attributes;
 mod expiry;
@@ -13,27 +13,27 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use parts::{Content, Placed, Received};
-pub use queue::Queue;
+pub use parts::{PresetMessage, ReceivedSqsMessage, SimMessageContent};
+pub use queue::SimQueue;
 pub use redrive_sim_queue::{
-    Counts, DEDUPLICATION, MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY,
-    Messages, QueueSettings, Redrive,
+    DEDUPLICATION, MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY,
+    QueueRedrive, QueueSettings, SimMessageCounts, SimMessages,
 };
-pub(crate) use requests::SURROUNDINGS;
-pub use requests::{Receive, Sent};
+pub(crate) use requests::MESSAGE_OVERHEAD;
+pub use requests::{ReceiveRequest, SendAnswer};
 
 use crate::error::Error;
 
 /// The queues of one account, by name.
 #[derive(Debug, Default)]
 pub struct Sqs {
-    queues: BTreeMap<String, Queue>,
+    queues: BTreeMap<String, SimQueue>,
 }
 
 impl Sqs {
     /// Creates a queue, or replaces one. A name that ends in `.fifo` makes it a FIFO queue.
     pub fn create(&mut self, name: &str, settings: QueueSettings) {
-        self.queues.insert(name.to_owned(), Queue::new(name, settings));
+        self.queues.insert(name.to_owned(), SimQueue::new(name, settings));
     }
 
     /// Removes a queue with all its messages.
@@ -43,12 +43,12 @@ impl Sqs {
 
     /// Returns a queue.
     #[must_use]
-    pub fn queue(&self, name: &str) -> Option<&Queue> {
+    pub fn queue(&self, name: &str) -> Option<&SimQueue> {
         self.queues.get(name)
     }
 
     /// Returns a queue for a change of its settings or messages.
-    pub fn queue_mut(&mut self, name: &str) -> Option<&mut Queue> {
+    pub fn queue_mut(&mut self, name: &str) -> Option<&mut SimQueue> {
         self.queues.get_mut(name)
     }
 
@@ -57,7 +57,7 @@ impl Sqs {
         self.queues.keys().map(String::as_str)
     }
 
-    fn find(&mut self, name: &str) -> Result<&mut Queue, Error> {
+    fn find(&mut self, name: &str) -> Result<&mut SimQueue, Error> {
         self.queues.get_mut(name).ok_or_else(no_queue)
     }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::clock::Millis;
-use crate::ledger::Payload;
+use crate::clock::SimMillis;
+use crate::ledger::SimPayload;
 
 /// The content of a message in its queue.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub struct SimMessageContent {
     /// The message's id.
     pub id: Arc<str>,
     /// The content as the sender wrote it.
-    pub payload: Arc<Payload>,
+    pub payload: Arc<SimPayload>,
     /// `SenderId`.
     pub sender: Arc<str>,
     /// `DeadLetterQueueSourceArn`.
@@ -20,21 +20,21 @@ pub struct Content {
 
 /// A message as a receiver gets it.
 #[derive(Debug, Clone)]
-pub struct Received {
+pub struct ReceivedSqsMessage {
     /// The message's id.
     pub id: Arc<str>,
     /// The receipt handle.
     pub handle: Arc<str>,
     /// The content.
-    pub payload: Arc<Payload>,
+    pub payload: Arc<SimPayload>,
     /// `SenderId`.
     pub sender: Arc<str>,
     /// `SentTimestamp`.
-    pub sent: Millis,
+    pub sent: SimMillis,
     /// `ApproximateReceiveCount`.
     pub receives: u32,
     /// `ApproximateFirstReceiveTimestamp`.
-    pub first_received: Millis,
+    pub first_received: SimMillis,
     /// `DeadLetterQueueSourceArn`.
     pub source: Option<Arc<str>>,
     /// `SequenceNumber`.
@@ -44,21 +44,21 @@ pub struct Received {
 /// A message that a world puts into a queue as if it had been there for a while, in flight by a receive of
 /// its own.
 #[derive(Debug, Clone)]
-pub struct Placed {
+pub struct PresetMessage {
     /// The message's id.
     pub id: String,
     /// The receipt handle of the receive.
     pub handle: String,
     /// The content.
-    pub payload: Payload,
+    pub payload: SimPayload,
     /// `SenderId`.
     pub sender: String,
     /// `SentTimestamp`, from which its retention counts.
-    pub sent: Millis,
+    pub sent: SimMillis,
     /// `ApproximateReceiveCount`, including the receive by which it is in flight.
     pub receives: u32,
     /// `ApproximateFirstReceiveTimestamp`.
-    pub first_received: Millis,
+    pub first_received: SimMillis,
     /// `DeadLetterQueueSourceArn`.
     pub source: Option<String>,
 }

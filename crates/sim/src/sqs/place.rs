@@ -2,41 +2,51 @@
 
 use std::sync::Arc;
 
-use redrive_sim_queue::{Message, Receipt};
+use redrive_sim_queue::{SimMessage, SimReceipt};
 
-use super::parts::{Content, Placed};
-use super::{Queue, Sqs};
-use crate::cx::Cx;
+use super::parts::{PresetMessage, SimMessageContent};
+use super::{SimQueue, Sqs};
+use crate::cx::SimContext;
 use crate::error::Error;
-use crate::ledger::Event;
+use crate::ledger::SimEvent;
 
 impl Sqs {
     /// Puts a message into a queue, received just now by the handle that it has. So handwritten events have
     /// their messages in the queue that they name. It replaces a message that was placed with the same handle
     /// before. No rule for messages is checked.
-    pub fn place(&mut self, cx: &mut Cx<'_>, queue: &str, placed: Placed) -> Result<(), Error> {
+    pub fn place(
+        &mut self,
+        cx: &mut SimContext<'_>,
+        queue: &str,
+        placed: PresetMessage,
+    ) -> Result<(), Error> {
         self.find(queue)?.place(cx, placed);
         Ok(())
     }
 }
 
-impl Queue {
-    fn place(&mut self, cx: &mut Cx<'_>, placed: Placed) {
+impl SimQueue {
+    fn place(&mut self, cx: &mut SimContext<'_>, placed: PresetMessage) {
         let (id, payload): (Arc<str>, _) = (placed.id.into(), Arc::new(placed.payload));
         let handle: Arc<str> = placed.handle.into();
         if let Some(before) = self.aliases.get(&*handle) {
             self.messages.remove(cx.now, before.number);
         }
         let (queue, receive) = (Arc::clone(&self.name), placed.receives);
-        cx.log(Event::Sent { queue: Arc::clone(&queue), id: id.clone(), payload: payload.clone(), delay: 0 });
-        cx.log(Event::Received { queue, id: id.clone(), count: receive, handle: handle.clone() });
+        cx.log(SimEvent::Sent {
+            queue: Arc::clone(&queue),
+            id: id.clone(),
+            payload: payload.clone(),
+            delay: 0,
+        });
+        cx.log(SimEvent::Received { queue, id: id.clone(), count: receive, handle: handle.clone() });
         let group = payload.group.clone().unwrap_or_default();
         let source = placed.source.map(Arc::from);
-        let content = Content { id, payload, sender: placed.sender.into(), source };
-        let mut message = Message::new(content, group, placed.sent);
+        let content = SimMessageContent { id, payload, sender: placed.sender.into(), source };
+        let mut message = SimMessage::new(content, group, placed.sent);
         (message.receives, message.first_received) = (receive, Some(placed.first_received));
         let number = self.messages.place(cx.now, message);
-        self.aliases.insert(handle.to_string(), Receipt { number, receive });
+        self.aliases.insert(handle.to_string(), SimReceipt { number, receive });
     }
 }
 
@@ -44,21 +54,22 @@ impl Queue {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{QueueSettings, Receive};
+    use super::super::{QueueSettings, ReceiveRequest};
     use super::*;
-    use crate::{Aws, Clock, Payload};
+    use crate::{SimAws, SimClock, SimPayload};
 
     #[test]
     fn a_message_can_be_placed_in_the_middle_of_its_life() {
-        let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
+        let aws = SimAws::new(SimClock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
         aws.act("test", |it, _| it.sqs.create("dlq", QueueSettings::default()));
-        let receive =
-            || aws.act("test", |it, cx| it.sqs.receive_message(cx, "dlq", Receive::default())).unwrap();
+        let receive = || {
+            aws.act("test", |it, cx| it.sqs.receive_message(cx, "dlq", ReceiveRequest::default())).unwrap()
+        };
         let now = aws.clock().millis();
-        let placed = Placed {
+        let placed = PresetMessage {
             id: "m-1".to_owned(),
             handle: "AQEB".to_owned(),
-            payload: Payload { body: "a".to_owned(), ..Payload::default() },
+            payload: SimPayload { body: "a".to_owned(), ..SimPayload::default() },
             sender: "AIDAIEXAMPLE".to_owned(),
             sent: now - 86_400_000,
             receives: 4,

@@ -3,32 +3,34 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use redrive_sim_queue::{Counts, Deduplication, Message, Messages, QueueSettings, Receipt};
+use redrive_sim_queue::{
+    Deduplication, QueueSettings, SimMessage, SimMessageCounts, SimMessages, SimReceipt,
+};
 
-use super::parts::{Content, Received};
-use crate::clock::Millis;
-use crate::cx::Cx;
-use crate::ledger::{Event, Payload};
+use super::parts::{ReceivedSqsMessage, SimMessageContent};
+use crate::clock::SimMillis;
+use crate::cx::SimContext;
+use crate::ledger::{SimEvent, SimPayload};
 use crate::names::arn;
 
 /// A queue.
 #[derive(Debug)]
-pub struct Queue {
+pub struct SimQueue {
     /// The name.
     pub name: Arc<str>,
     /// The messages, with the settings.
-    pub messages: Messages<Content, String>,
+    pub messages: SimMessages<SimMessageContent, String>,
     deduplication: Deduplication<(Arc<str>, Option<String>)>,
     /// The handles of placed messages, with their receipts.
-    pub(super) aliases: HashMap<String, Receipt>,
+    pub(super) aliases: HashMap<String, SimReceipt>,
 }
 
-impl Queue {
+impl SimQueue {
     /// Returns an empty queue.
     pub(super) fn new(name: &str, settings: QueueSettings) -> Self {
         Self {
             name: name.into(),
-            messages: Messages::new(name.strip_suffix(".fifo").is_some(), settings),
+            messages: SimMessages::new(name.strip_suffix(".fifo").is_some(), settings),
             deduplication: Deduplication::default(),
             aliases: HashMap::new(),
         }
@@ -53,27 +55,27 @@ impl Queue {
     }
 
     /// Returns the ids and contents of the messages in the queue, in whatever state.
-    pub fn contents(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Payload>)> {
+    pub fn contents(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<SimPayload>)> {
         self.messages.iter().map(|(_, message)| (&message.content.id, &message.content.payload))
     }
 
     /// Returns the time when a message next becomes visible, or `None` if none is hidden or delayed.
     #[must_use]
-    pub fn next_visible(&self) -> Option<Millis> {
+    pub fn next_visible(&self) -> Option<SimMillis> {
         self.messages.next_visible()
     }
 
     /// Returns the numbers of messages that an observer reads. They are as old as the settings say.
     #[must_use]
-    pub fn reading(&self, now: Millis) -> Counts {
+    pub fn reading(&self, now: SimMillis) -> SimMessageCounts {
         self.messages.counts(now - self.messages.settings.lag)
     }
 
     /// Accepts a message. A FIFO queue answers a repetition with the first message's id and drops it.
     pub(super) fn put(
         &mut self,
-        cx: &mut Cx<'_>,
-        payload: Payload,
+        cx: &mut SimContext<'_>,
+        payload: SimPayload,
         delay: i64,
     ) -> (Arc<str>, Option<String>) {
         let key = payload.deduplication.clone().filter(|_| self.messages.is_fifo);
@@ -84,12 +86,12 @@ impl Queue {
         if let Some(first) = key.as_ref().and_then(|key| self.deduplication.first(cx.now, key)) {
             let first = first.clone();
             let (name, id) = (Arc::clone(&self.name), Arc::clone(&first.0));
-            cx.log(Event::Swallowed { name, id, body: payload.body });
+            cx.log(SimEvent::Swallowed { name, id, body: payload.body });
             return first;
         }
         let id = cx.id();
         let payload = Arc::new(payload);
-        let content = Content {
+        let content = SimMessageContent {
             id: Arc::clone(&id),
             payload: Arc::clone(&payload),
             sender: Arc::clone(&cx.by),
@@ -97,23 +99,28 @@ impl Queue {
         };
         let group = payload.group.clone().unwrap_or_default();
         let shows = cx.now + delay * 1000;
-        let number = self.messages.put(cx.now, Message::new(content, group, cx.now), shows);
+        let number = self.messages.put(cx.now, SimMessage::new(content, group, cx.now), shows);
         let sequence = self.sequence(number);
         if let Some(key) = key {
             self.deduplication.remember(cx.now, key, (Arc::clone(&id), sequence.clone()));
         }
-        cx.log(Event::Sent { queue: Arc::clone(&self.name), id: Arc::clone(&id), payload, delay });
+        cx.log(SimEvent::Sent { queue: Arc::clone(&self.name), id: Arc::clone(&id), payload, delay });
         self.messages.settle(cx.now);
         (id, sequence)
     }
 
     /// Accepts a message that SQS moves here. A FIFO queue uses its id as the deduplication id.
-    pub(super) fn take_moved(&mut self, now: Millis, from: &str, mut message: Message<Content, String>) {
+    pub(super) fn take_moved(
+        &mut self,
+        now: SimMillis,
+        from: &str,
+        mut message: SimMessage<SimMessageContent, String>,
+    ) {
         let content = &mut message.content;
         content.source = Some(from.into());
         if self.messages.is_fifo {
             let deduplication = Some(content.id.to_string());
-            content.payload = Arc::new(Payload { deduplication, ..(*content.payload).clone() });
+            content.payload = Arc::new(SimPayload { deduplication, ..(*content.payload).clone() });
         }
         self.messages.take_moved(now, message);
         self.messages.settle(now);
@@ -127,21 +134,26 @@ impl Queue {
 
     /// Returns the first messages that a receiver could get now, if the limit in flight allows. `busy` are
     /// FIFO groups that the receiver leaves out.
-    pub(super) fn ready(&mut self, now: Millis, at_most: usize, busy: &BTreeSet<String>) -> Vec<u64> {
+    pub(super) fn ready(&mut self, now: SimMillis, at_most: usize, busy: &BTreeSet<String>) -> Vec<u64> {
         self.messages.settle(now);
         self.messages.ready(at_most, busy)
     }
 
     /// Hands out a message and hides it.
-    pub(super) fn hand_out(&mut self, cx: &mut Cx<'_>, number: u64, seconds: i64) -> Option<Received> {
+    pub(super) fn hand_out(
+        &mut self,
+        cx: &mut SimContext<'_>,
+        number: u64,
+        seconds: i64,
+    ) -> Option<ReceivedSqsMessage> {
         let again = !self.messages.is_fifo && cx.chance(self.messages.settings.duplicates);
         let sequence = self.sequence(number);
         // A server of the queue that does not know of the receive hands the message out to the next receiver.
         let until = if again { cx.now } else { cx.now + seconds * 1000 };
         let (receipt, message) = self.messages.receive(cx.now, number, until)?;
         let handle: Arc<str> = format!("{}#{number}#{}", self.name, receipt.receive).into();
-        let Content { id, payload, sender, source } = message.content.clone();
-        let received = Received {
+        let SimMessageContent { id, payload, sender, source } = message.content.clone();
+        let received = ReceivedSqsMessage {
             id: Arc::clone(&id),
             handle: Arc::clone(&handle),
             payload,
@@ -153,34 +165,34 @@ impl Queue {
             sequence,
         };
         let (queue, count) = (Arc::clone(&self.name), receipt.receive);
-        cx.log(Event::Received { queue, id: Arc::clone(&id), count, handle });
+        cx.log(SimEvent::Received { queue, id: Arc::clone(&id), count, handle });
         if again {
-            cx.log(Event::Duplicated { queue: Arc::clone(&self.name), id });
+            cx.log(SimEvent::Duplicated { queue: Arc::clone(&self.name), id });
         }
         self.messages.settle(cx.now);
         Some(received)
     }
 
     /// Returns the receipt that a handle stands for, or `None` if this queue did not make it.
-    pub(super) fn receipt(&mut self, now: Millis, handle: &str) -> Option<Receipt> {
+    pub(super) fn receipt(&mut self, now: SimMillis, handle: &str) -> Option<SimReceipt> {
         self.messages.settle(now);
         let parts = handle.strip_prefix(&*self.name).and_then(|rest| rest.strip_prefix('#'));
         let parts = parts.and_then(|rest| rest.split_once('#'));
         let receipt = parts.and_then(|(number, receive)| {
-            Some(Receipt { number: number.parse().ok()?, receive: receive.parse().ok()? })
+            Some(SimReceipt { number: number.parse().ok()?, receive: receive.parse().ok()? })
         });
         receipt.or_else(|| self.aliases.get(handle).copied())
     }
 
     /// Deletes a message. A standard queue may keep a copy on a server that does not know of the deletion.
-    pub(super) fn delete(&mut self, cx: &mut Cx<'_>, number: u64) {
+    pub(super) fn delete(&mut self, cx: &mut SimContext<'_>, number: u64) {
         let again = !self.messages.is_fifo && cx.chance(self.messages.settings.duplicates);
         let Some(id) = self.id(number) else { return };
         let queue = Arc::clone(&self.name);
-        cx.log(Event::Deleted { queue: Arc::clone(&queue), id: Arc::clone(&id) });
+        cx.log(SimEvent::Deleted { queue: Arc::clone(&queue), id: Arc::clone(&id) });
         if again {
             self.messages.leave_ghost(number);
-            cx.log(Event::Duplicated { queue, id });
+            cx.log(SimEvent::Duplicated { queue, id });
         } else {
             self.messages.remove(cx.now, number);
         }
@@ -192,13 +204,13 @@ impl Queue {
     }
 
     /// Makes a message visible once more though it is hidden: an at-least-once duplicate on demand.
-    pub(super) fn show_again(&mut self, cx: &mut Cx<'_>, id: &str) {
+    pub(super) fn show_again(&mut self, cx: &mut SimContext<'_>, id: &str) {
         let found = self.messages.iter().find(|(_, message)| &*message.content.id == id);
         let Some((number, id)) = found.map(|(number, message)| (number, Arc::clone(&message.content.id)))
         else {
             return;
         };
-        cx.log(Event::Duplicated { queue: Arc::clone(&self.name), id });
+        cx.log(SimEvent::Duplicated { queue: Arc::clone(&self.name), id });
         self.messages.show(number, cx.now);
     }
 

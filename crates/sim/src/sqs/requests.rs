@@ -3,20 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use redrive_sim_queue::{MAX_ENTRIES, Refused};
+use redrive_sim_queue::{MAX_ENTRIES, ReceiptRefusal};
 
-use super::{Received, Sqs, rules};
-use crate::cx::Cx;
+use super::{ReceivedSqsMessage, Sqs, rules};
+use crate::cx::SimContext;
 use crate::error::{BatchAnswer, Error};
-use crate::ledger::{Event, Payload};
-use crate::message::{Entry, hex};
+use crate::ledger::{SimEvent, SimPayload};
+use crate::message::{SimEntry, hex};
 
 /// The approximate bytes of an event that a message takes besides body and attributes.
-pub(crate) const SURROUNDINGS: usize = 1_000;
+pub(crate) const MESSAGE_OVERHEAD: usize = 1_000;
 
 /// The answer to a message that a queue accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sent {
+pub struct SendAnswer {
     /// The message's id.
     pub id: Arc<str>,
     /// FIFO: the sequence number.
@@ -25,7 +25,7 @@ pub struct Sent {
 
 /// A request for messages.
 #[derive(Debug, Clone, Copy)]
-pub struct Receive {
+pub struct ReceiveRequest {
     /// `MaxNumberOfMessages`.
     pub at_most: usize,
     /// The bytes of bodies and attributes at which Lambda's pollers stop.
@@ -34,12 +34,12 @@ pub struct Receive {
     pub visibility: Option<i64>,
     /// The function that gives a message its key. Of the messages with the same key, only the first is handed
     /// out: a world that follows copies of one message gets them in separate batches.
-    pub apart: Option<fn(&Payload) -> Option<u64>>,
+    pub apart: Option<fn(&SimPayload) -> Option<u64>>,
     /// True if the request waits. At the limit in flight, a long poll gets nothing and a short poll an error.
     pub is_long: bool,
 }
 
-impl Default for Receive {
+impl Default for ReceiveRequest {
     fn default() -> Self {
         Self { at_most: 1, max_bytes: usize::MAX, visibility: None, apart: None, is_long: false }
     }
@@ -47,7 +47,12 @@ impl Default for Receive {
 
 impl Sqs {
     /// Carries out `SendMessage`.
-    pub fn send_message(&mut self, cx: &mut Cx<'_>, queue: &str, entry: &Entry) -> Result<Sent, Error> {
+    pub fn send_message(
+        &mut self,
+        cx: &mut SimContext<'_>,
+        queue: &str,
+        entry: &SimEntry,
+    ) -> Result<SendAnswer, Error> {
         let queue = self.find(queue)?;
         rules::fifo(queue, entry)?;
         rules::message(queue, entry)?;
@@ -57,7 +62,7 @@ impl Sqs {
             (queue.messages.is_fifo && queue.messages.settings.content_based)
                 .then(|| hex(&Sha256::digest(&entry.body)))
         });
-        let payload = Payload {
+        let payload = SimPayload {
             body: entry.body.clone(),
             attributes: entry.attributes.clone(),
             group: entry.group.clone(),
@@ -68,16 +73,16 @@ impl Sqs {
         let own = entry.delay.filter(|_| !queue.messages.is_fifo);
         let delay = own.unwrap_or(queue.messages.settings.delay);
         let (id, sequence) = queue.put(cx, payload, delay);
-        Ok(Sent { id, sequence })
+        Ok(SendAnswer { id, sequence })
     }
 
     /// Carries out `SendMessageBatch`.
     pub fn send_message_batch(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         queue: &str,
-        entries: &[Entry],
-    ) -> Result<BatchAnswer<Sent>, Error> {
+        entries: &[SimEntry],
+    ) -> Result<BatchAnswer<SendAnswer>, Error> {
         let found = self.find(queue)?;
         rules::batch("SendMessage", entries)?;
         rules::total(entries)?;
@@ -90,10 +95,10 @@ impl Sqs {
     /// Carries out `ReceiveMessage`, without any waiting.
     pub fn receive_message(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         name: &str,
-        receive: Receive,
-    ) -> Result<Vec<Received>, Error> {
+        receive: ReceiveRequest,
+    ) -> Result<Vec<ReceivedSqsMessage>, Error> {
         let queue = self.find(name)?;
         if receive.at_most == 0 || receive.at_most > MAX_ENTRIES {
             let message = format!(
@@ -112,7 +117,12 @@ impl Sqs {
 
     /// Reports whether a long poll would get a message now. `busy` are the FIFO groups that the receiver
     /// leaves out.
-    pub(crate) fn can_receive(&mut self, cx: &mut Cx<'_>, name: &str, busy: &BTreeSet<String>) -> bool {
+    pub(crate) fn can_receive(
+        &mut self,
+        cx: &mut SimContext<'_>,
+        name: &str,
+        busy: &BTreeSet<String>,
+    ) -> bool {
         let queue = self.queues.get_mut(name);
         queue.is_some_and(|queue| !queue.ready(cx.now, 1, busy).is_empty() && queue.messages.room() > 0)
     }
@@ -121,12 +131,12 @@ impl Sqs {
     /// groups that the receiver leaves out, `collected` the messages that it has for the same batch.
     pub fn poll(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         name: &str,
-        receive: Receive,
+        receive: ReceiveRequest,
         busy: &BTreeSet<String>,
-        collected: &[Received],
-    ) -> Vec<Received> {
+        collected: &[ReceivedSqsMessage],
+    ) -> Vec<ReceivedSqsMessage> {
         let Ok(queue) = self.find(name) else { return Vec::new() };
         let redrive = queue.messages.settings.redrive.clone();
         let seconds = receive.visibility.unwrap_or(queue.messages.settings.visibility);
@@ -158,7 +168,7 @@ impl Sqs {
                 }
                 continue;
             }
-            bytes += payload.size() + SURROUNDINGS;
+            bytes += payload.size() + MESSAGE_OVERHEAD;
             if bytes > receive.max_bytes && !received.is_empty() {
                 break;
             }
@@ -170,7 +180,7 @@ impl Sqs {
     /// Carries out `ChangeMessageVisibility`.
     pub fn change_message_visibility(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         name: &str,
         handle: &str,
         seconds: i64,
@@ -183,14 +193,14 @@ impl Sqs {
             Ok(true) => {
                 if let Some(id) = queue.id(receipt.number) {
                     let (queue, handle) = (Arc::clone(&queue.name), handle.to_owned());
-                    cx.log(Event::Hidden { queue, id, handle, seconds });
+                    cx.log(SimEvent::Hidden { queue, id, handle, seconds });
                 }
                 queue.messages.settle(cx.now);
                 Ok(())
             }
             Ok(false) => {
                 let (queue, operation) = (Arc::clone(&queue.name), "ChangeMessageVisibility");
-                cx.log(Event::Stale { queue, operation, handle: handle.to_owned() });
+                cx.log(SimEvent::Stale { queue, operation, handle: handle.to_owned() });
                 Ok(())
             }
             Err(refused) => Err(error(refused, handle, seconds)),
@@ -200,13 +210,13 @@ impl Sqs {
     /// Carries out `ChangeMessageVisibilityBatch`.
     pub fn change_message_visibility_batch(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         queue: &str,
-        entries: &[Entry],
+        entries: &[SimEntry],
     ) -> Result<BatchAnswer<()>, Error> {
         self.find(queue)?;
         rules::batch("ChangeMessageVisibility", entries)?;
-        Ok(cx.each(entries, |cx, Entry { handle, visibility, .. }| {
+        Ok(cx.each(entries, |cx, SimEntry { handle, visibility, .. }| {
             let handle = handle.as_deref().unwrap_or_default();
             let changed = self.change_message_visibility(cx, queue, handle, visibility.unwrap_or(0));
             changed.map_err(in_batch)
@@ -214,14 +224,14 @@ impl Sqs {
     }
 
     /// Carries out `DeleteMessage`.
-    pub fn delete_message(&mut self, cx: &mut Cx<'_>, name: &str, handle: &str) -> Result<(), Error> {
+    pub fn delete_message(&mut self, cx: &mut SimContext<'_>, name: &str, handle: &str) -> Result<(), Error> {
         let queue = self.find(name)?;
         let Some(receipt) = queue.receipt(cx.now, handle) else { return Err(unknown(handle)) };
         if let Some(number) = queue.messages.to_delete(receipt).map_err(|it| error(it, handle, 0))? {
             queue.delete(cx, number);
         } else {
             let (queue, operation) = (Arc::clone(&queue.name), "DeleteMessage");
-            cx.log(Event::Stale { queue, operation, handle: handle.to_owned() });
+            cx.log(SimEvent::Stale { queue, operation, handle: handle.to_owned() });
         }
         Ok(())
     }
@@ -229,9 +239,9 @@ impl Sqs {
     /// Carries out `DeleteMessageBatch`.
     pub fn delete_message_batch(
         &mut self,
-        cx: &mut Cx<'_>,
+        cx: &mut SimContext<'_>,
         queue: &str,
-        entries: &[Entry],
+        entries: &[SimEntry],
     ) -> Result<BatchAnswer<()>, Error> {
         self.find(queue)?;
         rules::batch("DeleteMessage", entries)?;
@@ -243,12 +253,12 @@ impl Sqs {
 
     /// Carries out `PurgeQueue`, at once instead of within a minute. Deduplication ids are forgotten.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_PurgeQueue.html>
-    pub fn purge_queue(&mut self, cx: &mut Cx<'_>, queue: &str) -> Result<(), Error> {
+    pub fn purge_queue(&mut self, cx: &mut SimContext<'_>, queue: &str) -> Result<(), Error> {
         let queue = self.find(queue)?;
         let all: Vec<u64> = queue.messages.iter().map(|(number, _)| number).collect();
         for number in all {
             if let Some(message) = queue.messages.remove(cx.now, number) {
-                cx.log(Event::Deleted { queue: Arc::clone(&queue.name), id: message.content.id });
+                cx.log(SimEvent::Deleted { queue: Arc::clone(&queue.name), id: message.content.id });
             }
         }
         queue.forget_ids();
@@ -257,7 +267,7 @@ impl Sqs {
 
     /// Makes a message visible once more though it is hidden, as a standard queue may do. Unknown ids change
     /// nothing.
-    pub fn show_again(&mut self, cx: &mut Cx<'_>, queue: &str, id: &str) {
+    pub fn show_again(&mut self, cx: &mut SimContext<'_>, queue: &str, id: &str) {
         if let Ok(queue) = self.find(queue) {
             queue.show_again(cx, id);
         }
@@ -271,22 +281,22 @@ fn unknown(handle: &str) -> Error {
 }
 
 /// Creates the error of a refused request about a message that was received.
-fn error(refused: Refused, handle: &str, seconds: i64) -> Error {
+fn error(refused: ReceiptRefusal, handle: &str, seconds: i64) -> Error {
     match refused {
-        Refused::NoLongerValid => {
+        ReceiptRefusal::NoLongerValid => {
             let message = format!(
                 "Value {handle} for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
             );
             Error::bad("InvalidParameterValue", message)
         }
-        Refused::Gone => {
+        ReceiptRefusal::Gone => {
             let message = format!(
                 "Value {handle} for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not \
                  available for visibility timeout change."
             );
             Error::bad("InvalidParameterValue", message)
         }
-        Refused::TooLong => rules::total_visibility(seconds),
+        ReceiptRefusal::TooLong => rules::total_visibility(seconds),
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use redrive_sim_queue::{MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_VISIBILITY};
 
-use super::queue::Queue;
+use super::queue::SimQueue;
 use crate::error::Error;
-use crate::message::{Data, Entry, MAX_TOKEN, is_token};
+use crate::message::{MAX_TOKEN, SimAttributeValue, SimEntry, is_token};
 
 /// The longest name of an attribute, and the longest name of its type.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>
@@ -22,7 +22,7 @@ const PARAMETERS_IN_BATCH: &str = "One or more parameters cannot be validated. R
 
 /// Checks a batch request as a whole.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
-pub(super) fn batch(operation: &str, entries: &[Entry]) -> Result<(), Error> {
+pub(super) fn batch(operation: &str, entries: &[SimEntry]) -> Result<(), Error> {
     let error =
         |code: &str, message: String| Err(Error::new(400, format!("AWS.SimpleQueueService.{code}"), message));
     if entries.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn batch(operation: &str, entries: &[Entry]) -> Result<(), Error> {
         return error("TooManyEntriesInBatchRequest", message);
     }
     let mut ids = BTreeSet::new();
-    for Entry { id, .. } in entries {
+    for SimEntry { id, .. } in entries {
         let valid = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
         if id.is_empty() || id.len() > 80 || !id.chars().all(valid) {
             let message = "A batch entry id can only contain alphanumeric characters, hyphens and underscores. \
@@ -51,8 +51,8 @@ pub(super) fn batch(operation: &str, entries: &[Entry]) -> Result<(), Error> {
 }
 
 /// Checks the bytes of all messages of a batch.
-pub(super) fn total(entries: &[Entry]) -> Result<(), Error> {
-    let bytes: usize = entries.iter().map(Entry::size).sum();
+pub(super) fn total(entries: &[SimEntry]) -> Result<(), Error> {
+    let bytes: usize = entries.iter().map(SimEntry::size).sum();
     if bytes <= MAX_BYTES {
         return Ok(());
     }
@@ -63,7 +63,7 @@ pub(super) fn total(entries: &[Entry]) -> Result<(), Error> {
 
 /// Checks a message.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
-pub(super) fn message(queue: &Queue, entry: &Entry) -> Result<(), Error> {
+pub(super) fn message(queue: &SimQueue, entry: &SimEntry) -> Result<(), Error> {
     if entry.body.is_empty() {
         return Err(missing("MessageBody"));
     }
@@ -96,7 +96,7 @@ pub(super) fn message(queue: &Queue, entry: &Entry) -> Result<(), Error> {
 
 /// Checks that a message of a FIFO queue has its group and its deduplication id. A batch with one that has not is
 /// refused as a whole.
-pub(super) fn fifo(queue: &Queue, entry: &Entry) -> Result<(), Error> {
+pub(super) fn fifo(queue: &SimQueue, entry: &SimEntry) -> Result<(), Error> {
     if !queue.messages.is_fifo {
         return Ok(());
     }
@@ -146,7 +146,7 @@ pub(crate) fn wait(seconds: i64) -> Result<(), Error> {
 
 /// Checks message attributes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>
-fn attributes(entry: &Entry) -> Result<(), Error> {
+fn attributes(entry: &SimEntry) -> Result<(), Error> {
     let count = entry.attributes.len();
     if count > MAX_ATTRIBUTES {
         let message =
@@ -164,8 +164,8 @@ fn attributes(entry: &Entry) -> Result<(), Error> {
         }
         let base = attribute.kind.split('.').next().unwrap_or_default();
         let fits = match &attribute.value {
-            Data::Text(_) => matches!(base, "String" | "Number"),
-            Data::Bytes(_) => base == "Binary",
+            SimAttributeValue::Text(_) => matches!(base, "String" | "Number"),
+            SimAttributeValue::Bytes(_) => base == "Binary",
         };
         if !fits || attribute.kind.len() > MAX_NAME {
             return Err(invalid(format!(
@@ -179,7 +179,7 @@ fn attributes(entry: &Entry) -> Result<(), Error> {
                 format!("Message (user) attribute '{name}' must contain a non-empty value of type '{kind}'.");
             return Err(invalid(message));
         }
-        if matches!(&attribute.value, Data::Text(text) if !text.chars().all(is_allowed)) {
+        if matches!(&attribute.value, SimAttributeValue::Text(text) if !text.chars().all(is_allowed)) {
             return Err(invalid(format!(
                 "Invalid characters in the value of message (user) attribute '{name}'."
             )));

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{Attribute, Aws, Clock, Entry, Event};
+use crate::{SimAttribute, SimAws, SimClock, SimEntry, SimEvent};
 
 const QUEUE: &str = "payments-dlq";
 const FIFO: &str = "payments-dlq.fifo";
 
 /// Creates an account with a standard and a FIFO queue at a fixed time.
-fn aws_with(settings: &QueueSettings) -> Aws {
-    let aws = Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
+fn aws_with(settings: &QueueSettings) -> SimAws {
+    let aws = SimAws::new(SimClock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7);
     aws.act("test", |it, _| {
         it.sqs.create(QUEUE, settings.clone());
         it.sqs.create(FIFO, settings.clone());
@@ -18,50 +18,50 @@ fn aws_with(settings: &QueueSettings) -> Aws {
     aws
 }
 
-fn aws() -> Aws {
+fn aws() -> SimAws {
     aws_with(&QueueSettings::default())
 }
 
-fn pass(aws: &Aws, seconds: u64) {
+fn pass(aws: &SimAws, seconds: u64) {
     aws.clock().pass(Duration::from_secs(seconds));
 }
 
-fn send(aws: &Aws, queue: &str, entry: &Entry) -> Result<Sent, Error> {
+fn send(aws: &SimAws, queue: &str, entry: &SimEntry) -> Result<SendAnswer, Error> {
     aws.act("test", |it, cx| it.sqs.send_message(cx, queue, entry))
 }
 
-fn put(aws: &Aws, queue: &str, bodies: &[&str]) {
+fn put(aws: &SimAws, queue: &str, bodies: &[&str]) {
     for body in bodies {
-        let entry = Entry::new("0", *body);
+        let entry = SimEntry::new("0", *body);
         let entry = if queue == FIFO { entry.fifo("g", body) } else { entry };
         send(aws, queue, &entry).unwrap();
     }
 }
 
-fn receive(aws: &Aws, queue: &str) -> Vec<Received> {
-    let receive = Receive { at_most: 10, ..Receive::default() };
+fn receive(aws: &SimAws, queue: &str) -> Vec<ReceivedSqsMessage> {
+    let receive = ReceiveRequest { at_most: 10, ..ReceiveRequest::default() };
     aws.act("test", |it, cx| it.sqs.receive_message(cx, queue, receive)).unwrap()
 }
 
-fn one(aws: &Aws, queue: &str) -> Received {
+fn one(aws: &SimAws, queue: &str) -> ReceivedSqsMessage {
     let mut received = receive(aws, queue);
     assert_eq!(received.len(), 1);
     received.remove(0)
 }
 
-fn bodies(received: &[Received]) -> Vec<&str> {
+fn bodies(received: &[ReceivedSqsMessage]) -> Vec<&str> {
     received.iter().map(|it| it.payload.body.as_str()).collect()
 }
 
-fn hide(aws: &Aws, queue: &str, of: &Received, seconds: i64) -> Result<(), Error> {
+fn hide(aws: &SimAws, queue: &str, of: &ReceivedSqsMessage, seconds: i64) -> Result<(), Error> {
     aws.act("test", |it, cx| it.sqs.change_message_visibility(cx, queue, &of.handle, seconds))
 }
 
-fn delete(aws: &Aws, queue: &str, of: &Received) -> Result<(), Error> {
+fn delete(aws: &SimAws, queue: &str, of: &ReceivedSqsMessage) -> Result<(), Error> {
     aws.act("test", |it, cx| it.sqs.delete_message(cx, queue, &of.handle))
 }
 
-fn count(aws: &Aws, name: &str) -> String {
+fn count(aws: &SimAws, name: &str) -> String {
     let names = ["All".to_owned()];
     let now = aws.clock().millis();
     aws.act("test", |it, _| it.sqs.get_queue_attributes(now, QUEUE, &names)).unwrap()[name].clone()
@@ -125,7 +125,7 @@ fn at_the_limit_in_flight_short_polls_fail_and_long_polls_get_nothing() {
     put(&aws, QUEUE, &["a", "b", "c"]);
     assert_eq!(receive(&aws, QUEUE).len(), 2);
     let ask = |is_long| {
-        let receive = Receive { is_long, ..Receive::default() };
+        let receive = ReceiveRequest { is_long, ..ReceiveRequest::default() };
         aws.act("test", |it, cx| it.sqs.receive_message(cx, QUEUE, receive))
     };
     assert_eq!(ask(false).unwrap_err().code, "OverLimit");
@@ -154,7 +154,7 @@ fn readings_lag() {
 #[test]
 fn a_delay_takes_900_seconds_at_most_and_no_message_of_a_fifo_queue_has_one() {
     let aws = aws();
-    let delayed = |delay| Entry { delay: Some(delay), ..Entry::new("0", "a") };
+    let delayed = |delay| SimEntry { delay: Some(delay), ..SimEntry::new("0", "a") };
     assert_eq!(send(&aws, QUEUE, &delayed(901)).unwrap_err().code, "InvalidParameterValue");
     send(&aws, QUEUE, &delayed(900)).unwrap();
     assert_eq!(count(&aws, "ApproximateNumberOfMessagesDelayed"), "1");
@@ -172,7 +172,7 @@ fn a_delay_takes_900_seconds_at_most_and_no_message_of_a_fifo_queue_has_one() {
 fn a_group_waits_for_what_is_in_flight() {
     let aws = aws_with(&QueueSettings { whole_group: true, ..QueueSettings::default() });
     put(&aws, FIFO, &["a", "b", "c"]);
-    send(&aws, FIFO, &Entry::new("0", "x").fifo("other", "x")).unwrap();
+    send(&aws, FIFO, &SimEntry::new("0", "x").fifo("other", "x")).unwrap();
     let first = receive(&aws, FIFO);
     assert_eq!(bodies(&first), ["a", "b", "c", "x"]);
     delete(&aws, FIFO, &first[0]).unwrap();
@@ -202,7 +202,7 @@ fn what_lies_before_a_hidden_message_can_be_receivable() {
 #[test]
 fn a_deduplication_id_counts_for_five_minutes_also_after_its_message_is_deleted() {
     let aws = aws();
-    let entry = Entry::new("0", "a").fifo("g", "d");
+    let entry = SimEntry::new("0", "a").fifo("g", "d");
     let first = send(&aws, FIFO, &entry).unwrap();
     let received = one(&aws, FIFO);
     delete(&aws, FIFO, &received).unwrap();
@@ -245,7 +245,8 @@ fn retention_ends_for_hidden_messages_too() {
     delete(&aws, QUEUE, &received).unwrap();
     pass(&aws, 30);
     assert!(receive(&aws, QUEUE).is_empty());
-    let expired = |record: &crate::Record| matches!(record.event, Event::Expired { .. }).then_some(record.at);
+    let expired =
+        |record: &crate::SimRecord| matches!(record.event, SimEvent::Expired { .. }).then_some(record.at);
     let at = aws.journal(|records| records.iter().find_map(expired));
     assert_eq!(at, Some(received.sent + 60_000));
 }
@@ -253,13 +254,13 @@ fn retention_ends_for_hidden_messages_too() {
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html>
 #[test]
 fn sqs_moves_what_was_received_too_often() {
-    let redrive = |queue: &str| Some(Redrive { queue: queue.to_owned(), max_receives: 2 });
+    let redrive = |queue: &str| Some(QueueRedrive { queue: queue.to_owned(), max_receives: 2 });
     for (name, dlq) in [("billing", QUEUE), ("billing.fifo", FIFO)] {
         let aws = aws();
         aws.act("test", |it, _| {
             it.sqs.create(name, QueueSettings { redrive: redrive(dlq), ..QueueSettings::default() });
         });
-        let entry = Entry::new("0", "a");
+        let entry = SimEntry::new("0", "a");
         let is_fifo = dlq == FIFO;
         let sent = send(&aws, name, &if is_fifo { entry.fifo("g", "d") } else { entry }).unwrap();
         let first = one(&aws, name);
@@ -284,21 +285,22 @@ fn sqs_moves_what_was_received_too_often() {
 #[test]
 fn a_message_and_a_batch_have_a_mebibyte() {
     let aws = aws();
-    let big = |bytes: usize| Entry::new("0", "x".repeat(bytes));
+    let big = |bytes: usize| SimEntry::new("0", "x".repeat(bytes));
     send(&aws, QUEUE, &big(MAX_BYTES)).unwrap();
     let error = send(&aws, QUEUE, &big(MAX_BYTES + 1)).unwrap_err();
     assert!(error.message.contains("must be shorter than 1048576 bytes"), "{error}");
     // Names, types and values of attributes count.
-    send(&aws, QUEUE, &big(MAX_BYTES - 10).with("abc", Attribute::string("v"))).unwrap();
-    send(&aws, QUEUE, &big(MAX_BYTES - 9).with("abc", Attribute::string("v"))).unwrap_err();
+    send(&aws, QUEUE, &big(MAX_BYTES - 10).with("abc", SimAttribute::string("v"))).unwrap();
+    send(&aws, QUEUE, &big(MAX_BYTES - 9).with("abc", SimAttribute::string("v"))).unwrap_err();
     let half = MAX_BYTES / 2;
-    let two = |more: usize| [big(half), Entry { id: "1".to_owned(), ..big(half + more) }];
-    let batch = |entries: &[Entry]| aws.act("test", |it, cx| it.sqs.send_message_batch(cx, QUEUE, entries));
+    let two = |more: usize| [big(half), SimEntry { id: "1".to_owned(), ..big(half + more) }];
+    let batch =
+        |entries: &[SimEntry]| aws.act("test", |it, cx| it.sqs.send_message_batch(cx, QUEUE, entries));
     batch(&two(0)).unwrap();
     assert_eq!(batch(&two(1)).unwrap_err().code, "AWS.SimpleQueueService.BatchRequestTooLong");
     // A queue may allow less: then the entry fails, and the others do not.
     aws.act("test", |it, _| it.sqs.queue_mut(QUEUE).unwrap().messages.settings.max_bytes = 1024);
-    let answer = batch(&[big(1025), Entry::new("1", "a")]).unwrap();
+    let answer = batch(&[big(1025), SimEntry::new("1", "a")]).unwrap();
     assert!(answer[0].1.is_err() && answer[1].1.is_ok(), "{answer:?}");
 }
 
@@ -307,26 +309,26 @@ fn a_message_and_a_batch_have_a_mebibyte() {
 fn a_message_has_ten_attributes_with_values() {
     let aws = aws();
     let with = |count: usize| {
-        (0..count).fold(Entry::new("0", "a"), |it, number| {
-            it.with(&format!("a{number}"), Attribute::binary([number.try_into().unwrap()]))
+        (0..count).fold(SimEntry::new("0", "a"), |it, number| {
+            it.with(&format!("a{number}"), SimAttribute::binary([number.try_into().unwrap()]))
         })
     };
     send(&aws, QUEUE, &with(10)).unwrap();
     let error = send(&aws, QUEUE, &with(11)).unwrap_err();
     assert_eq!(error.message, "Number of message attributes [11] exceeds the allowed maximum [10].");
-    send(&aws, QUEUE, &Entry::new("0", "a").with("a", Attribute::string(""))).unwrap_err();
-    send(&aws, QUEUE, &Entry::new("0", "a").with("AWS.a", Attribute::string("v"))).unwrap_err();
+    send(&aws, QUEUE, &SimEntry::new("0", "a").with("a", SimAttribute::string(""))).unwrap_err();
+    send(&aws, QUEUE, &SimEntry::new("0", "a").with("AWS.a", SimAttribute::string("v"))).unwrap_err();
 }
 
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 #[test]
 fn a_body_has_only_characters_of_xml() {
     let aws = aws();
-    let error = send(&aws, QUEUE, &Entry::new("0", "a\u{0}")).unwrap_err();
+    let error = send(&aws, QUEUE, &SimEntry::new("0", "a\u{0}")).unwrap_err();
     assert_eq!(error.code, "InvalidMessageContents");
-    send(&aws, QUEUE, &Entry::new("0", "a\u{ffff}")).unwrap_err();
-    send(&aws, QUEUE, &Entry::new("0", "\t\r\n \u{fffd}\u{10ffff}")).unwrap();
-    assert_eq!(send(&aws, QUEUE, &Entry::new("0", "")).unwrap_err().code, "MissingParameter");
+    send(&aws, QUEUE, &SimEntry::new("0", "a\u{ffff}")).unwrap_err();
+    send(&aws, QUEUE, &SimEntry::new("0", "\t\r\n \u{fffd}\u{10ffff}")).unwrap();
+    assert_eq!(send(&aws, QUEUE, &SimEntry::new("0", "")).unwrap_err().code, "MissingParameter");
 }
 
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
@@ -334,7 +336,7 @@ fn a_body_has_only_characters_of_xml() {
 fn a_batch_has_one_to_ten_entries_with_ids_of_their_own() {
     let aws = aws();
     let code = |ids: &[&str]| {
-        let entries: Vec<_> = ids.iter().map(|id| Entry::new(*id, "a")).collect();
+        let entries: Vec<_> = ids.iter().map(|id| SimEntry::new(*id, "a")).collect();
         let answer = aws.act("test", |it, cx| it.sqs.send_message_batch(cx, QUEUE, &entries));
         answer.err().map_or(String::new(), |error| error.code.into_owned())
     };
@@ -352,9 +354,9 @@ fn a_batch_has_one_to_ten_entries_with_ids_of_their_own() {
 #[test]
 fn a_fifo_queue_asks_for_group_and_deduplication_and_a_standard_queue_takes_a_group() {
     let aws = aws();
-    let entry = Entry::new("0", "a");
+    let entry = SimEntry::new("0", "a");
     assert_eq!(send(&aws, FIFO, &entry).unwrap_err().code, "MissingParameter");
-    let grouped = Entry { group: Some("g".to_owned()), ..entry.clone() };
+    let grouped = SimEntry { group: Some("g".to_owned()), ..entry.clone() };
     assert_eq!(send(&aws, FIFO, &grouped).unwrap_err().code, "InvalidParameterValue");
     send(&aws, QUEUE, &grouped).unwrap();
     send(&aws, QUEUE, &entry.fifo("g", "d")).unwrap_err();
@@ -374,8 +376,11 @@ fn an_expired_handle_is_answered_by_a_standard_queue_and_refused_by_a_fifo_queue
         if queue == FIFO {
             let error = hide(&aws, queue, &old, 60).unwrap_err();
             assert!(error.message.ends_with("The receipt handle has expired."), "{error}");
-            let entry =
-                Entry { handle: Some(old.handle.to_string()), visibility: Some(60), ..Entry::new("0", "") };
+            let entry = SimEntry {
+                handle: Some(old.handle.to_string()),
+                visibility: Some(60),
+                ..SimEntry::new("0", "")
+            };
             let batch = aws.act("test", |it, cx| it.sqs.change_message_visibility_batch(cx, queue, &[entry]));
             let error = batch.unwrap().remove(0).1.unwrap_err();
             assert_eq!(error.code, "ReceiptHandleIsInvalid");
@@ -440,15 +445,15 @@ fn a_purged_queue_is_empty_and_has_forgotten_its_deduplication_ids() {
 #[test]
 fn a_world_may_keep_copies_in_separate_batches() {
     let aws = aws();
-    let apart: fn(&crate::Payload) -> Option<u64> = |it| it.body.strip_prefix("copy of ")?.parse().ok();
+    let apart: fn(&crate::SimPayload) -> Option<u64> = |it| it.body.strip_prefix("copy of ")?.parse().ok();
     let receive = |queue: &str| {
-        let receive = Receive { at_most: 10, apart: Some(apart), ..Receive::default() };
+        let receive = ReceiveRequest { at_most: 10, apart: Some(apart), ..ReceiveRequest::default() };
         aws.act("test", |it, cx| it.sqs.receive_message(cx, queue, receive)).unwrap()
     };
     put(&aws, QUEUE, &["copy of 1", "copy of 2", "copy of 1", "other"]);
     assert_eq!(bodies(&receive(QUEUE)), ["copy of 1", "copy of 2", "other"]);
     assert_eq!(bodies(&receive(QUEUE)), ["copy of 1"]);
-    let fifo = |body: &str, id: &str| send(&aws, FIFO, &Entry::new("0", body).fifo("g", id)).unwrap();
+    let fifo = |body: &str, id: &str| send(&aws, FIFO, &SimEntry::new("0", body).fifo("g", id)).unwrap();
     fifo("copy of 1", "1");
     fifo("copy of 1", "2");
     fifo("other", "3");

@@ -12,22 +12,23 @@ use std::time::{Duration, Instant};
 
 use redrive_sim::sqs::QueueSettings;
 use redrive_sim::{
-    Aws, Call, Caller, Clock, EntryFault, Event, Fault, Faults, Record, Request, Server, WebAnswer,
+    Caller, EntryFault, FaultHook, SimAws, SimCall, SimClock, SimEvent, SimFault, SimRecord, SocketServer,
+    WebAnswer, WireRequest,
 };
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-fn aws() -> Aws {
-    let aws = Aws::new(Clock::real(), 7);
+fn aws() -> SimAws {
+    let aws = SimAws::new(SimClock::real(), 7);
     aws.act("test", |it, _| {
         it.sqs.create("dlq", QueueSettings::default());
-        it.web.serve("hooks.example.com", |call: &Call| match call.parameter("path") {
+        it.web.serve("hooks.example.com", |call: &SimCall| match call.parameter("path") {
             Some("/busy") => WebAnswer::status(503).retry_after(7),
-            Some("/gone") => WebAnswer::fault(Fault::NoConnection),
+            Some("/gone") => WebAnswer::fault(SimFault::NoConnection),
             Some("/slow") => WebAnswer::status(200).after(Duration::from_millis(60)),
-            Some("/silent") => WebAnswer::fault(Fault::HangAfter),
+            Some("/silent") => WebAnswer::fault(SimFault::HangAfter),
             _ => WebAnswer::status(200),
         });
     });
@@ -39,11 +40,11 @@ fn post(path: &str) -> String {
 }
 
 /// Sends a text and reads until the connection ends, or for a fifth of a second.
-fn exchange(server: &Server, text: &str) -> String {
+fn exchange(server: &SocketServer, text: &str) -> String {
     String::from_utf8(exchange_bytes(server, text)).unwrap()
 }
 
-fn exchange_bytes(server: &Server, text: &str) -> Vec<u8> {
+fn exchange_bytes(server: &SocketServer, text: &str) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
@@ -65,8 +66,8 @@ fn a_web_server_answers_as_it_is_told() {
     let start = Instant::now();
     assert!(exchange(&server, &post("/slow")).starts_with("HTTP/1.1 200 "));
     assert!(start.elapsed() >= Duration::from_millis(60));
-    let posted = |record: &Record| match &record.event {
-        Event::Posted { path, body, .. } => Some(format!("{path} {}", String::from_utf8_lossy(body))),
+    let posted = |record: &SimRecord| match &record.event {
+        SimEvent::Posted { path, body, .. } => Some(format!("{path} {}", String::from_utf8_lossy(body))),
         _ => None,
     };
     let posted: Vec<_> = aws.journal(|records| records.iter().filter_map(posted).collect());
@@ -115,7 +116,7 @@ fn an_answer_breaks_off_and_a_caller_that_is_cut_off_hears_nothing() {
     );
     let len = || aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().len());
     let whole = exchange(&server, &send);
-    aws.set_faults(Faults::new(|_| Fault::BreakOff(5)));
+    aws.set_faults(FaultHook::new(|_| SimFault::BreakOff(5)));
     let broken = exchange(&server, &send);
     let head = whole.split_once("\r\n\r\n").unwrap().0;
     let (same, rest) = broken.split_once("\r\n\r\n").unwrap();
@@ -130,7 +131,7 @@ fn an_upload_may_come_in_chunks_and_is_compared_with_its_checksum() {
     let aws = aws();
     aws.act("test", |it, _| it.s3.create("archive"));
     let chunks = b"3;chunk-signature=a\r\nabc\r\n2\r\nde\r\n0\r\nx-amz-checksum-crc32:hYfYZQ==\r\n\r\n";
-    let request = Request {
+    let request = WireRequest {
         method: "PUT".to_owned(),
         uri: "https://archive.s3.eu-central-1.amazonaws.com/key".to_owned(),
         headers: vec![("content-encoding".to_owned(), "aws-chunked".to_owned())],
@@ -138,12 +139,12 @@ fn an_upload_may_come_in_chunks_and_is_compared_with_its_checksum() {
     };
     assert_eq!(aws.answer(&Caller::new("fn-1"), &request).status, 200);
     aws.act("test", |it, _| assert_eq!(it.s3.objects("archive").unwrap()["key"].bytes, b"abcde"));
-    let torn = Request { body: chunks[..30].to_vec(), ..request.clone() };
+    let torn = WireRequest { body: chunks[..30].to_vec(), ..request.clone() };
     assert_eq!(aws.answer(&Caller::new("fn-1"), &torn).status, 400);
     // Other bytes came than were sent, in chunks and in one.
     let mut other = request.clone();
     other.body[21] = b'x';
-    let whole = Request {
+    let whole = WireRequest {
         headers: vec![("x-amz-checksum-crc32".to_owned(), "hYfYZQ==".to_owned())],
         body: b"abxde".to_vec(),
         ..request
@@ -163,7 +164,9 @@ fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
         it.sns.create("payments", redrive_sim::sns::TopicSettings::default());
     });
     let failed = EntryFault::service("InternalFailure", "Try again.");
-    aws.set_faults(Faults::new(move |_| Fault::Entries(vec![(0, failed.clone()), (2, EntryFault::Missing)])));
+    aws.set_faults(FaultHook::new(move |_| {
+        SimFault::Entries(vec![(0, failed.clone()), (2, EntryFault::Missing)])
+    }));
     let server = aws.listen(&Caller::new("fn-1")).unwrap();
     let post = |header: &str, body: &str| {
         let length = body.len();
@@ -195,7 +198,8 @@ fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
         answer.contains("<SenderFault>false</SenderFault>") && !answer.contains("<Id>3</Id>"),
         "{answer}"
     );
-    let took = |record: &Record| matches!(record.event, Event::Published { .. } | Event::Streamed { .. });
+    let took =
+        |record: &SimRecord| matches!(record.event, SimEvent::Published { .. } | SimEvent::Streamed { .. });
     assert_eq!(aws.journal(|records| records.iter().filter(|it| took(it)).count()), 2);
 }
 
@@ -203,7 +207,7 @@ fn entries_of_a_batch_fail_or_are_missing_in_every_protocol() {
 fn a_process_has_one_address_for_all_services_and_other_names_are_web_servers() {
     let aws = aws();
     let request =
-        |uri: &str| Request { method: "POST".to_owned(), uri: uri.to_owned(), ..Request::default() };
+        |uri: &str| WireRequest { method: "POST".to_owned(), uri: uri.to_owned(), ..WireRequest::default() };
     let answer = |uri: &str| aws.answer(&Caller::new("fn-1"), &request(uri)).status;
     assert_eq!(answer("https://hooks.example.com/busy"), 503);
     assert_eq!(answer("https://nowhere.example.com/"), 503, "nobody answers there");
@@ -257,7 +261,7 @@ fn the_journal_has_the_end_of_every_request() {
     let aws = aws();
     aws.act("test", |it, _| {
         it.lambda.create("notifier", redrive_sim::lambda::FunctionSettings::default(), |_| {
-            redrive_sim::lambda::Ran::ok("1")
+            redrive_sim::lambda::SimInvocationResult::ok("1")
         });
     });
     let server = aws.listen(&Caller::new("fn-1")).unwrap();
@@ -271,22 +275,22 @@ fn the_journal_has_the_end_of_every_request() {
     };
     let batch = r#"{"QueueUrl":"dlq","Entries":[{"Id":"0","MessageBody":"a"},{"Id":"1","MessageBody":"b"}]}"#;
     let faults = [
-        Fault::Pass,
-        Fault::Entries(vec![(0, EntryFault::service("InternalError", ""))]),
-        Fault::Throttle,
-        Fault::ResetBefore,
-        Fault::ResetAfter,
+        SimFault::Pass,
+        SimFault::Entries(vec![(0, EntryFault::service("InternalError", ""))]),
+        SimFault::Throttle,
+        SimFault::ResetBefore,
+        SimFault::ResetAfter,
     ];
     for fault in faults {
-        aws.set_faults(Faults::new(move |_| fault.clone()));
+        aws.set_faults(FaultHook::new(move |_| fault.clone()));
         send("x-amz-target: AmazonSQS.SendMessageBatch", "/", batch);
     }
-    aws.set_faults(Faults::new(|_| Fault::FunctionError));
+    aws.set_faults(FaultHook::new(|_| SimFault::FunctionError));
     let answer =
         send("x-amz-invocation-type: RequestResponse", "/2015-03-31/functions/notifier/invocations", "1");
     assert!(answer.contains("x-amz-function-error: Unhandled"), "{answer}");
-    let end = |record: &Record| match &record.event {
-        Event::Answered { call, status, effects, .. } => Some((call.operation.clone(), *status, *effects)),
+    let end = |record: &SimRecord| match &record.event {
+        SimEvent::Answered { call, status, effects, .. } => Some((call.operation.clone(), *status, *effects)),
         _ => None,
     };
     let ends: Vec<_> = aws.journal(|records| records.iter().filter_map(end).collect());

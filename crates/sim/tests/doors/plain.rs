@@ -1,7 +1,7 @@
 //! A plain client of SQS, SNS and S3: makes a request of an operation and its parameters, and reads the answer.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use redrive_sim::{REGION, Request, Response};
+use redrive_sim::{REGION, WireRequest, WireResponse};
 use serde_json::{Map, Value, json};
 
 /// The operations of SNS.
@@ -14,14 +14,14 @@ const S3: [&str; 3] = ["PutObject", "GetObject", "ListObjectsV2"];
 const LISTS: [&str; 2] = ["Contents", "CommonPrefixes"];
 
 /// An answer: its status, its content, and the code of an error with its text.
-pub(super) struct Answer {
+pub(super) struct PlainAnswer {
     pub(super) status: u16,
     pub(super) body: Value,
     pub(super) error: Option<(String, String)>,
 }
 
 /// Returns the request of an operation. The parameter `trace` is a header.
-pub(super) fn request(operation: &str, parameters: &Value) -> Request {
+pub(super) fn request(operation: &str, parameters: &Value) -> WireRequest {
     let text = |name: &str| parameters[name].as_str();
     let mut request = if SNS.contains(&operation) {
         of_sns(operation, parameters)
@@ -35,13 +35,13 @@ pub(super) fn request(operation: &str, parameters: &Value) -> Request {
             ("x-amz-target".to_owned(), format!("AmazonSQS.{operation}")),
         ];
         let uri = format!("https://sqs.{REGION}.amazonaws.com/");
-        Request { method: "POST".to_owned(), uri, headers, body: body.to_string().into_bytes() }
+        WireRequest { method: "POST".to_owned(), uri, headers, body: body.to_string().into_bytes() }
     };
     request.headers.extend(text("trace").map(|trace| ("x-amzn-trace-id".to_owned(), trace.to_owned())));
     request
 }
 
-fn of_sns(operation: &str, parameters: &Value) -> Request {
+fn of_sns(operation: &str, parameters: &Value) -> WireRequest {
     let mut form = vec![("Action".to_owned(), operation.to_owned())];
     for (name, value) in parameters.as_object().unwrap() {
         match value {
@@ -58,7 +58,7 @@ fn of_sns(operation: &str, parameters: &Value) -> Request {
         form.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
     let headers = vec![("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned())];
     let uri = format!("https://sns.{REGION}.amazonaws.com/");
-    Request { method: "POST".to_owned(), uri, headers, body: form.join("&").into_bytes() }
+    WireRequest { method: "POST".to_owned(), uri, headers, body: form.join("&").into_bytes() }
 }
 
 /// Adds the fields of a message or an entry to a form.
@@ -76,7 +76,7 @@ fn fields(form: &mut Vec<(String, String)>, prefix: &str, of: &Value) {
     }
 }
 
-fn of_s3(operation: &str, parameters: &Value) -> Request {
+fn of_s3(operation: &str, parameters: &Value) -> WireRequest {
     let of = |name: &str| parameters[name].as_str().unwrap_or_default();
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let mut uri = format!("https://s3.{REGION}.amazonaws.com/{}", of("Bucket"));
@@ -102,11 +102,11 @@ fn of_s3(operation: &str, parameters: &Value) -> Request {
     };
     let headers = conditions.into_iter().filter_map(header).collect();
     let method = if operation == "PutObject" { "PUT" } else { "GET" }.to_owned();
-    Request { method, uri, headers, body: of("Body").as_bytes().to_vec() }
+    WireRequest { method, uri, headers, body: of("Body").as_bytes().to_vec() }
 }
 
 /// Reads the answer to an operation.
-pub(super) fn answer(operation: &str, response: &Response) -> Answer {
+pub(super) fn answer(operation: &str, response: &WireResponse) -> PlainAnswer {
     let header = |name: &str| {
         let found = response.headers.iter().find(|(header, _)| header == name);
         found.map(|(_, value)| value.clone())
@@ -142,7 +142,7 @@ pub(super) fn answer(operation: &str, response: &Response) -> Answer {
             body = inner.take();
         }
     }
-    Answer { status, body, error }
+    PlainAnswer { status, body, error }
 }
 
 /// Reads XML whose elements have no element of their own name in them: `member` as lists, `entry` as pairs.

@@ -6,24 +6,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use redrive_sim::mapping::{Mapping, MappingSettings, Outcome};
-use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
-use redrive_sim::sqs::{QueueSettings, Redrive, name_of};
-use redrive_sim::{ACCOUNT, Aws, Caller, Clock, REGION, arn};
+use redrive_sim::mapping::{MappingOutcome, MappingSettings, SimMapping};
+use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
+use redrive_sim::sqs::{QueueRedrive, QueueSettings, name_of};
+use redrive_sim::{ACCOUNT, Caller, REGION, SimAws, SimClock, arn};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::plain::{Answer, answer, request, text};
+use super::plain::{PlainAnswer, answer, request, text};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded");
 
 /// The largest number of deviations.
-const MOST: usize = 5;
+const MAX_DEVIATIONS: usize = 5;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
+struct RecordedCase {
     /// What it shows.
     #[serde(rename = "case")]
     name: String,
@@ -40,7 +40,7 @@ fn read<T: DeserializeOwned>(file: &str) -> T {
 }
 
 /// Returns the cases of each file, by its name.
-fn files() -> BTreeMap<String, Vec<Case>> {
+fn files() -> BTreeMap<String, Vec<RecordedCase>> {
     let names =
         std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let names = names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned));
@@ -50,10 +50,10 @@ fn files() -> BTreeMap<String, Vec<Case>> {
 #[test]
 fn the_account_answers_as_aws_did() {
     let deviations: BTreeMap<String, String> = read("deviations");
-    let cases: Vec<Case> = files().into_values().flatten().collect();
+    let cases: Vec<RecordedCase> = files().into_values().flatten().collect();
     let mut faults = Vec::new();
-    for Case { name: case, source, year, steps } in &cases {
-        match (Play::new().play(steps), deviations.get(case)) {
+    for RecordedCase { name: case, source, year, steps } in &cases {
+        match (RunningCase::new().play(steps), deviations.get(case)) {
             (Err(why), None) => faults.push(format!("{case}: {why} ({source}, {year})")),
             (Ok(()), Some(_)) => faults.push(format!("{case}: agrees, but is listed as a deviation")),
             _ => {}
@@ -62,7 +62,7 @@ fn the_account_answers_as_aws_did() {
     let unknown = deviations.keys().filter(|name| cases.iter().all(|it| it.name != **name));
     faults.extend(unknown.map(|name| format!("{name}: is listed as a deviation, and no case")));
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), cases.len(), faults.join("\n"));
-    assert!(deviations.len() <= MOST, "{} deviations", deviations.len());
+    assert!(deviations.len() <= MAX_DEVIATIONS, "{} deviations", deviations.len());
 
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proof.md")).unwrap();
     let told = format!("{} of {} recorded cases agree", cases.len() - deviations.len(), cases.len());
@@ -77,7 +77,7 @@ fn cases_differ_and_name_their_source() {
 }
 
 /// Returns what is wrong with the cases of a file. Two accounts may have answered the same case.
-fn wrong(cases: &[Case]) -> Vec<String> {
+fn wrong(cases: &[RecordedCase]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (index, it) in cases.iter().enumerate() {
         if cases[..index].iter().any(|other| other.name == it.name) {
@@ -94,7 +94,7 @@ fn wrong(cases: &[Case]) -> Vec<String> {
 
 #[test]
 fn a_file_of_a_drill_is_taken_in_any_year_and_its_names_are_its_own() {
-    let case = |source: &str, year: u16| Case {
+    let case = |source: &str, year: u16| RecordedCase {
         name: "a".to_owned(),
         source: source.to_owned(),
         year,
@@ -128,12 +128,12 @@ fn a_difference_is_seen() {
         (json!({ "error": "OverLimit" }), false),
         (json!({ "status": 201 }), false),
     ] {
-        let played = Play::new().play(&[queue.clone(), send.clone(), receive(then.clone())]);
+        let played = RunningCase::new().play(&[queue.clone(), send.clone(), receive(then.clone())]);
         assert_eq!(played.is_ok(), agrees, "{then}: {played:?}");
     }
     let empty = |then: Value| {
         let send = json!(["SendMessage", { "QueueUrl": "$q", "MessageBody": "" }, then]);
-        Play::new().play(&[queue.clone(), send]).is_ok()
+        RunningCase::new().play(&[queue.clone(), send]).is_ok()
     };
     let (right, wrong) =
         (json!({ "error": "MissingParameter", "status": 400 }), json!({ "error": "Missing" }));
@@ -145,24 +145,24 @@ fn a_difference_is_seen() {
         let entry = json!({ "Id": "1", "ReceiptHandle": "$h", "VisibilityTimeout": 60 });
         let then = json!({ "failed": { "1": "InvalidParameterValue" }, "says": { "1": says } });
         let hide = json!(["ChangeMessageVisibilityBatch", { "QueueUrl": "$q", "Entries": [entry] }, then]);
-        Play::new().play(&[queue.clone(), send.clone(), receive, delete, hide]).is_ok()
+        RunningCase::new().play(&[queue.clone(), send.clone(), receive, delete, hide]).is_ok()
     };
     assert_eq!(["Message does not exist", "other words"].map(hide), [true, false]);
 }
 
 /// A case under way.
-struct Play {
-    aws: Aws,
+struct RunningCase {
+    aws: SimAws,
     caller: Caller,
     /// What later steps use as `$name`.
     kept: BTreeMap<String, Value>,
-    mappings: BTreeMap<String, Mapping>,
+    mappings: BTreeMap<String, SimMapping>,
 }
 
-impl Play {
+impl RunningCase {
     fn new() -> Self {
         Self {
-            aws: Aws::new(Clock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7),
+            aws: SimAws::new(SimClock::manual("2026-11-01T12:00:00Z".parse().unwrap()), 7),
             caller: Caller::new("anybody"),
             kept: BTreeMap::new(),
             mappings: BTreeMap::new(),
@@ -178,7 +178,7 @@ impl Play {
             }
             let (parameters, then) = (self.filled(&step[1]), self.filled(&step[2]));
             let answer = match self.create(operation, &parameters) {
-                Some(body) => Answer { status: 200, body, error: None },
+                Some(body) => PlainAnswer { status: 200, body, error: None },
                 None if operation == "Mapping" => self.run_mapping(&step[1]),
                 None => {
                     let response = self.aws.answer(&self.caller, &request(operation, &parameters));
@@ -235,7 +235,7 @@ impl Play {
                 let default = QueueSettings::default();
                 let bytes = number("MaximumMessageSize").and_then(|it| it.try_into().ok());
                 let redrive = attribute("RedrivePolicy").map(|it| serde_json::from_str::<Value>(it).unwrap());
-                let redrive = redrive.map(|it| Redrive {
+                let redrive = redrive.map(|it| QueueRedrive {
                     queue: name_of(it["deadLetterTargetArn"].as_str().unwrap()).to_string(),
                     max_receives: it["maxReceiveCount"].as_u64().unwrap().try_into().unwrap(),
                 });
@@ -263,7 +263,7 @@ impl Play {
                 let topic = of("TopicArn").rsplit(':').next().unwrap_or_default().to_owned();
                 let protocol = if of("Protocol") == "lambda" { Protocol::Lambda } else { Protocol::Sqs };
                 let id = format!("subscription-{}", of("Endpoint").rsplit(':').next().unwrap_or_default());
-                let mut subscription = Subscription::new(&topic, &id, protocol, &of("Endpoint"));
+                let mut subscription = SimSubscription::new(&topic, &id, protocol, &of("Endpoint"));
                 subscription.raw = is("RawMessageDelivery");
                 let redrive = attribute("RedrivePolicy").map(|it| serde_json::from_str::<Value>(it).unwrap());
                 subscription.dead_letters =
@@ -286,12 +286,12 @@ impl Play {
 
     /// Lets the mapping of a queue run its function once, if it has a batch. The function's answer is `error`, or
     /// JSON that may name the ids of messages by their bodies.
-    fn run_mapping(&mut self, parameters: &Value) -> Answer {
+    fn run_mapping(&mut self, parameters: &Value) -> PlainAnswer {
         let queue = name_of(&text(&self.filled(&parameters["QueueUrl"]))).to_string();
         let aws = &self.aws;
         let mapping = self.mappings.entry(queue.clone()).or_insert_with(|| {
             let settings = MappingSettings { allow_loops: true, ..MappingSettings::new(&queue, "worker") };
-            Mapping::new(aws, settings)
+            SimMapping::new(aws, settings)
         });
         let mapping = mapping.clone();
         let batch = mapping.take();
@@ -305,15 +305,18 @@ impl Play {
             let answer = self.filled(&parameters["Answer"]);
             let is_error = answer == "error";
             let answer = answer.to_string();
-            mapping.settle(&batch, &if is_error { Outcome::Error(answer) } else { Outcome::Answer(answer) });
+            mapping.settle(
+                &batch,
+                &if is_error { MappingOutcome::Error(answer) } else { MappingOutcome::Answer(answer) },
+            );
         }
-        Answer { status: 200, body: json!({ "Messages": messages }), error: None }
+        PlainAnswer { status: 200, body: json!({ "Messages": messages }), error: None }
     }
 }
 
 /// Compares an answer with what AWS answered.
-fn judge(answer: &Answer, then: &Value) -> Result<(), String> {
-    let Answer { status, body, error } = answer;
+fn judge(answer: &PlainAnswer, then: &Value) -> Result<(), String> {
+    let PlainAnswer { status, body, error } = answer;
     let expected = then.get("error").and_then(Value::as_str);
     match (error, expected) {
         (None, None) => {}
@@ -380,7 +383,7 @@ fn entries(body: &Value, then: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the value at a path such as `Messages.0.Body|json.Type`, unless it is null.
+/// Returns the value at a path such as `SimMessages.0.Body|json.Type`, unless it is null.
 fn at(body: &Value, path: &str) -> Option<Value> {
     let mut value = body.clone();
     for part in path.split('.') {

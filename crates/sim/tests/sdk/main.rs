@@ -23,11 +23,13 @@ use aws_sdk_sqs::types::{
 use aws_smithy_runtime_api::client::http::HttpClient;
 use aws_smithy_types::Blob;
 use aws_smithy_types::byte_stream::ByteStream;
-use redrive_sim::lambda::{EnvironmentError, FunctionSettings, Ran};
-use redrive_sim::mapping::{Mapping, MappingSettings, Outcome};
-use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
+use redrive_sim::lambda::{EnvironmentError, FunctionSettings, SimInvocationResult};
+use redrive_sim::mapping::{MappingOutcome, MappingSettings, SimMapping};
+use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
 use redrive_sim::sqs::QueueSettings;
-use redrive_sim::{Aws, Call, Caller, Clock, EntryFault, Event, Fault, Faults, Record as Line, arn};
+use redrive_sim::{
+    Caller, EntryFault, FaultHook, SimAws, SimCall, SimClock, SimEvent, SimFault, SimRecord as Line, arn,
+};
 
 const URL: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/dlq";
 
@@ -36,31 +38,31 @@ fn notifier() -> FunctionSettings {
     FunctionSettings { environment, ..FunctionSettings::default() }
 }
 
-fn filled(clock: Clock) -> Aws {
-    let aws = Aws::new(clock, 7);
+fn filled(clock: SimClock) -> SimAws {
+    let aws = SimAws::new(clock, 7);
     aws.act("test", |it, _| {
         it.sqs.create("dlq", QueueSettings::default());
         it.sqs.create("worker", QueueSettings::default());
         it.sns.create("payments", TopicSettings::default());
         it.sns.subscribe(
-            Subscription::new("payments", "s-1", Protocol::Sqs, &arn("sqs", "worker")).dead_letters("dlq"),
+            SimSubscription::new("payments", "s-1", Protocol::Sqs, &arn("sqs", "worker")).dead_letters("dlq"),
         );
         it.s3.create("archive");
         it.firehose.create("payments");
         let denied = EnvironmentError { code: "AccessDeniedException".to_owned(), message: "KMS".to_owned() };
         let failed = Some("no image".to_owned());
         let locked = FunctionSettings { environment: Err(denied), failed, ..FunctionSettings::default() };
-        it.lambda.create("locked", locked, |_| Ran::ok("null"));
+        it.lambda.create("locked", locked, |_| SimInvocationResult::ok("null"));
         it.lambda.create("notifier", notifier(), |it| match it.payload.as_str() {
-            "1" => Ran::failed("Error", "relay is down"),
-            _ => Ran::ok("\"done\"").took(Duration::from_secs(5)),
+            "1" => SimInvocationResult::failed("Error", "relay is down"),
+            _ => SimInvocationResult::ok("\"done\"").took(Duration::from_secs(5)),
         });
     });
     aws
 }
 
-fn paused() -> Aws {
-    filled(Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap()))
+fn paused() -> SimAws {
+    filled(SimClock::tokio("2026-11-01T12:00:00Z".parse().unwrap()))
 }
 
 fn config(client: impl HttpClient + 'static) -> SdkConfig {
@@ -91,7 +93,7 @@ async fn send(
 }
 
 /// Calls every service, as the SDK of this caller sees it.
-async fn tour(aws: &Aws, config: &SdkConfig, path_style: bool) {
+async fn tour(aws: &SimAws, config: &SdkConfig, path_style: bool) {
     let sqs = aws_sdk_sqs::Client::new(config);
     assert_eq!(send(&sqs, 3).await.successful().len(), 3);
     let receive = sqs.receive_message().queue_url(URL).max_number_of_messages(10);
@@ -188,41 +190,41 @@ async fn faults_come_as_the_sdk_would_meet_them() {
     let sqs = aws_sdk_sqs::Client::from_conf(sqs);
     let entry = || SendMessageBatchRequestEntry::builder().id("0").message_body("a").build().unwrap();
     let len = || aws.act("test", |it, _| it.sqs.queue("dlq").unwrap().len());
-    let once = |fault: Fault| {
-        aws.set_faults(Faults::new(move |_| fault.clone()));
+    let once = |fault: SimFault| {
+        aws.set_faults(FaultHook::new(move |_| fault.clone()));
         sqs.send_message_batch().queue_url(URL).entries(entry()).send()
     };
     // The status, or 0 if there is none, and the number of messages in the queue after it.
     let cases = [
-        (Fault::Throttle, 403, 0),
-        (Fault::Unavailable, 503, 0),
-        (Fault::Denied, 403, 0),
-        (Fault::refuse(418, "Teapot", "no"), 418, 0),
-        (Fault::Nonsense(502, "<html>".to_owned()), 502, 0),
-        (Fault::NoConnection, 0, 0),
-        (Fault::ConnectTimeout, 0, 0),
-        (Fault::ResetBefore, 0, 0),
-        (Fault::HangBefore, 0, 0),
-        (Fault::ResetAfter, 0, 1),
-        (Fault::HangAfter, 0, 2),
-        (Fault::BreakOff(5), 0, 3),
-        (Fault::Stall(5), 0, 4),
-        (Fault::Pass.after(Duration::from_secs(31)), 0, 4),
-        (Fault::Late(Duration::from_secs(31)), 0, 5),
+        (SimFault::Throttle, 403, 0),
+        (SimFault::Unavailable, 503, 0),
+        (SimFault::Denied, 403, 0),
+        (SimFault::refuse(418, "Teapot", "no"), 418, 0),
+        (SimFault::Nonsense(502, "<html>".to_owned()), 502, 0),
+        (SimFault::NoConnection, 0, 0),
+        (SimFault::ConnectTimeout, 0, 0),
+        (SimFault::ResetBefore, 0, 0),
+        (SimFault::HangBefore, 0, 0),
+        (SimFault::ResetAfter, 0, 1),
+        (SimFault::HangAfter, 0, 2),
+        (SimFault::BreakOff(5), 0, 3),
+        (SimFault::Stall(5), 0, 4),
+        (SimFault::Pass.after(Duration::from_secs(31)), 0, 4),
+        (SimFault::Late(Duration::from_secs(31)), 0, 5),
     ];
     for (fault, status, messages) in cases {
         let error = once(fault.clone()).await.unwrap_err();
         let got = error.raw_response().map_or(0, |raw| raw.status().as_u16());
-        let got = if matches!(fault, Fault::BreakOff(_) | Fault::Stall(_)) { 0 } else { got };
+        let got = if matches!(fault, SimFault::BreakOff(_) | SimFault::Stall(_)) { 0 } else { got };
         assert_eq!((got, len()), (status, messages), "{fault:?}: {error:?}");
     }
     let start = aws.clock().millis();
-    assert_eq!(once(Fault::Pass.after(Duration::from_secs(9))).await.unwrap().successful().len(), 1);
+    assert_eq!(once(SimFault::Pass.after(Duration::from_secs(9))).await.unwrap().successful().len(), 1);
     assert_eq!((aws.clock().millis() - start, len()), (9_000, 6), "waits pass on the paused clock");
     let fails = EntryFault::service("InternalError", "Try again.");
-    let failed = once(Fault::Entries(vec![(0, fails)])).await.unwrap();
+    let failed = once(SimFault::Entries(vec![(0, fails)])).await.unwrap();
     assert!(!failed.failed()[0].sender_fault());
-    let missing = once(Fault::Entries(vec![(0, EntryFault::Missing)])).await.unwrap();
+    let missing = once(SimFault::Entries(vec![(0, EntryFault::Missing)])).await.unwrap();
     assert_eq!((missing.failed().len(), missing.successful().len(), len()), (0, 0, 6));
 }
 
@@ -232,7 +234,7 @@ async fn a_caller_that_is_cut_off_does_nothing_more() {
     let caller = Caller::new("fn-1");
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&caller)));
     send(&sqs, 1).await;
-    aws.set_faults(Faults::new(|_| Fault::Pass.after(Duration::from_secs(10))));
+    aws.set_faults(FaultHook::new(|_| SimFault::Pass.after(Duration::from_secs(10))));
     let late = send(&sqs, 1);
     let cut = async {
         tokio::time::sleep(Duration::from_secs(5)).await;
@@ -245,7 +247,7 @@ async fn a_caller_that_is_cut_off_does_nothing_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_dies_at_a_call_before_or_after_its_effect() {
-    for (fault, messages) in [(Fault::CutBefore, 0), (Fault::CutAfter, 1)] {
+    for (fault, messages) in [(SimFault::CutBefore, 0), (SimFault::CutAfter, 1)] {
         let aws = paused();
         let killed = Arc::new(AtomicUsize::new(0));
         let kills = Arc::clone(&killed);
@@ -253,7 +255,7 @@ async fn a_caller_dies_at_a_call_before_or_after_its_effect() {
             kills.fetch_add(1, Ordering::Relaxed);
         });
         let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&caller)));
-        aws.set_faults(Faults::new(move |_| fault.clone()));
+        aws.set_faults(FaultHook::new(move |_| fault.clone()));
         tokio::select! {
             _ = send(&sqs, 1) => unreachable!("nothing is answered"),
             () = caller.gone() => {}
@@ -266,7 +268,7 @@ async fn a_caller_dies_at_a_call_before_or_after_its_effect() {
 #[tokio::test(start_paused = true)]
 async fn requests_wait_until_others_are_under_way() {
     let aws = paused();
-    aws.set_faults(Faults::new(|_| Fault::Together(2)));
+    aws.set_faults(FaultHook::new(|_| SimFault::Together(2)));
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
     let start = aws.clock().millis();
     tokio::join!(send(&sqs, 1), send(&sqs, 1));
@@ -279,18 +281,18 @@ async fn requests_wait_until_others_are_under_way() {
 
 /// Lets a function handle letters that fail for a day, and returns the journal's hash and its length.
 async fn day(seed: u64) -> (String, usize, usize) {
-    let clock = Clock::tokio("2026-11-01T12:00:00Z".parse().unwrap());
-    let aws = Aws::new(clock, seed);
+    let clock = SimClock::tokio("2026-11-01T12:00:00Z".parse().unwrap());
+    let aws = SimAws::new(clock, seed);
     let settings =
         QueueSettings { shuffled: Some(7), duplicates: 500, visibility: 120, ..QueueSettings::default() };
     aws.act("test", |it, _| it.sqs.create("dlq", settings));
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
     let weather = dice(seed);
-    aws.set_faults(Faults::new(move |call: &Call| match (call.operation.as_str(), weather()) {
-        ("SendMessageBatch", _) | (_, 3..) => Fault::Pass,
-        (_, 0) => Fault::Throttle,
-        (_, 1) => Fault::ResetAfter,
-        (_, _) => Fault::Pass.after(Duration::from_secs(20)),
+    aws.set_faults(FaultHook::new(move |call: &SimCall| match (call.operation.as_str(), weather()) {
+        ("SendMessageBatch", _) | (_, 3..) => SimFault::Pass,
+        (_, 0) => SimFault::Throttle,
+        (_, 1) => SimFault::ResetAfter,
+        (_, _) => SimFault::Pass.after(Duration::from_secs(20)),
     }));
     for _ in 0..3 {
         send(&sqs, 10).await;
@@ -300,9 +302,9 @@ async fn day(seed: u64) -> (String, usize, usize) {
         timeout: Duration::from_mins(1),
         ..MappingSettings::new("dlq", "redrive")
     };
-    let mapping = Mapping::new(&aws, settings);
+    let mapping = SimMapping::new(&aws, settings);
     let runs = Arc::new(AtomicUsize::new(0));
-    let handler = |batch: redrive_sim::mapping::Batch| {
+    let handler = |batch: redrive_sim::mapping::MappingBatch| {
         let (sqs, runs) = (sqs.clone(), Arc::clone(&runs));
         async move {
             runs.fetch_add(1, Ordering::Relaxed);
@@ -314,7 +316,7 @@ async fn day(seed: u64) -> (String, usize, usize) {
             let _ = hide.set_entries(Some(entries.collect())).send().await;
             let kept: Vec<_> =
                 batch.messages.iter().map(|it| format!(r#"{{"itemIdentifier":"{}"}}"#, it.id)).collect();
-            Outcome::Answer(format!(r#"{{"batchItemFailures":[{}]}}"#, kept.join(",")))
+            MappingOutcome::Answer(format!(r#"{{"batchItemFailures":[{}]}}"#, kept.join(",")))
         }
     };
     let _ = tokio::time::timeout(Duration::from_hours(24), mapping.run(handler)).await;
@@ -344,16 +346,16 @@ async fn a_mapping_takes_a_message_when_it_comes_and_when_it_shows() {
     let start = aws.clock().millis();
     let settings =
         MappingSettings { timeout: Duration::from_secs(20), ..MappingSettings::new("dlq", "redrive") };
-    let mapping = Mapping::new(&aws, settings);
+    let mapping = SimMapping::new(&aws, settings);
     let sqs = aws_sdk_sqs::Client::new(&config(aws.connector(&Caller::new("fn-1"))));
     let later = async {
         tokio::time::sleep(Duration::from_millis(12_345)).await;
         send(&sqs, 1).await;
         std::future::pending::<()>().await;
     };
-    let run = mapping.run(|_| async { Outcome::Died });
+    let run = mapping.run(|_| async { MappingOutcome::Died });
     let _ = tokio::time::timeout(Duration::from_secs(50), async { tokio::join!(run, later) }).await;
-    let began = |line: &Line| matches!(line.event, Event::Batch { .. }).then_some(line.at - start);
+    let began = |line: &Line| matches!(line.event, SimEvent::Batch { .. }).then_some(line.at - start);
     let began: Vec<_> = aws.journal(|lines| lines.iter().filter_map(began).collect());
     assert_eq!(began, [12_345, 42_345]);
 }
@@ -365,11 +367,11 @@ async fn a_run_that_takes_too_long_is_dropped_and_its_messages_come_again() {
     send(&sqs, 1).await;
     let settings =
         MappingSettings { timeout: Duration::from_secs(20), ..MappingSettings::new("dlq", "redrive") };
-    let mapping = Mapping::new(&aws, settings);
-    let hang = |_| std::future::pending::<Outcome>();
+    let mapping = SimMapping::new(&aws, settings);
+    let hang = |_| std::future::pending::<MappingOutcome>();
     let _ = tokio::time::timeout(Duration::from_secs(100), mapping.run(hang)).await;
     let ended = |line: &Line| match &line.event {
-        Event::BatchEnded { failed, .. } => Some((line.at / 1000 % 1000, failed.clone())),
+        SimEvent::BatchEnded { failed, .. } => Some((line.at / 1000 % 1000, failed.clone())),
         _ => None,
     };
     let ended: Vec<_> = aws.journal(|lines| lines.iter().filter_map(ended).collect());
@@ -379,17 +381,17 @@ async fn a_run_that_takes_too_long_is_dropped_and_its_messages_come_again() {
 
 #[tokio::test]
 async fn the_sdk_gets_on_with_every_service_over_a_socket() {
-    let aws = filled(Clock::real());
+    let aws = filled(SimClock::real());
     aws.act("test", |it, _| {
         it.lambda.create("notifier", notifier(), |it| match it.payload.as_str() {
-            "1" => Ran::failed("Error", "relay is down"),
-            _ => Ran::ok("null"),
+            "1" => SimInvocationResult::failed("Error", "relay is down"),
+            _ => SimInvocationResult::ok("null"),
         });
     });
     let server = aws.listen(&Caller::new("process")).unwrap();
     // The SDK's own HTTP client is not compiled. A client that carries the requests over a socket replaces
     // it.
-    let config = config(wire::Client).to_builder().endpoint_url(server.url()).build();
+    let config = config(wire::WireClient).to_builder().endpoint_url(server.url()).build();
     tour(&aws, &config, true).await;
     assert!(aws.calls().iter().all(|call| &*call.caller == "process"));
 }

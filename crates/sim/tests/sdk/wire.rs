@@ -12,15 +12,15 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::byte_stream::ByteStream;
 
 #[derive(Debug, Clone)]
-pub(super) struct Client;
+pub(super) struct WireClient;
 
-impl HttpClient for Client {
+impl HttpClient for WireClient {
     fn http_connector(&self, _: &HttpConnectorSettings, _: &RuntimeComponents) -> SharedHttpConnector {
         SharedHttpConnector::new(self.clone())
     }
 }
 
-impl HttpConnector for Client {
+impl HttpConnector for WireClient {
     fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
         HttpConnectorFuture::new(async move {
             let body = ByteStream::new(request.take_body()).collect().await.unwrap().to_vec();

@@ -1,7 +1,7 @@
 //! The four-phase schedule: the numbers that AWS documents as tables, and the laws as properties.
 
 use proptest::prelude::*;
-use redrive_core::policy::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, Phase, Schedule};
+use redrive_core::policy::{Backoff, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES, RetryPhase, Schedule};
 use redrive_testing::holds;
 
 fn waits(schedule: &Schedule) -> Vec<u64> {
@@ -14,9 +14,9 @@ fn backoff(backoff: Backoff, min: u32, max: u32, retries: u32) -> Schedule {
 }
 
 /// Returns the number of retries of each phase, and its first and last wait.
-fn phases(schedule: &Schedule) -> Vec<(Phase, usize, u64, u64)> {
+fn phases(schedule: &Schedule) -> Vec<(RetryPhase, usize, u64, u64)> {
     let waits = waits(schedule);
-    [Phase::Immediate, Phase::PreBackoff, Phase::Backoff, Phase::PostBackoff]
+    [RetryPhase::Immediate, RetryPhase::PreBackoff, RetryPhase::Backoff, RetryPhase::PostBackoff]
         .into_iter()
         .filter_map(|phase| {
             let of_phase: Vec<_> =
@@ -47,10 +47,10 @@ fn the_documented_sample_of_50_retries_has_3_2_10_and_35_in_its_phases() {
         backoff: Backoff::Exponential,
     };
     let expected = [
-        (Phase::Immediate, 3, 0, 0),
-        (Phase::PreBackoff, 2, 1, 1),
-        (Phase::Backoff, 10, 1, 60),
-        (Phase::PostBackoff, 35, 60, 60),
+        (RetryPhase::Immediate, 3, 0, 0),
+        (RetryPhase::PreBackoff, 2, 1, 1),
+        (RetryPhase::Backoff, 10, 1, 60),
+        (RetryPhase::PostBackoff, 35, 60, 60),
     ];
     assert_eq!(phases(&sample), expected);
     assert_eq!(waits(&sample)[..15], [0, 0, 0, 1, 1, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]);
@@ -60,10 +60,10 @@ fn the_documented_sample_of_50_retries_has_3_2_10_and_35_in_its_phases() {
 #[test]
 fn aws_managed_endpoints_get_100_015_retries_over_23_days() {
     let expected = [
-        (Phase::Immediate, 3, 0, 0),
-        (Phase::PreBackoff, 2, 1, 1),
-        (Phase::Backoff, 10, 1, 20),
-        (Phase::PostBackoff, 100_000, 20, 20),
+        (RetryPhase::Immediate, 3, 0, 0),
+        (RetryPhase::PreBackoff, 2, 1, 1),
+        (RetryPhase::Backoff, 10, 1, 20),
+        (RetryPhase::PostBackoff, 100_000, 20, 20),
     ];
     assert_eq!(phases(&Schedule::AWS_MANAGED), expected);
     let waits = waits(&Schedule::AWS_MANAGED);
@@ -75,8 +75,11 @@ fn aws_managed_endpoints_get_100_015_retries_over_23_days() {
 
 #[test]
 fn customer_managed_endpoints_get_50_retries_over_6_hours() {
-    let expected =
-        [(Phase::PreBackoff, 2, 10, 10), (Phase::Backoff, 10, 10, 600), (Phase::PostBackoff, 38, 600, 600)];
+    let expected = [
+        (RetryPhase::PreBackoff, 2, 10, 10),
+        (RetryPhase::Backoff, 10, 10, 600),
+        (RetryPhase::PostBackoff, 38, 600, 600),
+    ];
     assert_eq!(phases(&Schedule::CUSTOMER_MANAGED), expected);
     let waits = waits(&Schedule::CUSTOMER_MANAGED);
     assert_eq!(waits.len(), 50);
@@ -86,7 +89,7 @@ fn customer_managed_endpoints_get_50_retries_over_6_hours() {
 
 #[test]
 fn http_endpoints_get_3_retries_20_seconds_apart() {
-    assert_eq!(phases(&Schedule::HTTP_DEFAULT), [(Phase::Backoff, 3, 20, 20)]);
+    assert_eq!(phases(&Schedule::HTTP_DEFAULT), [(RetryPhase::Backoff, 3, 20, 20)]);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -208,10 +211,10 @@ fn places(schedule: &Schedule) -> Vec<u32> {
 fn the_phases_follow_each_other_and_make_up_the_schedule() {
     holds(200, &schedules(), |schedule| {
         let count = |phase| (1..=schedule.retries).filter(|k| schedule.phase(*k) == Some(phase)).count();
-        prop_assert_eq!(count(Phase::Immediate), schedule.no_delay as usize);
-        prop_assert_eq!(count(Phase::PreBackoff), schedule.min_delay as usize);
-        prop_assert_eq!(count(Phase::Backoff), schedule.in_backoff() as usize);
-        prop_assert_eq!(count(Phase::PostBackoff), schedule.max_delay as usize);
+        prop_assert_eq!(count(RetryPhase::Immediate), schedule.no_delay as usize);
+        prop_assert_eq!(count(RetryPhase::PreBackoff), schedule.min_delay as usize);
+        prop_assert_eq!(count(RetryPhase::Backoff), schedule.in_backoff() as usize);
+        prop_assert_eq!(count(RetryPhase::PostBackoff), schedule.max_delay as usize);
         prop_assert!((1..=schedule.retries).is_sorted_by_key(|k| schedule.phase(k)));
         Ok(())
     });
@@ -224,10 +227,10 @@ fn each_phase_has_its_delays() {
         for k in places(&schedule) {
             let wait = schedule.wait(k, &Jitter::NONE).unwrap();
             match schedule.phase(k).unwrap() {
-                Phase::Immediate => prop_assert_eq!(wait, 0),
-                Phase::PreBackoff => prop_assert_eq!(wait, min),
-                Phase::Backoff => prop_assert!((min..=max).contains(&wait), "retry {k} waits {wait}"),
-                Phase::PostBackoff => prop_assert_eq!(wait, max),
+                RetryPhase::Immediate => prop_assert_eq!(wait, 0),
+                RetryPhase::PreBackoff => prop_assert_eq!(wait, min),
+                RetryPhase::Backoff => prop_assert!((min..=max).contains(&wait), "retry {k} waits {wait}"),
+                RetryPhase::PostBackoff => prop_assert_eq!(wait, max),
             }
         }
         Ok(())

@@ -5,15 +5,15 @@ mod model;
 
 use std::cell::Cell;
 
-use model::crowd::{self, Crowd};
+use model::crowd::{self, SubscriberCrowd};
 use model::endpoints::{self, crowded, one_dead};
 use model::figures;
 use model::laws;
-use model::life::{Judged, Life, lives};
-use model::outage::Outage;
+use model::life::{LawJudgement, StoryLife, lives};
+use model::outage::ModelOutage;
 use model::overrides;
-use model::simulation::Story;
-use model::world::World;
+use model::simulation::ModelStory;
+use model::world::ModelWorld;
 use model::worlds::{
     calm, coming_back, fifo, filling, forgetful, operated, retried, silent, slowly_filling, split, wild,
 };
@@ -24,10 +24,10 @@ use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{OverrideAction, Schedule};
 use redrive_testing::holds;
 
-type Law = fn(&World, &Story) -> Judged;
+type StoryLaw = fn(&ModelWorld, &ModelStory) -> LawJudgement;
 
 /// Lives through so many worlds, and judges each story by the laws.
-fn obey(worlds: u32, strategy: &impl Strategy<Value = World>, laws: &[Law]) {
+fn obey(worlds: u32, strategy: &impl Strategy<Value = ModelWorld>, laws: &[StoryLaw]) {
     holds(worlds, strategy, |world| {
         let story = world.live();
         laws.iter().try_for_each(|law| law(&world, &story)).map_err(TestCaseError::fail)
@@ -125,7 +125,7 @@ fn fifo_groups_keep_their_order_whatever_happens() {
 
 #[test]
 fn heads_of_fifo_groups_get_each_retry_once_and_at_its_time() {
-    let blocking = fifo(calm()).prop_map(|world| World { step_aside: false, ..world });
+    let blocking = fifo(calm()).prop_map(|world| ModelWorld { step_aside: false, ..world });
     obey(
         1_000,
         &blocking,
@@ -212,7 +212,7 @@ fn an_override_to_retry_costs_no_attempt_and_leaves_the_plan_where_it_was() {
 
 #[test]
 fn a_head_of_a_fifo_group_is_attempted_on_an_order_and_its_group_keeps_its_order() {
-    let blocking = retried(fifo(calm())).prop_map(|world| World { step_aside: false, ..world });
+    let blocking = retried(fifo(calm())).prop_map(|world| ModelWorld { step_aside: false, ..world });
     obey(
         1_000,
         &blocking,
@@ -354,7 +354,7 @@ fn a_dead_endpoint_starves_no_other() {
 /// Promise P9, with many endpoints that do not work: from the second minute on.
 #[test]
 fn dead_endpoints_starve_nobody() {
-    for crowd in Crowd::all() {
+    for crowd in SubscriberCrowd::all() {
         let healthy = crowd.lives();
         assert!(healthy.delivered * 10 >= healthy.letters * 9, "{crowd}: {healthy:?}");
         assert!(
@@ -389,7 +389,7 @@ fn spill_keeps_a_queue_below_its_limit_where_letters_fail_slower_than_it_hears_o
             < world.dlq.in_flight;
         below.set(below.get() + u32::from(sure));
 
-        let hiding = World { requeue: None, ..world };
+        let hiding = ModelWorld { requeue: None, ..world };
         prop_assert_eq!(hiding.live().dlq.messages.peak, hiding.dlq.in_flight, "spill off");
         Ok(())
     });
@@ -401,7 +401,7 @@ fn spill_keeps_a_queue_below_its_limit_where_letters_fail_slower_than_it_hears_o
 #[test]
 fn a_full_queue_is_silent_and_spill_keeps_it_talking() {
     let spilling = filling(30_000, 160, 300);
-    let hiding = World { requeue: None, ..spilling.clone() };
+    let hiding = ModelWorld { requeue: None, ..spilling.clone() };
     let (spilled, hidden) = (spilling.live(), hiding.live());
     assert_eq!(hidden.dlq.messages.peak, 160);
     assert!(spilled.dlq.messages.peak < 160, "{} in flight", spilled.dlq.messages.peak);
@@ -428,7 +428,7 @@ fn letters_that_fail_faster_than_the_number_in_flight_is_known_fill_a_queue_in_s
 // Long waits
 
 /// Returns the story of one letter with one retry after 12.5 days, hidden or moved all the way.
-fn twelve_days_and_a_half(believed_limit: u64) -> Story {
+fn twelve_days_and_a_half(believed_limit: u64) -> ModelStory {
     let mut world = filling(0, IN_FLIGHT_LIMIT, 1);
     world.schedule = Schedule { min: LONG_WAIT, max: LONG_WAIT, retries: 1, ..Schedule::HTTP_DEFAULT };
     (world.jitter, world.believed_limit, world.until) = (0.0, believed_limit, None);
@@ -465,7 +465,7 @@ fn group(letters: usize, batch: usize, schedule: Schedule) -> Vec<Vec<u32>> {
     world.mapping.batch = batch;
     let story = world.live();
     laws::groups_keep_their_order(&world, &story).unwrap();
-    lives(&world, &story).iter().map(Life::numbers).collect()
+    lives(&world, &story).iter().map(StoryLife::numbers).collect()
 }
 
 const FIVE_A_MINUTE_APART: Schedule = Schedule { min: 60, max: 60, retries: 5, ..Schedule::HTTP_DEFAULT };
@@ -511,7 +511,7 @@ fn the_page_of_figures_shows_what_the_model_gives() {
         return;
     }
     let mut lines = vec![figures::waiting().text()];
-    for outage in Outage::all().into_iter().take(2) {
+    for outage in ModelOutage::all().into_iter().take(2) {
         let rows = figures::rows(outage);
         lines.extend([rows.letters, rows.calls, rows.without]);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A part of the time that passes. What is not spent is saved, up to a limit. More may be spent than there is, up to the
 /// same limit: then nothing is left until the time that passes has paid for it.
 #[derive(Debug)]
-pub(super) struct Allowance {
+pub(super) struct TimeAllowance {
     /// The time that must pass for each second that is spent, in seconds.
     factor: u32,
     /// The most that is saved.
@@ -16,7 +16,7 @@ pub(super) struct Allowance {
     charged: Duration,
 }
 
-impl Allowance {
+impl TimeAllowance {
     /// Creates the allowance of a new instance: one of so many seconds, and as much as can be saved.
     pub(super) const fn new(factor: u32, most: Duration) -> Self {
         Self { factor, most, paid: Duration::ZERO, charged: Duration::ZERO }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn more_can_be_spent_than_there_is_and_then_time_must_pay_for_it() {
-        let mut allowance = Allowance::new(20, SECOND * 30);
+        let mut allowance = TimeAllowance::new(20, SECOND * 30);
         // A new instance has what can be saved.
         allowance.charge(SECOND, SECOND * 16);
         assert!(!allowance.is_empty(SECOND * 16));
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_at_once_is_charged_once() {
-        let mut allowance = Allowance::new(20, SECOND * 10);
+        let mut allowance = TimeAllowance::new(20, SECOND * 10);
         for (began, ended) in [(0, 10), (0, 10), (5, 12), (3, 11)] {
             allowance.charge(SECOND * began, SECOND * ended);
         }
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn no_more_is_owed_than_can_be_saved() {
-        let mut allowance = Allowance::new(20, SECOND * 30);
+        let mut allowance = TimeAllowance::new(20, SECOND * 30);
         allowance.charge(SECOND, SECOND * 10_000);
         assert!(allowance.is_empty(SECOND * 10_599) && !allowance.is_empty(SECOND * 10_601));
     }
 
     #[test]
     fn no_more_is_saved_than_the_limit() {
-        let mut allowance = Allowance::new(20, SECOND * 30);
+        let mut allowance = TimeAllowance::new(20, SECOND * 30);
         let day = SECOND * 86_400;
         allowance.charge(day, day + SECOND * 31);
         assert!(allowance.is_empty(day + SECOND * 32));

@@ -42,7 +42,7 @@ mod table;
 mod tests;
 mod trials;
 
-pub use known::Change;
-pub(super) use known::{Admission, Attempt};
-pub(super) use questions::{Asking, Question, QuestionEnd};
+pub use known::HealthChange;
+pub(super) use known::{RequestAdmission, RequestCandidate};
+pub(super) use questions::{LookupQuestion, QuestionEnd, QuestionTime};
 pub use table::Health;

@@ -3,18 +3,18 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::known::{COSTLY, LONGEST_REST, REST_FACTOR, SHORT};
+use super::known::{COSTLY_FAILURE_TIME, LONGEST_REST, MIN_REQUEST_TIME, REST_FACTOR};
 use super::table::{Health, MAX_KEPT};
 use crate::arn::Arn;
 use crate::batch::time::HTTP_TIMEOUT;
 
 /// The time that questions get which never hung. Those that take longer are asked once more, after the letters that do
 /// not wait for them.
-const AT_ONCE: Duration = Duration::from_secs(1);
+const FIRST_QUESTION_TIME: Duration = Duration::from_secs(1);
 
 /// A question whose answer decides whether, or where, a letter may go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::batch) enum Question {
+pub(in crate::batch) enum LookupQuestion {
     /// The attributes of a queue.
     Queue(Arn),
     /// The attributes of a subscription.
@@ -27,7 +27,7 @@ pub(in crate::batch) enum Question {
 
 /// The time at which a question is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::batch) enum Asking {
+pub(in crate::batch) enum QuestionTime {
     /// With the others: it never hung.
     AtOnce,
     /// After the letters that do not wait for it.
@@ -47,33 +47,33 @@ pub(in crate::batch) enum QuestionEnd {
 
 /// The questions that hung, each with the time until which it is not asked.
 #[derive(Debug, Default)]
-pub(in crate::batch) struct Questions(HashMap<Question, Duration>);
+pub(in crate::batch) struct HungQuestions(HashMap<LookupQuestion, Duration>);
 
 impl Health {
     /// Decides when a question is asked. One that has hung is asked again after its rest, if something is left of the
     /// allowance.
-    pub(in crate::batch) fn asking(&self, question: &Question, now: Duration) -> Asking {
+    pub(in crate::batch) fn asking(&self, question: &LookupQuestion, now: Duration) -> QuestionTime {
         match self.questions.0.get(question) {
-            None => Asking::AtOnce,
-            Some(rests) if now < *rests || self.for_failures.is_empty(now) => Asking::NotNow,
-            Some(_) => Asking::Later,
+            None => QuestionTime::AtOnce,
+            Some(rests) if now < *rests || self.for_failures.is_empty(now) => QuestionTime::NotNow,
+            Some(_) => QuestionTime::Later,
         }
     }
 
     /// Returns how long questions may take that are asked then.
-    pub(in crate::batch) fn time_to_ask(&self, asking: Asking, now: Duration) -> Duration {
+    pub(in crate::batch) fn time_to_ask(&self, asking: QuestionTime, now: Duration) -> Duration {
         match asking {
-            Asking::AtOnce => AT_ONCE,
-            Asking::Later if self.for_failures.is_empty(now) => SHORT,
-            Asking::Later => HTTP_TIMEOUT,
-            Asking::NotNow => Duration::ZERO,
+            QuestionTime::AtOnce => FIRST_QUESTION_TIME,
+            QuestionTime::Later if self.for_failures.is_empty(now) => MIN_REQUEST_TIME,
+            QuestionTime::Later => HTTP_TIMEOUT,
+            QuestionTime::NotNow => Duration::ZERO,
         }
     }
 
     /// Takes note of the ends of questions that were asked together.
     pub(in crate::batch) fn asked(
         &mut self,
-        questions: impl IntoIterator<Item = (Question, QuestionEnd)>,
+        questions: impl IntoIterator<Item = (LookupQuestion, QuestionEnd)>,
         began: Duration,
         now: Duration,
     ) {
@@ -92,7 +92,7 @@ impl Health {
             self.for_failures.charge(began, now);
         }
         let took = now.saturating_sub(began);
-        if took < COSTLY && !self.for_failures.is_empty(now) {
+        if took < COSTLY_FAILURE_TIME && !self.for_failures.is_empty(now) {
             return;
         }
         let rests = now + (took * REST_FACTOR).min(LONGEST_REST);

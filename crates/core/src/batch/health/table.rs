@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::allowance::Allowance;
-use super::known::{Admission, Attempt, Change, Known};
-use super::questions::Questions;
+use super::allowance::TimeAllowance;
+use super::known::{EndpointHealth, HealthChange, RequestAdmission, RequestCandidate};
+use super::questions::HungQuestions;
 use super::slow;
-use crate::batch::action::Sent;
+use crate::batch::action::SendResult;
 use crate::batch::calls::CallTimes;
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
@@ -18,30 +18,30 @@ pub(super) const MAX_KEPT: usize = 1_000;
 
 /// The part of the time that may be spent on endpoints that do not work, all together, and the most that is saved:
 /// two attempts at web servers that hang.
-const FOR_FAILURES: (u32, Duration) = (20, Duration::from_secs(30));
+const FAILURE_SHARE: (u32, Duration) = (20, Duration::from_secs(30));
 
 /// The number of letters from which on a batch counts as full: the function may have more to do than it can.
 const FULL_BATCH: usize = 10;
 
 /// The time after which an endpoint that accepted a message at once no longer counts as one that slow endpoints could
 /// keep waiting.
-const LATELY: Duration = Duration::from_mins(1);
+const FAST_ANSWER_MAX_AGE: Duration = Duration::from_mins(1);
 
 /// The health of every endpoint. Times are counted from any fixed point in the life of an instance.
 #[derive(Debug)]
 pub struct Health {
-    pub(super) endpoints: HashMap<Endpoint, Known>,
-    changes: Vec<(Endpoint, Change)>,
+    pub(super) endpoints: HashMap<Endpoint, EndpointHealth>,
+    changes: Vec<(Endpoint, HealthChange)>,
     /// The time that may be spent on endpoints that do not work, and on questions without an answer.
-    pub(super) for_failures: Allowance,
+    pub(super) for_failures: TimeAllowance,
     /// The time that may be spent on endpoints that work slowly, while batches are full.
-    for_slow: Allowance,
+    for_slow: TimeAllowance,
     /// True if the batch is full.
     is_busy: bool,
     /// The time when an endpoint last accepted a message at once.
     fast: Option<Duration>,
     /// What is asked before letters are sent.
-    pub(in crate::batch) questions: Questions,
+    pub(in crate::batch) questions: HungQuestions,
     /// The time that the calls of functions took.
     pub calls: CallTimes,
 }
@@ -51,11 +51,11 @@ impl Default for Health {
         Self {
             endpoints: HashMap::new(),
             changes: Vec::new(),
-            for_failures: Allowance::new(FOR_FAILURES.0, FOR_FAILURES.1),
-            for_slow: Allowance::new(slow::PART.0, slow::PART.1),
+            for_failures: TimeAllowance::new(FAILURE_SHARE.0, FAILURE_SHARE.1),
+            for_slow: TimeAllowance::new(slow::SLOW_SHARE.0, slow::SLOW_SHARE.1),
             is_busy: false,
             fast: None,
-            questions: Questions::default(),
+            questions: HungQuestions::default(),
             calls: CallTimes::default(),
         }
     }
@@ -68,21 +68,26 @@ impl Health {
     }
 
     /// Decides whether a request to this endpoint begins.
-    pub(in crate::batch) fn admit(&self, to: &Endpoint, attempt: Attempt, now: Duration) -> Admission {
+    pub(in crate::batch) fn admit(
+        &self,
+        to: &Endpoint,
+        attempt: RequestCandidate,
+        now: Duration,
+    ) -> RequestAdmission {
         let can_spend = !self.for_failures.is_empty(now);
         let Some(known) = self.endpoints.get(to) else {
-            return Known::new(now).admit(attempt, can_spend, now);
+            return EndpointHealth::new(now).admit(attempt, can_spend, now);
         };
         // Once a minute it shows whether it is still slow.
-        if known.is_slow() && known.lived_within(LATELY, now) && self.slow_must_wait(now) {
-            return Admission::PutOff;
+        if known.is_slow() && known.lived_within(FAST_ANSWER_MAX_AGE, now) && self.slow_must_wait(now) {
+            return RequestAdmission::PutOff;
         }
         known.admit(attempt, can_spend, now)
     }
 
     /// Reports whether others may wait for what is slow: batches are full, and an endpoint took a message at once lately.
     fn others_wait(&self, now: Duration) -> bool {
-        self.is_busy && self.fast.is_some_and(|fast| now.saturating_sub(fast) < LATELY)
+        self.is_busy && self.fast.is_some_and(|fast| now.saturating_sub(fast) < FAST_ANSWER_MAX_AGE)
     }
 
     /// Reports whether what is slow, but works, has had its part of the time.
@@ -114,18 +119,18 @@ impl Health {
         &mut self,
         to: &Endpoint,
         began: Duration,
-        answers: &[Sent],
+        answers: &[SendResult],
         now: Duration,
     ) {
         let refused =
             |failure: &Failure| failure.class == FailureClass::Permanent || failure.code == FUNCTION_ERROR;
         let mut failures = answers.iter().filter_map(|answer| match answer {
-            Sent::Failed(failure) => Some(failure),
+            SendResult::Failed(failure) => Some(failure),
             _ => None,
         });
         // A permanent failure is about the letter, which the endpoint has looked at. So has a function that
         // fails by itself.
-        let lives = answers.contains(&Sent::Accepted) || failures.clone().any(refused);
+        let lives = answers.contains(&SendResult::Accepted) || failures.clone().any(refused);
         let failure = failures.next();
         let change = match failure.filter(|_| !lives) {
             Some(failure) => {
@@ -134,7 +139,7 @@ impl Health {
                 self.known(to, now).failed(began, failure, can_spend, now)
             }
             None if lives => {
-                if now.saturating_sub(began) > slow::SLOW {
+                if now.saturating_sub(began) > slow::SLOW_ANSWER_TIME {
                     self.worked_slowly(began, now);
                 } else {
                     self.fast = Some(now);
@@ -150,15 +155,15 @@ impl Health {
     /// differently.
     #[must_use]
     pub fn is_up(&self, to: &Endpoint) -> bool {
-        self.endpoints.get(to).is_none_or(Known::is_up)
+        self.endpoints.get(to).is_none_or(EndpointHealth::is_up)
     }
 
     /// Returns the changes since the last call.
-    pub(in crate::batch) fn changes(&mut self) -> Vec<(Endpoint, Change)> {
+    pub(in crate::batch) fn changes(&mut self) -> Vec<(Endpoint, HealthChange)> {
         std::mem::take(&mut self.changes)
     }
 
-    fn known(&mut self, to: &Endpoint, now: Duration) -> &mut Known {
+    fn known(&mut self, to: &Endpoint, now: Duration) -> &mut EndpointHealth {
         let all = &mut self.endpoints;
         if !all.contains_key(to) && all.len() >= MAX_KEPT {
             // One that is down would be unknown again, and cost its time once more.
@@ -166,6 +171,6 @@ impl Health {
             let oldest = oldest.map(|(to, _)| to.clone());
             oldest.map(|to| all.remove(&to));
         }
-        all.entry(to.clone()).or_insert_with(|| Known::new(now))
+        all.entry(to.clone()).or_insert_with(|| EndpointHealth::new(now))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::batch::calls::{Ended, Longest};
+use crate::batch::calls::{CallEnd, LongestCall};
 
 /// The time of a trial if no request was ever accepted, and the shortest time if some were.
 const TRIAL_TIME: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(1));
@@ -19,14 +19,14 @@ const LONGEST_TRIAL: Duration = Duration::from_secs(15);
 
 /// The results of the trials of one endpoint.
 #[derive(Debug, Default)]
-pub(super) struct Trials {
+pub(super) struct EndpointTrials {
     /// The slowest of the requests that it accepted.
-    slowest: Option<Longest>,
+    slowest: Option<LongestCall>,
     /// The number of trials that failed since it last accepted a message.
     failed: usize,
 }
 
-impl Trials {
+impl EndpointTrials {
     /// Returns how long a trial may take in an outage that began then.
     pub(super) fn time(&self, outage: Duration, now: Duration) -> Duration {
         let (unknown, least) = TRIAL_TIME;
@@ -39,7 +39,7 @@ impl Trials {
 
     /// Takes note of how long an accepted request took.
     pub(super) fn saw(&mut self, took: Duration, now: Duration) {
-        self.slowest = Longest::with(self.slowest, took, Ended::Ran, now);
+        self.slowest = LongestCall::with(self.slowest, took, CallEnd::Ran, now);
     }
 
     /// Takes note that the endpoint works.

@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// A range of addresses, as `10.0.0.0/24` or `2001:db8::/32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Network {
+pub(super) struct AddressRange {
     address: IpAddr,
     prefix: u32,
 }
 
-impl Network {
+impl AddressRange {
     /// Reads a range in the notation of CIDR.
     pub(super) fn of(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
@@ -85,7 +85,7 @@ mod tests {
             ("fe80::1/128", &["fe80::1", "fe80:0:0::0001"], &["fe80::2"]),
         ] {
             let contains = |text: &&str| {
-                address_of(text).is_some_and(|address| Network::of(network).unwrap().contains(address))
+                address_of(text).is_some_and(|address| AddressRange::of(network).unwrap().contains(address))
             };
             assert!(inside.iter().all(contains), "{network} {inside:?}");
             assert!(!outside.iter().any(contains), "{network} {outside:?}");
@@ -112,7 +112,7 @@ mod tests {
             "10.0.0.0/24/1",
             "1.2.3.4.5/8",
         ] {
-            assert_eq!(Network::of(text), None, "{text}");
+            assert_eq!(AddressRange::of(text), None, "{text}");
         }
         for text in ["", "1.2.3", "1.2.3.4.5", "1.2.3.256", "1.2.3.+4", "1.2..4", "a.b.c.d", ":::", "1:2"] {
             assert_eq!(address_of(text), None, "{text}");

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use super::compile::compile;
 use super::pattern::Pattern;
-use super::seen::{Object, Seen};
+use super::seen::{MatchObject, MatchValue};
 use super::steps;
-use crate::policy::fields::Faults;
+use crate::policy::fields::FaultCollector;
 
 const MAX_LETTER: usize = 256 * 1024;
 
 fn pattern(of_message: &Value) -> Pattern {
-    let faults = Faults::default();
-    let pattern = compile(&Seen::from(&json!({ "message": of_message })), &faults, "");
+    let faults = FaultCollector::default();
+    let pattern = compile(&MatchValue::from(&json!({ "message": of_message })), &faults, "");
     assert_eq!(faults.into_inner(), []);
     pattern
 }
@@ -28,7 +28,7 @@ fn size(value: &Value) -> usize {
 
 /// Returns whether a message matches, and the steps that takes.
 fn matched(pattern: &Pattern, message: &Value) -> (bool, usize) {
-    let letter = Object::of(vec![("message".into(), Seen::from(message))]);
+    let letter = MatchObject::of(vec![("message".into(), MatchValue::from(message))]);
     steps::taken();
     (pattern.matches(&letter), steps::taken())
 }
@@ -133,9 +133,9 @@ fn alternatives_are_not_written_out_for_a_field_of_the_letter_itself() {
     let field = |n: usize| format!("f{n}");
     let choices = (0..5).map(|n| (field(n), json!({ "$or": [{ "a": ["x"] }, { "b": ["x"] }] })));
     let of_message = json!(choices.collect::<serde_json::Map<_, _>>());
-    let faults = Faults::default();
+    let faults = FaultCollector::default();
     let asked = json!({ "subject": [{ "exists": false }], "message": of_message });
-    let pattern = compile(&Seen::from(&asked), &faults, "");
+    let pattern = compile(&MatchValue::from(&asked), &faults, "");
     assert_eq!(faults.into_inner(), []);
     let elements = |last: &Value| {
         let others = std::iter::repeat_n(json!({ "a": "y", "b": "y" }), 1_000);

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::address::Network;
+use super::address::AddressRange;
 use super::decimal::Decimal;
-use super::kinds::{Kind, OPERATORS};
+use super::kinds::{FieldKind, OPERATORS};
 use super::pattern::Pattern;
-use super::seen::{Object, Seen};
-use super::values::{Range, Values, Wanted};
+use super::seen::{MatchObject, MatchValue};
+use super::values::{NumberRange, WantedValue, WantedValues};
 use super::wildcard::Wildcard;
-use crate::policy::fields::Faults;
+use crate::policy::fields::FaultCollector;
 
 /// The largest number of combinations of the alternatives of `$or`.
 const MAX_COMBINATIONS: usize = 1_000;
@@ -24,17 +24,17 @@ const OR: &str = "$or";
 
 /// What a pattern asks of one place, while it is read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Draft {
-    pub(super) leaf: Option<Leaf>,
-    pub(super) fields: BTreeMap<String, Draft>,
+pub(super) struct PatternDraft {
+    pub(super) leaf: Option<DraftLeaf>,
+    pub(super) fields: BTreeMap<String, PatternDraft>,
     /// The alternatives of each `$or`, about the same place.
-    pub(super) choices: Vec<Vec<Draft>>,
+    pub(super) choices: Vec<Vec<PatternDraft>>,
 }
 
 /// The list of a field.
 #[derive(Debug, Clone)]
-pub(super) struct Leaf {
-    pub(super) values: Arc<Values>,
+pub(super) struct DraftLeaf {
+    pub(super) values: Arc<WantedValues>,
     /// True if the field may be absent, where it is looked for in elements of lists.
     pub(super) absent: bool,
     /// True if the field may be absent from the letter itself. No list is on the way to it.
@@ -42,12 +42,12 @@ pub(super) struct Leaf {
 }
 
 /// Reads a pattern over letters. Its faults are noted, and what it returns with faults is of no use.
-pub(super) fn compile(pattern: &Seen<'_>, faults: &Faults, path: &str) -> Pattern {
-    let reader = Reader { faults };
-    let mut draft = Draft::default();
+pub(super) fn compile(pattern: &MatchValue<'_>, faults: &FaultCollector, path: &str) -> Pattern {
+    let reader = PatternReader { faults };
+    let mut draft = PatternDraft::default();
     match pattern {
-        Seen::Object(object) if !object.is_empty() => {
-            draft = reader.object(object, Kind::Letter, path, false);
+        MatchValue::Object(object) if !object.is_empty() => {
+            draft = reader.object(object, FieldKind::Letter, path, false);
         }
         _ => reader.fault(path, "must be an object with at least one field"),
     }
@@ -79,17 +79,17 @@ pub(super) fn compile(pattern: &Seen<'_>, faults: &Faults, path: &str) -> Patter
 }
 
 /// A reader of a pattern.
-struct Reader<'f> {
-    faults: &'f Faults,
+struct PatternReader<'f> {
+    faults: &'f FaultCollector,
 }
 
-impl Reader<'_> {
+impl PatternReader<'_> {
     fn fault(&self, path: &str, problem: impl Into<String>) {
         self.faults.note(path, problem);
     }
 
-    fn object(&self, object: &Object<'_>, kind: Kind, path: &str, in_or: bool) -> Draft {
-        let mut draft = Draft::default();
+    fn object(&self, object: &MatchObject<'_>, kind: FieldKind, path: &str, in_or: bool) -> PatternDraft {
+        let mut draft = PatternDraft::default();
         if object.is_empty() {
             self.fault(path, "holds an empty object");
         }
@@ -112,27 +112,33 @@ impl Reader<'_> {
     }
 
     /// Reads the alternatives of `$or`, of which there are two or more.
-    fn alternatives(&self, value: &Seen<'_>, kind: Kind, path: &str) -> Option<Vec<Draft>> {
-        let all = if let Seen::List(all) = value { all.as_slice() } else { &[] };
-        let objects =
-            all.iter().map_while(|one| if let Seen::Object(object) = one { Some(object) } else { None });
+    fn alternatives(&self, value: &MatchValue<'_>, kind: FieldKind, path: &str) -> Option<Vec<PatternDraft>> {
+        let all = if let MatchValue::List(all) = value { all.as_slice() } else { &[] };
+        let objects = all
+            .iter()
+            .map_while(|one| if let MatchValue::Object(object) = one { Some(object) } else { None });
         let objects: Vec<_> = objects.collect();
         if objects.len() < all.len() || all.len() < 2 {
             self.fault(path, "must be a list of two objects or more");
             return None;
         }
-        let read =
-            |(n, object): (usize, &&Object<'_>)| self.object(object, kind, &format!("{path}[{n}]"), true);
+        let read = |(n, object): (usize, &&MatchObject<'_>)| {
+            self.object(object, kind, &format!("{path}[{n}]"), true)
+        };
         Some(objects.iter().enumerate().map(read).collect())
     }
 
-    fn field(&self, value: &Seen<'_>, kind: Kind, path: &str, in_or: bool) -> Draft {
+    fn field(&self, value: &MatchValue<'_>, kind: FieldKind, path: &str, in_or: bool) -> PatternDraft {
         match value {
-            Seen::Object(object) => self.object(object, kind, path, in_or),
-            Seen::List(list) => Draft { leaf: self.leaf(list, kind, path), ..Draft::default() },
+            MatchValue::Object(object) => self.object(object, kind, path, in_or),
+            MatchValue::List(list) => {
+                PatternDraft { leaf: self.leaf(list, kind, path), ..PatternDraft::default() }
+            }
             // A name and longer ones that begin with it and a dot.
-            Seen::Several(all) if all.iter().filter(|one| !matches!(one, Seen::Object(_))).count() < 2 => {
-                let mut whole = Draft::default();
+            MatchValue::Several(all)
+                if all.iter().filter(|one| !matches!(one, MatchValue::Object(_))).count() < 2 =>
+            {
+                let mut whole = PatternDraft::default();
                 for part in all.iter().map(|one| self.field(one, kind, path, in_or)) {
                     whole.leaf = whole.leaf.or(part.leaf);
                     whole.fields.extend(part.fields);
@@ -140,19 +146,19 @@ impl Reader<'_> {
                 }
                 whole
             }
-            Seen::Several(_) => {
+            MatchValue::Several(_) => {
                 self.fault(path, "stands there twice");
-                Draft::default()
+                PatternDraft::default()
             }
             other => {
                 let told = told(other);
                 self.fault(path, format!("must be a list of values, such as [{told}], not {told}"));
-                Draft::default()
+                PatternDraft::default()
             }
         }
     }
 
-    fn leaf(&self, list: &[Seen<'_>], kind: Kind, path: &str) -> Option<Leaf> {
+    fn leaf(&self, list: &[MatchValue<'_>], kind: FieldKind, path: &str) -> Option<DraftLeaf> {
         if let Some(problem) = kind.refuses_list() {
             self.fault(path, problem);
             return None;
@@ -165,19 +171,19 @@ impl Reader<'_> {
             read.map_err(|problem| self.fault(path, problem)).ok()
         });
         let entries: Vec<_> = entries.collect();
-        let absent = entries.contains(&Wanted::Absent);
+        let absent = entries.contains(&WantedValue::Absent);
         let is_plain = kind.is_plain();
-        let values = Values::of(entries, false).into();
-        Some(Leaf { values, absent: absent && !is_plain, may_miss: absent && is_plain })
+        let values = WantedValues::of(entries, false).into();
+        Some(DraftLeaf { values, absent: absent && !is_plain, may_miss: absent && is_plain })
     }
 }
 
 /// Reads an entry of a field's list.
-fn entry_of(entry: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
-    let checked = |wanted: Wanted| kind.refuses(&wanted, &told(entry)).map_or(Ok(wanted), Err);
+fn entry_of(entry: &MatchValue<'_>, kind: FieldKind) -> Result<WantedValue, String> {
+    let checked = |wanted: WantedValue| kind.refuses(&wanted, &told(entry)).map_or(Ok(wanted), Err);
     let operator = match entry {
-        Seen::Object(operator) => operator,
-        Seen::List(_) | Seen::Several(_) => return Err("holds a list in a list".to_owned()),
+        MatchValue::Object(operator) => operator,
+        MatchValue::List(_) | MatchValue::Several(_) => return Err("holds a list in a list".to_owned()),
         value => return checked(value_of(value)),
     };
     let mut members = operator.members();
@@ -189,15 +195,17 @@ fn entry_of(entry: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
     };
     let bad = |problem: &str| format!("{name} {problem}");
     let wanted = match (name, argument) {
-        ("exists", Seen::Bool(exists)) => Ok(if *exists { Wanted::Exists } else { Wanted::Absent }),
+        ("exists", MatchValue::Bool(exists)) => {
+            Ok(if *exists { WantedValue::Exists } else { WantedValue::Absent })
+        }
         ("exists", other) => Err(format!("must be true or false, not {}", told(other))),
-        ("numeric", Seen::List(terms)) => range_of(terms).map(Wanted::Numeric),
+        ("numeric", MatchValue::List(terms)) => range_of(terms).map(WantedValue::Numeric),
         ("numeric", other) => {
             Err(format!("must be a list such as [\">\", 5, \"<=\", 10], not {}", told(other)))
         }
         ("anything-but", argument) => return excluded(argument, kind).map_err(|problem| bad(&problem)),
-        ("prefix" | "suffix", Seen::Object(_)) => case_of(name, argument),
-        (name, Seen::Text(text)) => text_operator(name, text),
+        ("prefix" | "suffix", MatchValue::Object(_)) => case_of(name, argument),
+        (name, MatchValue::Text(text)) => text_operator(name, text),
         (name, other) if OPERATORS.contains(&name) => Err(format!("must be a text, not {}", told(other))),
         _ => Err(unknown()),
     };
@@ -208,26 +216,26 @@ fn unknown() -> String {
     format!("is no operator; operators are {}", OPERATORS.join(", "))
 }
 
-fn value_of(value: &Seen<'_>) -> Wanted {
+fn value_of(value: &MatchValue<'_>) -> WantedValue {
     match value {
-        Seen::Bool(is) => Wanted::Bool(*is),
-        Seen::Number(number) => Wanted::Number(Decimal::of(number)),
-        Seen::Text(text) => Wanted::Text(text.to_string()),
-        _ => Wanted::Null,
+        MatchValue::Bool(is) => WantedValue::Bool(*is),
+        MatchValue::Number(number) => WantedValue::Number(Decimal::of(number)),
+        MatchValue::Text(text) => WantedValue::Text(text.to_string()),
+        _ => WantedValue::Null,
     }
 }
 
 /// Reads an operator whose argument is a text.
-fn text_operator(name: &str, text: &str) -> Result<Wanted, String> {
+fn text_operator(name: &str, text: &str) -> Result<WantedValue, String> {
     let owned = text.to_owned();
     Ok(match name {
-        "exactly" => Wanted::Text(owned),
-        "prefix" => Wanted::Prefix(owned),
-        "suffix" => Wanted::Suffix(owned),
-        "equals-ignore-case" => Wanted::EqualsIgnoreCase(owned),
-        "wildcard" => Wanted::Wildcard(Wildcard::of(text)?),
-        "cidr" => match Network::of(text) {
-            Some(network) => Wanted::Cidr(network),
+        "exactly" => WantedValue::Text(owned),
+        "prefix" => WantedValue::Prefix(owned),
+        "suffix" => WantedValue::Suffix(owned),
+        "equals-ignore-case" => WantedValue::EqualsIgnoreCase(owned),
+        "wildcard" => WantedValue::Wildcard(Wildcard::of(text)?),
+        "cidr" => match AddressRange::of(text) {
+            Some(network) => WantedValue::Cidr(network),
             None => return Err(format!("must be a range such as \"10.0.0.0/24\", not {text:?}")),
         },
         _ => return Err(unknown()),
@@ -235,31 +243,33 @@ fn text_operator(name: &str, text: &str) -> Result<Wanted, String> {
 }
 
 /// Reads the argument of `prefix` and `suffix` that is an operator.
-fn case_of(name: &str, argument: &Seen<'_>) -> Result<Wanted, String> {
-    let inner = if let Seen::Object(object) = argument { only(object) } else { None };
+fn case_of(name: &str, argument: &MatchValue<'_>) -> Result<WantedValue, String> {
+    let inner = if let MatchValue::Object(object) = argument { only(object) } else { None };
     match (name, inner) {
-        ("prefix", Some(("equals-ignore-case", Seen::Text(text)))) => {
-            Ok(Wanted::PrefixOfAnyCase(text.to_string()))
+        ("prefix", Some(("equals-ignore-case", MatchValue::Text(text)))) => {
+            Ok(WantedValue::PrefixOfAnyCase(text.to_string()))
         }
-        (_, Some(("equals-ignore-case", Seen::Text(text)))) => Ok(Wanted::SuffixOfAnyCase(text.to_string())),
+        (_, Some(("equals-ignore-case", MatchValue::Text(text)))) => {
+            Ok(WantedValue::SuffixOfAnyCase(text.to_string()))
+        }
         _ => Err("must be a text, or {\"equals-ignore-case\": \"text\"}".to_owned()),
     }
 }
 
-fn only<'o>(object: &'o Object<'_>) -> Option<(&'o str, &'o Seen<'o>)> {
+fn only<'o>(object: &'o MatchObject<'_>) -> Option<(&'o str, &'o MatchValue<'o>)> {
     let mut members = object.members();
     members.next().filter(|_| members.next().is_none())
 }
 
 /// Returns the elements of a list, or a value as the only one.
-fn elements<'s, 'a>(value: &'s Seen<'a>) -> &'s [Seen<'a>] {
-    if let Seen::List(all) = value { all } else { std::slice::from_ref(value) }
+fn elements<'s, 'a>(value: &'s MatchValue<'a>) -> &'s [MatchValue<'a>] {
+    if let MatchValue::List(all) = value { all } else { std::slice::from_ref(value) }
 }
 
 /// Reads the argument of `anything-but`.
-fn excluded(argument: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
+fn excluded(argument: &MatchValue<'_>, kind: FieldKind) -> Result<WantedValue, String> {
     let (name, values) = match argument {
-        Seen::Object(operator) => match only(operator) {
+        MatchValue::Object(operator) => match only(operator) {
             Some((name @ ("prefix" | "suffix" | "equals-ignore-case" | "wildcard"), inner)) => {
                 (Some(name), elements(inner))
             }
@@ -267,15 +277,15 @@ fn excluded(argument: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
         },
         argument => (None, elements(argument)),
     };
-    let read = |value: &Seen<'_>| -> Result<Wanted, String> {
+    let read = |value: &MatchValue<'_>| -> Result<WantedValue, String> {
         let wanted = match (name, value) {
-            (Some("prefix" | "suffix"), Seen::Text(text)) if text.is_empty() => {
+            (Some("prefix" | "suffix"), MatchValue::Text(text)) if text.is_empty() => {
                 return Err("excludes everything: its text is empty".to_owned());
             }
-            (Some(name), Seen::Text(text)) => {
+            (Some(name), MatchValue::Text(text)) => {
                 text_operator(name, text).map_err(|problem| format!("{name} {problem}"))?
             }
-            (None, Seen::Text(_) | Seen::Number(_)) => value_of(value),
+            (None, MatchValue::Text(_) | MatchValue::Number(_)) => value_of(value),
             (Some(name), other) => {
                 return Err(format!("{name} must be a text or a list of texts, not {}", told(other)));
             }
@@ -288,24 +298,24 @@ fn excluded(argument: &Seen<'_>, kind: Kind) -> Result<Wanted, String> {
             .map_or(Ok(wanted), |problem| Err(format!("names what the field never is: it {problem}")))
     };
     let wanted = values.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let numbers = wanted.iter().filter(|wanted| matches!(wanted, Wanted::Number(_))).count();
+    let numbers = wanted.iter().filter(|wanted| matches!(wanted, WantedValue::Number(_))).count();
     if wanted.is_empty() || (numbers > 0 && numbers < wanted.len()) {
         return Err("must be a text, a number, or a list of either, without mixing them".to_owned());
     }
-    Ok(Wanted::AnythingBut(Values::of(wanted, true)))
+    Ok(WantedValue::AnythingBut(WantedValues::of(wanted, true)))
 }
 
 /// Reads the argument of `numeric`.
-fn range_of(terms: &[Seen<'_>]) -> Result<Range, String> {
+fn range_of(terms: &[MatchValue<'_>]) -> Result<NumberRange, String> {
     let form =
         "must be one of =, <, <=, >, >= and a number, or > or >= and a number, then < or <= and a number";
-    let mut range = Range::default();
+    let mut range = NumberRange::default();
     for (n, term) in terms.chunks(2).enumerate() {
-        let [Seen::Text(sign), Seen::Number(number)] = term else { return Err(form.to_owned()) };
+        let [MatchValue::Text(sign), MatchValue::Number(number)] = term else { return Err(form.to_owned()) };
         let number = Decimal::of(number);
         match (n, sign.as_ref()) {
             (0, "=") if terms.len() == 2 => {
-                range = Range { low: Some((number.clone(), true)), high: Some((number, true)) };
+                range = NumberRange { low: Some((number.clone(), true)), high: Some((number, true)) };
             }
             (0, ">" | ">=") => range.low = Some((number, sign == ">=")),
             (0, "<" | "<=") if terms.len() == 2 => range.high = Some((number, sign == "<=")),
@@ -323,17 +333,17 @@ fn range_of(terms: &[Seen<'_>]) -> Result<Range, String> {
 }
 
 /// Returns a value for an error message.
-fn told(value: &Seen<'_>) -> String {
+fn told(value: &MatchValue<'_>) -> String {
     match value {
-        Seen::Null => "null".to_owned(),
-        Seen::Bool(is) => is.to_string(),
-        Seen::Number(number) => number.to_string(),
-        Seen::Text(text) => format!("{text:?}"),
-        Seen::List(all) if all.len() <= 4 => {
+        MatchValue::Null => "null".to_owned(),
+        MatchValue::Bool(is) => is.to_string(),
+        MatchValue::Number(number) => number.to_string(),
+        MatchValue::Text(text) => format!("{text:?}"),
+        MatchValue::List(all) if all.len() <= 4 => {
             format!("[{}]", all.iter().map(told).collect::<Vec<_>>().join(", "))
         }
-        Seen::List(_) | Seen::Several(_) => "a list".to_owned(),
-        Seen::Object(object) => match only(object) {
+        MatchValue::List(_) | MatchValue::Several(_) => "a list".to_owned(),
+        MatchValue::Object(object) => match only(object) {
             Some((name, argument)) if OPERATORS.contains(&name) => format!("{name} {}", told(argument)),
             _ => "an object".to_owned(),
         },
@@ -349,7 +359,7 @@ fn under(name: &str, path: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{name}.{path}") }
 }
 
-impl Draft {
+impl PatternDraft {
     /// Reports whether it asks of a field at this place by this name.
     pub(super) fn names(&self, name: &str) -> bool {
         self.fields.contains_key(name) || self.choices.iter().flatten().any(|draft| draft.names(name))

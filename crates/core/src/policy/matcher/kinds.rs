@@ -3,8 +3,8 @@
 //! Such a pattern is a mistake, and an expensive one: a hold that matches nothing lets everything go.
 
 use super::decimal::Decimal;
-use super::seen::Seen;
-use super::values::{Range, Wanted};
+use super::seen::MatchValue;
+use super::values::{NumberRange, WantedValue};
 use super::view::VIEW;
 use crate::arn::{Arn, ArnKind};
 use crate::letter::{MARK_ATTRIBUTE, Origin};
@@ -24,7 +24,7 @@ pub(super) const OPERATORS: [&str; 9] = [
 
 /// What a place in a letter can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     /// The fields of the letter.
     Letter,
     /// One of [`Origin::NAMES`].
@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Any,
 }
 
-impl Kind {
+impl FieldKind {
     /// Returns what a field can hold. An error says why there is no such field.
     pub(super) fn field(self, name: &str) -> Result<Self, String> {
         let is_operator = OPERATORS.contains(&name);
@@ -102,25 +102,26 @@ impl Kind {
     }
 
     /// Says why an entry of its list can match nothing, if that is so.
-    pub(super) fn refuses(self, wanted: &Wanted, told: &str) -> Option<String> {
+    pub(super) fn refuses(self, wanted: &WantedValue, told: &str) -> Option<String> {
         let never = |why: &str| Some(format!("{why}, so {told} can match nothing"));
         match (self, wanted) {
             // What an anything-but excludes was looked at before.
             (Self::Attribute | Self::Any | Self::Letter | Self::Attributes | Self::Error, _)
             | (
                 Self::Subject | Self::Text | Self::Arn(ArnKind::Topic | ArnKind::Subscription),
-                Wanted::Absent,
+                WantedValue::Absent,
             )
-            | (_, Wanted::Exists | Wanted::AnythingBut(_)) => None,
-            (_, Wanted::Absent) => never("is in every letter"),
-            (Self::Count, Wanted::Number(number)) if is_count(number) => None,
-            (Self::Count, Wanted::Numeric(range)) if has_count(range) => None,
+            | (_, WantedValue::Exists | WantedValue::AnythingBut(_)) => None,
+            (_, WantedValue::Absent) => never("is in every letter"),
+            (Self::Count, WantedValue::Number(number)) if is_count(number) => None,
+            (Self::Count, WantedValue::Numeric(range)) if has_count(range) => None,
             (Self::Count, _) => never("is a whole number"),
-            (_, Wanted::Null | Wanted::Bool(_) | Wanted::Number(_) | Wanted::Numeric(_)) => {
-                never("is a text")
-            }
+            (
+                _,
+                WantedValue::Null | WantedValue::Bool(_) | WantedValue::Number(_) | WantedValue::Numeric(_),
+            ) => never("is a text"),
             (Self::Origin, wanted) => {
-                let takes = |name: &&str| wanted.takes(&Seen::Text((*name).into()));
+                let takes = |name: &&str| wanted.takes(&MatchValue::Text((*name).into()));
                 let none = format!("is one of {}", Origin::NAMES.join(", "));
                 if Origin::NAMES.iter().any(takes) { None } else { never(&none) }
             }
@@ -130,7 +131,7 @@ impl Kind {
     }
 }
 
-impl Kind {
+impl FieldKind {
     /// Reports whether it is of a field of the letter itself that may be absent and is no list.
     pub(super) fn is_plain(self) -> bool {
         matches!(self, Self::Subject | Self::Arn(ArnKind::Topic | ArnKind::Subscription))
@@ -142,13 +143,13 @@ fn is_count(number: &Decimal) -> bool {
 }
 
 /// Reports whether a number of retries is in a range.
-fn has_count(range: &Range) -> bool {
+fn has_count(range: &NumberRange) -> bool {
     let low = range.low.as_ref().and_then(|(low, _)| low.floor()).unwrap_or(0);
     let counts = [low, low.saturating_add(1)].map(|count| Decimal::of(&count.to_string()));
     counts.iter().any(|count| is_count(count) && range.contains(count))
 }
 
-fn arn_refuses(kind: ArnKind, wanted: &Wanted, told: &str) -> Option<String> {
+fn arn_refuses(kind: ArnKind, wanted: &WantedValue, told: &str) -> Option<String> {
     let (thing, service) = match kind {
         ArnKind::Queue => ("a queue", "sqs"),
         ArnKind::Subscription => ("a subscription", "sns"),
@@ -158,24 +159,24 @@ fn arn_refuses(kind: ArnKind, wanted: &Wanted, told: &str) -> Option<String> {
     let is_whole = |text: &str| text.parse::<Arn>().is_ok_and(|arn| arn.kind() == kind);
     let beginning = |text: &str| if may_begin_arn(text, service) { None } else { never("") };
     match wanted {
-        Wanted::Text(text) if is_whole(text) => None,
-        Wanted::Text(text) if text.is_empty() || text.contains([':', '*']) => never(""),
-        Wanted::Text(text) => never(&format!(": write {{\"suffix\": \":{text}\"}} for a name")),
-        Wanted::EqualsIgnoreCase(text) if is_whole(&text.to_ascii_lowercase()) => None,
-        Wanted::Prefix(text)
-        | Wanted::Suffix(text)
-        | Wanted::PrefixOfAnyCase(text)
-        | Wanted::SuffixOfAnyCase(text)
+        WantedValue::Text(text) if is_whole(text) => None,
+        WantedValue::Text(text) if text.is_empty() || text.contains([':', '*']) => never(""),
+        WantedValue::Text(text) => never(&format!(": write {{\"suffix\": \":{text}\"}} for a name")),
+        WantedValue::EqualsIgnoreCase(text) if is_whole(&text.to_ascii_lowercase()) => None,
+        WantedValue::Prefix(text)
+        | WantedValue::Suffix(text)
+        | WantedValue::PrefixOfAnyCase(text)
+        | WantedValue::SuffixOfAnyCase(text)
             if text.contains('*') =>
         {
             never(": only {\"wildcard\": \"...\"} takes * for any characters")
         }
-        Wanted::Prefix(text) => beginning(text),
-        Wanted::PrefixOfAnyCase(text) => beginning(&text.to_ascii_lowercase()),
-        Wanted::Wildcard(wildcard) if wildcard.literal().is_none_or(is_whole) => {
+        WantedValue::Prefix(text) => beginning(text),
+        WantedValue::PrefixOfAnyCase(text) => beginning(&text.to_ascii_lowercase()),
+        WantedValue::Wildcard(wildcard) if wildcard.literal().is_none_or(is_whole) => {
             beginning(wildcard.beginning())
         }
-        Wanted::EqualsIgnoreCase(_) | Wanted::Wildcard(_) | Wanted::Cidr(_) => never(""),
+        WantedValue::EqualsIgnoreCase(_) | WantedValue::Wildcard(_) | WantedValue::Cidr(_) => never(""),
         _ => None,
     }
 }

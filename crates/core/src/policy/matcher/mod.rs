@@ -24,21 +24,21 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::fields::Faults;
+use super::fields::FaultCollector;
 use super::json::after_mark;
 use crate::letter::Letter;
 use pattern::Pattern;
 
-pub(super) use seen::Seen;
-pub(super) use view::View;
+pub(super) use seen::MatchValue;
+pub(super) use view::LetterView;
 
 /// Reports whether a JSON text holds a number that is rounded when it is read into a [`Value`]. In a pattern the rounded
 /// number would match something else.
 #[must_use]
 pub fn rounds_numbers(json: &str) -> bool {
     let json = after_mark(json);
-    let both = Seen::read(json).zip(serde_json::from_str::<Value>(json).ok());
-    both.is_some_and(|(written, value)| !written.is_kept_by(&Seen::from(&value)))
+    let both = MatchValue::read(json).zip(serde_json::from_str::<Value>(json).ok());
+    both.is_some_and(|(written, value)| !written.is_kept_by(&MatchValue::from(&value)))
 }
 
 /// The patterns of rules, in the order of the rules.
@@ -47,18 +47,18 @@ pub(super) struct Matcher(Vec<(usize, Pattern)>);
 
 impl Matcher {
     /// Adds the pattern of a rule. Faults are noted with their path, which begins with `path`.
-    pub(super) fn add(&mut self, rule: usize, pattern: &Seen<'_>, faults: &Faults, path: &str) {
+    pub(super) fn add(&mut self, rule: usize, pattern: &MatchValue<'_>, faults: &FaultCollector, path: &str) {
         self.0.push((rule, compile::compile(pattern, faults, path)));
     }
 
     /// Returns the first rule whose pattern matches.
     pub(super) fn first(&self, letter: &Letter) -> Option<usize> {
         let message = self.is_about_message().then(|| letter.message());
-        self.first_of(&View::of(letter, message.as_deref()))
+        self.first_of(&LetterView::of(letter, message.as_deref()))
     }
 
     /// Returns the first rule whose pattern matches a view.
-    pub(super) fn first_of(&self, view: &View<'_>) -> Option<usize> {
+    pub(super) fn first_of(&self, view: &LetterView<'_>) -> Option<usize> {
         self.0.iter().find(|(_, pattern)| pattern.matches(view)).map(|(rule, _)| *rule)
     }
 

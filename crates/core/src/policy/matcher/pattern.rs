@@ -7,15 +7,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::compile::Draft;
-use super::seen::{Object, Seen};
+use super::compile::PatternDraft;
+use super::seen::{MatchObject, MatchValue};
 use super::steps;
-use super::values::Values;
+use super::values::WantedValues;
 
 /// The pattern of one rule.
 #[derive(Debug, Default)]
 pub(super) struct Pattern {
-    root: Level,
+    root: PatternLevel,
     /// The number of lists that take an absent field.
     flags: usize,
     /// True if it asks for something of the message, which may be large.
@@ -24,21 +24,21 @@ pub(super) struct Pattern {
 
 /// What a pattern asks of one place.
 #[derive(Debug, Default)]
-struct Level {
-    leaf: Option<Leaf>,
-    fields: Vec<(String, Level)>,
+struct PatternLevel {
+    leaf: Option<PatternLeaf>,
+    fields: Vec<(String, PatternLevel)>,
     /// Of each choice, one alternative must fit.
-    choices: Vec<Vec<Level>>,
+    choices: Vec<Vec<PatternLevel>>,
     /// The fields below, which may be absent, that are looked for from here.
-    absences: Vec<Absence>,
+    absences: Vec<FieldAbsence>,
     /// True if everything below may be absent.
     may_be_absent: bool,
 }
 
 /// The list of a field.
 #[derive(Debug)]
-struct Leaf {
-    values: Arc<Values>,
+struct PatternLeaf {
+    values: Arc<WantedValues>,
     /// The flag that is set while the field is absent, if that fits.
     absence: Option<usize>,
     /// True if the field may be absent, and no list is on the way to it.
@@ -47,7 +47,7 @@ struct Leaf {
 
 /// A field that may be absent.
 #[derive(Debug)]
-struct Absence {
+struct FieldAbsence {
     path: Vec<String>,
     flag: usize,
     /// True if it must be absent.
@@ -55,13 +55,13 @@ struct Absence {
 }
 
 /// Something with members.
-pub(super) trait Members {
+pub(super) trait MemberLookup {
     /// Returns a member by its name.
-    fn member(&self, name: &str) -> Option<&Seen<'_>>;
+    fn member(&self, name: &str) -> Option<&MatchValue<'_>>;
 }
 
-impl Members for Object<'_> {
-    fn member(&self, name: &str) -> Option<&Seen<'_>> {
+impl MemberLookup for MatchObject<'_> {
+    fn member(&self, name: &str) -> Option<&MatchValue<'_>> {
         self.get(name)
     }
 }
@@ -69,17 +69,17 @@ impl Members for Object<'_> {
 impl Pattern {
     /// Prepares a pattern whose choices are settled: if fields may be absent, the only choice is at its root, between
     /// patterns without choices.
-    pub(super) fn of(draft: Draft) -> Self {
+    pub(super) fn of(draft: PatternDraft) -> Self {
         let is_about_message = draft.names("message");
         let mut flags = 0;
-        let mut root = Level::of(draft, &mut flags);
+        let mut root = PatternLevel::of(draft, &mut flags);
         if flags > 0 {
             let patterns = if root.choices.is_empty() {
                 vec![&mut root]
             } else {
                 root.choices.iter_mut().flatten().collect()
             };
-            patterns.into_iter().for_each(Level::place_absences);
+            patterns.into_iter().for_each(PatternLevel::place_absences);
         }
         // The message comes last: it may be large.
         root.fields.sort_by_key(|(name, _)| name == "message");
@@ -87,20 +87,21 @@ impl Pattern {
     }
 
     /// Reports whether a letter is what it asks.
-    pub(super) fn matches(&self, letter: &impl Members) -> bool {
+    pub(super) fn matches(&self, letter: &impl MemberLookup) -> bool {
         self.root.fits(letter, &mut vec![false; self.flags])
     }
 }
 
-impl Level {
-    fn of(draft: Draft, flags: &mut usize) -> Self {
+impl PatternLevel {
+    fn of(draft: PatternDraft, flags: &mut usize) -> Self {
         let leaf = draft.leaf.map(|leaf| {
             let absence = leaf.absent.then(|| std::mem::replace(flags, *flags + 1));
-            Leaf { values: leaf.values, absence, may_miss: leaf.may_miss }
+            PatternLeaf { values: leaf.values, absence, may_miss: leaf.may_miss }
         });
         let fields: Vec<_> =
             draft.fields.into_iter().map(|(name, draft)| (name, Self::of(draft, flags))).collect();
-        let of_choice = |choice: Vec<Draft>| choice.into_iter().map(|draft| Self::of(draft, flags)).collect();
+        let of_choice =
+            |choice: Vec<PatternDraft>| choice.into_iter().map(|draft| Self::of(draft, flags)).collect();
         let choices: Vec<Vec<_>> = draft.choices.into_iter().map(of_choice).collect();
         let may_be_absent = leaf.as_ref().is_none_or(|leaf| leaf.absence.is_some() || leaf.may_miss)
             && choices.is_empty()
@@ -109,7 +110,7 @@ impl Level {
     }
 
     /// Reports whether an object, or the letter, is what is asked.
-    fn fits(&self, members: &(impl Members + ?Sized), absent: &mut [bool]) -> bool {
+    fn fits(&self, members: &(impl MemberLookup + ?Sized), absent: &mut [bool]) -> bool {
         for absence in &self.absences {
             let is_absent = !is_there(members, &absence.path);
             if let Some(flag) = absent.get_mut(absence.flag) {
@@ -133,16 +134,18 @@ impl Level {
     }
 
     /// Reports whether a value is what is asked.
-    fn takes(&self, value: &Seen<'_>, absent: &mut [bool]) -> bool {
+    fn takes(&self, value: &MatchValue<'_>, absent: &mut [bool]) -> bool {
         let leaf = self.leaf.as_ref().is_none_or(|leaf| leaf.is_absent(absent) || take(&leaf.values, value));
         leaf && (self.has_no_fields() || self.fields_are_absent(absent) || self.takes_inside(value, absent))
     }
 
-    fn takes_inside(&self, value: &Seen<'_>, absent: &mut [bool]) -> bool {
+    fn takes_inside(&self, value: &MatchValue<'_>, absent: &mut [bool]) -> bool {
         steps::count(1);
         match value {
-            Seen::Object(object) => self.fits(object, absent),
-            Seen::List(all) | Seen::Several(all) => all.iter().any(|value| self.takes_inside(value, absent)),
+            MatchValue::Object(object) => self.fits(object, absent),
+            MatchValue::List(all) | MatchValue::Several(all) => {
+                all.iter().any(|value| self.takes_inside(value, absent))
+            }
             _ => false,
         }
     }
@@ -181,7 +184,7 @@ impl Level {
             let from = (1..path.len()).rev().find(has_chosen).unwrap_or(0);
             let (place, rest) = path.split_at(from);
             if let Some(level) = self.level_at(place) {
-                level.absences.push(Absence { path: rest.to_vec(), flag, must });
+                level.absences.push(FieldAbsence { path: rest.to_vec(), flag, must });
             }
         }
     }
@@ -221,35 +224,35 @@ impl Level {
     }
 }
 
-impl Leaf {
+impl PatternLeaf {
     fn is_absent(&self, absent: &[bool]) -> bool {
         self.absence.is_some_and(|flag| absent.get(flag) == Some(&true))
     }
 }
 
 /// Reports whether values take a value or an element of it.
-fn take(values: &Values, value: &Seen<'_>) -> bool {
+fn take(values: &WantedValues, value: &MatchValue<'_>) -> bool {
     match value {
-        Seen::List(all) | Seen::Several(all) => all.iter().any(|value| take(values, value)),
-        Seen::Object(_) => false,
+        MatchValue::List(all) | MatchValue::Several(all) => all.iter().any(|value| take(values, value)),
+        MatchValue::Object(_) => false,
         value => values.take(value),
     }
 }
 
 /// Reports whether there is a value at a path that is neither a list nor an object, in any element of lists.
-fn is_there(members: &(impl Members + ?Sized), path: &[String]) -> bool {
+fn is_there(members: &(impl MemberLookup + ?Sized), path: &[String]) -> bool {
     steps::count(1);
     let [name, rest @ ..] = path else { return false };
     members.member(name).is_some_and(|value| is_below(value, rest))
 }
 
-fn is_below(value: &Seen<'_>, path: &[String]) -> bool {
+fn is_below(value: &MatchValue<'_>, path: &[String]) -> bool {
     match value {
-        Seen::List(all) | Seen::Several(all) => {
+        MatchValue::List(all) | MatchValue::Several(all) => {
             steps::count(all.len());
             all.iter().any(|value| is_below(value, path))
         }
-        Seen::Object(object) => is_there(object, path),
+        MatchValue::Object(object) => is_there(object, path),
         _ => path.is_empty(),
     }
 }

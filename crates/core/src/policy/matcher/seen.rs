@@ -16,40 +16,41 @@ const MAX_DEPTH: usize = 127;
 
 /// A value of a pattern or of a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::policy) enum Seen<'a> {
+pub(in crate::policy) enum MatchValue<'a> {
     Null,
     Bool(bool),
     /// A number, as it was written.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
-    List(Vec<Seen<'a>>),
-    Object(Object<'a>),
+    List(Vec<MatchValue<'a>>),
+    Object(MatchObject<'a>),
     /// The values of several members that have the same path: one object at most, which holds the members of
     /// all objects, and the others.
-    Several(Vec<Seen<'a>>),
+    Several(Vec<MatchValue<'a>>),
 }
 
 /// The members of an object, sorted by name. No name occurs twice or has a dot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::policy) struct Object<'a>(Vec<Member<'a>>);
+pub(in crate::policy) struct MatchObject<'a>(Vec<MatchMember<'a>>);
 
-type Member<'a> = (Cow<'a, str>, Seen<'a>);
+type MatchMember<'a> = (Cow<'a, str>, MatchValue<'a>);
 
-impl<'a> Seen<'a> {
+impl<'a> MatchValue<'a> {
     /// Reads a JSON text. It returns `None` for any other text, and for one that is nested too deeply.
     pub(in crate::policy) fn read(json: &'a str) -> Option<Self> {
         serde_json::from_str::<IgnoredAny>(json).ok()?;
-        Reader { json, at: 0 }.value(MAX_DEPTH)
+        JsonReader { json, at: 0 }.value(MAX_DEPTH)
     }
 
     /// Reports whether the numbers in it are those of the same value, in which they may have been rounded.
-    pub(in crate::policy) fn is_kept_by(&self, other: &Seen<'_>) -> bool {
+    pub(in crate::policy) fn is_kept_by(&self, other: &MatchValue<'_>) -> bool {
         match (self, other) {
-            (Self::Number(one), Seen::Number(other)) => Decimal::of(one) == Decimal::of(other),
-            (Self::List(all), Seen::List(others)) | (Self::Several(all), Seen::Several(others)) => {
+            (Self::Number(one), MatchValue::Number(other)) => Decimal::of(one) == Decimal::of(other),
+            (Self::List(all), MatchValue::List(others))
+            | (Self::Several(all), MatchValue::Several(others)) => {
                 all.iter().zip(others).all(|(one, other)| one.is_kept_by(other))
             }
-            (Self::Object(all), Seen::Object(others)) => {
+            (Self::Object(all), MatchValue::Object(others)) => {
                 all.members().zip(others.members()).all(|((_, one), (_, other))| one.is_kept_by(other))
             }
             _ => true,
@@ -66,14 +67,14 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl From<&Value> for Seen<'_> {
+impl From<&Value> for MatchValue<'_> {
     /// What is nested too deeply is null, which is no pattern.
     fn from(value: &Value) -> Self {
         Self::of(value, MAX_DEPTH)
     }
 }
 
-impl Seen<'_> {
+impl MatchValue<'_> {
     fn of(value: &Value, depth: usize) -> Self {
         match (value, depth.checked_sub(1)) {
             (Value::Bool(is), _) => Self::Bool(*is),
@@ -86,21 +87,21 @@ impl Seen<'_> {
                 let members = fields.iter().map(|(name, value)| {
                     (name.clone().into(), Self::of(value, depth.saturating_sub(dots(name))))
                 });
-                Self::Object(Object::within(members.collect(), depth))
+                Self::Object(MatchObject::within(members.collect(), depth))
             }
             (Value::Null | Value::Array(_) | Value::Object(_), _) => Self::Null,
         }
     }
 }
 
-impl<'a> Object<'a> {
+impl<'a> MatchObject<'a> {
     /// Creates an object of members in any order, whose names may have dots.
-    pub(super) fn of(members: Vec<Member<'a>>) -> Self {
+    pub(super) fn of(members: Vec<MatchMember<'a>>) -> Self {
         Self::within(members, MAX_DEPTH)
     }
 
     /// Creates an object of members. Below `depth` dots stay in names: no pattern reaches so deep.
-    fn within(mut members: Vec<Member<'a>>, depth: usize) -> Self {
+    fn within(mut members: Vec<MatchMember<'a>>, depth: usize) -> Self {
         let has_dot = |name: &str| depth > 0 && name.contains('.');
         let has_dots = members.iter().any(|(name, _)| has_dot(name));
         if has_dots {
@@ -108,8 +109,8 @@ impl<'a> Object<'a> {
                 if has_dot(name)
                     && let (head, Some(rest)) = split(std::mem::take(name))
                 {
-                    let below = Object(vec![(rest, std::mem::replace(value, Seen::Null))]);
-                    (*name, *value) = (head, Seen::Object(below));
+                    let below = MatchObject(vec![(rest, std::mem::replace(value, MatchValue::Null))]);
+                    (*name, *value) = (head, MatchValue::Object(below));
                 }
             }
         }
@@ -120,7 +121,7 @@ impl<'a> Object<'a> {
             return Self(members);
         }
         let names = members.chunk_by(|(one, _), (next, _)| one == next).count();
-        let mut all: Vec<Member<'a>> = Vec::with_capacity(names);
+        let mut all: Vec<MatchMember<'a>> = Vec::with_capacity(names);
         let mut members = members.into_iter().peekable();
         while let Some((name, value)) = members.next() {
             let mut values = vec![value];
@@ -132,12 +133,12 @@ impl<'a> Object<'a> {
         Self(all)
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Seen<'a>> {
+    pub(super) fn get(&self, name: &str) -> Option<&MatchValue<'a>> {
         let found = self.0.binary_search_by(|(other, _)| other.as_ref().cmp(name)).ok()?;
         self.0.get(found).map(|(_, value)| value)
     }
 
-    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &Seen<'a>)> {
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, &MatchValue<'a>)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value))
     }
 
@@ -165,12 +166,12 @@ fn split(name: Cow<'_, str>) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
 }
 
 /// Puts the values of members of the same path together.
-fn together(values: Vec<Seen<'_>>, depth: usize) -> Seen<'_> {
+fn together(values: Vec<MatchValue<'_>>, depth: usize) -> MatchValue<'_> {
     let (mut members, mut others, mut has_object) = (Vec::new(), Vec::new(), false);
-    let flat = |value| if let Seen::Several(all) = value { all } else { vec![value] };
+    let flat = |value| if let MatchValue::Several(all) = value { all } else { vec![value] };
     for value in values.into_iter().flat_map(flat) {
         match value {
-            Seen::Object(Object(more)) => {
+            MatchValue::Object(MatchObject(more)) => {
                 has_object = true;
                 members.extend(more);
             }
@@ -178,37 +179,37 @@ fn together(values: Vec<Seen<'_>>, depth: usize) -> Seen<'_> {
         }
     }
     if has_object {
-        others.push(Seen::Object(Object::within(members, depth)));
+        others.push(MatchValue::Object(MatchObject::within(members, depth)));
     }
     match (others.pop(), others.is_empty()) {
         (Some(only), true) => only,
-        (last, _) => Seen::Several(others.into_iter().chain(last).collect()),
+        (last, _) => MatchValue::Several(others.into_iter().chain(last).collect()),
     }
 }
 
 /// A reader of a text that is known to be JSON.
-struct Reader<'a> {
+struct JsonReader<'a> {
     json: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> JsonReader<'a> {
     /// Reads the next value, nested `depth` levels at most.
-    fn value(&mut self, depth: usize) -> Option<Seen<'a>> {
+    fn value(&mut self, depth: usize) -> Option<MatchValue<'a>> {
         match self.next()? {
             b'{' => self.object(depth.checked_sub(1)?),
             b'[' => self.list(depth.checked_sub(1)?),
-            b'"' => self.text().map(Seen::Text),
+            b'"' => self.text().map(MatchValue::Text),
             _ => match self.word()? {
-                "null" => Some(Seen::Null),
-                "true" => Some(Seen::Bool(true)),
-                "false" => Some(Seen::Bool(false)),
-                number => Some(Seen::Number(number.into())),
+                "null" => Some(MatchValue::Null),
+                "true" => Some(MatchValue::Bool(true)),
+                "false" => Some(MatchValue::Bool(false)),
+                number => Some(MatchValue::Number(number.into())),
             },
         }
     }
 
-    fn object(&mut self, depth: usize) -> Option<Seen<'a>> {
+    fn object(&mut self, depth: usize) -> Option<MatchValue<'a>> {
         let mut members = Vec::new();
         self.at += 1;
         while self.next()? != b'}' {
@@ -218,17 +219,17 @@ impl<'a> Reader<'a> {
             members.push((name, self.value(below)?));
         }
         self.at += 1;
-        Some(Seen::Object(Object::within(members, depth)))
+        Some(MatchValue::Object(MatchObject::within(members, depth)))
     }
 
-    fn list(&mut self, depth: usize) -> Option<Seen<'a>> {
+    fn list(&mut self, depth: usize) -> Option<MatchValue<'a>> {
         let mut values = Vec::new();
         self.at += 1;
         while self.next()? != b']' {
             values.push(self.value(depth)?);
         }
         self.at += 1;
-        Some(Seen::List(values))
+        Some(MatchValue::List(values))
     }
 
     /// Returns the next byte that means something. Where commas and colons stand is known already.
@@ -276,15 +277,15 @@ mod tests {
 
     use super::*;
 
-    fn shown(seen: &Seen<'_>) -> String {
+    fn shown(seen: &MatchValue<'_>) -> String {
         match seen {
-            Seen::Null => "null".to_owned(),
-            Seen::Bool(is) => is.to_string(),
-            Seen::Number(number) => number.to_string(),
-            Seen::Text(text) => format!("{text:?}"),
-            Seen::List(all) => format!("[{}]", all.iter().map(shown).collect::<Vec<_>>().join(",")),
-            Seen::Several(all) => format!("<{}>", all.iter().map(shown).collect::<Vec<_>>().join(",")),
-            Seen::Object(object) => {
+            MatchValue::Null => "null".to_owned(),
+            MatchValue::Bool(is) => is.to_string(),
+            MatchValue::Number(number) => number.to_string(),
+            MatchValue::Text(text) => format!("{text:?}"),
+            MatchValue::List(all) => format!("[{}]", all.iter().map(shown).collect::<Vec<_>>().join(",")),
+            MatchValue::Several(all) => format!("<{}>", all.iter().map(shown).collect::<Vec<_>>().join(",")),
+            MatchValue::Object(object) => {
                 let members = object.members().map(|(name, value)| format!("{name}:{}", shown(value)));
                 format!("{{{}}}", members.collect::<Vec<_>>().join(","))
             }
@@ -294,12 +295,12 @@ mod tests {
     /// A letter of the greatest size must fit into the function's memory, whatever its names look like.
     #[test]
     fn objects_have_no_room_for_more_members_than_they_have() {
-        fn is_tight(seen: &Seen<'_>) -> bool {
+        fn is_tight(seen: &MatchValue<'_>) -> bool {
             match seen {
-                Seen::Object(Object(members)) => {
+                MatchValue::Object(MatchObject(members)) => {
                     members.capacity() == members.len() && members.iter().all(|(_, value)| is_tight(value))
                 }
-                Seen::List(all) | Seen::Several(all) => all.iter().all(is_tight),
+                MatchValue::List(all) | MatchValue::Several(all) => all.iter().all(is_tight),
                 _ => true,
             }
         }
@@ -309,7 +310,7 @@ mod tests {
             format!(r#"{{"a{dots}":1,"a{dots}b":{{"c":1}},"a":{{"":{{"x":1}}}}}}"#),
             r#"[{"a":1},{"b":{"c":{}}},{"c":1,"b":2,"a":3}]"#.to_owned(),
         ] {
-            assert!(is_tight(&Seen::read(&json).unwrap()), "{json}");
+            assert!(is_tight(&MatchValue::read(&json).unwrap()), "{json}");
         }
     }
 
@@ -321,7 +322,7 @@ mod tests {
             (r#"{"":{"":1}}"#, "{:{:1}}"),
             ("[[],{}]", "[[],{}]"),
         ] {
-            assert_eq!(Seen::read(json).map(|seen| shown(&seen)).as_deref(), Some(expected), "{json}");
+            assert_eq!(MatchValue::read(json).map(|seen| shown(&seen)).as_deref(), Some(expected), "{json}");
         }
     }
 
@@ -337,18 +338,21 @@ mod tests {
             (r#"{"a..b":1,"a":{"":{"c":2}}}"#, "{a:{:{b:1,c:2}}}"),
             (r#"{"a\u002eb":1}"#, "{a:{b:1}}"),
         ] {
-            assert_eq!(Seen::read(json).map(|seen| shown(&seen)).as_deref(), Some(expected), "{json}");
+            assert_eq!(MatchValue::read(json).map(|seen| shown(&seen)).as_deref(), Some(expected), "{json}");
         }
     }
 
     #[test]
     fn a_text_is_json_where_serde_json_says_so() {
         let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert!(Seen::read(&deep(127)).is_some() && Seen::read(&deep(128)).is_none());
+        assert!(MatchValue::read(&deep(127)).is_some() && MatchValue::read(&deep(128)).is_none());
         for text in ["", "{", "nul", "[1,]", "1 2", "\"\\ud800\"", "{\"a\":}", "01", "+1", "\u{0}"] {
-            assert_eq!(Seen::read(text), None, "{text:?}");
+            assert_eq!(MatchValue::read(text), None, "{text:?}");
         }
-        assert!(Seen::read(&format!("{{\"{}\":1}}", ".".repeat(200_000))).is_some(), "dots are no nesting");
+        assert!(
+            MatchValue::read(&format!("{{\"{}\":1}}", ".".repeat(200_000))).is_some(),
+            "dots are no nesting"
+        );
         let text = prop::collection::vec(
             prop::sample::select(vec![
                 "{", "}", "[", "]", ",", ":", "\"", "\\", "a.b", "1", "e", "-", "null", " ", "é",
@@ -358,7 +362,7 @@ mod tests {
         holds(4_000, &text, |parts| {
             let text = parts.concat();
             let is_json = serde_json::from_str::<Value>(&text).is_ok();
-            prop_assert_eq!(Seen::read(&text).is_some(), is_json, "{}", text);
+            prop_assert_eq!(MatchValue::read(&text).is_some(), is_json, "{}", text);
             Ok(())
         });
     }

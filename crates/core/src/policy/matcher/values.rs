@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::address::{Network, address_of};
+use super::address::{AddressRange, address_of};
 use super::decimal::Decimal;
-use super::seen::Seen;
+use super::seen::MatchValue;
 use super::steps;
 use super::wildcard::Wildcard;
 
 /// An entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum WantedValue {
     Null,
     Bool(bool),
     Text(String),
@@ -26,44 +26,44 @@ pub(super) enum Wanted {
     SuffixOfAnyCase(String),
     EqualsIgnoreCase(String),
     Wildcard(Wildcard),
-    Numeric(Range),
-    Cidr(Network),
+    Numeric(NumberRange),
+    Cidr(AddressRange),
     /// Any value but these.
-    AnythingBut(Values),
+    AnythingBut(WantedValues),
 }
 
 /// The entries of a list that a value can be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Values {
+pub(super) struct WantedValues {
     texts: BTreeSet<String>,
     /// Those of the texts that are addresses, which may be written in other ways.
     addresses: BTreeSet<IpAddr>,
     numbers: BTreeSet<Decimal>,
-    others: Vec<Wanted>,
+    others: Vec<WantedValue>,
 }
 
 /// A range of numbers. Each end is with or without the number itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct NumberRange {
     pub(super) low: Option<(Decimal, bool)>,
     pub(super) high: Option<(Decimal, bool)>,
 }
 
-impl Values {
+impl WantedValues {
     /// Returns the values that these entries take. Every notation of an exact IP address is the same to `EventBridge`,
     /// but `anything-but` excludes texts.
-    pub(super) fn of(wanted: Vec<Wanted>, excluded: bool) -> Self {
+    pub(super) fn of(wanted: Vec<WantedValue>, excluded: bool) -> Self {
         let mut values = Self::default();
         for wanted in wanted {
             match wanted {
-                Wanted::Text(text) => {
+                WantedValue::Text(text) => {
                     values.addresses.extend(address_of(&text).filter(|_| !excluded));
                     values.texts.insert(text);
                 }
-                Wanted::Number(number) => {
+                WantedValue::Number(number) => {
                     values.numbers.insert(number);
                 }
-                Wanted::Absent => {}
+                WantedValue::Absent => {}
                 other => values.others.push(other),
             }
         }
@@ -75,31 +75,33 @@ impl Values {
     }
 
     /// Reports whether one of them takes a value. It takes no list and no object.
-    pub(super) fn take(&self, value: &Seen<'_>) -> bool {
+    pub(super) fn take(&self, value: &MatchValue<'_>) -> bool {
         steps::count(1);
         let is_exact = match value {
-            Seen::Text(text) => {
+            MatchValue::Text(text) => {
                 let address = || address_of(text).is_some_and(|address| self.addresses.contains(&address));
                 self.texts.contains(text.as_ref()) || (!self.addresses.is_empty() && address())
             }
-            Seen::Number(number) => !self.numbers.is_empty() && self.numbers.contains(&Decimal::of(number)),
+            MatchValue::Number(number) => {
+                !self.numbers.is_empty() && self.numbers.contains(&Decimal::of(number))
+            }
             _ => false,
         };
         is_exact || self.others.iter().any(|wanted| wanted.takes(value))
     }
 }
 
-impl Wanted {
+impl WantedValue {
     /// Reports whether it takes a value that is neither a list nor an object.
-    pub(super) fn takes(&self, value: &Seen<'_>) -> bool {
+    pub(super) fn takes(&self, value: &MatchValue<'_>) -> bool {
         steps::count(1);
         match (self, value) {
-            (Self::Exists, _) | (Self::Null, Seen::Null) => true,
+            (Self::Exists, _) | (Self::Null, MatchValue::Null) => true,
             (Self::AnythingBut(values), value) => !values.take(value),
-            (Self::Bool(wanted), Seen::Bool(is)) => wanted == is,
-            (Self::Number(wanted), Seen::Number(number)) => *wanted == Decimal::of(number),
-            (Self::Numeric(range), Seen::Number(number)) => range.contains(&Decimal::of(number)),
-            (wanted, Seen::Text(text)) => wanted.takes_text(text),
+            (Self::Bool(wanted), MatchValue::Bool(is)) => wanted == is,
+            (Self::Number(wanted), MatchValue::Number(number)) => *wanted == Decimal::of(number),
+            (Self::Numeric(range), MatchValue::Number(number)) => range.contains(&Decimal::of(number)),
+            (wanted, MatchValue::Text(text)) => wanted.takes_text(text),
             _ => false,
         }
     }
@@ -140,7 +142,7 @@ fn before_suffix<'a>(text: &'a str, suffix: &str) -> Option<&'a str> {
     })
 }
 
-impl Range {
+impl NumberRange {
     pub(super) fn contains(&self, number: &Decimal) -> bool {
         let above = |(low, with): &(Decimal, bool)| low < number || (*with && low == number);
         let below = |(high, with): &(Decimal, bool)| number < high || (*with && high == number);
@@ -174,16 +176,22 @@ mod tests {
             ("a", "ab", false),
         ] {
             assert_eq!(
-                Wanted::EqualsIgnoreCase(wanted.to_owned()).takes_text(text),
+                WantedValue::EqualsIgnoreCase(wanted.to_owned()).takes_text(text),
                 expected,
                 "{wanted} {text}"
             );
             let with = |more: &str| [more, text, more].concat();
             let [before, after] = [format!("x{text}"), format!("{text}x")];
             if expected {
-                assert!(Wanted::PrefixOfAnyCase(wanted.to_owned()).takes_text(&after), "{wanted} {text}");
-                assert!(Wanted::SuffixOfAnyCase(wanted.to_owned()).takes_text(&before), "{wanted} {text}");
-                let inside = Wanted::SuffixOfAnyCase(wanted.to_owned()).takes_text(&with("x"));
+                assert!(
+                    WantedValue::PrefixOfAnyCase(wanted.to_owned()).takes_text(&after),
+                    "{wanted} {text}"
+                );
+                assert!(
+                    WantedValue::SuffixOfAnyCase(wanted.to_owned()).takes_text(&before),
+                    "{wanted} {text}"
+                );
+                let inside = WantedValue::SuffixOfAnyCase(wanted.to_owned()).takes_text(&with("x"));
                 assert_eq!(inside, wanted.is_empty(), "{wanted} {text}");
             }
         }

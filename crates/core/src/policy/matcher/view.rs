@@ -2,9 +2,9 @@
 
 use std::cell::OnceCell;
 
-use super::pattern::Members;
-use super::seen::{Object, Seen};
-use crate::letter::{Attribute, Attributes, Cause, Letter, MARK_ATTRIBUTE};
+use super::pattern::MemberLookup;
+use super::seen::{MatchObject, MatchValue};
+use crate::letter::{Letter, LetterCause, MARK_ATTRIBUTE, MessageAttribute, MessageAttributes};
 use crate::waiting::WaitingLetter;
 
 /// The fields of the view. A pattern over any other field could never match.
@@ -23,41 +23,41 @@ pub(super) const VIEW: [&str; 10] = [
 
 /// A letter as patterns see it. A field is read when a pattern asks for it, once.
 #[derive(Debug)]
-pub(in crate::policy) struct View<'l> {
-    of: Of<'l>,
-    fields: [OnceCell<Option<Seen<'l>>>; VIEW.len()],
+pub(in crate::policy) struct LetterView<'l> {
+    of: ViewSource<'l>,
+    fields: [OnceCell<Option<MatchValue<'l>>>; VIEW.len()],
 }
 
 #[derive(Debug)]
-enum Of<'l> {
+enum ViewSource<'l> {
     Letter { letter: &'l Letter, message: Option<&'l str> },
     Line(&'l WaitingLetter),
 }
 
-impl<'l> View<'l> {
+impl<'l> LetterView<'l> {
     /// Returns the view of a letter, with its message if a pattern is about that.
     pub(in crate::policy) fn of(letter: &'l Letter, message: Option<&'l str>) -> Self {
-        Self { of: Of::Letter { letter, message }, fields: Default::default() }
+        Self { of: ViewSource::Letter { letter, message }, fields: Default::default() }
     }
 
     /// Returns the view of a waiting letter, with the fields of its line.
     pub(in crate::policy) fn of_line(line: &'l WaitingLetter) -> Self {
-        Self { of: Of::Line(line), fields: Default::default() }
+        Self { of: ViewSource::Line(line), fields: Default::default() }
     }
 }
 
-impl Members for View<'_> {
-    fn member(&self, name: &str) -> Option<&Seen<'_>> {
+impl MemberLookup for LetterView<'_> {
+    fn member(&self, name: &str) -> Option<&MatchValue<'_>> {
         let field = VIEW.iter().position(|field| *field == name)?;
         let read = || match self.of {
-            Of::Letter { letter, message } => field_of(letter, message, name),
-            Of::Line(line) => field_of_line(line, name),
+            ViewSource::Letter { letter, message } => field_of(letter, message, name),
+            ViewSource::Line(line) => field_of_line(line, name),
         };
         self.fields.get(field)?.get_or_init(read).as_ref()
     }
 }
 
-fn field_of_line<'l>(line: &'l WaitingLetter, name: &str) -> Option<Seen<'l>> {
+fn field_of_line<'l>(line: &'l WaitingLetter, name: &str) -> Option<MatchValue<'l>> {
     match name {
         "letterId" => Some(text(&line.letter_id)),
         "queueArn" => Some(text(line.dead_letter_queue_arn.as_ref().unwrap_or(&line.queue_arn).as_str())),
@@ -68,7 +68,7 @@ fn field_of_line<'l>(line: &'l WaitingLetter, name: &str) -> Option<Seen<'l>> {
 }
 
 /// Returns a field, if the letter has it.
-fn field_of<'l>(letter: &'l Letter, message: Option<&'l str>, name: &str) -> Option<Seen<'l>> {
+fn field_of<'l>(letter: &'l Letter, message: Option<&'l str>, name: &str) -> Option<MatchValue<'l>> {
     let sns = letter.notification.as_ref();
     match name {
         "origin" => Some(text(letter.origin.name())),
@@ -78,37 +78,37 @@ fn field_of<'l>(letter: &'l Letter, message: Option<&'l str>, name: &str) -> Opt
         "subscriptionArn" => Some(text(letter.subscription()?.as_str())),
         "subject" => Some(text(sns?.subject.as_deref()?)),
         "messageAttributes" => Some(attributes(sns.map_or(&letter.sqs.attributes, |sns| &sns.attributes))),
-        "message" => message.map(|message| Seen::read(message).unwrap_or_else(|| text(message))),
-        "retry" => Some(Seen::Number(letter.earlier().to_string().into())),
+        "message" => message.map(|message| MatchValue::read(message).unwrap_or_else(|| text(message))),
+        "retry" => Some(MatchValue::Number(letter.earlier().to_string().into())),
         "error" => letter.cause.as_ref().map(error),
         _ => None,
     }
 }
 
-fn text(text: &str) -> Seen<'_> {
-    Seen::Text(text.into())
+fn text(text: &str) -> MatchValue<'_> {
+    MatchValue::Text(text.into())
 }
 
 /// Returns the attributes without our mark, which comes and goes while the rule of a letter must not change.
-fn attributes(attributes: &Attributes) -> Seen<'_> {
+fn attributes(attributes: &MessageAttributes) -> MatchValue<'_> {
     let others = attributes.iter().filter(|(name, _)| *name != MARK_ATTRIBUTE);
     let seen = others.filter_map(|(name, value)| Some((name.as_str().into(), attribute(value)?)));
-    Seen::Object(Object::of(seen.collect()))
+    MatchValue::Object(MatchObject::of(seen.collect()))
 }
 
 /// Returns an attribute's value as SNS filter policies see it. Binary values cannot be matched.
-fn attribute(attribute: &Attribute) -> Option<Seen<'_>> {
+fn attribute(attribute: &MessageAttribute) -> Option<MatchValue<'_>> {
     let value = attribute.text()?;
     let parsed = match attribute.data_type.as_str() {
-        "Number" | "String.Array" => Seen::read(value),
+        "Number" | "String.Array" => MatchValue::read(value),
         _ => None,
     };
     Some(parsed.unwrap_or_else(|| text(value)))
 }
 
 /// Returns the original error. The parts that it does not have are absent.
-fn error(cause: &Cause) -> Seen<'_> {
+fn error(cause: &LetterCause) -> MatchValue<'_> {
     let parts = [("code", &cause.code), ("message", &cause.message)];
     let known = parts.into_iter().filter_map(|(name, part)| Some((name.into(), text(part.as_deref()?))));
-    Seen::Object(Object::of(known.collect()))
+    MatchValue::Object(MatchObject::of(known.collect()))
 }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{
     BadOverrides, MAX_OVERRIDES, MAX_OVERRIDES_BYTES, OVERRIDES_VERSION, Override, OverrideAction, Overrides,
 };
-use crate::policy::fields::{Fault, Faults, Fields};
+use crate::policy::fields::{DocumentFault, DocumentFields, FaultCollector};
 use crate::policy::json::{after_mark, read_json};
-use crate::policy::matcher::{Matcher, Seen};
+use crate::policy::matcher::{MatchValue, Matcher};
 
 /// The longest id, `by` and `why`, in characters.
 const MAX_TEXT: usize = 1_000;
@@ -22,7 +22,7 @@ impl Overrides {
     ///
     /// [`BadOverrides`] with every fault and the path to it. A document of a newer version is one fault.
     pub fn parse(json: &[u8]) -> Result<Self, BadOverrides> {
-        let whole = |problem: String| BadOverrides(vec![Fault::new("", problem)]);
+        let whole = |problem: String| BadOverrides(vec![DocumentFault::new("", problem)]);
         if json.len() > MAX_OVERRIDES_BYTES {
             let size = json.len();
             return Err(whole(format!("must be at most {MAX_OVERRIDES_BYTES} bytes long, not {size}")));
@@ -35,10 +35,10 @@ impl Overrides {
             if let Some(version) = version {
                 let _ = write!(problem, ", not {version}: a newer version of the tools may have written it");
             }
-            return Err(BadOverrides(vec![Fault::new("version", problem)]));
+            return Err(BadOverrides(vec![DocumentFault::new("version", problem)]));
         }
-        let faults = Faults::default();
-        let text = std::str::from_utf8(json).ok().map(after_mark).and_then(Seen::read);
+        let faults = FaultCollector::default();
+        let text = std::str::from_utf8(json).ok().map(after_mark).and_then(MatchValue::read);
         let overrides = read(&document, text.as_ref(), &faults);
         let faults = faults.into_inner();
         if faults.is_empty() { Ok(overrides) } else { Err(BadOverrides(faults)) }
@@ -64,8 +64,8 @@ fn written(overrides: &[Override]) -> String {
     format!("{:#}\n", json!({ "version": OVERRIDES_VERSION, "overrides": overrides }))
 }
 
-fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Overrides {
-    let fields = Fields::new(faults, "", document);
+fn read(document: &Value, text: Option<&MatchValue<'_>>, faults: &FaultCollector) -> Overrides {
+    let fields = DocumentFields::new(faults, "", document);
     let _ = fields.value("version");
     let (mut overrides, mut matchers) = (Vec::<Override>::new(), Vec::new());
     if fields.value("overrides").is_none() {
@@ -76,12 +76,12 @@ fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Overrides
         fields.note("overrides", format!("must be at most {MAX_OVERRIDES} overrides, not {}", given.len()));
     }
     for (index, value) in given.iter().enumerate().take(MAX_OVERRIDES) {
-        let given = Fields::new(faults, format!("overrides[{index}]"), value);
+        let given = DocumentFields::new(faults, format!("overrides[{index}]"), value);
         let override_ = read_override(&given);
         if overrides.iter().any(|other| other.id == override_.id) {
             given.note("id", format!("{:?} is the id of another override", override_.id));
         }
-        let (mut matcher, pattern) = (Matcher::default(), Seen::from(&override_.pattern));
+        let (mut matcher, pattern) = (Matcher::default(), MatchValue::from(&override_.pattern));
         let written = text.and_then(|text| text.at(&["overrides", &index.to_string(), "match"]));
         if written.is_some_and(|written| !written.is_kept_by(&pattern)) {
             given.note("match", "holds a number that would be rounded: write 15 digits at most");
@@ -95,7 +95,7 @@ fn read(document: &Value, text: Option<&Seen<'_>>, faults: &Faults) -> Overrides
     Overrides { overrides, matchers }
 }
 
-fn read_override(given: &Fields<'_>) -> Override {
+fn read_override(given: &DocumentFields<'_>) -> Override {
     let actions = OverrideAction::ALL.map(|action| (action.name(), action));
     let action = given.choice("do", &actions);
     if given.value("do").is_none() {
@@ -122,7 +122,7 @@ fn read_override(given: &Fields<'_>) -> Override {
 }
 
 /// Reads a text that must be there.
-fn text(given: &Fields<'_>, key: &'static str) -> String {
+fn text(given: &DocumentFields<'_>, key: &'static str) -> String {
     let text = given.text(key).unwrap_or_default();
     if given.value(key).is_none() || text.is_empty() || text.chars().count() > MAX_TEXT {
         given.note(key, format!("must be a text of 1 to {MAX_TEXT} characters"));
@@ -130,7 +130,7 @@ fn text(given: &Fields<'_>, key: &'static str) -> String {
     text.to_owned()
 }
 
-fn moment(given: &Fields<'_>, key: &'static str) -> Option<Timestamp> {
+fn moment(given: &DocumentFields<'_>, key: &'static str) -> Option<Timestamp> {
     let text = given.text(key)?;
     let moment = text.parse().ok();
     if moment.is_none() {

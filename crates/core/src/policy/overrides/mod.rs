@@ -31,11 +31,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::fields::Fault;
-use super::matcher::{Matcher, View};
+use super::fields::DocumentFault;
+use super::matcher::{LetterView, Matcher};
 use crate::letter::Letter;
 
-pub use reach::{Reach, Touches};
+pub use reach::{OverrideReach, ReachAnswer};
 
 /// The version of the document that this code reads and writes.
 pub const OVERRIDES_VERSION: u64 = 1;
@@ -102,7 +102,7 @@ pub enum OverrideAction {
 /// Everything that is wrong with a document of overrides.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct BadOverrides(pub Vec<Fault>);
+pub struct BadOverrides(pub Vec<DocumentFault>);
 
 impl OverrideAction {
     /// Every action, in the order of the docs.
@@ -154,7 +154,7 @@ impl Override {
 
 /// The answer of the overrides about one letter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Overridden {
+pub enum OverrideAnswer {
     /// The overrides say nothing, so its rule decides.
     #[default]
     Nothing,
@@ -164,7 +164,7 @@ pub enum Overridden {
     By(Box<Override>),
 }
 
-impl Overridden {
+impl OverrideAnswer {
     /// Returns the override, if there is one.
     #[must_use]
     pub fn by(&self) -> Option<&Override> {
@@ -190,9 +190,9 @@ impl Overrides {
 
     /// Returns the answer of these overrides about a letter, if they were read just now.
     #[must_use]
-    pub fn on(&self, letter: &Letter, now: Timestamp) -> Overridden {
+    pub fn on(&self, letter: &Letter, now: Timestamp) -> OverrideAnswer {
         self.first(letter, now, |_| true)
-            .map_or(Overridden::Nothing, |override_| Overridden::By(override_.clone().into()))
+            .map_or(OverrideAnswer::Nothing, |override_| OverrideAnswer::By(override_.clone().into()))
     }
 
     /// Returns the first override that is in force and matches the letter, of those that `counts` accepts. An override to
@@ -215,7 +215,7 @@ impl Overrides {
         let all = self.overrides.iter().zip(&self.matchers).filter(|(override_, _)| applies(override_));
         let all: Vec<_> = all.collect();
         let message = all.iter().any(|(_, matcher)| matcher.is_about_message()).then(|| letter.message());
-        let view = View::of(letter, message.as_deref());
+        let view = LetterView::of(letter, message.as_deref());
         all.into_iter().find(|(_, matcher)| matcher.first_of(&view).is_some()).map(|(override_, _)| override_)
     }
 }

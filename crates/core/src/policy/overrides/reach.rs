@@ -6,16 +6,16 @@
 use serde_json::{Map, Value};
 
 use super::{BadOverrides, Override, Overrides};
-use crate::policy::fields::Faults;
-use crate::policy::matcher::{Matcher, Seen, View};
+use crate::policy::fields::FaultCollector;
+use crate::policy::matcher::{LetterView, MatchValue, Matcher};
 use crate::waiting::WaitingLetter;
 
 /// The fields of a pattern that a line of the list decides.
-const DECIDED: [&str; 4] = ["letterId", "queueArn", "topicArn", "subscriptionArn"];
+const LISTED_FIELDS: [&str; 4] = ["letterId", "queueArn", "topicArn", "subscriptionArn"];
 
 /// An override, for comparison with the lines of waiting letters.
 #[derive(Debug)]
-pub struct Reach {
+pub struct OverrideReach {
     override_: Override,
     /// The part of the pattern that the list decides, if the pattern has such fields.
     decided: Option<Matcher>,
@@ -24,7 +24,7 @@ pub struct Reach {
 
 /// The answer whether an override is about a waiting letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Touches {
+pub enum ReachAnswer {
     /// It is not.
     No,
     /// It may be: the list does not have the fields that decide.
@@ -33,7 +33,7 @@ pub enum Touches {
     Yes,
 }
 
-impl Reach {
+impl OverrideReach {
     /// Prepares an override.
     ///
     /// # Errors
@@ -43,11 +43,11 @@ impl Reach {
         Overrides::of(std::slice::from_ref(override_))?;
         let fields = override_.pattern.as_object().cloned().unwrap_or_default();
         let (decided, rest): (Map<_, _>, Map<_, _>) =
-            fields.into_iter().partition(|(name, _)| DECIDED.contains(&name.as_str()));
+            fields.into_iter().partition(|(name, _)| LISTED_FIELDS.contains(&name.as_str()));
         let decided = (!decided.is_empty()).then(|| {
             let mut matcher = Matcher::default();
             // Any part of a checked pattern is a pattern, unless it is empty.
-            matcher.add(0, &Seen::from(&Value::Object(decided)), &Faults::default(), "match");
+            matcher.add(0, &MatchValue::from(&Value::Object(decided)), &FaultCollector::default(), "match");
             matcher
         });
         Ok(Self {
@@ -65,15 +65,15 @@ impl Reach {
 
     /// Returns whether the override is about a waiting letter.
     #[must_use]
-    pub fn touches(&self, letter: &WaitingLetter) -> Touches {
+    pub fn touches(&self, letter: &WaitingLetter) -> ReachAnswer {
         if !self.override_.is_about(letter.since) {
-            return Touches::No;
+            return ReachAnswer::No;
         }
-        let view = View::of_line(letter);
+        let view = LetterView::of_line(letter);
         match &self.decided {
-            Some(matcher) if matcher.first_of(&view).is_none() => Touches::No,
-            _ if self.undecided.is_empty() => Touches::Yes,
-            _ => Touches::Maybe,
+            Some(matcher) if matcher.first_of(&view).is_none() => ReachAnswer::No,
+            _ if self.undecided.is_empty() => ReachAnswer::Yes,
+            _ => ReachAnswer::Maybe,
         }
     }
 }
@@ -126,27 +126,27 @@ mod tests {
     #[test]
     fn a_line_decides_id_queue_topic_and_subscription_and_nothing_else() {
         for (pattern, touches, undecided) in [
-            (json!({ "topicArn": [TOPIC] }), Touches::Yes, ""),
-            (json!({ "letterId": ["l"] }), Touches::Yes, ""),
-            (json!({ "letterId": ["m"] }), Touches::No, ""),
-            (json!({ "letterId": ["l"], "subject": ["urgent"] }), Touches::Maybe, "subject"),
+            (json!({ "topicArn": [TOPIC] }), ReachAnswer::Yes, ""),
+            (json!({ "letterId": ["l"] }), ReachAnswer::Yes, ""),
+            (json!({ "letterId": ["m"] }), ReachAnswer::No, ""),
+            (json!({ "letterId": ["l"], "subject": ["urgent"] }), ReachAnswer::Maybe, "subject"),
             (
                 json!({ "topicArn": [{ "suffix": ":payments" }], "queueArn": [{ "exists": true }] }),
-                Touches::Yes,
+                ReachAnswer::Yes,
                 "",
             ),
-            (json!({ "topicArn": [{ "suffix": ":billing" }] }), Touches::No, ""),
-            (json!({ "subscriptionArn": [{ "exists": true }] }), Touches::No, ""),
-            (json!({ "subscriptionArn": [{ "exists": false }] }), Touches::Yes, ""),
-            (json!({ "topicArn": [TOPIC], "subject": ["urgent"] }), Touches::Maybe, "subject"),
+            (json!({ "topicArn": [{ "suffix": ":billing" }] }), ReachAnswer::No, ""),
+            (json!({ "subscriptionArn": [{ "exists": true }] }), ReachAnswer::No, ""),
+            (json!({ "subscriptionArn": [{ "exists": false }] }), ReachAnswer::Yes, ""),
+            (json!({ "topicArn": [TOPIC], "subject": ["urgent"] }), ReachAnswer::Maybe, "subject"),
             (
                 json!({ "topicArn": [{ "suffix": ":another" }], "subject": ["urgent"] }),
-                Touches::No,
+                ReachAnswer::No,
                 "subject",
             ),
-            (json!({ "error": { "code": ["503"] } }), Touches::Maybe, "error"),
+            (json!({ "error": { "code": ["503"] } }), ReachAnswer::Maybe, "error"),
         ] {
-            let reach = Reach::of(&override_(pattern.clone())).unwrap();
+            let reach = OverrideReach::of(&override_(pattern.clone())).unwrap();
             assert_eq!(
                 (reach.touches(&letter()), reach.undecided().join(" ").as_str()),
                 (touches, undecided),
@@ -163,9 +163,9 @@ mod tests {
             dead_letter_queue_arn: Some(queue),
             ..letter()
         };
-        let reach = Reach::of(&override_(json!({ "queueArn": [QUEUE] }))).unwrap();
-        assert_eq!(reach.touches(&moved), Touches::Yes);
-        assert_eq!(reach.touches(&WaitingLetter { dead_letter_queue_arn: None, ..moved }), Touches::No);
+        let reach = OverrideReach::of(&override_(json!({ "queueArn": [QUEUE] }))).unwrap();
+        assert_eq!(reach.touches(&moved), ReachAnswer::Yes);
+        assert_eq!(reach.touches(&WaitingLetter { dead_letter_queue_arn: None, ..moved }), ReachAnswer::No);
     }
 
     #[test]
@@ -174,13 +174,13 @@ mod tests {
         let before =
             Override { arrived_before: Some(arrived), ..override_(json!({ "subject": ["urgent"] })) };
         let after = Override { arrived_after: Some(arrived), ..override_(json!({ "topicArn": [TOPIC] })) };
-        assert_eq!(Reach::of(&before).unwrap().touches(&letter()), Touches::No);
-        assert_eq!(Reach::of(&after).unwrap().touches(&letter()), Touches::Yes);
+        assert_eq!(OverrideReach::of(&before).unwrap().touches(&letter()), ReachAnswer::No);
+        assert_eq!(OverrideReach::of(&after).unwrap().touches(&letter()), ReachAnswer::Yes);
     }
 
     #[test]
     fn a_pattern_that_a_document_could_not_hold_is_refused() {
-        assert!(Reach::of(&override_(json!({ "topic": ["x"] }))).is_err());
-        assert!(Reach::of(&override_(json!({}))).is_err());
+        assert!(OverrideReach::of(&override_(json!({ "topic": ["x"] }))).is_err());
+        assert!(OverrideReach::of(&override_(json!({}))).is_err());
     }
 }

@@ -1,14 +1,14 @@
 //! The buckets of the archive and of the control prefix.
 
-use crate::doctor::finding::{Findings, Severity, aws};
-use crate::doctor::setup::{Bucket, Effect, LifecycleRule, Setup};
+use crate::doctor::finding::{CheckFindings, Severity, aws};
+use crate::doctor::setup::{DeployedBucket, DeploymentFacts, LifecycleEffect, LifecycleRule};
 use sns_redrive::archive::queues_folder;
 use sns_redrive::settings::ArchiveAt;
 
 /// The number of days below which letters may be gone before somebody returns from a holiday to replay them.
-const SHORT: i32 = 30;
+const SHORT_RETENTION_DAYS: i32 = 30;
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     if let Some(bucket) = &setup.archive {
         settings(bucket, "Archived letters contain whole messages.", findings);
         let what = "when archived letters are deleted";
@@ -47,7 +47,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Checks the settings of a bucket. `holds` says what it stores.
-fn settings(bucket: &Bucket, holds: &str, findings: &mut Findings) {
+fn settings(bucket: &DeployedBucket, holds: &str, findings: &mut CheckFindings) {
     let name = bucket.name.as_str();
     let what = "whether it has a default encryption";
     if let Some(None) = findings.known("archive-encryption", name, what, &bucket.encryption) {
@@ -76,23 +76,23 @@ fn settings(bucket: &Bucket, holds: &str, findings: &mut Findings) {
     }
 }
 
-fn see(bucket: &Bucket) -> String {
+fn see(bucket: &DeployedBucket) -> String {
     s3api(bucket, "get-bucket-lifecycle-configuration", &[])
 }
 
 /// Returns the command of an operation on a bucket.
-fn s3api(bucket: &Bucket, operation: &str, options: &[&str]) -> String {
+fn s3api(bucket: &DeployedBucket, operation: &str, options: &[&str]) -> String {
     aws(&[&["s3api", operation, "--bucket", &bucket.name], options].concat())
 }
 
 /// Checks the lifecycle rules for archived letters.
-fn letters(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
+fn letters(bucket: &DeployedBucket, rules: &[LifecycleRule], findings: &mut CheckFindings) {
     let name = bucket.name.as_str();
     let archive = queues_folder(&bucket.prefix);
     for rule in rules.iter().filter(|rule| touches(rule, &archive)) {
         let days = match &rule.effect {
-            Effect::Ends(days) => *days,
-            Effect::Freezes(class) => {
+            LifecycleEffect::Ends(days) => *days,
+            LifecycleEffect::Freezes(class) => {
                 let finding = format!(
                     "Its lifecycle rule {} moves archived letters to {class}: they cannot be replayed before \
                      somebody restores their objects, which takes hours.",
@@ -108,13 +108,13 @@ fn letters(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
             continue;
         };
         let finding = format!("Its lifecycle rule {} deletes archived letters after {days} d.", rule.id);
-        let severity = if days < SHORT { Severity::Warning } else { Severity::Note };
+        let severity = if days < SHORT_RETENTION_DAYS { Severity::Warning } else { Severity::Note };
         findings.add(severity, "archive-lifecycle", name, finding, see(bucket));
     }
 }
 
 /// Checks the lifecycle rules for objects below the control prefix.
-fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
+fn control(bucket: &DeployedBucket, rules: &[LifecycleRule], findings: &mut CheckFindings) {
     let (name, control) = (bucket.name.as_str(), bucket.prefix.as_str());
     for (check, key, meaning) in [
         (
@@ -131,19 +131,19 @@ fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
         for rule in rules.iter().filter(|rule| touches(rule, &key)) {
             let id = &rule.id;
             let (severity, check, finding) = match &rule.effect {
-                Effect::Ends(_) if rule.is_narrower => (
+                LifecycleEffect::Ends(_) if rule.is_narrower => (
                     Severity::CannotTell,
                     check,
                     format!(
                         "Its lifecycle rule {id} deletes objects below {key} if they match its filter: {meaning}."
                     ),
                 ),
-                Effect::Ends(_) => (
+                LifecycleEffect::Ends(_) => (
                     Severity::Error,
                     check,
                     format!("Its lifecycle rule {id} deletes objects below {key}: {meaning}."),
                 ),
-                Effect::Freezes(class) => {
+                LifecycleEffect::Freezes(class) => {
                     let finding = format!(
                         "Its lifecycle rule {id} moves objects below {key} to {class}, where nobody can read them: then the \
                          function obeys no overrides, and replays cannot continue. By default S3 moves no object below 128 KB."
@@ -155,7 +155,7 @@ fn control(bucket: &Bucket, rules: &[LifecycleRule], findings: &mut Findings) {
         }
     }
     let waiting = format!("{control}/waiting/");
-    let ends = |rule: &LifecycleRule| matches!(rule.effect, Effect::Ends(_)) && !rule.is_narrower;
+    let ends = |rule: &LifecycleRule| matches!(rule.effect, LifecycleEffect::Ends(_)) && !rule.is_narrower;
     if !rules.iter().any(|rule| covers(rule, &waiting) && ends(rule)) {
         let finding = format!(
             "No lifecycle rule deletes the list of waiting letters, {waiting}: it grows, and so does its cost."

@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 use semver::Version;
 
-use crate::doctor::finding::{Findings, Severity, aws};
-use crate::doctor::setup::{Function, Setup};
-use sns_redrive::batch::Mode;
+use crate::doctor::finding::{CheckFindings, Severity, aws};
+use crate::doctor::setup::{DeployedFunction, DeploymentFacts};
+use sns_redrive::batch::OperatingMode;
 
 /// The memory, in megabytes, below which a full batch of large letters may not fit.
-const SMALL: u64 = 256;
+const SMALL_MEMORY_MB: u64 = 256;
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let function = &setup.function;
     let name = function.name.as_str();
     let call = |operation: &str, change: &[&str]| {
@@ -26,9 +26,9 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
         let fix = call("get-function-configuration", &[]);
         findings.add(Severity::Warning, "function-state", name, finding, fix);
     }
-    if function.memory < SMALL {
+    if function.memory < SMALL_MEMORY_MB {
         let finding = format!(
-            "It has {} MB of memory. Below {SMALL} MB a batch of large letters can make it run out of memory, and it has a \
+            "It has {} MB of memory. Below {SMALL_MEMORY_MB} MB a batch of large letters can make it run out of memory, and it has a \
              smaller share of a CPU.",
             function.memory
         );
@@ -37,7 +37,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
             "function-memory",
             name,
             finding,
-            update(&["--memory-size", &SMALL.to_string()]),
+            update(&["--memory-size", &SMALL_MEMORY_MB.to_string()]),
         );
     }
     if let Some(level) = &function.level_without_metrics {
@@ -76,7 +76,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     version(setup, findings);
 }
 
-fn reserved(function: &Function, findings: &mut Findings) {
+fn reserved(function: &DeployedFunction, findings: &mut CheckFindings) {
     let name = function.name.as_str();
     let what = "whether its concurrency is reserved";
     let Some(Some(reserved)) = findings.known("function-concurrency", name, what, &function.reserved) else {
@@ -94,7 +94,7 @@ fn reserved(function: &Function, findings: &mut Findings) {
     findings.add(Severity::Note, "function-concurrency", name, finding, fix);
 }
 
-fn settings(function: &Function, findings: &mut Findings) {
+fn settings(function: &DeployedFunction, findings: &mut CheckFindings) {
     let name = function.name.as_str();
     let what = "the settings of the function, which are in its environment";
     let Some(settings) = findings.known("function-settings", name, what, &function.settings) else { return };
@@ -109,7 +109,7 @@ fn settings(function: &Function, findings: &mut Findings) {
                 "correct the stack's parameters",
             );
         }
-        Ok(settings) if settings.mode == Mode::Observe => {
+        Ok(settings) if settings.mode == OperatingMode::Observe => {
             let finding = "It is in observe mode: every letter stays in its queue, where it can expire.";
             let fix = "set the stack's parameter RedriveMode to active";
             findings.add(Severity::Warning, "function-mode", name, finding, fix);
@@ -124,7 +124,7 @@ fn settings(function: &Function, findings: &mut Findings) {
 }
 
 /// Compares the release of the stack with that of this tool.
-fn version(setup: &Setup, findings: &mut Findings) {
+fn version(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let name = setup.function.name.as_str();
     let Some(read) = &setup.release else {
         let finding = "Without a stack this tool cannot tell the release of its code.";
@@ -144,7 +144,7 @@ fn version(setup: &Setup, findings: &mut Findings) {
 
 /// Compares the version of a part of the stack with that of this tool. `unnamed` is the text for a part
 /// without version.
-fn compare(name: &str, part: &str, version: Option<&str>, unnamed: &str, findings: &mut Findings) {
+fn compare(name: &str, part: &str, version: Option<&str>, unnamed: &str, findings: &mut CheckFindings) {
     let tool = env!("CARGO_PKG_VERSION");
     let parse = |version: &str| Version::parse(version).ok();
     let Some((version, this)) = version.and_then(parse).zip(parse(tool)) else {

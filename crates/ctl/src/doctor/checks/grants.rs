@@ -1,13 +1,13 @@
 //! The permissions of the function's role.
 
-use crate::doctor::access::Policy;
-use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::{Decision, Grant, Setup};
+use crate::doctor::access::ResourcePolicy;
+use crate::doctor::finding::{CheckFindings, Severity};
+use crate::doctor::setup::{DeploymentFacts, IamDecision, RoleGrant};
 
 /// The name of these checks.
 const CHECK: &str = "grant";
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let role = &setup.function.role;
     let Some(grants) = findings.known(CHECK, role, "what this role may do", &setup.grants) else { return };
     for grant in grants {
@@ -15,27 +15,27 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     }
 }
 
-fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
-    let Grant { action, resource, for_what, .. } = grant;
+fn one(setup: &DeploymentFacts, grant: &RoleGrant, findings: &mut CheckFindings) {
+    let RoleGrant { action, resource, for_what, .. } = grant;
     let what = format!("whether the function's role has {action} on it, {for_what}");
     let Some(decision) = findings.known(CHECK, resource, &what, &grant.decision) else { return };
     let role = &setup.function.role;
     let own = grant
         .own_policy
         .as_ref()
-        .map(|read| read.as_ref().map(|text| Policy::of(text.as_deref().unwrap_or(""))));
+        .map(|read| read.as_ref().map(|text| ResourcePolicy::of(text.as_deref().unwrap_or(""))));
     let fix = fix(action, for_what);
     match (decision, own) {
-        (Decision::Unclear(why), _) => {
+        (IamDecision::Unclear(why), _) => {
             let finding = format!("Cannot tell whether the function's role has {action}, {for_what}: {why}.");
             findings.add(Severity::CannotTell, CHECK, resource, finding, "");
         }
-        (Decision::Denied, _) => {
+        (IamDecision::Denied, _) => {
             let finding = format!("A policy denies the function's role {action}, {for_what}.");
             findings.add(Severity::Error, CHECK, resource, finding, fix);
         }
         // Only in the same account can the resource's own policy allow it by itself.
-        (Decision::NotAllowed, Some(Err(error))) if !grant.is_foreign => {
+        (IamDecision::NotAllowed, Some(Err(error))) if !grant.is_foreign => {
             let finding = format!(
                 "No policy of the function's role allows {action}, {for_what}, and the policy of the resource could \
                  not be read: {} failed ({}).",
@@ -44,27 +44,27 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
             );
             findings.add_unseen(CHECK, resource, finding, error);
         }
-        (Decision::NotAllowed, Some(Ok(own))) if !grant.is_foreign && own.may_allow() => {
+        (IamDecision::NotAllowed, Some(Ok(own))) if !grant.is_foreign && own.may_allow() => {
             let finding = format!(
                 "No policy of the function's role allows {action}, {for_what}. The policy of the resource has a \
                  statement that may allow it."
             );
             findings.add(Severity::CannotTell, CHECK, resource, finding, fix);
         }
-        (Decision::NotAllowed, _) => {
+        (IamDecision::NotAllowed, _) => {
             let finding = format!(
                 "No policy allows the function's role {action}, {for_what}: the call fails with AccessDenied."
             );
             findings.add(Severity::Error, CHECK, resource, finding, fix);
         }
-        (Decision::Allowed, _) if grant.is_foreign => {
+        (IamDecision::Allowed, _) if grant.is_foreign => {
             let finding = format!(
                 "The function's role has {action}, {for_what}, but the resource belongs to another account: only \
                  there can you see whether the policy of the resource allows the role too."
             );
             findings.add(Severity::CannotTell, CHECK, resource, finding, "");
         }
-        (Decision::Allowed, Some(Err(error))) => {
+        (IamDecision::Allowed, Some(Err(error))) => {
             let finding = format!(
                 "The function's role has {action}, {for_what}, but the policy of the resource could not be read: {} \
                  failed ({}).",
@@ -73,14 +73,14 @@ fn one(setup: &Setup, grant: &Grant, findings: &mut Findings) {
             );
             findings.add_unseen(CHECK, resource, finding, error);
         }
-        (Decision::Allowed, Some(Ok(own))) if own.may_deny(role) => {
+        (IamDecision::Allowed, Some(Ok(own))) if own.may_deny(role) => {
             let finding = format!(
                 "The function's role has {action}, {for_what}, but the policy of the resource has a denial with \
                  conditions that this tool does not know."
             );
             findings.add(Severity::CannotTell, CHECK, resource, finding, "");
         }
-        (Decision::Allowed, _) => {}
+        (IamDecision::Allowed, _) => {}
     }
 }
 

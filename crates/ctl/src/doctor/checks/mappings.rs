@@ -1,9 +1,9 @@
 //! The event source mappings, which bring letters from the queues to the function.
 
-use crate::doctor::finding::{Findings, Severity, aws};
-use crate::doctor::setup::{Mapping, Queue, Setup};
+use crate::doctor::finding::{CheckFindings, Severity, aws};
+use crate::doctor::setup::{DeployedMapping, DeployedQueue, DeploymentFacts};
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let name = &setup.function.name;
     let Some(mappings) = findings.known("mappings", name, "which queues feed the function", &setup.mappings)
     else {
@@ -33,7 +33,12 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
     }
 }
 
-fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings) {
+fn one(
+    setup: &DeploymentFacts,
+    mapping: &DeployedMapping,
+    queue: &DeployedQueue,
+    findings: &mut CheckFindings,
+) {
     let about = format!("the mapping of {}", queue.arn.resource());
     let update = |change: &[&str]| {
         aws(&[&["lambda", "update-event-source-mapping", "--uuid", &mapping.uuid], change].concat())
@@ -75,8 +80,8 @@ fn one(setup: &Setup, mapping: &Mapping, queue: &Queue, findings: &mut Findings)
 
 /// Checks the number of concurrent invocations, by which the function divides its rates.
 fn concurrency(
-    setup: &Setup,
-    mapping: &Mapping,
+    setup: &DeploymentFacts,
+    mapping: &DeployedMapping,
     add: &mut impl FnMut(Severity, &'static str, String, String),
     update: &impl Fn(&[&str]) -> String,
 ) {
@@ -110,9 +115,9 @@ fn concurrency(
 
 /// Checks that letters stay hidden while a batch fills and while the function works on it.
 fn window(
-    setup: &Setup,
-    mapping: &Mapping,
-    queue: &Queue,
+    setup: &DeploymentFacts,
+    mapping: &DeployedMapping,
+    queue: &DeployedQueue,
     add: &mut impl FnMut(Severity, &'static str, String, String),
 ) {
     let window = u64::try_from(mapping.window).unwrap_or(0);

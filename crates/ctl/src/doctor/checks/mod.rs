@@ -1,4 +1,4 @@
-//! The checks. Each looks at a [`Setup`] and adds findings.
+//! The checks. Each looks at a [`DeploymentFacts`] and adds findings.
 //!
 //! | file | subject |
 //! |---|---|
@@ -26,16 +26,16 @@ mod targets;
 #[cfg(test)]
 mod tests;
 
-use super::finding::{Finding, Findings};
-use super::setup::Setup;
+use super::finding::{CheckFinding, CheckFindings};
+use super::setup::DeploymentFacts;
 
 /// The longest retention of SQS, two weeks, in seconds.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const LONGEST_RETENTION: u64 = 1_209_600;
 
 /// Runs every check. The most severe findings come first.
-pub(super) fn check(setup: &Setup) -> Vec<Finding> {
-    let mut findings = Findings::default();
+pub(super) fn check(setup: &DeploymentFacts) -> Vec<CheckFinding> {
+    let mut findings = CheckFindings::default();
     for check in [
         function::check,
         mappings::check,

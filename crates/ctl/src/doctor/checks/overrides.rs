@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::doctor::finding::{Findings, Severity, aws};
-use crate::doctor::setup::{HiddenLetter, Setup};
+use crate::doctor::finding::{CheckFindings, Severity, aws};
+use crate::doctor::setup::{DeploymentFacts, HiddenLetter};
 use crate::text::{brief, command_line, count, utc};
 use sns_redrive::policy::OverrideAction;
 
@@ -15,9 +15,9 @@ use sns_redrive::policy::OverrideAction;
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// The hint for letters whose expiry is unknown here.
-const ALARM: &str = "ExpiryNearAlarm covers letters that the function receives.";
+const EXPIRY_HINT: &str = "ExpiryNearAlarm covers letters that the function receives.";
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let name = setup.function.name.as_str();
     if let Some(overrides) = &setup.overrides
         && let Some(overrides) = findings.known("overrides", name, "which overrides are in force", overrides)
@@ -59,7 +59,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Adds a finding if there is no list of waiting letters, or none is known.
-fn without_list(setup: &Setup, findings: &mut Findings) {
+fn without_list(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let (why, fix) = match setup.function.settings() {
         Some(_) => (
             "the function keeps no list of waiting letters",
@@ -67,19 +67,19 @@ fn without_list(setup: &Setup, findings: &mut Findings) {
         ),
         None => ("the settings of the function are unknown", ""),
     };
-    let finding = format!("Cannot tell whether letters expire within a day: {why}. {ALARM}");
+    let finding = format!("Cannot tell whether letters expire within a day: {why}. {EXPIRY_HINT}");
     findings.add(Severity::CannotTell, "letters-expire", &setup.function.name, finding, fix);
 }
 
 /// Adds a finding for letters that are not on the list.
-fn unlisted(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
+fn unlisted(setup: &DeploymentFacts, waiting: &[HiddenLetter], findings: &mut CheckFindings) {
     for queue in setup.queues.iter().chain(&setup.requeue) {
         let listed = waiting.iter().filter(|letter| letter.queue == queue.arn.as_str()).count() as u64;
         let others = queue.letters().saturating_sub(listed);
         if others > 0 {
             let finding = format!(
                 "Cannot tell when about {} in it {}: the list of waiting letters has only letters that are hidden for more \
-                 than two minutes. {ALARM} If no mapping takes the others, check how many are visible and for how long.",
+                 than two minutes. {EXPIRY_HINT} If no mapping takes the others, check how many are visible and for how long.",
                 count(others, "letter"),
                 if others == 1 { "expires" } else { "expire" },
             );
@@ -91,7 +91,7 @@ fn unlisted(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
 }
 
 /// Adds findings for letters that their queue keeps for less than another day.
-fn expiring(setup: &Setup, waiting: &[HiddenLetter], findings: &mut Findings) {
+fn expiring(setup: &DeploymentFacts, waiting: &[HiddenLetter], findings: &mut CheckFindings) {
     let mut soon: BTreeMap<(&str, &str), (u64, Timestamp)> = BTreeMap::new();
     let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
     for letter in waiting {

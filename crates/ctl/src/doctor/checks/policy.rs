@@ -1,13 +1,13 @@
 //! The redrive policy: the origins that letters may claim, and the targets that rules allow.
 
-use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::{Setup, Subscription};
+use crate::doctor::finding::{CheckFindings, Severity};
+use crate::doctor::setup::{DeployedSubscription, DeploymentFacts};
 use sns_redrive::arn::Arn;
 use sns_redrive::endpoint::{Endpoint, HttpUrl};
-use sns_redrive::letter::Claim;
-use sns_redrive::policy::{Action, Policy, TargetSpec};
+use sns_redrive::letter::OriginClaim;
+use sns_redrive::policy::{Policy, RuleAction, TargetSpec};
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let Some(settings) = setup.function.settings() else { return };
     if setup.function.has_policy_file {
         return;
@@ -17,16 +17,16 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Returns the subscriptions that name a queue of the function.
-fn named(setup: &Setup) -> impl Iterator<Item = &Subscription> {
+fn named(setup: &DeploymentFacts) -> impl Iterator<Item = &DeployedSubscription> {
     let all = setup.subscriptions.iter().flat_map(|it| &it.all);
     all.filter(|it| it.names_any(&setup.queues))
 }
 
 /// Checks queues for which the policy believes letters that name their own target.
-fn origins(setup: &Setup, policy: &Policy, findings: &mut Findings) {
+fn origins(setup: &DeploymentFacts, policy: &Policy, findings: &mut CheckFindings) {
     for queue in &setup.queues {
-        let claims = Claim::ALL.into_iter().filter(|claim| policy.origins().list(&queue.arn, *claim));
-        let claims: Vec<_> = claims.map(Claim::name).collect();
+        let claims = OriginClaim::ALL.into_iter().filter(|claim| policy.origins().list(&queue.arn, *claim));
+        let claims: Vec<_> = claims.map(OriginClaim::name).collect();
         if claims.is_empty() {
             continue;
         }
@@ -41,7 +41,7 @@ fn origins(setup: &Setup, policy: &Policy, findings: &mut Findings) {
                 "give the raw subscription a queue of its own: docs/security.md#who-can-publish-to-a-topic";
             findings.add(Severity::Warning, "policy-origins", name, finding, fix);
         }
-        let mut rules = policy.all_rules().filter(|rule| rule.action == Action::Redrive);
+        let mut rules = policy.all_rules().filter(|rule| rule.action == RuleAction::Redrive);
         if rules.any(|rule| rule.target == TargetSpec::Origin && rule.allow_targets.is_none()) {
             let finding = format!(
                 "The policy believes letters of {claims} in this queue. Only a letter names its target, so this tool \
@@ -54,8 +54,8 @@ fn origins(setup: &Setup, policy: &Policy, findings: &mut Findings) {
 }
 
 /// Checks that the `allowTargets` of rules name their targets; letters for others are refused.
-fn targets(policy: &Policy, setup: &Setup, findings: &mut Findings) {
-    for rule in policy.all_rules().filter(|rule| rule.action == Action::Redrive) {
+fn targets(policy: &Policy, setup: &DeploymentFacts, findings: &mut CheckFindings) {
+    for rule in policy.all_rules().filter(|rule| rule.action == RuleAction::Redrive) {
         let (Some(allowed), TargetSpec::Arn(target)) = (&rule.allow_targets, &rule.target) else { continue };
         if !allowed.iter().any(|entry| entry == target.as_str()) {
             let finding = format!(
@@ -68,7 +68,8 @@ fn targets(policy: &Policy, setup: &Setup, findings: &mut Findings) {
     }
     let rule = policy.default_rule();
     let to_endpoint = matches!(rule.target, TargetSpec::Origin | TargetSpec::Subscription);
-    let Some(allowed) = rule.allow_targets.as_ref().filter(|_| to_endpoint && rule.action == Action::Redrive)
+    let Some(allowed) =
+        rule.allow_targets.as_ref().filter(|_| to_endpoint && rule.action == RuleAction::Redrive)
     else {
         return;
     };
@@ -83,7 +84,7 @@ fn targets(policy: &Policy, setup: &Setup, findings: &mut Findings) {
     }
 }
 
-fn endpoint(subscription: &Subscription) -> Option<Endpoint> {
+fn endpoint(subscription: &DeployedSubscription) -> Option<Endpoint> {
     let by_arn = subscription.endpoint.parse::<Arn>().ok().and_then(Endpoint::of_arn);
     by_arn.or_else(|| HttpUrl::parse(&subscription.endpoint).ok().map(Endpoint::Http))
 }

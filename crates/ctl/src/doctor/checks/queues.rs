@@ -1,14 +1,14 @@
 //! The dead-letter queues.
 
 use super::LONGEST_RETENTION;
-use crate::doctor::access::{Access, Policy, Sender};
-use crate::doctor::finding::{Findings, Severity, aws};
-use crate::doctor::setup::{Queue, Setup};
+use crate::doctor::access::{MessageSender, PolicyAnswer, ResourcePolicy};
+use crate::doctor::finding::{CheckFindings, Severity, aws};
+use crate::doctor::setup::{DeployedQueue, DeploymentFacts};
 use crate::text::{brief, count};
 use sns_redrive::arn::Arn;
 use sns_redrive::policy::LEAST_RETENTION;
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     for queue in &setup.queues {
         let name = queue.arn.resource();
         if findings.known("queue", name, "the attributes of this queue", &queue.attributes).is_none() {
@@ -24,7 +24,7 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Checks that the queue, or the requeue, has no dead-letter queue of its own.
-pub(super) fn moves_on(queue: &Queue, check: &'static str, findings: &mut Findings) {
+pub(super) fn moves_on(queue: &DeployedQueue, check: &'static str, findings: &mut CheckFindings) {
     if queue.attribute("RedrivePolicy").is_some() {
         let finding = "It has a RedrivePolicy of its own: SQS moves letters away that were received often, and \
                        waiting letters are. Nobody retries those.";
@@ -34,7 +34,7 @@ pub(super) fn moves_on(queue: &Queue, check: &'static str, findings: &mut Findin
 }
 
 /// Checks queues that the stack created and that no longer feed a function.
-fn left_behind(setup: &Setup, findings: &mut Findings) {
+fn left_behind(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     const CHECK: &str = "queue-left-behind";
     let what = "whether the stack left a queue with letters behind";
     let Some(read) = &setup.left_behind else { return };
@@ -67,7 +67,7 @@ fn left_behind(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Checks queues that subscriptions of the same topics name, and that feed no function.
-fn undrained(setup: &Setup, findings: &mut Findings) {
+fn undrained(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     const CHECK: &str = "queue-undrained";
     let what = "whether a function drains the other queues that subscriptions of these topics name";
     let undrained = findings.known(CHECK, &setup.function.name, what, &setup.undrained);
@@ -92,18 +92,18 @@ fn undrained(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Returns the command that sets an attribute of a queue.
-pub(super) fn set(queue: &Queue, attribute: &str, value: u64) -> String {
+pub(super) fn set(queue: &DeployedQueue, attribute: &str, value: u64) -> String {
     set_attributes(queue, &format!("{attribute}={value}"))
 }
 
 /// Returns the command that sets attributes of a queue.
-pub(super) fn set_attributes(queue: &Queue, attributes: &str) -> String {
+pub(super) fn set_attributes(queue: &DeployedQueue, attributes: &str) -> String {
     let url = queue.arn.queue_url();
     aws(&["sqs", "set-queue-attributes", "--queue-url", &url, "--attributes", attributes])
 }
 
 /// Checks the visibility timeout and the retention, of the requeue too.
-pub(super) fn times(setup: &Setup, queue: &Queue, findings: &mut Findings) {
+pub(super) fn times(setup: &DeploymentFacts, queue: &DeployedQueue, findings: &mut CheckFindings) {
     let (name, timeout) = (queue.arn.resource(), setup.function.timeout);
     let advised = 6 * timeout;
     match queue.number("VisibilityTimeout") {
@@ -143,7 +143,7 @@ pub(super) fn times(setup: &Setup, queue: &Queue, findings: &mut Findings) {
     }
 }
 
-fn key(queue: &Queue, findings: &mut Findings) {
+fn key(queue: &DeployedQueue, findings: &mut CheckFindings) {
     let name = queue.arn.resource();
     match queue.attribute("KmsMasterKeyId") {
         None => {}
@@ -170,18 +170,18 @@ fn key(queue: &Queue, findings: &mut Findings) {
 }
 
 /// Checks that SNS may write the dead letters of each topic.
-fn let_in(setup: &Setup, queue: &Queue, findings: &mut Findings) {
+fn let_in(setup: &DeploymentFacts, queue: &DeployedQueue, findings: &mut CheckFindings) {
     let Ok(subscriptions) = &setup.subscriptions else { return };
     let names = subscriptions.all.iter().filter(|it| it.names(queue));
     let topics: std::collections::BTreeSet<_> = names.map(|it| it.topic.as_str()).collect();
-    let policy = Policy::of(queue.attribute("Policy").unwrap_or_default());
+    let policy = ResourcePolicy::of(queue.attribute("Policy").unwrap_or_default());
     let name = queue.arn.resource();
     for topic in topics {
         let url = queue.arn.queue_url();
         let look = aws(&["sqs", "get-queue-attributes", "--queue-url", &url, "--attribute-names", "Policy"]);
         match lets_sns_in(&policy, topic, queue) {
-            Access::Yes => {}
-            Access::No => findings.add(
+            PolicyAnswer::Yes => {}
+            PolicyAnswer::No => findings.add(
                 Severity::Error,
                 "queue-policy",
                 name,
@@ -191,7 +191,7 @@ fn let_in(setup: &Setup, queue: &Queue, findings: &mut Findings) {
                 ),
                 "add the topic to the stack's parameter TopicArns, or to aws:SourceArn in the queue's policy",
             ),
-            Access::Unclear => findings.add(
+            PolicyAnswer::Unclear => findings.add(
                 Severity::CannotTell,
                 "queue-policy",
                 name,
@@ -204,8 +204,8 @@ fn let_in(setup: &Setup, queue: &Queue, findings: &mut Findings) {
 }
 
 /// Reports whether the policy of a queue lets SNS write the dead letters of this topic.
-pub(super) fn lets_sns_in(policy: &Policy, topic: &str, queue: &Queue) -> Access {
+pub(super) fn lets_sns_in(policy: &ResourcePolicy, topic: &str, queue: &DeployedQueue) -> PolicyAnswer {
     let account = topic.parse::<Arn>().map(|topic| topic.account().to_owned()).unwrap_or_default();
-    let sender = Sender { service: "sns.amazonaws.com", source: topic, account: &account };
+    let sender = MessageSender { service: "sns.amazonaws.com", source: topic, account: &account };
     policy.lets(sender, "sqs:SendMessage", queue.arn.as_str())
 }

@@ -1,11 +1,11 @@
 //! The requeue, which holds letters that are put back and whose marks are believed.
 
 use super::queues::{moves_on, set_attributes, times};
-use crate::doctor::access::Policy;
-use crate::doctor::finding::{Findings, Severity, aws};
-use crate::doctor::setup::{Queue, Setup};
+use crate::doctor::access::ResourcePolicy;
+use crate::doctor::finding::{CheckFindings, Severity, aws};
+use crate::doctor::setup::{DeployedQueue, DeploymentFacts};
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let Some(queue) = &setup.requeue else {
         if setup.function.settings().is_some() {
             let finding = "It has no requeue: archived letters cannot be replayed, and if too many letters are in \
@@ -51,10 +51,10 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 }
 
 /// Checks who else may send to the requeue.
-fn senders(setup: &Setup, queue: &Queue, findings: &mut Findings) {
+fn senders(setup: &DeploymentFacts, queue: &DeployedQueue, findings: &mut CheckFindings) {
     let (name, policy) = (queue.arn.resource(), queue.attribute("Policy").unwrap_or_default());
     let see = "set the policy in docs/security.md#who-can-write-to-the-requeue";
-    let Some(senders) = Policy::of(policy).senders(queue.arn.as_str()) else {
+    let Some(senders) = ResourcePolicy::of(policy).senders(queue.arn.as_str()) else {
         let finding = "Its policy does not restrict senders: whoever has sqs:SendMessage in this account can put a letter \
                        here, which the function sends wherever its role may send.";
         return findings.add(Severity::Warning, "requeue-senders", name, finding, see);

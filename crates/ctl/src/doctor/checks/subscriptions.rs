@@ -3,19 +3,21 @@
 use serde_json::{Value, json};
 
 use super::queues::lets_sns_in;
-use crate::doctor::access::{Access, Policy};
-use crate::doctor::finding::{Findings, Severity, aws};
-use crate::doctor::setup::{Queue, ReadError, Setup, Subscription, Subscriptions};
+use crate::doctor::access::{PolicyAnswer, ResourcePolicy};
+use crate::doctor::finding::{CheckFindings, Severity, aws};
+use crate::doctor::setup::{
+    AccountSubscriptions, DeployedQueue, DeployedSubscription, DeploymentFacts, ReadError,
+};
 use crate::text::count;
 use sns_redrive::arn::Arn;
 use sns_redrive::letter::MARK_ATTRIBUTE;
-use sns_redrive::policy::{Action, Policy as RedrivePolicy, Rule, SubscriptionSpec, TargetSpec};
+use sns_redrive::policy::{Policy as RedrivePolicy, Rule, RuleAction, SubscriptionSpec, TargetSpec};
 use sns_redrive::settings::HttpTargets;
 
 /// The protocols by which only SNS can deliver.
 const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];
 
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let name = setup.function.name.as_str();
     let what = "which subscriptions send their dead letters here";
     let Some(subscriptions) = findings.known("subscriptions", name, what, &setup.subscriptions) else {
@@ -42,11 +44,11 @@ pub(super) fn check(setup: &Setup, findings: &mut Findings) {
 
 /// Checks raw subscriptions: their letters name no subscription, and can pose as those of others.
 fn raw(
-    setup: &Setup,
-    queue: &Queue,
-    named: &[&Subscription],
-    subscriptions: &Subscriptions,
-    findings: &mut Findings,
+    setup: &DeploymentFacts,
+    queue: &DeployedQueue,
+    named: &[&DeployedSubscription],
+    subscriptions: &AccountSubscriptions,
+    findings: &mut CheckFindings,
 ) {
     let name = queue.arn.resource();
     let raw: Vec<_> = named.iter().filter(|it| it.is_raw).collect();
@@ -60,14 +62,16 @@ fn raw(
             first.arn,
             if raw.len() == 1 { ") shares it" } else { " and others) share it" }
         );
-        let verifies = |rule: &Rule| if rule.verify_signature { Access::Yes } else { Access::No };
-        let (severity, finding) = match policy.map_or(Access::Unclear, |policy| by_rules(policy, verifies)) {
-            Access::Yes => (None, String::new()),
-            Access::No => (
+        let verifies = |rule: &Rule| if rule.verify_signature { PolicyAnswer::Yes } else { PolicyAnswer::No };
+        let (severity, finding) = match policy
+            .map_or(PolicyAnswer::Unclear, |policy| by_rules(policy, verifies))
+        {
+            PolicyAnswer::Yes => (None, String::new()),
+            PolicyAnswer::No => (
                 Some(Severity::Warning),
                 format!("{who}: whoever may publish to its topic can forge letters of the others."),
             ),
-            Access::Unclear => (
+            PolicyAnswer::Unclear => (
                 Some(Severity::CannotTell),
                 format!(
                     "{who}. This tool cannot see whether a rule with verifySignature matches the letters of the others."
@@ -86,20 +90,20 @@ fn raw(
         return findings.add(Severity::CannotTell, "subscriptions-raw", name, finding, "");
     };
     let only = match named.len() {
-        1 if subscriptions.unread.is_empty() && subscriptions.pending == 0 => Access::Yes,
+        1 if subscriptions.unread.is_empty() && subscriptions.pending == 0 => PolicyAnswer::Yes,
         // Another one that could not be read may name the queue too.
-        1 => Access::Unclear,
-        _ => Access::No,
+        1 => PolicyAnswer::Unclear,
+        _ => PolicyAnswer::No,
     };
     for subscription in raw {
         let (severity, finding) = match by_rules(policy, |rule| finds(rule, subscription, only)) {
-            Access::Yes => continue,
-            Access::No => (
+            PolicyAnswer::Yes => continue,
+            PolicyAnswer::No => (
                 Severity::Error,
                 "It delivers raw, so its letters do not name it, and no rule of the redrive policy does: they are \
                  archived.",
             ),
-            Access::Unclear => (
+            PolicyAnswer::Unclear => (
                 Severity::CannotTell,
                 "It delivers raw, so its letters do not name it. A rule of the redrive policy may find it, but this \
                  tool cannot see whether that rule matches its letters, or whether another subscription names the \
@@ -113,16 +117,18 @@ fn raw(
 
 /// Reports whether something holds for all letters of a policy. Letters that no rule matches fall under the
 /// default; which letters another rule matches is unknown here. A rule that archives or holds sends nothing.
-fn by_rules(policy: &RedrivePolicy, is_so: impl Fn(&Rule) -> Access) -> Access {
-    let of = |rule: &Rule| if rule.action == Action::Redrive { is_so(rule) } else { Access::No };
+fn by_rules(policy: &RedrivePolicy, is_so: impl Fn(&Rule) -> PolicyAnswer) -> PolicyAnswer {
+    let of = |rule: &Rule| if rule.action == RuleAction::Redrive { is_so(rule) } else { PolicyAnswer::No };
     match of(policy.default_rule()) {
-        Access::No if policy.all_rules().any(|rule| of(rule) != Access::No) => Access::Unclear,
+        PolicyAnswer::No if policy.all_rules().any(|rule| of(rule) != PolicyAnswer::No) => {
+            PolicyAnswer::Unclear
+        }
         so => so,
     }
 }
 
 /// Reports whether a rule finds a raw subscription for its letters. `only` says whether no other one names the queue.
-fn finds(rule: &Rule, subscription: &Subscription, only: Access) -> Access {
+fn finds(rule: &Rule, subscription: &DeployedSubscription, only: PolicyAnswer) -> PolicyAnswer {
     let is_found = match (&rule.target, &rule.subscription) {
         // Raw letters have no signature.
         _ if rule.verify_signature => false,
@@ -131,11 +137,16 @@ fn finds(rule: &Rule, subscription: &Subscription, only: Access) -> Access {
         (_, SubscriptionSpec::Named(arn)) => arn.as_str() == subscription.arn,
         (_, SubscriptionSpec::Discover) => return only,
     };
-    if is_found { Access::Yes } else { Access::No }
+    if is_found { PolicyAnswer::Yes } else { PolicyAnswer::No }
 }
 
-fn one(setup: &Setup, queue: &Queue, subscription: &Subscription, findings: &mut Findings) {
-    let Subscription { arn, topic, protocol, filter, .. } = subscription;
+fn one(
+    setup: &DeploymentFacts,
+    queue: &DeployedQueue,
+    subscription: &DeployedSubscription,
+    findings: &mut CheckFindings,
+) {
+    let DeployedSubscription { arn, topic, protocol, filter, .. } = subscription;
     if OF_SNS_ALONE.contains(&protocol.as_str()) {
         let finding = format!(
             "Its protocol is {protocol}, by which only SNS can deliver: its letters are archived, unless a rule sends them \
@@ -188,8 +199,8 @@ fn is_on_mark(filter: &Value) -> bool {
 }
 
 /// Checks for subscriptions that deliver into a queue of the function.
-fn into_own(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
-    for Subscription { arn, endpoint, .. } in &subscriptions.all {
+fn into_own(setup: &DeploymentFacts, subscriptions: &AccountSubscriptions, findings: &mut CheckFindings) {
+    for DeployedSubscription { arn, endpoint, .. } in &subscriptions.all {
         if setup.queues.iter().chain(&setup.requeue).any(|own| own.arn.as_str() == endpoint) {
             let finding = "It delivers into a queue of the function, which treats every message as a letter.";
             let fix = aws(&["sns", "unsubscribe", "--subscription-arn", arn]);
@@ -199,12 +210,12 @@ fn into_own(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Finding
 }
 
 /// Checks for subscriptions that name the requeue for their dead letters.
-fn of_requeue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+fn of_requeue(setup: &DeploymentFacts, subscriptions: &AccountSubscriptions, findings: &mut CheckFindings) {
     let Some(requeue) = &setup.requeue else { return };
-    let policy = Policy::of(requeue.attribute("Policy").unwrap_or_default());
-    for Subscription { arn, topic, .. } in subscriptions.all.iter().filter(|it| it.names(requeue)) {
+    let policy = ResourcePolicy::of(requeue.attribute("Policy").unwrap_or_default());
+    for DeployedSubscription { arn, topic, .. } in subscriptions.all.iter().filter(|it| it.names(requeue)) {
         let finding = match lets_sns_in(&policy, topic, requeue) {
-            Access::Yes => {
+            PolicyAnswer::Yes => {
                 "It names the requeue for its dead letters, and the requeue's policy lets SNS write: its publishers \
                  can forge marks, which are believed there."
             }
@@ -232,7 +243,11 @@ fn set_dead_letters(subscription: &str, queue: &str) -> String {
 }
 
 /// Checks for subscriptions of the same topics that name no dead-letter queue at all.
-fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+fn without_queue(
+    setup: &DeploymentFacts,
+    subscriptions: &AccountSubscriptions,
+    findings: &mut CheckFindings,
+) {
     for subscription in subscriptions.all.iter().filter(|it| it.dead_letters.is_none()) {
         let arn = &subscription.arn;
         let other =
@@ -245,7 +260,7 @@ fn without_queue(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Fi
 }
 
 /// Adds findings for subscriptions that could not be read.
-fn unknown(setup: &Setup, subscriptions: &Subscriptions, findings: &mut Findings) {
+fn unknown(setup: &DeploymentFacts, subscriptions: &AccountSubscriptions, findings: &mut CheckFindings) {
     let name = setup.function.name.as_str();
     for (why, number) in &subscriptions.unread {
         let said = subscriptions.said.get(why).cloned();

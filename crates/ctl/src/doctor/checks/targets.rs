@@ -1,8 +1,8 @@
 //! The queues to which the function sends letters.
 
 use super::queues::set;
-use crate::doctor::finding::{Findings, Severity};
-use crate::doctor::setup::Setup;
+use crate::doctor::finding::{CheckFindings, Severity};
+use crate::doctor::setup::DeploymentFacts;
 
 /// The largest message of SQS and SNS, in bytes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -10,7 +10,7 @@ const LARGEST_MESSAGE: u64 = 1_048_576;
 
 /// Checks which letters they take. SNS ignores a queue's `MaximumMessageSize`, and the function's own calls do
 /// not: <https://docs.aws.amazon.com/sns/latest/dg/large-message-payloads.html>
-pub(super) fn check(setup: &Setup, findings: &mut Findings) {
+pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     for queue in &setup.targets {
         let Some(bytes) = queue.number("MaximumMessageSize").filter(|bytes| *bytes < LARGEST_MESSAGE) else {
             continue;

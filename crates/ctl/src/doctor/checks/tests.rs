@@ -11,15 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::test_runner::{Config, TestRunner};
-use redrive_testing::shell::{Token, hostile, tokens};
+use redrive_testing::shell::{ShellToken, hostile, tokens};
 use serde_json::json;
 
 use super::check;
-use crate::args::Further;
+use crate::args::FurtherOptions;
 use crate::doctor::finding::Severity::{self, CannotTell, Error, Note, Warning};
 use crate::doctor::setup::{
-    Bucket, Decision, Effect, Encryption, Function, Grant, HiddenLetter, LifecycleRule, Mapping, Queue,
-    ReadError, ReadResult, Release, Setup, Subscription, Subscriptions,
+    AccountSubscriptions, BucketEncryption, DeployedBucket, DeployedFunction, DeployedMapping, DeployedQueue,
+    DeployedSubscription, DeploymentFacts, HiddenLetter, IamDecision, LifecycleEffect, LifecycleRule,
+    ReadError, ReadResult, RoleGrant, StackRelease,
 };
 use crate::text::harmless;
 use sns_redrive::policy::{Override, Overrides};
@@ -48,8 +49,8 @@ fn settings(but: &[(&str, &str)]) -> Result<Settings, BadSettings> {
     })
 }
 
-fn mapping(source: &str) -> Mapping {
-    Mapping {
+fn mapping(source: &str) -> DeployedMapping {
+    DeployedMapping {
         uuid: "uuid".to_owned(),
         source: source.to_owned(),
         state: "Enabled".to_owned(),
@@ -62,11 +63,11 @@ fn mapping(source: &str) -> Mapping {
     }
 }
 
-fn queue(arn: &str, attributes: &[(&str, String)]) -> Queue {
+fn queue(arn: &str, attributes: &[(&str, String)]) -> DeployedQueue {
     let common = [("VisibilityTimeout", "180"), ("MessageRetentionPeriod", "1209600")];
     let common = common.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    Queue {
+    DeployedQueue {
         arn: arn.parse().unwrap(),
         attributes: Ok(common.into_iter().chain(attributes).collect()),
         tags: None,
@@ -89,8 +90,8 @@ fn denies_all_but(senders: &[&str]) -> String {
     .to_string()
 }
 
-fn subscription(arn: &str) -> Subscription {
-    Subscription {
+fn subscription(arn: &str) -> DeployedSubscription {
+    DeployedSubscription {
         arn: arn.to_owned(),
         topic: TOPIC.to_owned(),
         protocol: "sqs".to_owned(),
@@ -101,40 +102,40 @@ fn subscription(arn: &str) -> Subscription {
     }
 }
 
-fn rule(id: &str, prefix: &str, effect: Effect) -> LifecycleRule {
+fn rule(id: &str, prefix: &str, effect: LifecycleEffect) -> LifecycleRule {
     LifecycleRule { id: id.to_owned(), prefix: prefix.to_owned(), is_narrower: false, effect }
 }
 
 fn expiry(id: &str, prefix: &str, days: i32) -> LifecycleRule {
-    rule(id, prefix, Effect::Ends(Some(days)))
+    rule(id, prefix, LifecycleEffect::Ends(Some(days)))
 }
 
-fn a_bucket(name: &str, prefix: &str) -> Bucket {
-    Bucket {
+fn a_bucket(name: &str, prefix: &str) -> DeployedBucket {
+    DeployedBucket {
         name: name.to_owned(),
         prefix: prefix.to_owned(),
-        encryption: Ok(Some(Encryption { algorithm: "AES256".to_owned(), key: None })),
+        encryption: Ok(Some(BucketEncryption { algorithm: "AES256".to_owned(), key: None })),
         is_versioned: Ok(true),
         is_private: Ok(true),
         lifecycle: Ok(vec![expiry("list", "dead-letters-control/waiting/", 1)]),
     }
 }
 
-fn release(template: Option<&str>, code_prefix: Option<&str>) -> Release {
-    Release { template: template.map(str::to_owned), code_prefix: code_prefix.map(str::to_owned) }
+fn release(template: Option<&str>, code_prefix: Option<&str>) -> StackRelease {
+    StackRelease { template: template.map(str::to_owned), code_prefix: code_prefix.map(str::to_owned) }
 }
 
 /// Returns the deployment that the template makes, with one subscription.
-fn healthy() -> Setup {
+fn healthy() -> DeploymentFacts {
     let tags = BTreeMap::from([("sns-redrive".to_owned(), "requeue".to_owned())]);
     let moves = json!({ "redrivePermission": "denyAll" }).to_string();
     let requeue = queue(REQUEUE, &[("Policy", denies_all_but(&[ROLE])), ("RedriveAllowPolicy", moves)]);
-    Setup {
+    DeploymentFacts {
         now: now(),
         stack: Ok(None),
         undrained: Ok(Vec::new()),
         release: Some(Ok(release(Some(env!("CARGO_PKG_VERSION")), None))),
-        function: Function {
+        function: DeployedFunction {
             name: "payments".to_owned(),
             role: ROLE.to_owned(),
             timeout: 30,
@@ -149,12 +150,12 @@ fn healthy() -> Setup {
         },
         mappings: Ok(vec![mapping(DLQ), mapping(REQUEUE)]),
         queues: vec![queue(DLQ, &[("Policy", lets_sns_in(TOPIC))])],
-        requeue: Some(Queue { tags: Some(Ok(tags)), ..requeue }),
+        requeue: Some(DeployedQueue { tags: Some(Ok(tags)), ..requeue }),
         left_behind: Some(Ok(Vec::new())),
-        subscriptions: Ok(Subscriptions {
+        subscriptions: Ok(AccountSubscriptions {
             all: vec![subscription(SUBSCRIPTION)],
             foreign: BTreeMap::from([(TOPIC.to_owned(), Ok(0))]),
-            ..Subscriptions::default()
+            ..AccountSubscriptions::default()
         }),
         targets: vec![queue(WORKER, &[("MaximumMessageSize", "1048576".to_owned())])],
         archive: Some(a_bucket("my-bucket", "dead-letters")),
@@ -162,7 +163,7 @@ fn healthy() -> Setup {
         conditional: Some(Ok(true)),
         overrides: Some(Ok(vec![override_(1, Some(3))])),
         waiting: Some(Ok(vec![waits(2)])),
-        grants: Ok(vec![grant(Decision::Allowed, Some(Ok(None)))]),
+        grants: Ok(vec![grant(IamDecision::Allowed, Some(Ok(None)))]),
     }
 }
 
@@ -200,8 +201,8 @@ fn waits(days: i64) -> HiddenLetter {
     HiddenLetter { queue: DLQ.to_owned(), target: Some(WORKER.to_owned()), since }
 }
 
-fn grant(decision: Decision, own_policy: Option<ReadResult<Option<String>>>) -> Grant {
-    Grant {
+fn grant(decision: IamDecision, own_policy: Option<ReadResult<Option<String>>>) -> RoleGrant {
+    RoleGrant {
         action: "sqs:SendMessage",
         resource: WORKER.to_owned(),
         for_what: "to redeliver to a subscription".to_owned(),
@@ -216,7 +217,7 @@ fn denied<T>(call: &'static str) -> ReadResult<T> {
 }
 
 /// Returns the findings for the healthy deployment after a change.
-fn found(change: impl FnOnce(&mut Setup)) -> Vec<(Severity, &'static str)> {
+fn found(change: impl FnOnce(&mut DeploymentFacts)) -> Vec<(Severity, &'static str)> {
     let mut setup = healthy();
     change(&mut setup);
     let manual = include_str!("../../../../../docs/reference/redrivectl.md");
@@ -229,20 +230,20 @@ fn found(change: impl FnOnce(&mut Setup)) -> Vec<(Severity, &'static str)> {
         .collect()
 }
 
-fn mappings(setup: &mut Setup) -> &mut Vec<Mapping> {
+fn mappings(setup: &mut DeploymentFacts) -> &mut Vec<DeployedMapping> {
     setup.mappings.as_mut().unwrap()
 }
 
-fn set(queue: &mut Queue, name: &str, value: impl Into<String>) {
+fn set(queue: &mut DeployedQueue, name: &str, value: impl Into<String>) {
     queue.attributes.as_mut().unwrap().insert(name.to_owned(), value.into());
 }
 
-fn all(setup: &mut Setup) -> &mut Vec<Subscription> {
+fn all(setup: &mut DeploymentFacts) -> &mut Vec<DeployedSubscription> {
     &mut setup.subscriptions.as_mut().unwrap().all
 }
 
 /// Changes the bucket that has both the archive and the control prefix.
-fn in_bucket(setup: &mut Setup, change: impl Fn(&mut Bucket)) {
+fn in_bucket(setup: &mut DeploymentFacts, change: impl Fn(&mut DeployedBucket)) {
     change(setup.archive.as_mut().unwrap());
     change(setup.control.as_mut().unwrap());
 }
@@ -259,7 +260,7 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
     let law = |texts: Vec<String>| {
         let mut setup = healthy();
         let [function, uuid, key, bucket, arn, id] = <[String; 6]>::try_from(texts.clone()).unwrap();
-        setup.function = Function {
+        setup.function = DeployedFunction {
             name: function,
             state: "Inactive".to_owned(),
             memory: 128,
@@ -268,7 +269,7 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
             reserved: Ok(Some(0)),
             ..setup.function
         };
-        let ill = Mapping {
+        let ill = DeployedMapping {
             uuid,
             state: "Disabled".to_owned(),
             is_partial: false,
@@ -285,10 +286,10 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
             (it.encryption, it.is_versioned, it.is_private) = (Ok(None), Ok(false), Ok(false));
         });
         let filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
-        all(&mut setup)[0] = Subscription { endpoint: DLQ.to_owned(), filter, ..subscription(&arn) };
+        all(&mut setup)[0] = DeployedSubscription { endpoint: DLQ.to_owned(), filter, ..subscription(&arn) };
         let forgotten = Override { id, ..override_(48, None) };
         setup.overrides = Some(Ok(vec![forgotten]));
-        let (options, further) = (" --profile p", Further::default());
+        let (options, further) = (" --profile p", FurtherOptions::default());
         for finding in check(&setup).into_iter().map(|it| it.with(options, &further)) {
             let Some(fix) =
                 finding.fix.filter(|fix| ["aws ", "redrivectl "].iter().any(|it| fix.starts_with(it)))
@@ -297,8 +298,8 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
             };
             let read = tokens(&fix).unwrap_or_else(|_| panic!("{fix}"));
             let words = read.iter().map(|token| match token {
-                Token::Word(word) => word.as_str(),
-                Token::Obeyed(c) => panic!("a shell obeys {c}: {fix}"),
+                ShellToken::Word(word) => word.as_str(),
+                ShellToken::Obeyed(c) => panic!("a shell obeys {c}: {fix}"),
             });
             let words: Vec<_> = words.collect();
             let meant = texts.iter().map(|text| harmless(text)).any(|text| words.contains(&text.as_str()));
@@ -317,7 +318,7 @@ fn a_shell_reads_in_every_fix_the_words_that_were_meant() {
 
 #[test]
 fn mappings_are_looked_at() {
-    let first = |change: fn(&mut Mapping)| found(|it| change(&mut mappings(it)[0]));
+    let first = |change: fn(&mut DeployedMapping)| found(|it| change(&mut mappings(it)[0]));
     assert_eq!(found(|it| drop(mappings(it).remove(0))), [(Error, "mapping-missing")]);
     let without_queues = found(|it| (it.queues, it.waiting) = (Vec::new(), Some(Ok(Vec::new()))));
     assert_eq!(without_queues, [(Error, "mapping-missing")]);

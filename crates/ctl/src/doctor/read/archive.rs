@@ -6,18 +6,23 @@ use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{self, BucketVersioningStatus, ExpirationStatus, TransitionStorageClass};
 
 use super::read_error;
-use crate::console::Console;
-use crate::doctor::setup::{Bucket, Effect, Encryption, LifecycleRule, ReadError, ReadResult};
+use crate::console::ToolEnvironment;
+use crate::doctor::setup::{
+    BucketEncryption, DeployedBucket, LifecycleEffect, LifecycleRule, ReadError, ReadResult,
+};
 use sns_redrive::clients::is_condition;
 use sns_redrive::settings::{ArchiveAt, Settings};
 
 /// The storage classes whose objects must be restored, which takes hours, before they can be read.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html>
-const FROZEN: [TransitionStorageClass; 2] =
+const FROZEN_CLASSES: [TransitionStorageClass; 2] =
     [TransitionStorageClass::Glacier, TransitionStorageClass::DeepArchive];
 
 /// Reads the buckets of the archive and of the control prefix, if they exist.
-pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bucket>, Option<Bucket>) {
+pub(super) async fn read(
+    s3: &Client,
+    settings: Option<&Settings>,
+) -> (Option<DeployedBucket>, Option<DeployedBucket>) {
     let Some(settings) = settings else { return (None, None) };
     let archive = match &settings.archive {
         ArchiveAt::S3 { bucket: name, prefix } => Some(bucket(s3, name, prefix).await),
@@ -26,7 +31,7 @@ pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bu
     let control = match (&settings.control, &archive) {
         (None, _) => None,
         (Some(control), Some(archive)) if archive.name == control.bucket => {
-            Some(Bucket { prefix: control.prefix.clone(), ..archive.clone() })
+            Some(DeployedBucket { prefix: control.prefix.clone(), ..archive.clone() })
         }
         (Some(control), _) => Some(bucket(s3, &control.bucket, &control.prefix).await),
     };
@@ -34,15 +39,19 @@ pub(super) async fn read(s3: &Client, settings: Option<&Settings>) -> (Option<Bu
 }
 
 /// Tests whether the bucket of the control prefix supports conditional writes.
-pub(super) async fn test(s3: &Client, control: Option<&Bucket>, console: &mut Console) -> ReadResult<bool> {
+pub(super) async fn test(
+    s3: &Client,
+    control: Option<&DeployedBucket>,
+    console: &mut ToolEnvironment,
+) -> ReadResult<bool> {
     match control {
         Some(control) => writes(s3, &control.name, &control.prefix, console).await,
         None => Err(ReadError::new("--write-test", "no control prefix is known")),
     }
 }
 
-async fn bucket(s3: &Client, name: &str, prefix: &str) -> Bucket {
-    Bucket {
+async fn bucket(s3: &Client, name: &str, prefix: &str) -> DeployedBucket {
+    DeployedBucket {
         encryption: encryption(s3, name).await,
         is_versioned: s3
             .get_bucket_versioning()
@@ -71,7 +80,7 @@ fn or_none<T, E: ProvideErrorMetadata>(
     }
 }
 
-async fn encryption(s3: &Client, name: &str) -> ReadResult<Option<Encryption>> {
+async fn encryption(s3: &Client, name: &str) -> ReadResult<Option<BucketEncryption>> {
     let read = s3.get_bucket_encryption().bucket(name).send().await;
     let none = "ServerSideEncryptionConfigurationNotFoundError";
     let read = or_none("s3:GetEncryptionConfiguration", none, read)?;
@@ -79,7 +88,7 @@ async fn encryption(s3: &Client, name: &str) -> ReadResult<Option<Encryption>> {
     let default = |rule: &types::ServerSideEncryptionRule| {
         let default = rule.apply_server_side_encryption_by_default()?;
         let algorithm = default.sse_algorithm().as_str().to_owned();
-        Some(Encryption { algorithm, key: default.kms_master_key_id().map(str::to_owned) })
+        Some(BucketEncryption { algorithm, key: default.kms_master_key_id().map(str::to_owned) })
     };
     Ok(rules.and_then(|rules| rules.rules().iter().find_map(default)))
 }
@@ -120,15 +129,17 @@ fn effects(rule: &types::LifecycleRule) -> Vec<LifecycleRule> {
         effect,
     };
     let ends = rule.expiration().filter(|it| it.days().is_some() || it.date().is_some());
-    let ends = ends.map(|it| does(Effect::Ends(it.days())));
+    let ends = ends.map(|it| does(LifecycleEffect::Ends(it.days())));
     let classes = rule.transitions().iter().filter_map(types::Transition::storage_class);
-    let freezes = classes.filter(|class| FROZEN.contains(class));
-    ends.into_iter().chain(freezes.map(|class| does(Effect::Freezes(class.as_str().to_owned())))).collect()
+    let freezes = classes.filter(|class| FROZEN_CLASSES.contains(class));
+    ends.into_iter()
+        .chain(freezes.map(|class| does(LifecycleEffect::Freezes(class.as_str().to_owned()))))
+        .collect()
 }
 
 /// Writes an object twice on the condition that it does not exist, and removes it. Returns whether the second write was
 /// refused.
-async fn writes(s3: &Client, bucket: &str, prefix: &str, console: &mut Console) -> ReadResult<bool> {
+async fn writes(s3: &Client, bucket: &str, prefix: &str, console: &mut ToolEnvironment) -> ReadResult<bool> {
     let key = format!("{prefix}/doctor/{}", console.clock.now().as_nanosecond());
     let put = || {
         let put = s3.put_object().bucket(bucket).key(&key).if_none_match("*");
@@ -169,8 +180,8 @@ mod tests {
         };
         let does: Vec<_> = rule("Enabled").into_iter().map(|it| (it.prefix, it.effect)).collect();
         let prefix = || "dead-letters/".to_owned();
-        let freezes = Effect::Freezes("DEEP_ARCHIVE".to_owned());
-        assert_eq!(does, [(prefix(), Effect::Ends(Some(90))), (prefix(), freezes)]);
+        let freezes = LifecycleEffect::Freezes("DEEP_ARCHIVE".to_owned());
+        assert_eq!(does, [(prefix(), LifecycleEffect::Ends(Some(90))), (prefix(), freezes)]);
         assert!(rule("Disabled").is_empty());
     }
 }

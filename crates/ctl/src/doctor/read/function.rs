@@ -6,23 +6,26 @@ use aws_sdk_lambda::types::{
 use serde_json::Value;
 
 use super::read_error;
-use crate::console::Failed;
-use crate::doctor::setup::{Function, Mapping, ReadError, ReadResult, Release};
+use crate::console::CommandFailure;
+use crate::doctor::setup::{DeployedFunction, DeployedMapping, ReadError, ReadResult, StackRelease};
 use sns_redrive::clients::failure_of_call;
-use sns_redrive::replay::{self, Deployed};
+use sns_redrive::replay::{self, DeployedSettings};
 
 /// The parameter of a released template that names the folder of the function's package.
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
 
 /// Reads the function and its ARN.
-pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<(Function, String), Failed> {
+pub(super) async fn read(
+    lambda: &aws_sdk_lambda::Client,
+    name: &str,
+) -> Result<(DeployedFunction, String), CommandFailure> {
     let read = lambda.get_function_configuration().function_name(name).send().await.map_err(|error| {
         let failure = failure_of_call(&error);
         let is_denied = failure.is_denied();
         let reason = ReadError::of("lambda:GetFunctionConfiguration", failure).reason();
         let why =
             format!("cannot read the function {name}: lambda:GetFunctionConfiguration failed ({reason})");
-        if is_denied { Failed::Denied(why) } else { Failed::Work(why) }
+        if is_denied { CommandFailure::Denied(why) } else { CommandFailure::Work(why) }
     })?;
     let recursion = lambda.get_function_recursion_config().function_name(name).send().await;
     let recursion = recursion
@@ -32,11 +35,11 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
     let reserved = reserved
         .map(|it| it.reserved_concurrent_executions())
         .map_err(|error| read_error("lambda:GetFunctionConcurrency", &error));
-    let (settings, has_policy_file) = match Deployed::read(&read) {
+    let (settings, has_policy_file) = match DeployedSettings::read(&read) {
         Ok(deployed) => (Ok(deployed.settings), deployed.has_policy_file),
         Err(failure) => (Err(ReadError::of("kms:Decrypt", failure)), false),
     };
-    let function = Function {
+    let function = DeployedFunction {
         name: read.function_name().unwrap_or(name).to_owned(),
         role: read.role().unwrap_or_default().to_owned(),
         timeout: read.timeout().and_then(|it| it.try_into().ok()).unwrap_or(0),
@@ -53,12 +56,15 @@ pub(super) async fn read(lambda: &aws_sdk_lambda::Client, name: &str) -> Result<
 }
 
 /// Reads the mappings of the function.
-pub(super) async fn mappings(lambda: &aws_sdk_lambda::Client, name: &str) -> ReadResult<Vec<Mapping>> {
+pub(super) async fn mappings(
+    lambda: &aws_sdk_lambda::Client,
+    name: &str,
+) -> ReadResult<Vec<DeployedMapping>> {
     let mut pages = lambda.list_event_source_mappings().function_name(name).into_paginator().items().send();
     let mut mappings = Vec::new();
     while let Some(mapping) = pages.next().await {
         let mapping = mapping.map_err(|error| read_error("lambda:ListEventSourceMappings", &error))?;
-        mappings.push(Mapping {
+        mappings.push(DeployedMapping {
             uuid: mapping.uuid().unwrap_or_default().to_owned(),
             source: mapping.event_source_arn().unwrap_or_default().to_owned(),
             state: mapping.state().unwrap_or("unknown").to_owned(),
@@ -103,14 +109,14 @@ pub(super) async fn release(
     formation: &aws_sdk_cloudformation::Client,
     stack: &str,
     code_prefix: Option<String>,
-) -> ReadResult<Release> {
+) -> ReadResult<StackRelease> {
     let read = formation.get_template_summary().stack_name(stack).send().await;
     let read = read.map_err(|error| read_error("cloudformation:GetTemplateSummary", &error))?;
     let metadata: Value = serde_json::from_str(read.metadata().unwrap_or_default()).unwrap_or_default();
     let version = &metadata["AWS::ServerlessRepo::Application"]["SemanticVersion"];
     let declared = read.parameters().iter().find(|it| it.parameter_key() == Some(CODE_PREFIX));
     let default = declared.and_then(|it| it.default_value());
-    Ok(Release {
+    Ok(StackRelease {
         template: version.as_str().map(str::to_owned),
         code_prefix: code_prefix.filter(|given| Some(given.as_str()) != default),
     })

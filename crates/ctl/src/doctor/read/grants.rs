@@ -9,23 +9,23 @@ use aws_sdk_iam::types::{
 use aws_sdk_s3::error::ProvideErrorMetadata;
 
 use super::needs::{
-    Need, PREFIX, key, key_of_dead_letter_queue, key_of_queue, keys_of_buckets, own, sending, sources,
-    targets,
+    NeededPermissions, PREFIX_CONDITION, key, key_of_dead_letter_queue, key_of_queue, keys_of_buckets, own,
+    sending, sources, targets,
 };
 use super::{queues, read_error};
-use crate::doctor::setup::{Decision, Grant, Queue, ReadError, ReadResult, Setup};
+use crate::doctor::setup::{DeployedQueue, DeploymentFacts, IamDecision, ReadError, ReadResult, RoleGrant};
 use sns_redrive::archive::queues_folder;
 use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::AwsClients;
 use sns_redrive::settings::ArchiveAt;
 
 /// Asks IAM about every call that the function makes. `function` is its ARN.
 pub(super) async fn read(
     iam: &aws_sdk_iam::Client,
-    clients: &Clients,
+    clients: &AwsClients,
     function: &str,
-    setup: &Setup,
-) -> ReadResult<Vec<Grant>> {
+    setup: &DeploymentFacts,
+) -> ReadResult<Vec<RoleGrant>> {
     let function = function.parse::<Arn>().ok();
     let partition = function.as_ref().map_or("aws", |it| it.partition());
     let account = function.as_ref().map_or("", |it| it.account());
@@ -60,7 +60,7 @@ pub(super) async fn read(
                 }
                 Err(error) => Err(error.clone()),
             };
-            grants.push(Grant {
+            grants.push(RoleGrant {
                 action,
                 resource: need.resource.clone(),
                 for_what: need.for_what.clone(),
@@ -74,12 +74,18 @@ pub(super) async fn read(
 }
 
 /// Returns the permissions needed for the archive and the control prefix.
-async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> {
+async fn places(clients: &AwsClients, partition: &str, setup: &DeploymentFacts) -> Vec<NeededPermissions> {
     let Some(settings) = setup.function.settings() else { return Vec::new() };
     let mut needs = Vec::new();
     let object = |bucket: &str, key: String, actions, for_what: &str, own_policy| {
         let resource = format!("arn:{partition}:s3:::{bucket}/{key}");
-        Need { resource, actions, for_what: for_what.to_owned(), own_policy, ..Need::default() }
+        NeededPermissions {
+            resource,
+            actions,
+            for_what: for_what.to_owned(),
+            own_policy,
+            ..NeededPermissions::default()
+        }
     };
     match &settings.archive {
         ArchiveAt::S3 { bucket, prefix } => {
@@ -95,12 +101,12 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
         ArchiveAt::Queue(arn) => {
             let queue = queues::read(&clients.sqs, arn.clone(), false).await;
             needs.extend(key_of_queue(&queue));
-            needs.push(Need {
+            needs.push(NeededPermissions {
                 resource: arn.to_string(),
                 actions: &["sqs:SendMessage"],
                 for_what: "to archive letters".to_owned(),
                 own_policy: Some(queue.attributes.map(|mut it| it.remove("Policy"))),
-                ..Need::default()
+                ..NeededPermissions::default()
             });
         }
     }
@@ -108,13 +114,13 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
         let own_policy = Some(policy(clients, &control.bucket).await);
         let key = format!("{}/overrides.json", control.prefix);
         needs.push(object(&control.bucket, key, &["s3:GetObject"], "to read overrides", own_policy.clone()));
-        needs.push(Need {
+        needs.push(NeededPermissions {
             resource: format!("arn:{partition}:s3:::{}", control.bucket),
             actions: &["s3:ListBucket"],
             for_what: "to see that there are no overrides".to_owned(),
             own_policy: own_policy.clone(),
             prefix: Some(format!("{}/overrides.json", control.prefix)),
-            ..Need::default()
+            ..NeededPermissions::default()
         });
         if settings.waiting_list {
             let key = format!("{}/waiting/letters", control.prefix);
@@ -130,7 +136,7 @@ async fn places(clients: &Clients, partition: &str, setup: &Setup) -> Vec<Need> 
     needs
 }
 
-async fn policy(clients: &Clients, bucket: &str) -> ReadResult<Option<String>> {
+async fn policy(clients: &AwsClients, bucket: &str) -> ReadResult<Option<String>> {
     match clients.s3.get_bucket_policy().bucket(bucket).send().await {
         Ok(read) => Ok(read.policy),
         Err(error) if error.code() == Some("NoSuchBucketPolicy") => Ok(None),
@@ -147,7 +153,7 @@ async fn policy_of_function(lambda: &aws_sdk_lambda::Client, arn: &Arn) -> ReadR
 }
 
 /// Returns the endpoints of subscriptions, and the targets of rules and settings, with the purpose of each.
-fn endpoints_of(setup: &Setup) -> BTreeMap<Arn, String> {
+fn endpoints_of(setup: &DeploymentFacts) -> BTreeMap<Arn, String> {
     let subscriptions = setup.subscriptions.iter().flat_map(|it| &it.all);
     let own: Vec<_> = subscriptions.filter(|it| it.names_any(&setup.queues)).collect();
     let topics = own.iter().map(|it| it.topic.as_str()).collect();
@@ -160,7 +166,11 @@ fn endpoints_of(setup: &Setup) -> BTreeMap<Arn, String> {
 }
 
 /// Reads the queues of the function's account among the targets of letters. `function` is its ARN.
-pub(super) async fn target_queues(clients: &Clients, function: &str, setup: &Setup) -> Vec<Queue> {
+pub(super) async fn target_queues(
+    clients: &AwsClients,
+    function: &str,
+    setup: &DeploymentFacts,
+) -> Vec<DeployedQueue> {
     let account = function.split(':').nth(4).unwrap_or_default();
     let mut queues = Vec::new();
     for arn in endpoints_of(setup).into_keys() {
@@ -173,7 +183,7 @@ pub(super) async fn target_queues(clients: &Clients, function: &str, setup: &Set
 
 /// Returns the permissions needed for the endpoints of subscriptions, and for the targets of rules and
 /// settings. Web servers need no permission.
-async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need> {
+async fn endpoints(clients: &AwsClients, account: &str, setup: &DeploymentFacts) -> Vec<NeededPermissions> {
     let mut needs: Vec<_> = setup.function.settings().into_iter().flat_map(sources).collect();
     for (arn, for_what) in endpoints_of(setup) {
         let Some(actions) = sending(&arn) else { continue };
@@ -191,7 +201,13 @@ async fn endpoints(clients: &Clients, account: &str, setup: &Setup) -> Vec<Need>
             ArnKind::Function => Some(policy_of_function(&clients.lambda, &arn).await),
             _ => None,
         };
-        needs.push(Need { resource: arn.to_string(), actions, for_what, own_policy, ..Need::default() });
+        needs.push(NeededPermissions {
+            resource: arn.to_string(),
+            actions,
+            for_what,
+            own_policy,
+            ..NeededPermissions::default()
+        });
     }
     needs
 }
@@ -202,13 +218,17 @@ async fn topic(sns: &aws_sdk_sns::Client, arn: &Arn) -> ReadResult<HashMap<Strin
     Ok(read.attributes.unwrap_or_default())
 }
 
-async fn ask(iam: &aws_sdk_iam::Client, role: &str, need: &Need) -> ReadResult<Vec<(String, Decision)>> {
+async fn ask(
+    iam: &aws_sdk_iam::Client,
+    role: &str,
+    need: &NeededPermissions,
+) -> ReadResult<Vec<(String, IamDecision)>> {
     let actions = need.actions.iter().map(|action| (*action).to_owned()).collect();
     let simulate = iam.simulate_principal_policy().policy_source_arn(role).set_action_names(Some(actions));
     let known = [("aws:SecureTransport", ContextKeyTypeEnum::Boolean, "true")];
     let known = known
         .into_iter()
-        .chain(need.prefix.as_deref().map(|prefix| (PREFIX, ContextKeyTypeEnum::String, prefix)));
+        .chain(need.prefix.as_deref().map(|prefix| (PREFIX_CONDITION, ContextKeyTypeEnum::String, prefix)));
     let entries = known.map(|(key, kind, value)| {
         ContextEntry::builder().context_key_name(key).context_key_type(kind).context_key_values(value).build()
     });
@@ -221,24 +241,25 @@ async fn ask(iam: &aws_sdk_iam::Client, role: &str, need: &Need) -> ReadResult<V
 
 /// Returns the decision of a simulation. If a policy uses a value that the simulation did not have, the real
 /// call may have another result.
-fn decision(result: &EvaluationResult) -> Decision {
+fn decision(result: &EvaluationResult) -> IamDecision {
     let of_resources = result.resource_specific_results().iter();
     let of_resources = of_resources.flat_map(ResourceSpecificResult::missing_context_values);
     let missing = result.missing_context_values().iter().chain(of_resources).map(String::as_str);
     // Only calls that list have a prefix: a condition on it does not apply to other calls.
     let lists = result.eval_action_name().starts_with("s3:List");
-    let missing: BTreeSet<_> = missing.filter(|key| lists || !key.eq_ignore_ascii_case(PREFIX)).collect();
+    let missing: BTreeSet<_> =
+        missing.filter(|key| lists || !key.eq_ignore_ascii_case(PREFIX_CONDITION)).collect();
     if !missing.is_empty() {
         let keys: Vec<_> = missing.into_iter().collect();
-        return Decision::Unclear(format!(
+        return IamDecision::Unclear(format!(
             "its policies use {}, which only the real call has",
             keys.join(", ")
         ));
     }
     match result.eval_decision() {
-        PolicyEvaluationDecisionType::Allowed => Decision::Allowed,
-        PolicyEvaluationDecisionType::ExplicitDeny => Decision::Denied,
-        _ => Decision::NotAllowed,
+        PolicyEvaluationDecisionType::Allowed => IamDecision::Allowed,
+        PolicyEvaluationDecisionType::ExplicitDeny => IamDecision::Denied,
+        _ => IamDecision::NotAllowed,
     }
 }
 
@@ -251,7 +272,7 @@ mod tests {
         decides: PolicyEvaluationDecisionType,
         missing: &[&str],
         of_resource: &[&str],
-    ) -> Decision {
+    ) -> IamDecision {
         let texts = |keys: &[&str]| Some(keys.iter().map(|key| (*key).to_owned()).collect());
         let of_resource = ResourceSpecificResult::builder()
             .eval_resource_name("*")
@@ -266,15 +287,18 @@ mod tests {
     fn what_depends_on_something_that_the_simulation_was_not_told_is_unclear() {
         use PolicyEvaluationDecisionType::{Allowed, ExplicitDeny, ImplicitDeny};
         let put = "s3:PutObject";
-        assert_eq!(decided(put, Allowed, &[], &[]), Decision::Allowed);
-        assert_eq!(decided(put, ExplicitDeny, &[], &[]), Decision::Denied);
-        assert_eq!(decided(put, ImplicitDeny, &[], &[]), Decision::NotAllowed);
+        assert_eq!(decided(put, Allowed, &[], &[]), IamDecision::Allowed);
+        assert_eq!(decided(put, ExplicitDeny, &[], &[]), IamDecision::Denied);
+        assert_eq!(decided(put, ImplicitDeny, &[], &[]), IamDecision::NotAllowed);
         for decides in [Allowed, ExplicitDeny, ImplicitDeny] {
             let by_vpc = decided(put, decides.clone(), &["aws:SourceVpc"], &[]);
-            assert!(matches!(&by_vpc, Decision::Unclear(why) if why.contains("aws:SourceVpc")), "{by_vpc:?}");
+            assert!(
+                matches!(&by_vpc, IamDecision::Unclear(why) if why.contains("aws:SourceVpc")),
+                "{by_vpc:?}"
+            );
             assert_eq!(decided(put, decides, &[], &["aws:SourceVpc"]), by_vpc);
         }
-        assert_eq!(decided(put, Allowed, &["s3:prefix"], &[]), Decision::Allowed);
-        assert!(matches!(decided("s3:ListBucket", Allowed, &["s3:prefix"], &[]), Decision::Unclear(_)));
+        assert_eq!(decided(put, Allowed, &["s3:prefix"], &[]), IamDecision::Allowed);
+        assert!(matches!(decided("s3:ListBucket", Allowed, &["s3:prefix"], &[]), IamDecision::Unclear(_)));
     }
 }

@@ -1,31 +1,31 @@
 //! The overrides and the waiting letters.
 
 use super::super::setup::{HiddenLetter, ReadError, ReadResult};
-use crate::console::{Console, Failed};
-use crate::control::Control;
-use crate::place::Place;
+use crate::console::{CommandFailure, ToolEnvironment};
+use crate::control::ControlAccess;
+use crate::place::ConsoleBucket;
 use sns_redrive::control::WaitingList;
 use sns_redrive::policy::Override;
 use sns_redrive::settings::Settings;
 use sns_redrive::waiting::WaitingLetter;
 
 /// The overrides and the waiting letters, if the function has a place for them.
-type Letters = (Option<ReadResult<Vec<Override>>>, Option<ReadResult<Vec<HiddenLetter>>>);
+type LetterReads = (Option<ReadResult<Vec<Override>>>, Option<ReadResult<Vec<HiddenLetter>>>);
 
 /// Reads the control prefix, if the function has one.
 pub(super) async fn read(
     s3: &aws_sdk_s3::Client,
     settings: Option<&Settings>,
-    console: &mut Console,
-) -> Letters {
+    console: &mut ToolEnvironment,
+) -> LetterReads {
     let Some((settings, control)) =
         settings.and_then(|settings| Some((settings, settings.control.as_ref()?)))
     else {
         return (None, None);
     };
-    let place = Place { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
-    let control = Control::new(s3.clone(), place);
-    let error = |failed: Failed| ReadError::new("s3:GetObject", failed.to_string());
+    let place = ConsoleBucket { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
+    let control = ControlAccess::new(s3.clone(), place);
+    let error = |failed: CommandFailure| ReadError::new("s3:GetObject", failed.to_string());
     let overrides = control.overrides(console).await.map(|overrides| overrides.all().to_vec()).map_err(error);
     if !settings.waiting_list {
         return (Some(overrides), None);
@@ -37,7 +37,7 @@ pub(super) async fn read(
     };
     let read = control.read_waiting(&mut list, now, keep, |_| ()).await;
     // Only its listing can fail as a whole.
-    let unlisted = |failed: Failed| ReadError::new("s3:ListBucket", failed.to_string());
+    let unlisted = |failed: CommandFailure| ReadError::new("s3:ListBucket", failed.to_string());
     let waiting = read.map_err(unlisted).and_then(|()| match list.unread() {
         0 => Ok(()),
         unread => {

@@ -1,4 +1,4 @@
-//! The calls that fill a [`Setup`]. All of them only read, except the test of conditional writes, which is
+//! The calls that fill a [`DeploymentFacts`]. All of them only read, except the test of conditional writes, which is
 //! made on request.
 
 mod archive;
@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
-use super::setup::{ReadError, ReadResult, Setup, Subscription};
+use super::setup::{DeployedSubscription, DeploymentFacts, ReadError, ReadResult};
 use crate::args;
-use crate::aws::Aws;
-use crate::console::{Console, Failed};
+use crate::aws::AwsAccess;
+use crate::console::{CommandFailure, ToolEnvironment};
 use sns_redrive::arn::{Arn, ArnKind};
 use sns_redrive::clients::failure_of_call;
 use sns_redrive::settings::Settings;
@@ -29,16 +29,19 @@ const FUNCTION_NAME: &str = "FunctionName";
 /// # Errors
 ///
 /// No function is named, or it cannot be read. Other failed reads are part of the result.
-pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<Setup, Failed> {
+pub(super) async fn setup(
+    args: &args::DoctorArgs,
+    console: &mut ToolEnvironment,
+) -> Result<DeploymentFacts, CommandFailure> {
     let name = match &args.function {
         Some(name) => name.clone(),
         None => console.stack.required(FUNCTION_NAME, "--function")?.ok_or_else(|| {
-            Failed::Input(vec![
+            CommandFailure::Input(vec![
                 "no function is named: give --stack NAME (or REDRIVE_STACK) or --function NAME".to_owned(),
             ])
         })?,
     };
-    let aws = Aws::connect(&args.connection, console).await?;
+    let aws = AwsAccess::connect(&args.connection, console).await?;
     let clients = aws.clients();
     let (function, arn) = function::read(&clients.lambda, &name).await?;
     let mappings = function::mappings(&clients.lambda, &name).await;
@@ -46,7 +49,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
     let stack = other_than(&function.name, console);
     let of_stack = match stack {
         Ok(None) => outputs(console).unwrap_or_default(),
-        _ => Outputs::default(),
+        _ => StackQueues::default(),
     };
     let release = match (console.stack.name(), &stack) {
         (None, _) | (_, Ok(Some(_))) => None,
@@ -73,7 +76,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         _ => None,
     };
     let subscriptions = subscriptions::read(&clients.sns, &queues, requeue.as_ref(), console).await;
-    let named = subscriptions.iter().flat_map(|it| &it.all).filter_map(Subscription::queue);
+    let named = subscriptions.iter().flat_map(|it| &it.all).filter_map(DeployedSubscription::queue);
     let named: BTreeSet<String> = named.map(|queue| queue.to_string()).collect();
     let named = named.iter().filter_map(|queue| queue.parse().ok());
     let undrained = queues::undrained(&clients, named, &own).await;
@@ -84,7 +87,7 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
         None
     };
     let (overrides, waiting) = letters::read(&clients.s3, function.settings(), console).await;
-    let mut setup = Setup {
+    let mut setup = DeploymentFacts {
         now: console.clock.now(),
         stack,
         release,
@@ -113,8 +116,8 @@ pub(super) async fn setup(args: &args::Doctor, console: &mut Console) -> Result<
 pub(crate) async fn feeding(
     lambda: &aws_sdk_lambda::Client,
     function: Option<&str>,
-    console: &Console,
-) -> Result<(Vec<Arn>, Option<Arn>), Failed> {
+    console: &ToolEnvironment,
+) -> Result<(Vec<Arn>, Option<Arn>), CommandFailure> {
     let of_stack = outputs(console)?;
     let mappings = match function {
         Some(name) => function::mappings(lambda, name).await,
@@ -126,13 +129,13 @@ pub(crate) async fn feeding(
 
 /// The queues that the outputs of a stack name, if one is named.
 #[derive(Debug, Default)]
-struct Outputs {
+struct StackQueues {
     dead_letters: Option<String>,
     requeue: Option<String>,
 }
 
 /// Returns why the named stack is not that of this function; `None` if it is, or if no stack is named.
-fn other_than(function: &str, console: &Console) -> ReadResult<Option<String>> {
+fn other_than(function: &str, console: &ToolEnvironment) -> ReadResult<Option<String>> {
     let Some(stack) = console.stack.name() else { return Ok(None) };
     let of = console.stack.output(FUNCTION_NAME);
     let of = of.map_err(|failed| ReadError::new("cloudformation:DescribeStacks", failed.to_string()))?;
@@ -143,16 +146,16 @@ fn other_than(function: &str, console: &Console) -> ReadResult<Option<String>> {
     })
 }
 
-fn outputs(console: &Console) -> Result<Outputs, Failed> {
+fn outputs(console: &ToolEnvironment) -> Result<StackQueues, CommandFailure> {
     let output = |name| console.stack.output(name);
-    Ok(Outputs { dead_letters: output("DeadLetterQueueArn")?, requeue: output("RequeueArn")? })
+    Ok(StackQueues { dead_letters: output("DeadLetterQueueArn")?, requeue: output("RequeueArn")? })
 }
 
 /// Returns the dead-letter queues and the requeue. Without settings only the stack names the requeue.
 fn queues_of<'a>(
     settings: Option<&Settings>,
     sources: impl Iterator<Item = &'a str>,
-    stack: &'a Outputs,
+    stack: &'a StackQueues,
 ) -> (Vec<Arn>, Option<Arn>) {
     let queue = |text: &str| text.parse::<Arn>().ok().filter(|arn| arn.kind() == ArnKind::Queue);
     let of_stack = || stack.requeue.as_deref().and_then(queue);
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn without_settings_the_stack_says_which_queue_is_the_requeue() {
         let [dlq, requeue]: [Arn; 2] = [DLQ, REQUEUE].map(|arn| arn.parse().unwrap());
-        let stack = Outputs { dead_letters: Some(DLQ.to_owned()), requeue: Some(REQUEUE.to_owned()) };
+        let stack = StackQueues { dead_letters: Some(DLQ.to_owned()), requeue: Some(REQUEUE.to_owned()) };
         let sources = || [DLQ, REQUEUE].into_iter();
         let settings = |requeue: Option<&str>| {
             let variable = |name: &str| match name {
@@ -193,7 +196,7 @@ mod tests {
         };
         let both = (vec![dlq.clone()], Some(requeue.clone()));
         assert_eq!(queues_of(None, sources(), &stack), both);
-        assert_eq!(queues_of(Some(&settings(Some(REQUEUE))), sources(), &Outputs::default()), both);
+        assert_eq!(queues_of(Some(&settings(Some(REQUEUE))), sources(), &StackQueues::default()), both);
         assert_eq!(
             queues_of(Some(&settings(None)), sources(), &stack),
             (vec![dlq, requeue], None),

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::doctor::setup::{Bucket, Decision, Queue, ReadError, ReadResult, Setup};
+use crate::doctor::setup::{
+    DeployedBucket, DeployedQueue, DeploymentFacts, IamDecision, ReadError, ReadResult,
+};
 use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::policy::{Action, SubscriptionSpec, TargetSpec};
+use sns_redrive::policy::{RuleAction, SubscriptionSpec, TargetSpec};
 use sns_redrive::settings::Settings;
 
 /// The permissions that the role needs on one resource.
 #[derive(Debug, Default)]
-pub(super) struct Need {
+pub(super) struct NeededPermissions {
     pub(super) resource: String,
     pub(super) actions: &'static [&'static str],
     pub(super) for_what: String,
@@ -17,14 +19,14 @@ pub(super) struct Need {
     /// The prefix that the function lists.
     pub(super) prefix: Option<String>,
     /// The decision, if it is known without asking IAM.
-    pub(super) settled: Option<Decision>,
+    pub(super) settled: Option<IamDecision>,
 }
 
 /// The condition key of that prefix.
-pub(super) const PREFIX: &str = "s3:prefix";
+pub(super) const PREFIX_CONDITION: &str = "s3:prefix";
 
 /// Returns the permissions needed for the function's own queues and for subscriptions.
-pub(super) fn own(setup: &Setup) -> Vec<Need> {
+pub(super) fn own(setup: &DeploymentFacts) -> Vec<NeededPermissions> {
     const DRAIN: &[&str] =
         &["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"];
     const FILL: &[&str] = &[
@@ -34,29 +36,30 @@ pub(super) fn own(setup: &Setup) -> Vec<Need> {
         "sqs:GetQueueAttributes",
         "sqs:ChangeMessageVisibility",
     ];
-    let need = |queue: &Queue, actions, for_what: &str| Need {
+    let need = |queue: &DeployedQueue, actions, for_what: &str| NeededPermissions {
         resource: queue.arn.to_string(),
         actions,
         for_what: for_what.to_owned(),
         own_policy: Some(queue.attributes.clone().map(|mut it| it.remove("Policy"))),
-        ..Need::default()
+        ..NeededPermissions::default()
     };
     let queues = setup.queues.iter().map(|queue| need(queue, DRAIN, "to drain the dead-letter queue"));
     let requeue = setup.requeue.iter().map(|queue| need(queue, FILL, "to fill and drain the requeue"));
-    let asked = Need {
+    let asked = NeededPermissions {
         resource: "*".to_owned(),
         actions: &["sns:GetSubscriptionAttributes"],
         for_what: "to look up where a letter goes".to_owned(),
-        ..Need::default()
+        ..NeededPermissions::default()
     };
     let mut needs: Vec<_> = queues.chain(requeue).chain([asked]).collect();
     let mut rules = setup.function.settings().into_iter().flat_map(|settings| settings.policy.all_rules());
-    if rules.any(|rule| rule.action == Action::Redrive && rule.subscription == SubscriptionSpec::Discover) {
-        needs.push(Need {
+    if rules.any(|rule| rule.action == RuleAction::Redrive && rule.subscription == SubscriptionSpec::Discover)
+    {
+        needs.push(NeededPermissions {
             resource: "*".to_owned(),
             actions: &["sns:ListSubscriptions"],
             for_what: "to search for the subscription of raw letters".to_owned(),
-            ..Need::default()
+            ..NeededPermissions::default()
         });
     }
     needs
@@ -64,7 +67,7 @@ pub(super) fn own(setup: &Setup) -> Vec<Need> {
 
 /// Returns the permissions needed for a key, given by id, ARN or alias. `home` is a resource of the key's
 /// account and region. A key that AWS manages for a service needs no permission of the role.
-pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<Need> {
+pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<NeededPermissions> {
     if key.contains("alias/aws/") {
         return None;
     }
@@ -74,35 +77,35 @@ pub(super) fn key(key: &str, home: &Arn, for_what: String) -> Option<Need> {
     } else {
         format!("arn:{}:kms:{}:{}:key/{key}", home.partition(), home.region(), home.account())
     };
-    Some(Need {
+    Some(NeededPermissions {
         resource,
         actions: &["kms:GenerateDataKey", "kms:Decrypt"],
         for_what,
         own_policy: Some(Err(ReadError::new("kms:GetKeyPolicy", "this tool does not read policies of keys"))),
         settled: is_alias.then(|| {
-            Decision::Unclear("the resource names its key by an alias, which only KMS resolves".to_owned())
+            IamDecision::Unclear("the resource names its key by an alias, which only KMS resolves".to_owned())
         }),
-        ..Need::default()
+        ..NeededPermissions::default()
     })
 }
 
 /// Returns the permission needed for the key of a dead-letter queue, from which the function only takes letters.
-pub(super) fn key_of_dead_letter_queue(queue: &Queue) -> Option<Need> {
+pub(super) fn key_of_dead_letter_queue(queue: &DeployedQueue) -> Option<NeededPermissions> {
     let name = format!("for the dead-letter queue {}", queue.arn.resource());
     let need = key(queue.attribute("KmsMasterKeyId")?, &queue.arn, name)?;
-    Some(Need { actions: &["kms:Decrypt"], ..need })
+    Some(NeededPermissions { actions: &["kms:Decrypt"], ..need })
 }
 
 /// Returns the permissions needed for the key of a queue to which the function sends.
-pub(super) fn key_of_queue(queue: &Queue) -> Option<Need> {
+pub(super) fn key_of_queue(queue: &DeployedQueue) -> Option<NeededPermissions> {
     let name = format!("for the queue {}", queue.arn.resource());
     key(queue.attribute("KmsMasterKeyId")?, &queue.arn, name)
 }
 
 /// Returns the permissions needed for the keys of buckets. `function` is the function's ARN.
-pub(super) fn keys_of_buckets(mut buckets: Vec<&Bucket>, function: &Arn) -> Vec<Need> {
+pub(super) fn keys_of_buckets(mut buckets: Vec<&DeployedBucket>, function: &Arn) -> Vec<NeededPermissions> {
     buckets.dedup_by_key(|bucket| bucket.name.as_str());
-    let of = |bucket: &&Bucket| {
+    let of = |bucket: &&DeployedBucket| {
         let encryption = bucket.encryption.as_ref().ok()?.as_ref()?;
         let id = encryption.key.as_deref().filter(|_| encryption.algorithm.starts_with("aws:kms"))?;
         key(id, function, format!("for the bucket {}", bucket.name))
@@ -114,7 +117,7 @@ pub(super) fn keys_of_buckets(mut buckets: Vec<&Bucket>, function: &Arn) -> Vec<
 /// subscriptions.
 pub(super) fn targets(settings: &Settings, topics: &BTreeSet<&str>) -> BTreeMap<Arn, String> {
     let mut targets = BTreeMap::new();
-    for rule in settings.policy.all_rules().filter(|rule| rule.action == Action::Redrive) {
+    for rule in settings.policy.all_rules().filter(|rule| rule.action == RuleAction::Redrive) {
         let arns: Vec<Arn> = match &rule.target {
             TargetSpec::Arn(arn) => vec![arn.clone()],
             TargetSpec::Topic => topics.iter().filter_map(|topic| topic.parse().ok()).collect(),
@@ -135,15 +138,15 @@ pub(super) fn targets(settings: &Settings, topics: &BTreeSet<&str>) -> BTreeMap<
 }
 
 /// Returns the permissions needed by rules that send letters to a queue that only the letter names.
-pub(super) fn sources(settings: &Settings) -> Vec<Need> {
-    let rules = settings.policy.all_rules().filter(|rule| rule.action == Action::Redrive);
+pub(super) fn sources(settings: &Settings) -> Vec<NeededPermissions> {
+    let rules = settings.policy.all_rules().filter(|rule| rule.action == RuleAction::Redrive);
     let of_source = rules.filter(|rule| rule.target == TargetSpec::Source && rule.allow_targets.is_none());
-    let need = |name: &str| Need {
+    let need = |name: &str| NeededPermissions {
         resource: "source queues".to_owned(),
         actions: &["sqs:SendMessage", "sqs:GetQueueAttributes"],
         for_what: format!("to redeliver by the rule {name}"),
-        settled: Some(Decision::Unclear("only a letter names its source queue".to_owned())),
-        ..Need::default()
+        settled: Some(IamDecision::Unclear("only a letter names its source queue".to_owned())),
+        ..NeededPermissions::default()
     };
     of_source.map(|rule| need(&rule.name)).collect()
 }
@@ -163,7 +166,7 @@ pub(super) fn sending(to: &Arn) -> Option<&'static [&'static str]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::setup::Encryption;
+    use crate::doctor::setup::BucketEncryption;
 
     const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:payments";
     const NOTICES: &str = "arn:aws:sns:eu-central-1:123456789012:notices";
@@ -210,8 +213,9 @@ mod tests {
         let function: Arn = "arn:aws:lambda:eu-central-1:123456789012:function:payments".parse().unwrap();
         let bucket = |name: &str, algorithm: &str| {
             let unknown = || ReadError::new("s3:GetBucket", "AccessDenied");
-            let encryption = Encryption { algorithm: algorithm.to_owned(), key: Some("1234".to_owned()) };
-            Bucket {
+            let encryption =
+                BucketEncryption { algorithm: algorithm.to_owned(), key: Some("1234".to_owned()) };
+            DeployedBucket {
                 name: name.to_owned(),
                 prefix: String::new(),
                 encryption: Ok(Some(encryption)),
@@ -220,7 +224,7 @@ mod tests {
                 lifecycle: Err(unknown()),
             }
         };
-        let keys = |buckets: &[&Bucket]| keys_of_buckets(buckets.to_vec(), &function).len();
+        let keys = |buckets: &[&DeployedBucket]| keys_of_buckets(buckets.to_vec(), &function).len();
         let (one, other) = (bucket("one", "aws:kms"), bucket("other", "aws:kms:dsse"));
         assert_eq!([keys(&[&one]), keys(&[&one, &one]), keys(&[&one, &other])], [1, 1, 2]);
         assert_eq!(keys(&[&bucket("plain", "AES256")]), 0);
@@ -230,7 +234,7 @@ mod tests {
     #[test]
     fn the_key_of_a_dead_letter_queue_only_decrypts() {
         let attributes = [("KmsMasterKeyId".to_owned(), "1234".to_owned())].into();
-        let queue = Queue { arn: WORKER.parse().unwrap(), attributes: Ok(attributes), tags: None };
+        let queue = DeployedQueue { arn: WORKER.parse().unwrap(), attributes: Ok(attributes), tags: None };
         assert_eq!(key_of_dead_letter_queue(&queue).unwrap().actions, ["kms:Decrypt"]);
         assert_eq!(key_of_queue(&queue).unwrap().actions, ["kms:GenerateDataKey", "kms:Decrypt"]);
     }
@@ -243,7 +247,7 @@ mod tests {
         assert_eq!(alone.resource, "arn:aws:kms:eu-central-1:123456789012:key/1234");
         assert_eq!(alone.settled, None);
         for alias in ["alias/payments", "arn:aws:kms:eu-central-1:123456789012:alias/payments"] {
-            assert!(matches!(key(alias).unwrap().settled, Some(Decision::Unclear(_))), "{alias}");
+            assert!(matches!(key(alias).unwrap().settled, Some(IamDecision::Unclear(_))), "{alias}");
         }
         assert!(key("alias/aws/sqs").is_none());
     }

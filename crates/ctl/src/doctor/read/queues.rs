@@ -3,16 +3,16 @@
 use aws_sdk_sqs::types::QueueAttributeName;
 
 use super::read_error;
-use crate::doctor::setup::{Queue, ReadResult};
+use crate::doctor::setup::{DeployedQueue, ReadResult};
 use sns_redrive::arn::Arn;
-use sns_redrive::clients::Clients;
+use sns_redrive::clients::AwsClients;
 
 /// The logical ids of the template's queues, which follow the stack's name in their physical names.
 /// <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-physical-id.html>
-const LOGICAL: [&str; 2] = ["DeadLetterQueue", "RequeueQueue"];
+const QUEUE_LOGICAL_IDS: [&str; 2] = ["DeadLetterQueue", "RequeueQueue"];
 
 /// Reads the attributes of a queue, and on request its tags.
-pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -> Queue {
+pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -> DeployedQueue {
     let url = arn.queue_url();
     let read =
         sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;
@@ -32,19 +32,19 @@ pub(super) async fn read(sqs: &aws_sdk_sqs::Client, arn: Arn, with_tags: bool) -
     } else {
         None
     };
-    Queue { arn, attributes, tags }
+    DeployedQueue { arn, attributes, tags }
 }
 
 /// Reads the queues that a stack left behind: it created them, and they no longer feed a function. `own` are
 /// its current queues, `function` is the function's ARN.
 pub(super) async fn left_behind(
-    clients: &Clients,
+    clients: &AwsClients,
     stack: &str,
     function: &Arn,
     own: &[&Arn],
-) -> ReadResult<Vec<Queue>> {
+) -> ReadResult<Vec<DeployedQueue>> {
     let mut left = Vec::new();
-    for logical in LOGICAL {
+    for logical in QUEUE_LOGICAL_IDS {
         let listed = clients.sqs.list_queues().queue_name_prefix(format!("{stack}-{logical}")).send().await;
         let listed = listed.map_err(|error| read_error("sqs:ListQueues", &error))?;
         let names = listed.queue_urls().iter().filter_map(|url| url.rsplit('/').next());
@@ -57,10 +57,10 @@ pub(super) async fn left_behind(
 
 /// Reads those of these queues that feed no function, except a function's `own`.
 pub(super) async fn undrained(
-    clients: &Clients,
+    clients: &AwsClients,
     queues: impl Iterator<Item = Arn>,
     own: &[&Arn],
-) -> ReadResult<Vec<Queue>> {
+) -> ReadResult<Vec<DeployedQueue>> {
     let mut undrained = Vec::new();
     for queue in queues.filter(|queue| !own.contains(&queue)) {
         let mapped =

@@ -6,40 +6,42 @@ use futures_util::stream::{self, StreamExt};
 use serde_json::Value;
 
 use super::read_error;
-use crate::console::Console;
-use crate::doctor::setup::{Queue, ReadError, ReadResult, Subscription, Subscriptions};
-use crate::screen::Screen;
+use crate::console::ToolEnvironment;
+use crate::doctor::setup::{
+    AccountSubscriptions, DeployedQueue, DeployedSubscription, ReadError, ReadResult,
+};
+use crate::screen::ProgressLine;
 use crate::text::thousands;
 
 /// The number of concurrent reads of subscriptions: SNS answers [30 a second in small
 /// regions](https://docs.aws.amazon.com/general/latest/gr/sns.html), and a call takes some 30 milliseconds.
-const AHEAD: usize = 2;
+const CONCURRENT_READS: usize = 2;
 
 /// The texts that SNS lists instead of an ARN, for an unconfirmed and for a deleted subscription.
-const NO_ARN: [&str; 2] = ["PendingConfirmation", "Deleted"];
+const NO_ARN_TEXTS: [&str; 2] = ["PendingConfirmation", "Deleted"];
 
 /// Reads the subscriptions that name one of these queues, all others of their topics, and those that name the
 /// requeue, or deliver into it or into one of these queues.
 pub(super) async fn read(
     sns: &aws_sdk_sns::Client,
-    queues: &[Queue],
-    requeue: Option<&Queue>,
-    console: &mut Console,
-) -> ReadResult<Subscriptions> {
-    let mut found = Subscriptions::default();
+    queues: &[DeployedQueue],
+    requeue: Option<&DeployedQueue>,
+    console: &mut ToolEnvironment,
+) -> ReadResult<AccountSubscriptions> {
+    let mut found = AccountSubscriptions::default();
     let mut arns = Vec::new();
     let mut pages = sns.list_subscriptions().into_paginator().items().send();
     while let Some(listed) = pages.next().await {
         let listed = listed.map_err(|error| read_error("sns:ListSubscriptions", &error))?;
         match listed.subscription_arn() {
-            Some(arn) if !NO_ARN.contains(&arn) => arns.push(arn.to_owned()),
+            Some(arn) if !NO_ARN_TEXTS.contains(&arn) => arns.push(arn.to_owned()),
             Some("PendingConfirmation") => found.pending += 1,
             _ => {}
         }
     }
     let (mut asked, number) = (0_u64, arns.len());
-    let mut screen = Screen::new(&mut *console.err, console.progress);
-    let mut answers = stream::iter(&arns).map(|arn| ask(sns, arn)).buffered(AHEAD);
+    let mut screen = ProgressLine::new(&mut *console.err, console.progress);
+    let mut answers = stream::iter(&arns).map(|arn| ask(sns, arn)).buffered(CONCURRENT_READS);
     let mut all = Vec::new();
     while let Some(answer) = answers.next().await {
         asked += 1;
@@ -66,7 +68,11 @@ pub(super) async fn read(
 }
 
 /// Keeps the subscriptions that matter, and returns the topics of those that name one of the queues.
-fn kept(all: &mut Vec<Subscription>, queues: &[Queue], requeue: Option<&Queue>) -> BTreeSet<String> {
+fn kept(
+    all: &mut Vec<DeployedSubscription>,
+    queues: &[DeployedQueue],
+    requeue: Option<&DeployedQueue>,
+) -> BTreeSet<String> {
     let own = all.iter().filter(|it| it.names_any(queues));
     let topics: BTreeSet<String> = own.map(|it| it.topic.clone()).collect();
     all.retain(|it| {
@@ -76,13 +82,13 @@ fn kept(all: &mut Vec<Subscription>, queues: &[Queue], requeue: Option<&Queue>) 
     topics
 }
 
-async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> ReadResult<Subscription> {
+async fn ask(sns: &aws_sdk_sns::Client, arn: &str) -> ReadResult<DeployedSubscription> {
     let read = sns.get_subscription_attributes().subscription_arn(arn).send().await;
     let read = read.map_err(|error| read_error("sns:GetSubscriptionAttributes", &error))?;
     let attribute = |name: &str| read.attributes()?.get(name).cloned();
     let redrive: Value =
         attribute("RedrivePolicy").and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_default();
-    Ok(Subscription {
+    Ok(DeployedSubscription {
         arn: arn.to_owned(),
         topic: attribute("TopicArn").unwrap_or_default(),
         protocol: attribute("Protocol").unwrap_or_default(),
@@ -110,7 +116,7 @@ async fn foreign(
             match (listed, &mut number) {
                 (Ok(listed), Ok(number)) => {
                     let arn = listed.subscription_arn().unwrap_or_default();
-                    *number += u64::from(!NO_ARN.contains(&arn) && !own.contains(arn));
+                    *number += u64::from(!NO_ARN_TEXTS.contains(&arn) && !own.contains(arn));
                 }
                 (Err(error), _) => {
                     number = Err(read_error("sns:ListSubscriptionsByTopic", &error));
@@ -130,13 +136,13 @@ mod tests {
 
     #[test]
     fn subscriptions_that_deliver_into_a_queue_of_the_function_are_kept() {
-        let queue = |name: &str| Queue {
+        let queue = |name: &str| DeployedQueue {
             arn: format!("arn:aws:sqs:eu-central-1:123456789012:{name}").parse().unwrap(),
             attributes: Ok(BTreeMap::new()),
             tags: None,
         };
         let (queues, requeue) = ([queue("dlq")], queue("requeue"));
-        let subscription = |topic: &str, endpoint: &str, names: Option<&str>| Subscription {
+        let subscription = |topic: &str, endpoint: &str, names: Option<&str>| DeployedSubscription {
             arn: format!("{topic}:{endpoint}"),
             topic: topic.to_owned(),
             protocol: "sqs".to_owned(),

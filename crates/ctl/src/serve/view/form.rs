@@ -1,18 +1,18 @@
 //! The form of an action.
 
 use maud::{Markup, html};
-use redrive_console::{Act, Doing, On};
+use redrive_console::{ActionObject, ActionVerb, PageAction};
 
 use super::parts::{again, commands, framed, reason, rows};
-use crate::serve::action::{Field, fields};
-use crate::serve::session::Session;
+use crate::serve::action::{FormField, fields};
+use crate::serve::session::ServeSession;
 use crate::text::harmless;
 
 /// Renders the form of an action. The form is sent to the action's address, which names the letters; the
 /// address is URL-encoded.
-pub(in crate::serve) fn form(session: &Session, act: &Act) -> String {
+pub(in crate::serve) fn form(session: &ServeSession, act: &PageAction) -> String {
     let fields = fields(act);
-    let is_edit = act.doing == Doing::Edit;
+    let is_edit = act.doing == ActionVerb::Edit;
     let content = html! {
         p { (does(act.doing)) }
         (subject(act))
@@ -32,11 +32,11 @@ pub(in crate::serve) fn form(session: &Session, act: &Act) -> String {
 }
 
 /// Says why a form was refused, with a link back to it.
-pub(in crate::serve) fn refused(session: &Session, act: &Act, why: &str) -> String {
+pub(in crate::serve) fn refused(session: &ServeSession, act: &PageAction, why: &str) -> String {
     framed(session, "Nothing was done", &html! { p { (harmless(why)) } (again(act)) })
 }
 
-fn text_field(field: &Field) -> Markup {
+fn text_field(field: &FormField) -> Markup {
     let hint = format!("{}-hint", field.name);
     html! {
         p class="field" {
@@ -48,8 +48,8 @@ fn text_field(field: &Field) -> Markup {
 }
 
 /// Warns if an action touches more letters than the group on the page.
-pub(super) fn beyond(act: &Act) -> Markup {
-    let beyond: Vec<_> = act.beyond().into_iter().map(redrive_console::Field::name).collect();
+pub(super) fn beyond(act: &PageAction) -> Markup {
+    let beyond: Vec<_> = act.beyond().into_iter().map(redrive_console::GroupField::name).collect();
     html! {
         @if !beyond.is_empty() {
             p class="warning" role="note" {
@@ -61,10 +61,10 @@ pub(super) fn beyond(act: &Act) -> Markup {
 }
 
 /// Names the letters, the override or the replay of an action.
-pub(super) fn subject(act: &Act) -> Markup {
+pub(super) fn subject(act: &PageAction) -> Markup {
     let one = |what: &'static str, id: &str| vec![(what, harmless(id))];
     let list = match &act.on {
-        On::Letters { of, since, until } => {
+        ActionObject::Letters { of, since, until } => {
             let fields = of.iter().map(|(field, value)| {
                 (field.name(), if value.is_empty() { "(none)".to_owned() } else { harmless(value) })
             });
@@ -76,32 +76,34 @@ pub(super) fn subject(act: &Act) -> Markup {
             list.extend(until.map(|until| ("archived before", until.to_string())));
             list
         }
-        On::Archived { id, .. } | On::Waiting { id } => one("letter", id),
-        On::Override(id) => one("override", id),
-        On::Replay(id) => one("replay", id),
+        ActionObject::Archived { id, .. } | ActionObject::Waiting { id } => one("letter", id),
+        ActionObject::Override(id) => one("override", id),
+        ActionObject::Replay(id) => one("replay", id),
     };
     rows(list.iter().map(|(name, value)| (*name, value.as_str())))
 }
 
-fn does(doing: Doing) -> &'static str {
+fn does(doing: ActionVerb) -> &'static str {
     match doing {
-        Doing::Hold => {
+        ActionVerb::Hold => {
             "No attempts for these letters, until the override ends or is released. Letters that expire are still archived."
         }
-        Doing::Retry => {
+        ActionVerb::Retry => {
             "The function tries each of these letters as soon as it receives it, whatever the schedule says."
         }
-        Doing::GiveUp => {
+        ActionVerb::GiveUp => {
             "These letters go to the archive, with the reason given-up. They can be replayed later."
         }
-        Doing::Replay => {
+        ActionVerb::Replay => {
             "These archived letters are sent again, through the requeue: a few at first, then the rest."
         }
-        Doing::Edit => {
+        ActionVerb::Edit => {
             "You read the letter from the archive, edit it and see the difference. Then it is sent again."
         }
-        Doing::Release => "The override is taken back. The letters of a hold wake.",
-        Doing::Stop => "The replay stops after the letters under way, wherever it runs. It can go on later.",
-        Doing::Resume => "The replay goes on where it stopped.",
+        ActionVerb::Release => "The override is taken back. The letters of a hold wake.",
+        ActionVerb::Stop => {
+            "The replay stops after the letters under way, wherever it runs. It can go on later."
+        }
+        ActionVerb::Resume => "The replay goes on where it stopped.",
     }
 }

@@ -4,32 +4,32 @@ use maud::{Markup, html};
 
 use super::form::{beyond, subject};
 use super::parts::{again, commands, framed, printed, reason, rows};
-use crate::serve::edit::{self, Editable};
-use crate::serve::jobs::{Asked, Ending, Job, Phase};
-use crate::serve::preview::Preview;
-use crate::serve::session::Session;
+use crate::serve::edit::{self, EditableRecord};
+use crate::serve::jobs::{JobEnding, JobPhase, JobQuestion, ServeJob};
+use crate::serve::preview::ActionPreview;
+use crate::serve::session::ServeSession;
 use crate::text::{harmless, utc};
 
 /// Renders the state of a job. While the job is at work the page loads again by itself, unless `stays` is
 /// set.
-pub(in crate::serve) fn job(session: &Session, id: u64, job: &Job, stays: bool) -> String {
+pub(in crate::serve) fn job(session: &ServeSession, id: u64, job: &ServeJob, stays: bool) -> String {
     let action = &job.action;
     let title = format!("{}: {}", action.act.doing.title(), heading(&job.phase));
     let content = html! {
         @match &job.phase {
-            Phase::Looks => {
+            JobPhase::Looks => {
                 p role="status" { "Preparing the preview." }
                 (waits(id, stays))
                 (stop(id, "Stop looking"))
             }
-            Phase::Edits(record) => (edits(id, record, session)),
-            Phase::Asks(asked) => (asks(id, job, asked)),
-            Phase::Checks(_) => {
+            JobPhase::Edits(record) => (edits(id, record, session)),
+            JobPhase::Asks(asked) => (asks(id, job, asked)),
+            JobPhase::Checks(_) => {
                 p role="status" { "Checking whether something has changed since the preview." }
                 (waits(id, stays))
                 (stop(id, "Stop"))
             }
-            Phase::Runs { since } => {
+            JobPhase::Runs { since } => {
                 p role="status" { "Under way since " (utc(*since)) " UTC." }
                 (waits(id, stays))
                 (output(job))
@@ -39,7 +39,7 @@ pub(in crate::serve) fn job(session: &Session, id: u64, job: &Job, stays: bool) 
                      page Now."
                 }
             }
-            Phase::Ended(Ending { is_whole, says }) => {
+            JobPhase::Ended(JobEnding { is_whole, says }) => {
                 div role="status" class=(if *is_whole { "done" } else { "warning" }) {
                     @for line in says.lines() { p { (harmless(line)) } }
                 }
@@ -58,7 +58,7 @@ pub(in crate::serve) fn job(session: &Session, id: u64, job: &Job, stays: bool) 
 }
 
 /// Renders the list of jobs.
-pub(in crate::serve) fn jobs(session: &Session) -> String {
+pub(in crate::serve) fn jobs(session: &ServeSession) -> String {
     let jobs = session.jobs.borrow();
     let content = html! {
         @if jobs.iter().next().is_none() {
@@ -86,15 +86,15 @@ pub(in crate::serve) fn jobs(session: &Session) -> String {
     framed(session, "Actions", &content)
 }
 
-fn heading(phase: &Phase) -> &'static str {
+fn heading(phase: &JobPhase) -> &'static str {
     match phase {
-        Phase::Looks => "looking",
-        Phase::Edits(_) => "edit",
-        Phase::Asks(_) => "confirm",
-        Phase::Checks(_) => "checking",
-        Phase::Runs { .. } => "under way",
-        Phase::Ended(Ending { is_whole: true, .. }) => "done",
-        Phase::Ended(_) => "ended",
+        JobPhase::Looks => "looking",
+        JobPhase::Edits(_) => "edit",
+        JobPhase::Asks(_) => "confirm",
+        JobPhase::Checks(_) => "checking",
+        JobPhase::Runs { .. } => "under way",
+        JobPhase::Ended(JobEnding { is_whole: true, .. }) => "done",
+        JobPhase::Ended(_) => "ended",
     }
 }
 
@@ -122,7 +122,7 @@ fn stop(id: u64, label: &str) -> Markup {
     }
 }
 
-fn output(job: &Job) -> Markup {
+fn output(job: &ServeJob) -> Markup {
     let (out, err) = (job.out.text(), job.err.text());
     html! {
         @if !err.is_empty() { h2 { "Progress and notes" } (printed(&err)) }
@@ -130,8 +130,8 @@ fn output(job: &Job) -> Markup {
     }
 }
 
-fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
-    let Asked { preview, changed, nonce, until } = asked;
+fn asks(id: u64, job: &ServeJob, asked: &JobQuestion) -> Markup {
+    let JobQuestion { preview, changed, nonce, until } = asked;
     let title = job.action.act.doing.title();
     html! {
         @if !changed.is_empty() {
@@ -160,7 +160,7 @@ fn asks(id: u64, job: &Job, asked: &Asked) -> Markup {
     }
 }
 
-fn shown(preview: &Preview) -> Markup {
+fn shown(preview: &ActionPreview) -> Markup {
     html! {
         h2 { "What it would do" }
         (rows(preview.rows.iter().map(|(name, value)| (*name, value.as_str()))))
@@ -186,12 +186,12 @@ fn shown(preview: &Preview) -> Markup {
 }
 
 /// Renders the form that edits a letter.
-fn edits(id: u64, record: &str, session: &Session) -> Markup {
+fn edits(id: u64, record: &str, session: &ServeSession) -> Markup {
     // Never happens: the server does not begin an edit while bodies are hidden.
     if !session.shows_bodies() {
         return html! { p { "Bodies are hidden." } };
     }
-    let Editable { body, attributes } = match edit::editable(record, session.mask()) {
+    let EditableRecord { body, attributes } = match edit::editable(record, session.mask()) {
         Ok(editable) => editable,
         Err(why) => return html! { p class="warning" { (why) } },
     };

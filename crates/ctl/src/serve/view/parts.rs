@@ -1,25 +1,25 @@
 //! Parts of the pages of actions.
 
 use maud::{Markup, html};
-use redrive_console::Act;
-use redrive_console::view::Frame;
+use redrive_console::PageAction;
+use redrive_console::view::PageFrame;
 
-use crate::serve::session::Session;
+use crate::serve::session::ServeSession;
 use crate::text::harmless;
 
 /// Puts the console's frame around a page.
-pub(super) fn framed(session: &Session, title: &str, content: &Markup) -> String {
+pub(super) fn framed(session: &ServeSession, title: &str, content: &Markup) -> String {
     let door = session.door();
-    Frame { title, query: None, account: &session.account, door: &door, footer: None }.put(content)
+    PageFrame { title, query: None, account: &session.account, door: &door, footer: None }.put(content)
 }
 
 /// Renders a page with one message.
-pub(in crate::serve) fn message(session: &Session, title: &str, text: &str) -> String {
+pub(in crate::serve) fn message(session: &ServeSession, title: &str, text: &str) -> String {
     framed(session, title, &html! { @for line in text.lines() { p { (harmless(line)) } } })
 }
 
 /// Links back to the form of an action, to try again.
-pub(super) fn again(act: &Act) -> Markup {
+pub(super) fn again(act: &PageAction) -> Markup {
     html! { p { a href=(act.to_address()) { "Fill in the form again" } } }
 }
 

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 use sns_redrive::policy::ArchiveReason;
 
-use super::{PLACE, Ran, World, archive, bury, redrivectl_in};
-use redrive_support::{Account, NOW, Post};
+use super::{CommandRun, CommandWorld, PLACE, archive, bury, redrivectl_in};
+use redrive_support::{NOW, RecordBuilder, TestAccount};
 
 /// Two letters as `archive show --json` writes them: an envelope with JSON in it, and a text.
-async fn shown() -> (Account, Vec<Value>) {
-    let cloud = Account::new();
+async fn shown() -> (TestAccount, Vec<Value>) {
+    let cloud = TestAccount::new();
     let posts = [
-        Post::envelope("a").message(r#"{"override": 17, "items": [{"price": "x"}, {"price": 2}]}"#),
-        Post::raw("d", "first line\nsecond line"),
+        RecordBuilder::envelope("a").message(r#"{"override": 17, "items": [{"price": "x"}, {"price": 2}]}"#),
+        RecordBuilder::raw("d", "first line\nsecond line"),
     ];
     bury(&cloud, &posts, ArchiveReason::Exhausted, NOW, "r1").await;
     let text = archive(&cloud, &["show", "--json"]).await.text();
@@ -19,9 +19,9 @@ async fn shown() -> (Account, Vec<Value>) {
     (cloud, shown)
 }
 
-async fn diff(cloud: &Account, records: &[Value], args: &[&str]) -> Ran {
+async fn diff(cloud: &TestAccount, records: &[Value], args: &[&str]) -> CommandRun {
     let text = records.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    let world = World { input: text.into_bytes(), ..World::on(cloud) };
+    let world = CommandWorld { input: text.into_bytes(), ..CommandWorld::on(cloud) };
     redrivectl_in(world, &[&["archive", "diff", "-", "--archive", PLACE], args].concat()).await
 }
 

@@ -6,15 +6,15 @@ mod walk;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, Batch, Pattern};
+use sns_redrive::archive::{Archive, ArchiveInvocation, LetterPattern};
 use sns_redrive::batch::ArchiveContext;
 use sns_redrive::letter::Letter;
 use sns_redrive::policy::ArchiveReason;
 use tokio::time::Instant;
 
-use super::{Ran, World, redrivectl, redrivectl_in};
+use super::{CommandRun, CommandWorld, redrivectl, redrivectl_in};
 use redrive_support::{
-    Account, DLQ, FIFO_DLQ, NOW, Post, SUBSCRIPTION, TOPIC, WORKER, arn, at, letter, letters,
+    DLQ, FIFO_DLQ, NOW, RecordBuilder, SUBSCRIPTION, TOPIC, TestAccount, WORKER, arn, at, letter, letters,
 };
 
 const PLACE: &str = "s3://my-bucket/dead-letters";
@@ -22,12 +22,18 @@ const DAY: i64 = 86_400_000;
 const NAME_OF_URL: &str = "https://example.com#e1e3b078a944";
 
 /// Archives letters of one queue as the function does, in one invocation at that time.
-async fn bury(cloud: &Account, posts: &[Post], reason: ArchiveReason, millis: i64, request_id: &str) {
+async fn bury(
+    cloud: &TestAccount,
+    posts: &[RecordBuilder],
+    reason: ArchiveReason,
+    millis: i64,
+    request_id: &str,
+) {
     bury_letters(cloud, &letters(posts), reason, millis, request_id).await;
 }
 
 async fn bury_letters(
-    cloud: &Account,
+    cloud: &TestAccount,
     letters: &[Letter],
     reason: ArchiveReason,
     millis: i64,
@@ -44,7 +50,7 @@ async fn bury_letters(
     };
     let to_archive: Vec<_> = letters.iter().map(|letter| (letter, &context)).collect();
     let until = Instant::now() + Duration::from_secs(10);
-    let batch = Batch { request_id, now: at(millis), until };
+    let batch = ArchiveInvocation { request_id, now: at(millis), until };
     let archive = Archive::S3 {
         s3: cloud.clients().s3,
         bucket: "my-bucket".to_owned(),
@@ -54,34 +60,35 @@ async fn bury_letters(
 }
 
 /// Four invocations: two days, two queues, three reasons.
-async fn archived() -> Account {
-    let cloud = Account::new();
-    let gold = Post::envelope("gold").sns_attribute("tenant", "String", "gold").message("S3CR3T text");
-    bury(&cloud, &[Post::envelope("a"), gold], ArchiveReason::Exhausted, NOW - DAY, "r1").await;
-    bury(&cloud, &[Post::envelope("c")], ArchiveReason::Exhausted, NOW, "r2").await;
-    bury(&cloud, &[Post::raw("d", "S3CR3T body")], ArchiveReason::Unrecognised, NOW + 1, "r3").await;
-    bury(&cloud, &[Post::raw("e", "plain").queue(FIFO_DLQ)], ArchiveReason::Rule, NOW, "r4").await;
+async fn archived() -> TestAccount {
+    let cloud = TestAccount::new();
+    let gold =
+        RecordBuilder::envelope("gold").sns_attribute("tenant", "String", "gold").message("S3CR3T text");
+    bury(&cloud, &[RecordBuilder::envelope("a"), gold], ArchiveReason::Exhausted, NOW - DAY, "r1").await;
+    bury(&cloud, &[RecordBuilder::envelope("c")], ArchiveReason::Exhausted, NOW, "r2").await;
+    bury(&cloud, &[RecordBuilder::raw("d", "S3CR3T body")], ArchiveReason::Unrecognised, NOW + 1, "r3").await;
+    bury(&cloud, &[RecordBuilder::raw("e", "plain").queue(FIFO_DLQ)], ArchiveReason::Rule, NOW, "r4").await;
     cloud.forget();
     cloud
 }
 
-async fn archive(cloud: &Account, args: &[&str]) -> Ran {
-    let world = World::on(cloud);
+async fn archive(cloud: &TestAccount, args: &[&str]) -> CommandRun {
+    let world = CommandWorld::on(cloud);
     redrivectl_in(world, &[&["archive"], args, &["--archive", PLACE]].concat()).await
 }
 
-fn id(post: &Post) -> String {
+fn id(post: &RecordBuilder) -> String {
     letter(post).sqs.message_id
 }
 
 /// The message ids of [`archived`], in the order of a walk.
 fn ids(names: &str) -> Vec<String> {
     let of = |name| match name {
-        'a' => id(&Post::envelope("a")),
-        'g' => id(&Post::envelope("gold")),
-        'c' => id(&Post::envelope("c")),
-        'd' => id(&Post::raw("d", "")),
-        _ => id(&Post::raw("e", "")),
+        'a' => id(&RecordBuilder::envelope("a")),
+        'g' => id(&RecordBuilder::envelope("gold")),
+        'c' => id(&RecordBuilder::envelope("c")),
+        'd' => id(&RecordBuilder::raw("d", "")),
+        _ => id(&RecordBuilder::raw("e", "")),
     };
     names.chars().map(of).collect()
 }
@@ -105,12 +112,12 @@ fn a_pattern_is_refused_for_what_a_policy_would_refuse() {
         ),
         (r#"{"topicArn": [{"suffix": "*payments"}]}"#, "topicArn: is the ARN of a topic, so suffix"),
     ] {
-        let problems = Pattern::parse(pattern).unwrap_err();
+        let problems = LetterPattern::parse(pattern).unwrap_err();
         assert!(problems.len() == 1 && problems[0].starts_with(problem), "{problems:?}");
-        let problems = Pattern::parse(&format!("\u{feff}{pattern}")).unwrap_err();
+        let problems = LetterPattern::parse(&format!("\u{feff}{pattern}")).unwrap_err();
         assert!(problems.len() == 1 && problems[0].starts_with(problem), "{problems:?}");
     }
-    assert!(Pattern::parse("\u{feff}{\"origin\": [\"sns\"]}").is_ok());
+    assert!(LetterPattern::parse("\u{feff}{\"origin\": [\"sns\"]}").is_ok());
 }
 
 #[tokio::test]
@@ -119,7 +126,7 @@ async fn a_list_counts_by_topic_reason_and_day() {
     // The function crashed after it had archived these letters, and archived them again.
     bury(
         &cloud,
-        &[Post::envelope("a"), Post::envelope("f")],
+        &[RecordBuilder::envelope("a"), RecordBuilder::envelope("f")],
         ArchiveReason::Exhausted,
         NOW - DAY + 60_000,
         "r5",
@@ -280,14 +287,14 @@ async fn what_could_not_be_read_is_said_counted_and_in_the_exit_code() {
 
 #[tokio::test]
 async fn an_empty_archive_is_no_failure() {
-    let text = archive(&Account::new(), &["list"]).await.text();
+    let text = archive(&TestAccount::new(), &["list"]).await.text();
     assert_eq!(text, "0 letters.\n");
 }
 
 #[tokio::test]
 async fn a_letter_is_shown_by_either_id_without_what_it_says() {
     let cloud = archived().await;
-    let gold = letter(&Post::envelope("gold"));
+    let gold = letter(&RecordBuilder::envelope("gold"));
     for id in [gold.id.as_str(), &gold.sqs.message_id] {
         let text = archive(&cloud, &["show", id]).await.text();
         assert!(text.starts_with(&format!("Letter {}\n", gold.id)), "{text}");
@@ -307,8 +314,8 @@ async fn a_letter_is_shown_by_either_id_without_what_it_says() {
 
 #[tokio::test]
 async fn attribute_values_are_shown_with_the_body_only() {
-    let cloud = Account::new();
-    let post = Post::raw("m", "x\n\u{1b}[2J").attribute("token", "String", "S3CR3T");
+    let cloud = TestAccount::new();
+    let post = RecordBuilder::raw("m", "x\n\u{1b}[2J").attribute("token", "String", "S3CR3T");
     bury(&cloud, &[post], ArchiveReason::Rule, NOW, "r1").await;
     let text = archive(&cloud, &["show"]).await.text();
     assert!(text.contains("  attribute  token (String)\n") && !text.contains("S3CR3T"), "{text}");
@@ -361,12 +368,13 @@ async fn the_archive_must_be_named_and_be_in_s3() {
 
 #[tokio::test]
 async fn the_line_of_progress_is_gone_before_a_letter_is_shown() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     for call in 0..3 {
-        let posts: Vec<_> = (0..500).map(|number| Post::raw(&format!("{call}-{number}"), "x")).collect();
+        let posts: Vec<_> =
+            (0..500).map(|number| RecordBuilder::raw(&format!("{call}-{number}"), "x")).collect();
         bury(&cloud, &posts, ArchiveReason::Rule, NOW + call, &format!("r{call}")).await;
     }
-    let world = World { progress: true, one_screen: true, ..World::on(&cloud) };
+    let world = CommandWorld { progress: true, one_screen: true, ..CommandWorld::on(&cloud) };
     let screen = redrivectl_in(world, &["archive", "show", "--archive", PLACE]).await.text();
     assert_eq!(screen.matches("\r\x1b[K500 records read\r\x1b[K\nLetter ").count(), 1, "{screen:.2000}");
     let lines = screen.matches("records read").count();
@@ -376,11 +384,11 @@ async fn the_line_of_progress_is_gone_before_a_letter_is_shown() {
 /// The operator's terminal shows the record as JSON, and a stranger wrote its message.
 #[tokio::test]
 async fn a_letter_that_is_shown_as_json_moves_no_cursor_and_keeps_its_values() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let message = "\u{202e}lla eteled\u{2069} \u{9b}2J\u{7f}\u{200b}\u{e0041}";
-    bury(&cloud, &[Post::raw("evil", message)], ArchiveReason::Unrecognised, NOW, "r1").await;
+    bury(&cloud, &[RecordBuilder::raw("evil", message)], ArchiveReason::Unrecognised, NOW, "r1").await;
     let args = ["archive", "show", "--archive", PLACE, "--json"];
-    let ran = redrivectl_in(World::on(&cloud), &args).await;
+    let ran = redrivectl_in(CommandWorld::on(&cloud), &args).await;
     assert!(!ran.out.trim_end().chars().any(sns_redrive::shell::is_obeyed), "{:?}", ran.out);
     let shown: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(shown["message"]["body"].as_str(), Some(message), "{}", ran.out);

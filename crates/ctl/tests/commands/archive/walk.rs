@@ -4,23 +4,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sns_redrive::archive::{Found, Holds, Listing, Object, Pattern, Record, Selection, Sweep, Swept, Walk};
-use sns_redrive::letter::{Letter, Origins};
+use sns_redrive::archive::{
+    ArchiveListing, ArchiveObject, ArchiveRecord, ArchiveSweep, ArchiveWalk, LetterPattern, SelectedCount,
+    Selection, SweepEnd, WalkItem,
+};
+use sns_redrive::letter::{Letter, TrustedOrigins};
 use sns_redrive::policy::ArchiveReason;
 
 use super::{DAY, archived, bury, bury_letters, id, ids};
 use redrive_support::{
-    Account, BILLING, DLQ, FIFO_DLQ, Fault, NOW, Post, REQUEUE, TOPIC, WORKER, at, letter, mark,
+    BILLING, DLQ, FIFO_DLQ, NOW, REQUEUE, RecordBuilder, SimFault, TOPIC, TestAccount, WORKER, at, letter,
+    mark,
 };
 
 /// Returns the SQS message ids of a selection, and each unread line as `key:line why`.
-async fn walked(cloud: &Account, selection: &Selection) -> (Vec<String>, Vec<String>) {
-    let mut walk = Walk::new(cloud.clients().s3, "my-bucket", "/dead-letters/", selection);
+async fn walked(cloud: &TestAccount, selection: &Selection) -> (Vec<String>, Vec<String>) {
+    let mut walk = ArchiveWalk::new(cloud.clients().s3, "my-bucket", "/dead-letters/", selection);
     let (mut letters, mut unread) = (Vec::new(), Vec::new());
     while let Some(found) = walk.next().await {
         match found {
-            Found::Letter(letter) => letters.push(letter.record.message.message_id),
-            Found::Unread(it) => {
+            WalkItem::Letter(letter) => letters.push(letter.record.message.message_id),
+            WalkItem::Unread(it) => {
                 let line = it.line.map_or(String::new(), |line| format!(":{line}"));
                 unread.push(format!("{}{line} {}", it.key, it.why));
             }
@@ -29,7 +33,7 @@ async fn walked(cloud: &Account, selection: &Selection) -> (Vec<String>, Vec<Str
     (letters, unread)
 }
 
-async fn selected(cloud: &Account, selection: &Selection) -> Vec<String> {
+async fn selected(cloud: &TestAccount, selection: &Selection) -> Vec<String> {
     let (letters, unread) = walked(cloud, selection).await;
     assert_eq!(unread, Vec::<String>::new());
     letters
@@ -45,7 +49,7 @@ async fn all_letters_come_by_queue_and_time() {
 async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
     let cloud = archived().await;
     let one = |text: &str| vec![text.to_owned()];
-    let pattern = |json: &str| Some(Pattern::parse(json).unwrap());
+    let pattern = |json: &str| Some(LetterPattern::parse(json).unwrap());
     for (selection, expected) in [
         (Selection { queue: Some("payments-dlq".into()), ..Selection::default() }, "agcd"),
         (Selection { queue: Some(FIFO_DLQ.into()), ..Selection::default() }, "e"),
@@ -83,17 +87,18 @@ async fn each_part_of_a_selection_takes_its_letters_and_no_others() {
 }
 
 /// Checks that the keys of a selection agree with the contents of the objects.
-async fn the_index_agrees(cloud: &Account, selection: &Selection) {
-    let mut listing = Listing::new(cloud.clients().s3, "my-bucket", "dead-letters", &Selection::default());
+async fn the_index_agrees(cloud: &TestAccount, selection: &Selection) {
+    let mut listing =
+        ArchiveListing::new(cloud.clients().s3, "my-bucket", "dead-letters", &Selection::default());
     while let Some(object) = listing.next().await {
         let object = object.unwrap();
         let whole = cloud.objects()[&format!("my-bucket/{}", object.key)].clone();
-        let records = whole.lines().map(|line| Record::from_line(line).unwrap());
+        let records = whole.lines().map(|line| ArchiveRecord::from_line(line).unwrap());
         let found = records.filter(|record| selection.takes(record).unwrap()).count() as u64;
         match selection.holds(&object) {
-            Holds::None => assert_eq!(found, 0, "{selection:?}, {object:?}"),
-            Holds::AtMost(most) => assert!(found <= most, "{selection:?}, {object:?}"),
-            Holds::Exactly(letters) => assert_eq!(found, letters, "{selection:?}, {object:?}"),
+            SelectedCount::None => assert_eq!(found, 0, "{selection:?}, {object:?}"),
+            SelectedCount::AtMost(most) => assert!(found <= most, "{selection:?}, {object:?}"),
+            SelectedCount::Exactly(letters) => assert_eq!(found, letters, "{selection:?}, {object:?}"),
         }
     }
 }
@@ -108,7 +113,7 @@ async fn objects_that_their_index_rules_out_are_not_read() {
     assert_eq!(read, [true; 2]);
 }
 
-async fn listed(mut listing: Listing) -> Vec<String> {
+async fn listed(mut listing: ArchiveListing) -> Vec<String> {
     let mut keys = Vec::new();
     while let Some(object) = listing.next().await {
         keys.push(object.unwrap().key.to_string());
@@ -119,18 +124,19 @@ async fn listed(mut listing: Listing) -> Vec<String> {
 /// A range of keys begins with its first key and ends before its last, wherever a page ends.
 #[tokio::test]
 async fn a_range_of_keys_is_listed_and_read_alone() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     for number in 0..7 {
         let name = format!("r{number}");
-        bury(&cloud, &[Post::raw(&name, "x")], ArchiveReason::Rule, NOW + number * 1000, &name).await;
+        bury(&cloud, &[RecordBuilder::raw(&name, "x")], ArchiveReason::Rule, NOW + number * 1000, &name)
+            .await;
     }
-    bury(&cloud, &[Post::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
+    bury(&cloud, &[RecordBuilder::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
     cloud.pages_of(3);
     let s3 = || cloud.clients().s3;
-    let all = listed(Listing::new(s3(), "my-bucket", "dead-letters", &Selection::default())).await;
+    let all = listed(ArchiveListing::new(s3(), "my-bucket", "dead-letters", &Selection::default())).await;
     assert_eq!(all.len(), 8);
     let between = |first: &str, before: Option<&str>| {
-        listed(Listing::between(s3(), "my-bucket", "/dead-letters/", first, before))
+        listed(ArchiveListing::between(s3(), "my-bucket", "/dead-letters/", first, before))
     };
     let folder = "dead-letters/queue=payments-dlq/";
     assert_eq!(between(folder, None).await, all[..7]);
@@ -139,11 +145,11 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
     assert_eq!(between(&all[7], None).await, all[7..]);
     assert_eq!(between("elsewhere/queue=payments-dlq/", None).await, [""; 0]);
 
-    let objects = [&all[4], &all[1]].map(|key| Object::new(key.as_str(), 9, None)).to_vec();
+    let objects = [&all[4], &all[1]].map(|key| ArchiveObject::new(key.as_str(), 9, None)).to_vec();
     let selection = Selection::default();
-    let mut walk = Walk::over(s3(), "my-bucket", objects, &selection);
+    let mut walk = ArchiveWalk::over(s3(), "my-bucket", objects, &selection);
     let mut found = Vec::new();
-    while let Some(Found::Letter(letter)) = walk.next().await {
+    while let Some(WalkItem::Letter(letter)) = walk.next().await {
         found.push(letter.key.to_string());
     }
     assert_eq!(found, [all[4].clone(), all[1].clone()]);
@@ -152,12 +158,13 @@ async fn a_range_of_keys_is_listed_and_read_alone() {
 /// Pages list many parts of an archive at once, and the tool lists one after the other. Both see the same.
 #[tokio::test]
 async fn a_sweep_finds_what_a_listing_finds_wherever_a_page_ends() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     for number in 0..7 {
         let name = format!("r{number}");
-        bury(&cloud, &[Post::raw(&name, "x")], ArchiveReason::Rule, NOW + number * 1000, &name).await;
+        bury(&cloud, &[RecordBuilder::raw(&name, "x")], ArchiveReason::Rule, NOW + number * 1000, &name)
+            .await;
     }
-    bury(&cloud, &[Post::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
+    bury(&cloud, &[RecordBuilder::raw("z", "x").queue(WORKER)], ArchiveReason::Rule, NOW, "z").await;
     for stranger in ["date=2026-10-32/a.jsonl", "date=2026-13-01/a.jsonl", "date=2026-11-01/notes.txt"] {
         cloud.put(&format!("my-bucket/dead-letters/queue=payments-dlq/{stranger}"), "");
     }
@@ -166,12 +173,12 @@ async fn a_sweep_finds_what_a_listing_finds_wherever_a_page_ends() {
         cloud.pages_of(keys);
         for queue in [None, Some("payments-dlq"), Some("other")] {
             let selection = Selection { queue: queue.map(str::to_owned), ..Selection::default() };
-            let all = listed(Listing::new(s3(), "my-bucket", "dead-letters", &selection)).await;
+            let all = listed(ArchiveListing::new(s3(), "my-bucket", "dead-letters", &selection)).await;
             assert_eq!(all.len(), if queue.is_none() { 8 } else { 7 * usize::from(queue != Some("other")) });
             let mut swept = Vec::new();
-            let sweep = Sweep::new(s3(), "my-bucket", "/dead-letters/", range, 200);
+            let sweep = ArchiveSweep::new(s3(), "my-bucket", "/dead-letters/", range, 200);
             let end = sweep.run(queue, |object| swept.push(object.key.to_string())).await;
-            assert_eq!(end, Ok(Swept::Whole));
+            assert_eq!(end, Ok(SweepEnd::Whole));
             swept.sort();
             assert_eq!(swept, all, "{queue:?}, {keys} keys a page");
         }
@@ -183,13 +190,13 @@ async fn a_sweep_finds_what_a_listing_finds_wherever_a_page_ends() {
 async fn large_objects_are_read_one_after_the_other() {
     for megabytes in [9, 17] {
         let cloud = archived().await;
-        cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(5)));
+        cloud.reply("GetObject", SimFault::Pass.after(Duration::from_millis(5)));
         let large = |place: String| {
-            Object::new(place.trim_start_matches("my-bucket/"), megabytes * 1024 * 1024, None)
+            ArchiveObject::new(place.trim_start_matches("my-bucket/"), megabytes * 1024 * 1024, None)
         };
         let objects = cloud.objects().into_keys().map(large);
         let selection = Selection::default();
-        let mut walk = Walk::over(cloud.clients().s3, "my-bucket", objects.collect(), &selection);
+        let mut walk = ArchiveWalk::over(cloud.clients().s3, "my-bucket", objects.collect(), &selection);
         let mut letters = 0;
         while walk.next().await.is_some() {
             letters += 1;
@@ -200,15 +207,15 @@ async fn large_objects_are_read_one_after_the_other() {
 
 #[tokio::test]
 async fn a_letter_of_the_requeue_is_matched_as_the_function_saw_it() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let mut mark = mark(0, "letter-1", NOW);
     mark["source"] = json!(BILLING);
-    let post = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+    let post = RecordBuilder::envelope("a").sqs_mark(&mark).queue(REQUEUE);
     let message = letter(&post).sqs;
-    let seen = Letter::parse_requeued(message, Origins::none());
+    let seen = Letter::parse_requeued(message, TrustedOrigins::none());
     bury_letters(&cloud, std::slice::from_ref(&seen), ArchiveReason::Exhausted, NOW, "r1").await;
     let with =
-        |json: &str| Selection { pattern: Some(Pattern::parse(json).unwrap()), ..Selection::default() };
+        |json: &str| Selection { pattern: Some(LetterPattern::parse(json).unwrap()), ..Selection::default() };
     assert_eq!(selected(&cloud, &with(r#"{"origin": ["sqs"]}"#)).await, [seen.sqs.message_id]);
     assert!(selected(&cloud, &with(r#"{"origin": ["sns"]}"#)).await.is_empty());
 }
@@ -218,9 +225,9 @@ async fn a_letter_of_the_requeue_is_matched_as_the_function_saw_it() {
 async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     let mut mark = mark(0, "letter-1", NOW);
     mark["dlq"] = json!(DLQ);
-    let moved = Post::envelope("a").sqs_mark(&mark).queue(REQUEUE);
-    let seen = Letter::parse_requeued(letter(&moved).sqs, Origins::none());
-    let cloud = Account::new();
+    let moved = RecordBuilder::envelope("a").sqs_mark(&mark).queue(REQUEUE);
+    let seen = Letter::parse_requeued(letter(&moved).sqs, TrustedOrigins::none());
+    let cloud = TestAccount::new();
     bury_letters(&cloud, std::slice::from_ref(&seen), ArchiveReason::Exhausted, NOW, "r1").await;
     let (_, line) = cloud.objects().into_iter().next().unwrap();
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["deadLetterQueueArn"], DLQ);
@@ -237,7 +244,7 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
     assert!(selected(&cloud, &of("other-dlq")).await.is_empty());
     the_index_agrees(&cloud, &of("other-dlq")).await;
     let matching = |queue: &str| Selection {
-        pattern: Some(Pattern::parse(&json!({ "queueArn": [queue] }).to_string()).unwrap()),
+        pattern: Some(LetterPattern::parse(&json!({ "queueArn": [queue] }).to_string()).unwrap()),
         ..Selection::default()
     };
     assert_eq!(selected(&cloud, &matching(DLQ)).await, [id(&moved)]);
@@ -247,17 +254,17 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
 /// Some letters of a FIFO group were moved to the requeue. All letters of the group still come in one order.
 #[tokio::test]
 async fn letters_of_a_queue_and_of_its_requeue_come_in_the_override_of_their_time() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let mut expected = Vec::new();
     for number in 0..6 {
         let name = format!("m{number}");
-        let post = Post::raw(&name, "x").group("customer-1");
+        let post = RecordBuilder::raw(&name, "x").group("customer-1");
         let letter = if number % 2 == 0 {
             letter(&post.queue(FIFO_DLQ))
         } else {
             let mut mark = mark(0, &name, NOW);
             mark["dlq"] = json!(FIFO_DLQ);
-            Letter::parse_requeued(letter(&post.sqs_mark(&mark).queue(REQUEUE)).sqs, Origins::none())
+            Letter::parse_requeued(letter(&post.sqs_mark(&mark).queue(REQUEUE)).sqs, TrustedOrigins::none())
         };
         expected.push(letter.sqs.message_id.clone());
         // They are archived milliseconds apart, with request ids that sort the other way.
@@ -295,19 +302,19 @@ async fn a_queue_and_a_time_are_found_by_their_keys_and_nothing_else_is_opened()
 
 #[tokio::test(start_paused = true)]
 async fn many_pages_of_keys_and_queues_are_walked_to_their_end() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let mut expected = Vec::new();
     for queue in 0..5 {
         for number in 0..7 {
             let name = format!("{queue}-{number}");
-            let post = Post::raw(&name, "x").queue(&format!("{DLQ}-{queue}"));
+            let post = RecordBuilder::raw(&name, "x").queue(&format!("{DLQ}-{queue}"));
             expected.push(id(&post));
             bury(&cloud, &[post], ArchiveReason::Rule, NOW + number * 1000, &name).await;
         }
     }
     cloud.pages_of(2);
     cloud.forget();
-    cloud.reply("GetObject", Fault::Pass.after(Duration::from_millis(2)));
+    cloud.reply("GetObject", SimFault::Pass.after(Duration::from_millis(2)));
     assert_eq!(selected(&cloud, &Selection::default()).await, expected);
     assert_eq!(cloud.peak(), 32, "so many answers are under way");
 }
@@ -335,8 +342,8 @@ async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
     cloud.put(&format!("{place}/d.jsonl"), &lines);
     cloud.put(&format!("{place}/notes.txt"), "S3CR3T");
     cloud.script(move |call| {
-        let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:GetObject");
-        if call.target.ends_with("d.jsonl") { denied } else { Fault::Pass }
+        let denied = SimFault::refuse(403, "AccessDenied", "not allowed to s3:GetObject");
+        if call.target.ends_with("d.jsonl") { denied } else { SimFault::Pass }
     });
     let (letters, unread) = walked(&cloud, &Selection::default()).await;
     assert_eq!(letters, ids("eagcda"));
@@ -356,15 +363,16 @@ async fn what_cannot_be_read_is_told_in_its_place_and_hides_nothing() {
 async fn a_queue_that_cannot_be_listed_does_not_hide_the_next() {
     let cloud = archived().await;
     cloud.script(|call| {
-        let denied = Fault::refuse(403, "AccessDenied", "not allowed to s3:ListBucket");
+        let denied = SimFault::refuse(403, "AccessDenied", "not allowed to s3:ListBucket");
         let listed = call.operation == "ListObjectsV2" && call.target.ends_with("payments-dlq/");
-        if listed { denied } else { Fault::Pass }
+        if listed { denied } else { SimFault::Pass }
     });
     let (letters, unread) = walked(&cloud, &Selection::default()).await;
     assert_eq!(letters, ids("e"));
     assert_eq!(unread, ["dead-letters/queue=payments-dlq/ AccessDenied: not allowed to s3:ListBucket"]);
 
-    cloud.reply("ListObjectsV2", Fault::refuse(404, "NoSuchBucket", "The specified bucket does not exist"));
+    cloud
+        .reply("ListObjectsV2", SimFault::refuse(404, "NoSuchBucket", "The specified bucket does not exist"));
     let (letters, unread) = walked(&cloud, &Selection::default()).await;
     assert_eq!(letters, ids(""));
     assert_eq!(unread, ["dead-letters/queue= NoSuchBucket: The specified bucket does not exist"]);
@@ -379,11 +387,13 @@ async fn a_body_that_breaks_off_is_read_on_where_it_broke() {
         let (times, place) = (AtomicUsize::new(0), place.clone());
         cloud.script(move |call| {
             let time = if call.target == place { times.fetch_add(1, Ordering::SeqCst) } else { 2 };
-            breaks.get(time).map_or(Fault::Pass, |bytes| Fault::BreakOff(*bytes))
+            breaks.get(time).map_or(SimFault::Pass, |bytes| SimFault::BreakOff(*bytes))
         });
         assert_eq!(selected(&cloud, &Selection::default()).await, ids("eagcd"), "{breaks:?}");
     }
-    cloud.script(move |call| if call.target == place { Fault::BreakOff(first_line) } else { Fault::Pass });
+    cloud.script(
+        move |call| if call.target == place { SimFault::BreakOff(first_line) } else { SimFault::Pass },
+    );
     let (letters, unread) = walked(&cloud, &Selection::default()).await;
     assert_eq!(letters, ids("eacd"));
     assert_eq!(unread.len(), 1);

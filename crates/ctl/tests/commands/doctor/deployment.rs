@@ -1,33 +1,33 @@
 //! Two deployments for the doctor: one by the template, and one that was partly made by hand.
 
 use aws_config::SdkConfig;
-use redrive_support::stand_in::{self, Asked};
-use redrive_support::{Account, DLQ, REQUEUE, TOPIC, WORKER};
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{DLQ, REQUEUE, TOPIC, TestAccount, WORKER};
 use serde_json::{Value, json};
 
 use super::super::stack::formation;
 use super::super::waiting::{letter, lines, list};
-use super::super::{Ran, World, redrivectl_in};
+use super::super::{CommandRun, CommandWorld, redrivectl_in};
 
 pub(super) const ROLE: &str = "arn:aws:iam::123456789012:role/payments-function";
 
 pub(super) const OUTPUTS: [(&str, &str); 2] = [("FunctionName", "payments"), ("DeadLetterQueueArn", DLQ)];
 
 /// Another answer than the template's deployment gives.
-pub(super) type Otherwise = fn(&Asked<'_>) -> Option<(u16, String)>;
+pub(super) type OtherAnswer = fn(&StandInRequest<'_>) -> Option<(u16, String)>;
 
 /// The deployment in front of the account: the function, its mappings, and the actions denied to its role.
 #[derive(Clone)]
-pub(super) struct Deployment {
+pub(super) struct FakeDeployment {
     pub(super) function: Value,
     pub(super) mappings: Value,
     pub(super) recursion: &'static str,
     pub(super) denied: &'static [&'static str],
     /// Answers that differ from those of the template's deployment.
-    pub(super) otherwise: Otherwise,
+    pub(super) otherwise: OtherAnswer,
 }
 
-impl Deployment {
+impl FakeDeployment {
     /// Returns the deployment of the template.
     pub(super) fn new() -> Self {
         let mapping = |source: &str| {
@@ -52,7 +52,7 @@ impl Deployment {
         }
     }
 
-    pub(super) fn answer(&self, asked: &Asked<'_>) -> Option<(u16, String)> {
+    pub(super) fn answer(&self, asked: &StandInRequest<'_>) -> Option<(u16, String)> {
         if let Some(answer) = (self.otherwise)(asked) {
             return Some(answer);
         }
@@ -93,7 +93,7 @@ impl Deployment {
         Some((200, answer))
     }
 
-    fn simulation(&self, asked: &Asked<'_>) -> String {
+    fn simulation(&self, asked: &StandInRequest<'_>) -> String {
         let resource = asked.field("ResourceArns.member.1").unwrap();
         let actions = (1..).map_while(|number| asked.field(&format!("ActionNames.member.{number}")));
         let member = |action: &str| {
@@ -112,7 +112,7 @@ impl Deployment {
     }
 }
 
-pub(super) fn summary(asked: &Asked<'_>) -> Option<(u16, String)> {
+pub(super) fn summary(asked: &StandInRequest<'_>) -> Option<(u16, String)> {
     asked.body.contains("Action=GetTemplateSummary").then(|| {
         let metadata =
             json!({ "AWS::ServerlessRepo::Application": { "SemanticVersion": env!("CARGO_PKG_VERSION") } });
@@ -164,8 +164,8 @@ fn bucket(method: &str, path: &str) -> Option<String> {
 }
 
 /// The queues as the template makes them, and three subscriptions of one topic.
-pub(super) fn account() -> Account {
-    let cloud = Account::new();
+pub(super) fn account() -> TestAccount {
+    let cloud = TestAccount::new();
     let lets_in = json!({ "Statement": [
         { "Effect": "Allow", "Principal": { "Service": "sns.amazonaws.com" }, "Action": "sqs:SendMessage",
           "Resource": DLQ, "Condition": { "ArnLike": { "aws:SourceArn": TOPIC } } },
@@ -184,25 +184,25 @@ pub(super) fn account() -> Account {
     cloud
 }
 
-pub(super) async fn doctor(cloud: &Account, deployment: Deployment, args: &[&str]) -> Ran {
+pub(super) async fn doctor(cloud: &TestAccount, deployment: FakeDeployment, args: &[&str]) -> CommandRun {
     let config = stand_in::before(cloud, move |asked| deployment.answer(asked));
-    let world = World { config: Some(config), ..World::default() };
+    let world = CommandWorld { config: Some(config), ..CommandWorld::default() };
     redrivectl_in(world, &[&["doctor"], args].concat()).await
 }
 
 /// Returns a deployment that was partly made by hand, with the configuration that reaches it.
-pub(crate) fn ill_deployment() -> (Account, SdkConfig) {
+pub(crate) fn ill_deployment() -> (TestAccount, SdkConfig) {
     let (cloud, deployment) = ill();
     let config = stand_in::before(&cloud, move |asked| deployment.answer(asked));
     (cloud, config)
 }
 
 /// Returns a deployment that was partly made by hand.
-pub(super) fn ill() -> (Account, Deployment) {
+pub(super) fn ill() -> (TestAccount, FakeDeployment) {
     let cloud = account();
     cloud.queue("payments-dlq", &[("VisibilityTimeout", "20"), ("MessageRetentionPeriod", "345600")]);
     cloud.subscribe("arn:aws:sns:eu-central-1:123456789012:payments:audit", TOPIC, "sqs", WORKER);
-    let mut deployment = Deployment::new();
+    let mut deployment = FakeDeployment::new();
     deployment.mappings[0]["FunctionResponseTypes"] = json!([]);
     deployment.denied = &["payments-notifier"];
     let override_ = json!({ "version": 1, "overrides": [

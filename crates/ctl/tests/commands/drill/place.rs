@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redrive_support::stand_in::{self, Asked};
-use redrive_support::{Account, DLQ, Post, REQUEUE};
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{DLQ, REQUEUE, RecordBuilder, TestAccount};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::super::stack::formation_with;
-use super::super::{Ran, World, records, redrivectl_in};
+use super::super::{CommandRun, CommandWorld, records, redrivectl_in};
 
 pub(super) const OUTPUTS: &[(&str, &str)] = &[
     ("ArchiveLocation", "s3://my-bucket/dead-letters"),
@@ -29,7 +29,7 @@ pub(super) const OVERRIDES: &str = "my-bucket/dead-letters-control/overrides.jso
 /// A letter that the function has not settled: the id of SNS's message, its attribute, and whether it is
 /// replayed.
 #[derive(Clone)]
-pub(super) struct Letter {
+pub(super) struct DrillLetter {
     pub(super) id: String,
     pub(super) kind: String,
     /// When the letter comes back, if it is hidden.
@@ -38,7 +38,7 @@ pub(super) struct Letter {
 
 /// The resources in front of the account, and a function that obeys overrides.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct DrillAccount {
     /// Messages by queue.
     pub(super) queues: BTreeMap<String, Vec<String>>,
     pub(super) topics: BTreeSet<String>,
@@ -46,8 +46,8 @@ pub(super) struct Place {
     pub(super) tags: BTreeMap<String, String>,
     /// Endpoints by subscription.
     pub(super) subscriptions: BTreeMap<String, String>,
-    pub(super) letters: Vec<Letter>,
-    pub(super) replayed: Option<Letter>,
+    pub(super) letters: Vec<DrillLetter>,
+    pub(super) replayed: Option<DrillLetter>,
     pub(super) log: Vec<String>,
     /// Everything that the drill ever created.
     pub(super) made: Vec<String>,
@@ -57,7 +57,7 @@ pub(super) struct Place {
 
 /// The failure of one call.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Trouble {
+pub(super) enum DrillTrouble {
     None,
     Fails(usize),
     Interrupted(usize),
@@ -66,9 +66,9 @@ pub(super) enum Trouble {
 }
 
 #[derive(Clone)]
-pub(super) struct Drill {
-    pub(super) cloud: Account,
-    pub(super) place: Arc<Mutex<Place>>,
+pub(super) struct DrillTest {
+    pub(super) cloud: TestAccount,
+    pub(super) place: Arc<Mutex<DrillAccount>>,
     /// The outputs; `None` if the stack is deleted.
     pub(super) outputs: Option<&'static [(&'static str, &'static str)]>,
     pub(super) parameters: &'static str,
@@ -80,9 +80,9 @@ pub(super) struct Drill {
     pub(super) read_until: Option<usize>,
 }
 
-impl Drill {
+impl DrillTest {
     pub(super) fn new() -> Self {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         for queue in ["payments-requeue", "payments-dlq"] {
             cloud.drained(queue);
         }
@@ -102,7 +102,7 @@ impl Drill {
         }
     }
 
-    pub(super) async fn run(&self, trouble: Trouble, args: &[&str]) -> Ran {
+    pub(super) async fn run(&self, trouble: DrillTrouble, args: &[&str]) -> CommandRun {
         {
             let mut place = self.place.lock().unwrap();
             (place.calls, place.publishes) = (0, 0);
@@ -111,32 +111,43 @@ impl Drill {
         let (this, flag) = (self.clone(), Arc::clone(&interrupted));
         let config = stand_in::before(&self.cloud, move |asked| this.answer(trouble, &flag, asked));
         let read_until = self.read_until;
-        let world = World { config: Some(config), interrupted, ticks: true, read_until, ..World::default() };
+        let world = CommandWorld {
+            config: Some(config),
+            interrupted,
+            ticks: true,
+            read_until,
+            ..CommandWorld::default()
+        };
         let drill = ["drill", "--stack", "payments", "--settle", "1", "--within", "300", "--watch", "1"];
         redrivectl_in(world, &[&drill, args].concat()).await
     }
 
     /// Kills a drill as soon as this condition holds.
-    pub(super) async fn killed(&self, when: impl Fn(&Place) -> bool) {
+    pub(super) async fn killed(&self, when: impl Fn(&DrillAccount) -> bool) {
         let reached = async {
             while !when(&self.place.lock().unwrap()) {
                 sleep(Duration::from_millis(10)).await;
             }
         };
         tokio::select! {
-            ran = self.run(Trouble::None, &["--yes"]) => panic!("{ran:?}"),
+            ran = self.run(DrillTrouble::None, &["--yes"]) => panic!("{ran:?}"),
             () = reached => {}
         }
     }
 
-    fn answer(&self, trouble: Trouble, interrupted: &AtomicBool, asked: &Asked<'_>) -> Option<(u16, String)> {
+    fn answer(
+        &self,
+        trouble: DrillTrouble,
+        interrupted: &AtomicBool,
+        asked: &StandInRequest<'_>,
+    ) -> Option<(u16, String)> {
         let mut place = self.place.lock().unwrap();
         place.calls += 1;
-        if trouble == Trouble::Interrupted(place.calls) {
+        if trouble == DrillTrouble::Interrupted(place.calls) {
             interrupted.store(true, Ordering::Relaxed);
         }
         self.function(&mut place);
-        if trouble == Trouble::Fails(place.calls) {
+        if trouble == DrillTrouble::Fails(place.calls) {
             let json = json!({ "__type": "InternalFailure", "message": "broken" }).to_string();
             let xml = "<ErrorResponse><Error><Code>InternalFailure</Code></Error></ErrorResponse>".to_owned();
             return Some((500, if asked.target.is_empty() { xml } else { json }));
@@ -144,7 +155,7 @@ impl Drill {
         if asked.is_of("sns") {
             if asked.field("Action") == Some("Publish") {
                 place.publishes += 1;
-                if trouble == Trouble::Refuses(place.publishes) {
+                if trouble == DrillTrouble::Refuses(place.publishes) {
                     let xml = "<ErrorResponse><Error><Code>AuthorizationError</Code></Error></ErrorResponse>";
                     return Some((403, xml.to_owned()));
                 }
@@ -176,7 +187,7 @@ impl Drill {
     }
 
     /// Obeys the overrides about its letters.
-    fn function(&self, place: &mut Place) {
+    fn function(&self, place: &mut DrillAccount) {
         let objects = self.cloud.objects();
         let document: Value =
             objects.get(OVERRIDES).map(|it| serde_json::from_str(it).unwrap()).unwrap_or_default();
@@ -214,8 +225,8 @@ impl Drill {
         }
     }
 
-    fn archive(&self, letter: &Letter, topic: &str) {
-        let mut record = records::record(&redrive_support::letter(&Post::envelope("1")));
+    fn archive(&self, letter: &DrillLetter, topic: &str) {
+        let mut record = records::record(&redrive_support::letter(&RecordBuilder::envelope("1")));
         record.topic_arn = Some(topic.parse().unwrap());
         "overridden".clone_into(&mut record.reason);
         record.letter_id.clone_from(&letter.id);
@@ -227,7 +238,7 @@ impl Drill {
     }
 
     /// The versions of an object, and the end of one.
-    fn versions(&self, asked: &Asked<'_>) -> Option<(u16, String)> {
+    fn versions(&self, asked: &StandInRequest<'_>) -> Option<(u16, String)> {
         let (path, query) =
             asked.uri.strip_prefix("https://my-bucket.s3.")?.split_once('/')?.1.split_once('?')?;
         if asked.method == "DELETE" && self.locks {
@@ -275,8 +286,8 @@ fn is_asked(body: &Value) -> Option<String> {
     is_it.then(|| name.to_owned())
 }
 
-impl Place {
-    fn sns(&mut self, asked: &Asked<'_>) -> (u16, String) {
+impl DrillAccount {
+    fn sns(&mut self, asked: &StandInRequest<'_>) -> (u16, String) {
         let field = |name| asked.field(name).unwrap_or_default().replace("%3A", ":");
         let topic = field("TopicArn");
         let action = field("Action");
@@ -300,7 +311,7 @@ impl Place {
                 let id = format!("message-to-{kind}");
                 let healthy = self.queues.iter_mut().find(|(name, _)| name.ends_with("-healthy")).unwrap();
                 healthy.1.push(id.clone());
-                self.letters.push(Letter { id: id.clone(), kind, hidden_until: None });
+                self.letters.push(DrillLetter { id: id.clone(), kind, hidden_until: None });
                 format!("<MessageId>{id}</MessageId>")
             }
             "ListSubscriptionsByTopic" => {
@@ -339,7 +350,7 @@ impl Place {
         (200, format!("<{action}Response><{action}Result>{result}</{action}Result></{action}Response>"))
     }
 
-    fn tag(&mut self, asked: &Asked<'_>) {
+    fn tag(&mut self, asked: &StandInRequest<'_>) {
         let field = |number: usize, name| asked.field(&format!("Tags.member.{number}.{name}"));
         for number in 1.. {
             let (Some(key), Some(value)) = (field(number, "Key"), field(number, "Value")) else { break };

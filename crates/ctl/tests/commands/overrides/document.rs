@@ -8,13 +8,13 @@ use aws_config::retry::RetryConfig;
 use serde_json::{Value, json};
 
 use super::{DOCUMENT, ended, ids, override_, overrides, put_overrides, run, run_in};
-use crate::World;
-use redrive_support::{Account, Fault};
+use crate::CommandWorld;
+use redrive_support::{SimFault, TestAccount};
 
 #[tokio::test]
 async fn two_operators_at_once_lose_nothing() {
     for there in [&[][..], &[override_("old", "hold", None)]] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         if !there.is_empty() {
             put_overrides(&cloud, there);
         }
@@ -25,7 +25,7 @@ async fn two_operators_at_once_lose_nothing() {
             if call.operation == "PutObject" && writes.fetch_add(1, Ordering::Relaxed) == 0 {
                 put_overrides(&other, &others);
             }
-            Fault::Pass
+            SimFault::Pass
         });
         let told =
             run(&cloud, &["hold", "--topic", "payments", "--why", "w", "--yes", "--json"]).await.json();
@@ -37,8 +37,8 @@ async fn two_operators_at_once_lose_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_always_comes_second_gives_up_in_the_end() {
-    let cloud = Account::new();
-    cloud.reply("PutObject", Fault::refuse(409, "ConditionalRequestConflict", "at this moment"));
+    let cloud = TestAccount::new();
+    cloud.reply("PutObject", SimFault::refuse(409, "ConditionalRequestConflict", "at this moment"));
     let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!(told.code, 1);
     assert!(told.err.contains("others changed the overrides at the same time"), "{}", told.err);
@@ -47,14 +47,14 @@ async fn whoever_always_comes_second_gives_up_in_the_end() {
 
 #[tokio::test]
 async fn an_answer_that_is_lost_gives_the_override_once() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let writes = AtomicU32::new(0);
     cloud.script(move |call| match call.operation.as_str() {
-        "PutObject" if writes.fetch_add(1, Ordering::Relaxed) == 0 => Fault::ResetAfter,
-        _ => Fault::Pass,
+        "PutObject" if writes.fetch_add(1, Ordering::Relaxed) == 0 => SimFault::ResetAfter,
+        _ => SimFault::Pass,
     });
     let retrying = RetryConfig::standard().with_initial_backoff(Duration::from_millis(1));
-    let world = World { config: Some(cloud.config(retrying)), ..World::default() };
+    let world = CommandWorld { config: Some(cloud.config(retrying)), ..CommandWorld::default() };
     run_in(world, &["hold", "--all", "--why", "w", "--yes"]).await.text();
     assert_eq!((ids(&cloud).len(), cloud.calls("PutObject").len()), (1, 2));
 }
@@ -66,7 +66,7 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
         ("{", "not JSON"),
         (r#"{"version":1,"overrides":[{"id":"a"}]}"#, "overrides[0].do: is missing"),
     ] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         cloud.put(DOCUMENT, document);
         for args in
             [&["hold", "--all", "--why", "w", "--yes"][..], &["release", "--all", "--yes"], &["overrides"]]
@@ -79,14 +79,14 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
         assert_eq!(cloud.calls("PutObject").len(), 0);
     }
     for is_there in [true, false] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         if is_there {
             put_overrides(&cloud, &[]);
         }
         cloud.script(move |call| match call.operation.as_str() {
-            "GetObject" => Fault::refuse(403, "AccessDenied", "no"),
-            "ListObjectsV2" if !is_there => Fault::refuse(403, "AccessDenied", "no"),
-            _ => Fault::Pass,
+            "GetObject" => SimFault::refuse(403, "AccessDenied", "no"),
+            "ListObjectsV2" if !is_there => SimFault::refuse(403, "AccessDenied", "no"),
+            _ => SimFault::Pass,
         });
         let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
         assert_eq!((told.code, cloud.calls("PutObject").len()), (1, 0));
@@ -97,8 +97,8 @@ async fn a_document_that_cannot_be_read_is_left_as_it_is() {
 /// S3 may deny access to an object that does not exist, even to those who may list its key.
 #[tokio::test]
 async fn a_document_that_is_denied_and_not_listed_does_not_exist() {
-    let cloud = Account::new();
-    cloud.reply("GetObject", Fault::refuse(403, "AccessDenied", "no"));
+    let cloud = TestAccount::new();
+    cloud.reply("GetObject", SimFault::refuse(403, "AccessDenied", "no"));
     run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await.text();
     assert_eq!(overrides(&cloud).len(), 1);
 }
@@ -117,7 +117,7 @@ async fn a_document_that_is_full_takes_no_more() {
         ((0..99).map(large).collect(), "at most 262144 bytes"),
     ];
     for (overrides, limit) in full {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         put_overrides(&cloud, &overrides);
         let before = cloud.objects()[DOCUMENT].clone();
         assert!(before.len() < 262_144, "{}", before.len());
@@ -130,20 +130,20 @@ async fn a_document_that_is_full_takes_no_more() {
 
 #[tokio::test]
 async fn overrides_whose_time_is_over_are_kept_before_they_leave_the_document() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let over = override_("over", "hold", Some("2026-11-01T11:40:00Z"));
     let lapsed = override_("lapsed", "retry", None);
     put_overrides(&cloud, &[over.clone(), override_("here", "hold", None), lapsed.clone()]);
     // Nothing leaves the document before its record is written.
     cloud.script(|call| {
         let kept = call.target.contains("/overrides/");
-        if kept { Fault::refuse(503, "SlowDown", "later") } else { Fault::Pass }
+        if kept { SimFault::refuse(503, "SlowDown", "later") } else { SimFault::Pass }
     });
     let args = ["hold", "--topic", "payments", "--why", "w", "--yes"];
     assert_eq!(run(&cloud, &args).await.code, 1);
     assert_eq!(ids(&cloud), ["over", "here", "lapsed"]);
 
-    cloud.script(|_| Fault::Pass);
+    cloud.script(|_| SimFault::Pass);
     run(&cloud, &args).await.text();
     assert_eq!(ids(&cloud)[1..], ["here"]);
     let with = |override_: &Value, at: &str| {
@@ -157,29 +157,29 @@ async fn overrides_whose_time_is_over_are_kept_before_they_leave_the_document() 
 
 #[tokio::test]
 async fn a_clock_that_is_ahead_takes_no_override_away_that_is_in_force() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let hold = override_("hold", "hold", Some("2026-11-01T12:00:01Z"));
     put_overrides(&cloud, std::slice::from_ref(&hold));
     let args = ["hold", "--topic", "payments", "--why", "w", "--yes"];
     for minutes in [0, 5, 15, 25] {
-        let ahead = World { later: minutes * 60_000, ..World::on(&cloud) };
+        let ahead = CommandWorld { later: minutes * 60_000, ..CommandWorld::on(&cloud) };
         assert_eq!(run_in(ahead, &args).await.code, 0);
         assert_eq!(ids(&cloud).last().map(String::as_str), Some("hold"), "{minutes} minutes ahead");
     }
-    let ahead = World { later: 25 * 60_000, ..World::on(&cloud) };
+    let ahead = CommandWorld { later: 25 * 60_000, ..CommandWorld::on(&cloud) };
     let shown = run_in(ahead, &["overrides", "--ended"]).await;
     assert_eq!((shown.code, shown.out.as_str()), (0, "No override has ended.\n"));
 }
 
 #[tokio::test]
 async fn an_override_makes_room_a_minute_after_its_end_by_s3s_clock() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let ended_at = |number: u32, until| override_(&format!("o{number:02}"), "retry", Some(until));
     let full: Vec<_> = (0..100).map(|number| ended_at(number, "2026-11-01T11:59:01Z")).collect();
     put_overrides(&cloud, &full);
     let args = ["hold", "--all", "--why", "w", "--yes"];
     // This machine's clock is ahead. That must not remove an override.
-    let told = run_in(World { later: 600_000, ..World::on(&cloud) }, &args).await;
+    let told = run_in(CommandWorld { later: 600_000, ..CommandWorld::on(&cloud) }, &args).await;
     assert!(told.code == 1 && told.err.contains("at most 100 overrides"), "{}", told.err);
     assert_eq!(ids(&cloud).len(), 100);
 
@@ -195,16 +195,16 @@ async fn an_override_makes_room_a_minute_after_its_end_by_s3s_clock() {
 async fn the_record_of_an_end_tells_who_took_the_override_out_of_the_document() {
     let release = ["release", "one", "--yes", "--by", "ada", "--why", "mended"];
     let cut_off = || async {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         put_overrides(&cloud, &[override_("one", "hold", Some("2026-11-01T13:00:00Z"))]);
         cloud.script(|call| {
             let is_document = call.operation == "PutObject" && call.target == DOCUMENT;
-            if is_document { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+            if is_document { SimFault::refuse(403, "AccessDenied", "no") } else { SimFault::Pass }
         });
         let told = run(&cloud, &["release", "one", "--yes", "--by", "bob"]).await;
         assert_eq!((told.code, ids(&cloud)), (1, vec!["one".to_owned()]));
         assert_eq!(ended(&cloud, "one")["ended"]["by"], "bob");
-        cloud.script(|_| Fault::Pass);
+        cloud.script(|_| SimFault::Pass);
         cloud
     };
     let cloud = cut_off().await;
@@ -225,7 +225,7 @@ async fn the_record_of_an_end_tells_who_took_the_override_out_of_the_document() 
         if call.operation == "PutObject" && call.target == DOCUMENT {
             put_overrides(&other, &[]);
         }
-        Fault::Pass
+        SimFault::Pass
     });
     run(&cloud, &release).await.text();
     assert_eq!(ended(&cloud, "one")["ended"]["by"], "bob");
@@ -237,13 +237,13 @@ async fn whoever_keeps_an_order_at_the_moment_that_another_does_goes_on() {
     for (status, code) in
         [(412, "PreconditionFailed"), (409, "ConditionalRequestConflict"), (404, "NoSuchKey")]
     {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         put_overrides(&cloud, &[override_("one", "hold", None)]);
         let writes = AtomicU32::new(0);
         cloud.script(move |call| {
             let keeps = call.operation == "PutObject" && call.target.contains("/overrides/");
             let meets = keeps && writes.fetch_add(1, Ordering::Relaxed) == 0;
-            if meets { Fault::refuse(status, code, "at this moment") } else { Fault::Pass }
+            if meets { SimFault::refuse(status, code, "at this moment") } else { SimFault::Pass }
         });
         run(&cloud, &["release", "one", "--yes", "--by", "ada"]).await.text();
         assert!(ids(&cloud).is_empty());

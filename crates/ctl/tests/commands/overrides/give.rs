@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::{ids, interrupted_at, override_, overrides, put_overrides, retry_topic, run, run_in, shown};
 use crate::waiting::{letter, lines, list};
-use crate::{World, redrivectl_in};
-use redrive_support::{Account, CALLER, DLQ, Fault, TOPIC};
+use crate::{CommandWorld, redrivectl_in};
+use redrive_support::{CALLER, DLQ, SimFault, TOPIC, TestAccount};
 
 #[tokio::test]
 async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let told =
         run(&cloud, &["hold", "--topic", TOPIC, "--for", "2h", "--why", "the database is down", "--yes"])
             .await;
@@ -43,9 +43,9 @@ async fn a_hold_is_written_with_its_reason_and_the_callers_name() {
 
 #[tokio::test]
 async fn the_default_place_follows_from_the_archive() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let args = ["hold", "--all", "--why", "w", "--yes", "--archive", "s3://my-bucket/dead-letters"];
-    redrivectl_in(World::on(&cloud), &args).await.text();
+    redrivectl_in(CommandWorld::on(&cloud), &args).await.text();
     assert_eq!(ids(&cloud).len(), 1);
     for (args, problem) in [
         (&["overrides"][..], "the control prefix is unknown: give --stack NAME, or --control (or CONTROL)"),
@@ -54,7 +54,7 @@ async fn the_default_place_follows_from_the_archive() {
         (&["overrides", "--control", "off"], "CONTROL is off"),
         (&["overrides", "--control", "my-bucket"], "--control (or CONTROL) must be s3://bucket/prefix"),
     ] {
-        let told = redrivectl_in(World::on(&cloud), args).await;
+        let told = redrivectl_in(CommandWorld::on(&cloud), args).await;
         assert_eq!((told.code, told.out.as_str()), (2, ""));
         assert!(told.err.starts_with(&format!("redrivectl: {problem}")), "{}", told.err);
     }
@@ -62,7 +62,7 @@ async fn the_default_place_follows_from_the_archive() {
 
 #[tokio::test]
 async fn nothing_is_written_without_a_yes() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let args = ["hold", "--all", "--why", "w"];
     let told = run(&cloud, &args).await;
     assert_eq!(told.code, 2);
@@ -74,7 +74,7 @@ async fn nothing_is_written_without_a_yes() {
         told.err
     );
     for (answer, code) in [("n\n", 2), ("\n", 2), ("", 2), ("yes please\n", 2), ("Y\n", 0), ("yes", 0)] {
-        let world = World { answers: true, input: answer.into(), ..World::on(&cloud) };
+        let world = CommandWorld { answers: true, input: answer.into(), ..CommandWorld::on(&cloud) };
         let told = run_in(world, &args).await;
         assert_eq!(told.code, code, "{answer:?}");
         assert!(told.err.starts_with("Give this override to hold? [y/N] "), "{}", told.err);
@@ -88,7 +88,7 @@ async fn nothing_is_written_without_a_yes() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_interrupts_before_it_is_written_has_nothing_written() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
     put_overrides(&cloud, &[override_("h1", "hold", None)]);
     cloud.forget();
@@ -105,7 +105,7 @@ async fn whoever_interrupts_before_it_is_written_has_nothing_written() {
 
 #[tokio::test]
 async fn bad_overrides_are_bad_input_and_name_the_option() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     for (args, problem) in [
         (
             &["hold", "--why", "w"][..],
@@ -179,11 +179,11 @@ async fn the_times_of_an_override_are_those_of_s3() {
         (30_000, ""),
     ] {
         for there in [&[][..], &[override_("old", "hold", None)]] {
-            let cloud = Account::new();
+            let cloud = TestAccount::new();
             if !there.is_empty() {
                 put_overrides(&cloud, there);
             }
-            let ahead = || World { later, ..World::on(&cloud) };
+            let ahead = || CommandWorld { later, ..CommandWorld::on(&cloud) };
             let hold = ["hold", "--all", "--why", "w", "--yes", "--for", "2h"];
             let told = run_in(ahead(), &hold).await;
             assert_eq!((told.code, told.err.as_str()), (0, says));
@@ -207,16 +207,16 @@ async fn the_times_of_an_override_are_those_of_s3() {
 
 #[tokio::test]
 async fn an_answer_without_a_date_leaves_the_machines_clock() {
-    let cloud = Account::new();
-    cloud.reply("GetObject", Fault::refuse(404, "NoSuchKey", "none"));
-    let ahead = World { later: 300_000, ..World::on(&cloud) };
+    let cloud = TestAccount::new();
+    cloud.reply("GetObject", SimFault::refuse(404, "NoSuchKey", "none"));
+    let ahead = CommandWorld { later: 300_000, ..CommandWorld::on(&cloud) };
     run_in(ahead, &["hold", "--all", "--why", "w", "--yes"]).await.text();
     assert_eq!(overrides(&cloud)[0]["at"], "2026-11-01T12:05:00Z");
 }
 
 #[tokio::test]
 async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let other = |id: &str| json!({ "topicArn": format!("{TOPIC}-other"), "messageId": id });
     let letters = [
         letter("a", &json!({})),
@@ -254,7 +254,7 @@ async fn the_preview_counts_what_waits_and_says_what_the_list_does_not_tell() {
 
 #[tokio::test(start_paused = true)]
 async fn an_archive_override_is_about_letters_that_are_there_unless_it_says_otherwise() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:00:00Z" }))];
     list(&cloud, "2026-11-01T12:00:00Z", &lines(&letters));
     let args = ["give-up", "--topic", "payments", "--why", "poison", "--yes"];
@@ -266,7 +266,7 @@ async fn an_archive_override_is_about_letters_that_are_there_unless_it_says_othe
     assert_eq!(written["until"], "2026-11-02T00:00:00Z");
     assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
 
-    let later = World { later: 300, ..World::on(&cloud) };
+    let later = CommandWorld { later: 300, ..CommandWorld::on(&cloud) };
     run_in(later, &args).await.text();
     let written = &overrides(&cloud)[0];
     assert_eq!([&written["at"], &written["arrivedBefore"]], ["2026-11-01T12:00:00Z", "2026-11-01T12:00:01Z"]);
@@ -281,10 +281,11 @@ async fn an_archive_override_is_about_letters_that_are_there_unless_it_says_othe
 
 #[tokio::test(start_paused = true)]
 async fn what_is_confirmed_is_what_is_overridden() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let letters = [letter("a", &json!({})), letter("new", &json!({ "since": "2026-11-01T12:03:00Z" }))];
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
-    let thinking = || World { answers: true, input: "y".into(), thinks: 300_000, ..World::on(&cloud) };
+    let thinking =
+        || CommandWorld { answers: true, input: "y".into(), thinks: 300_000, ..CommandWorld::on(&cloud) };
     let args = ["give-up", "--topic", "payments", "--why", "poison"];
     let told = run_in(thinking(), &args).await;
     assert!(told.out.contains("  arrived      before 2026-11-01 12:00:00 UTC\n"), "{}", told.out);
@@ -315,7 +316,7 @@ async fn what_is_confirmed_is_what_is_overridden() {
 
 #[tokio::test]
 async fn what_an_override_selects_is_told_in_words_where_it_has_names() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let which = async |args: &[&str]| {
         let told = run(&cloud, &[&["hold", "--why", "w", "--dry-run"], args].concat()).await.text();
         told.lines().find_map(|line| line.strip_prefix("  which        ").map(str::to_owned))
@@ -340,7 +341,7 @@ async fn what_nobody_knows_is_told_and_becomes_an_override_only_with_a_second_wo
         ("--queue", queue, "queue"),
         ("--subscription", &*subscription, "subscription"),
     ] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         let args = ["hold", option, text, "--why", "w"];
         let told = format!("the {what} {text}");
         let row =
@@ -355,7 +356,7 @@ async fn what_nobody_knows_is_told_and_becomes_an_override_only_with_a_second_wo
         let dry = run(&cloud, &[&args[..], &["--dry-run", "--json"]].concat()).await.json();
         assert_eq!(dry["unknown"], json!([told]));
         // A yes to the question confirms the unknown name. Where no question is asked, `--anyway` does.
-        let world = World { answers: true, input: "y\n".into(), ..World::on(&cloud) };
+        let world = CommandWorld { answers: true, input: "y\n".into(), ..CommandWorld::on(&cloud) };
         let ran = run_in(world, &args).await;
         assert!(ran.code == 0 && ran.out.contains(&row), "{ran:?}");
         cloud.forget();
@@ -375,12 +376,12 @@ async fn what_sns_or_sqs_or_the_list_knows_needs_no_second_word() {
         ("--queue", "payments-dlq"),
         ("--subscription", redrive_support::SUBSCRIPTION),
     ] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         let text = run(&cloud, &["hold", option, text, "--why", "w", "--yes"]).await.text();
         assert!(!text.contains("unknown") && !text.contains("not checked"), "{text}");
     }
     // Letters of a topic in another account wait.
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let elsewhere = "arn:aws:sns:eu-central-1:210987654321:payments";
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({ "topicArn": elsewhere }))]));
     cloud.forget();
@@ -391,8 +392,8 @@ async fn what_sns_or_sqs_or_the_list_knows_needs_no_second_word() {
 /// An operator who may not ask SNS and SQS must still be able to hold letters in an outage.
 #[tokio::test]
 async fn what_nobody_may_ask_about_is_told_and_stops_no_override() {
-    let cloud = Account::new();
-    cloud.reply("GetTopicAttributes", Fault::refuse(403, "AuthorizationError", "no"));
+    let cloud = TestAccount::new();
+    cloud.reply("GetTopicAttributes", SimFault::refuse(403, "AuthorizationError", "no"));
     let text = run(&cloud, &["hold", "--topic", "ordres", "--why", "w", "--yes"]).await.text();
     let row = "  not checked  whether there is the topic ordres: sns:GetTopicAttributes failed: AuthorizationError: no\n";
     assert!(text.contains(row), "{text}");
@@ -401,8 +402,8 @@ async fn what_nobody_may_ask_about_is_told_and_stops_no_override() {
 
 #[tokio::test]
 async fn who_the_caller_is_must_be_known() {
-    let cloud = Account::new();
-    cloud.reply("GetCallerIdentity", Fault::ConnectTimeout);
+    let cloud = TestAccount::new();
+    cloud.reply("GetCallerIdentity", SimFault::ConnectTimeout);
     let told = run(&cloud, &["hold", "--all", "--why", "w", "--yes"]).await;
     assert_eq!((told.code, told.out.as_str()), (1, ""));
     assert_eq!(
@@ -414,7 +415,7 @@ async fn who_the_caller_is_must_be_known() {
 
 #[tokio::test]
 async fn a_command_that_is_named_finds_the_same_by_the_same_options() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let args =
         ["hold", "--all", "--why", "down", "--yes", "--profile", "the ops", "--region", "eu-central-1"];
     let told = run(&cloud, &args).await.text();
@@ -424,13 +425,13 @@ async fn a_command_that_is_named_finds_the_same_by_the_same_options() {
     let shell = std::process::Command::new("sh").args(["-c", &format!("printf '%s\\n' {hint}")]).output();
     let shell = String::from_utf8(shell.unwrap().stdout).unwrap();
     let words: Vec<_> = shell.lines().skip(1).chain(["--yes"]).collect();
-    redrivectl_in(World::on(&cloud), &words).await.text();
+    redrivectl_in(CommandWorld::on(&cloud), &words).await.text();
     assert_eq!(ids(&cloud), [] as [&str; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_for_a_script_says_what_is_woken() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({})), letter("b", &json!({}))]));
     let dry = ["--all", "--why", "w", "--dry-run", "--json"];
     let told = async |args: &[&str]| run(&cloud, &[args, &dry].concat()).await.json();
@@ -452,7 +453,7 @@ async fn a_typing_error_is_told_wherever_it_stands_in_a_pattern() {
         json!({ "$or": [{ "topicArn": [{ "suffix": ":ordres" }] }, { "topicArn": [TOPIC] }] }),
     ] {
         for is_listed in [false, true] {
-            let cloud = Account::new();
+            let cloud = TestAccount::new();
             if is_listed {
                 let waits = letter("a", &json!({ "topicArn": TOPIC }));
                 list(&cloud, "2026-11-01T11:00:00Z", &lines(&[waits]));

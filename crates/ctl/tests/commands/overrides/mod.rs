@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{Ran, World, redrivectl_in};
-use redrive_support::stand_in::{self, Asked};
-use redrive_support::{Account, TOPIC};
+use super::{CommandRun, CommandWorld, redrivectl_in};
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{TOPIC, TestAccount};
 
 const CONTROL: [&str; 2] = ["--control", "s3://my-bucket/dead-letters-control"];
 const DOCUMENT: &str = "my-bucket/dead-letters-control/overrides.json";
 
-async fn run(cloud: &Account, args: &[&str]) -> Ran {
-    run_in(World::on(cloud), args).await
+async fn run(cloud: &TestAccount, args: &[&str]) -> CommandRun {
+    run_in(CommandWorld::on(cloud), args).await
 }
 
-async fn run_in(world: World, args: &[&str]) -> Ran {
+async fn run_in(world: CommandWorld, args: &[&str]) -> CommandRun {
     redrivectl_in(world, &[args, &CONTROL].concat()).await
 }
 
@@ -37,32 +37,32 @@ pub(crate) fn override_(id: &str, action: &str, until: Option<&str>) -> Value {
     override_
 }
 
-pub(crate) fn put_overrides(cloud: &Account, overrides: &[Value]) {
+pub(crate) fn put_overrides(cloud: &TestAccount, overrides: &[Value]) {
     cloud.put(DOCUMENT, &json!({ "version": 1, "overrides": overrides }).to_string());
 }
 
-pub(crate) fn overrides(cloud: &Account) -> Vec<Value> {
+pub(crate) fn overrides(cloud: &TestAccount) -> Vec<Value> {
     let document: Value = serde_json::from_str(&cloud.objects()[DOCUMENT]).unwrap();
     assert_eq!(document["version"], 1);
     document["overrides"].as_array().unwrap().clone()
 }
 
 /// Reports whether there is a document of overrides.
-pub(crate) fn has_document(cloud: &Account) -> bool {
+pub(crate) fn has_document(cloud: &TestAccount) -> bool {
     cloud.objects().contains_key(DOCUMENT)
 }
 
-fn ids(cloud: &Account) -> Vec<String> {
+fn ids(cloud: &TestAccount) -> Vec<String> {
     overrides(cloud).iter().map(|override_| override_["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn ended(cloud: &Account, id: &str) -> Value {
+fn ended(cloud: &TestAccount, id: &str) -> Value {
     let key = format!("my-bucket/dead-letters-control/overrides/{id}.json");
     serde_json::from_str(&cloud.objects()[&key]).unwrap()
 }
 
 /// Returns the handles that SQS was asked to show.
-fn shown(cloud: &Account) -> Vec<String> {
+fn shown(cloud: &TestAccount) -> Vec<String> {
     let calls = cloud.calls("ChangeMessageVisibilityBatch");
     assert!(calls.iter().all(|call| call.entries.len() <= 10));
     let mut handles: Vec<_> = calls
@@ -78,16 +78,16 @@ fn shown(cloud: &Account) -> Vec<String> {
 }
 
 /// Returns a world that interrupts the tool as soon as a request has this text in its address.
-fn interrupted_at(cloud: &Account, request: &'static str) -> World {
+fn interrupted_at(cloud: &TestAccount, request: &'static str) -> CommandWorld {
     let interrupted = Arc::new(AtomicBool::new(false));
     let presses = Arc::clone(&interrupted);
-    let config = stand_in::before(cloud, move |asked: &Asked<'_>| {
+    let config = stand_in::before(cloud, move |asked: &StandInRequest<'_>| {
         if asked.uri.contains(request) {
             presses.store(true, Ordering::Relaxed);
         }
         None::<(u16, String)>
     });
-    World { config: Some(config), interrupted, ..World::default() }
+    CommandWorld { config: Some(config), interrupted, ..CommandWorld::default() }
 }
 
 fn retry_topic() -> [&'static str; 6] {

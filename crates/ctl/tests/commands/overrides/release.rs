@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::{ended, ids, override_, overrides, put_overrides, run, run_in, shown};
 use crate::waiting::{letter, lines, list};
-use crate::{World, redrivectl_in};
-use redrive_support::{Account, CALLER, DLQ, Fault, REQUEUE, TOPIC};
+use crate::{CommandWorld, redrivectl_in};
+use redrive_support::{CALLER, DLQ, REQUEUE, SimFault, TOPIC, TestAccount};
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     put_overrides(
         &cloud,
         &[override_("one", "hold", None), override_("two", "retry", Some("2026-11-01T13:00:00Z"))],
@@ -33,7 +33,7 @@ async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes(
 
 #[tokio::test(start_paused = true)]
 async fn a_release_that_woke_not_all_names_the_command_that_does() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let mut hold = override_("one", "hold", None);
     hold["match"] = json!({ "topicArn": [TOPIC, { "suffix": "it's another" }] });
     hold["arrivedBefore"] = "2026-11-01T10:00:00Z".into();
@@ -41,7 +41,7 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
     put_overrides(&cloud, &[hold.clone(), override_("two", "retry", Some("2026-11-01T13:00:00Z"))]);
     let late = letter("late", &json!({ "since": "2026-11-01T10:00:00Z" }));
     list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({})), late]));
-    cloud.reply("ChangeMessageVisibilityBatch", Fault::refuse(403, "AccessDenied", "no"));
+    cloud.reply("ChangeMessageVisibilityBatch", SimFault::refuse(403, "AccessDenied", "no"));
     let told = run(&cloud, &["release", "one", "two", "--why", "it's mended", "--yes"]).await;
     assert_eq!(told.code, 1);
     let hint = told.out.rsplit_once("To wake the rest for an attempt at once: ").unwrap().1;
@@ -52,8 +52,8 @@ async fn a_release_that_woke_not_all_names_the_command_that_does() {
     assert_eq!(words[0], "redrivectl");
 
     cloud.forget();
-    cloud.script(|_| Fault::Pass);
-    let told = redrivectl_in(World::on(&cloud), &words[1..]).await.text();
+    cloud.script(|_| SimFault::Pass);
+    let told = redrivectl_in(CommandWorld::on(&cloud), &words[1..]).await.text();
     assert!(!told.contains("To wake the rest"), "{told}");
     assert_eq!(shown(&cloud), ["handle-S3CR3T-a"]);
     let written = &overrides(&cloud)[0];
@@ -88,7 +88,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
         (&[of_subject("urgent", "hold")], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
         (&[of_subject("urgent", "retry"), hold(None)], &["handle-S3CR3T-a", "handle-S3CR3T-b"], 0),
     ] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         put_overrides(&cloud, &[std::slice::from_ref(&released), others].concat());
         let elsewhere = letter("b", &json!({ "queueArn": REQUEUE }));
         let not_held = letter("c", &json!({ "topicArn": format!("{TOPIC}-other") }));
@@ -104,7 +104,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
         assert_eq!(told["waiting"]["stillHeld"], asleep, "{others:?}");
     }
     // Releasing both holds wakes all letters.
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     put_overrides(&cloud, &[released, hold(None)]);
     list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
     run(&cloud, &["release", "--all", "--yes"]).await.text();
@@ -113,7 +113,7 @@ async fn letters_that_another_hold_holds_sleep_on() {
 
 #[tokio::test(start_paused = true)]
 async fn holds_are_released_by_pattern_or_all_at_once() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let mut other = override_("other", "hold", None);
     other["match"] = json!({ "topicArn": [{ "suffix": ":billing" }] });
     let all =
@@ -143,9 +143,9 @@ async fn holds_are_released_by_pattern_or_all_at_once() {
 /// JSON is for a script. A person sees a preview beside it only to answer a question.
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_for_a_script_shows_no_preview() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     put_overrides(&cloud, &[override_("one", "hold", None)]);
-    let world = World { answers: true, ..World::on(&cloud) };
+    let world = CommandWorld { answers: true, ..CommandWorld::on(&cloud) };
     let told = run_in(world, &["release", "one", "--dry-run", "--json"]).await.json();
     assert_eq!(told["released"], json!(["one"]));
     let wakes = json!({ "letters": 0, "rate": 500, "beginsAfterSeconds": 20, "takesSeconds": 20 });

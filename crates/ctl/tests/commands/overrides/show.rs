@@ -5,11 +5,11 @@ use serde_json::json;
 use super::{CONTROL, override_, put_overrides, run};
 use crate::waiting::{letter, lines, list};
 use crate::{manual, shows};
-use redrive_support::{Account, CALLER, EntryFault, Fault, TOPIC};
+use redrive_support::{CALLER, EntryFault, SimFault, TOPIC, TestAccount};
 
 #[tokio::test(start_paused = true)]
 async fn overrides_are_shown_while_they_are_in_force_and_after() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     assert_eq!(run(&cloud, &["overrides"]).await.text(), "No override is in force.\n");
     assert_eq!(run(&cloud, &["overrides", "--ended"]).await.text(), "No override has ended.\n");
     put_overrides(&cloud, &[override_("one", "hold", None), override_("over", "retry", None)]);
@@ -37,7 +37,7 @@ async fn overrides_are_shown_while_they_are_in_force_and_after() {
 
 #[tokio::test(start_paused = true)]
 async fn the_manual_shows_what_they_print() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let due = |number: u32| json!({ "due": format!("2026-11-01T{:02}:{:02}:41Z", 12 + number % 9, 2 + number % 50) });
     let waiting: Vec<_> = (0..2315).map(|number| letter(&format!("m{number}"), &due(number))).collect();
     list(&cloud, "2026-11-01T11:20:00Z", &lines(&waiting));
@@ -59,7 +59,7 @@ async fn the_manual_shows_what_they_print() {
         let moved_on = |handle: &String| (1..=6).any(|number| handle.ends_with(&format!("-m7{number}")));
         let entries = call.entries.iter().enumerate();
         let fates = entries.filter(|(_, entry)| entry.handle.as_ref().is_some_and(moved_on));
-        Fault::Entries(fates.map(|(index, _)| (index, stale.clone())).collect())
+        SimFault::Entries(fates.map(|(index, _)| (index, stale.clone())).collect())
     });
     let manual = manual();
     let args = ["waiting", "--by", "target"];

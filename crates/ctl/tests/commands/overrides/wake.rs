@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{DOCUMENT, ids, override_, overrides, put_overrides, retry_topic, run, run_in, shown};
-use crate::World;
+use crate::CommandWorld;
 use crate::waiting::{letter, lines, list};
-use redrive_support::{Account, DLQ, EntryFault, Fault, REQUEUE, TOPIC};
+use redrive_support::{DLQ, EntryFault, REQUEUE, SimFault, TOPIC, TestAccount};
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let many: Vec<_> = (0..25).map(|number| letter(&format!("m{number:02}"), &json!({}))).collect();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
     let newer = letter("m00", &json!({ "receiptHandle": "newer-S3CR3T" }));
@@ -32,7 +32,7 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
         if call.operation == "PutObject" && call.target == DOCUMENT {
             list(&late, "2026-11-01T12:00:01Z", &lines(&[letter("late", &json!({}))]));
         }
-        Fault::Pass
+        SimFault::Pass
     });
     let begun = Instant::now();
     let told = run(&cloud, &retry_topic()).await;
@@ -47,7 +47,7 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
     expected.sort();
     assert_eq!(shown(&cloud), expected);
     let queues: Vec<_> =
-        cloud.calls("ChangeMessageVisibilityBatch").iter().map(redrive_support::Call::summary).collect();
+        cloud.calls("ChangeMessageVisibilityBatch").iter().map(redrive_support::SimCall::summary).collect();
     assert!(queues.contains(&"ChangeMessageVisibilityBatch payments-requeue 1".to_owned()), "{queues:?}");
     assert_eq!(queues.len(), 4, "{queues:?}");
     let text = told.text();
@@ -57,7 +57,7 @@ async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_letter_id_wakes_that_letter_alone() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let names = ["a", "aa", "b"];
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&names.map(|name| letter(name, &json!({})))));
     let told = run(
@@ -72,7 +72,7 @@ async fn a_letter_id_wakes_that_letter_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let many: Vec<_> = (0..100).map(|number| letter(&number.to_string(), &json!({}))).collect();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
     let begun = Instant::now();
@@ -82,7 +82,7 @@ async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
         if call.operation == "ChangeMessageVisibilityBatch" {
             seen.lock().unwrap().push(begun.elapsed().as_secs_f64());
         }
-        Fault::Pass
+        SimFault::Pass
     });
     run(&cloud, &[&retry_topic()[..], &["--rate", "10"]].concat()).await.text();
     let times = times.lock().unwrap().clone();
@@ -93,7 +93,7 @@ async fn nothing_wakes_before_twenty_seconds_and_then_at_the_rate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     for object in 0..100 {
         let ten: Vec<_> = (0..10).map(|number| letter(&format!("{object}-{number}"), &json!({}))).collect();
         list(&cloud, &format!("2026-11-01T11:{:02}:{:02}Z", object / 60, object % 60), &lines(&ten));
@@ -112,13 +112,13 @@ async fn a_thousand_letters_wake_by_a_hundred_requests_in_two_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let names = ["fine", "stale", "gone", "busy", "refused"];
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&names.map(|name| letter(name, &json!({})))));
     let calls = AtomicU32::new(0);
     cloud.script(move |call| {
         if call.operation != "ChangeMessageVisibilityBatch" {
-            return Fault::Pass;
+            return SimFault::Pass;
         }
         if calls.fetch_add(1, Ordering::Relaxed) == 0 {
             let fates = [
@@ -136,9 +136,9 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
                 ("refused", EntryFault::sender("AccessDenied", "not you")),
             ];
             let place = |(name, fate): (&str, EntryFault)| (call.entries_with(name)[0], fate);
-            return Fault::Entries(fates.map(place).to_vec());
+            return SimFault::Entries(fates.map(place).to_vec());
         }
-        Fault::Pass
+        SimFault::Pass
     });
     let told = run(&cloud, &[&retry_topic()[..], &["--json"]].concat()).await;
     assert_eq!(told.code, 1);
@@ -156,22 +156,22 @@ async fn what_moved_on_is_told_and_what_was_throttled_is_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_answer_was_lost_is_not_made_again() {
     for (lost, code) in [
-        (Fault::ResetAfter, "Unreachable"),
-        (Fault::ResetBefore, "Unreachable"),
-        (Fault::HangAfter, "DeadlineExceeded"),
-        (Fault::Nonsense(200, "{".to_owned()), "Http200"),
-        (Fault::Entries(vec![(0, EntryFault::Missing)]), "NoAnswer"),
-        (Fault::refuse(500, "InternalError", "oh"), "InternalError"),
+        (SimFault::ResetAfter, "Unreachable"),
+        (SimFault::ResetBefore, "Unreachable"),
+        (SimFault::HangAfter, "DeadlineExceeded"),
+        (SimFault::Nonsense(200, "{".to_owned()), "Http200"),
+        (SimFault::Entries(vec![(0, EntryFault::Missing)]), "NoAnswer"),
+        (SimFault::refuse(500, "InternalError", "oh"), "InternalError"),
     ] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
         let fault = lost.clone();
         cloud.script(move |call| {
-            if call.operation == "ChangeMessageVisibilityBatch" { fault.clone() } else { Fault::Pass }
+            if call.operation == "ChangeMessageVisibilityBatch" { fault.clone() } else { SimFault::Pass }
         });
         // The SDK must not repeat the request either.
         let config = Some(cloud.config(RetryConfig::standard()));
-        let world = World { config, ..World::on(&cloud) };
+        let world = CommandWorld { config, ..CommandWorld::on(&cloud) };
         let told = run_in(world, &[&retry_topic()[..], &["--json"]].concat()).await;
         let said: Value = serde_json::from_str(&told.out).unwrap();
         assert_eq!(said["wake"]["failed"], json!({ code: 1 }), "{lost:?}: {said}");
@@ -186,13 +186,13 @@ async fn a_request_that_was_refused_for_now_is_made_again() {
     for (status, code) in
         [(403, "RequestThrottled"), (400, "ThrottlingException"), (503, "ServiceUnavailable")]
     {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
         let calls = AtomicU32::new(0);
         cloud.script(move |call| {
             let is_first = call.operation == "ChangeMessageVisibilityBatch"
                 && calls.fetch_add(1, Ordering::Relaxed) == 0;
-            if is_first { Fault::refuse(status, code, "slower") } else { Fault::Pass }
+            if is_first { SimFault::refuse(status, code, "slower") } else { SimFault::Pass }
         });
         let told = run(&cloud, &retry_topic()).await.text();
         assert!(told.contains("\n1 letter asked to wake.\n"), "{code}: {told}");
@@ -203,14 +203,14 @@ async fn a_request_that_was_refused_for_now_is_made_again() {
 #[tokio::test(start_paused = true)]
 async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() {
     for (args, action) in [(&retry_topic()[..], "retry"), (&["release", "held", "--yes"], "release")] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         put_overrides(&cloud, &[override_("held", "hold", None)]);
         list(&cloud, "2026-11-01T11:30:00Z", &lines(&[letter("a", &json!({}))]));
         let written = AtomicBool::new(false);
         cloud.script(move |call| {
             written.fetch_or(call.operation == "PutObject" && call.target == DOCUMENT, Ordering::Relaxed);
             let fails = call.operation == "ListObjectsV2" && written.load(Ordering::Relaxed);
-            if fails { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+            if fails { SimFault::refuse(403, "AccessDenied", "no") } else { SimFault::Pass }
         });
         let told = run(&cloud, args).await;
         assert_eq!((told.code, told.err.as_str()), (1, ""), "{action}");
@@ -223,7 +223,7 @@ async fn letters_that_were_read_wake_also_where_the_list_cannot_be_read_again() 
 
 #[tokio::test(start_paused = true)]
 async fn no_handle_is_ever_printed() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     list(
         &cloud,
         "2026-11-01T11:00:00Z",
@@ -231,9 +231,9 @@ async fn no_handle_is_ever_printed() {
     );
     put_overrides(&cloud, &[override_("held", "hold", None)]);
     let code = |op: &str| {
-        (op == "ChangeMessageVisibilityBatch").then_some(Fault::refuse(400, "InvalidAddress", "S3CR3T"))
+        (op == "ChangeMessageVisibilityBatch").then_some(SimFault::refuse(400, "InvalidAddress", "S3CR3T"))
     };
-    cloud.script(move |call| code(&call.operation).unwrap_or(Fault::Pass));
+    cloud.script(move |call| code(&call.operation).unwrap_or(SimFault::Pass));
     for args in [
         &retry_topic()[..],
         &["retry", "--topic", TOPIC, "--why", "mended", "--yes", "--json"],
@@ -241,7 +241,7 @@ async fn no_handle_is_ever_printed() {
         &["waiting"],
         &["waiting", "--json"],
     ] {
-        let world = World { progress: true, ..World::on(&cloud) };
+        let world = CommandWorld { progress: true, ..CommandWorld::on(&cloud) };
         let told = run_in(world, args).await;
         assert!(!told.out.contains("S3CR3T") && !told.err.contains("S3CR3T"), "{args:?}: {told:?}");
     }
@@ -250,7 +250,7 @@ async fn no_handle_is_ever_printed() {
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_stops_waking_and_the_override_stays() {
     for before_the_first in [true, false] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         let many: Vec<_> = (0..1000).map(|number| letter(&number.to_string(), &json!({}))).collect();
         list(&cloud, "2026-11-01T11:00:00Z", &lines(&many));
         let interrupted = Arc::new(AtomicBool::new(false));
@@ -262,9 +262,9 @@ async fn an_interrupt_stops_waking_and_the_override_stays() {
                 call.operation.starts_with("Change")
             };
             flag.fetch_or(now, Ordering::Relaxed);
-            Fault::Pass
+            SimFault::Pass
         });
-        let world = World { interrupted, ..World::on(&cloud) };
+        let world = CommandWorld { interrupted, ..CommandWorld::on(&cloud) };
         let told = run_in(world, &[&retry_topic()[..], &["--json"]].concat()).await;
         let json: Value = serde_json::from_str(&told.out).unwrap();
         let asked = json["wake"]["asked"].as_u64().unwrap();
@@ -277,11 +277,11 @@ async fn an_interrupt_stops_waking_and_the_override_stays() {
 
 #[tokio::test(start_paused = true)]
 async fn an_override_that_has_ended_wakes_nobody() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     let letters: Vec<_> = (0..30).map(|number| letter(&number.to_string(), &json!({}))).collect();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&letters));
     let slowly = [&retry_topic()[..], &["--rate", "1", "--for", "40s"]].concat();
-    let world = World { ticks: true, ..World::on(&cloud) };
+    let world = CommandWorld { ticks: true, ..CommandWorld::on(&cloud) };
     let told = run_in(world, &slowly).await;
     assert_eq!(told.code, 1);
     assert!(
@@ -295,7 +295,7 @@ async fn an_override_that_has_ended_wakes_nobody() {
         told.out
     );
 
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     list(&cloud, "2026-11-01T11:00:00Z", &lines(&[letter("a", &json!({}))]));
     let told = run(&cloud, &[&retry_topic()[..], &["--until", "2026-11-01T12:00:10Z"]].concat()).await;
     assert_eq!(told.code, 2);

@@ -5,11 +5,11 @@ use crate::overrides::{override_, put_overrides};
 use redrive_support::SUBSCRIPTION;
 
 /// A person who types this.
-fn types(answer: &str) -> World {
-    World { answers: true, input: answer.as_bytes().to_vec(), ..World::default() }
+fn types(answer: &str) -> CommandWorld {
+    CommandWorld { answers: true, input: answer.as_bytes().to_vec(), ..CommandWorld::default() }
 }
 
-fn sent_nothing(cloud: &Account, ran: &Ran) {
+fn sent_nothing(cloud: &TestAccount, ran: &CommandRun) {
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.err.ends_with("redrivectl: not confirmed: nothing was done\n"), "{}", ran.err);
     assert_eq!((cloud.calls("SendMessageBatch").len(), cloud.calls("PutObject").len()), (0, 0));
@@ -42,7 +42,7 @@ async fn a_script_must_say_yes_and_is_asked_nothing() {
     for args in
         [&["--all"][..], &["--all", "--new"], &["--all", "--json"], &["--resume", "20261101T120000Z-0d0e0f"]]
     {
-        let ran = redrivectl_in(World::on(&cloud), &[&["replay"], args, &PLACE].concat()).await;
+        let ran = redrivectl_in(CommandWorld::on(&cloud), &[&["replay"], args, &PLACE].concat()).await;
         assert_eq!((ran.code, ran.err.as_str()), (2, no_terminal), "{args:?}");
     }
     let ran = replays(&cloud, &["free", "20261101T120000Z-0d0e0f"]).await;
@@ -65,7 +65,7 @@ async fn with_json_the_summary_stands_beside_the_results() {
 #[tokio::test]
 async fn letters_that_are_archived_during_the_question_are_not_sent() {
     let cloud = archived(&ten());
-    let world = World { thinks: 3_600_000, ..types("y\n") };
+    let world = CommandWorld { thinks: 3_600_000, ..types("y\n") };
     let ran = replay_in(world, &cloud, &["--json"]).await;
     let done: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(done["cutOff"], "2026-11-01T11:59:55Z");
@@ -150,7 +150,7 @@ async fn free_shows_the_replay_and_asks() {
     let cloud = archived(&ten());
     let (id, _) = stopped(&cloud).await;
     let free = async |answer: &str| {
-        let world = World { config: World::on(&cloud).config, ..types(answer) };
+        let world = CommandWorld { config: CommandWorld::on(&cloud).config, ..types(answer) };
         redrivectl_in(world, &[&["replays", "free", &id], &PLACE[..2]].concat()).await
     };
     cloud.forget();
@@ -200,7 +200,7 @@ async fn what_is_selected_is_told_in_words() {
     );
     assert_eq!(which(&["--match", "{\"retry\": [1]}"]).await, "match {\"retry\":[1]}");
     assert_eq!(which(&[]).await, "the whole archive");
-    let records = File::of("which.jsonl", &line(&Post::envelope("1")));
+    let records = TextFile::of("which.jsonl", &line(&RecordBuilder::envelope("1")));
     assert_eq!(which(&["--from", records.path()]).await, "the records that were given");
     for time in ["--since", "--until", "--cut-off"] {
         let ran = replay_in(types("y\n"), &cloud, &[time, "2026-10-31T23:59"]).await;
@@ -244,19 +244,20 @@ async fn letters_that_an_override_will_hold_are_said_to_be_held_before_and_after
             );
         };
         let before = format!("{held}, as soon as they are sent");
-        let counted = replay_in(World::default(), &cloud, &[args, &["--dry-run"]].concat()).await;
+        let counted = replay_in(CommandWorld::default(), &cloud, &[args, &["--dry-run"]].concat()).await;
         says(&counted.out, &before);
-        let counted = replay_in(World::default(), &cloud, &[args, &["--dry-run", "--json"]].concat()).await;
+        let counted =
+            replay_in(CommandWorld::default(), &cloud, &[args, &["--dry-run", "--json"]].concat()).await;
         told(&serde_json::from_str(&counted.out).unwrap());
         let asked = replay_in(types("n\n"), &cloud, args).await;
         says(&asked.out, &before);
         if held.is_empty() {
             continue;
         }
-        let done = replay_in(World::default(), &cloud, args).await;
+        let done = replay_in(CommandWorld::default(), &cloud, args).await;
         says(&done.out, held);
         assert_eq!((done.code, sent_ids(&cloud)), (0, ids(&ten())));
-        let done = replay_in(World::default(), &cloud, &[args, &["--json", "--again"]].concat()).await;
+        let done = replay_in(CommandWorld::default(), &cloud, &[args, &["--json", "--again"]].concat()).await;
         told(&serde_json::from_str(&done.out).unwrap());
     }
 }
@@ -299,7 +300,7 @@ async fn a_replay_that_goes_on_and_given_records_are_said_to_be_held() {
     assert!(asked.out.contains("held by the override one ("), "{}", asked.out);
 
     let cloud = archived(&ten());
-    let given = File::of("given.jsonl", &(line(&ten()[0]) + "\n"));
+    let given = TextFile::of("given.jsonl", &(line(&ten()[0]) + "\n"));
     for (letter, held) in [(&ids(&ten())[0], true), (&ids(&ten())[1], false)] {
         hold["match"] = json!({ "letterId": [letter] });
         put_overrides(&cloud, &[hold.clone()]);
@@ -313,7 +314,9 @@ async fn a_replay_that_goes_on_and_given_records_are_said_to_be_held() {
 #[tokio::test]
 async fn overrides_that_cannot_be_read_are_said_to_be_unknown() {
     let cloud = archived(&ten());
-    cloud.script(|call| if call.target.ends_with("/overrides.json") { Fault::Denied } else { Fault::Pass });
+    cloud.script(
+        |call| if call.target.ends_with("/overrides.json") { SimFault::Denied } else { SimFault::Pass },
+    );
     let ran = replay(&cloud, &["--dry-run"]).await;
     assert!(
         ran.err.contains("redrivectl: whether an override holds these letters is unknown: "),

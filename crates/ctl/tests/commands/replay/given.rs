@@ -3,15 +3,15 @@
 use super::*;
 
 /// Returns a letter as `archive show --json` writes it.
-async fn shown(cloud: &Account, post: &Post) -> Value {
-    let world = World::on(cloud);
+async fn shown(cloud: &TestAccount, post: &RecordBuilder) -> Value {
+    let world = CommandWorld::on(cloud);
     let args = ["archive", "show", "--json", "--archive", PLACE[1], &letter(post).sqs.message_id];
     let text = redrivectl_in(world, &args).await.text();
     serde_json::from_str(&text).unwrap()
 }
 
-async fn replay_given(cloud: &Account, lines: &str) -> Ran {
-    let world = World { input: lines.as_bytes().to_vec(), ..World::default() };
+async fn replay_given(cloud: &TestAccount, lines: &str) -> CommandRun {
+    let world = CommandWorld { input: lines.as_bytes().to_vec(), ..CommandWorld::default() };
     replay_in(world, cloud, &["--from", "-"]).await
 }
 
@@ -72,10 +72,10 @@ async fn a_replay_of_records_that_is_unfinished_says_that_it_needs_them_again() 
     let ctrl_c = Arc::clone(&interrupted);
     cloud.script(move |call| {
         ctrl_c.fetch_or(call.operation == "SendMessageBatch", Ordering::Relaxed);
-        Fault::Pass
+        SimFault::Pass
     });
     let input = records.map(|record| format!("{record}\n")).concat().into_bytes();
-    let world = World { input, interrupted, ..World::default() };
+    let world = CommandWorld { input, interrupted, ..CommandWorld::default() };
     let ran = replay_in(world, &cloud, &["--from", "-", "--ramp", "50,100"]).await;
     let continues = format!("\nTo continue: redrivectl replay --resume {} --from FILE", id_of(&ran));
     assert!(ran.out.contains(&continues), "{}", ran.out);

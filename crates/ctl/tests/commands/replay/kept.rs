@@ -8,7 +8,7 @@ async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archi
     let cloud = archived(&ten());
     let control: fn(&str) -> Option<String> =
         |name| (name == "CONTROL").then(|| "s3://my-bucket/overrides".to_owned());
-    let world = || World { variable: Some(control), ..World::on(&cloud) };
+    let world = || CommandWorld { variable: Some(control), ..CommandWorld::on(&cloud) };
     replay_in(world(), &cloud, &[]).await.text();
     let kept_in = |place: &str| cloud.objects().keys().any(|key| key.starts_with(place));
     assert!(kept_in("my-bucket/overrides/replays/") && !kept_in("my-bucket/dead-letters-control/"));
@@ -23,7 +23,7 @@ async fn replays_are_kept_where_the_function_keeps_them_whether_or_not_the_archi
     assert_eq!(replay_in(world(), &cloud, &other).await.code, 0);
     assert!(kept_in("my-bucket/other/replays/"));
     let off: fn(&str) -> Option<String> = |name| (name == "CONTROL").then(|| "off".to_owned());
-    let off = World { variable: Some(off), ..World::on(&cloud) };
+    let off = CommandWorld { variable: Some(off), ..CommandWorld::on(&cloud) };
     let ran = replay_in(off, &cloud, &[]).await;
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(
@@ -44,7 +44,7 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     assert_eq!(sent(&cloud).len(), 2);
 
     // Whoever only counts is told, and not asked.
-    let world = World { answers: true, ..World::default() };
+    let world = CommandWorld { answers: true, ..CommandWorld::default() };
     let counted = replay_in(world, &cloud, &["--dry-run"]).await;
     assert_eq!((counted.code, counted.err.lines().count()), (0, 1), "{counted:?}");
     assert!(
@@ -126,11 +126,11 @@ async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
 
 #[tokio::test]
 async fn what_aws_denies_and_what_fails_have_codes_of_their_own_in_json_too() {
-    for (fault, code, kind) in [(Fault::Denied, 6, "denied"), (Fault::Unavailable, 1, "failed")] {
+    for (fault, code, kind) in [(SimFault::Denied, 6, "denied"), (SimFault::Unavailable, 1, "failed")] {
         let cloud = archived(&ten());
         let fault_of = fault.clone();
         cloud.script(
-            move |call| if call.operation == "ListObjectsV2" { fault_of.clone() } else { Fault::Pass },
+            move |call| if call.operation == "ListObjectsV2" { fault_of.clone() } else { SimFault::Pass },
         );
         let ran = replay(&cloud, &["--json"]).await;
         assert_eq!(ran.code, code, "{ran:?}");
@@ -167,7 +167,7 @@ async fn a_wish_to_stop_that_cannot_be_written_is_an_error_of_its_own() {
     for (args, object) in [(&["stop", &id][..], "stop.json"), (&["free", &id, "--yes"], "replay.json")] {
         cloud.script(move |call| {
             let writes = call.operation == "PutObject" && call.target.ends_with(object);
-            if writes { Fault::refuse(412, "PreconditionFailed", "others") } else { Fault::Pass }
+            if writes { SimFault::refuse(412, "PreconditionFailed", "others") } else { SimFault::Pass }
         });
         assert_eq!(replays(&cloud, args).await.code, 5, "{args:?}");
     }
@@ -180,7 +180,7 @@ async fn who_stopped_a_replay_and_why_is_shown() {
     let args =
         [&["replay", "--all", "--yes", "--ramp", "50,100", "--settle", "10m", "--rate", "10000"], &PLACE[..]]
             .concat();
-    let runs = redrivectl_in(World { ticks: true, ..World::on(&cloud) }, &args);
+    let runs = redrivectl_in(CommandWorld { ticks: true, ..CommandWorld::on(&cloud) }, &args);
     let stops = async {
         tokio::time::sleep(std::time::Duration::from_secs(30)).await;
         let listed = replays(&cloud, &["--json"]).await.json();
@@ -249,14 +249,14 @@ async fn a_replay_of_a_newer_version_is_listed_and_neither_shown_nor_stopped() {
 /// Whoever reads the error need not look for the replay.
 #[tokio::test]
 async fn a_replay_that_fails_names_its_id_and_the_command_that_goes_on() {
-    for (fault, code) in [(Fault::Unavailable, 1), (Fault::Denied, 6)] {
+    for (fault, code) in [(SimFault::Unavailable, 1), (SimFault::Denied, 6)] {
         let cloud = archived(&ten());
         cloud.script(move |call| {
             let is_ledger = call.operation == "PutObject" && call.target.ends_with("/000000.json");
-            if is_ledger { fault.clone() } else { Fault::Pass }
+            if is_ledger { fault.clone() } else { SimFault::Pass }
         });
         let ran = replay(&cloud, &[]).await;
-        cloud.script(|_| Fault::Pass);
+        cloud.script(|_| SimFault::Pass);
         let listed = replays(&cloud, &["--json"]).await.json();
         let id = listed["replays"][0]["id"].as_str().unwrap();
         let options = options();
@@ -283,7 +283,7 @@ async fn a_replay_that_was_cut_off_is_shown_as_that() {
     assert!(shown.starts_with(&format!("Replay {id}: cut off in step 1 of 2.\n")), "{shown}");
     assert!(shown.contains("\nTo continue: redrivectl replay --resume "), "{shown}");
     assert_eq!(replays(&cloud, &["show", &id, "--json"]).await.json()["abandoned"], true);
-    let world = World { answers: true, input: b"y\n".to_vec(), ..World::default() };
+    let world = CommandWorld { answers: true, input: b"y\n".to_vec(), ..CommandWorld::default() };
     let ran = replay_in(world, &cloud, &["--resume", &id]).await;
     assert!(
         ran.code == 0 && ran.err.starts_with("Continue it? [y/N] "),
@@ -314,7 +314,7 @@ async fn a_replay_whose_id_is_not_its_folder_is_refused_and_its_id_never_printed
     let listed = replays(&cloud, &[]).await;
     assert_eq!((listed.code, listed.out.matches("(cannot be read)").count()), (1, 2), "{listed:?}");
     // A replay of the same letters offers neither for being continued.
-    let world = World { answers: true, input: b"n\n".to_vec(), ..World::default() };
+    let world = CommandWorld { answers: true, input: b"n\n".to_vec(), ..CommandWorld::default() };
     let ran = replay_in(world, &cloud, &["--dry-run"]).await;
     assert!(!format!("{ran:?}").contains("curl"), "{ran:?}");
     assert_eq!(replay(&cloud, &["--resume", FORGED]).await.code, 1);
@@ -326,7 +326,7 @@ async fn a_replay_that_fails_before_its_first_letter_names_its_id_too() {
     let cloud = archived(&ten());
     cloud.script(|call| {
         let is_about_requeue = call.operation == "GetQueueAttributes" && call.target == "payments-requeue";
-        if is_about_requeue { Fault::Denied } else { Fault::Pass }
+        if is_about_requeue { SimFault::Denied } else { SimFault::Pass }
     });
     let ran = replay(&cloud, &[]).await;
     assert!(

@@ -36,7 +36,7 @@ async fn letters_that_no_replay_has_sent_are_counted_and_chosen() {
 #[tokio::test]
 async fn letters_in_doubt_count_as_not_replayed() {
     let cloud = archived(&ten());
-    let identity = |post: &Post| records::record(&letter(post)).identity();
+    let identity = |post: &RecordBuilder| records::record(&letter(post)).identity();
     let entry = json!({ "replay": "one", "sent": [identity(&ten()[0])], "sending": [identity(&ten()[1])] });
     let ledger =
         "my-bucket/dead-letters-control/replays/queues/queue=payments-dlq/hour=20261031T12/000000.json";
@@ -47,8 +47,8 @@ async fn letters_in_doubt_count_as_not_replayed() {
 /// The records of replays are read once for each queue, and once for each hour with a replay.
 #[tokio::test]
 async fn hours_without_a_replay_cost_no_call() {
-    let cloud = Account::new();
-    let posts: Vec<_> = (10..20).map(|hour| Post::envelope(&hour.to_string())).collect();
+    let cloud = TestAccount::new();
+    let posts: Vec<_> = (10..20).map(|hour| RecordBuilder::envelope(&hour.to_string())).collect();
     for (hour, post) in (10..20).zip(&posts) {
         let key = KEY.replace("T12", &format!("T{hour}"));
         let record = line(post).replace("T12:00:00Z", &format!("T{hour}:00:00Z"));
@@ -70,7 +70,7 @@ async fn where_nobody_can_say_it_the_list_goes_without_and_a_choice_is_refused()
     let cloud = archived(&ten());
     cloud.script(|call| {
         let asks = call.target.contains("dead-letters-control");
-        if asks { Fault::refuse(403, "AccessDenied", "no") } else { Fault::Pass }
+        if asks { SimFault::refuse(403, "AccessDenied", "no") } else { SimFault::Pass }
     });
     let ran = archive(&cloud, &["list"]).await;
     assert_eq!(ran.code, 0);
@@ -84,7 +84,7 @@ async fn where_nobody_can_say_it_the_list_goes_without_and_a_choice_is_refused()
         assert!(ran.err.contains("AccessDenied"), "{}", ran.err);
     }
     // Where the function has no place for it, nobody replays.
-    let off = World { variable: Some(|_| Some("off".to_owned())), ..World::on(&cloud) };
+    let off = CommandWorld { variable: Some(|_| Some("off".to_owned())), ..CommandWorld::on(&cloud) };
     let text = redrivectl_in(off, &["archive", "list", PLACE[0], PLACE[1]]).await.text();
     assert!(text.ends_with("\n10 letters.\n"), "{text}");
 }

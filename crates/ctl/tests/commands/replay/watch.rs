@@ -11,18 +11,18 @@ fn terminal(columns: u16) -> InMemoryTerm {
     InMemoryTerm::new(20, columns)
 }
 
-fn posts(count: usize) -> Vec<Post> {
-    (0..count).map(|number| Post::envelope(&number.to_string())).collect()
+fn posts(count: usize) -> Vec<RecordBuilder> {
+    (0..count).map(|number| RecordBuilder::envelope(&number.to_string())).collect()
 }
 
 /// An archive of so many letters, which its index tells.
-fn indexed(count: usize) -> Account {
+fn indexed(count: usize) -> TestAccount {
     archived_at(&INDEXED.replace("n10", &format!("n{count}")), &posts(count))
 }
 
 /// A replay of the whole archive before somebody's eyes, at 100 letters a second and 60 s after a step.
-async fn watched(cloud: &Account, terminal: &InMemoryTerm, args: &[&str]) -> Ran {
-    let world = World { terminal: Some(terminal.clone()), ticks: true, ..World::on(cloud) };
+async fn watched(cloud: &TestAccount, terminal: &InMemoryTerm, args: &[&str]) -> CommandRun {
+    let world = CommandWorld { terminal: Some(terminal.clone()), ticks: true, ..CommandWorld::on(cloud) };
     let pace = ["--rate", "100", "--settle", "60"];
     redrivectl_in(world, &[&["replay", "--all", "--yes"], args, &PLACE, &pace].concat()).await
 }
@@ -99,17 +99,17 @@ async fn after_ctrl_c_it_says_that_it_stops_and_leaves_a_clean_line() {
     let cloud = indexed(1000);
     let screen = terminal(100);
     let interrupted = Arc::new(AtomicBool::new(false));
-    let world = World {
+    let world = CommandWorld {
         terminal: Some(screen.clone()),
         ticks: true,
         interrupted: Arc::clone(&interrupted),
-        ..World::on(&cloud)
+        ..CommandWorld::on(&cloud)
     };
     // The last requests take their time.
     let slow = Arc::clone(&interrupted);
     cloud.script(move |_| {
         let wait = u64::from(slow.load(Ordering::Relaxed));
-        Fault::Pass.after(Duration::from_secs(wait))
+        SimFault::Pass.after(Duration::from_secs(wait))
     });
     let args = [&["replay", "--all", "--yes", "--rate", "100", "--ramp", "100"], &PLACE[..]].concat();
     let presses = async {
@@ -139,7 +139,7 @@ async fn without_a_terminal_and_with_json_lines_alone_are_written() {
     ] {
         let cloud = archived(&[]);
         cloud.put_at(&format!("my-bucket/{KEY}"), &lines, "2026-10-31T12:00:00.000Z");
-        let world = World { terminal: terminal.clone(), ticks: true, ..World::on(&cloud) };
+        let world = CommandWorld { terminal: terminal.clone(), ticks: true, ..CommandWorld::on(&cloud) };
         let args = [&["replay", "--all", "--yes", "--ramp", "50,100"], json, &PLACE, &AT_ONCE].concat();
         let ran = redrivectl_in(world, &args).await;
         assert_eq!(ran.code, 3, "{ran:?}");
@@ -158,7 +158,7 @@ async fn without_a_terminal_and_with_json_lines_alone_are_written() {
 #[tokio::test(start_paused = true)]
 async fn in_a_log_each_step_has_its_lines() {
     let cloud = archived_at(INDEXED, &posts(10));
-    let world = World { lines: true, ticks: true, ..World::on(&cloud) };
+    let world = CommandWorld { lines: true, ticks: true, ..CommandWorld::on(&cloud) };
     let args =
         [&["replay", "--all", "--yes", "--ramp", "50,100", "--settle", "90", "--rate", "10000"], &PLACE[..]]
             .concat();

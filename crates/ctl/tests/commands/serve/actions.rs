@@ -5,28 +5,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{Client, Reply, serving, serving_with};
+use super::{BrowserTab, ServerReply, serving, serving_with};
 use crate::overrides::{has_document, override_, overrides, put_overrides};
 use crate::stack::{OUTPUTS, formation};
 use crate::waiting::{letter, lines, list};
-use redrive_support::stand_in::{self, Asked};
-use redrive_support::{Account, CALLER, TOPIC};
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{CALLER, TOPIC, TestAccount};
 
 const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "payments"), ("why", "down"), ("for", "2h")];
 
 /// Puts a number of waiting letters of the topic on the list.
-fn waits(cloud: &Account, written: &str, letters: std::ops::Range<usize>) {
+fn waits(cloud: &TestAccount, written: &str, letters: std::ops::Range<usize>) {
     let letters: Vec<_> = letters.map(|number| letter(&number.to_string(), &json!({}))).collect();
     list(cloud, written, &lines(&letters));
 }
 
-fn two() -> Account {
-    let cloud = Account::new();
+fn two() -> TestAccount {
+    let cloud = TestAccount::new();
     waits(&cloud, "2026-11-01T11:00:00Z", 0..2);
     cloud
 }
 
-async fn post_confirmation(client: &Client, id: &str, nonce: &str) -> Reply {
+async fn post_confirmation(client: &BrowserTab, id: &str, nonce: &str) -> ServerReply {
     client.post("job", &[("id", id), ("do", "confirm"), ("nonce", nonce)]).await
 }
 
@@ -192,7 +192,7 @@ async fn what_has_changed_since_is_told_and_nothing_is_done() {
 #[tokio::test]
 async fn letters_that_come_meanwhile_are_a_change_if_they_are_many() {
     for (more, is_done) in [(0..20, true), (20..21, true), (20..22, false)] {
-        let cloud = Account::new();
+        let cloud = TestAccount::new();
         waits(&cloud, "2026-11-01T11:00:00Z", 0..20);
         serving(&cloud, &["--operate"], async |client| {
             let (_, asks) = client.begin(&HOLD).await;
@@ -270,7 +270,7 @@ async fn no_more_than_eight_actions_go_on_at_once() {
         for _ in 0..10 {
             asked.push(client.begin(&HOLD).await.1);
         }
-        cloud.script(|_| redrive_support::Fault::Pass.after(std::time::Duration::from_mins(10)));
+        cloud.script(|_| redrive_support::SimFault::Pass.after(std::time::Duration::from_mins(10)));
         let confirmed = asked.iter().map(async |page| {
             let (id, nonce) = (page.hidden("id").unwrap(), page.hidden("nonce").unwrap());
             post_confirmation(client, &id, &nonce).await
@@ -281,7 +281,7 @@ async fn no_more_than_eight_actions_go_on_at_once() {
         assert_eq!((number(303), number(429)), (8, 2));
         let refused = replies.iter().find(|reply| reply.status == 429).unwrap();
         assert!(refused.text().contains("Too many actions are under way"), "{}", refused.text());
-        cloud.script(|_| redrive_support::Fault::Pass);
+        cloud.script(|_| redrive_support::SimFault::Pass);
     })
     .await;
 }
@@ -291,7 +291,7 @@ async fn an_action_that_panics_has_ended_and_is_said_to_have_a_fault() {
     let cloud = two();
     let breaks = Arc::new(AtomicBool::new(false));
     let breaks_now = Arc::clone(&breaks);
-    let config = stand_in::before(&cloud, move |asked: &Asked<'_>| {
+    let config = stand_in::before(&cloud, move |asked: &StandInRequest<'_>| {
         assert!(!breaks_now.load(Ordering::Relaxed), "meant to panic");
         formation(asked, &OUTPUTS)
     });
@@ -444,7 +444,7 @@ async fn what_strangers_wrote_forges_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_preview_says_what_is_woken_and_when_the_override_is_too_short() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     waits(&cloud, "2026-11-01T11:00:00Z", 0..500);
     put_overrides(&cloud, &[override_("one", "hold", None)]);
     serving(&cloud, &["--operate"], async |client| {

@@ -1,15 +1,15 @@
 //! Tests of the guard: which requests are answered, and what strangers learn.
 
-use super::{Reply, serving};
+use super::{ServerReply, serving};
 use crate::overrides::has_document;
-use redrive_support::Account;
+use redrive_support::TestAccount;
 
 /// The form of an action, which the server accepts from its own pages.
 const FORM: [(&str, &str); 3] = [("do", "hold"), ("topic", "payments"), ("why", "down")];
 
 #[tokio::test]
 async fn without_the_token_there_is_nothing() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &["--operate"], async |client| {
         let host = client.host();
         let get = async |path: &str| client.send("GET", path, &[("Host", &host)], "").await;
@@ -17,7 +17,7 @@ async fn without_the_token_there_is_nothing() {
         let mut answers = Vec::new();
         let almost = format!("/{}/", &client.token[1..]);
         for path in ["/", "/groups", &almost, "/TOKENx/", "/x/TOKEN/", "/act?do=hold&topic=payments"] {
-            let Reply { status, head, body } = get(path).await;
+            let ServerReply { status, head, body } = get(path).await;
             assert_eq!(status, 404, "{path}");
             // All refusals are alike, apart from the date.
             let head: Vec<_> =
@@ -38,7 +38,7 @@ async fn without_the_token_there_is_nothing() {
 
 #[tokio::test]
 async fn a_page_that_has_its_name_point_here_gets_nothing() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &["--operate"], async |client| {
         let evil = format!("evil.example:{}", client.port);
         for host in [&evil, "evil.example", "127.0.0.1"] {
@@ -60,7 +60,7 @@ async fn a_page_that_has_its_name_point_here_gets_nothing() {
 
 #[tokio::test]
 async fn other_pages_do_not_act_with_the_token_even() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &["--operate"], async |client| {
         let (host, origin) = (client.host(), client.origin());
         let (form, query) = super::parted(&FORM);
@@ -93,7 +93,7 @@ async fn other_pages_do_not_act_with_the_token_even() {
 
 #[tokio::test]
 async fn every_answer_tells_the_browser_what_to_leave() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&FORM).await;
         let pages = [
@@ -139,7 +139,7 @@ async fn the_one_style_is_the_one_that_the_policy_allows() {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use sha2::{Digest, Sha256};
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &[], async |client| {
         let page = client.get("").await;
         let (_, style) = page.body.split_once("<style>").unwrap();
@@ -154,7 +154,7 @@ async fn the_one_style_is_the_one_that_the_policy_allows() {
 
 #[tokio::test]
 async fn without_operate_it_only_shows() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &[], async |client| {
         for reply in [
             client.get("act?do=hold&topic=payments").await,
@@ -174,7 +174,7 @@ async fn without_operate_it_only_shows() {
 
 #[tokio::test]
 async fn what_is_not_there_is_said() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &["--operate"], async |client| {
         assert_eq!(client.get("nothing").await.status, 404);
         assert_eq!(client.get("groups?color=red").await.status, 404);

@@ -6,17 +6,17 @@ use super::serving;
 use crate::machine::state;
 use crate::overrides::{override_, put_overrides};
 use crate::replay::{INDEXED, archived, archived_at, sent};
-use redrive_support::{Account, CALLER, FIFO_DLQ, Post};
-use sns_redrive::replay::Request;
+use redrive_support::{CALLER, FIFO_DLQ, RecordBuilder, TestAccount};
+use sns_redrive::replay::ReplayRequest;
 
-fn ten() -> Account {
-    let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
+fn ten() -> TestAccount {
+    let posts: Vec<_> = (0..10).map(|number| RecordBuilder::envelope(&number.to_string())).collect();
     archived(&posts)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_replay_is_previewed_and_ramped() {
-    let posts: Vec<_> = (0..10).map(|number| Post::envelope(&number.to_string())).collect();
+    let posts: Vec<_> = (0..10).map(|number| RecordBuilder::envelope(&number.to_string())).collect();
     let cloud = archived_at(INDEXED, &posts);
     serving(&cloud, &["--operate"], async |client| {
         let form =
@@ -86,7 +86,7 @@ async fn letters_that_an_override_will_hold_are_said_to_be_held_before_and_after
 
 #[tokio::test(start_paused = true)]
 async fn letters_that_an_override_holds_are_said_to_be_held_also_where_others_were_left_out() {
-    let cloud = archived(&[Post::envelope("1"), Post::envelope("f").queue(FIFO_DLQ)]);
+    let cloud = archived(&[RecordBuilder::envelope("1"), RecordBuilder::envelope("f").queue(FIFO_DLQ)]);
     let mut hold = override_("one", "hold", None);
     hold["match"] = json!({ "queueArn": [{ "exists": true }] });
     put_overrides(&cloud, &[hold]);
@@ -155,7 +155,7 @@ async fn a_replay_is_stopped_and_goes_on() {
 async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
     let cloud = ten();
     serving(&cloud, &["--operate", "--bodies"], async |client| {
-        let id = redrive_support::letter(&Post::envelope("3")).sqs.message_id;
+        let id = redrive_support::letter(&RecordBuilder::envelope("3")).sqs.message_id;
         let form = client.get(&format!("act?do=edit&id={id}")).await;
         assert!(form.text().contains("Read the letter") && !form.body.contains('\u{fffd}'), "{}", form.body);
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
@@ -196,7 +196,7 @@ async fn a_letter_is_edited_and_goes_out_as_it_was_edited() {
 async fn without_bodies_nothing_is_edited_or_shown() {
     let cloud = ten();
     serving(&cloud, &["--operate"], async |client| {
-        let id = redrive_support::letter(&Post::envelope("3")).sqs.message_id;
+        let id = redrive_support::letter(&RecordBuilder::envelope("3")).sqs.message_id;
         let form = client.get(&format!("act?do=edit&id={id}")).await;
         assert_eq!(form.status, 403);
         let begun = client.act(&[("do", "edit"), ("id", &id)]).await;
@@ -210,7 +210,7 @@ async fn without_bodies_nothing_is_edited_or_shown() {
 async fn one_letter_is_replayed_as_it_is() {
     let cloud = ten();
     serving(&cloud, &["--operate"], async |client| {
-        let id = redrive_support::letter(&Post::envelope("3")).sqs.message_id;
+        let id = redrive_support::letter(&RecordBuilder::envelope("3")).sqs.message_id;
         let (_, asks) = client.begin(&[("do", "replay"), ("id", &id), ("why", "up")]).await;
         assert!(asks.text().contains("Replay: at most 1 letter, not checked"), "{}", asks.text());
         let (_, done) = client.confirm(&asks).await;
@@ -222,7 +222,7 @@ async fn one_letter_is_replayed_as_it_is() {
         assert!(replay.starts_with("2026"), "{replay}");
         let moment = second(&before[before.len() - "2026-11-01 12:00:00".len()..]);
         assert_eq!(replay.split_once('Z').unwrap().0.replace('T', ""), moment, "the time of its id: {began}");
-        let other = redrive_support::letter(&Post::envelope("4")).sqs.message_id;
+        let other = redrive_support::letter(&RecordBuilder::envelope("4")).sqs.message_id;
         let page = client.get(&format!("letter?id={other}&range=14d")).await.text();
         assert!(page.contains("Its life") && !page.contains("and sent it later"), "{page}");
         // Neither page shows the content of the letter.
@@ -241,7 +241,7 @@ async fn a_replay_of_the_same_letters_that_somebody_began_meanwhile_is_a_change(
             let mut other = state("stopped", &json!({ "sent": 1 }));
             other["id"] = id.into();
             other["request"] =
-                serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
+                serde_json::to_value(ReplayRequest::from_json(json!({ "all": true })).unwrap()).unwrap();
             cloud
                 .put(&format!("my-bucket/dead-letters-control/replays/{id}/replay.json"), &other.to_string());
         };
@@ -261,7 +261,7 @@ async fn a_replay_of_the_same_letters_that_somebody_began_meanwhile_is_a_change(
 #[tokio::test(start_paused = true)]
 async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_in_its_field() {
     let evil = "</textarea><script>alert(1)</script>";
-    let post = Post::envelope("3").subject(evil).sns_attribute("Token", "String", "S3CR3T");
+    let post = RecordBuilder::envelope("3").subject(evil).sns_attribute("Token", "String", "S3CR3T");
     let post = post.attribute("other", "String", evil);
     let whole = post.body();
     // The second change stands next to the unsubscribe link.
@@ -271,7 +271,7 @@ async fn what_is_masked_is_neither_edited_nor_shown_and_a_hostile_letter_stays_i
     assert!(whole.contains("Action=Unsubscribe"), "{whole}");
     let cloud = archived(&[post]);
     serving(&cloud, &["--operate", "--bodies", "--mask", "token"], async |client| {
-        let id = redrive_support::letter(&Post::envelope("3")).sqs.message_id;
+        let id = redrive_support::letter(&RecordBuilder::envelope("3")).sqs.message_id;
         let (_, page) = client.begin(&[("do", "edit"), ("id", &id)]).await;
         assert!(
             page.text().contains("redrivectl replay --from letter.jsonl --stack payments"),
@@ -311,7 +311,7 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
         "my-bucket/dead-letters/queue=payments-dlq/date=2026-09-01/20260901T120000.000Z-x.2-n1-r0.jsonl";
     cloud.put(elsewhere, "{broken\n");
     serving(&cloud, &["--operate"], async |client| {
-        let id = redrive_support::letter(&Post::envelope("3")).sqs.message_id;
+        let id = redrive_support::letter(&RecordBuilder::envelope("3")).sqs.message_id;
         let (_, asks) = client.begin(&[("do", "replay"), ("id", &id), ("why", "x")]).await;
         assert!(asks.text().contains("a part of the archive could not be read"), "{}", asks.text());
         cloud.forget();
@@ -328,10 +328,10 @@ async fn one_letter_is_read_by_the_time_when_it_was_archived() {
 }
 
 /// Puts a replay in this state into an account.
-fn put_replay(cloud: &Account, id: &str, status: &str, change: &Value) {
+fn put_replay(cloud: &TestAccount, id: &str, status: &str, change: &Value) {
     let mut it = state(status, &json!({ "sent": 1 }));
     it["id"] = id.into();
-    it["request"] = serde_json::to_value(Request::from_json(json!({ "all": true })).unwrap()).unwrap();
+    it["request"] = serde_json::to_value(ReplayRequest::from_json(json!({ "all": true })).unwrap()).unwrap();
     change.as_object().unwrap().iter().for_each(|(name, value)| it[name] = value.clone());
     cloud.put(&format!("my-bucket/dead-letters-control/replays/{id}/replay.json"), &it.to_string());
 }

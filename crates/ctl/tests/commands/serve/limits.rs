@@ -6,11 +6,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::serving;
-use redrive_support::Account;
+use redrive_support::TestAccount;
 
 #[tokio::test]
 async fn heads_and_forms_have_a_size() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &["--operate"], async |client| {
         let (host, origin) = (client.host(), client.origin());
         let long = "x".repeat(20 << 10);
@@ -33,7 +33,7 @@ async fn heads_and_forms_have_a_size() {
 /// Time passes by itself.
 #[tokio::test(start_paused = true)]
 async fn whoever_sends_slowly_is_cut_off() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &["--operate"], async |client| {
         let head = format!("GET /{}/ HTTP/1.1\r\nHost: {}\r\n", client.token, client.host());
         let form = format!(
@@ -57,7 +57,7 @@ async fn whoever_sends_slowly_is_cut_off() {
 
 #[tokio::test(start_paused = true)]
 async fn more_connections_than_it_holds_wait_and_do_not_hold_it_up_for_long() {
-    let cloud = Account::new();
+    let cloud = TestAccount::new();
     serving(&cloud, &[], async |client| {
         let mut idle = Vec::new();
         for _ in 0..40 {

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::letters::{Sized, event};
-use crate::page::Table;
-use crate::run::{Count, Run};
+use crate::letters::{SizedPart, event};
+use crate::page::FigureTable;
+use crate::run::{BenchProcess, OperationCount};
 
 const LETTERS: usize = 1_000;
 
 /// The bytes of a letter, and the least bytes of SNS's message in it.
-const SIZE: usize = 1_500;
-const MESSAGE: usize = 500;
+const LETTER_BYTES: usize = 1_500;
+const MESSAGE_BYTES: usize = 500;
 
 /// One route of letters.
-struct Case {
+struct CostCase {
     name: &'static str,
     policy: Value,
     topics: usize,
@@ -47,7 +47,7 @@ const LETTER_SECONDS: f64 = 0.000_2;
 /// The messages that SQS hands over, or deletes, in one request.
 const SQS_BATCH: usize = 10;
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<CostCase> {
     let to = |target: &str| json!({ "default": { "target": target } });
     let archive = json!({ "default": { "action": "archive" } });
     let later = json!({ "default": { "deliveryPolicy": { "healthyRetryPolicy": {
@@ -57,7 +57,7 @@ fn cases() -> Vec<Case> {
         let full = LETTERS / 10;
         // The letters are of ten topics in turn: ten letters in a row have ten different targets.
         let mixed = LETTERS / batch * (batch / 10).div_ceil(10).max(1) * 10;
-        let case = |name, policy: &Value, topics, expected, stay| Case {
+        let case = |name, policy: &Value, topics, expected, stay| CostCase {
             name,
             policy: policy.clone(),
             topics,
@@ -76,8 +76,8 @@ fn cases() -> Vec<Case> {
 }
 
 /// Returns the table, or a list of what is not as it must be.
-pub(crate) fn table(binary: &Path) -> Result<Table, Vec<String>> {
-    let mut table = Table::new(
+pub(crate) fn table(binary: &Path) -> Result<FigureTable, Vec<String>> {
+    let mut table = FigureTable::new(
         "cost",
         "| letters are | batch | invocations | calls that do it | bytes a letter | other calls | of the mapping | log, bytes a letter | USD a million |",
     );
@@ -108,12 +108,12 @@ pub(crate) fn table(binary: &Path) -> Result<Table, Vec<String>> {
 }
 
 /// Measures a case; returns the row, the calls that count, and a message if something is not as it must be.
-fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
-    let mut run = Run::of_function(binary, &case.policy, Duration::ZERO, case.topics);
+fn run(binary: &Path, case: &CostCase) -> (String, usize, Option<String>) {
+    let mut run = BenchProcess::of_function(binary, &case.policy, Duration::ZERO, case.topics);
     let invocations = LETTERS / case.batch;
     let mut kept = 0;
     for _ in 0..invocations {
-        let event = event(case.batch, SIZE, Sized::Body, case.topics);
+        let event = event(case.batch, LETTER_BYTES, SizedPart::Body, case.topics);
         run.place(&event);
         kept += run.invoke(event).1;
     }
@@ -136,7 +136,8 @@ fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
     // A send carries the letter and little else. A hiding carries only the receipt handle, of about 300
     // bytes.
     let bytes = of(operation).bytes / LETTERS;
-    let fitting = if operation == "ChangeMessageVisibilityBatch" { 300..500 } else { MESSAGE..2 * SIZE };
+    let fitting =
+        if operation == "ChangeMessageVisibilityBatch" { 300..500 } else { MESSAGE_BYTES..2 * LETTER_BYTES };
     // The log has a line for each letter, and one with the metrics of each invocation.
     let told = lines >= LETTERS + invocations;
     let found = (of(operation).calls, entries, others, kept, fitting.contains(&bytes), told);
@@ -171,7 +172,7 @@ fn run(binary: &Path, case: &Case) -> (String, usize, Option<String>) {
     (row, of(operation).calls, fault)
 }
 
-fn total(counts: &BTreeMap<String, Count>) -> usize {
+fn total(counts: &BTreeMap<String, OperationCount>) -> usize {
     counts.values().map(|count| count.calls).sum()
 }
 

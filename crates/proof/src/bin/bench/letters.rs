@@ -26,7 +26,7 @@ pub(crate) fn topic(number: usize) -> String {
 
 /// The part of a letter that has the requested size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sized {
+pub(crate) enum SizedPart {
     /// The whole body in the queue, which goes to a queue unchanged.
     Body,
     /// SNS's message in the body: it goes to a topic alone.
@@ -35,7 +35,7 @@ pub(crate) enum Sized {
 
 /// Returns an event with so many letters of SNS, of these topics in turn, received for the first time just
 /// now.
-pub(crate) fn event(count: usize, size: usize, sized: Sized, topics: usize) -> String {
+pub(crate) fn event(count: usize, size: usize, sized: SizedPart, topics: usize) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().to_string();
     let records: Vec<_> =
         (0..count).map(|index| record(index, &body(index, size, sized, index % topics), &now)).collect();
@@ -49,7 +49,7 @@ pub(crate) fn raw_event(count: usize, size: usize) -> String {
     json!({ "Records": records }).to_string()
 }
 
-fn body(index: usize, size: usize, sized: Sized, topic_number: usize) -> String {
+fn body(index: usize, size: usize, sized: SizedPart, topic_number: usize) -> String {
     let topic = topic(topic_number);
     let unsubscribe = format!(
         "https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={}",
@@ -70,8 +70,8 @@ fn body(index: usize, size: usize, sized: Sized, topic_number: usize) -> String 
         .to_string()
     };
     match sized {
-        Sized::Message => envelope(&filling(index, size)),
-        Sized::Body => {
+        SizedPart::Message => envelope(&filling(index, size)),
+        SizedPart::Body => {
             let rest = size.checked_sub(envelope("").len()).expect("a body has room for the envelope");
             let body = envelope(&"x".repeat(rest));
             assert_eq!(body.len(), size);

@@ -27,8 +27,8 @@ mod wake;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use page::Table;
-use run::Binaries;
+use page::FigureTable;
+use run::BenchBinaries;
 
 const PARTS: [&str; 4] = ["cost", "speed", "memory", "start"];
 
@@ -40,7 +40,7 @@ const WAKE: &str = "wake";
 
 fn main() -> ExitCode {
     redrive_proof::panics_are_failures();
-    let mut binaries = Binaries {
+    let mut binaries = BenchBinaries {
         function: PathBuf::from("target/release/sns-redrive"),
         bare: Some(PathBuf::from("target/release/examples/bare")),
     };
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         }
     }
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|it| it == part);
-    let mut tables: Vec<Table> = Vec::new();
+    let mut tables: Vec<FigureTable> = Vec::new();
     if parts.iter().any(|part| part == LIMIT)
         && let Err(faults) = memory::limit(&binaries.function)
     {
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         pipeline.map(|path| std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")));
     if let (Some(told), true, true) = (&told, PARTS.iter().all(|part| wanted(part)), binaries.bare.is_some())
     {
-        let mut aims = Table::new("aims", "| aim | figure | met |");
+        let mut aims = FigureTable::new("aims", "| aim | figure | met |");
         for table in &mut tables {
             aims.rows.append(&mut table.aims);
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A table of the page, with the name of its place there.
-pub(crate) struct Table {
+pub(crate) struct FigureTable {
     pub(crate) name: &'static str,
     pub(crate) head: &'static str,
     pub(crate) rows: Vec<String>,
@@ -14,7 +14,7 @@ pub(crate) struct Table {
     pub(crate) aims: Vec<String>,
 }
 
-impl Table {
+impl FigureTable {
     pub(crate) fn new(name: &'static str, head: &'static str) -> Self {
         Self { name, head, rows: Vec::new(), aims: Vec::new() }
     }

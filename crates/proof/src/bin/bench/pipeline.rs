@@ -1,6 +1,6 @@
 //! The output of `examples/pipeline.rs`.
 
-use crate::page::{Table, thousands};
+use crate::page::{FigureTable, thousands};
 
 /// The policies, as the example names them.
 const BUILT_IN: &str = "built_in_policy";
@@ -10,9 +10,9 @@ const TWENTY_RULES: &str = "twenty_rules";
 const SIZES: [(u32, &str); 3] = [(2_048, "2 KB"), (16_384, "16 KB"), (65_536, "64 KB")];
 
 /// Returns the median rate of each size under each policy.
-pub(crate) fn table(told: &str) -> Table {
+pub(crate) fn table(told: &str) -> FigureTable {
     let head = "| letters of | a second, built-in policy | a second, twenty rules |";
-    let mut table = Table::new("pipeline", head);
+    let mut table = FigureTable::new("pipeline", head);
     for (size, name) in SIZES {
         let [built_in, twenty_rules] = [BUILT_IN, TWENTY_RULES]
             .map(|policy| thousands(rate(told, policy, size).expect("the median of each policy and size")));
@@ -22,7 +22,7 @@ pub(crate) fn table(told: &str) -> Table {
 }
 
 /// Adds the aim for parsing and deciding, with the median of 2 KB letters.
-pub(crate) fn aim(aims: &mut Table, told: &str) {
+pub(crate) fn aim(aims: &mut FigureTable, told: &str) {
     let rate = rate(told, BUILT_IN, 2_048).expect("the median of built_in_policy for letters of 2048 bytes");
     aims.aim(
         "300,000 letters a second and core at 2 KB, parsed and decided",

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use redrive_proof::{Ended, Sandbox};
-use redrive_sim::sns::{Protocol, Subscription, TopicSettings};
-use redrive_sim::sqs::{MAX_BYTES, Placed, QueueSettings};
-use redrive_sim::{Aws, Caller, Clock, Event, Fault, Faults, Payload, Server};
+use redrive_proof::{Sandbox, SandboxEnd};
+use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
+use redrive_sim::sqs::{MAX_BYTES, PresetMessage, QueueSettings};
+use redrive_sim::{Caller, FaultHook, SimAws, SimClock, SimEvent, SimFault, SimPayload, SocketServer};
 use serde_json::Value;
 
 use crate::letters::{QUEUE, SUBSCRIPTION, topic, topic_name};
 
 /// The longest time of a start or an invocation; no invocation here takes a hundredth of it.
-const TIME: Duration = Duration::from_mins(5);
+const MAX_INVOCATION_TIME: Duration = Duration::from_mins(5);
 
 /// The name of the function as a caller.
 const FUNCTION: &str = "function";
@@ -26,7 +26,7 @@ const FUNCTION: &str = "function";
 const QUEUES: [&str; 2] = ["payments-dlq", "payments-worker"];
 
 /// The binaries under test.
-pub(crate) struct Binaries {
+pub(crate) struct BenchBinaries {
     /// The function.
     pub(crate) function: PathBuf,
     /// A function that only sends, to compare with.
@@ -34,17 +34,17 @@ pub(crate) struct Binaries {
 }
 
 /// A process with its account.
-pub(crate) struct Run {
+pub(crate) struct BenchProcess {
     pub(crate) sandbox: Sandbox,
-    aws: Aws,
-    _door: Server,
-    counts: BTreeMap<String, Count>,
+    aws: SimAws,
+    _door: SocketServer,
+    counts: BTreeMap<String, OperationCount>,
     logged: Arc<[AtomicUsize; 2]>,
 }
 
 /// The requests of one operation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Count {
+pub(crate) struct OperationCount {
     /// The number of requests.
     pub(crate) calls: usize,
     /// The number of entries of batch requests.
@@ -55,7 +55,7 @@ pub(crate) struct Count {
     pub(crate) refused: usize,
 }
 
-impl Run {
+impl BenchProcess {
     /// Starts the function with a policy.
     pub(crate) fn of_function(binary: &Path, policy: &Value, latency: Duration, topics: usize) -> Self {
         let variables = [
@@ -93,7 +93,13 @@ impl Run {
         Self::on(binary, variables, aws, door, "https")
     }
 
-    fn on(binary: &Path, variables: &[(&str, String)], aws: Aws, door: Server, scheme: &str) -> Self {
+    fn on(
+        binary: &Path,
+        variables: &[(&str, String)],
+        aws: SimAws,
+        door: SocketServer,
+        scheme: &str,
+    ) -> Self {
         let host = door.address().replace("127.0.0.1", "localhost");
         let mut variables: Vec<_> =
             variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -111,17 +117,17 @@ impl Run {
                 counting[1].fetch_add(lines, Ordering::Relaxed);
             }
         });
-        let started = sandbox.start_time(TIME);
+        let started = sandbox.start_time(MAX_INVOCATION_TIME);
         assert!(started.is_some(), "{} does not start: {:?}", binary.display(), sandbox.broken());
         Self { sandbox, aws, _door: door, counts: BTreeMap::new(), logged }
     }
 
     /// Runs one invocation; returns how long it took, and how many letters stayed in the queue.
     pub(crate) fn invoke(&mut self, event: String) -> (Duration, usize) {
-        let ended = self.sandbox.invoke(event, TIME);
+        let ended = self.sandbox.invoke(event, MAX_INVOCATION_TIME);
         self.count();
         match ended {
-            Ended::Answer(answer, took) => {
+            SandboxEnd::Answer(answer, took) => {
                 let answer: Value = serde_json::from_str(&answer).expect("an answer in JSON");
                 let kept = answer["batchItemFailures"].as_array().map_or(0, Vec::len);
                 (took, kept)
@@ -142,10 +148,10 @@ impl Run {
         let now = self.aws.clock().millis();
         for record in event["Records"].as_array().into_iter().flatten() {
             let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
-            let placed = Placed {
+            let placed = PresetMessage {
                 id: text("messageId"),
                 handle: text("receiptHandle"),
-                payload: Payload { body: text("body"), ..Payload::default() },
+                payload: SimPayload { body: text("body"), ..SimPayload::default() },
                 sender: "sns".to_owned(),
                 sent: now,
                 receives: 1,
@@ -164,14 +170,14 @@ impl Run {
     }
 
     /// Returns the requests since the last call, by operation.
-    pub(crate) fn take_counts(&mut self) -> BTreeMap<String, Count> {
+    pub(crate) fn take_counts(&mut self) -> BTreeMap<String, OperationCount> {
         std::mem::take(&mut self.counts)
     }
 
     /// Counts the requests of an invocation and empties the account.
     fn count(&mut self) {
         for record in self.aws.take_journal() {
-            let Event::Answered { call, status, .. } = record.event else { continue };
+            let SimEvent::Answered { call, status, .. } = record.event else { continue };
             if &*call.caller == FUNCTION {
                 let count = self.counts.entry(call.operation.clone()).or_default();
                 count.calls += 1;
@@ -189,13 +195,11 @@ impl Run {
 }
 
 /// Creates an account with a latency and so many topics, each with a queue subscribed.
-fn account(latency: Duration, topics: usize) -> Aws {
-    let aws = Aws::new(Clock::real(), 1);
-    aws.set_faults(Faults::new(
-        move |_| {
-            if latency.is_zero() { Fault::Pass } else { Fault::Pass.after(latency) }
-        },
-    ));
+fn account(latency: Duration, topics: usize) -> SimAws {
+    let aws = SimAws::new(SimClock::real(), 1);
+    aws.set_faults(FaultHook::new(move |_| {
+        if latency.is_zero() { SimFault::Pass } else { SimFault::Pass.after(latency) }
+    }));
     aws.act("bench", |it, _| {
         for name in QUEUES {
             let settings =
@@ -206,7 +210,7 @@ fn account(latency: Duration, topics: usize) -> Aws {
         for number in 0..topics {
             let topic = topic_name(number);
             it.sns.create(&topic, TopicSettings::default());
-            let one = Subscription::new(&topic, SUBSCRIPTION, Protocol::Sqs, QUEUE);
+            let one = SimSubscription::new(&topic, SUBSCRIPTION, Protocol::Sqs, QUEUE);
             it.sns.subscribe(one.dead_letters(QUEUES[0]));
         }
     });

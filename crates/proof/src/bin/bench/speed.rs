@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::letters::{LARGEST_EVENT, QUEUE, Sized, event, raw_event, topic};
-use crate::page::{Table, thousands};
-use crate::run::{Binaries, Run};
+use crate::letters::{LARGEST_EVENT, QUEUE, SizedPart, event, raw_event, topic};
+use crate::page::{FigureTable, thousands};
+use crate::run::{BenchBinaries, BenchProcess};
 use crate::stat::{median, per_second};
 
 /// The time that a call of AWS takes.
@@ -25,8 +25,8 @@ const TURNS: usize = 15;
 const BATCHES: [usize; 3] = [10, 100, 1_000];
 const SIZES: [(usize, &str); 2] = [(1_024, "1 KB"), (65_536, "64 KB")];
 
-pub(crate) fn table(binaries: &Binaries) -> Table {
-    let mut table = Table::new(
+pub(crate) fn table(binaries: &BenchBinaries) -> FigureTable {
+    let mut table = FigureTable::new(
         "speed",
         "| letters | size | batch | a second | CPU each, µs | bare function, a second | CPU each, µs | ratio |",
     );
@@ -34,22 +34,25 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
     for (target, name, aim) in [("origin", "to a queue", 0.9), ("topic", "to a topic", 0.85)] {
         for (size, size_name) in SIZES {
             for batch in BATCHES {
-                let sized = if target == "origin" { Sized::Body } else { Sized::Message };
+                let sized = if target == "origin" { SizedPart::Body } else { SizedPart::Message };
                 let records = batch.min(LARGEST_EVENT / (size + 2_200));
                 if records < batch / 2 {
                     continue;
                 }
                 let policy = json!({ "default": { "target": target } });
                 let function =
-                    Run::of_function(&binaries.function, &policy, LATENCY, 1).with_raw_subscriber();
-                let mut sides = vec![Side::new(function, event(records, size, sized, 1))];
+                    BenchProcess::of_function(&binaries.function, &policy, LATENCY, 1).with_raw_subscriber();
+                let mut sides = vec![MeasuredProcess::new(function, event(records, size, sized, 1))];
                 if let Some(bare) = &binaries.bare {
                     // A topic gets SNS's message alone.
                     let (to, event) = match sized {
-                        Sized::Body => (QUEUE.to_owned(), event(records, size, sized, 1)),
-                        Sized::Message => (topic(0), raw_event(records, size)),
+                        SizedPart::Body => (QUEUE.to_owned(), event(records, size, sized, 1)),
+                        SizedPart::Message => (topic(0), raw_event(records, size)),
                     };
-                    sides.push(Side::new(Run::of_bare(bare, &to, LATENCY).with_raw_subscriber(), event));
+                    sides.push(MeasuredProcess::new(
+                        BenchProcess::of_bare(bare, &to, LATENCY).with_raw_subscriber(),
+                        event,
+                    ));
                 }
                 for _ in 0..TURNS {
                     for side in &mut sides {
@@ -58,7 +61,7 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
                 }
                 let measured: Vec<_> = sides.into_iter().map(|side| side.measured(records)).collect();
                 let mut row = format!("| {name} | {size_name} | {records} |");
-                for Measured { rate, cpu } in &measured {
+                for SpeedResult { rate, cpu } in &measured {
                     let _ = write!(row, " {rate:.0} | {cpu:.0} |");
                 }
                 let ratio = measured.get(1).map(|bare| measured[0].rate / bare.rate);
@@ -80,7 +83,7 @@ pub(crate) fn table(binaries: &Binaries) -> Table {
     table
 }
 
-struct Measured {
+struct SpeedResult {
     /// Letters a second, the median of the invocations.
     rate: f64,
     /// Microseconds of processor time a letter.
@@ -88,17 +91,17 @@ struct Measured {
 }
 
 /// A process that is measured in turns with another.
-struct Side {
-    run: Run,
+struct MeasuredProcess {
+    run: BenchProcess,
     event: String,
     times: Vec<Duration>,
     /// The processor time of the process before the first turn.
     before: Duration,
 }
 
-impl Side {
+impl MeasuredProcess {
     /// Creates a side that is warm and ready for its first turn.
-    fn new(run: Run, event: String) -> Self {
+    fn new(run: BenchProcess, event: String) -> Self {
         let mut side = Self { run, event, times: Vec::new(), before: Duration::ZERO };
         side.turn(WARM);
         side.times.clear();
@@ -117,7 +120,7 @@ impl Side {
         }
     }
 
-    fn measured(mut self, letters: usize) -> Measured {
+    fn measured(mut self, letters: usize) -> SpeedResult {
         let cpu = self.run.sandbox.processor_time().saturating_sub(self.before);
         let counts = self.run.take_counts();
         let refused: usize = counts.values().map(|count| count.refused).sum();
@@ -126,7 +129,7 @@ impl Side {
         let handled = letters * self.times.len();
         assert_eq!(sends.map(|count| count.entries).sum::<usize>(), handled, "every letter is sent");
         let handled = u32::try_from(handled).expect("fewer than billions");
-        Measured {
+        SpeedResult {
             rate: per_second(letters, median(&mut self.times)),
             cpu: cpu.as_secs_f64() * 1e6 / f64::from(handled),
         }

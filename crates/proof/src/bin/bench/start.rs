@@ -4,9 +4,9 @@ use std::env::consts::ARCH;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::letters::{Sized, event};
-use crate::page::{Table, sizes};
-use crate::run::Run;
+use crate::letters::{SizedPart, event};
+use crate::page::{FigureTable, sizes};
+use crate::run::BenchProcess;
 use crate::stat::{mebibytes, median, millis};
 
 const STARTS: usize = 41;
@@ -18,8 +18,8 @@ const AUTHORITY: &str = include_str!("../../../../../tests/data/https/authority.
 /// batch.
 const SYSTEM: [&str; 2] = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"];
 
-pub(crate) fn table(binary: &Path) -> Table {
-    let mut table = Table::new("start", "| what | figure |");
+pub(crate) fn table(binary: &Path) -> FigureTable {
+    let mut table = FigureTable::new("start", "| what | figure |");
     let (bytes, zipped) = sizes(binary);
     let mut starts = Vec::new();
     let mut idle = Vec::new();
@@ -28,8 +28,8 @@ pub(crate) fn table(binary: &Path) -> Table {
         let mut run = tls(binary);
         starts.push(run.sandbox.start_time(Duration::ZERO).expect("it has started"));
         idle.push(run.sandbox.memory("VmRSS").expect("a running process"));
-        first.push(run.invoke(event(1, 1_024, Sized::Body, 1)).0);
-        second.push(run.invoke(event(1, 1_024, Sized::Body, 1)).0);
+        first.push(run.invoke(event(1, 1_024, SizedPart::Body, 1)).0);
+        second.push(run.invoke(event(1, 1_024, SizedPart::Body, 1)).0);
     }
     let _ = std::fs::remove_file(trusted());
     let megabytes = |bytes: usize| mebibytes(bytes.try_into().expect("a size")) * 1.048_576;
@@ -52,7 +52,7 @@ pub(crate) fn table(binary: &Path) -> Table {
 }
 
 /// Starts the function with endpoints behind TLS; their authority is added to those of the system.
-fn tls(binary: &Path) -> Run {
+fn tls(binary: &Path) -> BenchProcess {
     let system = SYSTEM.iter().find_map(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
     let trusted = trusted();
     std::fs::write(&trusted, [&system, AUTHORITY].concat()).expect("a file of certificates");
@@ -61,7 +61,7 @@ fn tls(binary: &Path) -> Run {
         ("CONTROL", "off".to_owned()),
         ("SSL_CERT_FILE", trusted.to_str().expect("a path of text").to_owned()),
     ];
-    Run::with_tls(binary, &variables, CHAIN, KEY)
+    BenchProcess::with_tls(binary, &variables, CHAIN, KEY)
 }
 
 fn trusted() -> PathBuf {

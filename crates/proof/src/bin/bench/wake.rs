@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use redrive_sim::sqs::{Placed, QueueSettings};
-use redrive_sim::{Aws, Caller, Clock, Event, Fault, Faults, Payload};
+use redrive_sim::sqs::{PresetMessage, QueueSettings};
+use redrive_sim::{Caller, FaultHook, SimAws, SimClock, SimEvent, SimFault, SimPayload};
 use serde_json::json;
 
-use crate::page::{Table, thousands};
+use crate::page::{FigureTable, thousands};
 
 const LETTERS: usize = 100_000;
 
@@ -19,7 +19,7 @@ const BATCH: usize = 10;
 const LATENCY: Duration = Duration::from_millis(10);
 
 /// The time in which the tool must ask for all of them at its own rate.
-const AIM: Duration = Duration::from_mins(5);
+const TARGET_TIME: Duration = Duration::from_mins(5);
 
 /// The name of the tool as a caller.
 const OPERATOR: &str = "operator";
@@ -29,12 +29,12 @@ const QUEUE: &str = "payments-dlq";
 /// The visibility timeout of a letter that waits as long as possible.
 const HIDDEN: Duration = Duration::from_hours(12);
 
-pub(crate) fn table(tool: &Path) -> Table {
+pub(crate) fn table(tool: &Path) -> FigureTable {
     let head = "| letters a second asked for | preview, s | in all, s | asked to wake, a second | requests to wake | requests to read |";
-    let mut table = Table::new("wake", head);
+    let mut table = FigureTable::new("wake", head);
     for rate in [None, Some("10000")] {
         let told = run(tool, rate);
-        assert!(rate.is_some() || told.whole <= AIM, "{:?} is more than {AIM:?}", told.whole);
+        assert!(rate.is_some() || told.whole <= TARGET_TIME, "{:?} is more than {TARGET_TIME:?}", told.whole);
         assert_eq!(told.wakes, LETTERS / BATCH, "requests to wake");
         table.rows.push(format!(
             "| {} | {:.1} | {:.1} | {} | {} | {} |",
@@ -50,7 +50,7 @@ pub(crate) fn table(tool: &Path) -> Table {
 }
 
 /// The measurements of one command.
-struct Measured {
+struct WakeTimes {
     /// The time until the override was written.
     preview: Duration,
     whole: Duration,
@@ -60,7 +60,7 @@ struct Measured {
     reads: usize,
 }
 
-fn run(tool: &Path, rate: Option<&str>) -> Measured {
+fn run(tool: &Path, rate: Option<&str>) -> WakeTimes {
     let aws = account();
     let door = aws.listen(&Caller::new(OPERATOR)).expect("a port of loopback is free");
     let _ = aws.take_journal();
@@ -81,7 +81,7 @@ fn run(tool: &Path, rate: Option<&str>) -> Measured {
 
     let (mut written, mut wakes, mut reads) = (begun, Vec::new(), 0);
     for record in aws.take_journal() {
-        let Event::Called(call) = record.event else { continue };
+        let SimEvent::Called(call) = record.event else { continue };
         match call.operation.as_str() {
             "PutObject" => written = record.at,
             "ChangeMessageVisibilityBatch" => wakes.push(record.at),
@@ -93,7 +93,7 @@ fn run(tool: &Path, rate: Option<&str>) -> Measured {
     assert_eq!(visible, LETTERS, "letters that are visible");
     let millis = |millis: i64| Duration::from_millis(millis.try_into().expect("time goes on"));
     let (first, last) = (wakes[0], wakes[wakes.len() - 1]);
-    Measured {
+    WakeTimes {
         preview: millis(written - begun),
         whole,
         a_second: crate::stat::per_second(LETTERS, millis(last - first)),
@@ -103,9 +103,9 @@ fn run(tool: &Path, rate: Option<&str>) -> Measured {
 }
 
 /// Creates an account with a queue of hidden letters, and the list of them.
-fn account() -> Aws {
-    let aws = Aws::new(Clock::real(), 1);
-    aws.set_faults(Faults::new(|_| Fault::Pass.after(LATENCY)));
+fn account() -> SimAws {
+    let aws = SimAws::new(SimClock::real(), 1);
+    aws.set_faults(FaultHook::new(|_| SimFault::Pass.after(LATENCY)));
     let now = aws.clock().now();
     let hidden_since = now - Duration::from_hours(1);
     aws.act("bench", |it, cx| {
@@ -127,10 +127,10 @@ fn account() -> Aws {
                     "since": hidden_since.to_string(), "due": (hidden_since + HIDDEN).to_string(),
                 });
                 writeln!(lines, "{line}").expect("a text takes all");
-                let placed = Placed {
+                let placed = PresetMessage {
                     id: format!("{index:032x}"),
                     handle,
-                    payload: Payload { body: "x".to_owned(), ..Payload::default() },
+                    payload: SimPayload { body: "x".to_owned(), ..SimPayload::default() },
                     sender: "sns".to_owned(),
                     sent: cx.now,
                     receives: 9,

@@ -2,23 +2,23 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redrive_sim::{Attribute, Attributes, Call, Data, Entry};
+use redrive_sim::{SimAttribute, SimAttributeValue, SimAttributes, SimCall, SimEntry};
 use serde_json::Value;
 
 use super::writing::enveloped;
-use super::{Kind, Letter, MARK, subscription};
+use super::{MARK, ProofLetter, ProofLetterKind, subscription};
 
 /// The attribute with the reason why a message is archived.
 const ARCHIVE_CONTEXT: &str = "sns-redrive-archive";
 
-impl Letter {
+impl ProofLetter {
     /// Checks that an entry of a call is this letter, whole and at its target; returns the number of the
     /// retry by its mark, if it has one.
     ///
     /// # Errors
     ///
     /// The error says what is wrong.
-    pub fn arrives(&self, op: &str, to: &str, entry: &Entry) -> Result<Option<usize>, String> {
+    pub fn arrives(&self, op: &str, to: &str, entry: &SimEntry) -> Result<Option<usize>, String> {
         let target = self.kind.target(self.fifo);
         if target.as_ref().map(|(op, to)| (*op, to.as_str())) != Some((op, to)) {
             return Err(format!("{op} {to} is no place for {}", self.kind.name()));
@@ -28,8 +28,11 @@ impl Letter {
                 same("body", &entry.body, &self.body)?;
                 same("group", &entry.group, &self.group)?;
                 same("trace header", &entry.trace, &self.trace)?;
-                let attributes =
-                    if self.kind == Kind::Plain { Attributes::new() } else { self.attributes.clone() };
+                let attributes = if self.kind == ProofLetterKind::Plain {
+                    SimAttributes::new()
+                } else {
+                    self.attributes.clone()
+                };
                 unmarked(&entry.attributes, &attributes)
             }
             "PublishBatch" => {
@@ -39,7 +42,7 @@ impl Letter {
                 same("group", &entry.group, &self.group)?;
                 unmarked(&entry.attributes, &sns.attributes)
             }
-            "Invoke" if self.kind != Kind::Plain => self.event(&entry.body),
+            "Invoke" if self.kind != ProofLetterKind::Plain => self.event(&entry.body),
             "PutRecordBatch" => {
                 same("record", &entry.body.as_str(), &[&self.body, "\n"].concat().as_str()).map(|()| None)
             }
@@ -52,7 +55,7 @@ impl Letter {
     /// # Errors
     ///
     /// The error says what is wrong.
-    pub fn moves(&self, entry: &Entry) -> Result<Option<usize>, String> {
+    pub fn moves(&self, entry: &SimEntry) -> Result<Option<usize>, String> {
         same("body", &entry.body, &self.body)?;
         same("group", &entry.group, &self.group)?;
         same("trace header", &entry.trace, &self.trace)?;
@@ -65,7 +68,7 @@ impl Letter {
     /// # Errors
     ///
     /// The error says what is wrong.
-    pub fn rests(&self, entry: &Entry) -> Result<Option<String>, String> {
+    pub fn rests(&self, entry: &SimEntry) -> Result<Option<String>, String> {
         same("body", &entry.body, &self.body)?;
         same("group", &entry.group, &self.group)?;
         let mut attributes = entry.attributes.clone();
@@ -90,15 +93,16 @@ impl Letter {
         same("group", &system["MessageGroupId"].as_str(), &self.group.as_deref())?;
         same("trace header", &system["AWSTraceHeader"].as_str(), &self.trace.as_deref())?;
         let attributes = message["messageAttributes"].as_object().ok_or("no attributes")?;
-        let mut attributes: Attributes = attributes
+        let mut attributes: SimAttributes = attributes
             .iter()
             .map(|(name, attribute)| {
                 let text = |key: &str| attribute[key].as_str();
-                let bytes = |text: &str| Data::Bytes(STANDARD.decode(text).unwrap_or_default());
-                let value = text("stringValue").map(|text| Data::Text(text.to_owned()));
-                let value = value.or(text("binaryValue").map(bytes)).unwrap_or(Data::Bytes(Vec::new()));
+                let bytes = |text: &str| SimAttributeValue::Bytes(STANDARD.decode(text).unwrap_or_default());
+                let value = text("stringValue").map(|text| SimAttributeValue::Text(text.to_owned()));
+                let value =
+                    value.or(text("binaryValue").map(bytes)).unwrap_or(SimAttributeValue::Bytes(Vec::new()));
                 let kind = text("dataType").unwrap_or_default().to_owned();
-                (name.clone(), Attribute { kind, value })
+                (name.clone(), SimAttribute { kind, value })
             })
             .collect();
         let came_back = attributes.remove(MARK).is_some();
@@ -115,7 +119,7 @@ impl Letter {
     /// # Errors
     ///
     /// The error says what is wrong.
-    pub fn is_posted(&self, post: &Call) -> Result<(), String> {
+    pub fn is_posted(&self, post: &SimCall) -> Result<(), String> {
         same("body", &post.body.as_slice(), &self.body.as_bytes())?;
         let id = self.sns.as_ref().map(|sns| sns.id.as_str());
         same("id", &post.parameter("x-amz-sns-message-id"), &id)?;
@@ -145,7 +149,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: &T, expected: &T) -> 
 }
 
 /// Checks that the attributes without the mark are these; returns the mark's retry.
-fn unmarked(found: &Attributes, expected: &Attributes) -> Result<Option<usize>, String> {
+fn unmarked(found: &SimAttributes, expected: &SimAttributes) -> Result<Option<usize>, String> {
     let mut found = found.clone();
     let mark = found.remove(MARK).ok_or("no mark")?;
     same("attributes", &found, expected)?;

@@ -1,15 +1,15 @@
 //! The kinds of letter: their ends, and the account and the policy that lead each there.
 
-use redrive_laws::letters::End;
+use redrive_laws::letters::RequiredEnd;
 use redrive_sim::arn;
-use redrive_sim::sns::{Protocol, Subscription};
+use redrive_sim::sns::{Protocol, SimSubscription};
 use serde_json::{Value, json};
 
 use super::named;
 
 /// A kind of letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ProofLetterKind {
     /// An envelope of SNS for a queue.
     Queue,
     /// An envelope that its rule sends to the topic.
@@ -48,47 +48,51 @@ pub enum Kind {
 
 /// Returns the subscriptions of a world; `web` is the URL of its web server.
 #[must_use]
-pub fn subscriptions(fifo: bool, discovered_only: bool, web: &str) -> Vec<Subscription> {
+pub fn subscriptions(fifo: bool, discovered_only: bool, web: &str) -> Vec<SimSubscription> {
     let queue = |name: &str| (Protocol::Sqs, arn("sqs", &named(name, fifo)));
-    let mut all = vec![(Kind::Raw, queue("payments-raw"))];
+    let mut all = vec![(ProofLetterKind::Raw, queue("payments-raw"))];
     if !discovered_only {
         all.extend([
-            (Kind::Queue, queue("payments-worker")),
-            (Kind::Broken, queue("payments-broken")),
-            (Kind::Picky, queue("payments-picky")),
-            (Kind::Function, (Protocol::Lambda, arn("lambda", "function:payments-notifier"))),
+            (ProofLetterKind::Queue, queue("payments-worker")),
+            (ProofLetterKind::Broken, queue("payments-broken")),
+            (ProofLetterKind::Picky, queue("payments-picky")),
+            (ProofLetterKind::Function, (Protocol::Lambda, arn("lambda", "function:payments-notifier"))),
         ]);
     }
     if !discovered_only && !fifo {
         all.extend([
-            (Kind::Web, (Protocol::Http, web.to_owned())),
-            (Kind::Stream, (Protocol::Firehose, arn("firehose", "deliverystream/payments"))),
+            (ProofLetterKind::Web, (Protocol::Http, web.to_owned())),
+            (ProofLetterKind::Stream, (Protocol::Firehose, arn("firehose", "deliverystream/payments"))),
         ]);
     }
-    let subscribe = |(kind, (protocol, endpoint)): (Kind, (Protocol, String))| {
-        let one = Subscription::new(&named("payments", fifo), &subscription_id(kind), protocol, &endpoint);
+    let subscribe = |(kind, (protocol, endpoint)): (ProofLetterKind, (Protocol, String))| {
+        let one = SimSubscription::new(&named("payments", fifo), &subscription_id(kind), protocol, &endpoint);
         let one = one.dead_letters(&named("payments-dlq", fifo));
-        if kind == Kind::Raw { one.raw() } else { one }
+        if kind == ProofLetterKind::Raw { one.raw() } else { one }
     };
     all.into_iter().map(subscribe).collect()
 }
 
 /// Returns the subscription of letters of a kind.
 #[must_use]
-pub fn subscription(kind: Kind, fifo: bool) -> String {
+pub fn subscription(kind: ProofLetterKind, fifo: bool) -> String {
     format!("{}:{}", arn("sns", &named("payments", fifo)), subscription_id(kind))
 }
 
-fn subscription_id(kind: Kind) -> String {
+fn subscription_id(kind: ProofLetterKind) -> String {
     let digit = match kind {
-        Kind::Queue | Kind::Topic | Kind::Buried | Kind::Aside | Kind::Moved => 1,
-        Kind::Broken => 2,
-        Kind::Picky | Kind::Neighbour => 3,
-        Kind::Raw | Kind::Discovered => 4,
-        Kind::Function | Kind::Destination => 5,
-        Kind::Web => 6,
-        Kind::Stream => 7,
-        Kind::Stranger | Kind::Garbage | Kind::Plain => 8,
+        ProofLetterKind::Queue
+        | ProofLetterKind::Topic
+        | ProofLetterKind::Buried
+        | ProofLetterKind::Aside
+        | ProofLetterKind::Moved => 1,
+        ProofLetterKind::Broken => 2,
+        ProofLetterKind::Picky | ProofLetterKind::Neighbour => 3,
+        ProofLetterKind::Raw | ProofLetterKind::Discovered => 4,
+        ProofLetterKind::Function | ProofLetterKind::Destination => 5,
+        ProofLetterKind::Web => 6,
+        ProofLetterKind::Stream => 7,
+        ProofLetterKind::Stranger | ProofLetterKind::Garbage | ProofLetterKind::Plain => 8,
     };
     format!("00000000-0000-4000-8000-00000000000{digit}")
 }
@@ -100,7 +104,7 @@ pub fn policy(fifo: bool, schedule: &Value) -> Value {
     let mut rules = vec![
         json!({ "name": "topic", "match": way("topic"), "target": "topic" }),
         json!({ "name": "bury", "match": way("bury"), "action": "archive" }),
-        json!({ "name": "raw", "match": way("raw"), "subscription": subscription(Kind::Raw, fifo) }),
+        json!({ "name": "raw", "match": way("raw"), "subscription": subscription(ProofLetterKind::Raw, fifo) }),
         json!({ "name": "discover", "match": way("discover"), "subscription": "discover" }),
     ];
     if fifo {
@@ -121,20 +125,20 @@ pub fn policy(fifo: bool, schedule: &Value) -> Value {
 /// Reports whether this is the body of a letter that its queue refuses for good.
 #[must_use]
 pub fn is_refused(body: &str) -> bool {
-    body.contains(&format!("\"{}\"", Kind::Picky.way()))
+    body.contains(&format!("\"{}\"", ProofLetterKind::Picky.way()))
 }
 
-impl Kind {
+impl ProofLetterKind {
     /// Returns the place where a letter of this kind must end.
     #[must_use]
-    pub fn end(self) -> End {
+    pub fn end(self) -> RequiredEnd {
         match self {
-            Self::Garbage => End::Archived("unrecognised"),
-            Self::Stranger => End::Archived("refused"),
-            Self::Buried => End::Archived("rule"),
-            Self::Broken => End::Archived("exhausted"),
-            Self::Picky => End::Archived("permanent"),
-            _ => End::Delivered,
+            Self::Garbage => RequiredEnd::Archived("unrecognised"),
+            Self::Stranger => RequiredEnd::Archived("refused"),
+            Self::Buried => RequiredEnd::Archived("rule"),
+            Self::Broken => RequiredEnd::Archived("exhausted"),
+            Self::Picky => RequiredEnd::Archived("permanent"),
+            _ => RequiredEnd::Delivered,
         }
     }
 

@@ -4,9 +4,9 @@ mod arrival;
 mod kind;
 mod writing;
 
-pub use kind::{Kind, is_refused, policy, subscription, subscriptions};
-use redrive_laws::letters::Who;
-use redrive_sim::Attributes;
+pub use kind::{ProofLetterKind, is_refused, policy, subscription, subscriptions};
+use redrive_laws::letters::LetterId;
+use redrive_sim::SimAttributes;
 
 const MARK: &str = "sns-redrive";
 const TOKEN: &str = "letter-";
@@ -14,33 +14,33 @@ const TOKEN_DIGITS: usize = 7;
 
 /// A letter as it was put into the dead-letter queue.
 #[derive(Debug, Clone)]
-pub struct Letter {
+pub struct ProofLetter {
     /// Its number.
-    pub who: Who,
+    pub who: LetterId,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ProofLetterKind,
     /// `true` if it lies in a FIFO queue.
     pub fifo: bool,
     /// The body.
     pub body: String,
     /// The attributes.
-    pub attributes: Attributes,
+    pub attributes: SimAttributes,
     /// The group.
     pub group: Option<String>,
     /// The X-Ray header.
     pub trace: Option<String>,
     /// The queue from which SQS moved it.
     pub source: Option<String>,
-    sns: Option<Sns>,
+    sns: Option<SnsContent>,
 }
 
 /// The message of SNS in a letter.
 #[derive(Debug, Clone)]
-struct Sns {
+struct SnsContent {
     id: String,
     message: String,
     subject: String,
-    attributes: Attributes,
+    attributes: SimAttributes,
 }
 
 /// Returns a name, with the ending of FIFO queues and topics if it is of one.
@@ -51,7 +51,7 @@ pub fn named(name: &str, fifo: bool) -> String {
 
 /// Returns the number of the letter whose token is in a text.
 #[must_use]
-pub fn token(text: &str) -> Option<Who> {
+pub fn token(text: &str) -> Option<LetterId> {
     let after = text.find(TOKEN)? + TOKEN.len();
     text.get(after..after + TOKEN_DIGITS)?.parse().ok()
 }

@@ -1,16 +1,22 @@
 //! Letters as SNS, SQS and Lambda would put them into a dead-letter queue.
 
 use fastrand::Rng;
-use redrive_laws::letters::Who;
-use redrive_sim::{Attribute, Attributes, Entry, arn};
+use redrive_laws::letters::LetterId;
+use redrive_sim::{SimAttribute, SimAttributes, SimEntry, arn};
 use serde_json::{Map, Value, json};
 
-use super::{Kind, Letter, Sns, TOKEN, TOKEN_DIGITS, named, subscription};
+use super::{ProofLetter, ProofLetterKind, SnsContent, TOKEN, TOKEN_DIGITS, named, subscription};
 
-impl Letter {
+impl ProofLetter {
     /// Writes a letter.
     #[must_use]
-    pub fn write(who: Who, kind: Kind, group: Option<String>, fifo: bool, rng: &mut Rng) -> Self {
+    pub fn write(
+        who: LetterId,
+        kind: ProofLetterKind,
+        group: Option<String>,
+        fifo: bool,
+        rng: &mut Rng,
+    ) -> Self {
         let token = format!("{TOKEN}{who:0TOKEN_DIGITS$}");
         let padding = "x".repeat(rng.usize(..900));
         let message =
@@ -18,15 +24,15 @@ impl Letter {
             "padding": padding })
             .to_string();
         let bytes = [0, 1, 2, 0xfd, 0xfe, 0xff, u8::try_from(who % 256).unwrap_or(0)];
-        let attributes = Attributes::from(
+        let attributes = SimAttributes::from(
             [
-                ("way", Attribute::string(kind.way())),
-                ("priority", Attribute::number((who % 7).to_string())),
-                ("checksum", Attribute::binary(bytes)),
+                ("way", SimAttribute::string(kind.way())),
+                ("priority", SimAttribute::number((who % 7).to_string())),
+                ("checksum", SimAttribute::binary(bytes)),
             ]
             .map(|(name, value)| (name.to_owned(), value)),
         );
-        let sns = Sns {
+        let sns = SnsContent {
             id: format!("00000000-0000-5000-8000-{who:012}"),
             message,
             subject: format!("Override {who}"),
@@ -37,7 +43,7 @@ impl Letter {
             kind,
             fifo,
             body: String::new(),
-            attributes: Attributes::new(),
+            attributes: SimAttributes::new(),
             trace: (rng.u8(..4) == 0)
                 .then(|| format!("Root=1-5759e988-{who:024x};Parent=53995c3f42cd8ad8;Sampled=1")),
             group,
@@ -45,33 +51,34 @@ impl Letter {
             sns: None,
         };
         match kind {
-            Kind::Raw | Kind::Discovered => {
+            ProofLetterKind::Raw | ProofLetterKind::Discovered => {
                 letter.body = sns.message;
                 letter.attributes = sns.attributes;
             }
-            Kind::Plain => {
+            ProofLetterKind::Plain => {
                 letter.body = sns.message;
                 if fifo {
                     letter.attributes = sns.attributes;
                 } else {
-                    letter.attributes = Attributes::from(
+                    letter.attributes = SimAttributes::from(
                         [
                             ("RULE_ARN", arn("events", "rule/payments-to-projector")),
                             ("TARGET_ARN", arn("lambda", "function:payments-projector")),
                             ("ERROR_CODE", "THROTTLING".to_owned()),
                         ]
-                        .map(|(name, value)| (name.to_owned(), Attribute::string(value))),
+                        .map(|(name, value)| (name.to_owned(), SimAttribute::string(value))),
                     );
                 }
             }
-            Kind::Garbage => letter.body = garbage(&token, rng),
-            Kind::Destination => {
+            ProofLetterKind::Garbage => letter.body = garbage(&token, rng),
+            ProofLetterKind::Destination => {
                 letter.body = destination(&sns, fifo);
                 letter.sns = Some(sns);
             }
             _ => {
                 letter.body = envelope(&sns, kind, fifo);
-                letter.source = (kind == Kind::Moved).then(|| arn("sqs", &named("payments-billing", fifo)));
+                letter.source =
+                    (kind == ProofLetterKind::Moved).then(|| arn("sqs", &named("payments-billing", fifo)));
                 letter.sns = Some(sns);
             }
         }
@@ -80,8 +87,8 @@ impl Letter {
 
     /// Returns the letter as a message for SQS.
     #[must_use]
-    pub fn entry(&self) -> Entry {
-        let mut entry = Entry::new("", self.body.as_str());
+    pub fn entry(&self) -> SimEntry {
+        let mut entry = SimEntry::new("", self.body.as_str());
         if self.fifo {
             entry = entry.fifo(self.group.as_deref().unwrap_or_default(), &format!("letter-{}", self.who));
         }
@@ -91,7 +98,7 @@ impl Letter {
     }
 }
 
-fn envelope(sns: &Sns, kind: Kind, fifo: bool) -> String {
+fn envelope(sns: &SnsContent, kind: ProofLetterKind, fifo: bool) -> String {
     let text = |text: &str| Value::from(text).to_string();
     let through = subscription(kind, fifo);
     let url = format!("https://sns.eu-central-1.amazonaws.com/?Action=Unsubscribe&SubscriptionArn={through}");
@@ -109,15 +116,15 @@ fn envelope(sns: &Sns, kind: Kind, fifo: bool) -> String {
     )
 }
 
-pub(super) fn enveloped(attributes: &Attributes) -> Value {
-    let attribute = |it: &Attribute| json!({ "Type": it.kind, "Value": it.value.text() });
+pub(super) fn enveloped(attributes: &SimAttributes) -> Value {
+    let attribute = |it: &SimAttribute| json!({ "Type": it.kind, "Value": it.value.text() });
     Value::Object(attributes.iter().map(|(name, it)| (name.clone(), attribute(it))).collect::<Map<_, _>>())
 }
 
-fn destination(sns: &Sns, fifo: bool) -> String {
+fn destination(sns: &SnsContent, fifo: bool) -> String {
     let event = json!({ "Records": [{
         "EventSource": "aws:sns", "EventVersion": "1.0",
-        "EventSubscriptionArn": subscription(Kind::Destination, fifo),
+        "EventSubscriptionArn": subscription(ProofLetterKind::Destination, fifo),
         "Sns": { "Type": "Notification", "MessageId": sns.id, "TopicArn": arn("sns", &named("payments", fifo)),
             "Subject": sns.subject, "Message": sns.message, "Timestamp": "2026-11-01T11:59:58.351Z",
             "MessageAttributes": enveloped(&sns.attributes) } }] });

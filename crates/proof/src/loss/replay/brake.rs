@@ -5,21 +5,21 @@ use std::fmt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::driver::{Driver, Driving};
-use super::world::{Ground, Plan};
-use super::{Archive, wish};
+use super::driver::{DriverKind, RunningDriver};
+use super::world::{AccountSetup, ReplayFaultPlan};
+use super::{ReplayArchive, wish};
 
 /// The longest time of a replay.
-const PATIENCE: Duration = Duration::from_mins(2);
+const MAX_REPLAY_TIME: Duration = Duration::from_mins(2);
 
 /// One replay that must stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Brake(Driver);
+pub struct BrakeScenario(DriverKind);
 
 /// How it ended.
 #[derive(Debug)]
-pub struct Braked {
-    brake: Brake,
+pub struct BrakeResult {
+    brake: BrakeScenario,
     /// The number of letters that came.
     came: usize,
     violations: Vec<String>,
@@ -27,11 +27,11 @@ pub struct Braked {
 
 /// Returns one for each driver.
 #[must_use]
-pub fn brakes() -> Vec<Brake> {
-    Driver::ALL.map(Brake).into()
+pub fn brakes() -> Vec<BrakeScenario> {
+    DriverKind::ALL.map(BrakeScenario).into()
 }
 
-impl Brake {
+impl BrakeScenario {
     /// Returns its name.
     #[must_use]
     pub fn name(&self) -> String {
@@ -40,19 +40,21 @@ impl Brake {
 
     /// Runs the replay.
     #[must_use]
-    pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Braked {
-        let world = archive.world(&Ground { takes: false, ..archive.ground.clone() }, Plan::default());
+    pub fn run(&self, archive: &ReplayArchive, binary: &Path, log: Option<&Path>) -> BrakeResult {
+        let world = archive
+            .world(&AccountSetup { takes: false, ..archive.ground.clone() }, ReplayFaultPlan::default());
         let wish = wish(None);
-        let mut driving = Driving::new(self.0, &world, &wish, Instant::now() + PATIENCE, binary, log);
+        let mut driving =
+            RunningDriver::new(self.0, &world, &wish, Instant::now() + MAX_REPLAY_TIME, binary, log);
         driving.go(None);
         drop(driving);
         let state = world.state();
         let (came, violations) = state.reader.books.judge_stopped(&state.reader.objects);
-        Braked { brake: *self, came, violations }
+        BrakeResult { brake: *self, came, violations }
     }
 }
 
-impl Braked {
+impl BrakeResult {
     /// Reports whether it stopped in time.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -61,7 +63,7 @@ impl Braked {
 }
 
 /// Writes a line about it, and everything that is wrong with it.
-impl fmt::Display for Braked {
+impl fmt::Display for BrakeResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_good() { "ok" } else { "FAILED" };
         write!(f, "{:<76} {state:<6} letters {}", self.brake.name(), self.came)?;

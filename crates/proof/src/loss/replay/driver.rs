@@ -7,12 +7,12 @@ use redrive_laws::letters::RunId as Invocation;
 use redrive_laws::replays::latest;
 use serde_json::{Value, json};
 
-use super::tool::Tool;
-use super::world::{Site, World};
-use crate::Ended;
-use crate::loss::door::Door;
-use crate::loss::faults::Fault;
-use crate::loss::mapping::Process;
+use super::tool::ToolProcess;
+use super::world::{ReplaySite, ReplayWorld};
+use crate::SandboxEnd;
+use crate::loss::door::ProcessServer;
+use crate::loss::faults::FaultKind;
+use crate::loss::mapping::FunctionProcess;
 
 /// The time of an invocation, of which a replay reserves 20 s for stopping.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
@@ -21,19 +21,19 @@ pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
 const TOOLS_TIMEOUT: Duration = Duration::from_secs(140);
 
 /// The pause before another try. A second keeps the ids of replays apart, because they begin with the second.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// `MaxWorkers` of the state machine. As many units are selected, each of a different queue.
 const WORKERS: usize = 3;
 
 /// A little more than the time that a claim holds if it is not renewed.
-const LEASE: Duration = Duration::from_secs(61);
+const CLAIM_EXPIRY: Duration = Duration::from_secs(61);
 
-const TRIES_OF_A_TURN: usize = 6;
+const MAX_TURN_TRIES: usize = 6;
 
 /// A program that runs a replay to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
+pub enum DriverKind {
     /// One invocation of the replay function, which does it all.
     Invocation,
     /// The state machine of `operations.yaml`: the replay function's turns, with a round of lanes between.
@@ -44,26 +44,26 @@ pub enum Driver {
 
 /// The request for a replay: as an event, and as options of the tool.
 #[derive(Debug, Clone)]
-pub(super) struct Wish {
+pub(super) struct RequestedReplay {
     pub(super) event: Value,
     pub(super) arguments: String,
 }
 
 /// A driver at work.
-pub(super) struct Driving<'w> {
-    pub(super) driver: Driver,
-    world: &'w World,
-    wish: &'w Wish,
+pub(super) struct RunningDriver<'w> {
+    pub(super) driver: DriverKind,
+    world: &'w ReplayWorld,
+    wish: &'w RequestedReplay,
     binary: &'w Path,
     log: Option<&'w Path>,
     /// The time after which nothing begins.
     until: Instant,
     /// The process of the replay function.
-    process: Option<Process>,
+    process: Option<FunctionProcess>,
     pub(super) invocations: Invocation,
 }
 
-impl Driver {
+impl DriverKind {
     pub(super) const ALL: [Self; 3] = [Self::Invocation, Self::Machine, Self::Tool];
 
     /// Returns the name of the driver in scenarios.
@@ -78,16 +78,17 @@ impl Driver {
     /// Reports whether a fault of a site is a scenario of this driver. The first driver has them all. The
     /// others have a sample, since most of the time is spent waiting: kills and failures of the service at
     /// every call, and every fault where the drivers differ and where letters are sent or recorded.
-    pub(super) fn has(self, site: Site, fault: Fault) -> bool {
-        let is_whole = matches!(site, Site::Send | Site::LedgerAfter | Site::Answer);
-        let is_sample = matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::Unavailable);
+    pub(super) fn has(self, site: ReplaySite, fault: FaultKind) -> bool {
+        let is_whole = matches!(site, ReplaySite::Send | ReplaySite::LedgerAfter | ReplaySite::Answer);
+        let is_sample =
+            matches!(fault, FaultKind::KillBefore | FaultKind::KillAfter | FaultKind::Unavailable);
         let is_here = match self {
             Self::Invocation => true,
             Self::Machine => is_whole || is_sample || site.is_of_rounds(),
             // The tool's answer cannot be missed.
-            Self::Tool if site == Site::Answer => fault == Fault::KillBefore,
+            Self::Tool if site == ReplaySite::Answer => fault == FaultKind::KillBefore,
             // The tool is given a policy, or uses none.
-            Self::Tool if site == Site::Redriver => false,
+            Self::Tool if site == ReplaySite::Redriver => false,
             Self::Tool => is_whole || is_sample,
         };
         is_here && site.has(fault)
@@ -99,12 +100,12 @@ impl Driver {
     }
 }
 
-impl<'w> Driving<'w> {
+impl<'w> RunningDriver<'w> {
     /// Creates a driver that has not begun. Its functions and its tool are built beside `binary`.
     pub(super) fn new(
-        driver: Driver,
-        world: &'w World,
-        wish: &'w Wish,
+        driver: DriverKind,
+        world: &'w ReplayWorld,
+        wish: &'w RequestedReplay,
         until: Instant,
         binary: &'w Path,
         log: Option<&'w Path>,
@@ -134,13 +135,13 @@ impl<'w> Driving<'w> {
     pub(super) fn go(&mut self, id: Option<&str>) {
         let wish = id.map_or_else(|| self.wish.event.clone(), |id| json!({ "resume": id }));
         match self.driver {
-            Driver::Invocation => {
+            DriverKind::Invocation => {
                 self.invoke(&json!({ "replay": wish }));
             }
-            Driver::Machine => self.execute(&wish),
-            Driver::Tool => self.command(id),
+            DriverKind::Machine => self.execute(&wish),
+            DriverKind::Tool => self.command(id),
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_DELAY);
     }
 
     /// Does what the state machine of `operations.yaml` does.
@@ -157,7 +158,7 @@ impl<'w> Driving<'w> {
                 _ => return,
             }
             let next = json!({ "turn": { "id": turn["id"], "holder": turn["holder"], "workers": WORKERS } });
-            answer = self.tried(&next, TRIES_OF_A_TURN);
+            answer = self.tried(&next, MAX_TURN_TRIES);
         }
     }
 
@@ -183,7 +184,7 @@ impl<'w> Driving<'w> {
             if answer.is_some() || again == 0 {
                 return answer;
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_DELAY);
         }
         None
     }
@@ -196,18 +197,18 @@ impl<'w> Driving<'w> {
         let start = || world.replayer(&replayer(self.binary), log);
         let running = self.process.get_or_insert_with(start);
         let fault = world.begin(&running.caller, run);
-        if fault == Some(Fault::KillBefore) {
+        if fault == Some(FaultKind::KillBefore) {
             let killer = running.sandbox.killer();
             std::thread::spawn(move || killer.kill());
         }
         let mut ended = running.sandbox.invoke(event.to_string(), TIMEOUT);
-        if fault == Some(Fault::KillAfter) {
-            ended = Ended::Died;
+        if fault == Some(FaultKind::KillAfter) {
+            ended = SandboxEnd::Died;
         }
-        if matches!(ended, Ended::Died | Ended::TimedOut) {
+        if matches!(ended, SandboxEnd::Died | SandboxEnd::TimedOut) {
             self.process = None;
         }
-        self.ended(ended).filter(|_| fault != Some(Fault::BreakAfter))
+        self.ended(ended).filter(|_| fault != Some(FaultKind::BreakAfter))
     }
 
     /// Runs the tool.
@@ -219,10 +220,10 @@ impl<'w> Driving<'w> {
         } else {
             arguments.extend(self.wish.arguments.split(' '));
         }
-        let tool = Tool(Door::open(&self.world.aws, &self.world.caller()));
+        let tool = ToolProcess(ProcessServer::open(&self.world.aws, &self.world.caller()));
         let fault = self.world.begin(&tool.0.caller, self.invocations);
         let variables = self.world.variables(&tool.0.server.url());
-        let is_killed = fault == Some(Fault::KillBefore);
+        let is_killed = fault == Some(FaultKind::KillBefore);
         let ended =
             tool.run(&redrivectl(self.binary), &arguments, &variables, self.log, TOOLS_TIMEOUT, is_killed);
         let (ended, code) = ended;
@@ -236,16 +237,16 @@ impl<'w> Driving<'w> {
     }
 
     /// Records the end of an invocation; returns its answer.
-    fn ended(&self, ended: Ended) -> Option<Value> {
+    fn ended(&self, ended: SandboxEnd) -> Option<Value> {
         let run = self.invocations;
-        if !matches!(ended, Ended::Answer(..)) {
+        if !matches!(ended, SandboxEnd::Answer(..)) {
             // Its claim expires by this, if the account's clock can be moved.
-            self.world.aws.clock().pass(LEASE);
+            self.world.aws.clock().pass(CLAIM_EXPIRY);
         }
         let mut state = self.world.state();
         let troubled = self.world.is_troubled(run);
         match ended {
-            Ended::Answer(text, _) => {
+            SandboxEnd::Answer(text, _) => {
                 let answer: Value = serde_json::from_str(&text).unwrap_or_default();
                 // A turn reports the state beside the next step; a lane reports how many letters it has sent.
                 let told = answer.get("replay").unwrap_or(&answer);
@@ -257,14 +258,14 @@ impl<'w> Driving<'w> {
                 }
                 Some(answer)
             }
-            Ended::Died | Ended::TimedOut => {
+            SandboxEnd::Died | SandboxEnd::TimedOut => {
                 if !troubled {
                     state.reader.books.broken(format!("invocation {run} dies without a fault"));
                 }
                 state.reader.books.killed(run);
                 None
             }
-            Ended::Error(error) => {
+            SandboxEnd::Error(error) => {
                 if !troubled {
                     state.reader.books.broken(format!("invocation {run} fails without a fault: {error}"));
                 }

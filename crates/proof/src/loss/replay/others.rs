@@ -4,30 +4,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use redrive_laws::replays::Objects;
-use redrive_sim::{Aws, Fault, Millis};
+use redrive_laws::replays::BucketObjects;
+use redrive_sim::{SimAws, SimFault, SimMillis};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// The number of letters in a dead-letter queue at the beginning, and how many leave it in a second.
-const OLD: Millis = 100_000;
-const DRAIN: Millis = 60;
+const QUEUED_AT_START: SimMillis = 100_000;
+const DRAINED_PER_SECOND: SimMillis = 60;
 
 /// The number of letters that a publisher archives in the course of a replay.
-const MOST_LIES: u64 = 20;
+const MAX_FORGED_LETTERS: u64 = 20;
 
 /// The others around a replay.
 #[derive(Debug)]
-pub(super) struct Others {
-    aws: Aws,
-    began: Millis,
+pub(super) struct OutsideTraffic {
+    aws: SimAws,
+    began: SimMillis,
     /// An archived letter that no replay selects: its bucket and key, and its record.
     raw: Option<(String, Value)>,
     lies: AtomicU64,
 }
 
-impl Others {
-    pub(super) fn new(aws: &Aws, objects: &Objects) -> Self {
+impl OutsideTraffic {
+    pub(super) fn new(aws: &SimAws, objects: &BucketObjects) -> Self {
         let raw = objects.iter().find_map(|(key, text)| {
             let mut records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             Some((key.clone(), records.find(|record| record["origin"] == "raw")?))
@@ -37,17 +37,21 @@ impl Others {
 
     /// Returns what a queue says that somebody works off: a dead-letter queue drains, and in the requeue
     /// nothing waits.
-    pub(super) fn take(&self, queue: &str) -> Fault {
+    pub(super) fn take(&self, queue: &str) -> SimFault {
         let passed = (self.aws.clock().millis() - self.began) / 1000;
-        let left = if queue.contains("-requeue") { 0 } else { (OLD - DRAIN * passed).max(0) };
+        let left = if queue.contains("-requeue") {
+            0
+        } else {
+            (QUEUED_AT_START - DRAINED_PER_SECOND * passed).max(0)
+        };
         let answer = json!({ "Attributes": { "ApproximateNumberOfMessages": left.to_string() } });
-        Fault::Nonsense(200, answer.to_string())
+        SimFault::Nonsense(200, answer.to_string())
     }
 
     /// Archives a letter whose publisher has written into its mark that it was replayed.
     pub(super) fn lie(&self) {
         let number = self.lies.fetch_add(1, Ordering::Relaxed);
-        let Some((place, record)) = self.raw.as_ref().filter(|_| number < MOST_LIES) else { return };
+        let Some((place, record)) = self.raw.as_ref().filter(|_| number < MAX_FORGED_LETTERS) else { return };
         let (now, millis) = (self.aws.clock().now(), self.aws.clock().millis());
         let mut record = record.clone();
         let body = record["message"]["body"].as_str().unwrap_or_default();

@@ -8,21 +8,21 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use redrive_laws::replays::{Books, Verdict};
-use redrive_sim::Clock;
+use redrive_laws::replays::{ReplayBooks, ReplayVerdict};
+use redrive_sim::SimClock;
 use serde_json::json;
 
-use super::driver::{Driver, Driving, Wish};
-use super::world::{Ground, Plan, Weather};
-use super::{Archive, LAG, archived};
-use crate::loss::faults::Fault;
-use crate::loss::letters::{Kind, Letter, named};
+use super::driver::{DriverKind, RequestedReplay, RunningDriver};
+use super::world::{AccountSetup, RandomReplayFaults, ReplayFaultPlan};
+use super::{ARCHIVE_SETTLE_TIME, ReplayArchive, archived};
+use crate::loss::faults::FaultKind;
+use crate::loss::letters::{ProofLetter, ProofLetterKind, named};
 
 /// The number of dead-letter queues, each of which is a unit of its own at least.
 const QUEUES: usize = 6;
 
 /// The letters of a standard queue that are not selected.
-const OTHERS: usize = 4;
+const UNSELECTED_LETTERS: usize = 4;
 
 /// The number of groups of a FIFO queue.
 const GROUPS: usize = 8;
@@ -31,29 +31,29 @@ const GROUPS: usize = 8;
 const ONCE_IN: usize = 20;
 
 /// The number of invocations and commands with faults; later ones have none.
-const TROUBLED: usize = 40;
+const RUNS_WITH_FAULTS: usize = 40;
 
 /// The start of the replay before which letters are deleted from the archive. It has been planned then.
 const DELETED_BEFORE: usize = 2;
 
 /// The longest time with faults. A call that hangs takes ten seconds.
-const TROUBLED_TIME: Duration = Duration::from_secs(45);
+const MAX_FAULT_TIME: Duration = Duration::from_secs(45);
 
 /// The longest time of a soak beyond that, and the time that each letter adds.
-const PATIENCE: Duration = Duration::from_mins(2);
-const PATIENCE_PER_LETTER: Duration = Duration::from_millis(50);
+const MAX_TIME_WITHOUT_FAULTS: Duration = Duration::from_mins(2);
+const EXTRA_TIME_PER_LETTER: Duration = Duration::from_millis(50);
 
 /// The most violations of a soak that are printed.
-const MOST_TOLD: usize = 5;
+const MAX_REPORTED_VIOLATIONS: usize = 5;
 
 /// The number of letters from which on a worker must have been killed, whatever the seed.
-const MANY: usize = 1_000;
+const LETTERS_FOR_A_KILL: usize = 1_000;
 
 /// One soak of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Soak {
+pub struct DriverSoak {
     /// The driver of the replay; `None` if all take turns.
-    driver: Option<Driver>,
+    driver: Option<DriverKind>,
     fifo: bool,
     /// The number of letters that are to be sent.
     letters: usize,
@@ -64,10 +64,10 @@ pub struct Soak {
 
 /// The result of a soak.
 #[derive(Debug)]
-pub struct Soaked {
-    soak: Soak,
-    verdict: Verdict,
-    faults: BTreeMap<Fault, usize>,
+pub struct DriverSoakResult {
+    soak: DriverSoak,
+    verdict: ReplayVerdict,
+    faults: BTreeMap<FaultKind, usize>,
     calls: usize,
     invocations: usize,
     took: Duration,
@@ -76,42 +76,49 @@ pub struct Soaked {
 /// Returns every soak of so many letters: each driver alone, and all in turns, with standard queues and with
 /// FIFO queues.
 #[must_use]
-pub fn soaks(letters: usize, seed: u64) -> Vec<Soak> {
-    let drivers = Driver::ALL.into_iter().map(Some).chain([None]);
+pub fn soaks(letters: usize, seed: u64) -> Vec<DriverSoak> {
+    let drivers = DriverKind::ALL.into_iter().map(Some).chain([None]);
     let soaks = [false, true].into_iter().flat_map(|fifo| drivers.clone().map(move |driver| (driver, fifo)));
-    soaks.zip(0..).map(|((driver, fifo), number)| Soak { driver, fifo, letters, seed, number }).collect()
+    soaks
+        .zip(0..)
+        .map(|((driver, fifo), number)| DriverSoak { driver, fifo, letters, seed, number })
+        .collect()
 }
 
 /// Makes the function archive so many letters that are selected, and some that are not.
 #[must_use]
-pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Archive {
+pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> ReplayArchive {
     let mut rng = Rng::with_seed(1);
     let mut queue = |number: usize| named(&format!("payments-{}-dlq", number % QUEUES), fifo);
     let queues: Vec<_> = (0..QUEUES).map(&mut queue).collect();
     let mut all = Vec::new();
     let mut groups = BTreeMap::new();
     // The letters that are not selected come first: they lie before the others.
-    for who in (letters..letters + OTHERS * QUEUES).chain(0..letters) {
-        let kind = if who >= letters { Kind::Raw } else { [Kind::Queue, Kind::Topic][who % 2] };
+    for who in (letters..letters + UNSELECTED_LETTERS * QUEUES).chain(0..letters) {
+        let kind = if who >= letters {
+            ProofLetterKind::Raw
+        } else {
+            [ProofLetterKind::Queue, ProofLetterKind::Topic][who % 2]
+        };
         let group = fifo.then(|| format!("group-{}", who / QUEUES % GROUPS));
         if let Some(group) = &group {
             groups.insert(who, format!("{group} of {}", queue(who)));
         }
-        all.push((Letter::write(who, kind, group, fifo, &mut rng), queue(who)));
+        all.push((ProofLetter::write(who, kind, group, fifo, &mut rng), queue(who)));
     }
-    let ground = Ground { clock: own_clock(), fifo, takes: true, queues, page: (letters / 20).max(2) };
+    let ground = AccountSetup { clock: own_clock(), fifo, takes: true, queues, page: (letters / 20).max(2) };
     let (world, all, ids) = archived(&ground, &all, binary, log);
-    let books = Books::new(ids, letters).in_order(groups);
+    let books = ReplayBooks::new(ids, letters).in_order(groups);
     let objects = world.state().reader.objects.clone();
-    std::thread::sleep(LAG);
-    Archive { ground, letters: all, books, objects }
+    std::thread::sleep(ARCHIVE_SETTLE_TIME);
+    ReplayArchive { ground, letters: all, books, objects }
 }
 
-impl Soak {
+impl DriverSoak {
     /// Returns the name of the soak.
     #[must_use]
     pub fn name(&self) -> String {
-        let driver = self.driver.map_or("in turns", Driver::name);
+        let driver = self.driver.map_or("in turns", DriverKind::name);
         format!("replay, soak{}: {driver}", if self.fifo { ", FIFO" } else { "" })
     }
 
@@ -123,24 +130,25 @@ impl Soak {
 
     /// Runs the soak.
     #[must_use]
-    pub fn run(&self, archive: &Archive, binary: &Path, log: Option<&Path>) -> Soaked {
+    pub fn run(&self, archive: &ReplayArchive, binary: &Path, log: Option<&Path>) -> DriverSoakResult {
         let began = Instant::now();
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(16).wrapping_add(self.number));
-        let ground = Ground { clock: own_clock(), ..archive.ground.clone() };
-        let world = archive.world(&ground, Plan::by_chance(self.weather(rng.fork())));
-        let patience = PATIENCE_PER_LETTER * u32::try_from(self.letters).unwrap_or_default();
-        let (until, wish) = (began + TROUBLED_TIME + PATIENCE + patience, self.wish());
-        let mut driving = Driving::new(Driver::Invocation, &world, &wish, until, binary, log);
+        let ground = AccountSetup { clock: own_clock(), ..archive.ground.clone() };
+        let world = archive.world(&ground, ReplayFaultPlan::by_chance(self.weather(rng.fork())));
+        let patience = EXTRA_TIME_PER_LETTER * u32::try_from(self.letters).unwrap_or_default();
+        let (until, wish) = (began + MAX_FAULT_TIME + MAX_TIME_WITHOUT_FAULTS + patience, self.wish());
+        let mut driving = RunningDriver::new(DriverKind::Invocation, &world, &wish, until, binary, log);
         let mut starts = 0;
         let done = driving.go_to_the_end(|driving| {
-            if driving.invocations >= TROUBLED || began.elapsed() > TROUBLED_TIME {
+            if driving.invocations >= RUNS_WITH_FAULTS || began.elapsed() > MAX_FAULT_TIME {
                 world.clear_up();
             }
             starts += 1;
             if starts == DELETED_BEFORE {
                 world.delete_letters();
             }
-            driving.driver = self.driver.unwrap_or_else(|| Driver::ALL[rng.usize(..Driver::ALL.len())]);
+            driving.driver =
+                self.driver.unwrap_or_else(|| DriverKind::ALL[rng.usize(..DriverKind::ALL.len())]);
         });
         let invocations = driving.invocations;
         drop(driving);
@@ -152,57 +160,57 @@ impl Soak {
         let (faults, calls) = (world.by_chance(), world.calls());
         drop(state);
         // A soak without faults, or a large one without kills, proves nothing.
-        if faults.is_empty() || (kills(&faults) == 0 && self.letters >= MANY) {
+        if faults.is_empty() || (kills(&faults) == 0 && self.letters >= LETTERS_FOR_A_KILL) {
             verdict.violations.push("no fault was made, or no worker killed".to_owned());
         }
-        Soaked { soak: *self, verdict, faults, calls, invocations, took: began.elapsed() }
+        DriverSoakResult { soak: *self, verdict, faults, calls, invocations, took: began.elapsed() }
     }
 
     /// Returns the request: in steps that end within units, at a rate that is enough for several lanes. The
     /// index has the topic of each letter, so the number of selected letters is known.
-    fn wish(&self) -> Wish {
+    fn wish(&self) -> RequestedReplay {
         let topic = named("payments", self.fifo);
         let rate = (self.letters * 3).max(600);
         let event = json!({ "select": { "topics": [topic] }, "rate": rate, "ramp": [10, 40, 100],
             "threshold": 90, "settleSeconds": 1 });
         let arguments = format!("--topic {topic} --rate {rate} --ramp 10,40,100 --threshold 90 --settle 1");
-        Wish { event, arguments }
+        RequestedReplay { event, arguments }
     }
 
-    fn weather(&self, rng: Rng) -> Weather {
+    fn weather(&self, rng: Rng) -> RandomReplayFaults {
         let mut weights = vec![
-            (Fault::Throttle, 20),
-            (Fault::Unavailable, 20),
-            (Fault::Denied, 10),
-            (Fault::Silent, 1),
-            (Fault::Mute, 1),
-            (Fault::BreakBefore, 15),
-            (Fault::BreakAfter, 20),
-            (Fault::Partial, 20),
-            (Fault::KillBefore, 12),
-            (Fault::KillAfter, 30),
+            (FaultKind::Throttle, 20),
+            (FaultKind::Unavailable, 20),
+            (FaultKind::Denied, 10),
+            (FaultKind::Silent, 1),
+            (FaultKind::Mute, 1),
+            (FaultKind::BreakBefore, 15),
+            (FaultKind::BreakAfter, 20),
+            (FaultKind::Partial, 20),
+            (FaultKind::KillBefore, 12),
+            (FaultKind::KillAfter, 30),
         ];
         if !self.fifo {
             // SQS's refusal of a letter leaves it out, and the rest of its group continues.
-            weights.extend([(Fault::Permanent, 3), (Fault::PartialSender, 10)]);
+            weights.extend([(FaultKind::Permanent, 3), (FaultKind::PartialSender, 10)]);
         }
-        Weather { rng, once_in: ONCE_IN, weights }
+        RandomReplayFaults { rng, once_in: ONCE_IN, weights }
     }
 }
 
-fn kills(faults: &BTreeMap<Fault, usize>) -> usize {
-    [Fault::KillBefore, Fault::KillAfter].iter().filter_map(|fault| faults.get(fault)).sum()
+fn kills(faults: &BTreeMap<FaultKind, usize>) -> usize {
+    [FaultKind::KillBefore, FaultKind::KillAfter].iter().filter_map(|fault| faults.get(fault)).sum()
 }
 
 /// Creates a clock that follows the machine's and can be moved forward, so that a dead worker's claim costs
 /// no waiting.
-fn own_clock() -> Clock {
-    let clock = Clock::manual(Clock::real().now());
+fn own_clock() -> SimClock {
+    let clock = SimClock::manual(SimClock::real().now());
     clock.run();
     clock
 }
 
-impl Soaked {
+impl DriverSoakResult {
     /// Reports whether every promise was kept.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -212,13 +220,13 @@ impl Soaked {
 
 /// Returns the table, in Markdown.
 #[must_use]
-pub fn table(all: &[Soaked]) -> String {
+pub fn table(all: &[DriverSoakResult]) -> String {
     let mut text = String::from(
         "| soak | letters | lost | sent twice | faults | of these kills | calls | invocations |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for soaked in all {
-        let Verdict { arrived, lost, duplicates, .. } = &soaked.verdict;
+        let ReplayVerdict { arrived, lost, duplicates, .. } = &soaked.verdict;
         let name = soaked.soak.name();
         let name = name.trim_start_matches("replay, soak").trim_start_matches([',', ':', ' ']);
         let faults: usize = soaked.faults.values().sum();
@@ -235,9 +243,9 @@ pub fn table(all: &[Soaked]) -> String {
 }
 
 /// Writes a line about the soak, and everything that is wrong with it, with the seed that repeats it.
-impl fmt::Display for Soaked {
+impl fmt::Display for DriverSoakResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { arrived, lost, gone, duplicates, violations } = &self.verdict;
+        let ReplayVerdict { arrived, lost, gone, duplicates, violations } = &self.verdict;
         let state = if self.is_good() { "ok" } else { "FAILED" };
         write!(
             f,
@@ -249,6 +257,6 @@ impl fmt::Display for Soaked {
             self.invocations,
         )?;
         let seed = self.soak.seed;
-        violations.iter().take(MOST_TOLD).try_for_each(|it| write!(f, "\nseed {seed}: {it}"))
+        violations.iter().take(MAX_REPORTED_VIOLATIONS).try_for_each(|it| write!(f, "\nseed {seed}: {it}"))
     }
 }

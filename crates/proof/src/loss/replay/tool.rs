@@ -5,17 +5,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::loss::door::{Door, log_to};
-use crate::{Ended, Killer};
+use crate::loss::door::{ProcessServer, log_to};
+use crate::{ProcessKiller, SandboxEnd};
 
 /// The interval between looks for the end of the process.
-const LOOK: Duration = Duration::from_millis(25);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// One run of the tool. Dropping it kills the process.
 #[derive(Debug)]
-pub(super) struct Tool(pub(super) Door);
+pub(super) struct ToolProcess(pub(super) ProcessServer);
 
-impl Tool {
+impl ToolProcess {
     /// Runs the tool; returns how it ended, with its exit code. Its answer is the JSON that it writes, also
     /// if letters were left out (3) or it stopped (4). With `is_killed` it is killed as it starts.
     pub(super) fn run(
@@ -26,7 +26,7 @@ impl Tool {
         log: Option<&Path>,
         time: Duration,
         is_killed: bool,
-    ) -> (Ended, Option<i32>) {
+    ) -> (SandboxEnd, Option<i32>) {
         let mut command = Command::new(binary);
         command
             .args(arguments)
@@ -41,7 +41,7 @@ impl Tool {
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
         let out = child.stdout.take();
         let began = Instant::now();
-        let killer = self.0.killer.get_or_init(|| Killer::of(child));
+        let killer = self.0.killer.get_or_init(|| ProcessKiller::of(child));
         if is_killed {
             killer.kill();
         }
@@ -49,8 +49,8 @@ impl Tool {
         let status = loop {
             match killer.status() {
                 Some(status) => break status,
-                None if began.elapsed() > time => return (Ended::TimedOut, None),
-                None => std::thread::sleep(LOOK),
+                None if began.elapsed() > time => return (SandboxEnd::TimedOut, None),
+                None => std::thread::sleep(EXIT_POLL_INTERVAL),
             }
         };
         let mut text = String::new();
@@ -58,15 +58,15 @@ impl Tool {
             let _ = out.read_to_string(&mut text);
         }
         let ended = match status.code() {
-            None => Ended::Died,
-            Some(0 | 3 | 4) => Ended::Answer(text, began.elapsed()),
-            Some(code) => Ended::Error(format!("{code}: {text}")),
+            None => SandboxEnd::Died,
+            Some(0 | 3 | 4) => SandboxEnd::Answer(text, began.elapsed()),
+            Some(code) => SandboxEnd::Error(format!("{code}: {text}")),
         };
         (ended, status.code())
     }
 }
 
-impl Drop for Tool {
+impl Drop for ToolProcess {
     fn drop(&mut self) {
         // This ends the process as well; its open requests have no effect.
         self.0.caller.cut();

@@ -5,23 +5,23 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use redrive_laws::letters::{Names, RunId as Invocation};
-use redrive_laws::replays::{BEFORE, Books, Objects, Reader, latest};
-use redrive_sim::lambda::{FunctionSettings, Ran};
+use redrive_laws::letters::{RunId as Invocation, WorldNames};
+use redrive_laws::replays::{BEFORE, BucketObjects, ReplayBooks, ReplayReader, latest};
+use redrive_sim::lambda::{FunctionSettings, SimInvocationResult};
 use redrive_sim::sqs::QueueSettings;
-use redrive_sim::{Aws, Call, Caller, Clock, Faults, arn};
+use redrive_sim::{Caller, FaultHook, SimAws, SimCall, SimClock, arn};
 use serde_json::{Value, json};
 
-use super::others::Others;
-use crate::loss::faults::{self, Fault};
-use crate::loss::letters::{self, Letter, named};
-use crate::loss::mapping::Process;
+use super::others::OutsideTraffic;
+use crate::loss::faults::{self, FaultKind};
+use crate::loss::letters::{self, ProofLetter, named};
+use crate::loss::mapping::FunctionProcess;
 use crate::loss::weighed;
 use crate::loss::world::{Letters, moving};
 use crate::sandbox::Sandbox;
 
 /// The number of keys on a page of a listing, so small that there are several pages.
-const PAGE: usize = 2;
+const LISTING_PAGE_KEYS: usize = 2;
 
 /// The bucket.
 const BUCKET: &str = "my-bucket";
@@ -38,7 +38,7 @@ const LETTERS: &str = "my-bucket/dead-letters/";
 
 /// A call. The key tells the objects in the bucket apart, together with whether it is the first write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Site {
+pub(super) enum ReplaySite {
     ListLetters,
     ListState,
     Letters,
@@ -73,17 +73,17 @@ pub(super) enum Site {
 
 /// The account around a replay.
 #[derive(Debug)]
-pub(super) struct World {
-    pub(super) aws: Aws,
+pub(super) struct ReplayWorld {
+    pub(super) aws: SimAws,
     fifo: bool,
-    plan: Arc<Mutex<Plan>>,
-    state: Mutex<State>,
+    plan: Arc<Mutex<ReplayFaultPlan>>,
+    state: Mutex<ReplayWorldState>,
 }
 
 /// The account without its letters.
 #[derive(Debug, Clone)]
-pub(super) struct Ground {
-    pub(super) clock: Clock,
+pub(super) struct AccountSetup {
+    pub(super) clock: SimClock,
     pub(super) fifo: bool,
     /// `true` if a function takes the letters of the requeue. The dead-letter queues drain in any case.
     pub(super) takes: bool,
@@ -95,43 +95,43 @@ pub(super) struct Ground {
 
 /// The planned faults, and those that were made.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ReplayFaultPlan {
     run: Invocation,
-    injections: Vec<Injection>,
-    weather: Option<Weather>,
-    by_chance: BTreeMap<Fault, usize>,
-    calls: BTreeMap<Site, usize>,
-    made: BTreeMap<Site, usize>,
+    injections: Vec<ReplayInjection>,
+    weather: Option<RandomReplayFaults>,
+    by_chance: BTreeMap<FaultKind, usize>,
+    calls: BTreeMap<ReplaySite, usize>,
+    made: BTreeMap<ReplaySite, usize>,
     /// The invocations that met a fault.
     troubled: BTreeSet<Invocation>,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) reader: Reader<Letters>,
+pub(super) struct ReplayWorldState {
+    pub(super) reader: ReplayReader<Letters>,
     processes: usize,
 }
 
 /// Random faults.
 #[derive(Debug)]
-pub(super) struct Weather {
+pub(super) struct RandomReplayFaults {
     pub(super) rng: Rng,
     /// The number of calls of which one is hit on average. Calls that send or record letters are hit three
     /// times as often.
     pub(super) once_in: usize,
-    pub(super) weights: Vec<(Fault, usize)>,
+    pub(super) weights: Vec<(FaultKind, usize)>,
 }
 
 /// A fault for some calls.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Injection {
-    pub(super) site: Site,
-    pub(super) fault: Fault,
+pub(super) struct ReplayInjection {
+    pub(super) site: ReplaySite,
+    pub(super) fault: FaultKind,
     pub(super) from: usize,
     pub(super) calls: usize,
 }
 
-impl Site {
+impl ReplaySite {
     /// Every site of a replay.
     pub(super) const ALL: [Self; 24] = [
         Self::ListLetters,
@@ -193,20 +193,20 @@ impl Site {
 
     /// Reports whether a fault makes sense here. A read has no effect, only sending is a batch, and Lambda
     /// takes an answer or does not hear it.
-    pub(super) fn has(self, fault: Fault) -> bool {
+    pub(super) fn has(self, fault: FaultKind) -> bool {
         match fault {
             _ if self == Self::Answer => {
-                matches!(fault, Fault::KillBefore | Fault::KillAfter | Fault::BreakAfter)
+                matches!(fault, FaultKind::KillBefore | FaultKind::KillAfter | FaultKind::BreakAfter)
             }
-            Fault::Freeze | Fault::Panic => false,
-            Fault::Partial | Fault::PartialSender => self == Self::Send,
-            Fault::Mute | Fault::BreakAfter | Fault::KillAfter => self.writes(),
+            FaultKind::Freeze | FaultKind::Panic => false,
+            FaultKind::Partial | FaultKind::PartialSender => self == Self::Send,
+            FaultKind::Mute | FaultKind::BreakAfter | FaultKind::KillAfter => self.writes(),
             _ => true,
         }
     }
 
     fn writes(self) -> bool {
-        use Site::{Cuts, Known, Lane, Lanes, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
+        use ReplaySite::{Cuts, Known, Lane, Lanes, LedgerAfter, LedgerBefore, NewState, Send, State, Units};
         matches!(
             self,
             Cuts | Units | NewState | State | LedgerBefore | LedgerAfter | Send | Lanes | Lane | Known
@@ -219,26 +219,26 @@ impl Site {
     }
 
     /// Returns the site of the other matrix whose service refuses in the same words.
-    fn words(self) -> faults::Site {
+    fn words(self) -> faults::FaultSite {
         match self {
-            Self::Send => faults::Site::Requeue,
-            Self::Redriver => faults::Site::Invoke,
-            Self::Tags | Self::Waiting => faults::Site::RequeueAttributes,
-            _ => faults::Site::Store,
+            Self::Send => faults::FaultSite::Requeue,
+            Self::Redriver => faults::FaultSite::Invoke,
+            Self::Tags | Self::Waiting => faults::FaultSite::RequeueAttributes,
+            _ => faults::FaultSite::Store,
         }
     }
 }
 
-impl World {
+impl ReplayWorld {
     /// Creates a world with letters, and with their stored objects.
     pub(super) fn new(
-        ground: &Ground,
-        letters: Vec<Letter>,
-        books: Books,
-        objects: Objects,
-        plan: Plan,
+        ground: &AccountSetup,
+        letters: Vec<ProofLetter>,
+        books: ReplayBooks,
+        objects: BucketObjects,
+        plan: ReplayFaultPlan,
     ) -> Self {
-        let aws = Aws::new(ground.clock.clone(), 1);
+        let aws = SimAws::new(ground.clock.clone(), 1);
         let now = aws.clock().millis();
         aws.act("world", |it, _| {
             it.s3.create(BUCKET);
@@ -259,61 +259,61 @@ impl World {
             let policy = [("REDRIVE_POLICY".to_owned(), policy().to_string())];
             let environment = Ok(variables("", ground.fifo).into_iter().chain(policy).collect());
             let redriver = FunctionSettings { environment, ..FunctionSettings::default() };
-            it.lambda.create(REDRIVER, redriver, |_| Ran::ok("null"));
+            it.lambda.create(REDRIVER, redriver, |_| SimInvocationResult::ok("null"));
         });
         let plan = Arc::new(Mutex::new(plan));
-        let (asked, others, takes) = (Arc::clone(&plan), Others::new(&aws, &objects), ground.takes);
-        aws.set_faults(Faults::new(move |call| {
+        let (asked, others, takes) = (Arc::clone(&plan), OutsideTraffic::new(&aws, &objects), ground.takes);
+        aws.set_faults(FaultHook::new(move |call| {
             if call.caller.strip_prefix("fn-").is_none() {
-                return redrive_sim::Fault::Pass;
+                return redrive_sim::SimFault::Pass;
             }
             let site = site(call);
             let fault = lock(&asked).next(site);
             match fault {
                 Some(fault) => fault.course(site.words(), call.entries.len()),
-                None if site == Site::Waiting && (takes || !is_requeue(&call.target)) => {
+                None if site == ReplaySite::Waiting && (takes || !is_requeue(&call.target)) => {
                     others.take(&call.target)
                 }
                 None => {
-                    if site == Site::Send {
+                    if site == ReplaySite::Send {
                         others.lie();
                     }
-                    redrive_sim::Fault::Pass
+                    redrive_sim::SimFault::Pass
                 }
             }
         }));
         let requeue = named(REQUEUE, ground.fifo);
-        let names = Names { requeue, control: "-control/".to_owned(), ..Names::default() };
-        let reader = Reader::new(Letters { names, all: letters }, books, objects);
-        Self { aws, fifo: ground.fifo, plan, state: Mutex::new(State { reader, processes: 0 }) }
+        let names = WorldNames { requeue, control: "-control/".to_owned(), ..WorldNames::default() };
+        let reader = ReplayReader::new(Letters { names, all: letters }, books, objects);
+        Self { aws, fifo: ground.fifo, plan, state: Mutex::new(ReplayWorldState { reader, processes: 0 }) }
     }
 
     /// Returns the state after everything that has happened.
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ReplayWorldState> {
         let mut state = lock(&self.state);
         state.reader.read(&self.aws.take_journal());
         state
     }
 
     /// Starts a process of the function that archives every letter.
-    pub(super) fn archiver(&self, binary: &Path, log: Option<&Path>) -> Process {
+    pub(super) fn archiver(&self, binary: &Path, log: Option<&Path>) -> FunctionProcess {
         let policy = json!({ "default": { "action": "archive" } });
         self.process(binary, log, ("REDRIVE_POLICY", policy.to_string()))
     }
 
     /// Starts a process of the replay function.
-    pub(super) fn replayer(&self, binary: &Path, log: Option<&Path>) -> Process {
+    pub(super) fn replayer(&self, binary: &Path, log: Option<&Path>) -> FunctionProcess {
         self.process(binary, log, ("REDRIVE_FUNCTION", arn("lambda", &format!("function:{REDRIVER}"))))
     }
 
-    fn process(&self, binary: &Path, log: Option<&Path>, own: (&str, String)) -> Process {
+    fn process(&self, binary: &Path, log: Option<&Path>, own: (&str, String)) -> FunctionProcess {
         let variables = |url: &str| {
             let own = [("WAITING_LIST", "off".to_owned()), own];
             let own = own.map(|(name, value)| (name.to_owned(), value));
             self.variables(url).into_iter().chain(own).collect()
         };
         let begin = |variables: &[_], log| Sandbox::start(binary, variables, log);
-        Process::start(&self.aws, &self.caller(), log, variables, begin)
+        FunctionProcess::start(&self.aws, &self.caller(), log, variables, begin)
     }
 
     /// Returns the name of a new process.
@@ -325,11 +325,11 @@ impl World {
 
     /// Records which invocation a process works on from now on; returns the fault of the whole invocation, if
     /// it has one.
-    pub(super) fn begin(&self, caller: &Caller, run: Invocation) -> Option<Fault> {
+    pub(super) fn begin(&self, caller: &Caller, run: Invocation) -> Option<FaultKind> {
         self.state().reader.begin(&caller.id, run);
         let mut plan = lock(&self.plan);
         plan.run = run;
-        plan.next(Site::Answer)
+        plan.next(ReplaySite::Answer)
     }
 
     /// Reports whether an invocation met a fault.
@@ -343,7 +343,7 @@ impl World {
     }
 
     /// Returns the number of random faults, by kind.
-    pub(super) fn by_chance(&self) -> BTreeMap<Fault, usize> {
+    pub(super) fn by_chance(&self) -> BTreeMap<FaultKind, usize> {
         lock(&self.plan).by_chance.clone()
     }
 
@@ -355,7 +355,7 @@ impl World {
     /// Deletes the last object of the archive, if a replay is under way.
     pub(super) fn delete_letters(&self) {
         let mut state = self.state();
-        let Reader { books, objects, .. } = &mut state.reader;
+        let ReplayReader { books, objects, .. } = &mut state.reader;
         if latest(objects).is_none_or(|kept| kept["status"] == "done") {
             return;
         }
@@ -371,41 +371,41 @@ impl World {
     }
 
     /// Returns how often the fault of a site was made.
-    pub(super) fn made(&self, site: Site) -> usize {
+    pub(super) fn made(&self, site: ReplaySite) -> usize {
         lock(&self.plan).made.get(&site).copied().unwrap_or_default()
     }
 }
 
 /// The hook that decides about faults holds the account, which holds the hook: this breaks the cycle.
-impl Drop for World {
+impl Drop for ReplayWorld {
     fn drop(&mut self) {
-        self.aws.set_faults(Faults::default());
+        self.aws.set_faults(FaultHook::default());
     }
 }
 
-impl Ground {
+impl AccountSetup {
     /// Returns a standard account with the real clock, with the queues of the matrix.
     pub(super) fn of_matrix() -> Self {
         let queues = [BEFORE, "invoices-dlq", "payments-dlq"].map(str::to_owned).into();
-        Self { clock: Clock::real(), fifo: false, takes: true, queues, page: PAGE }
+        Self { clock: SimClock::real(), fifo: false, takes: true, queues, page: LISTING_PAGE_KEYS }
     }
 }
 
-impl Plan {
+impl ReplayFaultPlan {
     /// Creates a plan with these faults.
-    pub(super) fn of(injections: Vec<Injection>) -> Self {
+    pub(super) fn of(injections: Vec<ReplayInjection>) -> Self {
         Self { injections, ..Self::default() }
     }
 
     /// Creates a plan with random faults.
-    pub(super) fn by_chance(weather: Weather) -> Self {
+    pub(super) fn by_chance(weather: RandomReplayFaults) -> Self {
         Self { weather: Some(weather), ..Self::default() }
     }
 
     /// Returns the fault of the next call of a site, if it has one.
-    fn next(&mut self, site: Site) -> Option<Fault> {
+    fn next(&mut self, site: ReplaySite) -> Option<FaultKind> {
         let calls = self.calls.entry(site).or_default();
-        let hits = |it: &&Injection| it.site == site && (it.from..it.from + it.calls).contains(calls);
+        let hits = |it: &&ReplayInjection| it.site == site && (it.from..it.from + it.calls).contains(calls);
         let fault = self.injections.iter().find(hits).map(|it| it.fault);
         *calls += 1;
         let by_chance = self.weather.as_mut().and_then(|weather| weather.next(site));
@@ -421,9 +421,10 @@ impl Plan {
     }
 }
 
-impl Weather {
-    fn next(&mut self, site: Site) -> Option<Fault> {
-        let is_about_letters = matches!(site, Site::Send | Site::LedgerBefore | Site::LedgerAfter);
+impl RandomReplayFaults {
+    fn next(&mut self, site: ReplaySite) -> Option<FaultKind> {
+        let is_about_letters =
+            matches!(site, ReplaySite::Send | ReplaySite::LedgerBefore | ReplaySite::LedgerAfter);
         let once_in = if is_about_letters { self.once_in.div_ceil(3) } else { self.once_in };
         let is_hit = self.rng.usize(..once_in) == 0;
         let fault = if is_hit { weighed(&mut self.rng, &self.weights) } else { None };
@@ -450,42 +451,42 @@ fn variables(url: &str, fifo: bool) -> Vec<(String, String)> {
     all.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-fn site(call: &Call) -> Site {
+fn site(call: &SimCall) -> ReplaySite {
     let is_new = call.parameter("if-none-match").is_some();
     if call.target.starts_with(CONTROL) && call.target.contains("/rounds/") {
         let is_of_units = call.target.contains("/units-");
         return match call.operation.as_str() {
-            "GetObject" if is_of_units => Site::GetKnown,
-            "GetObject" => Site::GetLane,
-            _ if is_of_units => Site::Known,
+            "GetObject" if is_of_units => ReplaySite::GetKnown,
+            "GetObject" => ReplaySite::GetLane,
+            _ if is_of_units => ReplaySite::Known,
             // The lanes have the key of their round; a lane's result is in the folder of that round.
-            _ if call.target.rsplit('/').nth(1) == Some("rounds") => Site::Lanes,
-            _ => Site::Lane,
+            _ if call.target.rsplit('/').nth(1) == Some("rounds") => ReplaySite::Lanes,
+            _ => ReplaySite::Lane,
         };
     }
     let name = call.target.strip_prefix(CONTROL).and_then(|key| key.rsplit('/').next());
     match (call.operation.as_str(), name) {
-        ("GetFunctionConfiguration", _) => Site::Redriver,
-        ("ListQueueTags", _) => Site::Tags,
-        ("GetQueueAttributes", _) => Site::Waiting,
-        ("SendMessageBatch", _) if is_requeue(&call.target) => Site::Send,
-        ("ListObjectsV2", Some(_)) => Site::ListState,
-        ("ListObjectsV2", None) => Site::ListLetters,
-        ("GetObject", Some("cuts.json")) => Site::GetCuts,
-        ("GetObject", Some("units.jsonl")) => Site::GetUnits,
-        ("GetObject", Some("replay.json")) => Site::GetState,
-        ("GetObject", Some("stop.json")) => Site::GetStop,
-        ("GetObject", Some(_)) => Site::GetLedger,
-        ("GetObject", None) if call.target.ends_with("/overrides.json") => Site::Archiving,
-        ("GetObject", None) => Site::Letters,
-        ("PutObject", Some("cuts.json")) => Site::Cuts,
-        ("PutObject", Some("units.jsonl")) => Site::Units,
-        ("PutObject", Some("replay.json")) if is_new => Site::NewState,
-        ("PutObject", Some("replay.json")) => Site::State,
-        ("PutObject", Some(_)) if is_claimed(&call.body) => Site::LedgerBefore,
-        ("PutObject", Some(_)) => Site::LedgerAfter,
-        ("PutObject", None) if call.target.starts_with(LETTERS) => Site::Archiving,
-        ("ChangeMessageVisibilityBatch", _) => Site::Archiving,
+        ("GetFunctionConfiguration", _) => ReplaySite::Redriver,
+        ("ListQueueTags", _) => ReplaySite::Tags,
+        ("GetQueueAttributes", _) => ReplaySite::Waiting,
+        ("SendMessageBatch", _) if is_requeue(&call.target) => ReplaySite::Send,
+        ("ListObjectsV2", Some(_)) => ReplaySite::ListState,
+        ("ListObjectsV2", None) => ReplaySite::ListLetters,
+        ("GetObject", Some("cuts.json")) => ReplaySite::GetCuts,
+        ("GetObject", Some("units.jsonl")) => ReplaySite::GetUnits,
+        ("GetObject", Some("replay.json")) => ReplaySite::GetState,
+        ("GetObject", Some("stop.json")) => ReplaySite::GetStop,
+        ("GetObject", Some(_)) => ReplaySite::GetLedger,
+        ("GetObject", None) if call.target.ends_with("/overrides.json") => ReplaySite::Archiving,
+        ("GetObject", None) => ReplaySite::Letters,
+        ("PutObject", Some("cuts.json")) => ReplaySite::Cuts,
+        ("PutObject", Some("units.jsonl")) => ReplaySite::Units,
+        ("PutObject", Some("replay.json")) if is_new => ReplaySite::NewState,
+        ("PutObject", Some("replay.json")) => ReplaySite::State,
+        ("PutObject", Some(_)) if is_claimed(&call.body) => ReplaySite::LedgerBefore,
+        ("PutObject", Some(_)) => ReplaySite::LedgerAfter,
+        ("PutObject", None) if call.target.starts_with(LETTERS) => ReplaySite::Archiving,
+        ("ChangeMessageVisibilityBatch", _) => ReplaySite::Archiving,
         (other, _) => panic!("the function calls {other} {}", call.target),
     }
 }

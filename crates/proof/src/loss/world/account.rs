@@ -3,16 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redrive_laws::letters::Who;
-use redrive_sim::lambda::{FunctionSettings, Ran};
+use redrive_laws::letters::LetterId;
+use redrive_sim::lambda::{FunctionSettings, SimInvocationResult};
 use redrive_sim::sns::TopicSettings;
-use redrive_sim::sqs::{QueueSettings, Receive, Redrive};
-use redrive_sim::{Aws, Call, Caller, EntryFault, Faults, Server, WebAnswer};
+use redrive_sim::sqs::{QueueRedrive, QueueSettings, ReceiveRequest};
+use redrive_sim::{Caller, EntryFault, FaultHook, SimAws, SimCall, SocketServer, WebAnswer};
 
-use super::config::Config;
-use crate::Killer;
-use crate::loss::faults::{Fault, Plan, Site};
-use crate::loss::letters::{Kind, Letter, is_refused, named, subscriptions, token};
+use super::config::WorldConfig;
+use crate::ProcessKiller;
+use crate::loss::faults::{FaultKind, FaultPlan, FaultSite};
+use crate::loss::letters::{ProofLetter, ProofLetterKind, is_refused, named, subscriptions, token};
 
 /// The receives after which SQS moves a message from a consumer's queue.
 pub(super) const MAX_RECEIVES: usize = 3;
@@ -25,53 +25,55 @@ pub(super) const WEB_CALLER: &str = "web";
 
 /// The network of a world, which decides about the fault of each call.
 #[derive(Debug)]
-pub(super) struct Network {
+pub(super) struct FaultyNetwork {
     fifo: bool,
-    plan: Mutex<Plan>,
+    plan: Mutex<FaultPlan>,
     /// The process that has each letter: the web server does not know which process posts.
-    holders: Mutex<HashMap<Who, Killer>>,
+    holders: Mutex<HashMap<LetterId, ProcessKiller>>,
     /// The letters whose process is killed when the web server gets them.
-    fatal: Mutex<BTreeSet<Who>>,
+    fatal: Mutex<BTreeSet<LetterId>>,
 }
 
-impl Network {
-    pub(super) fn new(fifo: bool, plan: Plan) -> Arc<Self> {
+impl FaultyNetwork {
+    pub(super) fn new(fifo: bool, plan: FaultPlan) -> Arc<Self> {
         let (plan, holders, fatal) = (Mutex::new(plan), Mutex::default(), Mutex::default());
         Arc::new(Self { fifo, plan, holders, fatal })
     }
 
-    pub(super) fn plan(&self) -> MutexGuard<'_, Plan> {
+    pub(super) fn plan(&self) -> MutexGuard<'_, FaultPlan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the process that is handed a letter.
-    pub(super) fn hold(&self, who: Who, killer: &Killer) {
+    pub(super) fn hold(&self, who: LetterId, killer: &ProcessKiller) {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(who, killer.clone());
     }
 
     /// Returns the site of a call of the function.
-    pub(super) fn site(&self, call: &Call) -> Site {
+    pub(super) fn site(&self, call: &SimCall) -> FaultSite {
         let requeue = named("payments-requeue", self.fifo);
         match call.operation.as_str() {
-            "GetQueueAttributes" if call.target == requeue => Site::RequeueAttributes,
-            "GetQueueAttributes" => Site::QueueAttributes,
-            "GetSubscriptionAttributes" => Site::Subscription,
-            "ListSubscriptions" => Site::Subscriptions,
-            "SendMessageBatch" if call.target == requeue => Site::Requeue,
-            "SendMessageBatch" if call.target == named("payments-archive", self.fifo) => Site::ArchiveMessage,
-            "SendMessageBatch" => Site::Send,
-            "PublishBatch" => Site::Publish,
-            "Publish" if call.target == "notices" => Site::Notice,
-            "Invoke" if call.target == "payments-projector" => Site::InvokeAndWait,
-            "Invoke" => Site::Invoke,
-            "POST" => Site::Post,
-            "PutRecordBatch" => Site::Stream,
-            "ChangeMessageVisibilityBatch" => Site::Hide,
-            "PutObject" if call.target.contains("-control/waiting/") => Site::Waiting,
-            "PutObject" => Site::Store,
+            "GetQueueAttributes" if call.target == requeue => FaultSite::RequeueAttributes,
+            "GetQueueAttributes" => FaultSite::QueueAttributes,
+            "GetSubscriptionAttributes" => FaultSite::Subscription,
+            "ListSubscriptions" => FaultSite::Subscriptions,
+            "SendMessageBatch" if call.target == requeue => FaultSite::Requeue,
+            "SendMessageBatch" if call.target == named("payments-archive", self.fifo) => {
+                FaultSite::ArchiveMessage
+            }
+            "SendMessageBatch" => FaultSite::Send,
+            "PublishBatch" => FaultSite::Publish,
+            "Publish" if call.target == "notices" => FaultSite::Notice,
+            "Invoke" if call.target == "payments-projector" => FaultSite::InvokeAndWait,
+            "Invoke" => FaultSite::Invoke,
+            "POST" => FaultSite::Post,
+            "PutRecordBatch" => FaultSite::Stream,
+            "ChangeMessageVisibilityBatch" => FaultSite::Hide,
+            "PutObject" if call.target.contains("-control/waiting/") => FaultSite::Waiting,
+            "PutObject" => FaultSite::Store,
             // A listing follows if access is denied.
             "GetObject" | "ListObjectsV2" if call.target.ends_with("-control/overrides.json") => {
-                Site::Overrides
+                FaultSite::Overrides
             }
             other => panic!("the function calls {other}"),
         }
@@ -79,17 +81,17 @@ impl Network {
 
     /// Returns the course of a call. The calls that SNS and Lambda make by themselves succeed, except
     /// deletes.
-    fn course(&self, call: &Call) -> redrive_sim::Fault {
+    fn course(&self, call: &SimCall) -> redrive_sim::SimFault {
         let site = match &*call.caller {
-            "mapping" if call.operation == "DeleteMessageBatch" => Site::Delete,
-            "mapping" | "sns" | "lambda" => return redrive_sim::Fault::Pass,
+            "mapping" if call.operation == "DeleteMessageBatch" => FaultSite::Delete,
+            "mapping" | "sns" | "lambda" => return redrive_sim::SimFault::Pass,
             _ => self.site(call),
         };
         let fault = self.plan().next(site);
-        let is = |name: &str| site == Site::Send && call.target == named(name, self.fifo);
+        let is = |name: &str| site == FaultSite::Send && call.target == named(name, self.fifo);
         let entries = call.entries.len();
         let each = |fault: EntryFault| {
-            redrive_sim::Fault::Entries((0..entries).map(|index| (index, fault.clone())).collect())
+            redrive_sim::SimFault::Entries((0..entries).map(|index| (index, fault.clone())).collect())
         };
         let refuses = if is("payments-broken") {
             Some(each(EntryFault::service("InternalError", "Please try again.")))
@@ -97,23 +99,23 @@ impl Network {
             // One bad entry costs its whole request.
             Some(match entries {
                 1 => each(EntryFault::sender("InvalidMessageContents", "Invalid characters.")),
-                _ => redrive_sim::Fault::refuse(400, "InvalidParameterValue", "Invalid characters."),
+                _ => redrive_sim::SimFault::refuse(400, "InvalidParameterValue", "Invalid characters."),
             })
         } else {
             None
         };
         // A queue that takes nothing has no effect, even under another fault.
         let fault = match fault {
-            Some(Fault::Mute) if refuses.is_some() => Some(Fault::Silent),
-            Some(Fault::BreakAfter) if refuses.is_some() => Some(Fault::BreakBefore),
-            Some(Fault::KillAfter | Fault::Panic) if refuses.is_some() => Some(Fault::KillBefore),
+            Some(FaultKind::Mute) if refuses.is_some() => Some(FaultKind::Silent),
+            Some(FaultKind::BreakAfter) if refuses.is_some() => Some(FaultKind::BreakBefore),
+            Some(FaultKind::KillAfter | FaultKind::Panic) if refuses.is_some() => Some(FaultKind::KillBefore),
             other => other,
         };
         match (fault, refuses) {
-            (None | Some(Fault::Partial | Fault::PartialSender), Some(refuses)) => refuses,
-            (None, None) => redrive_sim::Fault::Pass,
-            (Some(fault @ (Fault::KillBefore | Fault::KillAfter | Fault::Panic)), _)
-                if site == Site::Post =>
+            (None | Some(FaultKind::Partial | FaultKind::PartialSender), Some(refuses)) => refuses,
+            (None, None) => redrive_sim::SimFault::Pass,
+            (Some(fault @ (FaultKind::KillBefore | FaultKind::KillAfter | FaultKind::Panic)), _)
+                if site == FaultSite::Post =>
             {
                 self.kill_by_post(call, fault)
             }
@@ -122,17 +124,17 @@ impl Network {
     }
 
     /// Kills the process that posts, not the caller of the door, which all processes share.
-    fn kill_by_post(&self, call: &Call, fault: Fault) -> redrive_sim::Fault {
-        let Some(who) = letter_in(call) else { return redrive_sim::Fault::Pass };
-        if fault == Fault::KillBefore {
+    fn kill_by_post(&self, call: &SimCall, fault: FaultKind) -> redrive_sim::SimFault {
+        let Some(who) = letter_in(call) else { return redrive_sim::SimFault::Pass };
+        if fault == FaultKind::KillBefore {
             self.kill(who);
-            return redrive_sim::Fault::HangBefore;
+            return redrive_sim::SimFault::HangBefore;
         }
         self.fatal.lock().unwrap_or_else(PoisonError::into_inner).insert(who);
-        redrive_sim::Fault::HangAfter
+        redrive_sim::SimFault::HangAfter
     }
 
-    fn kill(&self, who: Who) {
+    fn kill(&self, who: LetterId) {
         let holder = self.holders.lock().unwrap_or_else(PoisonError::into_inner).get(&who).cloned();
         if let Some(holder) = holder {
             holder.kill();
@@ -140,7 +142,7 @@ impl Network {
     }
 
     /// Takes a POST.
-    fn post(&self, call: &Call) -> WebAnswer {
+    fn post(&self, call: &SimCall) -> WebAnswer {
         if &*call.caller == WEB_CALLER
             && let Some(who) = letter_in(call)
             && self.fatal.lock().unwrap_or_else(PoisonError::into_inner).remove(&who)
@@ -152,20 +154,20 @@ impl Network {
 }
 
 /// Returns the letter in a body.
-pub(super) fn letter_in(call: &Call) -> Option<Who> {
+pub(super) fn letter_in(call: &SimCall) -> Option<LetterId> {
     token(&String::from_utf8_lossy(&call.body))
 }
 
 /// Puts a letter into a dead-letter queue, as the service that gives it up does; returns the message's id.
-pub(in crate::loss) fn put(aws: &Aws, queue: &str, letter: &Letter) -> Arc<str> {
-    let sent = if letter.kind == Kind::Moved {
+pub(in crate::loss) fn put(aws: &SimAws, queue: &str, letter: &ProofLetter) -> Arc<str> {
+    let sent = if letter.kind == ProofLetterKind::Moved {
         let source = named("payments-billing", letter.fifo);
         aws.act("consumer", |it, cx| {
             // Without this, a letter that was delivered there before would be received as well.
             it.sqs.purge_queue(cx, &source)?;
             let sent = it.sqs.send_message(cx, &source, &letter.entry());
             for _ in 0..=MAX_RECEIVES {
-                let receive = Receive { visibility: Some(0), ..Receive::default() };
+                let receive = ReceiveRequest { visibility: Some(0), ..ReceiveRequest::default() };
                 it.sqs.poll(cx, &source, receive, &BTreeSet::new(), &[]);
             }
             sent
@@ -179,14 +181,14 @@ pub(in crate::loss) fn put(aws: &Aws, queue: &str, letter: &Letter) -> Arc<str> 
 /// Returns the settings of a consumer's queue: SQS moves messages that its consumer fails to process.
 pub(in crate::loss) fn moving(dlq: &str) -> QueueSettings {
     let redrive =
-        Redrive { queue: dlq.to_owned(), max_receives: u32::try_from(MAX_RECEIVES).unwrap_or(u32::MAX) };
+        QueueRedrive { queue: dlq.to_owned(), max_receives: u32::try_from(MAX_RECEIVES).unwrap_or(u32::MAX) };
     QueueSettings { redrive: Some(redrive), ..QueueSettings::default() }
 }
 
 /// Creates everything that the function finds in the account, and returns the subscribers' web server.
-pub(super) fn furnish(aws: &Aws, config: &Config, network: &Arc<Network>) -> Server {
+pub(super) fn furnish(aws: &SimAws, config: &WorldConfig, network: &Arc<FaultyNetwork>) -> SocketServer {
     let faults = Arc::clone(network);
-    aws.set_faults(Faults::new(move |call| faults.course(call)));
+    aws.set_faults(FaultHook::new(move |call| faults.course(call)));
     let web = aws.listen_web(&Caller::new(WEB_CALLER), WEB).expect("a port of loopback is free");
     let feed = QueueSettings {
         retention: 1_209_600,
@@ -209,7 +211,7 @@ pub(super) fn furnish(aws: &Aws, config: &Config, network: &Arc<Network>) -> Ser
         it.s3.create("my-bucket");
         it.firehose.create("payments");
         for name in ["payments-notifier", "payments-projector"] {
-            it.lambda.create(name, FunctionSettings::default(), |_| Ran::ok("null"));
+            it.lambda.create(name, FunctionSettings::default(), |_| SimInvocationResult::ok("null"));
         }
         it.sns.create(&config.named("payments"), TopicSettings::default());
         for one in subscriptions(config.fifo, config.discovery, &format!("{}/payments", web.url())) {

@@ -9,7 +9,7 @@ use crate::loss::letters::named;
 
 /// The configuration of a world.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct WorldConfig {
     /// The function.
     pub binary: PathBuf,
     /// `true` if its queues are FIFO.
@@ -45,13 +45,13 @@ pub struct Config {
     pub log: Option<PathBuf>,
 }
 
-impl Config {
+impl WorldConfig {
     /// Returns the milliseconds until the last retry can be due. The first retry is immediate; each other one
     /// waits for the least delay or longer.
-    pub(super) fn last_due(&self) -> redrive_sim::Millis {
+    pub(super) fn last_due(&self) -> redrive_sim::SimMillis {
         let least = self.schedule["minDelayTarget"].as_i64().expect("a schedule has a least delay");
         let waits = self.retries.saturating_sub(1);
-        least * 1_000 * redrive_sim::Millis::try_from(waits).expect("a few retries")
+        least * 1_000 * redrive_sim::SimMillis::try_from(waits).expect("a few retries")
     }
 
     /// Returns the name of a queue or a topic.

@@ -13,31 +13,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use redrive_laws::letters::{Ending, GroupOrder, Plan, Reader, RunId, Strict, Verdict, judge};
-use redrive_sim::mapping::{Batch, Mapping, MappingSettings, Outcome};
-use redrive_sim::s3::Condition;
-use redrive_sim::{Aws, Caller, Clock, Millis, Payload, Server, arn};
+use redrive_laws::letters::{
+    LetterReader, LettersVerdict, NoExcuses, Plan, RequiredOrder, RunEnd, RunId, judge,
+};
+use redrive_sim::mapping::{MappingBatch, MappingOutcome, MappingSettings, SimMapping};
+use redrive_sim::s3::PutCondition;
+use redrive_sim::{Caller, SimAws, SimClock, SimMillis, SimPayload, SocketServer, arn};
 use serde_json::json;
 
-use self::account::{MAX_RECEIVES, Network};
+use self::account::{FaultyNetwork, MAX_RECEIVES};
 pub(super) use self::account::{moving, put};
-pub use self::config::Config;
+pub use self::config::WorldConfig;
 pub(super) use self::reading::Letters;
-use self::state::State;
-pub use self::state::World;
-use super::faults::{Fault, Plan as Faults, Site};
-use super::letters::{Kind, Letter, policy, token};
-use crate::{Ahead, Ended, Sandbox};
+pub use self::state::ProofWorld;
+use self::state::ProofWorldState;
+use super::faults::{FaultKind, FaultPlan as Faults, FaultSite};
+use super::letters::{ProofLetter, ProofLetterKind, policy, token};
+use crate::{ClockOffset, Sandbox, SandboxEnd};
 
-impl World {
+impl ProofWorld {
     /// Creates a world without letters.
     #[must_use]
-    pub fn new(config: Config, faults: Faults, seed: u64) -> Arc<Self> {
-        let aws = Aws::new(Clock::real(), seed);
-        let network = Network::new(config.fifo, faults);
+    pub fn new(config: WorldConfig, faults: Faults, seed: u64) -> Arc<Self> {
+        let aws = SimAws::new(SimClock::real(), seed);
+        let network = FaultyNetwork::new(config.fifo, faults);
         let web = account::furnish(&aws, &config, &network);
         let letters = Letters { names: Self::names(&config), all: Vec::new() };
-        let state = State { reader: Reader::new(letters), calls: BTreeMap::new(), rng: Rng::with_seed(seed) };
+        let state = ProofWorldState {
+            reader: LetterReader::new(letters),
+            calls: BTreeMap::new(),
+            rng: Rng::with_seed(seed),
+        };
         let state = Mutex::new(state);
         Arc::new(Self {
             config,
@@ -47,26 +53,30 @@ impl World {
             processes: AtomicUsize::default(),
             state,
             over: AtomicBool::default(),
-            ahead: Ahead::new(),
+            ahead: ClockOffset::new(),
             freezes: AtomicUsize::default(),
         })
     }
 
     /// Puts a new letter into the dead-letter queue.
-    pub fn write(&self, kind: Kind, group: Option<String>) {
+    pub fn write(&self, kind: ProofLetterKind, group: Option<String>) {
         let mut state = self.state();
         let fifo = self.config.fifo;
         let plan = Plan {
             group: group.clone().filter(|_| fifo),
-            order: if kind == Kind::Aside { GroupOrder::Free } else { GroupOrder::OfEachQueue },
+            order: if kind == ProofLetterKind::Aside {
+                RequiredOrder::Free
+            } else {
+                RequiredOrder::OfEachQueue
+            },
             end: Some(kind.end()),
             retries: self.config.retries,
             last_due: self.config.last_due(),
-            receives_before: if kind == Kind::Moved { MAX_RECEIVES } else { 0 },
+            receives_before: if kind == ProofLetterKind::Moved { MAX_RECEIVES } else { 0 },
             kind: kind.name().to_owned(),
         };
         let who = state.reader.ledger.letter(plan);
-        let letter = Letter::write(who, kind, group, fifo, &mut state.rng);
+        let letter = ProofLetter::write(who, kind, group, fifo, &mut state.rng);
         put(&self.aws, &self.config.named("payments-dlq"), &letter);
         state.reader.scene.all.push(letter);
     }
@@ -76,7 +86,7 @@ impl World {
     pub fn waiting(&self) -> usize {
         let queues = ["payments-dlq", "payments-requeue"].map(|name| self.config.named(name));
         let waiting = self.aws.act("world", |it, _| {
-            let len = |name: &String| it.sqs.queue(name).map_or(0, redrive_sim::sqs::Queue::len);
+            let len = |name: &String| it.sqs.queue(name).map_or(0, redrive_sim::sqs::SimQueue::len);
             queues.iter().map(len).sum()
         });
         // This keeps the journal from growing while all others wait.
@@ -102,7 +112,7 @@ impl World {
 
     /// Judges the letters.
     #[must_use]
-    pub fn judge(&self) -> Verdict {
+    pub fn judge(&self) -> LettersVerdict {
         let mut state = self.state();
         self.read(&mut state);
         let queues = ["payments-dlq", "payments-requeue"].map(|name| self.config.named(name));
@@ -111,12 +121,12 @@ impl World {
             let ids = queues.flat_map(|queue| queue.contents().map(|(id, _)| id));
             ids.filter_map(|id| state.reader.number(id)).collect()
         });
-        judge(&state.reader.ledger, &queued, &Strict)
+        judge(&state.reader.ledger, &queued, &NoExcuses)
     }
 
     /// Returns the number of faults so far, by site and kind.
     #[must_use]
-    pub fn faults(&self) -> BTreeMap<(Site, Fault), usize> {
+    pub fn faults(&self) -> BTreeMap<(FaultSite, FaultKind), usize> {
         self.network.plan().made().clone()
     }
 
@@ -139,8 +149,8 @@ impl World {
 
     /// Returns the fault of an invocation, if it has one.
     #[must_use]
-    pub fn fault(&self) -> Option<Fault> {
-        self.network.plan().next(Site::Answer)
+    pub fn fault(&self) -> Option<FaultKind> {
+        self.network.plan().next(FaultSite::Answer)
     }
 
     /// Returns the name of a new process.
@@ -182,7 +192,7 @@ impl World {
         let document = json!({ "version": 1, "overrides": [override_] }).to_string().into_bytes();
         let key = ("my-bucket", "dead-letters-control/overrides.json");
         let put =
-            self.aws.act("operator", |it, cx| it.s3.put_object(cx, key, document, Condition::None, None));
+            self.aws.act("operator", |it, cx| it.s3.put_object(cx, key, document, PutCondition::None, None));
         put.expect("a bucket takes a document");
     }
 
@@ -204,7 +214,7 @@ impl World {
     /// Returns the event source mappings, with the number of batches that each works on at the same time. SQS
     /// keeps the batches of a FIFO group apart only within a mapping, so pollers of one batch size share a
     /// mapping.
-    pub(super) fn mappings(&self) -> Vec<(Mapping, usize)> {
+    pub(super) fn mappings(&self) -> Vec<(SimMapping, usize)> {
         let mut all: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         let config = &self.config;
         for (queue, pollers) in
@@ -225,14 +235,14 @@ impl World {
                 apart: Some(letter_of),
                 ..MappingSettings::new(&config.named(queue), "sns-redrive")
             };
-            (Mapping::new(&self.aws, settings), concurrency)
+            (SimMapping::new(&self.aws, settings), concurrency)
         };
         all.into_iter().map(mapping).collect()
     }
 
     /// Starts a process of the function.
     pub(super) fn sandbox(&self, variables: &[(String, String)], log: Stdio) -> Sandbox {
-        let Config { binary, panics, sleeps, .. } = &self.config;
+        let WorldConfig { binary, panics, sleeps, .. } = &self.config;
         match (panics, sleeps.is_empty()) {
             (true, _) => Sandbox::start_to_panic(binary, variables, log),
             (false, true) => Sandbox::start(binary, variables, log),
@@ -242,7 +252,7 @@ impl World {
 
     /// Freezes a process that has nothing to do. The servers hang up meanwhile, or the network forgets its
     /// connections without a word.
-    pub(super) fn freeze(&self, sandbox: &Sandbox, door: &Server) {
+    pub(super) fn freeze(&self, sandbox: &Sandbox, door: &SocketServer) {
         sandbox.freeze();
         let number = self.freezes.fetch_add(1, Ordering::Relaxed);
         for server in [door, &self.web] {
@@ -260,13 +270,18 @@ impl World {
         let number = self.freezes.load(Ordering::Relaxed).saturating_sub(1);
         if let Some(time) = sleeps.get(number % sleeps.len().max(1)) {
             self.aws.clock().pass(*time);
-            let ahead = self.aws.clock().millis() - Clock::real().millis();
+            let ahead = self.aws.clock().millis() - SimClock::real().millis();
             self.ahead.set(Duration::from_millis(u64::try_from(ahead).unwrap_or_default()));
         }
     }
 
     /// Records that a process is handed a batch.
-    pub(super) fn begin(&self, batch: &Batch, caller: &Caller, killer: &crate::Killer) -> RunId {
+    pub(super) fn begin(
+        &self,
+        batch: &MappingBatch,
+        caller: &Caller,
+        killer: &crate::ProcessKiller,
+    ) -> RunId {
         let mut state = self.state();
         self.read(&mut state);
         *state.calls.entry("ReceiveMessage, by Lambda".to_owned()).or_default() += 1;
@@ -283,13 +298,20 @@ impl World {
     }
 
     /// Does what Lambda does after an invocation. `heard` is `true` if Lambda got the answer.
-    pub(super) fn settle(&self, mapping: &Mapping, batch: &Batch, run: RunId, ended: &Ended, heard: bool) {
+    pub(super) fn settle(
+        &self,
+        mapping: &SimMapping,
+        batch: &MappingBatch,
+        run: RunId,
+        ended: &SandboxEnd,
+        heard: bool,
+    ) {
         let (ending, outcome) = match ended {
-            Ended::Answer(answer, _) if heard => (Ending::Heard, Outcome::Answer(answer.clone())),
-            Ended::Answer(..) => (Ending::Unheard, Outcome::Died),
-            Ended::Died => (Ending::Killed, Outcome::Died),
-            Ended::TimedOut => (Ending::TimedOut, Outcome::TimedOut),
-            Ended::Error(error) => (Ending::Failed, Outcome::Error(error.clone())),
+            SandboxEnd::Answer(answer, _) if heard => (RunEnd::Heard, MappingOutcome::Answer(answer.clone())),
+            SandboxEnd::Answer(..) => (RunEnd::Unheard, MappingOutcome::Died),
+            SandboxEnd::Died => (RunEnd::Killed, MappingOutcome::Died),
+            SandboxEnd::TimedOut => (RunEnd::TimedOut, MappingOutcome::TimedOut),
+            SandboxEnd::Error(error) => (RunEnd::Failed, MappingOutcome::Error(error.clone())),
         };
         let mut state = self.state();
         self.read(&mut state);
@@ -300,16 +322,16 @@ impl World {
         *state.calls.entry("DeleteMessageBatch, by Lambda".to_owned()).or_default() += deleted.div_ceil(10);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProofWorldState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the number of a message's letter.
-fn letter_of(payload: &Payload) -> Option<u64> {
+fn letter_of(payload: &SimPayload) -> Option<u64> {
     token(&payload.body).and_then(|who| u64::try_from(who).ok())
 }
 
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+fn millis(duration: Duration) -> SimMillis {
+    SimMillis::try_from(duration.as_millis()).unwrap_or(SimMillis::MAX)
 }

@@ -10,29 +10,29 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redrive_core::batch::{
-    Action, ActionId, Answer, Batch, Config, IN_FLIGHT_LIMIT, Machine, Mode, NotDone, Now, Outcome,
-    OverridesRead, QueueAttributes, Report, RequestEnd, RequestResult, SendRequest, Sent, Subscription,
-    Verification,
+    Action, ActionAnswer, ActionId, Batch, BatchConfig, BatchMachine, IN_FLIGHT_LIMIT, InvocationTime,
+    LetterReport, NotDone, OperatingMode, Outcome, OverridesRead, QueueAttributes, RequestEnd, RequestResult,
+    SendRequest, SendResult, SignatureResult, Subscription,
 };
 use redrive_core::failure::{Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE};
 use redrive_core::letter::Letter;
 use redrive_core::policy::{Policy, VISIBILITY_CEILING};
 use redrive_testing::{
-    ARCHIVE_QUEUE, DLQ, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, Post, REQUEUE, TOPIC,
-    WORKER, arn, at, event, every_origin, holds, letters_of, mark, samples,
+    ARCHIVE_QUEUE, DLQ, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, NOW, REQUEUE, RecordBuilder,
+    TOPIC, WORKER, arn, at, event, every_origin, holds, letters_of, mark, samples,
 };
 use serde_json::json;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-fn machine(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> Machine {
-    Machine::new(config(policy, requeue, archive_queue))
+fn machine(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> BatchMachine {
+    BatchMachine::new(config(policy, requeue, archive_queue))
 }
 
-fn config(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> Config {
-    Config {
+fn config(policy: &str, requeue: Option<&str>, archive_queue: Option<&str>) -> BatchConfig {
+    BatchConfig {
         policy: Policy::parse(policy).unwrap(),
-        mode: Mode::Active,
+        mode: OperatingMode::Active,
         requeue: requeue.map(arn),
         archive_queue: archive_queue.map(arn),
         // Half of it is in flight by every reading, so that letters are moved.
@@ -69,33 +69,38 @@ fn batches() -> Vec<Vec<Letter>> {
         .into_iter()
         .zip(["g", "g", "h", "g"])
         .map(|(id, group)| {
-            let mut post = Post::envelope(id).group(group);
+            let mut post = RecordBuilder::envelope(id).group(group);
             FIFO_DLQ.clone_into(&mut post.queue);
             post
         })
         .collect();
     batches.push(letters_of(&event(&fifo)));
-    let old: Vec<_> = ["a", "b"].into_iter().map(|id| Post::envelope(id).sent(NOW - 1_209_000_000)).collect();
+    let old: Vec<_> =
+        ["a", "b"].into_iter().map(|id| RecordBuilder::envelope(id).sent(NOW - 1_209_000_000)).collect();
     batches.push(letters_of(&event(&old)));
     batches
 }
 
 /// Returns what a batch asks for, once the next turn of its letters has come.
-fn poll(batch: &mut Batch<'_>, now: &mut Now) -> Vec<(ActionId, Action)> {
+fn poll(batch: &mut Batch<'_>, now: &mut InvocationTime) -> Vec<(ActionId, Action)> {
     loop {
         let actions = batch.poll(*now);
         if !actions.is_empty() || !batch.is_under_way() {
             return actions;
         }
         let by = batch.next_poll(*now).unwrap().saturating_sub(now.elapsed);
-        *now = Now { at: now.at.checked_add(by).unwrap(), age: now.age + by, elapsed: now.elapsed + by };
+        *now = InvocationTime {
+            at: now.at.checked_add(by).unwrap(),
+            age: now.age + by,
+            elapsed: now.elapsed + by,
+        };
     }
 }
 
 /// Returns the same answer to each letter of a request.
-fn sent(request: &SendRequest, sent: &Sent) -> Answer {
+fn sent(request: &SendRequest, sent: &SendResult) -> ActionAnswer {
     let end = RequestEnd::Answered(vec![sent.clone(); request.deliveries.len()]);
-    Answer::Sent(RequestResult { end, took: Duration::ZERO })
+    ActionAnswer::Sent(RequestResult { end, took: Duration::ZERO })
 }
 
 /// Drives a batch to its end. The answers come in the order of the actions, or in the reverse order. Returns
@@ -103,8 +108,8 @@ fn sent(request: &SendRequest, sent: &Sent) -> Answer {
 fn drive(
     mut batch: Batch<'_>,
     backwards: bool,
-    mut answer: impl FnMut(&Action) -> Answer,
-) -> (Vec<Report>, usize) {
+    mut answer: impl FnMut(&Action) -> ActionAnswer,
+) -> (Vec<LetterReport>, usize) {
     let mut now = now_after(0);
     let (mut under_way, mut asked) = (Vec::new(), 0);
     loop {
@@ -133,9 +138,9 @@ fn one_override(action: &str) -> OverridesRead {
 }
 
 /// Returns the present so many seconds after the beginning.
-fn now_after(seconds: i64) -> Now {
+fn now_after(seconds: i64) -> InvocationTime {
     let elapsed = Duration::from_secs(seconds.unsigned_abs());
-    Now { at: at(NOW + seconds * 1_000), age: elapsed, elapsed }
+    InvocationTime { at: at(NOW + seconds * 1_000), age: elapsed, elapsed }
 }
 
 fn failed<T>() -> Result<T, Failure> {
@@ -144,7 +149,7 @@ fn failed<T>() -> Result<T, Failure> {
 
 /// Returns an answer of the right kind, good or bad for each letter as `good` says. Adds the letters that it
 /// makes safe to `safe`.
-fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<String>) -> Answer {
+fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<String>) -> ActionAnswer {
     let mut make_safe = |letter: &Letter, good: bool| {
         if good {
             safe.insert(letter.sqs.message_id.clone());
@@ -167,7 +172,7 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
                     (queue, attributes(of_requeue))
                 })
                 .collect();
-            Answer::Queues { known, unread: Vec::new() }
+            ActionAnswer::Queues { known, unread: Vec::new() }
         }
         Action::LookUpSubscriptions { subscriptions, .. } => {
             let subscription = |topic: &str, dlq: &str| Subscription {
@@ -182,43 +187,43 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
             let known = subscriptions.iter().map(|arn| {
                 let topic = arn.as_str().rsplit_once(':').unwrap().0;
                 let dlq = if topic == TOPIC { DLQ } else { FIFO_DLQ };
-                let unknown = Err(Sent::NotStarted);
+                let unknown = Err(SendResult::NotStarted);
                 (arn.clone(), if good() { Ok(Some(subscription(topic, dlq))) } else { unknown })
             });
-            Answer::Subscriptions(known.collect())
+            ActionAnswer::Subscriptions(known.collect())
         }
-        Action::Discover { searches, .. } => {
-            Answer::Discovered(searches.iter().map(|_| if good() { Ok(None) } else { failed() }).collect())
-        }
-        Action::LookUpSharing { queues } => Answer::Shared(queues.iter().cloned().collect()),
+        Action::Discover { searches, .. } => ActionAnswer::Discovered(
+            searches.iter().map(|_| if good() { Ok(None) } else { failed() }).collect(),
+        ),
+        Action::LookUpSharing { queues } => ActionAnswer::Shared(queues.iter().cloned().collect()),
         Action::Verify { letters, .. } => {
-            let mut one = || if good() { Verification::Genuine } else { Verification::Refused("no") };
-            Answer::Verified(letters.iter().map(|_| one()).collect())
+            let mut one = || if good() { SignatureResult::Genuine } else { SignatureResult::Refused("no") };
+            ActionAnswer::Verified(letters.iter().map(|_| one()).collect())
         }
         Action::Send(request) => {
             let answers = request.deliveries.iter().map(|one| {
                 let good = make_safe(&one.letter, good());
-                if good { Sent::Accepted } else { Sent::Failed(failed::<()>().unwrap_err()) }
+                if good { SendResult::Accepted } else { SendResult::Failed(failed::<()>().unwrap_err()) }
             });
             let end = RequestEnd::Answered(answers.collect());
-            Answer::Sent(RequestResult { end, took: Duration::ZERO })
+            ActionAnswer::Sent(RequestResult { end, took: Duration::ZERO })
         }
         Action::Move { moves, .. } => {
             let moved = moves.iter().map(|one| {
                 let good = make_safe(&one.letter, good());
-                Some(if good { Sent::Accepted } else { Sent::NotStarted })
+                Some(if good { SendResult::Accepted } else { SendResult::NotStarted })
             });
-            Answer::Moved(moved.collect())
+            ActionAnswer::Moved(moved.collect())
         }
         Action::Archive { letters, .. } => {
             let archived = letters.iter().map(|(letter, _)| {
                 let good = make_safe(letter, good());
                 if good { Ok(()) } else { failed() }
             });
-            Answer::Archived(archived.collect())
+            ActionAnswer::Archived(archived.collect())
         }
         Action::Hide { letters, .. } => {
-            Answer::Hidden(letters.iter().map(|_| if good() { Ok(()) } else { failed() }).collect())
+            ActionAnswer::Hidden(letters.iter().map(|_| if good() { Ok(()) } else { failed() }).collect())
         }
         Action::ReadOverrides { .. } => {
             let overrides = match (good(), good(), good()) {
@@ -228,9 +233,9 @@ fn answer(action: &Action, good: &mut impl FnMut() -> bool, safe: &mut HashSet<S
                 (true, false, false) => Ok(one_override("give-up")),
                 (false, ..) => failed(),
             };
-            Answer::Overrides(overrides)
+            ActionAnswer::Overrides(overrides)
         }
-        Action::ListWaiting { .. } => Answer::Listed(if good() { Ok(()) } else { failed() }),
+        Action::ListWaiting { .. } => ActionAnswer::Listed(if good() { Ok(()) } else { failed() }),
     }
 }
 
@@ -290,27 +295,27 @@ fn a_letter_leaves_its_queue_only_when_an_answer_said_that_it_is_safe() {
 #[test]
 fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
     let empty = |action: &Action| match action {
-        Action::LookUpQueues { .. } => Answer::Queues { known: HashMap::new(), unread: Vec::new() },
-        Action::LookUpSubscriptions { .. } => Answer::Subscriptions(HashMap::new()),
-        Action::Discover { .. } => Answer::Discovered(Vec::new()),
-        Action::LookUpSharing { .. } => Answer::Shared(Vec::new()),
-        Action::Verify { .. } => Answer::Verified(Vec::new()),
+        Action::LookUpQueues { .. } => ActionAnswer::Queues { known: HashMap::new(), unread: Vec::new() },
+        Action::LookUpSubscriptions { .. } => ActionAnswer::Subscriptions(HashMap::new()),
+        Action::Discover { .. } => ActionAnswer::Discovered(Vec::new()),
+        Action::LookUpSharing { .. } => ActionAnswer::Shared(Vec::new()),
+        Action::Verify { .. } => ActionAnswer::Verified(Vec::new()),
         Action::Send(_) => {
-            Answer::Sent(RequestResult { end: RequestEnd::Answered(Vec::new()), took: Duration::ZERO })
+            ActionAnswer::Sent(RequestResult { end: RequestEnd::Answered(Vec::new()), took: Duration::ZERO })
         }
-        Action::Move { .. } => Answer::Moved(Vec::new()),
-        Action::Archive { .. } => Answer::Archived(Vec::new()),
-        Action::Hide { .. } => Answer::Hidden(Vec::new()),
-        Action::ReadOverrides { .. } => Answer::Overrides(Ok(OverridesRead::NotModified)),
-        Action::ListWaiting { .. } => Answer::Listed(failed()),
+        Action::Move { .. } => ActionAnswer::Moved(Vec::new()),
+        Action::Archive { .. } => ActionAnswer::Archived(Vec::new()),
+        Action::Hide { .. } => ActionAnswer::Hidden(Vec::new()),
+        Action::ReadOverrides { .. } => ActionAnswer::Overrides(Ok(OverridesRead::NotModified)),
+        Action::ListWaiting { .. } => ActionAnswer::Listed(failed()),
     };
     let other = |action: &Action| match action {
-        Action::LookUpSharing { .. } => Answer::Discovered(Vec::new()),
-        _ => Answer::Shared(Vec::new()),
+        Action::LookUpSharing { .. } => ActionAnswer::Discovered(Vec::new()),
+        _ => ActionAnswer::Shared(Vec::new()),
     };
     for policy in policies() {
         for letters in batches() {
-            for answers in [&empty as &dyn Fn(&Action) -> Answer, &other] {
+            for answers in [&empty as &dyn Fn(&Action) -> ActionAnswer, &other] {
                 let mut machine = machine(&policy, None, None);
                 let count = letters.len();
                 let (reports, asked) = drive(machine.begin(letters.clone(), DEADLINE), false, answers);
@@ -325,7 +330,8 @@ fn answers_of_another_kind_and_answers_that_are_too_short_lose_nothing() {
 #[test]
 fn what_is_archived_and_what_is_hidden_is_asked_for_at_once() {
     let mut machine = machine(&policies()[0], None, None);
-    let letters = letters_of(&event(&[Post::envelope("waits"), Post::raw("nobody-knows", "?")]));
+    let letters =
+        letters_of(&event(&[RecordBuilder::envelope("waits"), RecordBuilder::raw("nobody-knows", "?")]));
     let mut together = Vec::new();
     let mut batch = machine.begin(letters, DEADLINE);
     let mut now = now_after(0);
@@ -360,22 +366,26 @@ fn a_batch_without_letters_asks_for_nothing() {
 #[test]
 fn overrides_are_asked_for_once_and_only_where_there_is_a_place_for_them() {
     for (overrides, readings) in [(true, 1), (false, 0)] {
-        let mut machine = Machine::new(Config { overrides, ..config("{}", None, None) });
+        let mut machine = BatchMachine::new(BatchConfig { overrides, ..config("{}", None, None) });
         let mut read = 0;
-        drive(machine.begin(letters_of(&event(&[Post::envelope("a")])), DEADLINE), false, |action| {
-            read += usize::from(matches!(action, Action::ReadOverrides { .. }));
-            answer(action, &mut || true, &mut HashSet::new())
-        });
+        drive(
+            machine.begin(letters_of(&event(&[RecordBuilder::envelope("a")])), DEADLINE),
+            false,
+            |action| {
+                read += usize::from(matches!(action, Action::ReadOverrides { .. }));
+                answer(action, &mut || true, &mut HashSet::new())
+            },
+        );
         assert_eq!(read, readings);
     }
 }
 
 /// Puts a letter into a FIFO topic, and into one group with all others.
-fn in_fifo_group(post: Post) -> Post {
+fn in_fifo_group(post: RecordBuilder) -> RecordBuilder {
     post.topic(FIFO_TOPIC).subscription(FIFO_SUBSCRIPTION).queue(FIFO_DLQ).group("g")
 }
 
-fn with_rule(rule: &serde_json::Value) -> Machine {
+fn with_rule(rule: &serde_json::Value) -> BatchMachine {
     let policy = json!({ "default": rule }).to_string();
-    Machine::new(Config { overrides: false, waiting_list: false, ..config(&policy, None, None) })
+    BatchMachine::new(BatchConfig { overrides: false, waiting_list: false, ..config(&policy, None, None) })
 }

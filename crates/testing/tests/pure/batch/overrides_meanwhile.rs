@@ -5,12 +5,12 @@ use super::*;
 /// Returns the outcomes of two letters of a FIFO group of which the first is delivered for so many seconds,
 /// and how often the overrides were read. The overrides are `first`, then `later`.
 fn two_of_a_group(
-    machine: &mut Machine,
-    second: Post,
+    machine: &mut BatchMachine,
+    second: RecordBuilder,
     seconds: i64,
     (first, later): (&OverridesRead, &OverridesRead),
 ) -> (Vec<Outcome>, u32) {
-    let posts = [in_fifo_group(Post::envelope("a")), second.queue(FIFO_DLQ).group("g")];
+    let posts = [in_fifo_group(RecordBuilder::envelope("a")), second.queue(FIFO_DLQ).group("g")];
     let mut batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
     let (mut now, mut read) = (now_after(0), 0);
     loop {
@@ -22,12 +22,12 @@ fn two_of_a_group(
             let mut good = || true;
             let answer = if let Action::ReadOverrides { .. } = action {
                 read += 1;
-                Answer::Overrides(Ok(if read > 1 { later.clone() } else { first.clone() }))
+                ActionAnswer::Overrides(Ok(if read > 1 { later.clone() } else { first.clone() }))
             } else {
                 answer(&action, &mut good, &mut HashSet::new())
             };
             if matches!(action, Action::Send(_)) {
-                now = Now { elapsed: Duration::from_secs(1), ..now_after(seconds) };
+                now = InvocationTime { elapsed: Duration::from_secs(1), ..now_after(seconds) };
             }
             batch.take(id, answer, now);
         }
@@ -39,7 +39,7 @@ fn two_of_a_group(
 fn an_override_that_is_given_between_two_letters_of_a_fifo_group_counts_for_the_second() {
     for (seconds, expected) in [(15, "Deferred"), (14, "Delivered")] {
         let mut machine = machine(&policies()[0], None, None);
-        let second = in_fifo_group(Post::envelope("b"));
+        let second = in_fifo_group(RecordBuilder::envelope("b"));
         let overrides = (&OverridesRead::None, &one_override("hold"));
         let (outcomes, _) = two_of_a_group(&mut machine, second, seconds, overrides);
         assert_eq!(outcomes[0], Outcome::Delivered);
@@ -55,7 +55,7 @@ fn a_letter_that_an_override_kept_from_its_search_is_not_given_up_once_the_overr
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
     let json = json!({ "version": 1, "overrides": [hold] }).to_string().into_bytes();
     let overrides = (&OverridesRead::Document { json, tag: None }, &OverridesRead::None);
-    let (outcomes, read) = two_of_a_group(&mut machine, Post::raw("b", "hello"), 20, overrides);
+    let (outcomes, read) = two_of_a_group(&mut machine, RecordBuilder::raw("b", "hello"), 20, overrides);
     assert_eq!(read, 2);
     assert_eq!(outcomes, [Outcome::Delivered, Outcome::Failed(NotDone::OutOfTime)]);
 }
@@ -63,10 +63,10 @@ fn a_letter_that_an_override_kept_from_its_search_is_not_given_up_once_the_overr
 /// Drives a batch whose deliveries take 16 seconds, so that the overrides are read again beside them. The overrides
 /// are `first`, then `later`. Every other answer is good.
 fn with_overrides_that_change(
-    machine: &mut Machine,
-    posts: &[Post],
+    machine: &mut BatchMachine,
+    posts: &[RecordBuilder],
     (first, later): (&OverridesRead, &OverridesRead),
-) -> Vec<Report> {
+) -> Vec<LetterReport> {
     let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
     let (mut now, mut read) = (now_after(0), 0);
     loop {
@@ -82,7 +82,7 @@ fn with_overrides_that_change(
         for (id, action) in actions {
             let answer = if let Action::ReadOverrides { .. } = action {
                 read += 1;
-                Answer::Overrides(Ok(if read > 1 { later.clone() } else { first.clone() }))
+                ActionAnswer::Overrides(Ok(if read > 1 { later.clone() } else { first.clone() }))
             } else {
                 answer(&action, &mut || true, &mut HashSet::new())
             };
@@ -102,8 +102,8 @@ fn override_about_old_ones(action: &str) -> OverridesRead {
     OverridesRead::Document { json, tag: None }
 }
 
-pub(super) fn old(id: &str) -> Post {
-    Post::envelope(id).sent(NOW - 120_000)
+pub(super) fn old(id: &str) -> RecordBuilder {
+    RecordBuilder::envelope(id).sent(NOW - 120_000)
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn overrides_that_are_read_beside_deliveries_count_for_the_letters_behind_them()
         [(&none, &hold, "Deferred"), (&none, &archive, "Archived(GivenUp)"), (&hold, &none, "Delivered")]
     {
         let mut machine = machine(&policies()[0], None, None);
-        let posts = [Post::envelope("a"), old("b")].map(in_fifo_group);
+        let posts = [RecordBuilder::envelope("a"), old("b")].map(in_fifo_group);
         let reports = with_overrides_that_change(&mut machine, &posts, (first, later));
         assert_eq!(reports[0].outcome, Outcome::Delivered);
         assert!(format!("{:?}", reports[1].outcome).starts_with(expected), "{:?}", reports[1].outcome);
@@ -131,7 +131,7 @@ fn a_letter_that_was_held_is_let_go_where_its_hold_is_taken_back_in_the_same_inv
         (override_about_old_ones("hold"), ["why: Overridden", "why: Overridden"]),
     ] {
         let mut machine = machine(&policies()[0], None, None);
-        let posts = [Post::envelope("delivered"), old("due"), early.clone()];
+        let posts = [RecordBuilder::envelope("delivered"), old("due"), early.clone()];
         let overrides = (&override_about_old_ones("hold"), &later);
         let reports = with_overrides_that_change(&mut machine, &posts, overrides);
         let outcomes: Vec<_> = reports.iter().map(|report| format!("{:?}", report.outcome)).collect();

@@ -5,13 +5,13 @@ use super::*;
 
 /// Returns the outcome of a letter that cannot be hidden or archived, by these answers to its attempt and its
 /// hiding.
-fn not_hidden(post: Post, sent: &Sent, code: &str) -> Outcome {
+fn not_hidden(post: RecordBuilder, sent: &SendResult, code: &str) -> Outcome {
     let mut machine = machine(&policies()[0], None, None);
     let batch = machine.begin(letters_of(&event(&[post])), DEADLINE);
     let (mut reports, _) = drive(batch, false, |action| match action {
         Action::Send(request) => self::sent(request, sent),
-        Action::Archive { .. } => Answer::Archived(vec![failed()]),
-        Action::Hide { .. } => Answer::Hidden(vec![Err(Failure::ours(FailureClass::Permanent, code))]),
+        Action::Archive { .. } => ActionAnswer::Archived(vec![failed()]),
+        Action::Hide { .. } => ActionAnswer::Hidden(vec![Err(Failure::ours(FailureClass::Permanent, code))]),
         _ => answer(action, &mut || true, &mut HashSet::new()),
     });
     reports.remove(0).outcome
@@ -19,30 +19,30 @@ fn not_hidden(post: Post, sent: &Sent, code: &str) -> Outcome {
 
 #[test]
 fn a_letter_whose_receive_is_over_is_not_stuck_whatever_was_to_be_done_with_it() {
-    let refused = Sent::Failed(Failure::ours(FailureClass::Transient, "ServiceUnavailable"));
-    let for_good = Sent::Failed(Failure::ours(FailureClass::Permanent, "InvalidParameterValue"));
+    let refused = SendResult::Failed(Failure::ours(FailureClass::Transient, "ServiceUnavailable"));
+    let for_good = SendResult::Failed(Failure::ours(FailureClass::Permanent, "InvalidParameterValue"));
     for (sent, other) in [
         (refused.clone(), NotDone::Hide),
-        (Sent::NotStarted, NotDone::OutOfTime),
+        (SendResult::NotStarted, NotDone::OutOfTime),
         (for_good, NotDone::Archive),
     ] {
         for code in [MESSAGE_GONE, HANDLE_EXPIRED] {
-            let outcome = not_hidden(Post::envelope("a"), &sent, code);
+            let outcome = not_hidden(RecordBuilder::envelope("a"), &sent, code);
             assert_eq!(outcome, Outcome::Failed(NotDone::ReceiveOver), "{sent:?} {code}");
             assert!(!outcome.leaves_queue() && !outcome.is_in_queue());
         }
-        let outcome = not_hidden(Post::envelope("a"), &sent, "AccessDenied");
+        let outcome = not_hidden(RecordBuilder::envelope("a"), &sent, "AccessDenied");
         assert_eq!(outcome, Outcome::Failed(other), "{sent:?}");
         assert!(outcome.is_in_queue());
     }
     // What its queue has dropped at the end of its retention is not the copy of another.
-    let ended = Post::envelope("a").sent(NOW - 1_209_600_000);
+    let ended = RecordBuilder::envelope("a").sent(NOW - 1_209_600_000);
     assert_eq!(not_hidden(ended, &refused, MESSAGE_GONE), Outcome::Failed(NotDone::Archive));
 }
 
 /// Returns the outcomes of letters whose queue drops them in so many seconds, if there is no time to begin
 /// any. The queue's visibility timeout is twelve hours.
-fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
+fn not_begun(posts: Vec<RecordBuilder>, left: i64) -> Vec<Outcome> {
     let mut machine = machine(&policies()[0], None, None);
     let posts: Vec<_> = posts.into_iter().map(|post| post.sent(NOW - (1_209_600 - left) * 1000)).collect();
     let batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
@@ -54,9 +54,9 @@ fn not_begun(posts: Vec<Post>, left: i64) -> Vec<Outcome> {
                 ..QueueAttributes::default()
             };
             let known = queues.iter().map(|queue| (queue.clone(), attributes.clone())).collect();
-            Answer::Queues { known, unread: Vec::new() }
+            ActionAnswer::Queues { known, unread: Vec::new() }
         }
-        Action::Send(request) => sent(request, &Sent::NotStarted),
+        Action::Send(request) => sent(request, &SendResult::NotStarted),
         _ => answer(action, &mut || true, &mut HashSet::new()),
     });
     reports.into_iter().map(|report| report.outcome).collect()
@@ -71,9 +71,9 @@ fn letters_that_come_back_after_a_second_are_archived_within_the_margin_and_not_
         (3_602, ["Failed(OutOfTime)", "Held"]),
         (3_600, ["Archived(Expiring)"; 2]),
     ] {
-        let single = not_begun(vec![Post::envelope("a")], left);
+        let single = not_begun(vec![RecordBuilder::envelope("a")], left);
         assert_eq!(format!("{single:?}"), format!("[{head}]"), "{left}");
-        let group = not_begun(["a", "b"].map(|id| in_fifo_group(Post::envelope(id))).into(), left);
+        let group = not_begun(["a", "b"].map(|id| in_fifo_group(RecordBuilder::envelope(id))).into(), left);
         assert_eq!(format!("{group:?}"), format!("[{head}, {held}]"), "{left}");
     }
 }
@@ -92,10 +92,10 @@ fn a_letter_is_hidden_no_longer_than_its_wait_though_the_wall_clock_is_set_back_
         }
         for (id, action) in actions {
             let answer = match &action {
-                Action::Send(request) => sent(request, &Sent::Failed(failed::<()>().unwrap_err())),
+                Action::Send(request) => sent(request, &SendResult::Failed(failed::<()>().unwrap_err())),
                 Action::Hide { letters, .. } => {
                     hidden.extend(letters.iter().map(|(_, seconds)| *seconds));
-                    Answer::Hidden(vec![Ok(()); letters.len()])
+                    ActionAnswer::Hidden(vec![Ok(()); letters.len()])
                 }
                 _ => self::answer(&action, &mut || true, &mut HashSet::new()),
             };
@@ -117,7 +117,7 @@ fn an_attempt_ahead_of_its_plan_that_has_to_wait_until_then_comes_back_as_the_re
             "throttlePolicy": { "maxReceivesPerSecond": 5 },
             "healthyRetryPolicy": { "minDelayTarget": 60, "maxDelayTarget": 60, "numRetries": 5 } } }));
         // The second retry comes two minutes after it was sent, and it was received once more before.
-        let early = Post::envelope("b").sent(NOW - 120_000 + left).received(3);
+        let early = RecordBuilder::envelope("b").sent(NOW - 120_000 + left).received(3);
         let posts: Vec<_> = (0..7).map(|number| old(&format!("a{number}"))).chain([early]).collect();
         let batch = machine.begin(letters_of(&event(&posts)), DEADLINE);
         let mut planned = None;

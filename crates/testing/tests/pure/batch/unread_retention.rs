@@ -6,8 +6,8 @@ use super::*;
 /// batch, and its queue answers or not, each time that it is asked. Returns the reports, and for each batch
 /// how often the queue was asked, and the notices.
 fn with_answers(
-    machine: &mut Machine,
-    posts: &[Post],
+    machine: &mut BatchMachine,
+    posts: &[RecordBuilder],
     batches: &[(i64, &[Option<u64>])],
 ) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
     with_archive(machine, posts, batches, true)
@@ -15,14 +15,14 @@ fn with_answers(
 
 /// The same beside an archive that takes every letter, or none.
 fn with_archive(
-    machine: &mut Machine,
-    posts: &[Post],
+    machine: &mut BatchMachine,
+    posts: &[RecordBuilder],
     batches: &[(i64, &[Option<u64>])],
     takes: bool,
 ) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
     let mut handle = |(seconds, answers): &(i64, &[Option<u64>])| {
         let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
-        let mut now = Now {
+        let mut now = InvocationTime {
             at: at(NOW + seconds * 1_000),
             age: Duration::from_secs(seconds.unsigned_abs()),
             elapsed: Duration::ZERO,
@@ -42,14 +42,14 @@ fn with_archive(
                         let attributes = QueueAttributes { retention, ..QueueAttributes::default() };
                         let failure = failed::<()>().unwrap_err();
                         let unread = queues.iter().filter(|_| retention.is_none());
-                        Answer::Queues {
+                        ActionAnswer::Queues {
                             known: queues.iter().map(|queue| (queue.clone(), attributes.clone())).collect(),
                             unread: unread.map(|queue| (queue.clone(), failure.clone())).collect(),
                         }
                     }
-                    Action::Send(request) => sent(request, &Sent::Failed(failed::<()>().unwrap_err())),
+                    Action::Send(request) => sent(request, &SendResult::Failed(failed::<()>().unwrap_err())),
                     Action::Archive { letters, .. } if !takes => {
-                        Answer::Archived(letters.iter().map(|_| failed()).collect())
+                        ActionAnswer::Archived(letters.iter().map(|_| failed()).collect())
                     }
                     _ => self::answer(&action, &mut || true, &mut HashSet::new()),
                 };
@@ -63,8 +63,8 @@ fn with_archive(
     batches.iter().map(&mut handle).collect()
 }
 
-fn days_old(days: i64) -> Post {
-    Post::envelope("a").sent(NOW - days * 86_400_000)
+fn days_old(days: i64) -> RecordBuilder {
+    RecordBuilder::envelope("a").sent(NOW - days * 86_400_000)
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_queue_that_was_never_read_costs_no_letter_for_ten_minutes_and_never_one_tha
 #[test]
 fn a_follower_of_a_head_that_is_held_is_not_archived_by_a_guess() {
     let mut machine = with_rule(&json!({ "action": "hold" }));
-    let posts = ["a", "b"].map(|id| in_fifo_group(Post::envelope(id).sent(NOW - 5 * 86_400_000)));
+    let posts = ["a", "b"].map(|id| in_fifo_group(RecordBuilder::envelope(id).sent(NOW - 5 * 86_400_000)));
     let all = with_answers(&mut machine, &posts, &[(0, &[None]), (700, &[None]), (800, &[Some(345_600)])]);
     let outcomes: Vec<_> = all.iter().map(|(outcomes, ..)| format!("{outcomes:?}")).collect();
     for outcome in &outcomes[..2] {

@@ -4,7 +4,7 @@ use super::*;
 
 /// Reports whether the wait before the first retry ends so little above a whole number of ceilings that its
 /// last, tiny hiding falls into the second of slack. Then the first retry is made twice.
-fn first_wait_ends_in_the_slack(world: &World) -> bool {
+fn first_wait_ends_in_the_slack(world: &DecisionWorld) -> bool {
     let first_receive = NOW + world.receives.first().map_or(0, |first| first.late);
     let wait = world.point(world.spent + 1) - first_receive;
     let hops = wait / world.ceiling_millis();
@@ -86,7 +86,7 @@ fn a_first_retry_whose_wait_ends_between_receive_and_handling_is_made_twice_and_
     let mut numbers = Vec::new();
     for (receive, now) in [(1, 60), (2, 120), (3, 180), (4, 240), (5, 300)] {
         letter.sqs.receive_count = receive;
-        let verdict = policy.decide(&letter, &Facts::default(), at(NOW + now * 1000));
+        let verdict = policy.decide(&letter, &LetterFacts::default(), at(NOW + now * 1000));
         let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
         numbers.push(retry.number);
         if matches!(
@@ -155,8 +155,8 @@ fn whatever_happens_no_retry_comes_before_its_point_and_none_after_a_later_one()
 #[test]
 fn a_failed_change_before_an_attempt_can_cost_that_attempt_but_never_all() {
     let schedule = Schedule { min: 1, max: 1, retries: 2, min_delay: 1, ..Schedule::HTTP_DEFAULT };
-    let failing = Receiving { change_without_attempt_fails: true, ..Receiving::default() };
-    let mut world = World {
+    let failing = PlannedReceive { change_without_attempt_fails: true, ..PlannedReceive::default() };
+    let mut world = DecisionWorld {
         schedule,
         jitter: 0.0,
         spent: 0,
@@ -177,7 +177,7 @@ fn a_failed_change_before_an_attempt_can_cost_that_attempt_but_never_all() {
 #[test]
 fn a_letter_that_was_sent_and_comes_back_goes_on_counting() {
     let returns = (smooth(), prop::bool::weighted(0.5))
-        .prop_map(|(smooth, comes_back)| Receiving { comes_back, ..smooth });
+        .prop_map(|(smooth, comes_back)| PlannedReceive { comes_back, ..smooth });
     holds(1_000, &worlds(Just(VISIBILITY_CEILING), returns), |mut world| {
         (world.spent, world.due) = (0, None);
         let receives = world.receives.clone();

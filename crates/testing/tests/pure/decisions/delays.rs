@@ -14,8 +14,8 @@ fn a_decision_depends_on_the_letter_and_the_time_only() {
 #[test]
 fn jitter_comes_from_the_letter_and_stays_below_the_delay() {
     let policy = Policy::built_in();
-    let facts = Facts { retention: Retention::Known(14 * DAY), ..Facts::default() };
-    let failed = Retry { number: 11, of: BUILT_IN_RETRIES, phase: Phase::PostBackoff, planned: None };
+    let facts = LetterFacts { retention: Retention::Known(14 * DAY), ..LetterFacts::default() };
+    let failed = Retry { number: 11, of: BUILT_IN_RETRIES, phase: RetryPhase::PostBackoff, planned: None };
     let hides = |id: String, count| {
         let mut record = record(&envelope("hello", &json!({})).replace("d3344452", &id));
         record["attributes"]["ApproximateReceiveCount"] = format!("{count}").into();

@@ -17,11 +17,11 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use redrive_core::arn::Arn;
 use redrive_core::failure::FailureClass;
-use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
+use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, TrustedOrigins};
 use redrive_core::policy::{
-    ArchiveReason, Decision, DeferReason, Deferral, Facts, Jitter, MAX_DELAY_SECONDS, MAX_RETRIES,
-    Overridden, Phase, Policy, Receive, Retention, Retry, Route, Schedule, Step, VISIBILITY_CEILING, Voucher,
-    expiry_margin, is_kept, step,
+    ArchiveReason, Decision, DeferReason, Deferral, Jitter, LetterFacts, MAX_DELAY_SECONDS, MAX_RETRIES,
+    OverrideAnswer, Policy, ReceiveFacts, Retention, Retry, RetryPhase, RetryStep, Route, Schedule,
+    SubscriptionVoucher, VISIBILITY_CEILING, expiry_margin, is_kept, step,
 };
 use redrive_testing::record::{envelope, letter, received, record, sample, text_attribute};
 use redrive_testing::{NOW, SUBSCRIPTION, TOPIC, at, holds, made_for, mark, schedules};
@@ -43,7 +43,7 @@ fn millis(seconds: u64) -> i64 {
 // The world
 
 #[derive(Debug, Clone)]
-struct World {
+struct DecisionWorld {
     schedule: Schedule,
     jitter: f64,
     /// The retries behind the letter by its mark. It has no mark if this is 0 and nothing is due.
@@ -55,11 +55,11 @@ struct World {
     /// The queue's own visibility timeout, in seconds.
     timeout: u64,
     /// The events at each receive. Nothing goes wrong after the last of them.
-    receives: Vec<Receiving>,
+    receives: Vec<PlannedReceive>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Receiving {
+struct PlannedReceive {
     /// The time for which it is visible before it is received, in milliseconds.
     late: i64,
     /// The time between the receive and the function's start (batching window, cold start), in milliseconds.
@@ -77,27 +77,27 @@ struct Receiving {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Attempt {
+struct DecidedAttempt {
     number: u32,
     begin: i64,
     end: i64,
 }
 
 #[derive(Debug, Default)]
-struct Life {
-    attempts: Vec<Attempt>,
+struct DecidedLife {
+    attempts: Vec<DecidedAttempt>,
     receives: u32,
     end: Option<(ArchiveReason, i64)>,
     came_back_at: Option<i64>,
 }
 
-impl Life {
+impl DecidedLife {
     fn numbers(&self) -> Vec<u32> {
         self.attempts.iter().map(|attempt| attempt.number).collect()
     }
 }
 
-impl World {
+impl DecisionWorld {
     fn policy(&self) -> Policy {
         let s = &self.schedule;
         let document = json!({ "default": { "jitter": self.jitter, "deliveryPolicy": { "healthyRetryPolicy": {
@@ -151,18 +151,18 @@ impl World {
         millis(self.ceiling)
     }
 
-    fn live(&self) -> Life {
+    fn live(&self) -> DecidedLife {
         self.live_from(NOW, &mut self.receives.iter().copied())
     }
 
     /// Lets the letter live until it leaves the queue.
-    fn live_from(&self, sent: i64, receives: &mut impl Iterator<Item = Receiving>) -> Life {
+    fn live_from(&self, sent: i64, receives: &mut impl Iterator<Item = PlannedReceive>) -> DecidedLife {
         let policy = self.policy();
         let retention = Retention::Known(self.retention);
-        let facts = Facts { retention, ceiling: self.ceiling, ..Facts::default() };
+        let facts = LetterFacts { retention, ceiling: self.ceiling, ..LetterFacts::default() };
         let timeout = millis(self.timeout);
-        let mut letter = Letter::parse_requeued(received(&self.record(sent)), Origins::none());
-        let mut life = Life::default();
+        let mut letter = Letter::parse_requeued(received(&self.record(sent)), TrustedOrigins::none());
+        let mut life = DecidedLife::default();
         let mut visible = sent;
         loop {
             assert!(life.receives < 10_000, "the letter circulates for ever");
@@ -184,7 +184,7 @@ impl World {
                     assert_eq!(retry.of, self.schedule.retries);
                     let begin = now;
                     now += here.attempt;
-                    life.attempts.push(Attempt { number: retry.number, begin, end: now });
+                    life.attempts.push(DecidedAttempt { number: retry.number, begin, end: now });
                     if here.comes_back {
                         life.came_back_at = Some(now);
                         return life;
@@ -219,8 +219,8 @@ impl World {
 /// Returns worlds whose receives come from `receives`, and whose longest hidings come from `ceilings`.
 fn worlds(
     ceilings: impl Strategy<Value = u64>,
-    receives: impl Strategy<Value = Receiving>,
-) -> impl Strategy<Value = World> {
+    receives: impl Strategy<Value = PlannedReceive>,
+) -> impl Strategy<Value = DecisionWorld> {
     let marks = (any::<prop::sample::Index>(), prop::bool::weighted(0.3));
     let due = prop::option::weighted(0.2, -100_000_i64..300_000_000);
     let receives = prop::collection::vec(receives, 0..40);
@@ -233,7 +233,7 @@ fn worlds(
         1_300_u64..=5_400,
         receives,
     )
-        .prop_map(|(schedule, jitter, (spent, marked), due, ceiling, timeout, receives)| World {
+        .prop_map(|(schedule, jitter, (spent, marked), due, ceiling, timeout, receives)| DecisionWorld {
             spent: if marked { u32::try_from(spent.index(schedule.retries as usize)).unwrap() } else { 0 },
             schedule,
             jitter,
@@ -253,33 +253,38 @@ fn ceilings() -> impl Strategy<Value = u64> {
 /// The delay of a smooth receive, in milliseconds: Lambda polls at once, and the function is warm.
 const LATENCY: i64 = 200;
 
-fn smooth() -> impl Strategy<Value = Receiving> {
+fn smooth() -> impl Strategy<Value = PlannedReceive> {
     let attempt = prop_oneof![Just(0), 1_i64..=2_000, 1_i64..=900_000];
-    (0..=LATENCY, attempt).prop_map(|(late, attempt)| Receiving { late, attempt, ..Receiving::default() })
+    (0..=LATENCY, attempt).prop_map(|(late, attempt)| PlannedReceive {
+        late,
+        attempt,
+        ..PlannedReceive::default()
+    })
 }
 
-fn late_polls() -> impl Strategy<Value = Receiving> {
+fn late_polls() -> impl Strategy<Value = PlannedReceive> {
     let late = prop_oneof![3 => 0..=LATENCY, 2 => 0_i64..=600_000, 1 => 0_i64..=400_000_000];
-    (smooth(), late).prop_map(|(smooth, late)| Receiving { late, ..smooth })
+    (smooth(), late).prop_map(|(smooth, late)| PlannedReceive { late, ..smooth })
 }
 
-fn changes_after_attempts_fail() -> impl Strategy<Value = Receiving> {
+fn changes_after_attempts_fail() -> impl Strategy<Value = PlannedReceive> {
     (late_polls(), prop::bool::weighted(0.3))
-        .prop_map(|(late, fails)| Receiving { change_after_attempt_fails: fails, ..late })
+        .prop_map(|(late, fails)| PlannedReceive { change_after_attempt_fails: fails, ..late })
 }
 
-fn throttles() -> impl Strategy<Value = Receiving> {
-    (smooth(), prop::bool::weighted(0.5)).prop_map(|(smooth, throttled)| Receiving { throttled, ..smooth })
+fn throttles() -> impl Strategy<Value = PlannedReceive> {
+    (smooth(), prop::bool::weighted(0.5))
+        .prop_map(|(smooth, throttled)| PlannedReceive { throttled, ..smooth })
 }
 
-fn windows() -> impl Strategy<Value = Receiving> {
-    (smooth(), 0_i64..=300_000).prop_map(|(smooth, window)| Receiving { window, ..smooth })
+fn windows() -> impl Strategy<Value = PlannedReceive> {
+    (smooth(), 0_i64..=300_000).prop_map(|(smooth, window)| PlannedReceive { window, ..smooth })
 }
 
-fn everything() -> impl Strategy<Value = Receiving> {
+fn everything() -> impl Strategy<Value = PlannedReceive> {
     let window = prop_oneof![Just(0), 0_i64..=300_000];
     (changes_after_attempts_fail(), window, prop::bool::weighted(0.2), prop::bool::weighted(0.3)).prop_map(
-        |(here, window, throttled, fails)| Receiving {
+        |(here, window, throttled, fails)| PlannedReceive {
             window,
             throttled,
             change_without_attempt_fails: fails,
@@ -298,7 +303,7 @@ fn marked(spent: u32, due: Option<i64>) -> Letter {
     }
     let mut record = record(&envelope("hello", &json!({})));
     record["messageAttributes"]["sns-redrive"] = text_attribute(&made_for("hello", mark).to_string());
-    Letter::parse_requeued(received(&record), Origins::none())
+    Letter::parse_requeued(received(&record), TrustedOrigins::none())
 }
 
 fn under(rule: &Value) -> Policy {

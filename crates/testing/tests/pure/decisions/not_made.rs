@@ -16,7 +16,7 @@ fn deferred(
 ) -> (&'static str, u64, u32) {
     let policy = Policy::parse(SCHEDULE).unwrap();
     let letter = marked(number - 1, Some(NOW));
-    let verdict = policy.decide(&letter, &Facts::default(), at(NOW));
+    let verdict = policy.decide(&letter, &LetterFacts::default(), at(NOW));
     let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
     match decide(&verdict, retry) {
         Decision::Defer(deferral) => (deferral.why.name(), deferral.hide, deferral.retry),

@@ -7,7 +7,7 @@ const NO_FUNCTION: Option<&str> = Some(
     "the letter does not name the function that failed: set the target of its rule to that function's ARN",
 );
 
-fn deliver(number: u32, phase: Phase) -> Decision {
+fn deliver(number: u32, phase: RetryPhase) -> Decision {
     Decision::Deliver(Retry { number, of: BUILT_IN_RETRIES, phase, planned: None })
 }
 
@@ -17,16 +17,16 @@ fn early(decision: &Decision, before: i64) -> Decision {
     Decision::Deliver(Retry { planned: Some(at(NOW + before)), ..*retry })
 }
 
-fn decisions_on(file: &str, facts: &Facts) -> Vec<Decision> {
+fn decisions_on(file: &str, facts: &LetterFacts) -> Vec<Decision> {
     let policy = Policy::built_in();
     sample(file).iter().map(|letter| policy.decide(letter, facts, at(NOW)).decision).collect()
 }
 
 #[test]
 fn the_sample_events_are_decided_as_their_table_says() {
-    let facts = Facts::default();
-    let moved = Facts { source_max_receives: Some(3), ..Facts::default() };
-    let first = deliver(1, Phase::Immediate);
+    let facts = LetterFacts::default();
+    let moved = LetterFacts { source_max_receives: Some(3), ..LetterFacts::default() };
+    let first = deliver(1, RetryPhase::Immediate);
     let unrecognised = Decision::Archive(
         ArchiveReason::Unrecognised,
         Some("the letter names no subscription: set the subscription of its rule"),
@@ -40,7 +40,7 @@ fn the_sample_events_are_decided_as_their_table_says() {
         ("lambda-destination.json", vec![first.clone()]),
         ("eventbridge.json", vec![first.clone()]),
         ("garbage.json", vec![unrecognised.clone(); 10]),
-        ("late-retry.json", vec![deliver(9, Phase::Backoff)]),
+        ("late-retry.json", vec![deliver(9, RetryPhase::Backoff)]),
         ("exhausted.json", vec![exhausted.clone()]),
     ] {
         assert_eq!(decisions_on(file, &facts), expected, "{file}");
@@ -48,14 +48,14 @@ fn the_sample_events_are_decided_as_their_table_says() {
 
     assert_eq!(decisions_on("sqs-consumer.json", &moved), std::slice::from_ref(&first));
 
-    let mixed = decisions_on("mixed.json", &Facts::default());
+    let mixed = decisions_on("mixed.json", &LetterFacts::default());
     let early = &sample("mixed.json")[8];
     let wait = Schedule::BUILT_IN.wait(2, &Jitter::new(0.1, early.id.as_str())).unwrap();
     let due = at(early.sqs.sent.as_millisecond() + millis(wait));
     assert!((54..=60).contains(&wait), "{wait}");
     let deferral = Deferral { hide: wait - 10, due, retry: 2, why: DeferReason::Early };
     assert_eq!(mixed[0], first);
-    assert_eq!(mixed[1], deliver(2, Phase::PreBackoff));
+    assert_eq!(mixed[1], deliver(2, RetryPhase::PreBackoff));
     assert_eq!(mixed[2], unrecognised);
     assert_eq!(mixed[7], unrecognised);
     assert_eq!(mixed[8], Decision::Defer(deferral));
@@ -68,13 +68,13 @@ fn receives_of_the_source_queue_are_not_receives_of_ours() {
     assert_eq!(moved.sqs.receive_count, 4);
     let policy = Policy::built_in();
     for (source_max_receives, expected) in [
-        (Some(3), deliver(1, Phase::Immediate)),
-        (Some(2), deliver(2, Phase::PreBackoff)),
-        (Some(1_000), deliver(1, Phase::Immediate)),
+        (Some(3), deliver(1, RetryPhase::Immediate)),
+        (Some(2), deliver(2, RetryPhase::PreBackoff)),
+        (Some(1_000), deliver(1, RetryPhase::Immediate)),
         // Two more than its second retry takes, which was due a moment ago.
-        (None, early(&deliver(2, Phase::PreBackoff), 19_300)),
+        (None, early(&deliver(2, RetryPhase::PreBackoff), 19_300)),
     ] {
-        let facts = Facts { source_max_receives, ..Facts::default() };
+        let facts = LetterFacts { source_max_receives, ..LetterFacts::default() };
         let decision = policy.decide(moved, &facts, at(NOW)).decision;
         assert_eq!(decision, expected, "maxReceiveCount {source_max_receives:?}");
     }
@@ -82,12 +82,14 @@ fn receives_of_the_source_queue_are_not_receives_of_ours() {
 
 #[test]
 fn a_retry_knows_its_phase_over_the_whole_life_of_the_letter() {
-    use Phase::{Backoff, Immediate, PostBackoff, PreBackoff};
+    use RetryPhase::{Backoff, Immediate, PostBackoff, PreBackoff};
     let policy = Policy::built_in();
     let phases: Vec<_> = (0..BUILT_IN_RETRIES)
-        .map(|spent| match policy.decide(&marked(spent, Some(NOW)), &Facts::default(), at(NOW)).decision {
-            Decision::Deliver(retry) => (retry.number, retry.phase),
-            other => panic!("{other:?}"),
+        .map(|spent| {
+            match policy.decide(&marked(spent, Some(NOW)), &LetterFacts::default(), at(NOW)).decision {
+                Decision::Deliver(retry) => (retry.number, retry.phase),
+                other => panic!("{other:?}"),
+            }
         })
         .collect();
     let expected = [Immediate, PreBackoff, PreBackoff]
@@ -102,8 +104,8 @@ fn a_retry_knows_its_phase_over_the_whole_life_of_the_letter() {
 #[test]
 fn the_due_time_of_the_mark_comes_before_the_schedule() {
     let policy = Policy::built_in();
-    let decide = |due| policy.decide(&marked(1, Some(due)), &Facts::default(), at(NOW)).decision;
-    assert_eq!(decide(NOW), deliver(2, Phase::PreBackoff));
+    let decide = |due| policy.decide(&marked(1, Some(due)), &LetterFacts::default(), at(NOW)).decision;
+    assert_eq!(decide(NOW), deliver(2, RetryPhase::PreBackoff));
     let wait = Deferral { hide: 6, due: at(NOW + 5_001), retry: 2, why: DeferReason::Early };
     assert_eq!(decide(NOW + 5_001), Decision::Defer(wait), "hidden by whole seconds, rounded up");
 }
@@ -114,7 +116,7 @@ fn a_failed_retry_waits_for_the_delay_of_the_next_from_now() {
         "minDelayTarget": 10, "maxDelayTarget": 200_000, "numRetries": 4, "numNoDelayRetries": 2,
         "numMaxDelayRetries": 1 } } } });
     let policy = Policy::parse(&document.to_string()).unwrap();
-    let facts = Facts { retention: Retention::Known(14 * DAY), ..Facts::default() };
+    let facts = LetterFacts { retention: Retention::Known(14 * DAY), ..LetterFacts::default() };
     let letter = marked(0, None);
     let verdict = policy.decide(&letter, &facts, at(NOW));
     let now = NOW + 2_345;
@@ -128,7 +130,7 @@ fn a_failed_retry_waits_for_the_delay_of_the_next_from_now() {
         (3, defer(4, VISIBILITY_CEILING, 200_000)),
         (4, Decision::Archive(ArchiveReason::Exhausted, None)),
     ] {
-        let failed = Retry { number, of: 4, phase: Phase::Immediate, planned: None };
+        let failed = Retry { number, of: 4, phase: RetryPhase::Immediate, planned: None };
         assert_eq!(verdict.after_failure(failed, FailureClass::Transient, at(now)), expected, "{number}");
     }
 }
@@ -139,8 +141,8 @@ fn only_a_permanent_failure_ends_a_schedule_early_and_only_where_the_rule_lets_i
         let document = json!({ "default": { "retryPermanent": retry_permanent } });
         let policy = Policy::parse(&document.to_string()).unwrap();
         let letter = marked(0, None);
-        let verdict = policy.decide(&letter, &Facts::default(), at(NOW));
-        let failed = Retry { number, of: BUILT_IN_RETRIES, phase: Phase::Immediate, planned: None };
+        let verdict = policy.decide(&letter, &LetterFacts::default(), at(NOW));
+        let failed = Retry { number, of: BUILT_IN_RETRIES, phase: RetryPhase::Immediate, planned: None };
         match verdict.after_failure(failed, class, at(NOW)) {
             Decision::Defer(deferral) => deferral.why.name(),
             Decision::Archive(reason, None) => reason.name(),
@@ -158,7 +160,7 @@ fn only_a_permanent_failure_ends_a_schedule_early_and_only_where_the_rule_lets_i
 
 #[test]
 fn a_letter_that_its_rule_archives_or_holds_is_never_attempted() {
-    let facts = Facts::default();
+    let facts = LetterFacts::default();
     let letter = marked(0, None);
     let archive = under(&json!({ "action": "archive" }));
     assert_eq!(
@@ -196,13 +198,14 @@ fn a_letter_without_a_way_to_its_target_is_unrecognised() {
     lambda["messageAttributes"]["ErrorCode"] = text_attribute("200");
     let lambda = letter(&lambda);
 
-    let decide =
-        |rule: &Value, letter: &Letter| match under(rule).decide(letter, &Facts::default(), at(NOW)).decision
-        {
-            Decision::Deliver(retry) if retry.number == 1 => None,
-            Decision::Archive(ArchiveReason::Unrecognised, Some(detail)) => Some(detail),
-            other => panic!("{other:?}"),
-        };
+    let decide = |rule: &Value, letter: &Letter| match under(rule)
+        .decide(letter, &LetterFacts::default(), at(NOW))
+        .decision
+    {
+        Decision::Deliver(retry) if retry.number == 1 => None,
+        Decision::Archive(ArchiveReason::Unrecognised, Some(detail)) => Some(detail),
+        other => panic!("{other:?}"),
+    };
     for (target, expected) in [
         // In order: an SNS letter, one that names no subscription, a raw one, a raw one that SQS moved, and
         // one of a Lambda function that holds no SNS event.
@@ -235,7 +238,7 @@ fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic(
     };
     for target in ["topic", TOPIC, "arn:aws:sns:eu-central-1:123456789012:another"] {
         let topic = under(&json!({ "target": target }));
-        let route = |record: &Value| topic.decide(&letter(record), &Facts::default(), at(NOW)).route;
+        let route = |record: &Value| topic.decide(&letter(record), &LetterFacts::default(), at(NOW)).route;
         let copy = |published, id: &str| route(&record(&envelope("hello", &marked(published, id))));
         let own = format!("d3344452/{SUBSCRIPTION}");
         let other = format!("d3344452/{SUBSCRIPTION}0");
@@ -262,7 +265,7 @@ fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic(
             marked(1, "m")["sns-redrive"]["Value"].as_str().unwrap()) });
         assert!(matches!(route(&raw), Route::Nowhere(ArchiveReason::Returned, _)), "{target}");
         let named = under(&json!({ "target": target, "subscription": SUBSCRIPTION }));
-        let route = named.decide(&letter(&raw), &Facts::default(), at(NOW)).route;
+        let route = named.decide(&letter(&raw), &LetterFacts::default(), at(NOW)).route;
         assert_eq!(route, Route::ThroughSubscription(subscription.clone()));
     }
 }
@@ -271,8 +274,8 @@ fn a_copy_that_our_own_publishing_made_goes_back_to_what_failed_and_to_no_topic(
 fn under_topic_a_letter_of_sns_that_was_not_published_by_us_is_published() {
     let topic = under(&json!({ "target": "topic" }));
     let record = record(&envelope("hello", &json!({})));
-    let route = topic.decide(&letter(&record), &Facts::default(), at(NOW)).route;
-    assert_eq!(route, Route::ToTopicOf(SUBSCRIPTION.parse().unwrap(), Voucher::DeadLetters));
+    let route = topic.decide(&letter(&record), &LetterFacts::default(), at(NOW)).route;
+    assert_eq!(route, Route::ToTopicOf(SUBSCRIPTION.parse().unwrap(), SubscriptionVoucher::DeadLetters));
 }
 
 /// Anyone who can write to the source queue can name any topic.
@@ -282,9 +285,9 @@ fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its
     let route = |subscription| {
         let mut record = record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, subscription));
         record["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
-        topic.decide(&letter(&record), &Facts::default(), at(NOW)).route
+        topic.decide(&letter(&record), &LetterFacts::default(), at(NOW)).route
     };
-    let vouched = Voucher::DeliversTo(WORKER.parse().unwrap());
+    let vouched = SubscriptionVoucher::DeliversTo(WORKER.parse().unwrap());
     assert_eq!(route(SUBSCRIPTION), Route::ToTopicOf(SUBSCRIPTION.parse().unwrap(), vouched));
     assert!(matches!(route("nobody"), Route::Nowhere(ArchiveReason::Refused, _)));
 }
@@ -294,7 +297,7 @@ fn under_topic_a_letter_that_sqs_moved_needs_a_subscription_that_delivers_to_its
 fn to_the_successor(mut record: Value) -> Letter {
     let mark = json!({ "v": 2, "spent": 0, "id": "d3344452", "first": NOW, "gen": 1, "dlq": redrive_testing::DLQ, "to": SUCCESSOR });
     record["messageAttributes"]["sns-redrive"] = text_attribute(&made_for("hello", mark).to_string());
-    Letter::parse_requeued(received(&record), Origins::none())
+    Letter::parse_requeued(received(&record), TrustedOrigins::none())
 }
 
 const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:payments:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
@@ -311,7 +314,7 @@ fn a_letter_that_sns_gave_up_on_goes_to_the_successor_of_its_subscription_whatev
         json!({ "target": "origin", "subscription": "discover" }),
     ] {
         let policy = under(&rule);
-        let route = policy.decide(&replayed, &Facts::default(), at(NOW)).route;
+        let route = policy.decide(&replayed, &LetterFacts::default(), at(NOW)).route;
         assert_eq!(route, Route::ThroughSubscription(SUCCESSOR.parse().unwrap()), "{rule}");
         assert!(!policy.default_rule().asks_for_subscription(&replayed));
     }
@@ -325,7 +328,7 @@ fn no_other_letter_goes_to_the_successor_of_a_subscription() {
     let anonymous = record(&envelope("hello", &json!({})).replace(SUBSCRIPTION, "nobody"));
     for letter in [record("hello"), anonymous, moved].map(to_the_successor) {
         for rule in [json!({}), json!({ "subscription": SUBSCRIPTION }), json!({ "target": "topic" })] {
-            let route = under(&rule).decide(&letter, &Facts::default(), at(NOW)).route;
+            let route = under(&rule).decide(&letter, &LetterFacts::default(), at(NOW)).route;
             assert!(matches!(route, Route::Nowhere(ArchiveReason::Refused, _)), "{rule}: {route:?}");
         }
     }
@@ -369,7 +372,7 @@ fn attempts_without_a_number_make_no_loop_of_a_letter_that_keeps_its_message() {
             json!({ "v": 2, "spent": 1, "id": "letter-1", "first": NOW, "passes": 150, "early": true });
         let mut record = record(&envelope("hello", &json!({})));
         record["messageAttributes"]["sns-redrive"] = text_attribute(&made_for(message, mark).to_string());
-        let decision = Policy::built_in().decide(&letter(&record), &Facts::default(), at(NOW)).decision;
+        let decision = Policy::built_in().decide(&letter(&record), &LetterFacts::default(), at(NOW)).decision;
         let ended = matches!(decision, Decision::Archive(ArchiveReason::Loop, _));
         assert_eq!(ended, is_loop, "made for {message}: {decision:?}");
     }

@@ -25,7 +25,7 @@ fn letters() -> [(&'static str, Letter); 5] {
     ]
 }
 
-fn override_(action: &str, more: &Value) -> Overridden {
+fn override_(action: &str, more: &Value) -> OverrideAnswer {
     let mut override_ = json!({ "id": "o", "do": action, "match": { "origin": [{ "exists": true }] },
         "at": "2026-11-01T12:00:00Z", "by": "ada", "why": "w" });
     override_.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -104,21 +104,21 @@ fn an_override_goes_before_its_rule_wherever_the_letter_stands() {
         "overrides_unread 60, 4 at 0",
     ];
     for (overridden, expected) in [
-        (Overridden::Nothing, [plan, held, all("rule")]),
+        (OverrideAnswer::Nothing, [plan, held, all("rule")]),
         (override_("hold", &none), [hold; 3]),
         (override_("hold", &in_an_hour), [for_an_hour; 3]),
         (override_("retry", &none), [ahead; 3]),
         (override_("give-up", &none), [all("given-up"); 3]),
-        (Overridden::Unread, [unread, held, unread_archive]),
+        (OverrideAnswer::Unread, [unread, held, unread_archive]),
     ] {
         for (action, expected) in ["redrive", "hold", "archive"].into_iter().zip(expected) {
             let document = format!(r#"{{"default": {{ "action": "{action}", {SCHEDULE} }}}}"#);
             let policy = Policy::parse(&document).unwrap();
             for ((stands, letter), expected) in letters().into_iter().zip(expected) {
-                let facts = Facts {
+                let facts = LetterFacts {
                     retention: Retention::Known(14 * DAY),
                     overridden: overridden.clone(),
-                    ..Facts::default()
+                    ..LetterFacts::default()
                 };
                 let decision = policy.decide(&letter, &facts, at(NOW)).decision;
                 assert_eq!(short(&decision), expected, "{:?}, rule {action}, {stands}", overridden.action());
@@ -131,10 +131,10 @@ fn an_override_goes_before_its_rule_wherever_the_letter_stands() {
 fn a_failed_attempt_on_an_override_leaves_the_next_planned_moment_where_it_was() {
     let document = format!(r#"{{"default": {{ {SCHEDULE} }}}}"#);
     let policy = Policy::parse(&document).unwrap();
-    let facts = Facts {
+    let facts = LetterFacts {
         retention: Retention::Known(14 * DAY),
         overridden: override_("retry", &json!({})),
-        ..Facts::default()
+        ..LetterFacts::default()
     };
     let [(_, early), (_, due), (_, hop), (_, between), _] = letters();
     for (letter, class, took, expected) in [
@@ -166,22 +166,22 @@ fn what_expires_is_archived_whatever_overrides_say_but_for_a_retry() {
         (override_("hold", &json!({})), 3_600, "expiring"),
         (override_("give-up", &json!({})), 3_600, "given-up"),
         (override_("retry", &json!({})), 3_600, "retry 1"),
-        (Overridden::Unread, 3_660, "overrides_unread 60, 1 at 0"),
-        (Overridden::Unread, 3_659, "expiring"),
+        (OverrideAnswer::Unread, 3_660, "overrides_unread 60, 1 at 0"),
+        (OverrideAnswer::Unread, 3_659, "expiring"),
     ] {
         let mut letter = marked(0, Some(NOW));
         letter.mark = None;
         letter.sqs.sent = at(NOW - millis(4 * DAY - left));
-        let facts = Facts { overridden, ..Facts::default() };
+        let facts = LetterFacts { overridden, ..LetterFacts::default() };
         assert_eq!(short(&policy.decide(&letter, &facts, at(NOW)).decision), expected, "{left} s left");
     }
     // Its next retry would come too late.
     let mut letter = marked(11, Some(NOW + 7_000_000));
     letter.mark.as_mut().unwrap().first = at(NOW - millis(4 * DAY - 7_200));
     letter.mark.as_mut().unwrap().requeued.dlq = Some(letter.sqs.queue.clone());
-    let facts = |overridden| Facts { overridden, ..Facts::default() };
+    let facts = |overridden| LetterFacts { overridden, ..LetterFacts::default() };
     let decide = |overridden| short(&policy.decide(&letter, &facts(overridden), at(NOW)).decision);
-    assert_eq!(decide(Overridden::Nothing), "expiring");
+    assert_eq!(decide(OverrideAnswer::Nothing), "expiring");
     assert_eq!(decide(override_("retry", &json!({}))), "attempt after 11, next at 7000");
 }
 
@@ -191,7 +191,7 @@ fn what_the_requeue_is_told_is_the_plan_and_not_the_end_of_a_hold() {
     let policy = Policy::parse(&document).unwrap();
     let [(_, early), (_, due), ..] = letters();
     for (letter, planned) in [(&early, 500), (&due, 0)] {
-        let facts = Facts { overridden: override_("hold", &json!({})), ..Facts::default() };
+        let facts = LetterFacts { overridden: override_("hold", &json!({})), ..LetterFacts::default() };
         let Decision::Defer(deferral) = policy.decide(letter, &facts, at(NOW)).decision else { panic!() };
         assert_eq!(deferral.for_mark(), (0, Some(at(NOW + planned * 1000))));
         assert_eq!(deferral.wait(at(NOW)), VISIBILITY_CEILING);

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns the step by the rule as the promise words it, in milliseconds.
-fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
+fn as_promised(receive: &ReceiveFacts, retries: u32, waits: &[u64]) -> RetryStep {
     let ms = Timestamp::as_millisecond;
     let (now, sent, first) = (ms(receive.now), ms(receive.sent), ms(receive.first_received));
     let (spent, count) = (receive.spent, u64::from(receive.count));
@@ -12,7 +12,7 @@ fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
     let r = |wait: i64| u64::from(receives_for(wait, ceiling));
 
     if spent >= retries {
-        return Step::Exhausted;
+        return RetryStep::Exhausted;
     }
     let left = retries - spent;
     let mut points = vec![receive.due.map_or(sent + d(spent + 1), ms)];
@@ -23,7 +23,7 @@ fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
         expected.push(expected[j - 1] + r(wait));
     }
     if now < points[0] - 1_000 {
-        return Step::Early { until: at(points[0]) };
+        return RetryStep::Early { until: at(points[0]) };
     }
     let reached = |j: &usize| now >= points[*j] - 1_000 && expected[*j] <= count;
     let last = (0..points.len()).filter(reached).max().unwrap_or(0);
@@ -31,17 +31,17 @@ fn as_promised(receive: &Receive, retries: u32, waits: &[u64]) -> Step {
     if n < left {
         let wait = d(spent + n + 1);
         if wait > ceiling && count > expected[last] && now >= points[last] + ceiling - 1_000 {
-            return Step::Hop { until: at(points[last + 1]), retry: spent + n + 1 };
+            return RetryStep::Hop { until: at(points[last + 1]), retry: spent + n + 1 };
         }
     }
     // The promise's line about receives beyond those expected.
     let next = (last + 1 < points.len()).then(|| points[last + 1]);
     let next = next.filter(|next| count > expected[last] && now < next - 1_000);
-    Step::Attempt { retry: spent + n, point: at(points[last]), next: next.map(at) }
+    RetryStep::Attempt { retry: spent + n, point: at(points[last]), next: next.map(at) }
 }
 
 /// Returns receives at the edges of the rule: around a point, and around a point and a ceiling.
-fn receives_at_the_edges() -> impl Strategy<Value = (Receive, Vec<u64>)> {
+fn receives_at_the_edges() -> impl Strategy<Value = (ReceiveFacts, Vec<u64>)> {
     let wait = prop_oneof![Just(0), 1_u64..=5, 50_u64..=350, Just(100), Just(101), Just(200)];
     let edges = vec![-1_001, -1_000, -999, -1, 0, 1, 50_000, 98_999, 99_000, 99_001, 100_000, 300_000];
     (
@@ -54,7 +54,7 @@ fn receives_at_the_edges() -> impl Strategy<Value = (Receive, Vec<u64>)> {
             let base = due.unwrap_or_else(|| millis(waits.get(from).copied().unwrap_or(0)));
             let later: u64 = waits.iter().skip(from + 1).take(near.index(waits.len())).sum();
             let first = if at_point { base - (first % 3 + 999) } else { first };
-            let receive = Receive {
+            let receive = ReceiveFacts {
                 now: at(NOW + base + millis(later) + edge),
                 sent: at(NOW),
                 first_received: at(NOW + first.max(0)),
@@ -78,11 +78,18 @@ fn the_step_is_the_one_that_the_promise_words() {
 }
 
 /// Returns the step of a letter of three retries, 10, 20 and 250 s apart, with 100 s as the longest hiding.
-fn step_at(seconds: f64, count: u32) -> Step {
+fn step_at(seconds: f64, count: u32) -> RetryStep {
     #[expect(clippy::cast_possible_truncation, reason = "a few seconds")]
     let now = at(NOW + (seconds * 1000.0) as i64);
-    let receive =
-        Receive { now, sent: at(NOW), first_received: at(NOW), count, spent: 0, due: None, ceiling: 100 };
+    let receive = ReceiveFacts {
+        now,
+        sent: at(NOW),
+        first_received: at(NOW),
+        count,
+        spent: 0,
+        due: None,
+        ceiling: 100,
+    };
     step(&receive, 3, |k| [10, 20, 250][k as usize - 1])
 }
 
@@ -90,10 +97,10 @@ fn step_at(seconds: f64, count: u32) -> Step {
 fn points_and_receives_decide_together_which_retry_it_is() {
     // The points are 10, 30 and 280 s after the letter was sent.
     let point = |retry: u32| at(NOW + [10_000, 30_000, 280_000][retry as usize - 1]);
-    let attempt = |retry| Step::Attempt { retry, point: point(retry), next: None };
-    let early = |retry| Step::Attempt { retry, point: point(retry), next: Some(point(retry + 1)) };
-    let too_soon = Step::Early { until: at(NOW + 10_000) };
-    let hop = Step::Hop { until: at(NOW + 280_000), retry: 3 };
+    let attempt = |retry| RetryStep::Attempt { retry, point: point(retry), next: None };
+    let early = |retry| RetryStep::Attempt { retry, point: point(retry), next: Some(point(retry + 1)) };
+    let too_soon = RetryStep::Early { until: at(NOW + 10_000) };
+    let hop = RetryStep::Hop { until: at(NOW + 280_000), retry: 3 };
     for (seconds, count, expected, why) in [
         (0.0, 1, too_soon, "its first receive, before its time"),
         (8.999, 9, too_soon, "receives alone do not make it later"),
@@ -121,7 +128,7 @@ fn points_and_receives_decide_together_which_retry_it_is() {
 
 #[test]
 fn no_retries_left_means_exhausted_without_an_attempt() {
-    let receive = |spent| Receive {
+    let receive = |spent| ReceiveFacts {
         now: at(NOW),
         sent: at(NOW),
         first_received: at(NOW),
@@ -131,9 +138,9 @@ fn no_retries_left_means_exhausted_without_an_attempt() {
         ceiling: VISIBILITY_CEILING,
     };
     for (spent, retries) in [(0, 0), (3, 3), (4, 3), (u32::MAX, MAX_RETRIES)] {
-        assert_eq!(step(&receive(spent), retries, |_| 0), Step::Exhausted, "{spent} of {retries}");
+        assert_eq!(step(&receive(spent), retries, |_| 0), RetryStep::Exhausted, "{spent} of {retries}");
     }
-    assert_eq!(step(&receive(2), 3, |_| 0), Step::Attempt { retry: 3, point: at(NOW), next: None });
+    assert_eq!(step(&receive(2), 3, |_| 0), RetryStep::Attempt { retry: 3, point: at(NOW), next: None });
 }
 
 #[test]
@@ -148,7 +155,7 @@ fn no_receive_is_too_strange_to_be_decided() {
         (any::<u32>(), any::<u32>(), 0..=MAX_RETRIES, prop_oneof![Just(0), Just(1), any::<u64>()]),
     );
     holds(200, &inputs, |((now, sent, first_received, due), (count, spent, retries, ceiling))| {
-        let receive = Receive { now, sent, first_received, count, spent, due, ceiling };
+        let receive = ReceiveFacts { now, sent, first_received, count, spent, due, ceiling };
         step(&receive, retries, |_| u64::from(MAX_DELAY_SECONDS));
         Ok(())
     });

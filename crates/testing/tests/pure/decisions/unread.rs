@@ -21,8 +21,8 @@ fn aged(seconds: u64, receives: u32) -> Letter {
     letter
 }
 
-fn facts(retention: Retention) -> Facts {
-    Facts { retention, ..Facts::default() }
+fn facts(retention: Retention) -> LetterFacts {
+    LetterFacts { retention, ..LetterFacts::default() }
 }
 
 fn hidden(decision: &Decision) -> Option<(u64, DeferReason)> {
@@ -67,10 +67,10 @@ fn whatever_is_held_by_an_override_is_not_archived_by_a_guess() {
     let held = overrides.on(&letter, at(NOW));
     assert_eq!(held.by().map(|override_: &Override| override_.action), Some(OverrideAction::Hold));
     for (overridden, expected) in
-        [(held, (900, DeferReason::Overridden)), (Overridden::Unread, (60, DeferReason::OverridesUnread))]
+        [(held, (900, DeferReason::Overridden)), (OverrideAnswer::Unread, (60, DeferReason::OverridesUnread))]
     {
         for retention in [Retention::Unread, Retention::Assumed] {
-            let facts = Facts { overridden: overridden.clone(), ..facts(retention) };
+            let facts = LetterFacts { overridden: overridden.clone(), ..facts(retention) };
             let decision = three().decide(&letter, &facts, at(NOW)).decision;
             assert_eq!(hidden(&decision), Some(expected), "{retention:?}");
         }
@@ -126,7 +126,8 @@ fn a_retry_that_is_due_is_made_and_a_receive_before_the_next_is_none() {
 fn receives_that_a_source_queue_may_have_counted_end_no_letter() {
     let policy = three();
     let after = |source_unread, receives| {
-        let facts = Facts { source_unread, retention: Retention::Known(14 * DAY), ..Facts::default() };
+        let facts =
+            LetterFacts { source_unread, retention: Retention::Known(14 * DAY), ..LetterFacts::default() };
         let verdict = policy.decide(&aged(3 * DAY, receives), &facts, at(NOW));
         let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
         (retry.number, verdict.after_failure(retry, FailureClass::Transient, at(NOW)))
@@ -147,7 +148,7 @@ fn attempts_take_no_number_while_the_delivery_policy_was_not_read() {
     for (delivery_unread, spent, expected) in
         [(false, 0, (1, None)), (true, 0, (0, Some(60_000))), (true, 7, (7, Some(60_000)))]
     {
-        let facts = Facts { delivery_unread, ..Facts::default() };
+        let facts = LetterFacts { delivery_unread, ..LetterFacts::default() };
         let verdict = policy.decide(&marked(spent, None), &facts, at(NOW + 1_000));
         let Decision::Deliver(retry) = verdict.decision else { panic!("{:?}", verdict.decision) };
         let planned = expected.1.map(|planned| at(NOW + 1_000 + planned));
@@ -163,7 +164,7 @@ fn attempts_take_no_number_while_the_delivery_policy_was_not_read() {
 #[test]
 fn a_retry_that_is_planned_stays_planned_while_the_delivery_policy_cannot_be_read() {
     let policy = under(&json!({ "deliveryPolicy": "from-subscription" }));
-    let facts = Facts { delivery_unread: true, ..Facts::default() };
+    let facts = LetterFacts { delivery_unread: true, ..LetterFacts::default() };
     let due = |due: i64| policy.decide(&marked(5, Some(NOW + due)), &facts, at(NOW)).decision;
     let planned = Deferral { hide: 21_600, due: at(NOW + 21_600_000), retry: 6, why: DeferReason::Early };
     assert_eq!(due(21_600_000), Decision::Defer(planned));

@@ -5,14 +5,14 @@ use super::*;
 
 /// What becomes of a record.
 #[derive(Debug, PartialEq)]
-enum Shape {
+enum RecordShape {
     /// It is a message.
     Read,
     /// It is kept whole, because of this field.
     Kept(&'static str),
 }
 
-use Shape::{Kept, Read};
+use RecordShape::{Kept, Read};
 
 /// Returns a record as Lambda's own pages show it, with other fields.
 fn like_the_docs(change: &Value) -> Value {
@@ -180,7 +180,8 @@ fn attributes_in_either_spelling_have_their_values() {
         "both": { "stringValue": "x", "StringValue": "y", "dataType": "String", "DataType": "Number" },
         "mixed": { "binaryValue": null, "BinaryValue": "AAEC", "dataType": "Binary" },
     }));
-    let bytes = || Attribute { data_type: "Binary".into(), value: AttributeValue::Binary(vec![0, 1, 2]) };
+    let bytes =
+        || MessageAttribute { data_type: "Binary".into(), value: AttributeValue::Binary(vec![0, 1, 2]) };
     let expected = attributes([
         ("capital", text("String", "x")),
         ("bytes", bytes()),

@@ -107,7 +107,7 @@ fn cause_in_destination(context: &Value, response: &Value) -> (Option<String>, O
     let letter = letter(&record(&body.to_string()));
     assert_eq!(letter.origin.name(), "lambda-destination");
     assert!(letter.notification.is_some());
-    let Cause { code, message } = letter.cause.unwrap();
+    let LetterCause { code, message } = letter.cause.unwrap();
     (code, message)
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn mark_text(spent: u32, id: &str) -> String {
-    let msg = String::from(Digest::of("hello"));
+    let msg = String::from(MessageDigest::of("hello"));
     json!({ "v": 2, "spent": spent, "id": id, "first": 1_700_000_000_000_i64, "gen": 2, "msg": msg, "passes": 9 })
         .to_string()
 }
@@ -96,8 +96,8 @@ fn a_mark_on_another_message_in_the_requeue_still_says_where_it_comes_from() {
     let (letter, mark) = in_the_requeue();
     let mut sqs = letter.sqs;
     sqs.body = "another message".to_owned();
-    let other = Letter::parse_requeued(sqs, Origins::none());
-    let requeued = Requeued { due: None, earlier: 0, ..mark.requeued.clone() };
+    let other = Letter::parse_requeued(sqs, TrustedOrigins::none());
+    let requeued = RequeueMark { due: None, earlier: 0, ..mark.requeued.clone() };
     let id = other.sqs.message_id.clone();
     assert_eq!(other.mark, Some(Mark { spent: 0, published: 0, id, requeued, ..mark }));
     assert_eq!((other.dead_letter_queue(), other.passes), (&arn(DLQ), 6));
@@ -130,8 +130,10 @@ fn a_mark_knows_its_message_in_every_form() {
 /// counts in whatever form the copy comes back, and whether its origin is believed or not.
 #[test]
 fn what_was_published_is_known_again_in_every_form() {
-    let origins = Origins::all();
-    let read = |record: &Value, origins| Letter::received(received(record), Trust { requeue: None, origins });
+    let origins = TrustedOrigins::all();
+    let read = |record: &Value, origins| {
+        Letter::received(received(record), BelievedClaims { requeue: None, origins })
+    };
     let event = |message: &str, attributes: &Value| {
         let sns = serde_json::from_str::<Value>(&envelope(message, attributes)).unwrap();
         lambda_event(&json!([{ "EventSource": "aws:sns", "EventSubscriptionArn": SUBSCRIPTION, "Sns": sns }]))
@@ -146,7 +148,8 @@ fn what_was_published_is_known_again_in_every_form() {
     };
     let bodies = ["hello".to_owned(), envelope("hello", &json!({})), event("hello", &json!({}))];
     let bodies = bodies.into_iter().chain([destination(&event("hello", &json!({})))]);
-    for (body, origins) in bodies.flat_map(|body| [(body.clone(), Origins::none()), (body, &origins)]) {
+    for (body, origins) in bodies.flat_map(|body| [(body.clone(), TrustedOrigins::none()), (body, &origins)])
+    {
         for attributes in [json!({}), with_lambda_attributes("x")["messageAttributes"].clone()] {
             let mut first = record(&body);
             first["messageAttributes"] = attributes;
@@ -165,7 +168,7 @@ fn what_was_published_is_known_again_in_every_form() {
                 raw,
             ];
             for copy in back {
-                for origins in [Origins::none(), origins] {
+                for origins in [TrustedOrigins::none(), origins] {
                     let copy = read(&copy, origins);
                     let known = (copy.spent(), copy.published(), copy.passes, copy.id.as_str());
                     assert_eq!(known, (1, 1, 1, first.id.as_str()), "{} as {}", published, copy.sqs.body);
@@ -202,13 +205,15 @@ fn a_record_of_a_custom_event_bus_is_an_origin_of_its_own() {
 #[test]
 fn an_origin_that_is_not_listed_for_the_queue_is_not_believed() {
     for (file, claim) in [
-        ("lambda-async.json", Claim::LambdaAsync),
-        ("lambda-destination.json", Claim::LambdaDestination),
-        ("eventbridge.json", Claim::EventBridge),
+        ("lambda-async.json", OriginClaim::LambdaAsync),
+        ("lambda-destination.json", OriginClaim::LambdaDestination),
+        ("eventbridge.json", OriginClaim::EventBridge),
     ] {
         let message = only(file).sqs;
-        let read = |origins: &Origins| Letter::received(message.clone(), Trust { requeue: None, origins });
-        let raw = read(Origins::none());
+        let read = |origins: &TrustedOrigins| {
+            Letter::received(message.clone(), BelievedClaims { requeue: None, origins })
+        };
+        let raw = read(TrustedOrigins::none());
         assert_eq!((&raw.origin, raw.unlisted), (&Origin::Raw, Some(claim)), "{file}");
         assert_eq!((&raw.notification, &raw.cause, &raw.mark), (&None, &None, &None), "{file}");
         assert_eq!(raw.id.as_str(), raw.sqs.message_id, "{file}");
@@ -217,9 +222,9 @@ fn an_origin_that_is_not_listed_for_the_queue_is_not_believed() {
             (None, vec![claim], true),
             (Some(arn(DLQ)), vec![claim], true),
             (Some(arn(WORKER)), vec![claim], false),
-            (None, Claim::ALL.into_iter().filter(|other| *other != claim).collect(), false),
+            (None, OriginClaim::ALL.into_iter().filter(|other| *other != claim).collect(), false),
         ] {
-            let mut origins = Origins::default();
+            let mut origins = TrustedOrigins::default();
             origins.add(queue.clone(), claims);
             let letter = read(&origins);
             let expected = if listed { (claim.name(), None) } else { ("raw", Some(claim)) };
@@ -234,7 +239,7 @@ fn a_mark_does_not_grow_with_the_returns_of_its_letter() {
     let mut sizes = std::collections::BTreeSet::new();
     let mut mark = Mark { published: 1, ..mark_for(&first, 1) };
     for spent in 1..=9 {
-        let value = Attribute { ..Mark { spent, ..mark.clone() }.to_attribute() };
+        let value = MessageAttribute { ..Mark { spent, ..mark.clone() }.to_attribute() };
         sizes.insert(value.size());
         let mut body: Value = serde_json::from_str(&first.sqs.body).unwrap();
         let text = value.text().unwrap();

@@ -14,8 +14,9 @@ mod strange_events;
 use proptest::prelude::*;
 use redrive_core::arn::Arn;
 use redrive_core::letter::{
-    Attribute, AttributeValue, Attributes, BadEvent, Cause, Claim, Digest, Letter, MARK_ATTRIBUTE, Mark,
-    Notification, Origin, Origins, ReplayTarget, Requeued, SqsEvent, SqsMessage, Trust, original_event,
+    AttributeValue, BadEvent, BelievedClaims, Letter, LetterCause, MARK_ATTRIBUTE, Mark, MessageAttribute,
+    MessageAttributes, MessageDigest, Notification, Origin, OriginClaim, ReplayTarget, RequeueMark, SqsEvent,
+    SqsMessage, TrustedOrigins, original_event,
 };
 use redrive_testing::record::{
     claiming, envelope, letter, received, received_all, record, sample, text_attribute,
@@ -32,26 +33,31 @@ fn arn(text: &str) -> Arn {
     text.parse().unwrap()
 }
 
-fn text(data_type: &str, value: &str) -> Attribute {
-    Attribute { data_type: data_type.into(), value: AttributeValue::Text(value.into()) }
+fn text(data_type: &str, value: &str) -> MessageAttribute {
+    MessageAttribute { data_type: data_type.into(), value: AttributeValue::Text(value.into()) }
 }
 
-fn binary(value: &[u8]) -> Attribute {
-    Attribute { data_type: "Binary".into(), value: AttributeValue::Binary(value.to_vec()) }
+fn binary(value: &[u8]) -> MessageAttribute {
+    MessageAttribute { data_type: "Binary".into(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
-fn attributes<const N: usize>(attributes: [(&str, Attribute); N]) -> Attributes {
+fn attributes<const N: usize>(attributes: [(&str, MessageAttribute); N]) -> MessageAttributes {
     attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn notification_of(id: &str, subscription: &str, message: &str, attributes: Attributes) -> Notification {
+fn notification_of(
+    id: &str,
+    subscription: &str,
+    message: &str,
+    attributes: MessageAttributes,
+) -> Notification {
     Notification {
         message_id: id.into(),
         topic: arn(TOPIC),
         subscription: Some(arn(subscription)),
         subject: Some("Order placed".into()),
         attributes,
-        digest: Digest::of(message),
+        digest: MessageDigest::of(message),
     }
 }
 
@@ -76,7 +82,7 @@ fn assert_same_notification(found: Option<&Notification>, expected: &Notificatio
 
 #[track_caller]
 fn assert_cause(letter: &Letter, code: &str, message: &str) {
-    let Cause { code: found_code, message: found_message } = letter.cause.as_ref().unwrap();
+    let LetterCause { code: found_code, message: found_message } = letter.cause.as_ref().unwrap();
     assert_eq!((found_code.as_deref(), found_message.as_deref()), (Some(code), Some(message)));
 }
 
@@ -120,11 +126,11 @@ fn in_the_requeue() -> (Letter, Mark) {
         id: "letter-1".into(),
         first: at(NOW - 60_000),
         generation: 1,
-        digest: Digest::of("hello"),
+        digest: MessageDigest::of("hello"),
         passes: 6,
         published: 1,
         early: true,
-        requeued: Requeued {
+        requeued: RequeueMark {
             dlq: Some(arn(DLQ)),
             source: Some(arn(WORKER)),
             due: Some(at(NOW + 1)),
@@ -137,6 +143,6 @@ fn in_the_requeue() -> (Letter, Mark) {
     let mut record = record("hello");
     record["eventSourceARN"] = REQUEUE.into();
     record["messageAttributes"][MARK_ATTRIBUTE] = text_attribute(mark.to_attribute().text().unwrap());
-    let trust = Trust { requeue: Some(&arn(REQUEUE)), origins: Origins::none() };
+    let trust = BelievedClaims { requeue: Some(&arn(REQUEUE)), origins: TrustedOrigins::none() };
     (Letter::received(received(&record), trust), mark)
 }

@@ -5,11 +5,11 @@ use super::*;
 #[test]
 fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
     let (letter, mark) = in_the_requeue();
-    let requeued = Requeued { due: None, ..mark.requeued.clone() };
+    let requeued = RequeueMark { due: None, ..mark.requeued.clone() };
     assert_eq!(letter.mark_for_requeue(7, None), Mark { spent: 7, requeued, ..mark.clone() });
     assert_eq!(
         letter.mark(7),
-        Mark { spent: 7, passes: 7, early: false, requeued: Requeued::default(), ..mark }
+        Mark { spent: 7, passes: 7, early: false, requeued: RequeueMark::default(), ..mark }
     );
     assert_eq!(letter.mark_for_topic(7), Mark { published: 2, ..letter.mark(7) });
 }
@@ -19,12 +19,12 @@ fn a_letter_that_goes_on_in_the_requeue_keeps_what_its_mark_says_of_it() {
 fn what_a_mark_says_of_the_requeue_is_believed_in_the_requeue_only() {
     let (requeued, mark) = in_the_requeue();
     assert_eq!(requeued.mark, Some(mark.clone()));
-    let elsewhere = Mark { requeued: Requeued::default(), ..mark.clone() };
+    let elsewhere = Mark { requeued: RequeueMark::default(), ..mark.clone() };
     assert_eq!(Letter::parse(requeued.sqs).mark, Some(elsewhere.clone()));
     let published = json!({ MARK_ATTRIBUTE: { "Type": "String", "Value": mark.to_attribute().text() } });
     let published = received(&record(&envelope("hello", &published)));
     assert_eq!(
-        Letter::parse_requeued(published, Origins::none()).mark,
+        Letter::parse_requeued(published, TrustedOrigins::none()).mark,
         Some(elsewhere),
         "a publisher wrote it"
     );
@@ -37,19 +37,24 @@ fn a_letter_that_moves_to_the_requeue_says_where_it_comes_from() {
         id: "letter-1".into(),
         first: at(NOW - 60_000),
         generation: 1,
-        digest: Digest::of("hello"),
+        digest: MessageDigest::of("hello"),
         passes: 2,
         published: 1,
         early: false,
-        requeued: Requeued::default(),
+        requeued: RequeueMark::default(),
     };
     let mut record = record("hello");
     record["attributes"]["DeadLetterQueueSourceArn"] = WORKER.into();
     record["messageAttributes"][MARK_ATTRIBUTE] = text_attribute(mark.to_attribute().text().unwrap());
     let letter = letter(&record);
     let due = Some(at(NOW + 900_000));
-    let requeued =
-        Requeued { dlq: Some(arn(DLQ)), source: Some(arn(WORKER)), due, earlier: 2, ..Requeued::default() };
+    let requeued = RequeueMark {
+        dlq: Some(arn(DLQ)),
+        source: Some(arn(WORKER)),
+        due,
+        earlier: 2,
+        ..RequeueMark::default()
+    };
     assert_eq!(letter.mark_for_requeue(3, due), Mark { spent: 3, requeued, ..mark });
 }
 
@@ -67,7 +72,7 @@ fn a_copy_that_goes_to_one_subscription_stays_a_copy() {
 fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
     let (letter, mark) = in_the_requeue();
     let to = Some(ReplayTarget::Arn(arn(WORKER)));
-    let requeued = Requeued { due: None, earlier: 0, back: None, to: to.clone(), ..mark.requeued.clone() };
+    let requeued = RequeueMark { due: None, earlier: 0, back: None, to: to.clone(), ..mark.requeued.clone() };
     let replayed = Mark {
         spent: 0,
         first: at(NOW),
@@ -80,7 +85,7 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
     };
     assert_eq!(letter.mark_for_replay(at(NOW), to.clone(), false), replayed, "once edited, for ever edited");
     let fresh = Letter::parse(received(&record("hello")));
-    let requeued = Requeued { dlq: Some(arn(DLQ)), to: to.clone(), ..Requeued::default() };
+    let requeued = RequeueMark { dlq: Some(arn(DLQ)), to: to.clone(), ..RequeueMark::default() };
     for edited in [false, true] {
         let mark = fresh.mark_for_replay(at(NOW + 7), to.clone(), edited);
         let expected = Mark {
@@ -88,11 +93,11 @@ fn a_letter_that_is_replayed_begins_afresh_in_its_next_generation() {
             id: fresh.id.as_str().into(),
             first: at(NOW + 7),
             generation: 1,
-            digest: Digest::of("hello"),
+            digest: MessageDigest::of("hello"),
             passes: 0,
             published: 0,
             early: false,
-            requeued: Requeued { edited, ..requeued.clone() },
+            requeued: RequeueMark { edited, ..requeued.clone() },
         };
         assert_eq!(mark, expected);
     }

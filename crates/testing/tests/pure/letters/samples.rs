@@ -158,11 +158,11 @@ fn letters_that_come_back_carry_our_mark() {
             id: id.clone(),
             first: at(first),
             generation: 0,
-            digest: Digest::of(&letter.message()),
+            digest: MessageDigest::of(&letter.message()),
             passes: spent,
             published: 1,
             early: false,
-            requeued: Requeued::default(),
+            requeued: RequeueMark::default(),
         };
         assert_eq!(letter.mark, Some(mark), "{file}");
         assert_eq!((letter.spent(), letter.first_arrival()), (spent, at(first)), "{file}");

@@ -81,7 +81,7 @@ fn an_attribute_without_the_value_of_its_type_is_empty_and_fails_no_batch() {
 #[test]
 fn what_is_no_id_is_taken_neither_from_a_mark_nor_from_a_message() {
     for id in ["a b", "a\nb", "<script>", "{\"a\":1}", "\u{e4}"] {
-        let mark = Attribute::string(made_for("hello", redrive_testing::mark(3, id, 0)).to_string());
+        let mark = MessageAttribute::string(made_for("hello", redrive_testing::mark(3, id, 0)).to_string());
         assert_eq!(Mark::find(&[(MARK_ATTRIBUTE.to_owned(), mark)].into()), None, "{id}");
         let mut body: Value = serde_json::from_str(&only("envelope.json").sqs.body).unwrap();
         body["MessageId"] = id.into();
@@ -127,7 +127,7 @@ fn attributes_with_a_custom_type_keep_it() {
     let expected = attributes([
         (
             "picture",
-            Attribute { data_type: "Binary.png".into(), value: AttributeValue::Binary(vec![0, 1, 2]) },
+            MessageAttribute { data_type: "Binary.png".into(), value: AttributeValue::Binary(vec![0, 1, 2]) },
         ),
         ("price", text("Number.eur", "1.50")),
     ]);

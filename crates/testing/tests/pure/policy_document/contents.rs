@@ -24,7 +24,8 @@ fn the_example_of_the_contract_says_what_it_says() {
         }),
         ..built_in_rule()
     };
-    let audit = Rule { name: "audit-is-never-retried".into(), action: Action::Archive, ..default.clone() };
+    let audit =
+        Rule { name: "audit-is-never-retried".into(), action: RuleAction::Archive, ..default.clone() };
     let billing = Rule {
         name: "billing-slowly".into(),
         target: TargetSpec::Topic,
@@ -46,7 +47,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
     let default = default_of(&given);
     assert_eq!(default.subscription, SubscriptionSpec::Named(SUBSCRIPTION.parse().unwrap()));
     assert!(default.verify_signature);
-    assert_eq!(default.fifo, Fifo::StepAside);
+    assert_eq!(default.fifo, FifoHandling::StepAside);
     assert_eq!(default.record_delimiter, RecordDelimiter::None);
     let pattern = json!({ "origin": ["sns"] });
     let inheriting = json!({ "default": given, "rules": [{ "name": "r", "match": pattern }] });
@@ -59,7 +60,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
     }] });
     let expected = Rule {
         name: "r".into(),
-        action: Action::Redrive,
+        action: RuleAction::Redrive,
         target: TargetSpec::Source,
         delivery: DeliverySpec::Inline(DeliveryPolicy::of(Schedule::AWS_MANAGED)),
         jitter: 0.0,
@@ -67,7 +68,7 @@ fn a_rule_takes_from_the_default_what_it_leaves_out() {
         retry_permanent: false,
         subscription: SubscriptionSpec::Discover,
         verify_signature: false,
-        fifo: Fifo::Block,
+        fifo: FifoHandling::Block,
         record_delimiter: RecordDelimiter::Newline,
     };
     assert_eq!(rules(&parsed(&contrary))[1], expected);

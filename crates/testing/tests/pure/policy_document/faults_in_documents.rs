@@ -150,10 +150,10 @@ fn origins_are_listed_by_queue_and_faults_have_their_path() {
     let policy =
         parse(&json!({ "*": ["eventbridge"], DLQ: ["lambda-async", "lambda-destination"] })).unwrap();
     let believed =
-        |queue: &str| Claim::ALL.map(|claim| policy.origins().list(&queue.parse().unwrap(), claim));
+        |queue: &str| OriginClaim::ALL.map(|claim| policy.origins().list(&queue.parse().unwrap(), claim));
     assert_eq!(believed(DLQ), [true, true, true]);
     assert_eq!(believed("arn:aws:sqs:eu-central-1:123456789012:another"), [false, false, true]);
-    assert_eq!(Policy::built_in().origins(), Origins::none());
+    assert_eq!(Policy::built_in().origins(), TrustedOrigins::none());
 
     let names = "must be a list of one or more of lambda-async, lambda-destination, eventbridge";
     let queue = "must be the ARN of a dead-letter queue, or * for every queue";
@@ -435,7 +435,7 @@ fn no_document_is_too_strange_to_be_read() {
         };
         match Policy::parse(&document.to_string()) {
             Ok(policy) => {
-                let _ = policy.decide(&letter, &Facts::default(), at(NOW));
+                let _ = policy.decide(&letter, &LetterFacts::default(), at(NOW));
             }
             Err(BadPolicy(faults)) => prop_assert!(!faults.is_empty()),
         }

@@ -115,7 +115,7 @@ fn patterns_reach_every_field_with_every_operator() {
 }
 
 /// The members of a JSON object as they are written: numbers keep their text.
-type Written = BTreeMap<String, Box<RawValue>>;
+type WrittenMembers = BTreeMap<String, Box<RawValue>>;
 
 /// Returns a policy with a rule that archives the messages that match.
 fn archiving(pattern: &str) -> Result<Policy, BadPolicy> {
@@ -128,10 +128,10 @@ fn archiving(pattern: &str) -> Result<Policy, BadPolicy> {
 /// others that do not, or with a part of the reason why it is refused.
 #[test]
 fn patterns_mean_what_aws_answered() {
-    let sources: Vec<Written> = serde_json::from_str(include_str!("pattern_facts.json")).unwrap();
+    let sources: Vec<WrittenMembers> = serde_json::from_str(include_str!("pattern_facts.json")).unwrap();
     let (mut agree, mut deviate, mut wrong) = (0, 0, Vec::new());
     for written in &sources {
-        for fact in serde_json::from_str::<Vec<Written>>(written["facts"].get()).unwrap() {
+        for fact in serde_json::from_str::<Vec<WrittenMembers>>(written["facts"].get()).unwrap() {
             let (pairs, told) = disagreements(&fact);
             // AWS answers otherwise, for the reason that is written there.
             if fact.contains_key("deviates") {
@@ -150,7 +150,7 @@ fn patterns_mean_what_aws_answered() {
 }
 
 /// Returns the number of pairs of a fact, and those about which AWS answered otherwise.
-fn disagreements(fact: &Written) -> (usize, Vec<String>) {
+fn disagreements(fact: &WrittenMembers) -> (usize, Vec<String>) {
     let pattern = &fact["pattern"];
     let policy = archiving(pattern.get());
     let told = policy.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -271,15 +271,15 @@ const VALUES: [&str; 5] = ["ax", "ay", "bx", "AX", ""];
 
 /// What a pattern asks of a field.
 #[derive(Debug, Clone)]
-enum Asked {
+enum FieldDemand {
     Exists(bool),
-    OneOf(Vec<Operator>),
+    OneOf(Vec<ListOperator>),
 }
 
 /// One of the operators that a list may hold, as JSON, and whether a value matches it.
-type Operator = (&'static str, fn(&str) -> bool);
+type ListOperator = (&'static str, fn(&str) -> bool);
 
-const OPERATORS: [Operator; 7] = [
+const OPERATORS: [ListOperator; 7] = [
     (r#""ax""#, |value| value == "ax"),
     (r#""bx""#, |value| value == "bx"),
     (r#"{"prefix":"a"}"#, |value| value.starts_with('a')),
@@ -289,7 +289,7 @@ const OPERATORS: [Operator; 7] = [
     (r#"{"anything-but":["ax",""]}"#, |value| value != "ax" && !value.is_empty()),
 ];
 
-impl Asked {
+impl FieldDemand {
     fn json(&self) -> Value {
         match self {
             Self::Exists(exists) => json!([{ "exists": exists }]),
@@ -321,8 +321,8 @@ fn put(object: &mut Value, path: &[&str], value: Value) {
 fn a_letter_falls_under_the_first_rule_all_of_whose_fields_hold() {
     let asked = prop_oneof![
         3 => Just(None),
-        2 => any::<bool>().prop_map(|exists| Some(Asked::Exists(exists))),
-        2 => prop::collection::vec(prop::sample::select(OPERATORS.to_vec()), 1..4).prop_map(|operators| Some(Asked::OneOf(operators))),
+        2 => any::<bool>().prop_map(|exists| Some(FieldDemand::Exists(exists))),
+        2 => prop::collection::vec(prop::sample::select(OPERATORS.to_vec()), 1..4).prop_map(|operators| Some(FieldDemand::OneOf(operators))),
     ];
     let rule = prop::collection::vec(asked, FIELDS.len());
     let rule = rule.prop_filter("asks for something", |rule| rule.iter().any(Option::is_some));
@@ -334,7 +334,7 @@ fn a_letter_falls_under_the_first_rule_all_of_whose_fields_hold() {
         for (path, values) in FIELDS.iter().zip(&found).filter(|(_, values)| !values.is_empty()) {
             put(&mut view, path, if let [value] = values[..] { json!(value) } else { json!(values) });
         }
-        let pattern = |rule: &Vec<Option<Asked>>| {
+        let pattern = |rule: &Vec<Option<FieldDemand>>| {
             let mut pattern = json!({});
             for (path, asked) in FIELDS.iter().zip(rule) {
                 if let Some(asked) = asked {
@@ -343,7 +343,7 @@ fn a_letter_falls_under_the_first_rule_all_of_whose_fields_hold() {
             }
             pattern
         };
-        let fits = |rule: &Vec<Option<Asked>>| {
+        let fits = |rule: &Vec<Option<FieldDemand>>| {
             rule.iter()
                 .zip(&found)
                 .all(|(asked, found)| asked.as_ref().is_none_or(|asked| asked.holds(found)))

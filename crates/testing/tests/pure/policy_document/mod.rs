@@ -7,10 +7,10 @@ mod matching;
 mod naive;
 
 use proptest::prelude::*;
-use redrive_core::letter::{Claim, Letter, Origins};
+use redrive_core::letter::{Letter, OriginClaim, TrustedOrigins};
 use redrive_core::policy::{
-    Action, Backoff, BadPolicy, DeliveryPolicy, DeliverySpec, Facts, Fifo, Policy, RecordDelimiter, Rule,
-    Schedule, SubscriptionSpec, TargetSpec,
+    Backoff, BadPolicy, DeliveryPolicy, DeliverySpec, FifoHandling, LetterFacts, Policy, RecordDelimiter,
+    Rule, RuleAction, Schedule, SubscriptionSpec, TargetSpec,
 };
 use redrive_testing::record::{envelope, letter, record, sample, text_attribute};
 use redrive_testing::{DLQ, NOW, SUBSCRIPTION, TOPIC, at, holds, made_for};
@@ -75,7 +75,7 @@ fn the_only_fault(document: &Value) -> (String, String) {
 fn built_in_rule() -> Rule {
     Rule {
         name: "default".into(),
-        action: Action::Redrive,
+        action: RuleAction::Redrive,
         target: TargetSpec::Origin,
         delivery: DeliverySpec::Inline(DeliveryPolicy::of(Schedule {
             min: 60,
@@ -91,7 +91,7 @@ fn built_in_rule() -> Rule {
         retry_permanent: false,
         subscription: SubscriptionSpec::None,
         verify_signature: false,
-        fifo: Fifo::Block,
+        fifo: FifoHandling::Block,
         record_delimiter: RecordDelimiter::Newline,
     }
 }

@@ -9,28 +9,28 @@ use std::collections::BTreeMap;
 use super::*;
 
 /// A value that is neither a list nor an object: its path, and its element in each list around it.
-struct Found {
+struct FoundValue {
     path: String,
     value: Value,
     places: BTreeMap<usize, usize>,
 }
 
 /// A pattern without alternatives: the list of each field, by its path.
-type Fields = BTreeMap<String, Vec<Value>>;
+type NaivePattern = BTreeMap<String, Vec<Value>>;
 
 fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
 /// Writes out all combinations of alternatives.
-fn combinations(pattern: &Value, path: &str) -> Vec<Fields> {
-    let mut all = vec![Fields::new()];
+fn combinations(pattern: &Value, path: &str) -> Vec<NaivePattern> {
+    let mut all = vec![NaivePattern::new()];
     for (name, value) in pattern.as_object().unwrap() {
-        let more: Vec<Fields> = match value {
+        let more: Vec<NaivePattern> = match value {
             Value::Array(alternatives) if name == "$or" => {
                 alternatives.iter().flat_map(|one| combinations(one, path)).collect()
             }
-            Value::Array(list) => vec![Fields::from([(join(path, name), list.clone())])],
+            Value::Array(list) => vec![NaivePattern::from([(join(path, name), list.clone())])],
             inner => combinations(inner, &join(path, name)),
         };
         all = all
@@ -48,7 +48,7 @@ fn flatten(
     path: &str,
     lists: &mut usize,
     places: &BTreeMap<usize, usize>,
-    found: &mut Vec<Found>,
+    found: &mut Vec<FoundValue>,
 ) {
     match value {
         Value::Object(members) => {
@@ -69,7 +69,7 @@ fn flatten(
             }
         }
         value => {
-            found.push(Found { path: path.to_owned(), value: value.clone(), places: places.clone() });
+            found.push(FoundValue { path: path.to_owned(), value: value.clone(), places: places.clone() });
         }
     }
 }
@@ -102,7 +102,7 @@ fn takes(entry: &Value, value: &Value) -> bool {
 }
 
 /// Goes through the fields in the order of their paths, and tries every value of each.
-fn fits(fields: &[(&String, &Vec<Value>)], found: &[Found], chosen: &BTreeMap<usize, usize>) -> bool {
+fn fits(fields: &[(&String, &Vec<Value>)], found: &[FoundValue], chosen: &BTreeMap<usize, usize>) -> bool {
     let Some(((path, list), rest)) = fields.split_first() else { return true };
     let at_path = found.iter().filter(|one| one.path == **path);
     let open: Vec<_> = at_path.filter_map(|one| Some((one, both(chosen, &one.places)?))).collect();
@@ -185,7 +185,7 @@ fn the_matcher_means_what_a_matcher_that_tries_everything_means() {
         let patterns = combinations(&pattern, "message");
         // Whether a field that may be absent chooses an element depends on the letter, and is left open here.
         let absent = json!({ "exists": false });
-        let is_open = |fields: &Fields| {
+        let is_open = |fields: &NaivePattern| {
             let absent: Vec<_> = fields.values().filter(|list| list.contains(&absent)).collect();
             absent.len() > 1
                 && absent.iter().any(|list| list.iter().any(|entry| *entry != json!({ "exists": false })))

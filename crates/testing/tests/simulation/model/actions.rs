@@ -6,62 +6,70 @@ use std::sync::Arc;
 
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    Action, Answer, Delivery, Move, QueueAttributes, RequestEnd, RequestResult, SendRequest, Sent, Suffices,
-    Verification,
+    Action, ActionAnswer, Delivery, QueueAttributes, RequestEnd, RequestResult, RequeueMove,
+    RequiredFreshness, SendRequest, SendResult, SignatureResult,
 };
 use redrive_core::failure::{
     DEADLINE_EXCEEDED, FUNCTION_ERROR, Failure, FailureClass, HANDLE_EXPIRED, MESSAGE_GONE,
 };
-use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, Origins};
-use redrive_sim_queue::{Message as Sending, Refused};
+use redrive_core::letter::{Letter, MARK_ATTRIBUTE, Mark, TrustedOrigins};
+use redrive_sim_queue::{ReceiptRefusal, SimMessage as Sending};
 
-use super::function::{Run, SOURCE_RECEIVES, subscriber_at, subscriber_of, subscriptions, transient};
-use super::journal::{Message, What};
-use super::queue::{Content, Receipt};
-use super::state::{Event, Simulation, message};
-use super::world::Fails;
-use super::{Millis, SECOND, at, duration, seconds, since_begin};
+use super::function::{
+    ModelInvocation, SOURCE_RECEIVES, subscriber_at, subscriber_of, subscriptions, transient,
+};
+use super::journal::{FactKind, ModelMessage};
+use super::queue::{ModelLetter, ModelReceipt};
+use super::state::{ModelEvent, Simulation, message};
+use super::world::FailureStyle;
+use super::{ModelMillis, SECOND, at, duration, seconds, since_begin};
 
 /// The time after which a client gives up on an endpoint that hangs.
-const HANGS: Millis = 15 * SECOND;
+const CLIENT_TIMEOUT: ModelMillis = 15 * SECOND;
 
 impl Simulation<'_> {
     /// Carries out an action. Returns the answer, and how long it takes.
-    pub(super) fn act(&mut self, run: &mut Run<'_>, action: Action) -> (Answer, Millis) {
+    pub(super) fn act(
+        &mut self,
+        run: &mut ModelInvocation<'_>,
+        action: Action,
+    ) -> (ActionAnswer, ModelMillis) {
         let answer = match action {
             Action::LookUpQueues { queues, suffices, .. } => {
                 let known = queues.into_iter().map(|queue| {
                     let attributes = self.attributes(run, &queue, suffices);
                     (queue, attributes)
                 });
-                Answer::Queues { known: known.collect::<HashMap<_, _>>(), unread: Vec::new() }
+                ActionAnswer::Queues { known: known.collect::<HashMap<_, _>>(), unread: Vec::new() }
             }
             Action::LookUpSubscriptions { subscriptions: asked, until } => {
                 let mut known = subscriptions(asked, &self.dlq.arn);
-                let hangs = |arn: &Arn| self.world.fails(subscriber_of(arn), Fails::LookUpHanging, self.now);
+                let hangs =
+                    |arn: &Arn| self.world.fails(subscriber_of(arn), FailureStyle::LookUpHanging, self.now);
                 let hung = known.iter_mut().filter(|(arn, _)| hangs(arn));
-                let hung =
-                    hung.map(|(_, known)| *known = Err(Sent::Failed(transient(DEADLINE_EXCEEDED)))).count();
+                let hung = hung
+                    .map(|(_, known)| *known = Err(SendResult::Failed(transient(DEADLINE_EXCEEDED))))
+                    .count();
                 let takes = if hung > 0 { run.after(until).max(self.now) - self.now } else { 0 };
-                return (Answer::Subscriptions(known), takes);
+                return (ActionAnswer::Subscriptions(known), takes);
             }
             Action::Verify { letters, until } => {
                 let hangs = |letter: &Arc<Letter>| {
                     let to = self.world.letters[run.receipt(letter).who].to;
-                    self.world.fails(to, Fails::CertificateHanging, self.now)
+                    self.world.fails(to, FailureStyle::CertificateHanging, self.now)
                 };
-                let late = || Verification::Unknown(Sent::Failed(transient(DEADLINE_EXCEEDED)));
-                let check = |letter| if hangs(letter) { late() } else { Verification::Genuine };
+                let late = || SignatureResult::Unknown(SendResult::Failed(transient(DEADLINE_EXCEEDED)));
+                let check = |letter| if hangs(letter) { late() } else { SignatureResult::Genuine };
                 let answers: Vec<_> = letters.iter().map(check).collect();
-                let hung = answers.iter().any(|answer| *answer != Verification::Genuine);
+                let hung = answers.iter().any(|answer| *answer != SignatureResult::Genuine);
                 let takes = if hung { run.after(until).max(self.now) - self.now } else { 0 };
-                return (Answer::Verified(answers), takes);
+                return (ActionAnswer::Verified(answers), takes);
             }
-            Action::LookUpSharing { .. } => Answer::Shared(Vec::new()),
+            Action::LookUpSharing { .. } => ActionAnswer::Shared(Vec::new()),
             Action::Discover { .. } => unreachable!("no rule asks for it"),
             Action::Send(request) => return self.send(run, &request),
             Action::Move { moves, .. } => {
-                Answer::Moved(moves.into_iter().map(|one| Some(self.move_away(run, &one))).collect())
+                ActionAnswer::Moved(moves.into_iter().map(|one| Some(self.move_away(run, &one))).collect())
             }
             Action::Archive { letters, .. } => {
                 // One object has all letters of an invocation, or none is stored.
@@ -69,22 +77,22 @@ impl Simulation<'_> {
                 let now = self.now;
                 let results = letters.iter().map(|(letter, context)| {
                     let receipt = run.receipt(letter);
-                    let archived = What::Archived { reason: context.reason };
-                    let what = if fails { What::NotArchived } else { archived };
+                    let archived = FactKind::Archived { reason: context.reason };
+                    let what = if fails { FactKind::NotArchived } else { archived };
                     self.journal.note(receipt.who, message(run.requeue, receipt), now, what);
                     if fails { Err(transient("ServiceUnavailable")) } else { Ok(()) }
                 });
-                Answer::Archived(results.collect())
+                ActionAnswer::Archived(results.collect())
             }
             Action::Hide { letters, .. } => {
                 let hide = |(letter, hide): &(Arc<Letter>, u64)| self.hide(run, letter, *hide);
-                Answer::Hidden(letters.iter().map(hide).collect())
+                ActionAnswer::Hidden(letters.iter().map(hide).collect())
             }
             Action::ReadOverrides { unless, .. } => {
                 let operator = &self.world.operator;
                 let fails = self.chance.happens(operator.reads_fail);
                 let read = operator.read(self.now, unless.as_deref());
-                Answer::Overrides(if fails { Err(transient("SlowDown")) } else { Ok(read) })
+                ActionAnswer::Overrides(if fails { Err(transient("SlowDown")) } else { Ok(read) })
             }
             Action::ListWaiting { letters, .. } => {
                 for line in &letters {
@@ -92,13 +100,18 @@ impl Simulation<'_> {
                     self.list.add(message(run.requeue, receipt), receipt, line);
                 }
                 self.journal.counts.lists += 1;
-                Answer::Listed(Ok(()))
+                ActionAnswer::Listed(Ok(()))
             }
         };
         (answer, 0)
     }
 
-    fn attributes(&mut self, run: &Run<'_>, arn: &Arn, suffices: Suffices) -> QueueAttributes {
+    fn attributes(
+        &mut self,
+        run: &ModelInvocation<'_>,
+        arn: &Arn,
+        suffices: RequiredFreshness,
+    ) -> QueueAttributes {
         let (now, trouble) = (self.now, self.world.trouble);
         let requeue = self.requeue.as_ref().is_some_and(|requeue| requeue.arn == *arn);
         // Otherwise this is the queue that SQS moved letters from.
@@ -131,32 +144,40 @@ impl Simulation<'_> {
     }
 
     /// Notes whether the queues of an invocation's letters have told what its decisions depend on.
-    fn note_reading(&mut self, run: &Run<'_>, arn: &Arn, feeds: bool, is_read: bool, asked: Millis) {
+    fn note_reading(
+        &mut self,
+        run: &ModelInvocation<'_>,
+        arn: &Arn,
+        feeds: bool,
+        is_read: bool,
+        asked: ModelMillis,
+    ) {
         // Later readings change no decision.
         if run.opening != run.actions || (feeds && *arn != self.queue(run.requeue).arn) {
             return;
         }
         let what = match (feeds, is_read) {
-            (true, true) if run.opening > 1 => What::RetentionRead,
-            (true, false) => What::RetentionUnread { asked },
-            (false, true) if run.opening > 1 => What::SourceRead,
-            (false, false) => What::SourceUnread,
+            (true, true) if run.opening > 1 => FactKind::RetentionRead,
+            (true, false) => FactKind::RetentionUnread { asked },
+            (false, true) if run.opening > 1 => FactKind::SourceRead,
+            (false, false) => FactKind::SourceUnread,
             (_, true) => return,
         };
-        let moved = |receipt: &&Receipt| feeds || self.world.letters[receipt.who].moved.is_some();
+        let moved = |receipt: &&ModelReceipt| feeds || self.world.letters[receipt.who].moved.is_some();
         for receipt in run.receipts.iter().filter(moved) {
             self.journal.note(receipt.who, message(run.requeue, receipt), self.now, what.clone());
         }
     }
 
     /// Makes a request. Its attempts end together.
-    fn send(&mut self, run: &Run<'_>, request: &SendRequest) -> (Answer, Millis) {
+    fn send(&mut self, run: &ModelInvocation<'_>, request: &SendRequest) -> (ActionAnswer, ModelMillis) {
         let (now, world) = (self.now, self.world);
         let subscriber = world.subscriber(subscriber_at(&request.to));
-        let is_down = subscriber.is_down(now) && [Fails::AtOnce, Fails::Hanging].contains(&subscriber.fails);
+        let is_down = subscriber.is_down(now)
+            && [FailureStyle::AtOnce, FailureStyle::Hanging].contains(&subscriber.fails);
         let slowest = request.deliveries.iter().map(|_| self.chance.within(&subscriber.takes)).max();
-        let takes = match (is_down, subscriber.fails == Fails::Hanging) {
-            (true, true) => HANGS,
+        let takes = match (is_down, subscriber.fails == FailureStyle::Hanging) {
+            (true, true) => CLIENT_TIMEOUT,
             (true, false) => 0,
             (false, _) => slowest.unwrap_or(0),
         };
@@ -171,21 +192,21 @@ impl Simulation<'_> {
             let answers = request.deliveries.iter().map(attempt).collect();
             if is_cut_off { RequestEnd::CutOff } else { RequestEnd::Answered(answers) }
         };
-        (Answer::Sent(RequestResult { end: how, took: duration(end - now) }), end - now)
+        (ActionAnswer::Sent(RequestResult { end: how, took: duration(end - now) }), end - now)
     }
 
     /// Makes the attempt of one letter in a request, which fails if its endpoint does.
     fn attempt(
         &mut self,
-        run: &Run<'_>,
+        run: &ModelInvocation<'_>,
         delivery: &Delivery,
-        end: Millis,
+        end: ModelMillis,
         is_cut_off: bool,
         failure: Option<Failure>,
-    ) -> Sent {
+    ) -> SendResult {
         let world = self.world;
         if !is_cut_off && self.chance.happens(world.trouble.out_of_time) {
-            return Sent::NotStarted;
+            return SendResult::NotStarted;
         }
         let receipt = run.receipt(&delivery.letter);
         // Its endpoint works.
@@ -193,7 +214,7 @@ impl Simulation<'_> {
         let subscriber = world.subscriber(world.letters[receipt.who].to);
         let flaky = || self.chance.happens(subscriber.flaky).then(|| transient("InternalError"));
         let failure = failure.or_else(poison).or_else(flaky);
-        let attempt = What::Attempt {
+        let attempt = FactKind::Attempt {
             number: delivery.retry.number,
             planned: delivery.retry.planned.map(since_begin),
             receives: delivery.letter.sqs.receive_count,
@@ -201,26 +222,26 @@ impl Simulation<'_> {
             delivered: failure.is_none(),
         };
         self.journal.note(receipt.who, message(run.requeue, receipt), self.now, attempt);
-        failure.map_or(Sent::Accepted, Sent::Failed)
+        failure.map_or(SendResult::Accepted, SendResult::Failed)
     }
 
-    fn move_away(&mut self, run: &Run<'_>, one: &Move) -> Sent {
+    fn move_away(&mut self, run: &ModelInvocation<'_>, one: &RequeueMove) -> SendResult {
         let receipt = run.receipt(&one.letter);
         let (who, from, now) = (receipt.who, message(run.requeue, receipt), self.now);
         if self.chance.happens(self.world.trouble.send_fails) {
-            self.journal.note(who, from, now, What::NotMoved);
-            return Sent::Failed(transient("ServiceUnavailable"));
+            self.journal.note(who, from, now, FactKind::NotMoved);
+            return SendResult::Failed(transient("ServiceUnavailable"));
         }
         let due = one.mark.requeued.due.map(since_begin);
         let letter = Rc::new(self.moved(&one.letter, &one.mark));
-        let sending = Sending::new(Content { who, letter }, receipt.group, now);
+        let sending = Sending::new(ModelLetter { who, letter }, receipt.group, now);
         let (delay, deduplication) = (seconds(one.delay), format!("{}-{}", one.letter.id, one.mark.spent));
         let (to, is_new) = self.queue(true).send(now, sending, delay, deduplication);
         if is_new {
-            self.sent(who, Message { requeue: true, number: to }, due, now + delay);
+            self.sent(who, ModelMessage { requeue: true, number: to }, due, now + delay);
         }
-        self.journal.note(who, from, now, What::Moved { to, due });
-        Sent::Accepted
+        self.journal.note(who, from, now, FactKind::Moved { to, due });
+        SendResult::Accepted
     }
 
     /// Returns a letter as the requeue has it: body and attributes unchanged, except for the mark.
@@ -234,10 +255,10 @@ impl Simulation<'_> {
             return Letter { sqs, mark: Some(mark.clone()), ..letter.clone() };
         }
         sqs.attributes.insert(MARK_ATTRIBUTE.to_owned(), mark.to_attribute());
-        Letter::parse_requeued(sqs, Origins::none())
+        Letter::parse_requeued(sqs, TrustedOrigins::none())
     }
 
-    fn hide(&mut self, run: &Run<'_>, letter: &Letter, hide: u64) -> Result<(), Failure> {
+    fn hide(&mut self, run: &ModelInvocation<'_>, letter: &Letter, hide: u64) -> Result<(), Failure> {
         let now = self.now;
         let receipt = run.receipt(letter);
         let (who, message) = (receipt.who, message(run.requeue, receipt));
@@ -248,33 +269,34 @@ impl Simulation<'_> {
         match changed {
             Ok(true) => {
                 let until = now + seconds(hide);
-                self.schedule(until, Event::Show { requeue: run.requeue });
+                self.schedule(until, ModelEvent::Show { requeue: run.requeue });
                 if hide > 0 && self.chance.happens(self.world.trouble.comes_back) {
                     let early = now + self.chance.within(&(0..=seconds(hide)));
-                    let event = Event::ComeBack { requeue: run.requeue, receipt: receipt.clone() };
+                    let event = ModelEvent::ComeBack { requeue: run.requeue, receipt: receipt.clone() };
                     self.schedule(early, event);
                 }
                 // An early action hides letters near their end for the invocation only.
                 let early = run.actions <= run.opening + 1 && hide > 0;
-                let what = if early { What::HiddenForInvocation { until } } else { What::Hidden { until } };
+                let what =
+                    if early { FactKind::HiddenForInvocation { until } } else { FactKind::Hidden { until } };
                 self.journal.note(who, message, now, what);
                 Ok(())
             }
             // A standard queue answers 200 to a handle that is no longer valid.
             Ok(false) if !fails => {
-                self.journal.note(who, message, now, What::NotHidden);
+                self.journal.note(who, message, now, FactKind::NotHidden);
                 Ok(())
             }
             Ok(false) => {
-                self.journal.note(who, message, now, What::NotHidden);
+                self.journal.note(who, message, now, FactKind::NotHidden);
                 Err(transient("ServiceUnavailable"))
             }
             Err(refused) => {
-                self.journal.note(who, message, now, What::NotHidden);
+                self.journal.note(who, message, now, FactKind::NotHidden);
                 let code = match refused {
-                    Refused::Gone => MESSAGE_GONE,
-                    Refused::NoLongerValid => HANDLE_EXPIRED,
-                    Refused::TooLong => "BeyondTheLimit",
+                    ReceiptRefusal::Gone => MESSAGE_GONE,
+                    ReceiptRefusal::NoLongerValid => HANDLE_EXPIRED,
+                    ReceiptRefusal::TooLong => "BeyondTheLimit",
                 };
                 Err(Failure::ours(FailureClass::Permanent, code))
             }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use redrive_core::batch::{IN_FLIGHT_LIMIT, MAX_DELAY};
 use redrive_core::policy::VISIBILITY_CEILING;
 
-use super::outage::{BATCH, BATCH_TAKES, Outage, Toll};
-use super::{DAY, HOUR, MINUTE, Millis, SECOND};
+use super::outage::{BATCH_LETTERS, BATCH_TIME, ModelOutage, OutageToll};
+use super::{DAY, HOUR, MINUTE, ModelMillis, SECOND};
 
 /// The price of a million requests in USD, for standard queues in us-east-1 after the free tier. Each 64 KB
 /// count as one request.
@@ -17,23 +17,23 @@ const SQS_MILLION: f64 = 0.40;
 const LAMBDA_MILLION: f64 = 0.20;
 const LAMBDA_GB_SECOND: f64 = 0.000_013_333_4;
 /// The memory that the template gives the function, in GB.
-const MEMORY: f64 = 0.25;
+const FUNCTION_MEMORY_GB: f64 = 0.25;
 
 /// The number of letters in a call of SQS.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-batch-api-actions.html>
-const CALL: f64 = 10.0;
+const LETTERS_PER_CALL: f64 = 10.0;
 
-const MOVES: f64 = 3.0 / CALL;
-const HIDES: f64 = 2.0 / CALL;
+const CALLS_PER_MOVE: f64 = 3.0 / LETTERS_PER_CALL;
+const CALLS_PER_HIDE: f64 = 2.0 / LETTERS_PER_CALL;
 
 /// A table of the page. Its name is that of its place in the page.
-pub struct Table {
+pub struct OutageTable {
     pub name: &'static str,
     pub head: &'static str,
     pub rows: Vec<String>,
 }
 
-impl Table {
+impl OutageTable {
     /// Returns the table in Markdown, with every column except the first aligned to the right.
     pub fn text(&self) -> String {
         let columns = self.head.matches('|').count() - 1;
@@ -51,9 +51,9 @@ impl Table {
 }
 
 /// Returns every table. The outages take a minute or two in a debug build.
-pub fn tables() -> Vec<Table> {
+pub fn tables() -> Vec<OutageTable> {
     let (mut letters, mut calls, mut without) = (Vec::new(), Vec::new(), Vec::new());
-    let mut all = Outage::all();
+    let mut all = ModelOutage::all();
     all.sort_by_key(|outage| (outage.rate, outage.lasts));
     for outage in all {
         let rows = rows(outage);
@@ -62,25 +62,25 @@ pub fn tables() -> Vec<Table> {
         without.push(rows.without);
     }
     vec![
-        Table { name: "letters", head: LETTERS, rows: letters },
-        Table { name: "calls", head: CALLS, rows: calls },
-        Table { name: "without spill", head: LETTERS, rows: without },
+        OutageTable { name: "letters", head: LETTERS, rows: letters },
+        OutageTable { name: "calls", head: CALLS, rows: calls },
+        OutageTable { name: "without spill", head: LETTERS, rows: without },
         waiting(),
     ]
 }
 
 /// The rows of one outage.
-pub struct Rows {
+pub struct FigureRows {
     pub letters: String,
     pub calls: String,
     pub without: String,
 }
 
-pub fn rows(outage: Outage) -> Rows {
+pub fn rows(outage: ModelOutage) -> FigureRows {
     let with = outage.toll();
-    let without = Outage { spill: false, ..outage }.toll();
+    let without = ModelOutage { spill: false, ..outage }.toll();
     assert_eq!((with.lost, without.lost), (0, 0), "SQS drops nothing");
-    Rows {
+    FigureRows {
         letters: letters(&outage, &with),
         calls: calls(&outage, &with, &without),
         without: letters(&outage, &without),
@@ -90,7 +90,7 @@ pub fn rows(outage: Outage) -> Rows {
 const LETTERS: &str = "| failed a second, for | letters | waiting, peak | delivered | archived | attempts a letter \
     | in flight, DLQ | in flight, requeue | instances | delivered after |";
 
-fn letters(outage: &Outage, toll: &Toll) -> String {
+fn letters(outage: &ModelOutage, toll: &OutageToll) -> String {
     let mut row = format!("| {} |", name(outage));
     for cell in [
         number(toll.letters),
@@ -111,7 +111,7 @@ fn letters(outage: &Outage, toll: &Toll) -> String {
 const CALLS: &str = "| failed a second, for | received | hidden | moved | deleted | SQS requests | SQS, USD \
     | Lambda, USD | without a requeue, USD |";
 
-fn calls(outage: &Outage, with: &Toll, without: &Toll) -> String {
+fn calls(outage: &ModelOutage, with: &OutageToll, without: &OutageToll) -> String {
     let mut row = format!("| {} |", name(outage));
     for cell in [
         number(with.received),
@@ -128,30 +128,30 @@ fn calls(outage: &Outage, with: &Toll, without: &Toll) -> String {
     row
 }
 
-fn requests(toll: &Toll) -> f64 {
+fn requests(toll: &OutageToll) -> f64 {
     let letters = toll.received + toll.hidden + toll.moved + toll.deleted;
-    real(letters) / CALL + real(toll.readings)
+    real(letters) / LETTERS_PER_CALL + real(toll.readings)
 }
 
-fn sqs(toll: &Toll) -> f64 {
+fn sqs(toll: &OutageToll) -> f64 {
     requests(toll) / 1e6 * SQS_MILLION
 }
 
 /// Returns the cost of full batches, whose time is that of their letters.
-fn lambda(toll: &Toll) -> f64 {
+fn lambda(toll: &OutageToll) -> f64 {
     handling(real(toll.received))
 }
 
 fn handling(letters: f64) -> f64 {
-    let batches = letters / real(BATCH);
-    let seconds = batches * real(u64::try_from(BATCH_TAKES / SECOND).unwrap());
-    batches / 1e6 * LAMBDA_MILLION + seconds * MEMORY * LAMBDA_GB_SECOND
+    let batches = letters / real(BATCH_LETTERS);
+    let seconds = batches * real(u64::try_from(BATCH_TIME / SECOND).unwrap());
+    batches / 1e6 * LAMBDA_MILLION + seconds * FUNCTION_MEMORY_GB * LAMBDA_GB_SECOND
 }
 
 /// Returns the costs of hiding and of moving, by the length of the wait.
-pub fn waiting() -> Table {
+pub fn waiting() -> OutageTable {
     let waits = [MINUTE, 15 * MINUTE, HOUR, 6 * HOUR, 11 * HOUR + 30 * MINUTE, DAY, 4 * DAY, 13 * DAY];
-    let row = |wait: Millis| {
+    let row = |wait: ModelMillis| {
         let seconds = u64::try_from(wait / SECOND).unwrap();
         let (hidings, moves) = (seconds.div_ceil(VISIBILITY_CEILING), seconds.div_ceil(MAX_DELAY));
         let million = |times: u64, requests: f64| {
@@ -162,22 +162,22 @@ pub fn waiting() -> Table {
         format!(
             "| {} | {hidings} | {} | {moves} | {} | {} |",
             duration(wait),
-            million(hidings, HIDES),
-            million(moves, MOVES),
+            million(hidings, CALLS_PER_HIDE),
+            million(moves, CALLS_PER_MOVE),
             if rate < 10.0 { format!("{rate:.1}") } else { number(whole(rate)) },
         )
     };
-    Table { name: "waiting", head: WAITING, rows: waits.into_iter().map(row).collect() }
+    OutageTable { name: "waiting", head: WAITING, rows: waits.into_iter().map(row).collect() }
 }
 
 const WAITING: &str = "| wait | hidden, times | USD a million letters | moved, times | USD a million letters \
     | letters a second that fit when hidden |";
 
-fn name(outage: &Outage) -> String {
+fn name(outage: &ModelOutage) -> String {
     format!("{}, {}", grouped(outage.rate), duration(outage.lasts))
 }
 
-fn duration(millis: Millis) -> String {
+fn duration(millis: ModelMillis) -> String {
     let minutes = (millis + MINUTE / 2) / MINUTE;
     match (minutes / (24 * 60), minutes / 60, minutes % 60) {
         (0, 0, minutes) => format!("{minutes} min"),

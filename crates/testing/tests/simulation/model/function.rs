@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    ActionId, Answer, Batch, Config, Known, Mode, Now, QueueAttributes, Subscription, Suffices,
+    ActionAnswer, ActionId, Batch, BatchConfig, InvocationTime, OperatingMode, QueueAttributes,
+    RequiredFreshness, Subscription, SubscriptionLookup,
 };
 use redrive_core::endpoint::Endpoint;
 use redrive_core::failure::{Failure, FailureClass};
 use redrive_core::letter::Letter;
 
-use super::queue::Receipt;
-use super::world::World;
-use super::{MINUTE, Millis, at, duration, seconds};
+use super::queue::ModelReceipt;
+use super::world::ModelWorld;
+use super::{MINUTE, ModelMillis, at, duration, seconds};
 
 /// The place where an invocation dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Death {
+pub struct InvocationDeath {
     /// The number of the machine's action with which it dies, counted from 1. If the action is not reached,
     /// the invocation dies at the answer to Lambda.
     pub action: u32,
@@ -31,41 +32,41 @@ pub struct Death {
 pub const LAST_ACTION: u32 = 12;
 
 /// An invocation under way.
-pub struct Run<'m> {
+pub struct ModelInvocation<'m> {
     pub requeue: bool,
     pub instance: usize,
-    pub began: Millis,
+    pub began: ModelMillis,
     /// The age of the instance at the beginning.
     pub age: Duration,
     pub batch: Batch<'m>,
-    pub receipts: Vec<Receipt>,
-    pub death: Option<Death>,
+    pub receipts: Vec<ModelReceipt>,
+    pub death: Option<InvocationDeath>,
     pub actions: u32,
     /// The number of its first actions, which read the attributes of its queues.
     pub opening: u32,
     pub under_way: u32,
     /// The next time at which it is polled without an answer.
-    pub turn: Option<Millis>,
+    pub turn: Option<ModelMillis>,
 }
 
 /// An answer on its way.
 #[derive(Debug)]
-pub struct Coming {
+pub struct ComingAnswer {
     pub run: u64,
     pub id: ActionId,
-    pub answer: Answer,
+    pub answer: ActionAnswer,
 }
 
-impl Run<'_> {
-    pub fn now(&self, now: Millis) -> Now {
+impl ModelInvocation<'_> {
+    pub fn now(&self, now: ModelMillis) -> InvocationTime {
         let elapsed = duration(now - self.began);
-        Now { at: at(now), age: self.age + elapsed, elapsed }
+        InvocationTime { at: at(now), age: self.age + elapsed, elapsed }
     }
 
     /// Returns the virtual time that lies so far after the beginning, rounded up.
-    pub fn after(&self, elapsed: Duration) -> Millis {
-        let micros = Millis::try_from(elapsed.as_micros()).unwrap();
-        self.began + micros.div_euclid(1_000) + Millis::from(micros % 1_000 > 0)
+    pub fn after(&self, elapsed: Duration) -> ModelMillis {
+        let micros = ModelMillis::try_from(elapsed.as_micros()).unwrap();
+        self.began + micros.div_euclid(1_000) + ModelMillis::from(micros % 1_000 > 0)
     }
 
     /// Returns the number of a letter in its batch, which is its receipt handle.
@@ -73,16 +74,16 @@ impl Run<'_> {
         letter.sqs.receipt_handle.parse().unwrap()
     }
 
-    pub fn receipt(&self, letter: &Letter) -> &Receipt {
+    pub fn receipt(&self, letter: &Letter) -> &ModelReceipt {
         &self.receipts[Self::index(letter)]
     }
 }
 
 /// Returns the settings of the function.
-pub fn config(world: &World, requeue: Option<Arn>) -> Config {
-    Config {
+pub fn config(world: &ModelWorld, requeue: Option<Arn>) -> BatchConfig {
+    BatchConfig {
         policy: world.policy(),
-        mode: Mode::Active,
+        mode: OperatingMode::Active,
         requeue,
         archive_queue: None,
         in_flight_limit: world.believed_limit,
@@ -95,41 +96,41 @@ pub fn config(world: &World, requeue: Option<Arn>) -> Config {
 
 /// Returns the time that Lambda gives an invocation: a sixth of the visibility timeout, as AWS recommends.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
-pub fn timeout(world: &World) -> Millis {
+pub fn timeout(world: &ModelWorld) -> ModelMillis {
     // The time is short if letters that go one a second are not to have their turn in time.
     if world.trouble.put_off { 5_000 } else { seconds(world.dlq.visibility) / 6 }
 }
 
 /// The attributes of queues that an instance keeps, as its look-ups do.
 #[derive(Debug, Clone, Default)]
-pub struct Kept(HashMap<Arn, KeptAttributes>);
+pub struct KeptQueues(HashMap<Arn, KeptAttributes>);
 
 #[derive(Debug, Clone)]
 struct KeptAttributes {
     /// The last answer.
     attributes: QueueAttributes,
-    first_asked: Millis,
-    asked: Millis,
+    first_asked: ModelMillis,
+    asked: ModelMillis,
     failed: bool,
 }
 
-impl Kept {
+impl KeptQueues {
     /// Returns the attributes of a queue, kept for a minute. A queue that did not answer is left alone for
     /// half of one, unless nothing but an answer suffices.
     pub fn look_up(
         &mut self,
         queue: &Arn,
-        suffices: Suffices,
-        (now, age): (Millis, Duration),
+        suffices: RequiredFreshness,
+        (now, age): (ModelMillis, Duration),
         ask: impl FnOnce() -> Option<QueueAttributes>,
     ) -> QueueAttributes {
         let known = self.0.get(queue);
         if let Some(known) = known {
             let is_kept = now < known.asked + if known.failed { MINUTE / 2 } else { MINUTE };
             let does = match suffices {
-                Suffices::Kept => is_kept,
-                Suffices::New => is_kept && known.failed,
-                Suffices::Answer => false,
+                RequiredFreshness::Kept => is_kept,
+                RequiredFreshness::New => is_kept && known.failed,
+                RequiredFreshness::Answer => false,
             };
             if does {
                 return known.attributes.clone();
@@ -146,7 +147,7 @@ impl Kept {
     }
 
     /// Returns the time since which a queue is asked.
-    pub fn asked_since(&self, queue: &Arn) -> Millis {
+    pub fn asked_since(&self, queue: &Arn) -> ModelMillis {
         self.0[queue].first_asked
     }
 }
@@ -170,7 +171,7 @@ pub fn subscriber_of(subscription: &Arn) -> usize {
 
 /// Returns SNS's answer for every subscription: it delivers to a queue or a web server, and its dead letters lie
 /// in this queue.
-pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, Known> {
+pub fn subscriptions(asked: BTreeSet<Arn>, dlq: &Arn) -> HashMap<Arn, SubscriptionLookup> {
     let subscription = |arn: &Arn| Subscription {
         protocol: if subscriber_of(arn) == 0 { "sqs" } else { "https" }.to_owned(),
         endpoint: match subscriber_of(arn) {

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use redrive_core::batch::{Action, ActionId, Answer, Batch, NotDone, Outcome, Suffices};
+use redrive_core::batch::{Action, ActionAnswer, ActionId, Batch, NotDone, Outcome, RequiredFreshness};
 
-use super::function::{Coming, Run, timeout};
-use super::journal::{Idle, What};
-use super::state::{Event, Received, Simulation, message};
-use super::{Millis, at, duration};
+use super::function::{ComingAnswer, ModelInvocation, timeout};
+use super::journal::{FactKind, IdleReason};
+use super::state::{ModelEvent, ReceivedBatch, Simulation, message};
+use super::{ModelMillis, at, duration};
 
 impl<'w> Simulation<'w> {
-    pub(super) fn begin(&mut self, received: Received) {
-        let Received { requeue, instance, began, death, receipts } = received;
+    pub(super) fn begin(&mut self, received: ReceivedBatch) {
+        let ReceivedBatch { requeue, instance, began, death, receipts } = received;
         let letters = receipts.iter().enumerate().map(|(index, receipt)| receipt.letter(index)).collect();
         let deadline = Duration::from_millis(u64::try_from(timeout(self.world)).unwrap());
         let memory = self.memories[instance].take().unwrap();
         let batch = Batch::new(self.config, memory, letters, deadline);
         let (began_at, age) = (self.now, self.age_of(instance));
-        let run = Run {
+        let run = ModelInvocation {
             requeue,
             instance,
             began: began_at,
@@ -43,8 +43,8 @@ impl<'w> Simulation<'w> {
         age.at(at(self.now), duration(monotonic))
     }
 
-    pub(super) fn answered(&mut self, coming: Coming) {
-        let Coming { run: number, id, answer } = coming;
+    pub(super) fn answered(&mut self, coming: ComingAnswer) {
+        let ComingAnswer { run: number, id, answer } = coming;
         let Some(mut run) = self.runs.remove(&number) else { return };
         run.under_way -= 1;
         run.batch.take(id, answer, run.now(self.now));
@@ -61,7 +61,7 @@ impl<'w> Simulation<'w> {
     }
 
     /// Carries out the machine's actions until it waits, ends or dies.
-    fn drive(&mut self, number: u64, mut run: Run<'w>) {
+    fn drive(&mut self, number: u64, mut run: ModelInvocation<'w>) {
         self.journal.run = number;
         loop {
             let asked = run.batch.poll(run.now(self.now));
@@ -76,7 +76,8 @@ impl<'w> Simulation<'w> {
             for (id, action) in asked {
                 let control = matches!(action, Action::ReadOverrides { .. } | Action::ListWaiting { .. });
                 run.actions += u32::from(!control);
-                let again = matches!(action, Action::LookUpQueues { suffices: Suffices::Answer, .. });
+                let again =
+                    matches!(action, Action::LookUpQueues { suffices: RequiredFreshness::Answer, .. });
                 run.opening += u32::from(again || (run.actions == 1 && !control));
                 let dies = run.death.filter(|death| !control && death.action == run.actions);
                 if dies.is_some_and(|death| !death.effect) {
@@ -92,29 +93,36 @@ impl<'w> Simulation<'w> {
     }
 
     /// Leaves an invocation until its next answer or turn.
-    fn wait(&mut self, number: u64, mut run: Run<'w>) {
+    fn wait(&mut self, number: u64, mut run: ModelInvocation<'w>) {
         let next = run.batch.next_poll(run.now(self.now)).map(|elapsed| run.after(elapsed));
         assert!(run.under_way > 0 || next.is_some(), "an invocation waits for nothing");
         if let Some(next) = next.filter(|next| run.turn.is_none_or(|turn| *next < turn)) {
             run.turn = Some(next);
-            self.schedule(next, Event::Turn(number));
+            self.schedule(next, ModelEvent::Turn(number));
         }
         self.runs.insert(number, run);
     }
 
-    fn give(&mut self, number: u64, run: &mut Run<'_>, id: ActionId, answer: Answer, took: Millis) {
+    fn give(
+        &mut self,
+        number: u64,
+        run: &mut ModelInvocation<'_>,
+        id: ActionId,
+        answer: ActionAnswer,
+        took: ModelMillis,
+    ) {
         if took == 0 {
             run.batch.take(id, answer, run.now(self.now));
             return;
         }
         run.under_way += 1;
-        self.schedule(self.now + took, Event::Answer(Coming { run: number, id, answer }));
+        self.schedule(self.now + took, ModelEvent::Answer(ComingAnswer { run: number, id, answer }));
     }
 
     /// Removes the process. Another takes its place, as long as there are some.
-    fn die(&mut self, run: Run<'w>) {
-        let Run { requeue, mut instance, began, batch, receipts, .. } = run;
-        self.idle(requeue, &receipts, Idle::Crashed);
+    fn die(&mut self, run: ModelInvocation<'w>) {
+        let ModelInvocation { requeue, mut instance, began, batch, receipts, .. } = run;
+        self.idle(requeue, &receipts, IdleReason::Crashed);
         if self.spare < self.memories.len() {
             instance = self.spare;
             self.spare += 1;
@@ -124,7 +132,7 @@ impl<'w> Simulation<'w> {
         self.leave(requeue, instance, began);
     }
 
-    fn leave(&mut self, requeue: bool, instance: usize, began: Millis) {
+    fn leave(&mut self, requeue: bool, instance: usize, began: ModelMillis) {
         self.journal.counts.invocations += 1;
         self.journal.counts.busy += self.now - began;
         self.ages[instance].1 += self.now - began;
@@ -138,24 +146,24 @@ impl<'w> Simulation<'w> {
     }
 
     /// Tells Lambda which messages it may delete, unless the function dies just then.
-    fn end(&mut self, run: Run<'w>) {
+    fn end(&mut self, run: ModelInvocation<'w>) {
         if run.death.is_some() {
             return self.die(run);
         }
-        let Run { requeue, instance, began, batch, receipts, .. } = run;
+        let ModelInvocation { requeue, instance, began, batch, receipts, .. } = run;
         let now = self.now;
         let (reports, memory) = batch.end(at(now));
         self.memories[instance] = Some(memory);
         for (report, receipt) in reports.iter().zip(&receipts) {
             let mut note = |what| self.journal.note(receipt.who, message(requeue, receipt), now, what);
             match &report.outcome {
-                Outcome::Deferred(deferral) | Outcome::Requeued(deferral) => note(What::Waits {
+                Outcome::Deferred(deferral) | Outcome::Requeued(deferral) => note(FactKind::Waits {
                     due: super::since_begin(deferral.due),
                     hide: deferral.hide,
                     why: deferral.why,
                 }),
-                Outcome::Held => note(What::Held),
-                Outcome::Failed(NotDone::OutOfTime) => note(What::Idle(Idle::OutOfTime)),
+                Outcome::Held => note(FactKind::Held),
+                Outcome::Failed(NotDone::OutOfTime) => note(FactKind::Idle(IdleReason::OutOfTime)),
                 _ => {}
             }
             if report.outcome.leaves_queue() {
@@ -163,7 +171,7 @@ impl<'w> Simulation<'w> {
                 if let Ok(Some(number)) = messages.to_delete(receipt.handle) {
                     messages.remove(now, number);
                 }
-                self.journal.note(receipt.who, message(requeue, receipt), now, What::Deleted);
+                self.journal.note(receipt.who, message(requeue, receipt), now, FactKind::Deleted);
             }
         }
         self.leave(requeue, instance, began);

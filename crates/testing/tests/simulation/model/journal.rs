@@ -2,42 +2,42 @@
 
 use redrive_core::policy::{ArchiveReason, DeferReason};
 
-use super::Millis;
+use super::ModelMillis;
 
 /// One message of one letter: a letter that is moved becomes another message, and a crash can leave both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Message {
+pub struct ModelMessage {
     pub requeue: bool,
     pub number: u64,
 }
 
 /// An event in the life of a letter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fact {
+pub struct StoryFact {
     pub who: usize,
-    pub message: Message,
-    pub at: Millis,
-    pub what: What,
+    pub message: ModelMessage,
+    pub at: ModelMillis,
+    pub what: FactKind,
     /// The number of the invocation that it belongs to. Two can have the same message.
     pub run: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum FactKind {
     /// It entered the queue.
-    Sent { due: Option<Millis> },
+    Sent { due: Option<ModelMillis> },
     /// Lambda received it.
     Received { receives: u32 },
     /// A retry was made from `at` until `end`. `planned` is the time of the next retry, if an override made this
     /// attempt.
-    Attempt { number: u32, planned: Option<Millis>, receives: u32, end: Millis, delivered: bool },
+    Attempt { number: u32, planned: Option<ModelMillis>, receives: u32, end: ModelMillis, delivered: bool },
     /// An operator has made it visible.
     Woken,
     /// It became visible before its time.
     CameBack,
     /// Its queue does not tell its retention, and never told it to this instance, which has asked since
     /// `asked`.
-    RetentionUnread { asked: Millis },
+    RetentionUnread { asked: ModelMillis },
     /// Its queue has told its retention.
     RetentionRead,
     /// The queue that SQS moved it from does not tell its `maxReceiveCount`, and never told it to this
@@ -46,15 +46,15 @@ pub enum What {
     /// That queue has told it.
     SourceRead,
     /// The function decided that it waits.
-    Waits { due: Millis, hide: u64, why: DeferReason },
+    Waits { due: ModelMillis, hide: u64, why: DeferReason },
     /// SQS has hidden it.
-    Hidden { until: Millis },
+    Hidden { until: ModelMillis },
     /// SQS has hidden it for its invocation only, since it is near its end.
-    HiddenForInvocation { until: Millis },
+    HiddenForInvocation { until: ModelMillis },
     /// SQS was asked to hide it, and did not.
     NotHidden,
     /// The requeue has it.
-    Moved { to: u64, due: Option<Millis> },
+    Moved { to: u64, due: Option<ModelMillis> },
     /// The requeue did not accept it.
     NotMoved,
     /// The archive has it.
@@ -64,7 +64,7 @@ pub enum What {
     /// It stays behind another letter of its FIFO group.
     Held,
     /// It was received, and the function did not run, or not to the end, or had no time for it.
-    Idle(Idle),
+    Idle(IdleReason),
     /// Lambda has deleted it, since it was not reported.
     Deleted,
     /// SQS has dropped it at the end of the retention.
@@ -72,7 +72,7 @@ pub enum What {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Idle {
+pub enum IdleReason {
     Throttled,
     Crashed,
     OutOfTime,
@@ -80,7 +80,7 @@ pub enum Idle {
 
 /// The number of calls of AWS, counted in letters. A call takes up to ten letters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CallCounts {
     pub received: u64,
     pub attempts: u64,
     pub hidden: u64,
@@ -94,41 +94,41 @@ pub struct Counts {
     pub archived: u64,
     pub lost: u64,
     /// The time in which the function ran.
-    pub busy: Millis,
+    pub busy: ModelMillis,
 }
 
 #[derive(Debug, Default)]
-pub struct Journal {
+pub struct StoryJournal {
     /// The events. They are not kept if only counts are needed.
-    pub facts: Vec<Fact>,
-    pub counts: Counts,
+    pub facts: Vec<StoryFact>,
+    pub counts: CallCounts,
     pub counts_only: bool,
-    pub last_delivery: Millis,
+    pub last_delivery: ModelMillis,
     /// The number of the invocation that acts; 0 if none does.
     pub run: u64,
 }
 
-impl Journal {
-    pub fn note(&mut self, who: usize, message: Message, at: Millis, what: What) {
+impl StoryJournal {
+    pub fn note(&mut self, who: usize, message: ModelMessage, at: ModelMillis, what: FactKind) {
         let counts = &mut self.counts;
         match what {
-            What::Received { .. } => counts.received += 1,
-            What::Attempt { delivered, end, .. } => {
+            FactKind::Received { .. } => counts.received += 1,
+            FactKind::Attempt { delivered, end, .. } => {
                 counts.attempts += 1;
                 counts.delivered += u64::from(delivered);
                 if delivered {
                     self.last_delivery = self.last_delivery.max(end);
                 }
             }
-            What::Hidden { .. } | What::HiddenForInvocation { .. } => counts.hidden += 1,
-            What::Moved { .. } => counts.moved += 1,
-            What::Deleted => counts.deleted += 1,
-            What::Archived { .. } => counts.archived += 1,
-            What::Lost => counts.lost += 1,
+            FactKind::Hidden { .. } | FactKind::HiddenForInvocation { .. } => counts.hidden += 1,
+            FactKind::Moved { .. } => counts.moved += 1,
+            FactKind::Deleted => counts.deleted += 1,
+            FactKind::Archived { .. } => counts.archived += 1,
+            FactKind::Lost => counts.lost += 1,
             _ => {}
         }
         if !self.counts_only {
-            self.facts.push(Fact { who, message, at, what, run: self.run });
+            self.facts.push(StoryFact { who, message, at, what, run: self.run });
         }
     }
 }

@@ -6,20 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::policy::{ArchiveReason, OverrideAction};
 
-use super::journal::{Fact, Idle, Message, What};
-use super::life::{Attempt, Judged, Life, SLACK, lives};
-use super::queue::Queue;
-use super::simulation::Story;
-use super::world::World;
-use super::{MINUTE, Millis, SECOND, seconds};
+use super::journal::{FactKind, IdleReason, ModelMessage, StoryFact};
+use super::life::{LawJudgement, MODEL_CLOCK_TOLERANCE, StoryAttempt, StoryLife, lives};
+use super::queue::ModelQueue;
+use super::simulation::ModelStory;
+use super::world::ModelWorld;
+use super::{MINUTE, ModelMillis, SECOND, seconds};
 
 /// Promise P1: every letter is delivered, archived, or still queued; and a message is deleted only after its
 /// letter is safe elsewhere.
-pub fn every_letter_is_accounted_for(world: &World, story: &Story) -> Judged {
+pub fn every_letter_is_accounted_for(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let queued: BTreeSet<usize> =
-        story.dlq.whose().chain(story.requeue.iter().flat_map(Queue::whose)).collect();
+        story.dlq.whose().chain(story.requeue.iter().flat_map(ModelQueue::whose)).collect();
     for life in lives(world, story) {
-        let lost = life.facts.iter().any(|fact| fact.what == What::Lost);
+        let lost = life.facts.iter().any(|fact| fact.what == FactKind::Lost);
         if !(life.is_delivered() || !life.archived().is_empty() || queued.contains(&life.who) || lost) {
             return life.fault("vanished");
         }
@@ -28,9 +28,11 @@ pub fn every_letter_is_accounted_for(world: &World, story: &Story) -> Judged {
             for fact in life.about(message) {
                 safe |= matches!(
                     fact.what,
-                    What::Attempt { delivered: true, .. } | What::Archived { .. } | What::Moved { .. }
+                    FactKind::Attempt { delivered: true, .. }
+                        | FactKind::Archived { .. }
+                        | FactKind::Moved { .. }
                 );
-                if fact.what == What::Deleted && !safe {
+                if fact.what == FactKind::Deleted && !safe {
                     return life.fault("deleted before it was safe elsewhere");
                 }
             }
@@ -42,13 +44,13 @@ pub fn every_letter_is_accounted_for(world: &World, story: &Story) -> Judged {
 /// Promise P4: SQS drops no letter that the function saw, undisturbed, within the margin before; and no
 /// letter is hidden into that margin. While the retention was never read, it is hidden for a tenth of its age
 /// at most, within a minute and a quarter of an hour.
-pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Judged {
+pub fn nothing_is_lost_that_was_seen_in_time(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story) {
         for message in life.messages() {
             let safe = life.safe_until(message);
             let facts: Vec<_> = life.about(message).collect();
             for (index, fact) in life.facts.iter().enumerate().filter(|(_, fact)| fact.message == message) {
-                if let What::Hidden { until } = fact.what
+                if let FactKind::Hidden { until } = fact.what
                     && life.was_unread(message, index).is_some()
                 {
                     let age = fact.at - life.kept_since(message);
@@ -61,11 +63,11 @@ pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Ju
             for (index, fact) in facts.iter().enumerate() {
                 // Fractions of a second are rounded up. A letter that the archive did not accept is given to
                 // it again.
-                let unarchived = index > 0 && facts[index - 1].what == What::NotArchived;
+                let unarchived = index > 0 && facts[index - 1].what == FactKind::NotArchived;
                 let before = facts[..index].iter().rev();
-                let mut before = before.take_while(|fact| !matches!(fact.what, What::Received { .. }));
-                let unread = before.any(|fact| matches!(fact.what, What::RetentionUnread { .. }));
-                if let What::Hidden { until } = fact.what
+                let mut before = before.take_while(|fact| !matches!(fact.what, FactKind::Received { .. }));
+                let unread = before.any(|fact| matches!(fact.what, FactKind::RetentionUnread { .. }));
+                if let FactKind::Hidden { until } = fact.what
                     && until > fact.at
                     && until > safe + SECOND
                     && !unarchived
@@ -75,18 +77,18 @@ pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Ju
                 }
             }
             let is_safe = facts.iter().any(|fact| {
-                matches!(fact.what, What::Attempt { delivered: true, .. } | What::Archived { .. })
+                matches!(fact.what, FactKind::Attempt { delivered: true, .. } | FactKind::Archived { .. })
             });
-            let is_lost = !is_safe && facts.last().is_some_and(|fact| fact.what == What::Lost);
-            let seen = facts.iter().rposition(|fact| matches!(fact.what, What::Received { .. }));
+            let is_lost = !is_safe && facts.last().is_some_and(|fact| fact.what == FactKind::Lost);
+            let seen = facts.iter().rposition(|fact| matches!(fact.what, FactKind::Received { .. }));
             let Some(seen) = seen.filter(|seen| is_lost && facts[*seen].at >= safe) else { continue };
             let disturbed = facts[seen..].iter().any(|fact| {
                 matches!(
                     fact.what,
-                    What::Idle(Idle::Throttled | Idle::Crashed)
-                        | What::NotArchived
-                        | What::NotHidden
-                        | What::RetentionUnread { .. }
+                    FactKind::Idle(IdleReason::Throttled | IdleReason::Crashed)
+                        | FactKind::NotArchived
+                        | FactKind::NotHidden
+                        | FactKind::RetentionUnread { .. }
                 )
             });
             if !disturbed {
@@ -98,10 +100,10 @@ pub fn nothing_is_lost_that_was_seen_in_time(world: &World, story: &Story) -> Ju
 }
 
 /// If the function always runs, no letter is ever lost.
-pub fn nothing_is_lost(world: &World, story: &Story) -> Judged {
+pub fn nothing_is_lost(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story) {
         let safe = life.is_delivered() || !life.archived().is_empty();
-        if !safe && life.facts.iter().any(|fact| fact.what == What::Lost) {
+        if !safe && life.facts.iter().any(|fact| fact.what == FactKind::Lost) {
             return life.fault("lost");
         }
     }
@@ -110,18 +112,18 @@ pub fn nothing_is_lost(world: &World, story: &Story) -> Judged {
 
 /// Promises P2 and P4: a letter is `exhausted` only after the last retry has failed, and not before its time.
 /// It is `expiring` only if it would next become visible within the margin.
-pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
+pub fn nothing_is_archived_early(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let last = world.schedule.retries;
     for life in lives(world, story) {
         let longest = (1..=last).map(|k| life.wait(k)).max().unwrap_or(0);
         for (index, fact) in life.facts.iter().enumerate() {
-            let What::Archived { reason } = fact.what else { continue };
+            let FactKind::Archived { reason } = fact.what else { continue };
             let before = &life.facts[..index];
             match reason {
                 ArchiveReason::Exhausted => {
                     let failed = before.iter().any(|one| {
                         one.message == fact.message
-                            && matches!(one.what, What::Attempt { number, planned: None, .. } if number == last)
+                            && matches!(one.what, FactKind::Attempt { number, planned: None, .. } if number == last)
                     });
                     if !failed || fact.at < life.earliest(last) {
                         return life.fault("exhausted too early");
@@ -160,14 +162,14 @@ pub fn nothing_is_archived_early(world: &World, story: &Story) -> Judged {
 
 /// Promise P2, whatever happens: no retry comes before its planned time, none after a later one, none beyond
 /// the last, and no letter is archived without an attempt except at the end of the retention.
-pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
+pub fn attempts_are_honest(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story) {
         for message in life.messages() {
             let attempts: Vec<_> = life.attempts().into_iter().filter(|one| one.message == message).collect();
             // Until its source queue tells how many receives are its own, a letter seems to have more.
-            let unsure = life.count(|what| *what == What::SourceUnread) > 0;
+            let unsure = life.count(|what| *what == FactKind::SourceUnread) > 0;
             // Of a message that was received again before it was handled, the later receive may be handled first.
-            let is_later = |one: &Attempt, other: &Attempt| {
+            let is_later = |one: &StoryAttempt, other: &StoryAttempt| {
                 one.receives < other.receives && one.begin <= other.begin && one.number > other.number
             };
             if !unsure && attempts.iter().any(|other| attempts.iter().any(|one| is_later(one, other))) {
@@ -199,17 +201,17 @@ pub fn attempts_are_honest(world: &World, story: &Story) -> Judged {
 
 /// Promise P2, undisturbed: each retry is made once, numbered without a gap, at its time. Being moved to the
 /// requeue, and on within it, is no disturbance.
-pub fn undisturbed_letters_get_each_retry_once(world: &World, story: &Story) -> Judged {
+pub fn undisturbed_letters_get_each_retry_once(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
     lives(world, story).iter().try_for_each(|life| each_retry_once(life, latency))
 }
 
 /// The same law for the first letter of each FIFO group: those behind it must not hold it up.
-pub fn heads_of_groups_get_each_retry_once(world: &World, story: &Story) -> Judged {
+pub fn heads_of_groups_get_each_retry_once(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let rounds = i64::try_from(world.mapping.batch).unwrap();
     let latency = world.mapping.late.end() + world.mapping.takes + rounds * world.subscriber.takes.end();
     let lives = lives(world, story);
-    let mut heads: BTreeMap<u32, &Life<'_>> = BTreeMap::new();
+    let mut heads: BTreeMap<u32, &StoryLife<'_>> = BTreeMap::new();
     for life in &lives {
         let head = heads.entry(life.plan().group).or_insert(life);
         if life.plan().arrives < head.plan().arrives {
@@ -219,7 +221,7 @@ pub fn heads_of_groups_get_each_retry_once(world: &World, story: &Story) -> Judg
     heads.into_values().try_for_each(|head| each_retry_once(head, latency))
 }
 
-fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
+fn each_retry_once(life: &StoryLife<'_>, latency: ModelMillis) -> LawJudgement {
     let world = life.world;
     let (first, last) = (life.plan().spent + 1, world.schedule.retries);
     if life.plan().moved.is_some_and(|moved| moved.keeps_first_receive) {
@@ -257,8 +259,8 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
         return life.fault(&format!("archived as {archived:?}"));
     }
     // Hops count from the planned times, which makes up for the time that attempts took before.
-    let hops = |wait: Millis| wait.div_euclid(seconds(world.ceiling)) + 1;
-    let earliest_first = life.point(first) - SLACK;
+    let hops = |wait: ModelMillis| wait.div_euclid(seconds(world.ceiling)) + 1;
+    let earliest_first = life.point(first) - MODEL_CLOCK_TOLERANCE;
     let latest_first = life.point(first).max(life.plan().arrives) + SECOND + latency * hops(life.wait(first));
     if let Some(attempt) = attempts.first()
         && !(earliest_first..=latest_first).contains(&attempt.begin)
@@ -267,7 +269,7 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
     }
     for pair in attempts.windows(2) {
         let wait = life.wait(pair[1].number);
-        let least = pair[0].end + wait.min(seconds(world.ceiling)) - SLACK;
+        let least = pair[0].end + wait.min(seconds(world.ceiling)) - MODEL_CLOCK_TOLERANCE;
         let most = pair[0].end + wait + SECOND + latency * hops(wait);
         if !(least..=most).contains(&pair[1].begin) {
             return life.fault(&format!("retry {} is not on time: {least}..{most}", pair[1].number));
@@ -278,7 +280,7 @@ fn each_retry_once(life: &Life<'_>, latency: Millis) -> Judged {
 
 /// Promise P2: whatever brings a letter back before its time, no retry of its plan is made later than a quarter
 /// of an hour after its moment, and none is left out unless the next one follows while an attempt is made.
-pub fn early_returns_move_no_plan(world: &World, story: &Story) -> Judged {
+pub fn early_returns_move_no_plan(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
     for life in lives(world, story).iter().filter(|life| life.plan().moved.is_none()) {
         // Four days may have counted.
@@ -307,7 +309,7 @@ pub fn early_returns_move_no_plan(world: &World, story: &Story) -> Judged {
 
 /// Promise P4: a queue that does not tell its retention costs no retry and adds none. When it tells it at last,
 /// each letter may come back once before its time.
-pub fn unread_retentions_add_no_attempts(world: &World, story: &Story) -> Judged {
+pub fn unread_retentions_add_no_attempts(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story).iter().filter(|life| life.plan().moved.is_none()) {
         let left = usize::try_from(world.schedule.retries - life.plan().spent).unwrap();
         let made = life.attempts().len();
@@ -319,7 +321,7 @@ pub fn unread_retentions_add_no_attempts(world: &World, story: &Story) -> Judged
 }
 
 /// Each letter ends exactly once: it is delivered or archived, and never both.
-pub fn each_letter_ends_once(world: &World, story: &Story) -> Judged {
+pub fn each_letter_ends_once(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story) {
         let deliveries = life.attempts().iter().filter(|attempt| attempt.delivered).count();
         if deliveries + life.archived().len() != 1 {
@@ -331,7 +333,7 @@ pub fn each_letter_ends_once(world: &World, story: &Story) -> Judged {
 
 /// Promise P6: within one queue, no letter of a group is attempted while an earlier one of the group lies
 /// there undelivered and not archived. So first deliveries keep their order.
-pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
+pub fn groups_keep_their_order(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let lives = lives(world, story);
     let mut groups: BTreeMap<(bool, u32), BTreeMap<u64, usize>> = BTreeMap::new();
     for fact in &story.journal.facts {
@@ -340,10 +342,10 @@ pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
     }
     for ((requeue, _), members) in groups {
         // The time from which each message no longer holds its group.
-        let mut gone: Vec<(Millis, usize)> = Vec::new();
+        let mut gone: Vec<(ModelMillis, usize)> = Vec::new();
         for (number, who) in members {
             let life = &lives[who];
-            let message = Message { requeue, number };
+            let message = ModelMessage { requeue, number };
             let begins =
                 life.attempts().into_iter().filter(|one| one.message == message).map(|one| one.begin);
             if let Some(begin) = begins.min()
@@ -353,21 +355,21 @@ pub fn groups_keep_their_order(world: &World, story: &Story) -> Judged {
                 return life.fault(&format!("passed an earlier one of its group, {earlier}"));
             }
             let ends = life.facts.iter().filter_map(|fact| match fact.what {
-                What::Attempt { end, delivered: true, .. } => Some(end),
-                What::Archived { .. } | What::Lost => Some(fact.at),
+                FactKind::Attempt { end, delivered: true, .. } => Some(end),
+                FactKind::Archived { .. } | FactKind::Lost => Some(fact.at),
                 // The letter steps aside while the batch goes on. The journal notes at the batch's end that
                 // it was sent.
-                What::Moved { .. } if fact.message == message => Some(stepped_aside(life, fact)),
+                FactKind::Moved { .. } if fact.message == message => Some(stepped_aside(life, fact)),
                 _ => None,
             });
-            gone.push((ends.min().unwrap_or(Millis::MAX), who));
+            gone.push((ends.min().unwrap_or(ModelMillis::MAX), who));
         }
     }
     Ok(())
 }
 
 /// Returns the time when a letter that is moved stepped aside: after its last attempt.
-fn stepped_aside(life: &Life<'_>, moved: &Fact) -> Millis {
+fn stepped_aside(life: &StoryLife<'_>, moved: &StoryFact) -> ModelMillis {
     let ends = life.attempts().into_iter().filter(|one| one.message == moved.message && one.end <= moved.at);
     ends.map(|one| one.end).max().unwrap_or(moved.at)
 }
@@ -375,13 +377,14 @@ fn stepped_aside(life: &Life<'_>, moved: &Fact) -> Millis {
 /// Returns the number of letters in flight that the function may not know of: those that are hidden while its
 /// number is old (up to a minute old when it is read, and kept for up to another), and those that are being
 /// handled.
-pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> usize {
-    let hidden = |fact: &&Fact| {
-        fact.message.requeue == requeue && matches!(fact.what, What::Hidden { until } if until > fact.at)
+pub fn unknown_in_flight(world: &ModelWorld, story: &ModelStory, requeue: bool) -> usize {
+    let hidden = |fact: &&StoryFact| {
+        fact.message.requeue == requeue && matches!(fact.what, FactKind::Hidden { until } if until > fact.at)
     };
-    let mut hidden: Vec<Millis> = story.journal.facts.iter().filter(hidden).map(|fact| fact.at).collect();
+    let mut hidden: Vec<ModelMillis> =
+        story.journal.facts.iter().filter(hidden).map(|fact| fact.at).collect();
     hidden.sort_unstable();
-    let within = |(index, begin): (usize, &Millis)| {
+    let within = |(index, begin): (usize, &ModelMillis)| {
         hidden.partition_point(|at| *at <= begin + world.dlq.lag + MINUTE) - index
     };
     let most = hidden.iter().enumerate().map(within).max().unwrap_or(0);
@@ -392,7 +395,7 @@ pub fn unknown_in_flight(world: &World, story: &Story, requeue: bool) -> usize {
 /// With spill on, a queue has no more in flight than the three quarters up to which letters are hidden, plus
 /// the letters that the function may not know of. So it stays below its limit while these are fewer than a
 /// quarter.
-pub fn spill_bounds_what_is_in_flight(world: &World, story: &Story) -> Judged {
+pub fn spill_bounds_what_is_in_flight(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for (requeue, queue) in [(false, Some(&story.dlq)), (true, story.requeue.as_ref())] {
         let Some(queue) = queue else { continue };
         let believed = usize::try_from(world.believed_limit).unwrap();
@@ -406,16 +409,18 @@ pub fn spill_bounds_what_is_in_flight(world: &World, story: &Story) -> Judged {
 }
 
 /// Returns the longest time that a letter lay in its queue, due and not received.
-pub fn longest_overdue(world: &World, story: &Story) -> Millis {
+pub fn longest_overdue(world: &ModelWorld, story: &ModelStory) -> ModelMillis {
     let mut longest = 0;
     for life in lives(world, story) {
         for message in life.messages() {
             let mut visible = None;
             for fact in life.about(message) {
                 match fact.what {
-                    What::Sent { due } => visible = Some(due.unwrap_or(fact.at).max(fact.at)),
-                    What::Hidden { until } | What::HiddenForInvocation { until } => visible = Some(until),
-                    What::Received { .. } => {
+                    FactKind::Sent { due } => visible = Some(due.unwrap_or(fact.at).max(fact.at)),
+                    FactKind::Hidden { until } | FactKind::HiddenForInvocation { until } => {
+                        visible = Some(until);
+                    }
+                    FactKind::Received { .. } => {
                         longest = longest.max(fact.at - visible.take().unwrap_or(fact.at));
                     }
                     _ => {}

@@ -2,7 +2,7 @@
 //!
 //! It is a discrete-event simulation with a virtual clock: nothing happens between two events, and the same
 //! seed gives the same story. The function's environment is modelled, except for the queues, which are those
-//! of `redrive-sim`. All decisions are made by the real [`Machine`](redrive_core::batch::Machine), and the model
+//! of `redrive-sim`. All decisions are made by the real [`BatchMachine`](redrive_core::batch::BatchMachine), and the model
 //! carries out its actions.
 //!
 //! | file | contents |
@@ -50,41 +50,41 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 /// Virtual time: milliseconds since the world began.
-pub type Millis = i64;
+pub type ModelMillis = i64;
 
-pub const SECOND: Millis = 1_000;
-pub const MINUTE: Millis = 60 * SECOND;
-pub const HOUR: Millis = 60 * MINUTE;
-pub const DAY: Millis = 24 * HOUR;
+pub const SECOND: ModelMillis = 1_000;
+pub const MINUTE: ModelMillis = 60 * SECOND;
+pub const HOUR: ModelMillis = 60 * MINUTE;
+pub const DAY: ModelMillis = 24 * HOUR;
 
 /// The time at which every world begins.
-const BEGIN: Millis = redrive_testing::NOW;
+const WORLD_BEGIN: ModelMillis = redrive_testing::NOW;
 
 /// Returns a virtual time as the real code sees it.
-pub fn at(millis: Millis) -> Timestamp {
-    redrive_testing::at(BEGIN + millis)
+pub fn at(millis: ModelMillis) -> Timestamp {
+    redrive_testing::at(WORLD_BEGIN + millis)
 }
 
 /// Returns the virtual time of a time in the real code.
-pub fn since_begin(point: Timestamp) -> Millis {
-    point.as_millisecond() - BEGIN
+pub fn since_begin(point: Timestamp) -> ModelMillis {
+    point.as_millisecond() - WORLD_BEGIN
 }
 
 /// Returns whole seconds as virtual time.
-pub fn seconds<N: TryInto<Millis, Error: Debug>>(seconds: N) -> Millis {
+pub fn seconds<N: TryInto<ModelMillis, Error: Debug>>(seconds: N) -> ModelMillis {
     seconds.try_into().unwrap() * SECOND
 }
 
 /// Returns the duration of so many milliseconds.
-pub fn duration(millis: Millis) -> Duration {
+pub fn duration(millis: ModelMillis) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap())
 }
 
 /// Random numbers, the same for the same seed: `SplitMix64`.
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -97,7 +97,7 @@ impl Chance {
         x ^ (x >> 31)
     }
 
-    pub fn within(&mut self, range: &RangeInclusive<Millis>) -> Millis {
+    pub fn within(&mut self, range: &RangeInclusive<ModelMillis>) -> ModelMillis {
         let width = u64::try_from(range.end() - range.start()).unwrap() + 1;
         range.start() + i64::try_from(self.next() % width).unwrap()
     }

@@ -7,16 +7,16 @@ use redrive_core::policy::OverrideAction;
 use redrive_core::waiting::WaitingLetter;
 use serde_json::{Value, json};
 
-use super::journal::Message;
-use super::queue::Receipt;
-use super::{MINUTE, Millis, at, since_begin};
+use super::journal::ModelMessage;
+use super::queue::ModelReceipt;
+use super::{MINUTE, ModelMillis, at, since_begin};
 
 /// The actions of an operator.
 #[derive(Debug, Clone, Default)]
-pub struct Operator {
+pub struct ModelOperator {
     pub overrides: Vec<TimedOverride>,
     /// The times when all letters are woken.
-    pub wakes: Vec<Millis>,
+    pub wakes: Vec<ModelMillis>,
     /// True if only letters on the list of waiting letters are woken. Otherwise all hidden letters are.
     pub by_list: bool,
     /// The percentage of readings of the overrides that fail.
@@ -27,19 +27,19 @@ pub struct Operator {
 #[derive(Debug, Clone)]
 pub struct TimedOverride {
     pub action: OverrideAction,
-    pub from: Millis,
-    pub to: Millis,
+    pub from: ModelMillis,
+    pub to: ModelMillis,
     /// The letters that it is about, or all letters if this is empty.
     pub about: Vec<usize>,
 }
 
-impl Operator {
+impl ModelOperator {
     pub fn is_idle(&self) -> bool {
         self.overrides.is_empty() && self.wakes.is_empty()
     }
 
     /// Returns the result of reading the document.
-    pub fn read(&self, now: Millis, unless: Option<&str>) -> OverridesRead {
+    pub fn read(&self, now: ModelMillis, unless: Option<&str>) -> OverridesRead {
         let given = |(_, given): &(usize, &TimedOverride)| (given.from..given.to).contains(&now);
         let given: Vec<_> = self.overrides.iter().enumerate().filter(given).collect();
         let tag = format!("{:?}", given.iter().map(|(index, _)| index).collect::<Vec<_>>());
@@ -72,15 +72,15 @@ impl TimedOverride {
 
 /// The list of waiting letters: by message the newest receipt, and the time when the letter is due.
 #[derive(Debug, Default)]
-pub struct List(HashMap<Message, (Receipt, Millis)>);
+pub struct ListedReceipts(HashMap<ModelMessage, (ModelReceipt, ModelMillis)>);
 
-impl List {
-    pub fn add(&mut self, message: Message, receipt: &Receipt, line: &WaitingLetter) {
+impl ListedReceipts {
+    pub fn add(&mut self, message: ModelMessage, receipt: &ModelReceipt, line: &WaitingLetter) {
         self.0.insert(message, (receipt.clone(), since_begin(line.due)));
     }
 
     /// Returns the messages to wake, without those that are due soon anyway.
-    pub fn to_wake(&self, now: Millis) -> Vec<(Message, Receipt)> {
+    pub fn to_wake(&self, now: ModelMillis) -> Vec<(ModelMessage, ModelReceipt)> {
         let later = self.0.iter().filter(|(_, (_, due))| *due > now + MINUTE);
         let mut all: Vec<_> = later.map(|(message, (receipt, _))| (*message, receipt.clone())).collect();
         all.sort_unstable_by_key(|(message, _)| *message);

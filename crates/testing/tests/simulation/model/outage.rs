@@ -1,31 +1,31 @@
 //! Outages of many letters: a subscriber is down, and so many letters fail each second.
 //!
-//! One letter of the model stands for [`Outage::each`] real ones, and the limit in flight is divided by as
-//! many. Delays, lags and readings keep their real length. An invocation takes [`BATCH_TAKES`] for up to
-//! [`BATCH`] real letters. If one letter of the model stands for more than a batch, so does an invocation,
+//! One letter of the model stands for [`ModelOutage::each`] real ones, and the limit in flight is divided by as
+//! many. Delays, lags and readings keep their real length. An invocation takes [`BATCH_TIME`] for up to
+//! [`BATCH_LETTERS`] real letters. If one letter of the model stands for more than a batch, so does an invocation,
 //! and there are correspondingly fewer of them.
 
 use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{Schedule, VISIBILITY_CEILING};
 use redrive_sim_queue::QueueSettings;
 
-use super::operator::Operator;
-use super::queue::Queue;
-use super::world::{Fails, Mapping, Plan, Subscriber, Trouble, World};
-use super::{HOUR, MINUTE, Millis, SECOND};
+use super::operator::ModelOperator;
+use super::queue::ModelQueue;
+use super::world::{ArrivalPlan, FailureStyle, ModelMapping, ModelSubscriber, ModelWorld, TroubleRates};
+use super::{HOUR, MINUTE, ModelMillis, SECOND};
 
 /// The number of letters in a batch, and the time that an invocation takes for them.
-pub const BATCH: u64 = 1_000;
-pub const BATCH_TAKES: Millis = SECOND;
+pub const BATCH_LETTERS: u64 = 1_000;
+pub const BATCH_TIME: ModelMillis = SECOND;
 
 /// The built-in policy's jitter.
 pub const BUILT_IN_JITTER: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outage {
+pub struct ModelOutage {
     /// The number of messages that fail each second.
     pub rate: u64,
-    pub lasts: Millis,
+    pub lasts: ModelMillis,
     pub spill: bool,
     /// `MaximumConcurrency` of each of the two mappings.
     pub instances: u64,
@@ -35,7 +35,7 @@ pub struct Outage {
 
 /// The cost of an outage, in real letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Toll {
+pub struct OutageToll {
     pub letters: u64,
     pub delivered: u64,
     pub archived: u64,
@@ -51,23 +51,23 @@ pub struct Toll {
     pub readings: u64,
     pub instances: u64,
     /// The time from the end of the outage to the last delivery.
-    pub delivered_after: Millis,
+    pub delivered_after: ModelMillis,
 }
 
-impl Outage {
+impl ModelOutage {
     pub fn letters(&self) -> u64 {
         self.rate * u64::try_from(self.lasts / SECOND).unwrap()
     }
 
     /// Returns the number of real batches that one letter of the model stands for.
     fn batches(&self) -> u64 {
-        self.each.div_ceil(BATCH)
+        self.each.div_ceil(BATCH_LETTERS)
     }
 
-    pub fn toll(&self) -> Toll {
+    pub fn toll(&self) -> OutageToll {
         let number = self.letters() / self.each;
         let arrives = |who: u64| {
-            Millis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap()
+            ModelMillis::try_from(i128::from(who) * i128::from(self.lasts) / i128::from(number)).unwrap()
         };
         let limit = IN_FLIGHT_LIMIT / self.each;
         let queue = QueueSettings {
@@ -78,7 +78,7 @@ impl Outage {
             shuffled: Some(1),
             ..QueueSettings::default()
         };
-        let world = World {
+        let world = ModelWorld {
             seed: 1,
             schedule: Schedule::BUILT_IN,
             jitter: BUILT_IN_JITTER,
@@ -88,30 +88,32 @@ impl Outage {
             requeue: self.spill.then_some(queue),
             believed_limit: limit,
             step_aside: false,
-            letters: (0..number).map(|who| Plan { arrives: arrives(who), ..Plan::default() }).collect(),
-            subscriber: Subscriber {
+            letters: (0..number)
+                .map(|who| ArrivalPlan { arrives: arrives(who), ..ArrivalPlan::default() })
+                .collect(),
+            subscriber: ModelSubscriber {
                 outages: vec![(0, self.lasts)],
-                fails: Fails::AtOnce,
+                fails: FailureStyle::AtOnce,
                 flaky: 0,
                 takes: 0..=0,
             },
             others: Vec::new(),
-            mapping: Mapping {
-                batch: usize::try_from((BATCH / self.each).max(1)).unwrap(),
+            mapping: ModelMapping {
+                batch: usize::try_from((BATCH_LETTERS / self.each).max(1)).unwrap(),
                 window: 0..=0,
                 late: 0..=200,
                 instances: u32::try_from((self.instances / self.batches()).max(1)).unwrap(),
                 off: vec![],
-                takes: BATCH_TAKES,
+                takes: BATCH_TIME,
             },
-            trouble: Trouble::default(),
-            operator: Operator::default(),
+            trouble: TroubleRates::default(),
+            operator: ModelOperator::default(),
             until: None,
         };
         let story = world.count();
-        let peak = |queue: &Queue| u64::try_from(queue.messages.peak).unwrap();
+        let peak = |queue: &ModelQueue| u64::try_from(queue.messages.peak).unwrap();
         let (counts, each) = (story.journal.counts, self.each);
-        Toll {
+        OutageToll {
             letters: number * each,
             delivered: counts.delivered * each,
             archived: counts.archived * each,

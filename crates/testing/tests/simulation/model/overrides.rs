@@ -2,14 +2,14 @@
 
 use redrive_core::policy::OverrideAction;
 
-use super::journal::What;
-use super::life::{Judged, SLACK, lives};
-use super::simulation::Story;
-use super::world::World;
+use super::journal::FactKind;
+use super::life::{LawJudgement, MODEL_CLOCK_TOLERANCE, lives};
+use super::simulation::ModelStory;
+use super::world::ModelWorld;
 use super::{SECOND, seconds};
 
 /// Promise P2, with an override to retry in force and letters woken at any time: no attempt is lost by it.
-pub fn overrides_lose_no_attempt(world: &World, story: &Story) -> Judged {
+pub fn overrides_lose_no_attempt(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story).iter().filter(|life| !life.is_delivered()) {
         let attempts = life.attempts();
         let (spent, last) = (life.plan().spent, world.schedule.retries);
@@ -24,13 +24,14 @@ pub fn overrides_lose_no_attempt(world: &World, story: &Story) -> Judged {
 }
 
 /// An attempt on an override that fails does not change the next planned time, to the second.
-pub fn overrides_keep_the_plan(world: &World, story: &Story) -> Judged {
+pub fn overrides_keep_the_plan(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let latency = world.mapping.late.end() + world.mapping.takes + SECOND;
     for life in lives(world, story) {
         for message in life.messages() {
             let facts: Vec<_> = life.about(message).collect();
             for (index, fact) in facts.iter().enumerate() {
-                let What::Attempt { number, planned: Some(planned), end, delivered: false, .. } = fact.what
+                let FactKind::Attempt { number, planned: Some(planned), end, delivered: false, .. } =
+                    fact.what
                 else {
                     continue;
                 };
@@ -41,20 +42,20 @@ pub fn overrides_keep_the_plan(world: &World, story: &Story) -> Judged {
                 }
                 let later = &facts[index + 1..];
                 let waits = later.iter().find_map(|fact| match fact.what {
-                    What::Waits { due, .. } => Some(due),
+                    FactKind::Waits { due, .. } => Some(due),
                     _ => None,
                 });
                 if waits.is_some_and(|due| due != planned) {
                     return life.fault(&format!("waits for another moment than {planned}"));
                 }
                 let next = later.iter().find_map(|fact| match fact.what {
-                    What::Attempt { planned: None, .. } => Some(fact.at),
+                    FactKind::Attempt { planned: None, .. } => Some(fact.at),
                     _ => None,
                 });
-                if next.is_some_and(|next| next < planned - SLACK) {
+                if next.is_some_and(|next| next < planned - MODEL_CLOCK_TOLERANCE) {
                     return life.fault(&format!("a retry before {planned}"));
                 }
-                let received = later.iter().find(|fact| matches!(fact.what, What::Received { .. }));
+                let received = later.iter().find(|fact| matches!(fact.what, FactKind::Received { .. }));
                 let ceiling = end + seconds(world.ceiling);
                 if received.is_none_or(|fact| fact.at > planned.max(end).min(ceiling) + latency) {
                     return life.fault(&format!("was not seen again at {planned}"));
@@ -66,7 +67,7 @@ pub fn overrides_keep_the_plan(world: &World, story: &Story) -> Judged {
 }
 
 /// Overrides in force and wakes at any time repeat no number, since attempts ahead of the plan have none.
-pub fn overrides_repeat_no_number(world: &World, story: &Story) -> Judged {
+pub fn overrides_repeat_no_number(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     let latency = world.mapping.late.end() + world.mapping.takes + world.subscriber.takes.end();
     for life in lives(world, story) {
         let numbered = life.attempts().into_iter().filter(|attempt| attempt.planned.is_none());
@@ -81,12 +82,12 @@ pub fn overrides_repeat_no_number(world: &World, story: &Story) -> Judged {
 
 /// Overrides cause no hot loop: a letter is received for its plan and for each time that it is woken, and no
 /// more often.
-pub fn overrides_make_no_hot_loop(world: &World, story: &Story) -> Judged {
+pub fn overrides_make_no_hot_loop(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story) {
         let hops = |k| life.wait(k).div_euclid(seconds(world.ceiling)) + 2;
         let planned: i64 = (life.plan().spent + 1..=world.schedule.retries).map(hops).sum();
-        let woken = life.count(|what| *what == What::Woken);
-        let receives = life.count(|what| matches!(what, What::Received { .. }));
+        let woken = life.count(|what| *what == FactKind::Woken);
+        let receives = life.count(|what| matches!(what, FactKind::Received { .. }));
         let most = usize::try_from(planned).unwrap() + 2 * woken + 2;
         if receives > most {
             return life.fault(&format!("received {receives} times, at most {most} expected"));
@@ -97,7 +98,7 @@ pub fn overrides_make_no_hot_loop(world: &World, story: &Story) -> Judged {
 
 /// Promise P10: no attempt begins while a hold is older than a quarter of a minute. This holds within an
 /// invocation too, for the letters that wait for their turn or place.
-pub fn no_attempt_begins_under_an_old_hold(world: &World, story: &Story) -> Judged {
+pub fn no_attempt_begins_under_an_old_hold(world: &ModelWorld, story: &ModelStory) -> LawJudgement {
     for life in lives(world, story) {
         for given in world.operator.overrides.iter().filter(|given| given.is_about(life.who)) {
             let held = given.from + 15 * SECOND + 1..given.to;

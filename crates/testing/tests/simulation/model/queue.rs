@@ -5,38 +5,38 @@ use std::rc::Rc;
 
 use redrive_core::arn::Arn;
 use redrive_core::letter::Letter;
-use redrive_sim_queue::{Deduplication, Message, Messages, QueueSettings};
+use redrive_sim_queue::{Deduplication, QueueSettings, SimMessage, SimMessages};
 
-use super::{Millis, at};
+use super::{ModelMillis, at};
 
 /// The content of a message.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub struct ModelLetter {
     /// The number of its letter in the world.
     pub who: usize,
     pub letter: Rc<Letter>,
 }
 
 #[derive(Debug)]
-pub struct Queue {
+pub struct ModelQueue {
     pub arn: Arn,
-    pub messages: Messages<Content, u32>,
+    pub messages: SimMessages<ModelLetter, u32>,
     deduplication: Deduplication<u64>,
 }
 
 /// A received message.
 #[derive(Debug, Clone)]
-pub struct Receipt {
-    pub handle: redrive_sim_queue::Receipt,
+pub struct ModelReceipt {
+    pub handle: redrive_sim_queue::SimReceipt,
     pub who: usize,
     pub group: u32,
-    pub first_received: Millis,
+    pub first_received: ModelMillis,
     pub letter: Rc<Letter>,
 }
 
-impl Receipt {
-    fn new(handle: redrive_sim_queue::Receipt, message: &Message<Content, u32>) -> Self {
-        let Content { who, letter } = message.content.clone();
+impl ModelReceipt {
+    fn new(handle: redrive_sim_queue::SimReceipt, message: &SimMessage<ModelLetter, u32>) -> Self {
+        let ModelLetter { who, letter } = message.content.clone();
         let first_received = message.first_received.unwrap_or(message.received);
         Self { handle, who, group: message.group, first_received, letter }
     }
@@ -51,11 +51,11 @@ impl Receipt {
     }
 }
 
-impl Queue {
+impl ModelQueue {
     pub fn new(arn: &str, fifo: bool, settings: QueueSettings) -> Self {
         Self {
             arn: arn.parse().unwrap(),
-            messages: Messages::new(fifo, settings),
+            messages: SimMessages::new(fifo, settings),
             deduplication: Deduplication::default(),
         }
     }
@@ -64,9 +64,9 @@ impl Queue {
     /// answers a repetition like the first message, and keeps only one.
     pub fn send(
         &mut self,
-        now: Millis,
-        message: Message<Content, u32>,
-        delay: Millis,
+        now: ModelMillis,
+        message: SimMessage<ModelLetter, u32>,
+        delay: ModelMillis,
         deduplication: String,
     ) -> (u64, bool) {
         assert!(delay == 0 || !self.messages.is_fifo, "FIFO queues delay no single message");
@@ -84,19 +84,19 @@ impl Queue {
     }
 
     /// Receives messages. At the limit in flight there are none, as for Lambda's long polls.
-    pub fn receive(&mut self, now: Millis, at_most: usize) -> Vec<Receipt> {
+    pub fn receive(&mut self, now: ModelMillis, at_most: usize) -> Vec<ModelReceipt> {
         let until = now + self.messages.settings.visibility * 1000;
         let ready = self.messages.ready(at_most.min(self.messages.room()), &BTreeSet::new());
         let received = ready.into_iter().filter_map(|number| {
             let (handle, message) = self.messages.receive(now, number, until)?;
-            Some(Receipt::new(handle, message))
+            Some(ModelReceipt::new(handle, message))
         });
         received.collect()
     }
 
     /// Returns the newest receipt of each hidden message.
-    pub fn hidden(&self) -> impl Iterator<Item = Receipt> {
-        self.messages.in_flight().map(|(handle, message)| Receipt::new(handle, message))
+    pub fn hidden(&self) -> impl Iterator<Item = ModelReceipt> {
+        self.messages.in_flight().map(|(handle, message)| ModelReceipt::new(handle, message))
     }
 
     /// Returns the numbers of the letters that lie here.

@@ -5,55 +5,56 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 
 use redrive_core::arn::Arn;
-use redrive_core::batch::{Config, Memory};
-use redrive_core::letter::{Attribute, Letter, MARK_ATTRIBUTE, SqsMessage};
-use redrive_sim_queue::Message as Sending;
+use redrive_core::batch::{BatchConfig, InstanceMemory};
+use redrive_core::letter::{Letter, MARK_ATTRIBUTE, MessageAttribute, SqsMessage};
+use redrive_sim_queue::SimMessage as Sending;
 use redrive_testing::made_for;
 
-use super::function::{Death, Kept, LAST_ACTION, SOURCE_RECEIVES, config, subscription_id};
-use super::journal::{Idle, Journal, Message, What};
-use super::operator::List;
-use super::queue::{Content, Queue, Receipt};
-use super::state::{Event, Received, Simulation, message};
-use super::world::{DLQ, Plan, REQUEUE, World};
-use super::{Chance, Millis, at, seconds};
+use super::function::{InvocationDeath, KeptQueues, LAST_ACTION, SOURCE_RECEIVES, config, subscription_id};
+use super::journal::{FactKind, IdleReason, ModelMessage, StoryJournal};
+use super::operator::ListedReceipts;
+use super::queue::{ModelLetter, ModelQueue, ModelReceipt};
+use super::state::{ModelEvent, ReceivedBatch, Simulation, message};
+use super::world::{ArrivalPlan, DLQ, ModelWorld, REQUEUE};
+use super::{ModelMillis, SeededRandom, at, seconds};
 
 const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-worker";
 
 /// The largest number of events in a story. A letter that circulates for ever exceeds it.
-const MANY: u64 = 300_000;
+const MAX_STORY_EVENTS: u64 = 300_000;
 
 /// The number of processes that can replace those that die.
-const SPARE: usize = 8;
+const SPARE_PROCESSES: usize = 8;
 
 /// The result of living through a world.
 #[derive(Debug)]
-pub struct Story {
-    pub journal: Journal,
-    pub dlq: Queue,
-    pub requeue: Option<Queue>,
-    pub end: Millis,
+pub struct ModelStory {
+    pub journal: StoryJournal,
+    pub dlq: ModelQueue,
+    pub requeue: Option<ModelQueue>,
+    pub end: ModelMillis,
     pub peak_busy: usize,
     pub peak_waiting: usize,
     /// The ids of the letters, as the function knows them.
     pub ids: Vec<String>,
 }
 
-impl World {
+impl ModelWorld {
     /// Lives until every queue is empty.
-    pub fn live(&self) -> Story {
-        self.run(SPARE, false)
+    pub fn live(&self) -> ModelStory {
+        self.run(SPARE_PROCESSES, false)
     }
 
     /// Lives until every queue is empty, and keeps only counts.
-    pub fn count(&self) -> Story {
+    pub fn count(&self) -> ModelStory {
         self.run(0, true)
     }
 
-    fn run(&self, spare: usize, counts_only: bool) -> Story {
+    fn run(&self, spare: usize, counts_only: bool) -> ModelStory {
         let requeue: Option<Arn> = self.requeue.as_ref().map(|_| self.arn(REQUEUE).parse().unwrap());
         let config = config(self, requeue);
-        let mut memories: Vec<_> = (0..self.processes() + spare).map(|_| Memory::new(&config)).collect();
+        let mut memories: Vec<_> =
+            (0..self.processes() + spare).map(|_| InstanceMemory::new(&config)).collect();
         Simulation::new(self, &config, &mut memories, counts_only).run()
     }
 
@@ -65,19 +66,24 @@ impl World {
 }
 
 impl<'w> Simulation<'w> {
-    fn new(world: &'w World, config: &'w Config, memories: &'w mut [Memory], counts_only: bool) -> Self {
-        let queue = |arn: &str, settings| Queue::new(&world.arn(arn), world.fifo, settings);
+    fn new(
+        world: &'w ModelWorld,
+        config: &'w BatchConfig,
+        memories: &'w mut [InstanceMemory],
+        counts_only: bool,
+    ) -> Self {
+        let queue = |arn: &str, settings| ModelQueue::new(&world.arn(arn), world.fifo, settings);
         let processes = world.processes();
         let mut simulation = Self {
             world,
             config,
-            kept: vec![Kept::default(); memories.len()],
+            kept: vec![KeptQueues::default(); memories.len()],
             ages: vec![<_>::default(); memories.len()],
             memories: memories.iter_mut().map(Some).collect(),
             spare: processes,
             runs: BTreeMap::new(),
             now: 0,
-            chance: Chance::new(world.seed),
+            chance: SeededRandom::new(world.seed),
             agenda: BinaryHeap::new(),
             events: BTreeMap::new(),
             order: 0,
@@ -87,46 +93,46 @@ impl<'w> Simulation<'w> {
             running: [0; 2],
             free: (0..processes).collect(),
             busy: 0,
-            list: List::default(),
-            journal: Journal { counts_only, ..Journal::default() },
+            list: ListedReceipts::default(),
+            journal: StoryJournal { counts_only, ..StoryJournal::default() },
             peak_busy: 0,
             peak_waiting: 0,
             ids: vec![String::new(); world.letters.len()],
             shortcut: counts_only,
         };
         for (who, plan) in world.letters.iter().enumerate() {
-            simulation.schedule(plan.arrives, Event::Arrive(who));
+            simulation.schedule(plan.arrives, ModelEvent::Arrive(who));
         }
         for when in &world.operator.wakes {
-            simulation.schedule(*when, Event::WakeAll);
+            simulation.schedule(*when, ModelEvent::WakeAll);
         }
         simulation
     }
 
-    fn run(mut self) -> Story {
+    fn run(mut self) -> ModelStory {
         while let Some(Reverse((now, order))) = self.agenda.peek().copied() {
             if self.expire(now) {
                 continue;
             }
             self.agenda.pop();
-            assert!(self.shortcut || self.order < MANY, "letters circulate for ever");
+            assert!(self.shortcut || self.order < MAX_STORY_EVENTS, "letters circulate for ever");
             if self.world.until.is_some_and(|until| now > until) {
                 break;
             }
             (self.now, self.journal.run) = (now, 0);
             let Some(event) = self.events.remove(&order) else { continue };
             match event {
-                Event::Arrive(who) => self.arrive(who),
-                Event::Show { requeue } => self.show(requeue),
-                Event::Poll { requeue } => self.poll(requeue),
-                Event::Begin(received) => self.begin(received),
-                Event::Answer(coming) => self.answered(coming),
-                Event::Turn(run) => self.turn_comes(run),
-                Event::WakeAll => self.wake_all(),
-                Event::ComeBack { requeue, receipt } => self.wake(requeue, &receipt, What::CameBack),
+                ModelEvent::Arrive(who) => self.arrive(who),
+                ModelEvent::Show { requeue } => self.show(requeue),
+                ModelEvent::Poll { requeue } => self.poll(requeue),
+                ModelEvent::Begin(received) => self.begin(received),
+                ModelEvent::Answer(coming) => self.answered(coming),
+                ModelEvent::Turn(run) => self.turn_comes(run),
+                ModelEvent::WakeAll => self.wake_all(),
+                ModelEvent::ComeBack { requeue, receipt } => self.wake(requeue, &receipt, FactKind::CameBack),
             }
         }
-        Story {
+        ModelStory {
             journal: self.journal,
             dlq: self.dlq,
             requeue: self.requeue,
@@ -139,7 +145,7 @@ impl<'w> Simulation<'w> {
 
     /// Drops the next message that SQS has dropped by now, and returns whether there was one: its group is polled
     /// before the next message is dropped.
-    fn expire(&mut self, now: Millis) -> bool {
+    fn expire(&mut self, now: ModelMillis) -> bool {
         let ends = [Some(&self.dlq), self.requeue.as_ref()].map(|queue| queue?.messages.next_expiry());
         let Some(first) = ends.into_iter().flatten().min().filter(|first| *first <= now) else {
             return false;
@@ -148,7 +154,7 @@ impl<'w> Simulation<'w> {
         let Some((expires, number, message)) = self.queue(requeue).messages.expire(first) else {
             return false;
         };
-        self.journal.note(message.content.who, Message { requeue, number }, expires, What::Lost);
+        self.journal.note(message.content.who, ModelMessage { requeue, number }, expires, FactKind::Lost);
         self.now = self.now.max(expires);
         self.want_poll(requeue);
         true
@@ -160,7 +166,7 @@ impl<'w> Simulation<'w> {
         let moved = plan.moved;
         self.ids[who] = letter.id.to_string();
         let (now, sent) = (self.now, crate::model::since_begin(letter.sqs.sent));
-        let mut message = Sending::new(Content { who, letter }, plan.group, sent);
+        let mut message = Sending::new(ModelLetter { who, letter }, plan.group, sent);
         let number = if let Some(moved) = moved {
             message.receives = SOURCE_RECEIVES;
             message.first_received = moved.keeps_first_receive.then_some(sent);
@@ -168,10 +174,10 @@ impl<'w> Simulation<'w> {
         } else {
             self.dlq.messages.put(now, message, now)
         };
-        self.sent(who, Message { requeue: false, number }, None, now);
+        self.sent(who, ModelMessage { requeue: false, number }, None, now);
     }
 
-    fn letter(&self, who: usize, plan: &Plan) -> Letter {
+    fn letter(&self, who: usize, plan: &ArrivalPlan) -> Letter {
         let mut system = BTreeMap::new();
         if self.world.fifo {
             system.insert("MessageGroupId".to_owned(), format!("group-{}", plan.group));
@@ -185,7 +191,7 @@ impl<'w> Simulation<'w> {
             let id = format!("letter-{who}");
             let message = if plan.moved.is_some() { format!("{who}") } else { format!("hello {who}") };
             let mark = made_for(&message, redrive_testing::mark(plan.spent, &id, first));
-            attributes.insert(MARK_ATTRIBUTE.to_owned(), Attribute::string(mark.to_string()));
+            attributes.insert(MARK_ATTRIBUTE.to_owned(), MessageAttribute::string(mark.to_string()));
         }
         // When SQS moves a message, a standard queue's message keeps its time, a FIFO queue's does not.
         let age = plan.moved.filter(|_| !self.world.fifo).map_or(0, |moved| moved.age);
@@ -217,32 +223,32 @@ impl<'w> Simulation<'w> {
         let by_list = self.world.operator.by_list;
         let messages = if by_list { self.list.to_wake(self.now) } else { self.hidden() };
         for (message, receipt) in messages {
-            self.wake(message.requeue, &receipt, What::Woken);
+            self.wake(message.requeue, &receipt, FactKind::Woken);
         }
     }
 
     /// Shows a message, if its receipt is still valid.
-    fn wake(&mut self, requeue: bool, receipt: &Receipt, what: What) {
+    fn wake(&mut self, requeue: bool, receipt: &ModelReceipt, what: FactKind) {
         let now = self.now;
         if self.queue(requeue).messages.change(now, receipt.handle, 0) == Ok(true) {
             self.journal.note(receipt.who, message(requeue, receipt), now, what);
-            self.schedule(now, Event::Show { requeue });
+            self.schedule(now, ModelEvent::Show { requeue });
         }
     }
 
     /// Returns the hidden messages. Those that are being handled are among them only if stale handles can
     /// show them.
-    fn hidden(&self) -> Vec<(Message, Receipt)> {
-        let under_way = |message: Message| {
+    fn hidden(&self) -> Vec<(ModelMessage, ModelReceipt)> {
+        let under_way = |message: ModelMessage| {
             let runs = self.runs.values().map(|run| (run.requeue, &run.receipts));
             let waiting = self.events.values().filter_map(|event| match event {
-                Event::Begin(received) => Some((received.requeue, &received.receipts)),
+                ModelEvent::Begin(received) => Some((received.requeue, &received.receipts)),
                 _ => None,
             });
             let mut all = runs.chain(waiting).filter(|(requeue, _)| *requeue == message.requeue);
             all.any(|(_, receipts)| receipts.iter().any(|receipt| receipt.handle.number == message.number))
         };
-        let of = |requeue: bool, queue: &Queue| {
+        let of = |requeue: bool, queue: &ModelQueue| {
             queue.hidden().map(move |receipt| (message(requeue, &receipt), receipt)).collect::<Vec<_>>()
         };
         let mut all = of(false, &self.dlq);
@@ -258,14 +264,14 @@ impl<'w> Simulation<'w> {
         }
         self.polling[usize::from(requeue)] = true;
         let late = self.chance.within(&self.world.mapping.late);
-        self.schedule(self.now + late, Event::Poll { requeue });
+        self.schedule(self.now + late, ModelEvent::Poll { requeue });
     }
 
     fn poll(&mut self, requeue: bool) {
         let mapping = &self.world.mapping;
         let off = mapping.off.iter().find(|(from, until)| (*from..*until).contains(&self.now));
         if let Some((_, until)) = off {
-            self.schedule(*until, Event::Poll { requeue });
+            self.schedule(*until, ModelEvent::Poll { requeue });
             return;
         }
         self.polling[usize::from(requeue)] = false;
@@ -277,22 +283,27 @@ impl<'w> Simulation<'w> {
                 break;
             }
             let shows = now + seconds(queue.messages.settings.visibility);
-            self.schedule(shows, Event::Show { requeue });
+            self.schedule(shows, ModelEvent::Show { requeue });
             for receipt in &receipts {
                 let receives = receipt.handle.receive;
-                self.journal.note(receipt.who, message(requeue, receipt), now, What::Received { receives });
+                self.journal.note(
+                    receipt.who,
+                    message(requeue, receipt),
+                    now,
+                    FactKind::Received { receives },
+                );
             }
             if self.chance.happens(self.world.trouble.throttled) {
-                self.idle(requeue, &receipts, Idle::Throttled);
+                self.idle(requeue, &receipts, IdleReason::Throttled);
                 continue;
             }
             let Some(instance) = self.free_instance() else { break };
             self.running[usize::from(requeue)] += 1;
             self.busy += 1;
             let began = now + self.chance.within(&mapping.window);
-            let received = Received { requeue, instance, began, death: self.death(), receipts };
+            let received = ReceivedBatch { requeue, instance, began, death: self.death(), receipts };
             // An invocation takes this time beside its attempts.
-            self.schedule(began + mapping.takes, Event::Begin(received));
+            self.schedule(began + mapping.takes, ModelEvent::Begin(received));
         }
         self.peak_busy = self.peak_busy.max(self.busy);
     }
@@ -304,17 +315,17 @@ impl<'w> Simulation<'w> {
     }
 
     /// Returns the place where the next invocation dies.
-    fn death(&mut self) -> Option<Death> {
+    fn death(&mut self) -> Option<InvocationDeath> {
         if !self.chance.happens(self.world.trouble.crash) {
             return None;
         }
         let action = u32::try_from(self.chance.within(&(1..=i64::from(LAST_ACTION)))).unwrap();
-        Some(Death { action, effect: self.chance.happens(50) })
+        Some(InvocationDeath { action, effect: self.chance.happens(50) })
     }
 
-    pub(super) fn idle(&mut self, requeue: bool, receipts: &[Receipt], why: Idle) {
+    pub(super) fn idle(&mut self, requeue: bool, receipts: &[ModelReceipt], why: IdleReason) {
         for receipt in receipts {
-            self.journal.note(receipt.who, message(requeue, receipt), self.now, What::Idle(why));
+            self.journal.note(receipt.who, message(requeue, receipt), self.now, FactKind::Idle(why));
         }
     }
 }

@@ -3,17 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use redrive_core::batch::{Age, Config, Memory};
+use redrive_core::batch::{BatchConfig, InstanceAge, InstanceMemory};
 
-use super::function::{Coming, Death, Kept, Run};
-use super::journal::{Journal, Message, What};
-use super::operator::List;
-use super::queue::{Queue, Receipt};
-use super::world::World;
-use super::{Chance, Millis};
+use super::function::{ComingAnswer, InvocationDeath, KeptQueues, ModelInvocation};
+use super::journal::{FactKind, ModelMessage, StoryJournal};
+use super::operator::ListedReceipts;
+use super::queue::{ModelQueue, ModelReceipt};
+use super::world::ModelWorld;
+use super::{ModelMillis, SeededRandom};
 
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum ModelEvent {
     Arrive(usize),
     Show {
         requeue: bool,
@@ -21,53 +21,53 @@ pub(super) enum Event {
     Poll {
         requeue: bool,
     },
-    Begin(Received),
-    Answer(Coming),
+    Begin(ReceivedBatch),
+    Answer(ComingAnswer),
     /// The turn of a letter comes, or the overrides are read again.
     Turn(u64),
     WakeAll,
     /// A hidden letter becomes visible before its time.
     ComeBack {
         requeue: bool,
-        receipt: Receipt,
+        receipt: ModelReceipt,
     },
 }
 
 /// A batch that waits for its invocation.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(super) struct ReceivedBatch {
     pub(super) requeue: bool,
     pub(super) instance: usize,
-    pub(super) began: Millis,
-    pub(super) death: Option<Death>,
-    pub(super) receipts: Vec<Receipt>,
+    pub(super) began: ModelMillis,
+    pub(super) death: Option<InvocationDeath>,
+    pub(super) receipts: Vec<ModelReceipt>,
 }
 
 pub struct Simulation<'w> {
-    pub(super) world: &'w World,
-    pub(super) config: &'w Config,
+    pub(super) world: &'w ModelWorld,
+    pub(super) config: &'w BatchConfig,
     /// The memory of each process, unless it works just now: as many as may run at once, and some that replace
     /// those that die.
-    pub(super) memories: Vec<Option<&'w mut Memory>>,
-    pub(super) kept: Vec<Kept>,
+    pub(super) memories: Vec<Option<&'w mut InstanceMemory>>,
+    pub(super) kept: Vec<KeptQueues>,
     /// The age of each process, and the time for which it has worked.
-    pub(super) ages: Vec<(Age, Millis)>,
+    pub(super) ages: Vec<(InstanceAge, ModelMillis)>,
     /// The next process that replaces one that died.
     pub(super) spare: usize,
-    pub(super) runs: BTreeMap<u64, Run<'w>>,
-    pub(super) now: Millis,
-    pub(super) chance: Chance,
-    pub(super) agenda: BinaryHeap<Reverse<(Millis, u64)>>,
-    pub(super) events: BTreeMap<u64, Event>,
+    pub(super) runs: BTreeMap<u64, ModelInvocation<'w>>,
+    pub(super) now: ModelMillis,
+    pub(super) chance: SeededRandom,
+    pub(super) agenda: BinaryHeap<Reverse<(ModelMillis, u64)>>,
+    pub(super) events: BTreeMap<u64, ModelEvent>,
     pub(super) order: u64,
-    pub(super) dlq: Queue,
-    pub(super) requeue: Option<Queue>,
+    pub(super) dlq: ModelQueue,
+    pub(super) requeue: Option<ModelQueue>,
     pub(super) polling: [bool; 2],
     pub(super) running: [u32; 2],
     pub(super) free: Vec<usize>,
     pub(super) busy: usize,
-    pub(super) list: List,
-    pub(super) journal: Journal,
+    pub(super) list: ListedReceipts,
+    pub(super) journal: StoryJournal,
     pub(super) peak_busy: usize,
     pub(super) peak_waiting: usize,
     pub(super) ids: Vec<String>,
@@ -76,13 +76,13 @@ pub struct Simulation<'w> {
 }
 
 impl Simulation<'_> {
-    pub(super) fn schedule(&mut self, when: Millis, event: Event) {
+    pub(super) fn schedule(&mut self, when: ModelMillis, event: ModelEvent) {
         self.order += 1;
         self.agenda.push(Reverse((when, self.order)));
         self.events.insert(self.order, event);
     }
 
-    pub(super) fn queue(&mut self, requeue: bool) -> &mut Queue {
+    pub(super) fn queue(&mut self, requeue: bool) -> &mut ModelQueue {
         match &mut self.requeue {
             Some(queue) if requeue => queue,
             _ => &mut self.dlq,
@@ -90,15 +90,21 @@ impl Simulation<'_> {
     }
 
     /// Notes a message that a queue accepted, and schedules the time when it becomes visible.
-    pub(super) fn sent(&mut self, who: usize, message: Message, due: Option<Millis>, shows: Millis) {
-        self.schedule(shows, Event::Show { requeue: message.requeue });
-        self.journal.note(who, message, self.now, What::Sent { due });
+    pub(super) fn sent(
+        &mut self,
+        who: usize,
+        message: ModelMessage,
+        due: Option<ModelMillis>,
+        shows: ModelMillis,
+    ) {
+        self.schedule(shows, ModelEvent::Show { requeue: message.requeue });
+        self.journal.note(who, message, self.now, FactKind::Sent { due });
         let waiting = self.dlq.messages.len() + self.requeue.as_ref().map_or(0, |it| it.messages.len());
         self.peak_waiting = self.peak_waiting.max(waiting);
     }
 }
 
 /// Returns the message that was received.
-pub(super) fn message(requeue: bool, receipt: &Receipt) -> Message {
-    Message { requeue, number: receipt.handle.number }
+pub(super) fn message(requeue: bool, receipt: &ModelReceipt) -> ModelMessage {
+    ModelMessage { requeue, number: receipt.handle.number }
 }

@@ -6,16 +6,16 @@ use redrive_core::policy::{Jitter, Policy, Schedule};
 use redrive_sim_queue::QueueSettings;
 use serde_json::json;
 
-use super::operator::Operator;
-use super::{Millis, seconds};
+use super::operator::ModelOperator;
+use super::{ModelMillis, seconds};
 
 pub(super) const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
 pub(super) const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";
 
 /// The plan of a letter that is going to arrive.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
-    pub arrives: Millis,
+pub struct ArrivalPlan {
+    pub arrives: ModelMillis,
     /// The subscriber that it goes to: 0 for the first, or one of the others.
     pub to: usize,
     pub group: u32,
@@ -23,37 +23,37 @@ pub struct Plan {
     pub poison: bool,
     /// The retries behind it by its mark.
     pub spent: u32,
-    pub moved: Option<Moved>,
+    pub moved: Option<SourceTraces>,
 }
 
 /// The traces of a letter's time in the queue that SQS moved it from.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Moved {
+pub struct SourceTraces {
     /// The time that it lay there.
-    pub age: Millis,
+    pub age: ModelMillis,
     /// True if SQS keeps the time of the first receive.
     pub keeps_first_receive: bool,
 }
 
 /// Lambda's mapping of a queue.
 #[derive(Debug, Clone)]
-pub struct Mapping {
+pub struct ModelMapping {
     pub batch: usize,
     /// The time between a receive and the function's start.
-    pub window: RangeInclusive<Millis>,
+    pub window: RangeInclusive<ModelMillis>,
     /// The time between becoming visible and the receive.
-    pub late: RangeInclusive<Millis>,
+    pub late: RangeInclusive<ModelMillis>,
     /// The largest number of invocations at once.
     pub instances: u32,
     /// The times when the mapping is off: from, until.
-    pub off: Vec<(Millis, Millis)>,
+    pub off: Vec<(ModelMillis, ModelMillis)>,
     /// The time that an invocation takes beside its attempts.
-    pub takes: Millis,
+    pub takes: ModelMillis,
 }
 
 /// The way in which a subscriber fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fails {
+pub enum FailureStyle {
     /// It refuses at once.
     AtOnce,
     /// It does not answer.
@@ -66,26 +66,26 @@ pub enum Fails {
 
 /// The target of the letters.
 #[derive(Debug, Clone)]
-pub struct Subscriber {
+pub struct ModelSubscriber {
     /// The times when it is down: from, until.
-    pub outages: Vec<(Millis, Millis)>,
+    pub outages: Vec<(ModelMillis, ModelMillis)>,
     /// How it fails while it is down.
-    pub fails: Fails,
+    pub fails: FailureStyle,
     /// The percentage of attempts that fail at random.
     pub flaky: u8,
     /// The time that an attempt takes.
-    pub takes: RangeInclusive<Millis>,
+    pub takes: RangeInclusive<ModelMillis>,
 }
 
-impl Subscriber {
-    pub fn is_down(&self, now: Millis) -> bool {
+impl ModelSubscriber {
+    pub fn is_down(&self, now: ModelMillis) -> bool {
         self.outages.iter().any(|(from, until)| (*from..*until).contains(&now))
     }
 }
 
 /// The things that go wrong, in per cent.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Trouble {
+pub struct TroubleRates {
     /// A batch is received, and the function does not run.
     pub throttled: u8,
     /// The function dies, somewhere.
@@ -102,13 +102,13 @@ pub struct Trouble {
     /// A queue does not tell its attributes.
     pub reads_fail: u8,
     /// No queue tells its attributes before this time.
-    pub unread_until: Millis,
+    pub unread_until: ModelMillis,
     pub send_fails: u8,
     pub archive_fails: u8,
 }
 
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct ModelWorld {
     pub seed: u64,
     pub schedule: Schedule,
     pub jitter: f64,
@@ -119,24 +119,24 @@ pub struct World {
     /// The limit in flight that the function believes in.
     pub believed_limit: u64,
     pub step_aside: bool,
-    pub letters: Vec<Plan>,
-    pub subscriber: Subscriber,
+    pub letters: Vec<ArrivalPlan>,
+    pub subscriber: ModelSubscriber,
     /// Further subscribers, which are web servers.
-    pub others: Vec<Subscriber>,
-    pub mapping: Mapping,
-    pub trouble: Trouble,
-    pub operator: Operator,
+    pub others: Vec<ModelSubscriber>,
+    pub mapping: ModelMapping,
+    pub trouble: TroubleRates,
+    pub operator: ModelOperator,
     /// The time after which nothing is simulated.
-    pub until: Option<Millis>,
+    pub until: Option<ModelMillis>,
 }
 
-impl World {
+impl ModelWorld {
     pub fn policy(&self) -> Policy {
         let s = &self.schedule;
         let throttle = if self.trouble.put_off { json!({ "maxReceivesPerSecond": 1 }) } else { json!({}) };
         let fifo = if self.step_aside { "step-aside" } else { "block" };
         let is_verified =
-            (0..=self.others.len()).any(|to| self.subscriber(to).fails == Fails::CertificateHanging);
+            (0..=self.others.len()).any(|to| self.subscriber(to).fails == FailureStyle::CertificateHanging);
         let document = json!({ "default": { "jitter": self.jitter, "fifo": fifo, "verifySignature": is_verified,
             "deliveryPolicy": {
             "throttlePolicy": throttle, "healthyRetryPolicy": {
@@ -147,17 +147,17 @@ impl World {
     }
 
     /// Returns the wait before retry `k` of a letter.
-    pub fn wait(&self, id: &str, k: u32) -> Millis {
+    pub fn wait(&self, id: &str, k: u32) -> ModelMillis {
         seconds(self.schedule.wait(k, &Jitter::new(self.jitter, id)).unwrap())
     }
 
     /// Returns the subscriber with this number.
-    pub fn subscriber(&self, number: usize) -> &Subscriber {
+    pub fn subscriber(&self, number: usize) -> &ModelSubscriber {
         number.checked_sub(1).map_or(&self.subscriber, |other| &self.others[other])
     }
 
     /// Reports whether a subscriber fails in this way now.
-    pub fn fails(&self, number: usize, how: Fails, now: Millis) -> bool {
+    pub fn fails(&self, number: usize, how: FailureStyle, now: ModelMillis) -> bool {
         let subscriber = self.subscriber(number);
         subscriber.fails == how && subscriber.is_down(now)
     }

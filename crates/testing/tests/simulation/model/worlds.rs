@@ -6,19 +6,21 @@ use redrive_core::policy::{Jitter, OverrideAction, Schedule, VISIBILITY_CEILING}
 use redrive_sim_queue::QueueSettings;
 use redrive_testing::schedules;
 
-use super::operator::{Operator, TimedOverride};
-use super::world::{Fails, Mapping, Moved, Plan, Subscriber, Trouble, World};
-use super::{DAY, HOUR, MINUTE, Millis, SECOND, seconds};
+use super::operator::{ModelOperator, TimedOverride};
+use super::world::{
+    ArrivalPlan, FailureStyle, ModelMapping, ModelSubscriber, ModelWorld, SourceTraces, TroubleRates,
+};
+use super::{DAY, HOUR, MINUTE, ModelMillis, SECOND, seconds};
 
 /// The longest retention, in seconds.
-pub const LONGEST: i64 = 1_209_600;
+pub const SQS_MAX_RETENTION: i64 = 1_209_600;
 
 /// Returns letters that arrive within an hour, in three groups. Some of them are poison, some have retries
 /// behind them, and some were moved here by SQS.
-fn letters(schedule: &Schedule) -> impl Strategy<Value = Vec<Plan>> + use<> {
+fn letters(schedule: &Schedule) -> impl Strategy<Value = Vec<ArrivalPlan>> + use<> {
     let behind = schedule.retries - 1;
     let moved = (0..=2 * HOUR, any::<bool>())
-        .prop_map(|(age, keeps_first_receive)| Moved { age, keeps_first_receive });
+        .prop_map(|(age, keeps_first_receive)| SourceTraces { age, keeps_first_receive });
     let letter = (
         prop_oneof![Just(0), 0..=HOUR],
         0_u32..3,
@@ -26,7 +28,7 @@ fn letters(schedule: &Schedule) -> impl Strategy<Value = Vec<Plan>> + use<> {
         prop_oneof![4 => Just(0), 1 => 0..=behind],
         prop::option::weighted(0.15, moved),
     );
-    let letter = letter.prop_map(|(arrives, group, poison, spent, moved)| Plan {
+    let letter = letter.prop_map(|(arrives, group, poison, spent, moved)| ArrivalPlan {
         arrives,
         to: 0,
         group,
@@ -37,16 +39,21 @@ fn letters(schedule: &Schedule) -> impl Strategy<Value = Vec<Plan>> + use<> {
     prop_oneof![3 => prop::collection::vec(letter.clone(), 1..=2), 1 => prop::collection::vec(letter, 3..=8)]
 }
 
-fn subscribers() -> impl Strategy<Value = Subscriber> {
+fn subscribers() -> impl Strategy<Value = ModelSubscriber> {
     let outage =
         prop_oneof![Just(vec![]), (0..=HOUR, 0..=2 * DAY).prop_map(|(from, long)| vec![(from, from + long)])];
     let takes = prop_oneof![Just(0..=0), Just(0..=2 * SECOND), Just(0..=15 * SECOND)];
-    (outage, takes).prop_map(|(outages, takes)| Subscriber { outages, fails: Fails::AtOnce, flaky: 0, takes })
+    (outage, takes).prop_map(|(outages, takes)| ModelSubscriber {
+        outages,
+        fails: FailureStyle::AtOnce,
+        flaky: 0,
+        takes,
+    })
 }
 
 /// Returns worlds with a standard queue where nothing goes wrong. The limit in flight that the function
 /// believes in decides how many letters are moved: none, some, all.
-pub fn calm() -> impl Strategy<Value = World> {
+pub fn calm() -> impl Strategy<Value = ModelWorld> {
     let schedules = schedules((3_600..=50_000, 0..=40_000), [0..=3, 0..=2, 0..=4, 0..=2]);
     let world = schedules.prop_flat_map(|schedule| {
         let letters = letters(&schedule);
@@ -56,13 +63,13 @@ pub fn calm() -> impl Strategy<Value = World> {
     });
     world.prop_map(|(schedule, letters, ceiling, limit, (seed, requeue), subscriber, batch)| {
         let queue = QueueSettings {
-            retention: LONGEST,
+            retention: SQS_MAX_RETENTION,
             visibility: 1_800,
             lag: MINUTE,
             shuffled: Some(seed),
             ..QueueSettings::default()
         };
-        World {
+        ModelWorld {
             seed,
             schedule,
             jitter: [0.0, 0.1, 1.0][usize::try_from(seed % 3).unwrap()],
@@ -75,9 +82,16 @@ pub fn calm() -> impl Strategy<Value = World> {
             letters,
             subscriber,
             others: Vec::new(),
-            mapping: Mapping { batch, window: 0..=0, late: 0..=200, instances: 10, off: vec![], takes: 50 },
-            trouble: Trouble::default(),
-            operator: Operator::default(),
+            mapping: ModelMapping {
+                batch,
+                window: 0..=0,
+                late: 0..=200,
+                instances: 10,
+                off: vec![],
+                takes: 50,
+            },
+            trouble: TroubleRates::default(),
+            operator: ModelOperator::default(),
             until: None,
         }
     })
@@ -88,7 +102,7 @@ fn percent(most: u8) -> impl Strategy<Value = u8> {
     prop_oneof![Just(0), 0..=most]
 }
 
-fn troubles() -> impl Strategy<Value = Trouble> {
+fn troubles() -> impl Strategy<Value = TroubleRates> {
     let t = (
         percent(50),
         percent(30),
@@ -109,7 +123,7 @@ fn troubles() -> impl Strategy<Value = Trouble> {
             send_fails,
             archive_fails,
             (comes_back, reads_fail, unread_until),
-        )| Trouble {
+        )| TroubleRates {
             throttled,
             crash,
             out_of_time,
@@ -126,12 +140,12 @@ fn troubles() -> impl Strategy<Value = Trouble> {
 }
 
 /// Returns the time for which no queue tells its attributes at first.
-fn unread_for() -> impl Strategy<Value = Millis> {
+fn unread_for() -> impl Strategy<Value = ModelMillis> {
     prop_oneof![4 => Just(0), 2 => 0..=20 * MINUTE, 1 => 0..=6 * HOUR]
 }
 
 /// Returns worlds whose letters come back before their time, now and then, and nothing else goes wrong.
-pub fn coming_back(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+pub fn coming_back(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
     (worlds, 1_u8..=60).prop_map(|(mut world, comes_back)| {
         world.trouble.comes_back = comes_back;
         world
@@ -139,7 +153,7 @@ pub fn coming_back(worlds: impl Strategy<Value = World>) -> impl Strategy<Value 
 }
 
 /// Returns worlds whose queues do not tell their attributes at first, and nothing else goes wrong.
-pub fn silent(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+pub fn silent(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
     (worlds, prop_oneof![2 => 0..=HOUR, 1 => 0..=6 * DAY]).prop_map(|(mut world, unread_until)| {
         world.trouble.unread_until = unread_until;
         world
@@ -148,7 +162,7 @@ pub fn silent(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = Wor
 
 /// Returns the largest number of moves of a letter: those along its schedule, and further ones while it is
 /// held.
-fn moves(world: &World) -> u64 {
+fn moves(world: &ModelWorld) -> u64 {
     let wait = |k| world.schedule.wait(k, &Jitter::NONE).unwrap();
     let planned: u64 = (1..=world.schedule.retries).map(|k| wait(k).div_ceil(MAX_DELAY)).sum();
     let holds = world.operator.overrides.iter().filter(|given| given.action == OverrideAction::Hold);
@@ -159,8 +173,8 @@ fn moves(world: &World) -> u64 {
 
 /// Reduces crashes that would leave too many letters: a crash after a move leaves two letters, and each of
 /// them moves on. A letter that is put off or left out moves once more each time.
-fn crash_less(world: &mut World) {
-    let moves_on = world.trouble.put_off || world.subscriber.fails == Fails::Hanging;
+fn crash_less(world: &mut ModelWorld) {
+    let moves_on = world.trouble.put_off || world.subscriber.fails == FailureStyle::Hanging;
     let most = match moves(world) {
         _ if world.requeue.is_none() => 100,
         0..=20 if !moves_on => 30,
@@ -170,17 +184,17 @@ fn crash_less(world: &mut World) {
     world.trouble.crash = world.trouble.crash.min(most);
 }
 
-fn late_polls() -> impl Strategy<Value = Millis> {
+fn late_polls() -> impl Strategy<Value = ModelMillis> {
     prop_oneof![3 => Just(200), 1 => Just(10 * MINUTE), 1 => Just(20 * HOUR)]
 }
 
-fn offs() -> impl Strategy<Value = Vec<(Millis, Millis)>> {
+fn offs() -> impl Strategy<Value = Vec<(ModelMillis, ModelMillis)>> {
     let off = (0..=2 * DAY, 0..=5 * DAY).prop_map(|(from, long)| (from, from + long));
     prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(off, 1..=2)]
 }
 
 /// Returns worlds in which everything goes wrong that can.
-pub fn wild() -> impl Strategy<Value = World> {
+pub fn wild() -> impl Strategy<Value = ModelWorld> {
     let window = prop_oneof![Just(0), 0..=5 * MINUTE];
     (calm(), troubles(), late_polls(), offs(), window, (1_u32..=3, percent(40), any::<bool>())).prop_map(
         |(mut world, trouble, late, off, window, (instances, flaky, hangs))| {
@@ -190,7 +204,7 @@ pub fn wild() -> impl Strategy<Value = World> {
             world.mapping.window = 0..=window;
             world.mapping.instances = instances;
             world.subscriber.flaky = flaky;
-            world.subscriber.fails = if hangs { Fails::Hanging } else { Fails::AtOnce };
+            world.subscriber.fails = if hangs { FailureStyle::Hanging } else { FailureStyle::AtOnce };
             crash_less(&mut world);
             world
         },
@@ -198,7 +212,7 @@ pub fn wild() -> impl Strategy<Value = World> {
 }
 
 /// Returns worlds whose queues drop letters after a short retention.
-pub fn forgetful(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+pub fn forgetful(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
     let retention = || prop_oneof![60..=3_600_i64, 3_600..=86_400_i64, 86_400..=14 * 86_400_i64];
     (worlds, retention(), retention()).prop_map(|(mut world, dlq, requeue)| {
         world.dlq.retention = dlq;
@@ -213,7 +227,7 @@ pub fn forgetful(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = 
 }
 
 /// Returns worlds with FIFO queues.
-pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+pub fn fifo(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
     (worlds, any::<bool>(), any::<bool>()).prop_map(|(mut world, whole_group, step_aside)| {
         world.fifo = true;
         for settings in world.queues() {
@@ -225,7 +239,7 @@ pub fn fifo(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World
 }
 
 /// Returns times when an operator wakes waiting letters.
-fn wakes() -> impl Strategy<Value = Vec<Millis>> {
+fn wakes() -> impl Strategy<Value = Vec<ModelMillis>> {
     let moment = prop_oneof![0..=10 * MINUTE, 0..=3 * HOUR, 0..=2 * DAY];
     prop::collection::vec(moment, 0..=8)
 }
@@ -233,13 +247,14 @@ fn wakes() -> impl Strategy<Value = Vec<Millis>> {
 /// Returns worlds in which an override to retry every letter is in force all the time, and letters are woken. No
 /// letter is moved, because a letter that moves on every quarter of an hour would be attempted each time. None
 /// is woken while it is being handled, which would deliver it twice.
-pub fn retried(worlds: impl Strategy<Value = World>) -> impl Strategy<Value = World> {
+pub fn retried(worlds: impl Strategy<Value = ModelWorld>) -> impl Strategy<Value = ModelWorld> {
     (worlds, wakes(), any::<bool>()).prop_map(|(mut world, wakes, by_list)| {
         world.requeue = None;
         world.dlq.stale_shows = false;
         let always =
             TimedOverride { action: OverrideAction::Retry, from: 0, to: 100 * 365 * DAY, about: Vec::new() };
-        world.operator = Operator { overrides: vec![always], wakes, by_list, ..Operator::default() };
+        world.operator =
+            ModelOperator { overrides: vec![always], wakes, by_list, ..ModelOperator::default() };
         world
     })
 }
@@ -261,15 +276,15 @@ fn given(actions: &'static [OverrideAction]) -> impl Strategy<Value = TimedOverr
 /// Returns worlds with an operator who gives such overrides and wakes letters, and with an S3 that fails now and
 /// then.
 pub fn operated(
-    worlds: impl Strategy<Value = World>,
+    worlds: impl Strategy<Value = ModelWorld>,
     actions: &'static [OverrideAction],
     fails: u8,
-) -> impl Strategy<Value = World> {
+) -> impl Strategy<Value = ModelWorld> {
     let overrides = prop::collection::vec(given(actions), 0..=3);
     let stale = (any::<bool>(), any::<bool>());
     (worlds, overrides, wakes(), stale, percent(fails)).prop_map(
         |(mut world, overrides, wakes, (by_list, stale_shows), reads_fail)| {
-            world.operator = Operator { overrides, wakes, by_list, reads_fail };
+            world.operator = ModelOperator { overrides, wakes, by_list, reads_fail };
             for settings in world.queues() {
                 settings.stale_shows = stale_shows;
             }
@@ -281,7 +296,7 @@ pub fn operated(
 
 /// Returns worlds in which overrides are given about letters that all move into the requeue, by functions that
 /// often die. Waits and overrides are short, since otherwise there are too many letters.
-pub fn split() -> impl Strategy<Value = World> {
+pub fn split() -> impl Strategy<Value = ModelWorld> {
     let override_ = given(&OverrideAction::ALL);
     (operated(wild(), &OverrideAction::ALL, 20), override_).prop_map(|(mut world, override_)| {
         let longest = u32::try_from(MAX_DELAY).unwrap();
@@ -292,16 +307,16 @@ pub fn split() -> impl Strategy<Value = World> {
             given.to = given.to.min(given.from + HOUR);
         }
         (world.trouble.crash, world.trouble.put_off) = (30, false);
-        world.subscriber.fails = Fails::AtOnce;
+        world.subscriber.fails = FailureStyle::AtOnce;
         world
     })
 }
 
 /// Returns a world with a small queue that fills within an hour or so: letters arrive so far apart, and none
 /// is ever delivered.
-pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
+pub fn filling(apart: ModelMillis, limit: u64, letters: usize) -> ModelWorld {
     let queue = QueueSettings {
-        retention: LONGEST,
+        retention: SQS_MAX_RETENTION,
         visibility: 360,
         in_flight: usize::try_from(limit).unwrap(),
         lag: MINUTE,
@@ -309,7 +324,7 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
         ..QueueSettings::default()
     };
     let arrives = |who: usize| i64::try_from(who).unwrap() * apart;
-    World {
+    ModelWorld {
         seed: 1,
         schedule: Schedule::BUILT_IN,
         jitter: 0.1,
@@ -320,19 +335,26 @@ pub fn filling(apart: Millis, limit: u64, letters: usize) -> World {
         believed_limit: limit,
         step_aside: false,
         letters: (0..letters)
-            .map(|who| Plan { arrives: arrives(who), poison: true, ..Plan::default() })
+            .map(|who| ArrivalPlan { arrives: arrives(who), poison: true, ..ArrivalPlan::default() })
             .collect(),
-        subscriber: Subscriber { outages: vec![], fails: Fails::AtOnce, flaky: 0, takes: 0..=0 },
+        subscriber: ModelSubscriber { outages: vec![], fails: FailureStyle::AtOnce, flaky: 0, takes: 0..=0 },
         others: Vec::new(),
-        mapping: Mapping { batch: 1, window: 0..=0, late: 0..=200, instances: 2, off: vec![], takes: 100 },
-        trouble: Trouble::default(),
-        operator: Operator::default(),
+        mapping: ModelMapping {
+            batch: 1,
+            window: 0..=0,
+            late: 0..=200,
+            instances: 2,
+            off: vec![],
+            takes: 100,
+        },
+        trouble: TroubleRates::default(),
+        operator: ModelOperator::default(),
         until: Some(4 * HOUR),
     }
 }
 
 /// Returns such worlds whose queue fills slowly compared with the readings of the number in flight.
-pub fn slowly_filling() -> impl Strategy<Value = World> {
+pub fn slowly_filling() -> impl Strategy<Value = ModelWorld> {
     (any::<u64>(), 140_u64..=200, 20 * SECOND..=40 * SECOND, 1_usize..=2, 1_u32..=3, 0..=MINUTE).prop_map(
         |(seed, limit, apart, batch, instances, lag)| {
             let mut world = filling(apart, limit, usize::try_from(limit).unwrap() * 3 / 2);

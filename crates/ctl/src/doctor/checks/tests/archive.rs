@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_archive_is_looked_at() {
-    let of = |change: fn(&mut Bucket)| found(|it| in_bucket(it, change));
+    let of = |change: fn(&mut DeployedBucket)| found(|it| in_bucket(it, change));
     assert_eq!(of(|it| it.encryption = Ok(None)), [(Warning, "archive-encryption")]);
     assert_eq!(of(|it| it.is_versioned = Ok(false)), [(Note, "archive-versions")]);
     assert_eq!(of(|it| it.is_private = Ok(false)), [(CannotTell, "archive-public")]);
@@ -53,7 +53,7 @@ fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
     assert_eq!(ends_some, [(CannotTell, "archive-replays-expire")]);
     let frozen = |prefix: &'static str| {
         found(|it| {
-            let freezes = rule("rule", prefix, Effect::Freezes("GLACIER".to_owned()));
+            let freezes = rule("rule", prefix, LifecycleEffect::Freezes("GLACIER".to_owned()));
             in_bucket(it, |bucket| bucket.lifecycle.as_mut().unwrap().push(freezes.clone()));
         })
     };
@@ -69,7 +69,7 @@ fn rules_that_end_a_part_of_what_is_kept_are_found_too() {
 
 #[test]
 fn a_control_prefix_in_another_bucket_is_looked_at_there() {
-    let there = |change: fn(&mut Bucket)| {
+    let there = |change: fn(&mut DeployedBucket)| {
         found(|it| {
             let mut control = a_bucket("elsewhere", "payments-control");
             control.lifecycle = Ok(vec![expiry("list", "payments-control/waiting/", 1)]);
@@ -78,11 +78,12 @@ fn a_control_prefix_in_another_bucket_is_looked_at_there() {
         })
     };
     assert_eq!(there(|_| {}), []);
-    let ends =
-        |it: &mut Bucket| it.lifecycle.as_mut().unwrap().push(expiry("rule", "payments-control/replays/", 9));
+    let ends = |it: &mut DeployedBucket| {
+        it.lifecycle.as_mut().unwrap().push(expiry("rule", "payments-control/replays/", 9));
+    };
     assert_eq!(there(ends), [(Error, "archive-replays-expire")]);
     assert_eq!(there(|it| it.is_private = Ok(false)), [(CannotTell, "archive-public")]);
-    let unread = |it: &mut Bucket| it.lifecycle = denied("s3:GetLifecycleConfiguration");
+    let unread = |it: &mut DeployedBucket| it.lifecycle = denied("s3:GetLifecycleConfiguration");
     assert_eq!(there(unread), [(CannotTell, "archive-lifecycle")]);
     let nowhere = found(|it| {
         it.control = None;

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_function_is_looked_at() {
-    let of = |change: fn(&mut Function)| found(|it| change(&mut it.function));
+    let of = |change: fn(&mut DeployedFunction)| found(|it| change(&mut it.function));
     assert_eq!(of(|it| it.state = "Inactive".to_owned()), [(Warning, "function-state")]);
     assert_eq!(of(|it| it.memory = 128), [(Note, "function-memory")]);
     assert_eq!(
@@ -37,7 +37,7 @@ fn the_function_is_looked_at() {
 fn the_release_of_template_and_code_is_compared_with_the_tool() {
     let tool = env!("CARGO_PKG_VERSION");
     let candidate = format!("{tool}-rc.1");
-    let of = |told: Option<ReadResult<Release>>| found(|it| it.release = told);
+    let of = |told: Option<ReadResult<StackRelease>>| found(|it| it.release = told);
     assert_eq!(of(None), [(CannotTell, "function-version")]);
     assert_eq!(of(Some(denied("cloudformation:GetTemplateSummary"))), [(CannotTell, "function-version")]);
     for (template, severity) in [
@@ -76,7 +76,7 @@ fn overrides_and_waiting_letters_are_looked_at() {
     assert_eq!(elsewhere(REQUEUE), [(Warning, "letters-expire")]);
     assert_eq!(elsewhere(WORKER), [(CannotTell, "letters-expire")], "no queue that was read");
     assert_eq!(found(|it| it.waiting = None), [(CannotTell, "letters-expire")], "there is no list");
-    let counted = |queue: fn(&mut Setup) -> &mut Queue, letters: &str| {
+    let counted = |queue: fn(&mut DeploymentFacts) -> &mut DeployedQueue, letters: &str| {
         found(|it| {
             it.waiting = Some(Ok(vec![waits(1), waits(1)]));
             set(queue(it), "ApproximateNumberOfMessagesNotVisible", letters);
@@ -98,7 +98,7 @@ fn overrides_and_waiting_letters_are_looked_at() {
 
 #[test]
 fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
-    let with = |grant: Grant| found(|it| it.grants = Ok(vec![grant]));
+    let with = |grant: RoleGrant| found(|it| it.grants = Ok(vec![grant]));
     let policy = |effect: &str| {
         let statement =
             json!({ "Effect": effect, "Principal": { "AWS": ROLE }, "Action": "sqs:*", "Resource": "*" });
@@ -106,17 +106,17 @@ fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
     };
     let unread = || Some(denied("sqs:GetQueueAttributes"));
     for (decision, own, severity) in [
-        (Decision::Allowed, None, None),
-        (Decision::Allowed, policy("Allow"), None),
-        (Decision::Allowed, policy("Deny"), Some(CannotTell)),
-        (Decision::Allowed, unread(), Some(CannotTell)),
-        (Decision::Allowed, Some(Ok(Some(denies_all_but(&[ROLE])))), None),
-        (Decision::Allowed, Some(Ok(Some(denies_all_but(&["arn:other"])))), Some(CannotTell)),
-        (Decision::NotAllowed, Some(Ok(None)), Some(Error)),
-        (Decision::NotAllowed, policy("Allow"), Some(CannotTell)),
-        (Decision::NotAllowed, unread(), Some(CannotTell)),
-        (Decision::Denied, policy("Allow"), Some(Error)),
-        (Decision::Unclear("it depends on aws:SourceVpc".to_owned()), None, Some(CannotTell)),
+        (IamDecision::Allowed, None, None),
+        (IamDecision::Allowed, policy("Allow"), None),
+        (IamDecision::Allowed, policy("Deny"), Some(CannotTell)),
+        (IamDecision::Allowed, unread(), Some(CannotTell)),
+        (IamDecision::Allowed, Some(Ok(Some(denies_all_but(&[ROLE])))), None),
+        (IamDecision::Allowed, Some(Ok(Some(denies_all_but(&["arn:other"])))), Some(CannotTell)),
+        (IamDecision::NotAllowed, Some(Ok(None)), Some(Error)),
+        (IamDecision::NotAllowed, policy("Allow"), Some(CannotTell)),
+        (IamDecision::NotAllowed, unread(), Some(CannotTell)),
+        (IamDecision::Denied, policy("Allow"), Some(Error)),
+        (IamDecision::Unclear("it depends on aws:SourceVpc".to_owned()), None, Some(CannotTell)),
     ] {
         let is_unread = matches!(own, Some(Err(_)));
         let mut setup = healthy();
@@ -127,33 +127,35 @@ fn grants_are_looked_at_and_what_no_simulation_knows_is_not_fine() {
         let expected: Vec<_> = severity.map(|severity| (severity, "grant")).into_iter().collect();
         assert_eq!(found, expected, "{decision:?}");
     }
-    let foreign = |decision| with(Grant { is_foreign: true, ..grant(decision, None) });
-    assert_eq!(foreign(Decision::Allowed), [(CannotTell, "grant")]);
-    assert_eq!(foreign(Decision::NotAllowed), [(Error, "grant")]);
+    let foreign = |decision| with(RoleGrant { is_foreign: true, ..grant(decision, None) });
+    assert_eq!(foreign(IamDecision::Allowed), [(CannotTell, "grant")]);
+    assert_eq!(foreign(IamDecision::NotAllowed), [(Error, "grant")]);
     let mut setup = healthy();
     for (queue, parameter) in
         [("dead-letter queue payments-dlq", "KmsKeyArns"), ("queue billing", "TargetKmsKeyArns")]
     {
         let for_what = format!("for the {queue}");
-        let key = Grant { action: "kms:Decrypt", for_what, ..grant(Decision::NotAllowed, Some(Ok(None))) };
+        let key =
+            RoleGrant { action: "kms:Decrypt", for_what, ..grant(IamDecision::NotAllowed, Some(Ok(None))) };
         setup.grants = Ok(vec![key]);
         let fix = check(&setup).remove(0).fix.unwrap_or_default();
         assert!(fix.contains(&format!(" {parameter}")), "{fix}");
     }
-    let unknown = Grant { decision: denied("iam:SimulatePrincipalPolicy"), ..grant(Decision::Allowed, None) };
+    let unknown =
+        RoleGrant { decision: denied("iam:SimulatePrincipalPolicy"), ..grant(IamDecision::Allowed, None) };
     assert_eq!(with(unknown), [(CannotTell, "grant")]);
     assert_eq!(found(|it| it.grants = denied("iam:SimulatePrincipalPolicy")), [(CannotTell, "grant")]);
 }
 
 #[test]
 fn the_redrive_policy_is_looked_at() {
-    let with = |policy: &serde_json::Value, change: fn(&mut Setup)| {
+    let with = |policy: &serde_json::Value, change: fn(&mut DeploymentFacts)| {
         found(|it| {
             it.function.settings = Ok(settings(&[("REDRIVE_POLICY", &policy.to_string())]));
             change(it);
         })
     };
-    let alone = |it: &mut Setup| all(it)[0].is_raw = true;
+    let alone = |it: &mut DeploymentFacts| all(it)[0].is_raw = true;
     let origins = |queue: &str| json!({ "origins": { queue: ["eventbridge"] }, "default": { "subscription": SUBSCRIPTION } });
     assert_eq!(with(&origins(DLQ), |_| {}), [(CannotTell, "policy-origins")]);
     assert_eq!(with(&origins(DLQ), alone), [(Warning, "policy-origins"), (CannotTell, "policy-origins")]);
@@ -164,9 +166,10 @@ fn the_redrive_policy_is_looked_at() {
     let allows = |target: &str| json!({ "default": { "allowTargets": [target] } });
     assert_eq!(with(&allows(WORKER), |_| {}), []);
     assert_eq!(with(&allows(TOPIC), |_| {}), [(Warning, "policy-allow-targets")]);
-    let web = |it: &mut Setup| {
+    let web = |it: &mut DeploymentFacts| {
         let endpoint = "https://example.org/hook".to_owned();
-        all(it)[0] = Subscription { protocol: "https".to_owned(), endpoint, ..subscription(SUBSCRIPTION) };
+        all(it)[0] =
+            DeployedSubscription { protocol: "https".to_owned(), endpoint, ..subscription(SUBSCRIPTION) };
     };
     assert_eq!(with(&allows("https://example.org/"), web), []);
     let rule =

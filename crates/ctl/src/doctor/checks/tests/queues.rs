@@ -30,7 +30,7 @@ fn a_queue_that_the_stack_left_behind_is_found() {
         let count = format!("ApproximateNumberOfMessages{count}");
         assert_eq!(left(&[(&count, "3".to_owned())]), [(Error, "queue-left-behind")], "{count}");
     }
-    let unread = Queue { attributes: denied("sqs:GetQueueAttributes"), ..queue(DLQ, &[]) };
+    let unread = DeployedQueue { attributes: denied("sqs:GetQueueAttributes"), ..queue(DLQ, &[]) };
     assert_eq!(found(|it| it.left_behind = Some(Ok(vec![unread]))), [(CannotTell, "queue-left-behind")]);
     let unlisted = found(|it| it.left_behind = Some(denied("sqs:ListQueues")));
     assert_eq!(unlisted, [(CannotTell, "queue-left-behind")]);
@@ -39,13 +39,13 @@ fn a_queue_that_the_stack_left_behind_is_found() {
 
 #[test]
 fn a_queue_of_these_topics_that_nobody_drains_is_found() {
-    let other = |attributes| Queue { attributes, ..queue(WORKER, &[]) };
+    let other = |attributes| DeployedQueue { attributes, ..queue(WORKER, &[]) };
     for attributes in [Ok(BTreeMap::new()), denied("sqs:GetQueueAttributes")] {
         let is_denied = attributes.is_err();
         let found = found(|it| {
             it.undrained = Ok(vec![other(attributes)]);
             let named = subscription("arn:aws:sns:eu-central-1:123456789012:payments:2");
-            all(it).push(Subscription { dead_letters: Some(WORKER.to_owned()), ..named });
+            all(it).push(DeployedSubscription { dead_letters: Some(WORKER.to_owned()), ..named });
         });
         let unseen = [(CannotTell, "queue-undrained")];
         assert_eq!(found[0], (Warning, "queue-undrained"));

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn subscriptions_are_looked_at() {
-    let one = |change: fn(&mut Subscription)| found(|it| change(&mut all(it)[0]));
-    let second = |change: fn(&mut Subscription)| {
+    let one = |change: fn(&mut DeployedSubscription)| found(|it| change(&mut all(it)[0]));
+    let second = |change: fn(&mut DeployedSubscription)| {
         found(|it| {
             all(it).push(subscription("arn:aws:sns:eu-central-1:123456789012:payments:2"));
             change(&mut all(it)[1]);
@@ -33,19 +33,20 @@ fn subscriptions_are_looked_at() {
         let of_another_topic = found(|it| {
             let other = subscription("arn:aws:sns:eu-central-1:123456789012:bills:1");
             let (topic, endpoint) = (format!("{TOPIC}-bills"), endpoint.to_owned());
-            all(it).push(Subscription { topic, endpoint, dead_letters: None, ..other });
+            all(it).push(DeployedSubscription { topic, endpoint, dead_letters: None, ..other });
         });
         assert_eq!(of_another_topic, [(Error, "subscription-endpoint")]);
     }
     let of_requeue = found(|it| {
         let topic = "arn:aws:sns:eu-central-1:123456789012:bills".to_owned();
         let other = subscription("arn:aws:sns:eu-central-1:123456789012:bills:1");
-        all(it).push(Subscription { topic, dead_letters: Some(REQUEUE.to_owned()), ..other });
+        all(it).push(DeployedSubscription { topic, dead_letters: Some(REQUEUE.to_owned()), ..other });
     });
     assert_eq!(of_requeue, [(Error, "subscription-requeue")]);
-    let filter = |it: &mut Subscription| it.filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
+    let filter =
+        |it: &mut DeployedSubscription| it.filter = Some(r#"{"sns-redrive":[{"exists":false}]}"#.to_owned());
     assert_eq!(one(filter), [(Warning, "subscription-filter")]);
-    let under_or = |it: &mut Subscription| {
+    let under_or = |it: &mut DeployedSubscription| {
         let nested =
             r#"{"$or":[{"tenant":["gold"]},{"$or":[{"a":["b"]},{"sns-redrive":[{"exists":false}]}]}]}"#;
         it.filter = Some(nested.to_owned());
@@ -67,7 +68,7 @@ const RAW: &str = "arn:aws:sns:eu-central-1:123456789012:payments:2";
 fn found_of_raw(policy: &serde_json::Value) -> Vec<(Severity, &'static str)> {
     found(|it| {
         it.function.settings = Ok(settings(&[("REDRIVE_POLICY", &policy.to_string())]));
-        all(it).push(Subscription { is_raw: true, ..subscription(RAW) });
+        all(it).push(DeployedSubscription { is_raw: true, ..subscription(RAW) });
     })
 }
 
@@ -98,7 +99,7 @@ fn signatures_keep_others_safe_where_the_default_asks_for_them() {
     assert_eq!(found_of_raw(&all), [(Error, raw)], "raw letters have no signature");
     let in_file = found(|it| {
         it.function.has_policy_file = true;
-        self::all(it).push(Subscription { is_raw: true, ..subscription(RAW) });
+        self::all(it).push(DeployedSubscription { is_raw: true, ..subscription(RAW) });
     });
     assert_eq!(in_file, [(CannotTell, "function-policy"), (CannotTell, shared), (CannotTell, raw)]);
 }
@@ -112,7 +113,7 @@ fn a_search_finds_a_raw_subscription_that_alone_names_the_queue() {
         [(Error, raw), (Warning, shared)],
         "another names it, though not a raw one"
     );
-    let alone = |change: fn(&mut Subscriptions)| {
+    let alone = |change: fn(&mut AccountSubscriptions)| {
         found(|it| {
             it.function.settings = Ok(settings(&[("REDRIVE_POLICY", &search.to_string())]));
             all(it)[0].is_raw = true;
@@ -127,15 +128,15 @@ fn a_search_finds_a_raw_subscription_that_alone_names_the_queue() {
 
 #[test]
 fn what_cannot_be_asked_of_subscriptions_is_told() {
-    let of = |change: fn(&mut Subscriptions)| found(|it| change(it.subscriptions.as_mut().unwrap()));
-    let unread = |it: &mut Subscriptions| {
+    let of = |change: fn(&mut AccountSubscriptions)| found(|it| change(it.subscriptions.as_mut().unwrap()));
+    let unread = |it: &mut AccountSubscriptions| {
         it.unread.insert("AuthorizationError".to_owned(), 3);
     };
     assert_eq!(of(unread), [(CannotTell, "subscriptions")]);
     assert_eq!(of(|it| it.pending = 1), [(Note, "subscriptions-pending")]);
-    let foreign = |it: &mut Subscriptions| drop(it.foreign.insert(TOPIC.to_owned(), Ok(1)));
+    let foreign = |it: &mut AccountSubscriptions| drop(it.foreign.insert(TOPIC.to_owned(), Ok(1)));
     assert_eq!(of(foreign), [(CannotTell, "subscriptions-foreign")]);
-    let unlisted = |it: &mut Subscriptions| {
+    let unlisted = |it: &mut AccountSubscriptions| {
         it.foreign.insert(TOPIC.to_owned(), denied("sns:ListSubscriptionsByTopic"));
     };
     assert_eq!(of(unlisted), [(CannotTell, "subscriptions-foreign")]);
