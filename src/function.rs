@@ -4,23 +4,24 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use redrive_archive::Archive;
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::control;
+use redrive_aws::delivery::{AddressReach, Dispatcher, HttpClient};
+use redrive_aws::log;
+use redrive_aws::settings::{ArchiveAt, ControlAt, Settings};
+use redrive_aws::signature::{CertificateReader, MAX_CERTIFICATE_BYTES};
+use redrive_core::batch::{LetterReport, SqsBatchResponse, response};
+use redrive_core::endpoint::HttpUrl;
+use redrive_core::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
+use redrive_core::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecords};
 use serde::Deserialize;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::archive::Archive;
-use crate::batch::{LetterReport, SqsBatchResponse, response};
-use crate::clients::AwsClients;
-use crate::clock::InstanceClock;
-use crate::control;
-use crate::delivery::{AddressReach, Dispatcher, HttpClient};
-use crate::endpoint::HttpUrl;
-use crate::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
-use crate::letter::{BadEvent, SqsEvent, SqsMessage, SqsRecords};
 use crate::notices::NoticePublisher;
 use crate::redrive::{BatchResult, InvocationContext, Redrive, RedriveParts};
-use crate::settings::{ArchiveAt, ControlAt, Settings};
-use crate::signature::{CertificateReader, MAX_CERTIFICATE_BYTES};
 use crate::telemetry::{self, InvocationSummary};
 
 /// The function, ready to handle events.
@@ -124,7 +125,7 @@ impl RedriveFunction {
     ) -> Result<SqsBatchResponse, InvocationFailure> {
         let no_records = || {
             let error = InvocationFailure::NoRecords;
-            telemetry::invocation(request_id).in_scope(|| telemetry::bad_event(&error.to_string()));
+            log::invocation(request_id).in_scope(|| telemetry::bad_event(&error.to_string()));
             error
         };
         let records = event.records.ok_or_else(no_records)?;
@@ -144,7 +145,7 @@ impl RedriveFunction {
         request_id: &str,
         deadline_ms: u64,
     ) -> Result<SqsBatchResponse, BadEvent> {
-        self.carry_out(event, request_id, deadline_ms).instrument(telemetry::invocation(request_id)).await
+        self.carry_out(event, request_id, deadline_ms).instrument(log::invocation(request_id)).await
     }
 
     async fn carry_out(
@@ -164,7 +165,7 @@ impl RedriveFunction {
 
         let handled = self.redrive.handle(messages, invocation).await;
         let BatchResult { reports, in_flight, overrides_unread, list_failed, retention_assumed } = handled;
-        let together = telemetry::together();
+        let together = log::together();
         for report in &reports {
             telemetry::letter(report);
         }

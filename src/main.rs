@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use sns_redrive::clock::InstanceClock;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::log;
+use redrive_aws::start::start;
 use sns_redrive::function::{QueueEvent, RedriveFunction};
-use sns_redrive::start::start;
-use sns_redrive::telemetry;
 
 /// The allocator. Letters are thousands of small pieces of memory: with the system's allocator they take a
 /// fifth more time.
@@ -16,12 +16,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let (settings, clients) = start()?;
-    let function = Arc::new(RedriveFunction::new(
-        settings,
-        clients,
-        InstanceClock::system(),
-        Arc::new(telemetry::write),
-    ));
+    let function =
+        Arc::new(RedriveFunction::new(settings, clients, InstanceClock::system(), Arc::new(log::write)));
     run(service_fn(|event: LambdaEvent<QueueEvent>| {
         let function = Arc::clone(&function);
         async move {

@@ -7,12 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-
-use crate::archive_notice::{ArchiveNotice, ArchiveNotices};
-use crate::arn::Arn;
-use crate::batch::{LetterReport, Moment};
-use crate::clients::{elsewhere, failure_of_call};
-use crate::failure::{Failure, FailureClass};
+use redrive_aws::clients::{elsewhere, failure_of_call};
+use redrive_core::archive_notice::{ArchiveNotice, ArchiveNotices};
+use redrive_core::arn::Arn;
+use redrive_core::batch::{LetterReport, Moment};
+use redrive_core::failure::{Failure, FailureClass};
 
 /// The longest time that an invocation waits for SNS.
 const MAX_NOTICE_WAIT: Duration = Duration::from_secs(1);

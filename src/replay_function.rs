@@ -18,23 +18,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::log;
+use redrive_aws::settings::{ArchiveAt, Settings};
+use redrive_core::arn::Arn;
+use redrive_core::batch::OperatingMode;
+use redrive_core::failure::Failure;
+use redrive_core::policy::Policy;
+use redrive_replay::{
+    ArchiveReplayer, EventRequest, MachineTurn, RecordLocation, RedriverReader, RedriverState, ReplayControl,
+    ReplayEnvironment, ReplayError, ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnKind,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use crate::arn::Arn;
-use crate::batch::OperatingMode;
-use crate::clients::AwsClients;
-use crate::clock::InstanceClock;
-use crate::failure::Failure;
-use crate::policy::Policy;
-use crate::replay::{
-    ArchiveReplayer, EventRequest, MachineTurn, RecordLocation, RedriverReader, RedriverState, ReplayControl,
-    ReplayEnvironment, ReplayError, ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnKind,
-};
-use crate::settings::{ArchiveAt, Settings};
 use crate::telemetry;
 
 /// The author of a replay that the state machine does not name.
@@ -150,7 +151,7 @@ impl ReplayFunction {
     ) -> Result<ReplayAnswer, ReplayError> {
         // Boxed, because futures nested in those of the runtime are too deep for the compiler.
         let answer = self.carry_out(event, deadline_ms).boxed_local();
-        answer.instrument(telemetry::invocation(request_id)).await
+        answer.instrument(log::invocation(request_id)).await
     }
 
     async fn carry_out(&self, event: ReplayEvent, deadline_ms: u64) -> Result<ReplayAnswer, ReplayError> {

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
+use redrive_aws::clock::InstanceClock;
 use redrive_console::read::{
     Alarm, ArchivedLetter, ChartSpan, CommonValue, CountMethod, GroupFields, GroupValue, LetterHistory,
     LetterLog, LetterLogLine, LetterReplay, OneGroup, PageGroup, PageGroups, PresentState, QueueNow,
@@ -14,10 +15,9 @@ use redrive_console::{
     BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients, DoctorProgress, Filter, GroupField,
     OneLetter, PageFinding, PageHost, PageKind, Query,
 };
+use redrive_core::policy::{Overrides, Policy};
+use redrive_replay::ReplayState;
 use serde_json::json;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::policy::{Overrides, Policy};
-use sns_redrive::replay::ReplayState;
 
 /// Clients for an account that no test calls.
 static CLIENTS: LazyLock<ConsoleClients> = LazyLock::new(|| {

@@ -8,6 +8,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use redrive_aws::clients::AwsClients;
 use redrive_sim::lambda::{FunctionSettings, SimInvocation, SimInvocationResult};
 use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
 use redrive_sim::sqs::{PresetMessage, QueueRedrive, QueueSettings, name_of};
@@ -16,7 +17,6 @@ use redrive_sim::{
     SimEvent, SimFault, SimPayload, WebAnswer,
 };
 use serde_json::Value;
-use sns_redrive::clients::AwsClients;
 
 use super::{
     BILLING, BILLING_SUBSCRIPTION, DLQ, FIFO_DLQ, FIFO_SUBSCRIPTION, FIFO_TOPIC, FIFO_WORKER,

@@ -30,10 +30,10 @@ pub use world::{FunctionWorld, TestInvocation, TestLog};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use redrive_archive::ArchiveRecord;
+use redrive_core::letter::Letter;
+use redrive_core::policy::ArchiveReason;
 use serde_json::Value;
-use sns_redrive::archive::ArchiveRecord;
-use sns_redrive::letter::Letter;
-use sns_redrive::policy::ArchiveReason;
 
 /// Returns the names of the operations in a journal, in the order of the requests.
 pub fn operations(cloud: &TestAccount) -> Vec<String> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Diagnostic, Error, LambdaEvent, run, service_fn};
-use sns_redrive::clock::InstanceClock;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::start::start;
 use sns_redrive::replay_function::{ReplayEvent, ReplayFunction};
-use sns_redrive::start::start;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
+use redrive_archive::{Archive, ArchiveInvocation};
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::control::{ControlObjects, ListInvocation};
+use redrive_aws::delivery::{DeliveryPayload, Dispatcher, HideRequest, OutgoingMessage, hide};
+use redrive_aws::lookup::{QueueLookups, SubscriptionLookups};
+use redrive_aws::signature::CertificateReader;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{
+    Action, ActionAnswer, OverridesRead, RequestEnd, RequestResult, RequeueMove, SendRequest, SendResult,
+};
+use redrive_core::failure::{Failure, FailureClass};
 use tokio::time::Instant;
 
 use super::signatures::verify;
-use crate::archive::{self, Archive};
-use crate::arn::Arn;
-use crate::batch::{
-    Action, ActionAnswer, OverridesRead, RequestEnd, RequestResult, RequeueMove, SendRequest, SendResult,
-};
-use crate::clock::InstanceClock;
-use crate::control::{ControlObjects, ListInvocation};
-use crate::delivery::{DeliveryPayload, Dispatcher, HideRequest, OutgoingMessage, hide};
-use crate::failure::{Failure, FailureClass};
-use crate::lookup::{QueueLookups, SubscriptionLookups};
-use crate::signature::CertificateReader;
 
 /// The parts that carry out the actions of the batch machine.
 #[derive(Debug)]
@@ -69,11 +69,8 @@ impl ActionCarrier {
                 ActionAnswer::Moved(self.send_to_requeue(&moves, &requeue, run.after(until)).await)
             }
             Action::Archive { letters, at, limit, until } => {
-                let batch = archive::ArchiveInvocation {
-                    request_id: run.request_id,
-                    now: at,
-                    until: run.after(until),
-                };
+                let batch =
+                    ArchiveInvocation { request_id: run.request_id, now: at, until: run.after(until) };
                 let letters: Vec<_> =
                     letters.iter().map(|(letter, context)| (letter.as_ref(), context)).collect();
                 ActionAnswer::Archived(self.archive.store(&letters, batch, limit).await)

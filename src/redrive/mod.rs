@@ -1,30 +1,32 @@
 //! Carries out the actions of the batch machine.
 //!
-//! [`Redrive::handle`] gives a batch of letters to the machine of [`crate::batch`], carries out its actions,
+//! [`Redrive::handle`] gives a batch of letters to the machine of [`redrive_core::batch`], carries out its actions,
 //! several at the same time if it asks for several, and passes the answers back, each before it asks for the
 //! next action. It makes no decisions.
 
 mod act;
 mod signatures;
 
+use act::{ActionCarrier, ActionContext};
 use futures_util::future::FutureExt;
+use redrive_archive::Archive;
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::control::ControlObjects;
+use redrive_aws::delivery::{AddressReach, Dispatcher, HttpClient};
+use redrive_aws::lookup::{QueueLookups, SubscriptionLookups};
+use redrive_aws::signature::CertificateReader;
+use redrive_aws::under_way::CallsUnderWay;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{
+    BatchConfig, BatchMachine, BatchNotice, InvocationTime, LetterReport, OperatingMode,
+};
+use redrive_core::letter::SqsMessage;
+use redrive_core::policy::Policy;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::archive::Archive;
-use crate::arn::Arn;
-use crate::batch::{BatchConfig, BatchMachine, BatchNotice, InvocationTime, LetterReport, OperatingMode};
-use crate::clients::AwsClients;
-use crate::clock::InstanceClock;
-use crate::control::ControlObjects;
-use crate::delivery::{AddressReach, Dispatcher, HttpClient};
-use crate::letter::SqsMessage;
-use crate::lookup::{QueueLookups, SubscriptionLookups};
-use crate::policy::Policy;
-use crate::signature::CertificateReader;
 use crate::telemetry;
-use crate::under_way::CallsUnderWay;
-use act::{ActionCarrier, ActionContext};
 
 /// The parts that are needed to handle a batch.
 #[derive(Debug)]
@@ -146,7 +148,7 @@ impl Redrive {
         let deadline = invocation.deadline.saturating_duration_since(began);
         let mut batch = machine.begin(letters, deadline);
         let run = ActionContext { queue: &queue, request_id: invocation.request_id, began };
-        let mut under_way = CallsUnderWay::new();
+        let mut under_way = CallsUnderWay::default();
         let mut list_failed = false;
         loop {
             let asked = batch.poll(now());

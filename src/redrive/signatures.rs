@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::signature::{self, CertificateReader, CertificateUrl, SignatureFault, SignedMessage};
+use redrive_core::batch::{SendResult, SignatureResult};
+use redrive_core::letter::{Letter, original_event};
 use tokio::time::Instant;
-
-use crate::batch::{SendResult, SignatureResult};
-use crate::clock::InstanceClock;
-use crate::letter::{Letter, original_event};
-use crate::signature::{self, CertificateReader, CertificateUrl, SignatureFault, SignedMessage};
 
 /// Checks that SNS signed each letter's message, and for the letter's own topic.
 pub(super) async fn verify(

@@ -1,13 +1,12 @@
 //! The log line of a letter and its outcome.
 
 use jiff::Timestamp;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{LetterReport, NotDone, Outcome};
+use redrive_core::endpoint::{Endpoint, TargetName};
+use redrive_core::letter::OriginClaim;
+use redrive_core::policy::{Decision, Deferral, Retry};
 use tracing::Level;
-
-use crate::arn::Arn;
-use crate::batch::{LetterReport, NotDone, Outcome};
-use crate::endpoint::{Endpoint, TargetName};
-use crate::letter::OriginClaim;
-use crate::policy::{Decision, Deferral, Retry};
 
 /// The part of a line that the outcome adds.
 #[derive(Default)]
@@ -89,7 +88,7 @@ fn said(outcome: &str, ending: &OutcomeFields) -> String {
 }
 
 /// Returns the retry that would have been made, in observe mode.
-fn planned(outcome: &Outcome) -> Option<crate::policy::Retry> {
+fn planned(outcome: &Outcome) -> Option<redrive_core::policy::Retry> {
     match outcome {
         Outcome::Observed(Decision::Deliver(retry)) => Some(*retry),
         _ => None,

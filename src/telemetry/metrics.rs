@@ -8,12 +8,11 @@
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html>
 
 use jiff::Timestamp;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{LetterReport, NotDone, Outcome};
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::policy::ArchiveReason;
 use serde_json::{Value, json};
-
-use crate::arn::Arn;
-use crate::batch::{LetterReport, NotDone, Outcome};
-use crate::failure::{Failure, FailureClass};
-use crate::policy::ArchiveReason;
 
 /// The numbers of one invocation.
 #[derive(Debug, Clone)]

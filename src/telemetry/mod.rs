@@ -1,98 +1,26 @@
 //! Logs and metrics.
 //!
-//! There is one function per fact, so that names and levels are in one place. A line is one JSON object on
-//! standard output with `timestamp` and `level`, as Lambda's log controls need it. A line never contains a
-//! body, an attribute's value, a receipt handle or an unsubscribe link.
-//! <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-logformat.html>
+//! There is one function per fact, so that names and levels are in one place. `redrive-aws` writes the lines. A line
+//! never contains a body, an attribute's value, a receipt handle or an unsubscribe link.
 
 mod letter;
-mod lines;
 mod metrics;
-mod output;
-
-use std::io::Write;
-
-use tracing::Span;
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry;
 
 pub use letter::letter;
-pub use lines::LogFormat;
 pub use metrics::{InvocationMetrics, InvocationSummary, summarise};
-pub(crate) use output::together;
-pub use output::write;
 
-use crate::arn::Arn;
-use crate::batch::{BatchNotice, HealthChange};
-use crate::clients::NoRootCertificates;
-use crate::clock::InstanceClock;
-use crate::endpoint::TargetName;
-use crate::failure::Failure;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{BatchNotice, HealthChange};
+use redrive_core::endpoint::TargetName;
+use redrive_core::failure::Failure;
+use redrive_replay::{RecordLocation, ReplayError, ReplayState, ReplayStatus, RoundLane};
+
 use crate::notices::NotSent;
-use crate::replay::{RecordLocation, ReplayError, ReplayState, ReplayStatus, RoundLane};
-
-/// The beginning of our own events' targets.
-const TARGET_PREFIX: &str = "sns_redrive";
-
-/// Installs logging for the process, according to Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
-/// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
-pub fn init(variable: impl Fn(&str) -> Option<String>) {
-    let format = match variable("AWS_LAMBDA_LOG_FORMAT").as_deref() {
-        Some("Text" | "text") => LogFormat::Text,
-        _ => LogFormat::Json,
-    };
-    let level = level(variable("AWS_LAMBDA_LOG_LEVEL").as_deref());
-    // Only tests have another subscriber already, and it stays.
-    let _ = tracing::subscriber::set_global_default(subscriber(format, level, || output::StandardOutput));
-}
-
-/// Returns the subscriber behind [`init`], with any writer.
-pub fn subscriber<T: Write + 'static>(
-    format: LogFormat,
-    level: LevelFilter,
-    writer: impl Fn() -> T + Send + Sync + 'static,
-) -> impl tracing::Subscriber + Send + Sync {
-    // Other crates log requests and answers, bodies among them, below WARN: their events are logged from WARN on, and only
-    // if our own are.
-    let filter = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(TARGET_PREFIX, level);
-    registry().with(filter).with(lines::LineWriter { format, clock: InstanceClock::system(), writer })
-}
-
-/// Returns the span of an invocation, whose lines have its request id. It has the highest level, so that it is there
-/// whichever level lines must have.
-#[must_use]
-pub fn invocation(request_id: &str) -> Span {
-    tracing::error_span!("invocation", request_id)
-}
-
-/// Returns the level for one of Lambda's names. It is INFO without a name, and for those below: no line of such a level is
-/// compiled in.
-fn level(name: Option<&str>) -> LevelFilter {
-    match name.map(str::to_ascii_uppercase).as_deref() {
-        Some("WARN") => LevelFilter::WARN,
-        Some("ERROR" | "FATAL") => LevelFilter::ERROR,
-        _ => LevelFilter::INFO,
-    }
-}
-
-/// Logs that the function refuses to start because of its settings.
-pub fn bad_settings(faults: &crate::settings::BadSettings) {
-    for fault in &faults.0 {
-        tracing::error!(setting = fault.variable, detail = fault.problem, "bad setting");
-    }
-}
 
 /// Logs an event that does not come from an SQS event source mapping. The invocation fails, and nothing is
 /// touched.
 pub fn bad_event(problem: &str) {
     tracing::error!(detail = problem, "bad event");
-}
-
-/// Logs that the system has no certificate to verify servers with.
-pub fn no_root_certificates(why: &NoRootCertificates) {
-    tracing::warn!(detail = why.0, "no root certificates: the function can reach no server over TLS");
 }
 
 /// Logs an event other than a letter's outcome.

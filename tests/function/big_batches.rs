@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use redrive_core::batch::CONCURRENT_REQUESTS;
 use redrive_support::{
     DLQ, EntryFault, FunctionWorld, NOTIFIER, OTHER_SUBSCRIPTION, RecordBuilder, SimAttribute, SimCall,
     SimEntry, SimFault, TOPIC, TestInvocation, archived,
 };
 use serde_json::json;
-use sns_redrive::batch::CONCURRENT_REQUESTS;
 
 const LARGEST_BATCH: usize = 10_000;
 

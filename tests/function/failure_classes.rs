@@ -6,9 +6,9 @@ use aws_smithy_runtime_api::client::result::{ConnectorError, SdkError};
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::error::ErrorMetadata;
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::failure::FailureClass::{ActionRequired, Permanent, Throttling, Transient};
-use sns_redrive::failure::{Failure, FailureClass};
+use redrive_aws::clients::failure_of_call;
+use redrive_core::failure::FailureClass::{ActionRequired, Permanent, Throttling, Transient};
+use redrive_core::failure::{Failure, FailureClass};
 
 /// The codes of SNS, SQS and S3, each with its status, as entries of a batch and whole calls report them.
 const CODES: &[(&str, u16, FailureClass)] = &[

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use redrive_aws::delivery::{HideRequest, hide};
+use redrive_core::failure::{Failure, FailureClass};
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::delivery::{HideRequest, hide};
-use sns_redrive::failure::{Failure, FailureClass};
 use tokio::time::Instant;
 
 /// Returns a schedule without jitter: `retries` delays that rise linearly from `min` to `max`.

@@ -19,6 +19,11 @@ use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use jiff::SignedDuration;
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock as FunctionClock;
+use redrive_aws::delivery::{AddressReach, HttpClient};
+use redrive_aws::settings::Settings;
+use redrive_core::letter::SqsEvent;
 use redrive_sim::lambda::FunctionSettings;
 use redrive_sim::mapping::{MappingBatch, MappingOutcome, MappingSettings, SimMapping};
 use redrive_sim::s3::PutCondition;
@@ -28,12 +33,7 @@ use redrive_sim::{
     Caller, FaultHook, SandboxClock, SimAttribute, SimAws, SimClock, SimEntry, SimMillis, SimRecord, arn,
 };
 use serde_json::{Value, json};
-use sns_redrive::clients::AwsClients;
-use sns_redrive::clock::InstanceClock as FunctionClock;
-use sns_redrive::delivery::{AddressReach, HttpClient};
 use sns_redrive::function::RedriveFunction;
-use sns_redrive::letter::SqsEvent;
-use sns_redrive::settings::Settings;
 
 use crate::hook::SeededFaults;
 use crate::world::{

@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock as FunctionClock;
+use redrive_aws::settings::Settings;
+use redrive_core::letter::SqsEvent;
 use redrive_sim::lambda::{FunctionSettings, SimInvocationResult};
 use redrive_sim::mapping::{MappingBatch, MappingOutcome, MappingSettings, SimMapping};
 use redrive_sim::sns::{Protocol, SimSubscription, TopicSettings};
@@ -15,11 +19,7 @@ use redrive_sim::{
     WebAnswer, arn,
 };
 use serde_json::{Value, json};
-use sns_redrive::clients::AwsClients;
-use sns_redrive::clock::InstanceClock as FunctionClock;
 use sns_redrive::function::RedriveFunction;
-use sns_redrive::letter::SqsEvent;
-use sns_redrive::settings::Settings;
 
 use crate::live::{own_patience, sdk_config, servers};
 use crate::world::{HOUR, SECOND};

@@ -1,8 +1,8 @@
 //! The worlds of a seed: any world, and special kinds.
 
 use fastrand::Rng;
+use redrive_core::policy::{Backoff, Jitter, OverrideAction, Schedule, VISIBILITY_CEILING};
 use redrive_sim::SimMillis;
-use sns_redrive::policy::{Backoff, Jitter, OverrideAction, Schedule, VISIBILITY_CEILING};
 
 use crate::hook::REFUSAL_CODES;
 use crate::world::{

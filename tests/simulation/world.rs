@@ -1,8 +1,8 @@
 //! A world: everything that one seed decides.
 
+use redrive_core::policy::{Jitter, OverrideAction, Schedule};
 use redrive_sim::{SimMillis, arn};
 use serde_json::json;
-use sns_redrive::policy::{Jitter, OverrideAction, Schedule};
 
 pub const SECOND: SimMillis = 1_000;
 pub const MINUTE: SimMillis = 60 * SECOND;

@@ -14,13 +14,13 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use redrive_aws::clock::InstanceClock;
 use redrive_console::{
     BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients, LocalConsole, PageHost, Query, show,
 };
+use redrive_core::waiting::waiting_key;
 use redrive_support::SimFault;
 use serde_json::json;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::waiting::waiting_key;
 
 const OBJECTS: usize = 100_000;
 /// The most memory of a process that shows a page.
@@ -65,7 +65,7 @@ fn measure(url: &str) {
     let config = config
         .into_builder()
         .endpoint_url(url)
-        .http_client(sns_redrive::clients::https(sns_redrive::clock::InstanceClock::system()))
+        .http_client(redrive_aws::clients::https(redrive_aws::clock::InstanceClock::system()))
         .build();
     let account = ConsoleAccount {
         clients: ConsoleClients::from_config(&config, true),

@@ -1,8 +1,8 @@
 //! The AWS account that pages are read from.
 
 use aws_config::SdkConfig;
-use sns_redrive::arn::Arn;
-use sns_redrive::clock::InstanceClock;
+use redrive_aws::clock::InstanceClock;
+use redrive_core::arn::Arn;
 
 use crate::budget::PageBudget;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use sns_redrive::policy::Policy;
+use redrive_core::policy::Policy;
 use tokio::time::{Instant, timeout_at};
 
 use crate::account::{ConsoleAccount, ConsoleClients};

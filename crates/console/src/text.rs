@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-pub use sns_redrive::shell::{command_line, harmless, word};
+pub use redrive_core::shell::{command_line, harmless, word};
 
 /// Writes seconds as `0:05:41`, and from one day on as `1 d 02:05:41`.
 #[must_use]

@@ -12,12 +12,12 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use aws_sdk_s3::config::Region;
+use redrive_aws::clients::{self, AwsClients, https};
+use redrive_core::failure::{Failure, FailureClass};
 
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::text::command_line;
-use sns_redrive::clients::{self, AwsClients, https};
-use sns_redrive::failure::{Failure, FailureClass};
 
 /// The number of attempts of a call: an operator can wait longer than a function.
 const ATTEMPTS: u32 = 5;

@@ -17,11 +17,12 @@ pub(crate) use crate::failed::CommandFailure;
 pub(crate) use crate::finished::CommandEnd;
 use crate::output::CommandResult;
 pub use crate::output::WriteFailure;
+use redrive_aws::clock::InstanceClock;
+use redrive_core::policy::{Overrides, Policy, after_mark};
+
 use crate::silence::SilentServers;
 use crate::stack::StackOptions;
 use crate::text::brief;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::policy::{Overrides, Policy, after_mark};
 
 /// The difference between this machine's clock and a server's above which the tool warns.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);

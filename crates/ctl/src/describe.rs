@@ -1,12 +1,12 @@
 //! The read of the stack that a command line names.
 
 use aws_sdk_cloudformation::error::ProvideErrorMetadata;
+use redrive_aws::clients::failure_of_call;
 
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::ToolEnvironment;
 use crate::stack::{StackContents, StackError, StackOptions};
-use sns_redrive::clients::failure_of_call;
 
 /// The variable that names the stack without `--stack`.
 const STACK: &str = "REDRIVE_STACK";

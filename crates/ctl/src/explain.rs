@@ -8,20 +8,20 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use jiff::Timestamp;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{LetterForecast, foresee};
+use redrive_core::failure::FailureClass;
+use redrive_core::letter::{Letter, Origin, SqsEvent, SqsMessage};
+use redrive_core::policy::{
+    Decision, DeferReason, DeliverySpec, FifoHandling, LetterFacts, Override, Overrides, Policy, Retention,
+    Route, Rule, SubscriptionVoucher, Verdict, plus, seconds_until,
+};
 use serde_json::{Map, Value, json};
 
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file, read_overrides, read_policy};
 use crate::overrides::ends;
 use crate::text::{brief, clock, count, harmless, table, utc};
-use sns_redrive::arn::Arn;
-use sns_redrive::batch::{LetterForecast, foresee};
-use sns_redrive::failure::FailureClass;
-use sns_redrive::letter::{Letter, Origin, SqsEvent, SqsMessage};
-use sns_redrive::policy::{
-    Decision, DeferReason, DeliverySpec, FifoHandling, LetterFacts, Override, Overrides, Policy, Retention,
-    Route, Rule, SubscriptionVoucher, Verdict, plus, seconds_until,
-};
 
 pub(super) fn run(
     args: &args::ExplainArgs,

@@ -1,6 +1,6 @@
 //! How a command ends that did not succeed.
 
-use sns_redrive::replay::ReplayError;
+use redrive_replay::ReplayError;
 
 /// The reason why a command was not carried out.
 #[derive(Debug, thiserror::Error)]

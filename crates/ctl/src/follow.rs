@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use redrive_replay::{ErrorKind, ReplayControl, ReplayState};
 use tokio::time::sleep;
 
 use crate::args::FurtherOptions;
@@ -13,7 +14,6 @@ use crate::console::{CommandFailure, ToolEnvironment};
 use crate::machine::{ExecutionEnd, MachineExecution};
 use crate::text::harmless;
 use crate::watch::TerminalWatch;
-use sns_redrive::replay::{ErrorKind, ReplayControl, ReplayState};
 
 /// The time between two reads of the execution.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

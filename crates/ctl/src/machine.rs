@@ -5,15 +5,15 @@ use std::sync::atomic::AtomicBool;
 use aws_sdk_sfn::Client;
 use aws_sdk_sfn::error::ProvideErrorMetadata;
 use aws_sdk_sfn::types::HistoryEvent;
+use redrive_aws::clients::failure_of_call;
+use redrive_core::failure::Failure;
+use redrive_replay::{ErrorKind, EventRequest, ReplayState};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::args;
 use crate::aws::{self, AwsAccess};
 use crate::console::{CommandFailure, ToolEnvironment, check_interrupt};
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::failure::Failure;
-use sns_redrive::replay::{ErrorKind, EventRequest, ReplayState};
 
 /// How many of the latest events of an execution are searched for its last turn. A turn has at most fifteen
 /// events, including the round or the wait after it; each failed attempt adds four.

@@ -7,11 +7,11 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use redrive_core::shell::is_obeyed;
 use serde_json::Value;
 
 use crate::failed::CommandFailure;
 use crate::finished::CommandEnd;
-use sns_redrive::shell::is_obeyed;
 
 /// The result of a command. A command returns it, and prints it last.
 pub(crate) trait CommandResult {

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use redrive_core::policy::Policy;
+use redrive_replay::EventRequest;
 use serde_json::{Value, json};
-use sns_redrive::policy::Policy;
-use sns_redrive::replay::EventRequest;
 
 use crate::args::Cli;
 

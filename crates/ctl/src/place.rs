@@ -2,9 +2,9 @@
 
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
+use redrive_aws::settings::{ArchiveAt, Settings};
 pub(crate) use redrive_console::ConsoleBucket;
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::settings::{ArchiveAt, Settings};
+use redrive_core::arn::{Arn, ArnKind};
 
 /// Returns the archive of the command line, else of the stack, else of the function's own variable.
 pub(crate) fn archive(

@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use redrive_aws::clients::AwsClients;
+use redrive_core::arn::Arn;
+use redrive_replay::{RedriverReader, RedriverState, ReplayError};
+
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::text::harmless;
-use sns_redrive::arn::Arn;
-use sns_redrive::clients::AwsClients;
-use sns_redrive::replay::{RedriverReader, RedriverState, ReplayError};
 
 /// Asks what the stack's function does with letters from its requeue. Returns `None` without a stack, if the
 /// stack's outputs name no function, or if Lambda cannot be asked. The last case is printed.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use redrive_replay::{ReplayError, ReplayState, ReplayStatus, StoredReplays};
 use serde_json::{Value, json};
 
 use crate::args;
@@ -11,7 +12,6 @@ use crate::output::CommandResult;
 use crate::place::{self, ConsoleBucket};
 use crate::replay::{status, summary, who};
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::replay::{ReplayError, ReplayState, ReplayStatus, StoredReplays};
 
 /// All replays, or one of them.
 enum ShownReplays {

@@ -3,18 +3,18 @@
 use std::io::Write;
 use std::time::Duration;
 
+use redrive_archive::{ArchiveWalk, Selection, WalkItem};
+use redrive_aws::clients::AwsClients;
+use redrive_aws::lookup::SubscriptionLookups;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{SendResult, Subscription, SubscriptionCheck, SubscriptionRefusal};
+use redrive_core::failure::Failure;
+use redrive_replay::{ReplayRequest, ReplaySource};
 use tokio::time::Instant;
 
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::place::ConsoleBucket;
 use crate::text::harmless;
-use sns_redrive::archive::{ArchiveWalk, Selection, WalkItem};
-use sns_redrive::arn::Arn;
-use sns_redrive::batch::{SendResult, Subscription, SubscriptionCheck, SubscriptionRefusal};
-use sns_redrive::clients::AwsClients;
-use sns_redrive::failure::Failure;
-use sns_redrive::lookup::SubscriptionLookups;
-use sns_redrive::replay::{ReplayRequest, ReplaySource};
 
 /// How long calls to SNS may begin.
 const LOOKUP_TIME: Duration = Duration::from_secs(30);

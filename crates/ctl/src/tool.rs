@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_config::SdkConfig;
 use indicatif::ProgressDrawTarget;
+use redrive_aws::clock::InstanceClock;
 
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, WriteFailure};
 use crate::silence::SilentServers;
 use crate::stack::StackOptions;
 use crate::text::count;
-use sns_redrive::clock::InstanceClock;
 
 /// The environment of further commands: the connection and the stack of the command that runs them.
 #[derive(Clone)]

@@ -8,6 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_sqs::types::QueueAttributeName;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use redrive_aws::clients::failure_of_call;
+use redrive_aws::control::WaitingList;
+use redrive_core::arn::Arn;
+use redrive_core::policy::ReachAnswer;
+use redrive_core::waiting::WaitingLetter;
 use serde_json::{Value, json};
 
 use crate::args::{self, WaitingBy};
@@ -18,11 +23,6 @@ use crate::output::CommandResult;
 use crate::overrides::reach;
 use crate::place;
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::arn::Arn;
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::control::WaitingList;
-use sns_redrive::policy::ReachAnswer;
-use sns_redrive::waiting::WaitingLetter;
 
 /// Waiting letters in groups, and the totals of their queues.
 struct WaitingCounts {

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::{SignedDuration, Timestamp};
+use redrive_aws::clock::InstanceClock;
+use redrive_replay::{RecordLocation, ReplayControl, ReplayState, ReplayStatus};
 
 use crate::console::ToolEnvironment;
 use crate::text::{clock, count, harmless, thousands};
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::replay::{RecordLocation, ReplayControl, ReplayState, ReplayStatus};
 
 /// The time between two updates. The countdown changes every second.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);

@@ -1,7 +1,7 @@
 //! A law: every bad line of an archive is reported on its own, and a record that is read once is written and
 //! read the same.
 
-use sns_redrive::archive::ArchiveRecord;
+use redrive_archive::ArchiveRecord;
 
 use super::assert_same;
 

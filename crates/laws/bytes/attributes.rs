@@ -2,14 +2,14 @@
 //! spellings.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use sns_redrive::arn::Arn;
-use sns_redrive::delivery::OutgoingMessage;
-use sns_redrive::letter::MAX_ATTRIBUTES;
-use sns_redrive::letter::{
+use redrive_aws::delivery::OutgoingMessage;
+use redrive_core::arn::Arn;
+use redrive_core::letter::MAX_ATTRIBUTES;
+use redrive_core::letter::{
     AttributeValue, BelievedClaims, Letter, MARK_ATTRIBUTE, Mark, MessageAttribute, MessageAttributes,
     MessageDigest, Notification, Origin, ReplayTarget, RequeueMark, TrustedOrigins,
 };
+use serde_json::{Map, Value, json};
 
 use super::{DLQ, NOW, base64, is_id, received, record};
 

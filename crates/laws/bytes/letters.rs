@@ -1,15 +1,15 @@
 //! A law: any message of a queue is a letter that keeps its identity wherever it is sent.
 
-use serde_json::Value;
-use sns_redrive::archive::{ArchiveRecord, BadRecord};
-use sns_redrive::arn::Arn;
-use sns_redrive::batch::ArchiveContext;
-use sns_redrive::delivery::OutgoingMessage;
-use sns_redrive::letter::MAX_ATTRIBUTES;
-use sns_redrive::letter::{
+use redrive_archive::{ArchiveRecord, BadRecord};
+use redrive_aws::delivery::OutgoingMessage;
+use redrive_core::arn::Arn;
+use redrive_core::batch::ArchiveContext;
+use redrive_core::letter::MAX_ATTRIBUTES;
+use redrive_core::letter::{
     BelievedClaims, Letter, MARK_ATTRIBUTE, Mark, MessageAttributes, SqsMessage, TrustedOrigins,
 };
-use sns_redrive::policy::ArchiveReason;
+use redrive_core::policy::ArchiveReason;
+use serde_json::Value;
 
 use super::{NOW, assert_same, at, is_id, now, received, record, with_attributes};
 

@@ -19,10 +19,10 @@ pub mod policy;
 pub mod replay_event;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
-use sns_redrive::letter::{
+use redrive_core::letter::{
     AttributeValue, Letter, MessageAttribute, MessageAttributes, SqsEvent, SqsMessage,
 };
+use serde_json::{Map, Value, json};
 
 /// The present of every law, in milliseconds: 2026-11-01T12:00:00Z, as in `events/`.
 const NOW: i64 = 1_793_534_400_000;

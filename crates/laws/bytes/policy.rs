@@ -3,14 +3,14 @@
 
 use std::sync::LazyLock;
 
-use serde_json::{Value, json};
-use sns_redrive::failure::FailureClass;
-use sns_redrive::letter::{Letter, MessageAttributes, MessageDigest};
-use sns_redrive::policy::{
+use redrive_core::failure::FailureClass;
+use redrive_core::letter::{Letter, MessageAttributes, MessageDigest};
+use redrive_core::policy::{
     ArchiveReason, DEFAULT_RETENTION, Decision, DeferReason, DeliveryPolicy, DeliverySpec, Jitter,
     LetterFacts, MAX_DELAY_SECONDS, MAX_RETRIES, Policy, Rule, RuleAction, Schedule, is_kept, plus,
     seconds_until,
 };
+use serde_json::{Value, json};
 
 use super::{now, received, record};
 

@@ -1,8 +1,8 @@
 //! A law: any request for a replay is either refused in words, or can be carried out and reads back as
 //! written. Only a request with an id continues a replay, and it selects nothing.
 
+use redrive_replay::{EventRequest, ReplayRequest, ResumeRequest};
 use serde_json::{Value, json};
-use sns_redrive::replay::{EventRequest, ReplayRequest, ResumeRequest};
 
 /// Checks the law. The bytes are the `replay` of an event.
 pub fn check(data: &[u8]) {

@@ -11,9 +11,9 @@ use aws_sdk_sns::types::PublishBatchRequestEntry;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use futures_util::future::join_all;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use sns_redrive::arn::Arn;
-use sns_redrive::batch::{MAX_ENTRIES, runs};
-use sns_redrive::clients::AwsClients;
+use redrive_aws::clients::AwsClients;
+use redrive_core::arn::Arn;
+use redrive_core::batch::{MAX_ENTRIES, runs};
 
 /// The most bytes of all messages of a request.
 ///

@@ -5,9 +5,9 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use jiff::Timestamp;
+use redrive_core::letter::{Letter, SqsEvent, SqsMessage};
+use redrive_core::policy::{LetterFacts, Policy};
 use serde_json::json;
-use sns_redrive::letter::{Letter, SqsEvent, SqsMessage};
-use sns_redrive::policy::{LetterFacts, Policy};
 
 /// The function's allocator.
 #[global_allocator]

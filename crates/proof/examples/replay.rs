@@ -21,19 +21,19 @@ use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region, SharedCredential
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use redrive_archive::ArchiveRecord;
+use redrive_aws::clients::AwsClients;
+use redrive_core::batch::ArchiveContext;
+use redrive_core::letter::{Letter, SqsMessage};
+use redrive_core::policy::ArchiveReason;
 use redrive_proof::{Sandbox, SandboxEnd};
-use redrive_sim::sqs::QueueSettings;
-use redrive_sim::{Caller, FaultHook, SimAws, SimClock, SimEvent, SimFault};
-use serde_json::{Value, json};
-use sns_redrive::archive::ArchiveRecord;
-use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clients::AwsClients;
-use sns_redrive::letter::{Letter, SqsMessage};
-use sns_redrive::policy::ArchiveReason;
-use sns_redrive::replay::{
+use redrive_replay::{
     ArchiveReplayer, EventRequest, RecordLocation, ReplayControl, ReplayEnvironment, ReplayRequest,
     ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnKind,
 };
+use redrive_sim::sqs::QueueSettings;
+use redrive_sim::{Caller, FaultHook, SimAws, SimClock, SimEvent, SimFault};
+use serde_json::{Value, json};
 use sns_redrive::replay_function::LANE_WORKERS;
 
 /// The function's allocator.
@@ -309,7 +309,7 @@ fn replay(aws: &SimAws, clients: AwsClients, workers: usize) -> ArchiveReplayer 
         control_bucket: BUCKET.to_owned(),
         control_prefix: "dead-letters-control".to_owned(),
         requeue: redrive_sim::arn("sqs", REQUEUE).parse().unwrap(),
-        clock: sns_redrive::clock::InstanceClock::from_fn(move || clock.now()),
+        clock: redrive_aws::clock::InstanceClock::from_fn(move || clock.now()),
         by: "bench".to_owned(),
         workers,
     })

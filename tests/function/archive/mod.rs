@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
 use proptest::prelude::*;
+use redrive_archive::{Archive, ArchiveInvocation, ArchiveRecord};
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::delivery::{AddressReach, Dispatcher};
+use redrive_core::batch::ArchiveContext;
+use redrive_core::endpoint::Endpoint;
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::letter::{Letter, TrustedOrigins};
+use redrive_core::policy::{ArchiveReason, Retry, RetryPhase};
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, ArchiveInvocation, ArchiveRecord};
-use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clients::AwsClients;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::delivery::{AddressReach, Dispatcher};
-use sns_redrive::endpoint::Endpoint;
-use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::letter::{Letter, TrustedOrigins};
-use sns_redrive::policy::{ArchiveReason, Retry, RetryPhase};
 use tokio::time::Instant;
 
 const FIFO_ARCHIVE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-archive.fifo";

@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use redrive_core::failure::{Failure, FailureClass};
 use redrive_support::*;
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
-use sns_redrive::failure::{Failure, FailureClass};
 
 use crate::{FORGED_OR_EDITED, OF_OTHER_QUEUE, UNSIGNED};
 

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use sns_redrive::clock::InstanceClock;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::log::{LogFormat, subscriber};
+use redrive_aws::settings::Settings;
 use sns_redrive::function::RedriveFunction;
-use sns_redrive::settings::Settings;
-use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing::level_filters::LevelFilter;
 
 use super::*;

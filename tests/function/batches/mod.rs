@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use redrive_core::batch::CONCURRENT_REQUESTS;
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::batch::CONCURRENT_REQUESTS;
 
 /// Returns a policy with this default.
 fn default(default: &Value) -> Value {

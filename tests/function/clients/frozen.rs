@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures_util::future::join_all;
-use sns_redrive::clients::{ClientSettings, https};
-use sns_redrive::clock::InstanceClock;
+use redrive_aws::clients::{ClientSettings, https};
+use redrive_aws::clock::InstanceClock;
 
 use super::*;
 

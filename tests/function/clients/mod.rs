@@ -10,15 +10,15 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::{TimeoutConfig, TimeoutConfigBuilder};
 use aws_sdk_sqs::config::StalledStreamProtectionConfig;
 use aws_sdk_sqs::error::SdkError;
+use redrive_archive::{Archive, ArchiveInvocation};
+use redrive_aws::clients::{AwsClients, failure_of_call};
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::policy::ArchiveReason;
 use redrive_support::{
     NOW, RecordBuilder, SUBSCRIPTION, SimCall, SimFault, TestWebServer, WORKER, WebAnswer,
 };
 use redrive_support::{arn, at, body_text, context, letter};
 use serde_json::json;
-use sns_redrive::archive::{Archive, ArchiveInvocation};
-use sns_redrive::clients::{AwsClients, failure_of_call};
-use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::policy::ArchiveReason;
 
 /// Returns the answer of a queue without attributes.
 fn attributes() -> WebAnswer {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use sns_redrive::clock::InstanceClock;
-
-use super::*;
+use redrive_aws::clock::InstanceClock;
 use redrive_support::{
     BILLING_SUBSCRIPTION, DLQ, EntryFault, LAMBDA_SUBSCRIPTION, OTHER_SUBSCRIPTION, PROJECTOR, STREAM,
     SimCall, SimFault, TOPIC, TestAccount, event,
 };
+
+use super::*;
 
 /// The trace of the invocation, which Lambda sends with the event, with its count of passes.
 const OWN: &str = "Root=1-6a1b2c3d-0123456789abcdef01234567;Sampled=1;Lineage=1:fc3b4ff1:15";

@@ -13,20 +13,20 @@ use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use redrive_support::*;
-use serde_json::json;
-use sns_redrive::batch::{
-    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Health, PackedFacts, RequestPurpose, SendResult,
-};
-use sns_redrive::clients::AwsClients;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::delivery::{
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::delivery::{
     AddressReach, DeliveryPayload, DeliveryWindow, Dispatcher, OutgoingMessage, PendingDelivery, RetryNumber,
 };
-use sns_redrive::endpoint::{DeliverySubscription, Destination, Endpoint};
-use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::letter::Letter;
-use sns_redrive::policy::{Retry, RetryPhase};
+use redrive_core::batch::{
+    CONCURRENT_REQUESTS, CONCURRENT_SINGLES, CannotPack, Health, PackedFacts, RequestPurpose, SendResult,
+};
+use redrive_core::endpoint::{DeliverySubscription, Destination, Endpoint};
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::letter::Letter;
+use redrive_core::policy::{Retry, RetryPhase};
+use redrive_support::*;
+use serde_json::json;
 use tokio::time::Instant;
 
 /// Returns a destination other than the endpoint of the letter's own subscription.

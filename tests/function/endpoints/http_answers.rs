@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
-use sns_redrive::delivery::{AddressReach, HttpClient};
+use redrive_aws::delivery::{AddressReach, HttpClient};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 use std::process::Command;
 
-use sns_redrive::clients::AwsClients;
+use redrive_aws::clients::AwsClients;
 
 use super::*;
 

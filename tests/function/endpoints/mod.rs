@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use redrive_aws::signature::{Certificate, SignedMessage, verify};
+use redrive_core::batch::Subscription;
+use redrive_core::endpoint::TargetName;
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::batch::Subscription;
-use sns_redrive::endpoint::TargetName;
-use sns_redrive::signature::{Certificate, SignedMessage, verify};
 
 fn default(default: &Value) -> Value {
     json!({ "default": default })

@@ -1,6 +1,6 @@
+use redrive_aws::settings::Settings;
 use redrive_support::{BILLING_SUBSCRIPTION, SUBSCRIPTION};
 use sns_redrive::replay_function::{ReplayAnswer, ReplayEvent, ReplayFunction};
-use sns_redrive::settings::Settings;
 
 use super::*;
 
@@ -339,7 +339,7 @@ async fn a_queue_that_cannot_be_read_has_a_line_of_its_own() {
 
 #[test]
 fn a_key_that_is_there_twice_in_a_request_and_a_number_that_would_be_rounded_are_faults() {
-    let read = |request: &str| sns_redrive::replay::EventRequest::from_text(request).unwrap_err();
+    let read = |request: &str| redrive_replay::EventRequest::from_text(request).unwrap_err();
     assert_eq!(
         read(r#"{"all":true,"select":{"reasons":["expiring"],"reasons":[]}}"#),
         ["select.reasons: is there twice, and only one can count: remove the other"]

@@ -1,6 +1,6 @@
 //! Tests of replays that one process does alone: it takes the turns and lanes of a state machine itself.
 
-use sns_redrive::replay::{ReplayResumption, RoundLane, TurnKind};
+use redrive_replay::{ReplayResumption, RoundLane, TurnKind};
 
 use super::rounds::{LaneMachine, first_turn, hours};
 use super::*;

@@ -28,6 +28,17 @@ use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_sqs::config::{Credentials, Region, SharedCredentialsProvider};
 use proptest::prelude::*;
+use redrive_archive::ArchiveRecord;
+use redrive_aws::clients::AwsClients;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::log::{LogFormat, subscriber};
+use redrive_core::batch::ArchiveContext;
+use redrive_core::letter::{Letter, MARK_ATTRIBUTE, SqsMessage, TrustedOrigins};
+use redrive_core::policy::{ArchiveReason, Policy};
+use redrive_replay::{
+    ArchiveReplayer, EventRequest, InputRecord, RecordLocation, ReplayControl, ReplayEnvironment,
+    ReplayError, ReplayRequest, ReplaySource, ReplayState, ReplayStatus, ResumeRequest,
+};
 use redrive_sim::sqs::QueueSettings;
 use redrive_sim::{
     Caller, FaultHook, SimAttribute, SimAttributeValue, SimAws, SimCall, SimFault, SimPayload,
@@ -37,17 +48,6 @@ use redrive_support::{
     digest, letter_id, made_for,
 };
 use serde_json::{Value, json};
-use sns_redrive::archive::ArchiveRecord;
-use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clients::AwsClients;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::letter::{Letter, MARK_ATTRIBUTE, SqsMessage, TrustedOrigins};
-use sns_redrive::policy::{ArchiveReason, Policy};
-use sns_redrive::replay::{
-    ArchiveReplayer, EventRequest, InputRecord, RecordLocation, ReplayControl, ReplayEnvironment,
-    ReplayError, ReplayRequest, ReplaySource, ReplayState, ReplayStatus, ResumeRequest,
-};
-use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 

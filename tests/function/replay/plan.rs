@@ -368,7 +368,7 @@ async fn the_cuts_of_many_hours_are_read_and_written_several_at_once() {
     world.faults(|_| SimFault::Pass.after(Duration::from_millis(10)));
     for expected in [240, 0] {
         let began = tokio::time::Instant::now();
-        let begin = sns_redrive::replay::EventRequest::Begin(Box::new(wish(json!({ "ramp": [100] }))));
+        let begin = redrive_replay::EventRequest::Begin(Box::new(wish(json!({ "ramp": [100] }))));
         let turn = world.replay().first_turn(&begin, 5, None, &TestObserver::default()).await.unwrap();
         assert_eq!(turn.replay.units, 240);
         // One after the other they would take 2.4 s to read, and as long to write.

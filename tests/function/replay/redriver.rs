@@ -201,7 +201,7 @@ async fn an_answer_counts_for_a_minute_though_the_wall_clock_is_set_back() {
     let given = [ACTIVE[0], ACTIVE[1], ("REDRIVE_FUNCTION", REDRIVER)];
     let variable =
         |name: &str| given.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
-    let settings = sns_redrive::settings::Settings::read(variable).unwrap();
+    let settings = redrive_aws::settings::Settings::read(variable).unwrap();
     let clients = world.clients(&Caller::new("function"));
     let replayer = ReplayFunction::new(settings, clients, InstanceClock::from_fn(wall));
     invoke(&replayer, &world, 60, json!({ "replay": go() })).await.unwrap();

@@ -3,7 +3,7 @@
 mod resumed;
 
 use futures_util::future::join_all;
-use sns_redrive::replay::{EventRequest, MachineTurn, ReplayResumption, RoundLane, TurnKind};
+use redrive_replay::{EventRequest, MachineTurn, ReplayResumption, RoundLane, TurnKind};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! The steps of a replay: how many letters each has, and how fast they go.
 
-use sns_redrive::replay::OperatorNote;
+use redrive_replay::OperatorNote;
 
 use super::judgement::coming_back;
 use super::*;

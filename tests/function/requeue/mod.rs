@@ -9,13 +9,13 @@ mod stepping_aside;
 
 use std::collections::BTreeMap;
 
+use redrive_core::letter::MARK_ATTRIBUTE;
 use redrive_support::{
     BILLING, DLQ, EntryFault, FIFO_DLQ, FIFO_REQUEUE, FIFO_SUBSCRIPTION, FIFO_TOPIC, FunctionWorld, NOW,
     REQUEUE, RecordBuilder, SUBSCRIPTION, SimEntry, SimFault, TestAccount, TestInvocation, archived, at,
     attribute, digest, every_origin, letter_id, made_for, sample,
 };
 use serde_json::{Value, json};
-use sns_redrive::letter::MARK_ATTRIBUTE;
 
 const TWO_WEEKS: &str = "1209600";
 const HOUR: i64 = 3600;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use redrive_aws::delivery::{AddressReach, HttpClient};
 use redrive_support::*;
 use serde_json::{Value, json};
-use sns_redrive::delivery::{AddressReach, HttpClient};
 
 const WEEKS: &str = "1209600";
 

@@ -12,19 +12,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::signature::{
+    Certificate, CertificateReader, CertificateUrl, MAX_CERTIFICATE_BYTES, NotACertificate, SignatureFault,
+    SignatureVersion, SignedMessage, verify,
+};
+use redrive_core::arn::Arn;
+use redrive_core::batch::SendResult;
+use redrive_core::failure::{Failure, FailureClass};
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
-use sns_redrive::arn::Arn;
-use sns_redrive::batch::SendResult;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::signature::{
-    Certificate, CertificateReader, CertificateUrl, MAX_CERTIFICATE_BYTES, NotACertificate, SignatureFault,
-    SignatureVersion, SignedMessage, verify,
-};
 use tokio::time::Instant;
 
 /// Reads a file of `data/signature`.

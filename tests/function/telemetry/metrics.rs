@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use sns_redrive::batch::{LetterReport, Outcome};
-use sns_redrive::policy::ArchiveReason;
+use redrive_core::batch::{LetterReport, Outcome};
+use redrive_core::policy::ArchiveReason;
 use sns_redrive::telemetry::{InvocationSummary, summarise};
 
 use super::*;

@@ -40,7 +40,7 @@ fn the_runbook_waits_for_delayed_letters_before_it_archives_the_rest() {
     let section = RUNBOOK.split("\n### ").find(|section| section.starts_with("Empty the queues\n")).unwrap();
     let minutes = |before: &str| section.split_once(before)?.1.split(['m', ' ']).next()?.parse::<u64>().ok();
     let (in_force, wait) = (minutes("redrivectl retry --all --for "), minutes("Go on "));
-    let delay = sns_redrive::batch::MAX_DELAY / 60;
+    let delay = redrive_core::batch::MAX_DELAY / 60;
     assert!(
         wait > Some(delay) && in_force > wait,
         "{in_force:?}, {wait:?}: letters show after {delay} minutes"

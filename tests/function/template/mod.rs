@@ -5,7 +5,7 @@ mod roles;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sns_redrive::settings::{Settings, VARIABLES};
+use redrive_aws::settings::{Settings, VARIABLES};
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
 const REFERENCE: &str = include_str!("../../../docs/reference/settings.md");

@@ -115,9 +115,14 @@ const BY_SERVICES: [&str; 14] = [
     "ec2:UnassignPrivateIpAddresses",
 ];
 
-/// Returns the folder of the source.
+/// Returns the folder of the function's own source.
 fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// Returns the folder of a crate's source.
+fn source_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(name).join("src")
 }
 
 /// Returns the calls in a part of the source, and how often a call is sent. `left_out` are folders and files
@@ -196,8 +201,10 @@ fn grants(lines: Vec<&'static str>) -> BTreeMap<&'static str, BTreeSet<&'static 
 
 #[test]
 fn every_call_of_the_code_is_one_that_this_test_knows() {
-    let (calls, sent) = calls(&source(), &[]);
-    assert_eq!(calls.values().sum::<usize>(), sent, "a call that CALLS lacks, among {calls:?}");
+    for folder in [source(), source_of("aws"), source_of("archive"), source_of("replay")] {
+        let (calls, sent) = calls(&folder, &[]);
+        assert_eq!(calls.values().sum::<usize>(), sent, "a call that CALLS lacks, among {calls:?}");
+    }
 }
 
 /// Asserts that a role may do exactly what the code and AWS do with it.
@@ -215,22 +222,22 @@ fn no_more_and_no_less(
 
 #[test]
 fn the_role_may_do_what_the_code_and_aws_do_with_it_and_nothing_else() {
-    let (mut made, _) = calls(&source(), &["replay", "replay_function.rs", "bin"]);
-    // Only the replay and the tool list archives.
-    let (listed, _) = calls(&source().join("archive"), &[]);
-    made.extend(listed);
+    let (mut made, _) = calls(&source(), &["replay_function.rs", "bin"]);
+    for name in ["aws", "archive"] {
+        made.extend(calls(&source_of(name), &[]).0);
+    }
     no_more_and_no_less(&made, &BY_SERVICES, role_policy());
 }
 
 #[test]
 fn the_replay_function_may_do_what_its_code_does_and_nothing_else() {
-    let (mut made, _) = calls(&source().join("replay"), &[]);
+    let (mut made, _) = calls(&source_of("replay"), &[]);
     // It reads the archive, and sends to the requeue with the code that delivers to queues.
-    for (file, call) in [("archive/bucket.rs", "get_object"), ("delivery/queue.rs", "send_message_batch")] {
-        assert!(
-            std::fs::read_to_string(source().join(file)).unwrap().contains(&format!(".{call}()")),
-            "{file}"
-        );
+    for (name, file, call) in
+        [("archive", "bucket.rs", "get_object"), ("aws", "delivery/queue.rs", "send_message_batch")]
+    {
+        let code = std::fs::read_to_string(source_of(name).join(file)).unwrap();
+        assert!(code.contains(&format!(".{call}()")), "{file}");
         made.insert(call, 1);
     }
     let by_services = ["logs:CreateLogStream", "logs:PutLogEvents", "kms:Decrypt", "kms:GenerateDataKey"];
@@ -264,7 +271,7 @@ fn an_operator_may_do_what_giving_overrides_takes_and_nothing_else() {
     assert_eq!(known, sent, "a call that OPERATOR_CALLS lacks");
     // It wakes letters with the code that hides them. The key of the bucket is used by S3.
     let wakes = std::fs::read_to_string(root.join("crates/ctl/src/overrides/wake.rs")).unwrap();
-    assert!(wakes.contains("use sns_redrive::delivery::{Hiding, hide};"));
+    assert!(wakes.contains("use redrive_aws::delivery::{Hiding, hide};"));
     made.extend(["sqs:ChangeMessageVisibility", "kms:Decrypt", "kms:GenerateDataKey"]);
     let granted: BTreeSet<_> = grants(operator_policy()).into_values().flatten().collect();
     assert_eq!(granted, made);

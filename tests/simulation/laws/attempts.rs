@@ -1,8 +1,8 @@
 //! The laws about attempts: how many there are, and when.
 
+use redrive_core::policy::OverrideAction;
 use redrive_laws::letters::{CallEffect, FaultSubject, LetterFact, SentPlace, TimedFact};
 use redrive_sim::SimMillis;
-use sns_redrive::policy::OverrideAction;
 
 use super::counts::{
     LawResult, SLACK, brought_along, by_slow_clocks, causes, first_twice, hops, is_left_alone, on_override,

@@ -1,8 +1,8 @@
 //! What laws count: the events that excuse an attempt more or less, and the spans of overrides.
 
+use redrive_core::policy::OverrideAction;
 use redrive_laws::letters::{FaultSubject, LetterFact, RunEnd, TimedFact};
 use redrive_sim::SimMillis;
-use sns_redrive::policy::OverrideAction;
 
 use crate::lives::{Attempt, Life};
 use crate::world::{SECOND, SeededDocument, SeededFault, SeededSource, SeededSubscriberKind};

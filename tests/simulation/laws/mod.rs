@@ -8,8 +8,8 @@ mod safety;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use redrive_core::policy::OverrideAction;
 use redrive_laws::letters::{Circumstances, JudgedLetter, LetterFact, MessageId};
-use sns_redrive::policy::OverrideAction;
 
 use self::attempts::{
     a_letter_comes_again_when_its_server_asked_for_it, bad_letters_cost_their_neighbours_nothing_but_time,

@@ -1,7 +1,7 @@
 //! The laws about the overrides of operators.
 
+use redrive_core::policy::OverrideAction;
 use redrive_laws::letters::LetterFact;
-use sns_redrive::policy::OverrideAction;
 
 use super::counts::{HEARD, LawResult, PATIENCE, is_left_alone, overridden};
 use crate::lives::Life;

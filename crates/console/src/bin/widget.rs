@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::start::start_by;
 use redrive_console::widget::{WidgetFunction, account};
 use serde_json::Value;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::start::start_by;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

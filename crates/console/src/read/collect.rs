@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use sns_redrive::archive::{ArchiveSweep, ArchiveWalk, LetterIdentity, Selection, SweepEnd, WalkItem};
-use sns_redrive::batch::OverridesRead;
-use sns_redrive::control::{ControlObjects, WaitingList};
-use sns_redrive::failure::Failure;
-use sns_redrive::policy::Overrides;
-use sns_redrive::replay::{ReplayError, SentLetters, StoredReplays};
-use sns_redrive::waiting::WaitingLetter;
+use redrive_archive::{ArchiveSweep, ArchiveWalk, LetterIdentity, Selection, SweepEnd, WalkItem};
+use redrive_aws::control::{ControlObjects, WaitingList};
+use redrive_core::batch::OverridesRead;
+use redrive_core::failure::Failure;
+use redrive_core::policy::Overrides;
+use redrive_core::waiting::WaitingLetter;
+use redrive_replay::{ReplayError, SentLetters, StoredReplays};
 use tokio::time::{Instant, timeout_at};
 
 use super::index::{LetterKeyCounts, known_by_keys};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use sns_redrive::archive::topic_hash;
-use sns_redrive::arn::Arn;
+use redrive_archive::topic_hash;
+use redrive_core::arn::Arn;
 
 use super::collect::{CollectedLetters, MAX_EXAMPLES};
 use super::index::{KEY_FIELDS, KeyTopic};

@@ -5,8 +5,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use jiff::Timestamp;
-use sns_redrive::archive::{ArchiveObject, topic_hash};
-use sns_redrive::arn::Arn;
+use redrive_archive::{ArchiveObject, topic_hash};
+use redrive_core::arn::Arn;
 
 use super::tally::{ChartSpan, TimedCount};
 use crate::query::{Filter, GroupField};

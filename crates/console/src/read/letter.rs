@@ -4,10 +4,10 @@ use aws_sdk_cloudwatchlogs::types::{QueryStatus, ResultField};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use redrive_archive::{ArchiveObject, ArchiveWalk, LocatedRecord, Selection, WalkItem, is_archived};
+use redrive_aws::clients::failure_of_call;
+use redrive_replay::{SentLetters, StoredReplays, began};
 use serde_json::Value;
-use sns_redrive::archive::{ArchiveObject, ArchiveWalk, LocatedRecord, Selection, WalkItem, is_archived};
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::replay::{SentLetters, StoredReplays, began};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::collect::{

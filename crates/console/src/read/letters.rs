@@ -1,8 +1,8 @@
 //! Letters as pages show them: archived letters from their records, waiting letters from the list.
 
 use jiff::Timestamp;
-use sns_redrive::archive::{ArchiveRecord, LocatedRecord};
-use sns_redrive::waiting::WaitingLetter;
+use redrive_archive::{ArchiveRecord, LocatedRecord};
+use redrive_core::waiting::WaitingLetter;
 
 use crate::query::GroupField;
 

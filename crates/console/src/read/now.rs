@@ -8,10 +8,10 @@ use aws_sdk_cloudwatch::types::{
 };
 use aws_sdk_lambda::types::ApplicationLogLevel;
 use jiff::{SignedDuration, Timestamp};
-use sns_redrive::arn::Arn;
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::policy::Override;
-use sns_redrive::replay::{ReplayState, StoredReplays};
+use redrive_aws::clients::failure_of_call;
+use redrive_core::arn::Arn;
+use redrive_core::policy::Override;
+use redrive_replay::{ReplayState, StoredReplays};
 use tokio::time::timeout_at;
 
 use super::collect::{read_overrides, too_late, unread};

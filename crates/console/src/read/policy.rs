@@ -2,9 +2,9 @@
 
 use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
 use aws_sdk_lambda::types::ApplicationLogLevel;
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::policy::Policy;
-use sns_redrive::replay::{self, DeployedSettings};
+use redrive_aws::clients::failure_of_call;
+use redrive_core::policy::Policy;
+use redrive_replay::DeployedSettings;
 
 use super::collect::unread;
 use crate::account::ConsoleClients;
@@ -25,7 +25,7 @@ pub(crate) async fn level_without_metrics(
     function: &str,
 ) -> Result<Option<ApplicationLogLevel>, String> {
     let answer = configuration(clients, function).await?;
-    Ok(replay::level_without_metrics(&answer).cloned())
+    Ok(redrive_replay::level_without_metrics(&answer).cloned())
 }
 
 async fn configuration(

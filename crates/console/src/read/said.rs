@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use redrive_archive::ArchiveRecord;
 use serde_json::Value;
-use sns_redrive::archive::ArchiveRecord;
 
 use crate::account::BodyVisibility;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use sns_redrive::policy::VISIBILITY_CEILING;
+use redrive_core::policy::VISIBILITY_CEILING;
 
 use super::groups::GroupValue;
 use super::letters::WaitingOne;

@@ -1,7 +1,8 @@
 //! The two axes of the chart: their scale, and the place of a value.
 
+use redrive_core::policy::MAX_DELAY_SECONDS;
+
 use super::timetable::{Timetable, float};
-use sns_redrive::policy::MAX_DELAY_SECONDS;
 
 /// Schedules with more retries get a logarithmic axis: on a linear one the first phases would be one dot.
 const MAX_LINEAR_RETRIES: u32 = 100;

@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 
+use redrive_core::policy::{RetryPhase, Rule, VISIBILITY_CEILING};
+
 use super::scale::Axis;
 use super::timetable::{Timetable, TimetableRow, float};
 use crate::text::{brief, clock, harmless, thousands};
-use sns_redrive::policy::{RetryPhase, Rule, VISIBILITY_CEILING};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 470.0;

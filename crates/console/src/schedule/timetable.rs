@@ -1,7 +1,7 @@
 //! The life of a letter under one rule, if every retry fails.
 
-use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{
+use redrive_core::batch::IN_FLIGHT_LIMIT;
+use redrive_core::policy::{
     DeliverySpec, Jitter, RetryPhase, Rule, Schedule, VISIBILITY_CEILING, expiry_margin,
 };
 

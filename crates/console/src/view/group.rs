@@ -1,7 +1,7 @@
 //! One group of letters.
 
 use maud::{Markup, PreEscaped, html};
-use sns_redrive::policy::{DeliverySpec, Policy, Rule, RuleAction};
+use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
 use super::acts::{actions as acts, commands_only};
 use super::groups::{filter, how_counted, until_due};

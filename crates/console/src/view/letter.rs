@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use maud::{Markup, html};
-use sns_redrive::policy::DeferReason;
+use redrive_core::policy::DeferReason;
 
 use super::acts::{actions as acts, commands_only};
 use super::groups::until_due;

@@ -1,7 +1,7 @@
 //! Queries of `CloudWatch` Logs Insights, to copy.
 
 use maud::{Markup, html};
-use sns_redrive::arn::Arn;
+use redrive_core::arn::Arn;
 
 use super::parts::{ViewContext, section};
 use crate::door::PageHost;

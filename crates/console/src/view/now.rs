@@ -1,8 +1,8 @@
 //! The page *now*.
 
 use maud::{Markup, html};
-use sns_redrive::policy::Override;
-use sns_redrive::replay::{ReplayState, ReplayStatus};
+use redrive_core::policy::Override;
+use redrive_replay::{ReplayState, ReplayStatus};
 
 use super::link::action;
 use super::parts::{ViewContext, column, moment, number, scale, section, spark, table};

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use maud::html;
-use sns_redrive::telemetry;
+use redrive_aws::log;
 use tracing::Instrument;
 
 use super::event::WidgetEvent;
@@ -54,7 +54,7 @@ impl WidgetFunction {
     /// Answers one event with the HTML for the dashboard. `endpoint` is the function's own ARN, which the
     /// links call.
     pub async fn answer(&self, event: serde_json::Value, request_id: &str, endpoint: &str) -> String {
-        self.text(event, endpoint).instrument(telemetry::invocation(request_id)).await
+        self.text(event, endpoint).instrument(log::invocation(request_id)).await
     }
 
     async fn text(&self, event: serde_json::Value, endpoint: &str) -> String {

@@ -1,10 +1,10 @@
 //! Reads the widget's account from the environment.
 
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::ClientSettings;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::endpoint::without_urls;
-use sns_redrive::settings::{ArchiveAt, BadSettings, SettingFault, Settings};
+use redrive_aws::clients::ClientSettings;
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::settings::{ArchiveAt, BadSettings, SettingFault, Settings};
+use redrive_core::arn::{Arn, ArnKind};
+use redrive_core::endpoint::without_urls;
 
 use crate::account::{BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients};
 

@@ -2,8 +2,8 @@
 
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
+use redrive_core::policy::ArchiveReason::Exhausted;
 use redrive_support::{NOW, TestAccount, at};
-use sns_redrive::policy::ArchiveReason::Exhausted;
 
 use super::{BUCKET, MINUTE, PREFIX, SampleOutcome, archive, end, page, rows, shown};
 

@@ -3,9 +3,9 @@
 use redrive_console::{
     BodyVisibility, DashboardWidget, Filter, GroupField, PageHost, PageKind, Query, Theme, show,
 };
+use redrive_core::policy::ArchiveReason::{Exhausted, Refused};
 use redrive_support::{BILLING, SimFault, TOPIC, TestAccount, WORKER};
 use serde_json::json;
-use sns_redrive::policy::ArchiveReason::{Exhausted, Refused};
 
 use super::stand_in::{RecordedRequest, before};
 use super::{SampleOutcome, archive, end, group, line, list, page, rows, shown, shown_by};

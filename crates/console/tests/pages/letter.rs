@@ -1,12 +1,12 @@
 //! One letter.
 
 use redrive_console::{ConsoleAccount as Shown, OneLetter, PageKind, Query};
+use redrive_core::batch::Outcome;
+use redrive_core::endpoint::TargetName;
+use redrive_core::policy::ArchiveReason::Exhausted;
+use redrive_core::policy::{DeferReason, Deferral};
 use redrive_support::{NOW, RecordBuilder, TestAccount, WORKER, at, letter_id};
 use serde_json::{Value, json};
-use sns_redrive::batch::Outcome;
-use sns_redrive::endpoint::TargetName;
-use sns_redrive::policy::ArchiveReason::Exhausted;
-use sns_redrive::policy::{DeferReason, Deferral};
 
 use super::stand_in::{RecordedRequest, before};
 use super::{BUCKET, SampleOutcome, archive, end, line, list, page, shown, shown_by};

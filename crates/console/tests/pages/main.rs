@@ -14,19 +14,19 @@ mod widget;
 
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
+use redrive_archive::{Archive, ArchiveInvocation};
+use redrive_aws::clock::InstanceClock;
 use redrive_console::{
     BodyVisibility, ConsoleAccount as Shown, ConsoleBucket, ConsoleClients, Filter, GroupField, LocalConsole,
     PageHost, PageKind, Query, RenderedPage as Answer, show,
 };
 use redrive_console_law::{ParsedPage, parse};
+use redrive_core::batch::ArchiveContext;
+use redrive_core::endpoint::Endpoint;
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::policy::ArchiveReason;
 use redrive_support::{DLQ, NOW, RecordBuilder, TestAccount, at, context, letter};
 use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, ArchiveInvocation};
-use sns_redrive::batch::ArchiveContext;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::endpoint::Endpoint;
-use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::policy::ArchiveReason;
 use tokio::time::{Duration, Instant};
 
 const PREFIX: &str = "dead-letters";
@@ -146,7 +146,7 @@ fn line(id: &str, but: &Value) -> Value {
 /// Puts an object into the list of waiting letters.
 fn list(cloud: &TestAccount, minutes_ago: i64, lines: &[Value]) {
     let written = at(NOW - minutes_ago * MINUTE);
-    let key = sns_redrive::waiting::waiting_key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
+    let key = redrive_core::waiting::waiting_key(CONTROL, &DLQ.parse().unwrap(), written, "req-1");
     let text: String = lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect();
     cloud.put(&format!("{BUCKET}/{key}"), &text);
 }

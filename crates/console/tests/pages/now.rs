@@ -3,9 +3,9 @@
 use aws_smithy_cbor::{Decoder, Encoder};
 use aws_smithy_types::DateTime;
 use redrive_console::{DoctorProgress, LocalConsole, PageFinding, PageHost, PageKind, Query, show};
+use redrive_core::waiting::overrides_key;
 use redrive_support::{NOW, TestAccount, at};
 use serde_json::json;
-use sns_redrive::waiting::overrides_key;
 
 use super::stand_in::{RecordedRequest, before};
 use super::{BUCKET, CONTROL, MINUTE, local, page, rows, shown_by};
@@ -310,7 +310,7 @@ async fn a_replay_that_is_unfinished_can_be_resumed_unless_it_was_given_its_lett
 #[tokio::test(start_paused = true)]
 async fn the_requeue_has_no_page_of_letters() {
     let (config, _) = before(&TestAccount::new(), answers);
-    let requeue: sns_redrive::arn::Arn = redrive_support::REQUEUE.parse().unwrap();
+    let requeue: redrive_core::arn::Arn = redrive_support::REQUEUE.parse().unwrap();
     let mut account = shown_by(&config);
     account.queues.push(requeue.clone());
     account.requeue = Some(requeue.clone());

@@ -115,8 +115,12 @@ async fn the_newest_letters_of_a_list_that_takes_long_to_list_are_shown() {
                 // In a burst, all objects were written at one moment, half an hour ago.
                 let ago = if number < burst { 30 * MINUTE } else { (24_000 - number) * apart.max(10) };
                 let written = at(NOW - ago);
-                let key =
-                    sns_redrive::waiting::waiting_key(super::CONTROL, &queue, written, &format!("r{number}"));
+                let key = redrive_core::waiting::waiting_key(
+                    super::CONTROL,
+                    &queue,
+                    written,
+                    &format!("r{number}"),
+                );
                 let one = line(
                     &number.to_string(),
                     &json!({ "error": if ago < 3 * MINUTE { "new" } else { "old" } }),

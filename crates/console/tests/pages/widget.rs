@@ -1,9 +1,9 @@
 //! The function behind the widget.
 
+use redrive_aws::log::{LogFormat, subscriber};
 use redrive_console::widget::WidgetFunction;
 use redrive_support::{TestAccount, TestLog};
 use serde_json::{Value, json};
-use sns_redrive::telemetry::{LogFormat, subscriber};
 use tracing::level_filters::LevelFilter;
 
 use super::shown_by;

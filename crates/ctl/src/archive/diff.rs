@@ -4,21 +4,20 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::Write;
 use std::sync::Arc;
 
+use redrive_archive::{ArchiveObject, ArchiveRecord, ArchiveWalk, Selection};
+use redrive_console::read::ContentMask;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::replayed::ReplayLookup;
 use super::shown::read;
 use super::walk::walk;
-use redrive_console::read::ContentMask;
-
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file};
 use crate::output::CommandResult;
 use crate::place::{self, ConsoleBucket};
 use crate::text::{count, harmless, thousands};
-use sns_redrive::archive::{ArchiveObject, ArchiveRecord, ArchiveWalk, Selection};
 
 /// A record of the input, with its place in the archive.
 struct EditedRecord {

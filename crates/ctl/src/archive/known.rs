@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::mem;
 
-use sns_redrive::archive::LetterIdentity;
+use redrive_archive::LetterIdentity;
 
 /// The least number of remembered letters: 37 MB for each million, twice.
 const REMEMBERED_LETTERS: usize = 1_000_000;

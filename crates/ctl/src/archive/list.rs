@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use redrive_archive::{ArchiveRecord, ArchiveWalk};
 use serde_json::{Map, Value, json};
 
 use super::known::CountedLetters;
@@ -16,7 +17,6 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::place::{self, ConsoleBucket};
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::archive::{ArchiveRecord, ArchiveWalk};
 
 /// Letters that are counted together.
 struct ListGroup {

@@ -1,7 +1,7 @@
 //! Tells which letters of an archive were replayed, as far as the records of replays can be read.
 
-use sns_redrive::archive::LocatedRecord;
-use sns_redrive::replay::{SentLetters, StoredReplays};
+use redrive_archive::LocatedRecord;
+use redrive_replay::{SentLetters, StoredReplays};
 
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};

@@ -1,13 +1,13 @@
 //! The letters of an archive that a command line selects.
 
+use redrive_archive::{LetterPattern, Selection};
+use redrive_core::endpoint::TargetName;
+use redrive_core::policy::read_json;
+use redrive_replay::ReplaySelection;
 use serde_json::Value;
 
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
-use sns_redrive::archive::{LetterPattern, Selection};
-use sns_redrive::endpoint::TargetName;
-use sns_redrive::policy::read_json;
-use sns_redrive::replay::ReplaySelection;
 
 /// Returns the archived letters that the command line selects, in the form that replays record.
 pub(crate) fn select(

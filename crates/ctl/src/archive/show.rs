@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use redrive_archive::{ArchiveRecord, ArchiveWalk, LocatedRecord, RecordedAttribute};
+
 use super::replayed::ReplayLookup;
 use super::select::selection;
 use super::shown::shown;
@@ -12,7 +14,6 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::place::{self, ConsoleBucket};
 use crate::screen::ProgressOutput;
 use crate::text::{count, harmless, table, utc};
-use sns_redrive::archive::{ArchiveRecord, ArchiveWalk, LocatedRecord, RecordedAttribute};
 
 /// The error if the selection has no letter.
 pub(crate) const NO_SUCH_LETTER: &str = "no letter in this archive matches";

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use redrive_archive::{ArchiveRecord, BadRecord, LocatedRecord};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::console::CommandFailure;
-use sns_redrive::archive::{ArchiveRecord, BadRecord, LocatedRecord};
 
 /// A record that was shown.
 pub(crate) struct PrintedRecord {

@@ -1,10 +1,11 @@
 //! The walk through an archive, with its progress.
 
+use redrive_archive::{ArchiveWalk, LocatedRecord, UnreadItem, WalkItem};
+
 use super::replayed::ReplayLookup;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::screen::ProgressOutput;
 use crate::text::{count, harmless, thousands};
-use sns_redrive::archive::{ArchiveWalk, LocatedRecord, UnreadItem, WalkItem};
 
 /// The number of records between two updates of the progress line.
 const PROGRESS_STEP: u64 = 500;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use redrive_core::letter::Origin;
+use redrive_core::policy::ArchiveReason;
 
 use super::connection::ConnectionArgs;
 use super::help::EXIT_CODES;
 use super::values::{TimeArg, when};
-use sns_redrive::letter::Origin;
-use sns_redrive::policy::ArchiveReason;
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {

@@ -55,8 +55,8 @@ pub(crate) struct ExplainArgs {
     pub(crate) source_max_receives: Option<u32>,
     /// The function's requeue: marks of letters in it are believed
     #[arg(long, value_name = "ARN")]
-    pub(crate) requeue: Option<sns_redrive::arn::Arn>,
+    pub(crate) requeue: Option<redrive_core::arn::Arn>,
     /// The subscription that a rule with "subscription": "discover" would find
     #[arg(long, value_name = "ARN")]
-    pub(crate) discovered: Option<sns_redrive::arn::Arn>,
+    pub(crate) discovered: Option<redrive_core::arn::Arn>,
 }

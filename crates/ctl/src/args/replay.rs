@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use redrive_core::letter::ReplayTarget;
 
 use super::archive::{ReplayPlace, SelectionArgs};
 use super::connection::ConnectionArgs;
 use super::help::EXIT_CODES_OF_REPLAYS;
 use super::values::{TimeArg, settle, successor, target, when};
-use sns_redrive::letter::ReplayTarget;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ReplayArgs {

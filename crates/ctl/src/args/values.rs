@@ -3,8 +3,7 @@
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp, Unit};
-
-use sns_redrive::letter::ReplayTarget;
+use redrive_core::letter::ReplayTarget;
 
 /// A point in time, or a number of seconds ago.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

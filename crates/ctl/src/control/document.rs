@@ -9,14 +9,14 @@ use aws_sdk_s3::error::ProvideErrorMetadata;
 use aws_sdk_s3::primitives::ByteStream;
 use futures_util::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use redrive_aws::clients::is_absent;
+use redrive_core::policy::{MAX_OVERRIDES_BYTES, Override, Overrides};
+use redrive_core::waiting::{ended_override_key, ended_overrides_prefix, overrides_key};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{ControlAccess, failed};
 use crate::console::{CommandFailure, ToolEnvironment};
-use sns_redrive::clients::is_absent;
-use sns_redrive::policy::{MAX_OVERRIDES_BYTES, Override, Overrides};
-use sns_redrive::waiting::{ended_override_key, ended_overrides_prefix, overrides_key};
 
 /// The number of tries of a change. A try fails only if somebody else wrote in between.
 const TRIES: u32 = 10;

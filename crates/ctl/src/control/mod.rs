@@ -4,13 +4,13 @@ mod document;
 
 use aws_sdk_s3::Client;
 use jiff::Timestamp;
+use redrive_aws::clients::{ServerTime, failure_of_call};
+use redrive_aws::control::{self, WaitingList};
+use redrive_core::failure::Failure;
+use redrive_core::waiting::WaitingLetter;
 
 use crate::console::CommandFailure;
 use crate::place::ConsoleBucket;
-use sns_redrive::clients::{ServerTime, failure_of_call};
-use sns_redrive::control::{self, WaitingList};
-use sns_redrive::failure::Failure;
-use sns_redrive::waiting::WaitingLetter;
 
 pub(crate) use document::{OverrideChange, ReleaseNote};
 

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::Timestamp;
-
-use sns_redrive::arn::Arn;
-use sns_redrive::failure::Failure;
-use sns_redrive::policy::Override;
-use sns_redrive::settings::{BadSettings, Settings};
+use redrive_aws::settings::{BadSettings, Settings};
+use redrive_core::arn::Arn;
+use redrive_core::failure::Failure;
+use redrive_core::policy::Override;
 
 /// The result of a read, which may fail or be denied.
 pub(crate) type ReadResult<T> = Result<T, ReadError>;

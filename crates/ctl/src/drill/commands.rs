@@ -1,5 +1,7 @@
 //! The commands of the tool that a drill carries out.
 
+use redrive_archive::LocatedRecord;
+
 use super::scene::DrillResources;
 use crate::archive::{NO_SUCH_LETTER, letters};
 use crate::args;
@@ -7,7 +9,6 @@ use crate::console::{CommandEnd, CommandFailure};
 use crate::output::CommandResult;
 use crate::overrides::{OverrideRequest, look_at_release};
 use crate::tool::CommandRunner;
-use sns_redrive::archive::LocatedRecord;
 
 /// The age up to which records are searched while a drill runs. Listing a whole archive would take long.
 pub(super) const RECENT_RECORDS: args::TimeArg = args::TimeArg::Ago(6 * 3600);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use redrive_aws::clients::AwsClients;
+use redrive_core::arn::{Arn, ArnKind};
+
 use super::names::{DRILL_TAG, LETTERS_TAG, ON_THE_WAY, QUEUE_TAG, id_in, prefix};
 use super::scene::{failed, is_gone};
 use crate::console::CommandFailure;
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::AwsClients;
 
 /// A drill that left something behind.
 #[derive(Debug)]

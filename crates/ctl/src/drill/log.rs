@@ -2,11 +2,11 @@
 
 use aws_sdk_cloudwatchlogs::types::FilteredLogEvent;
 use jiff::{SignedDuration, Timestamp};
+use redrive_aws::clock::InstanceClock;
 use serde_json::Value;
 
 use super::scene::failed;
 use crate::console::CommandFailure;
-use sns_redrive::clock::InstanceClock;
 
 /// The most that this machine's clock may be ahead of the timestamps of log lines.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(5);

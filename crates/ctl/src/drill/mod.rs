@@ -27,7 +27,17 @@ mod sweep;
 use std::io::Write;
 use std::sync::Arc;
 
+use find::{LeftoverDrill, find};
+use log::LogGroup;
+use names::{DrillNames, SETTLED, new_id};
+use record::DrillRecorder;
+use redrive_aws::clients::AwsClients;
+use redrive_core::arn::{Arn, ArnKind};
+use report::DrillReport;
+use scene::DrillResources;
 use serde_json::json;
+use story::{DrillHalt, MESSAGES, RunningDrill};
+use sweep::{AwaitedLetters, CleanupResult, DrillCleanup, OverrideObedience};
 
 use crate::args;
 use crate::aws::AwsAccess;
@@ -38,16 +48,6 @@ use crate::place;
 use crate::stack::StackOptions;
 use crate::text::harmless;
 use crate::tool::CommandRunner;
-use find::{LeftoverDrill, find};
-use log::LogGroup;
-use names::{DrillNames, SETTLED, new_id};
-use record::DrillRecorder;
-use report::DrillReport;
-use scene::DrillResources;
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::AwsClients;
-use story::{DrillHalt, MESSAGES, RunningDrill};
-use sweep::{AwaitedLetters, CleanupResult, DrillCleanup, OverrideObedience};
 
 /// The parameter of `template.yaml` that permits drills.
 const PARAMETER: &str = "Drill";

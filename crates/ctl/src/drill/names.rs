@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use sns_redrive::arn::Arn;
+use redrive_core::arn::Arn;
 
 /// The tag of all resources of a drill; its value is the stack's name.
 pub(super) const DRILL_TAG: &str = "sns-redrive-drill";

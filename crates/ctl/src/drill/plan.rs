@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use redrive_core::arn::Arn;
+use redrive_core::endpoint::Endpoint;
+use redrive_core::letter::SqsMessage;
+use redrive_core::policy::{Policy, RuleAction, TargetSpec};
 use serde_json::json;
 
 use super::names::DrillNames;
@@ -11,10 +15,6 @@ use super::scene::{ATTRIBUTE, message};
 use super::story::{GIVE_UP, RETRY};
 use crate::args;
 use crate::text::brief;
-use sns_redrive::arn::Arn;
-use sns_redrive::endpoint::Endpoint;
-use sns_redrive::letter::SqsMessage;
-use sns_redrive::policy::{Policy, RuleAction, TargetSpec};
 
 /// The approximate time in seconds until the function obeys the overrides and retries.
 const REACTION_SECONDS: u64 = 120;

@@ -5,14 +5,14 @@ use std::fmt::Display;
 use aws_sdk_sns::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sns::types::{MessageAttributeValue, Tag};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, QueueAttributeName};
+use redrive_aws::clients::failure_of_call;
+use redrive_core::arn::Arn;
+use redrive_core::batch::MAX_ENTRIES;
 use serde_json::{Value, json};
 
 use super::names::{DRILL_TAG, DrillNames, LETTERS_TAG, QUEUE_TAG};
 use crate::console::CommandFailure;
 use crate::doctor::{MessageSender, PolicyAnswer, ResourcePolicy};
-use sns_redrive::arn::Arn;
-use sns_redrive::batch::MAX_ENTRIES;
-use sns_redrive::clients::failure_of_call;
 
 /// The message attribute by which the drill's overrides distinguish its messages.
 pub(super) const ATTRIBUTE: &str = "drill";

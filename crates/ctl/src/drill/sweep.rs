@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use aws_sdk_s3::error::ProvideErrorMetadata;
+use redrive_core::waiting::{LISTED_ABOVE, ended_override_key};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -21,7 +22,6 @@ use crate::overrides;
 use crate::place::ConsoleBucket;
 use crate::text::{brief, count};
 use crate::tool::CommandRunner;
-use sns_redrive::waiting::{LISTED_ABOVE, ended_override_key};
 
 /// The seconds to wait for letters on their way: the longest time that a letter may stay hidden without an
 /// override that wakes it, and a minute for the event source mapping.

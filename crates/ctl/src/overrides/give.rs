@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use redrive_core::policy::{Override, OverrideAction, OverrideReach, RETRY_IN_FORCE};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -22,7 +23,6 @@ use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, unless_interrupted};
 use crate::control::{ControlAccess, OverrideChange};
 use crate::output::CommandResult;
-use sns_redrive::policy::{Override, OverrideAction, OverrideReach, RETRY_IN_FORCE};
 
 /// The default duration of an override to give up: in this time every letter comes back at least once.
 const GIVE_UP_IN_FORCE: SignedDuration = SignedDuration::from_hours(12);
@@ -298,7 +298,7 @@ pub(crate) fn reach(
 fn check(override_: &Override) -> Result<OverrideReach, CommandFailure> {
     OverrideReach::of(override_).map_err(|bad| {
         let problem =
-            |fault: &sns_redrive::policy::DocumentFault| match fault.path.strip_prefix("overrides[0].") {
+            |fault: &redrive_core::policy::DocumentFault| match fault.path.strip_prefix("overrides[0].") {
                 // The override begins now.
                 Some("until") => "--until must be in the future".to_owned(),
                 Some(field) => match field.split_once('.') {

@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_sns::config::{Builder as SnsConfig, Region};
 use aws_sdk_sqs::config::Builder as SqsConfig;
 use aws_sdk_sqs::types::QueueAttributeName;
+use redrive_aws::clients::failure_of_call;
+use redrive_core::arn::{Arn, ArnKind};
+use redrive_core::failure::Failure;
+use redrive_core::waiting::WaitingLetter;
 use serde_json::Value;
 
 use super::picks::every;
 use crate::aws::{self, AwsAccess};
 use crate::text::harmless;
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::failure::Failure;
-use sns_redrive::waiting::WaitingLetter;
 
 /// The fields of a pattern that name a resource.
 const FIELDS: [(&str, ArnKind, &str); 3] = [

@@ -16,19 +16,19 @@ pub(crate) use give::{OverrideRequest, reach};
 pub(crate) use preview::{WakeEstimate, ends};
 pub(crate) use release::{look as look_at_release, run as release};
 pub(crate) use show::{ended, in_force, run as list};
-pub(crate) use wake::MatchCounts;
-use wake::WakeSummary;
-
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+pub(crate) use wake::MatchCounts;
+
+use redrive_core::failure::Failure;
+use wake::WakeSummary;
 
 use crate::args;
 use crate::aws::{self, AwsAccess};
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, check_interrupt};
 use crate::control::{ControlAccess, OverrideChange};
 use crate::place;
-use sns_redrive::failure::Failure;
 
 /// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
 const SOON_SECONDS: i64 = 60;

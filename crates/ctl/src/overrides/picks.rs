@@ -1,11 +1,11 @@
 //! The letters that a command line selects, as a pattern.
 
+use redrive_core::arn::Arn;
+use redrive_core::policy::{DocumentFault, read_json, rounds_numbers};
 use serde_json::{Map, Value, json};
 
 use crate::args::PatternArgs;
 use crate::console::CommandFailure;
-use sns_redrive::arn::Arn;
-use sns_redrive::policy::{DocumentFault, read_json, rounds_numbers};
 
 /// Returns the pattern of these options; `None` if they select no letters.
 pub(super) fn pattern(picks: &PatternArgs) -> Result<Option<Value>, CommandFailure> {

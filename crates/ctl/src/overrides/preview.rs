@@ -1,6 +1,7 @@
 //! The preview of an override: the letters that it would affect, before it is written.
 
 use jiff::Timestamp;
+use redrive_core::policy::{Override, OverrideAction, seconds_until};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -9,7 +10,6 @@ use super::wake::{MatchCounts, WAKE_DELAY};
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
 use crate::text::{brief, count, harmless, table, utc};
-use sns_redrive::policy::{Override, OverrideAction, seconds_until};
 
 /// What an override would do.
 pub(crate) struct OverridePreview {

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use redrive_core::policy::{Override, OverrideAction, OverrideReach, Overrides};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -19,7 +20,6 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, unless_interru
 use crate::control::{ControlAccess, OverrideChange, ReleaseNote};
 use crate::output::CommandResult;
 use crate::text::{count, harmless, table};
-use sns_redrive::policy::{Override, OverrideAction, OverrideReach, Overrides};
 
 /// What a release would do.
 pub(crate) struct ReleasePreview {

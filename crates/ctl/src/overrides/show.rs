@@ -1,6 +1,7 @@
 //! `redrivectl overrides`: shows the overrides in force, and those that have ended.
 
 use jiff::Timestamp;
+use redrive_core::policy::Override;
 use serde_json::{Value, json};
 
 use super::preview::ends;
@@ -11,7 +12,6 @@ use crate::control::ControlAccess;
 use crate::output::CommandResult;
 use crate::place;
 use crate::text::{harmless, table, utc};
-use sns_redrive::policy::Override;
 
 /// Overrides to show.
 enum ShownOverrides {

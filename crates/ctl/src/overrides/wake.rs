@@ -14,6 +14,14 @@ use std::time::Duration;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use futures_util::stream::{self, LocalBoxStream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
+use redrive_aws::clock::InstanceClock;
+use redrive_aws::control::{WaitingLine, WaitingList};
+use redrive_aws::delivery::{HideRequest, hide};
+use redrive_core::arn::Arn;
+use redrive_core::batch::MAX_ENTRIES;
+use redrive_core::failure::{Failure, FailureClass};
+use redrive_core::policy::{Override, OverrideAction, OverrideReach, ReachAnswer};
+use redrive_core::waiting::WaitingLetter;
 use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -23,14 +31,6 @@ use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
 use crate::screen::ProgressLine;
 use crate::text::{bar, count, harmless, thousands};
-use sns_redrive::arn::Arn;
-use sns_redrive::batch::MAX_ENTRIES;
-use sns_redrive::clock::InstanceClock;
-use sns_redrive::control::{WaitingLine, WaitingList};
-use sns_redrive::delivery::{HideRequest, hide};
-use sns_redrive::failure::{Failure, FailureClass};
-use sns_redrive::policy::{Override, OverrideAction, OverrideReach, ReachAnswer};
-use sns_redrive::waiting::WaitingLetter;
 
 /// The time between an override and the first wake: by then every instance has read the override.
 pub(super) const WAKE_DELAY: Duration = Duration::from_secs(20);

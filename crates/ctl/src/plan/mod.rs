@@ -7,18 +7,18 @@ mod warnings;
 use std::io::Write;
 
 use jiff::Timestamp;
+use redrive_console::schedule::{self, Timetable};
+use redrive_core::batch::IN_FLIGHT_LIMIT;
+use redrive_core::policy::{
+    DeliverySpec, Override, OverrideAction, Policy, Rule, RuleAction, TargetSpec, plus,
+};
 use serde_json::{Value, json};
+use warnings::warnings;
 
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_overrides, read_policy};
 use crate::overrides::ends;
 use crate::text::{clock, count, harmless, utc, wrapped};
-use redrive_console::schedule::{self, Timetable};
-use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{
-    DeliverySpec, Override, OverrideAction, Policy, Rule, RuleAction, TargetSpec, plus,
-};
-use warnings::warnings;
 
 pub(super) fn run(
     args: &args::PlanArgs,

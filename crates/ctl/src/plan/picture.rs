@@ -1,8 +1,9 @@
 //! A timetable as a chart of characters, at most 80 wide.
 
-use crate::text::{brief, thousands};
 use redrive_console::schedule::{Axis, Timetable, TimetableRow, float};
-use sns_redrive::policy::RetryPhase;
+use redrive_core::policy::RetryPhase;
+
+use crate::text::{brief, thousands};
 
 const HEIGHT: usize = 12;
 const WIDTH: usize = 68;

@@ -1,10 +1,10 @@
 //! A timetable as a table.
 
 use jiff::Timestamp;
+use redrive_console::schedule::{Timetable, TimetableRow};
+use redrive_core::policy::plus;
 
 use crate::text::{clock, count, table, thousands, utc};
-use redrive_console::schedule::{Timetable, TimetableRow};
-use sns_redrive::policy::plus;
 
 /// The largest number of retries that is shown completely.
 const SHORT_TABLE_RETRIES: usize = 40;

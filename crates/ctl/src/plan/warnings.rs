@@ -1,9 +1,10 @@
 //! Warnings and notes about a timetable.
 
-use crate::text::{brief, clock, thousands};
 use redrive_console::schedule::{self, Timetable, TimetableRow};
-use sns_redrive::batch::IN_FLIGHT_LIMIT;
-use sns_redrive::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
+use redrive_core::batch::IN_FLIGHT_LIMIT;
+use redrive_core::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
+
+use crate::text::{brief, clock, thousands};
 
 /// One remark.
 pub(super) struct PlanWarning {

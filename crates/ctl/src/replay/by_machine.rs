@@ -4,6 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use redrive_replay::{EventRequest, ReplayRequest, ReplaySource, ReplayState, StoredReplays};
+
 use super::confirm;
 use super::held::HoldReader;
 use super::result::ReplayResult;
@@ -16,7 +18,6 @@ use crate::follow;
 use crate::machine::{self, MachineExecution};
 use crate::place::{self, ConsoleBucket};
 use crate::successors;
-use sns_redrive::replay::{EventRequest, ReplayRequest, ReplaySource, ReplayState, StoredReplays};
 
 /// Returns the request for the state machine, after a question. A caller who may start the state machine need not have
 /// permission to read archive and replays: then the question comes without what they have.

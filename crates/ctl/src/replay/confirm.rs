@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
+use redrive_replay::{
+    EventRequest, ReplayRequest, ReplaySource, ReplayState, ReplayStatus, ResumeRequest, StoredReplays,
+};
+
 use super::held::{HoldReader, ReplayHolds};
 use super::summary::{preview, status, summary, uncounted};
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment, not_confirmed};
 use crate::text::harmless;
-use sns_redrive::replay::{
-    EventRequest, ReplayRequest, ReplaySource, ReplayState, ReplayStatus, ResumeRequest, StoredReplays,
-};
 
 /// Returns the request to continue a replay with the options of the command line.
 pub(super) fn resumption(id: &str, args: &args::ReplayArgs) -> ResumeRequest {

@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write;
 
 use jiff::Timestamp;
+use redrive_archive::ArchiveRecord;
+use redrive_core::arn::Arn;
+use redrive_core::policy::{Override, OverrideAction, OverrideReach, ReachAnswer};
+use redrive_core::waiting::{WaitingLetter, WaitingRetry};
+use redrive_replay::{ReplayRequest, ReplaySource, ReplayState, ReplayStatus};
 use serde_json::{Value, json};
 
 use crate::aws::AwsAccess;
@@ -11,11 +16,6 @@ use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
 use crate::place::ConsoleBucket;
 use crate::text::harmless;
-use sns_redrive::archive::ArchiveRecord;
-use sns_redrive::arn::Arn;
-use sns_redrive::policy::{Override, OverrideAction, OverrideReach, ReachAnswer};
-use sns_redrive::replay::{ReplayRequest, ReplaySource, ReplayState, ReplayStatus};
-use sns_redrive::waiting::{WaitingLetter, WaitingRetry};
 
 /// The holds of the letters of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The result of a replay.
 
+use redrive_replay::{ReplayState, ReplayStatus};
 use serde_json::{Value, json};
 
 use super::held::ReplayHolds;
@@ -8,7 +9,6 @@ use crate::args;
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
 use crate::text::{harmless, table};
-use sns_redrive::replay::{ReplayState, ReplayStatus};
 
 /// The result of a replay.
 pub(crate) enum ReplayResult {

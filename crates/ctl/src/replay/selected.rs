@@ -1,7 +1,8 @@
 //! The selection of a replay in words.
 
+use redrive_replay::{ReplayRequest, ReplayState};
+
 use crate::text::{harmless, utc};
-use sns_redrive::replay::{ReplayRequest, ReplayState};
 
 /// Returns which letters a replay selects, in words.
 pub(crate) fn selected(state: &ReplayState) -> String {

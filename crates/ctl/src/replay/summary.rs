@@ -1,10 +1,11 @@
 //! A replay as lines of text.
 
+use redrive_replay::{ReplayRequest, ReplayState, ReplayStatus};
+
 use super::held::ReplayHolds;
 use super::selected::{selected, which};
 use crate::args;
 use crate::text::{count, harmless, table, thousands, utc};
-use sns_redrive::replay::{ReplayRequest, ReplayState, ReplayStatus};
 
 /// Returns the command that continues a replay. Records that were given must be given again.
 pub(crate) fn going_on(state: &ReplayState) -> Vec<&str> {

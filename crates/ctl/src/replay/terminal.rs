@@ -3,6 +3,13 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use redrive_core::arn::Arn;
+use redrive_core::policy::Policy;
+use redrive_replay::{
+    ArchiveReplayer, RedriverState, ReplayEnvironment, ReplayRequest, ReplaySource, ReplayState,
+    StoredReplays,
+};
+
 use super::held::HoldReader;
 use super::summary::{going_on, status};
 use super::wish::bad;
@@ -13,12 +20,6 @@ use crate::place::{self, ConsoleBucket};
 use crate::redriver;
 use crate::text::{count, harmless, utc};
 use crate::watch::TerminalWatch;
-use sns_redrive::arn::Arn;
-use sns_redrive::policy::Policy;
-use sns_redrive::replay::{
-    ArchiveReplayer, RedriverState, ReplayEnvironment, ReplayRequest, ReplaySource, ReplayState,
-    StoredReplays,
-};
 
 /// The default number of units that are worked on at once.
 const WORKERS: u8 = 4;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use redrive_archive::BadRecord;
+use redrive_replay::{DEFAULT_RAMP, EventRequest, InputRecord, ReplayRequest, ReplaySelection, Successors};
+
 use super::confirm;
 use crate::archive::{PrintedRecord, read_shown, select};
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
-use sns_redrive::archive::BadRecord;
-use sns_redrive::replay::{
-    DEFAULT_RAMP, EventRequest, InputRecord, ReplayRequest, ReplaySelection, Successors,
-};
 
 /// Returns the request of the command line.
 pub(super) fn wish(

@@ -5,12 +5,12 @@
 
 use clap::Parser;
 use redrive_console::{ActionObject, ActionVerb, PageAction};
+use redrive_core::policy::{read_json, rounds_numbers};
 use serde_json::{Map, Value};
 
 use super::fields::FormFields;
 use crate::args::{Cli, CliCommand, FurtherOptions};
 use crate::console::CommandFailure;
-use sns_redrive::policy::{read_json, rounds_numbers};
 
 /// The longest reason in characters, the same as for overrides.
 const LONGEST_WHY: usize = 1000;

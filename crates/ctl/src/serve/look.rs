@@ -1,11 +1,11 @@
 //! Previews an action, by its own command.
 
 use jiff::Timestamp;
+use redrive_archive::ArchiveRecord;
 use redrive_console::read::ContentMask;
 use redrive_console::{ActionObject, ActionVerb};
-use sns_redrive::archive::ArchiveRecord;
-use sns_redrive::policy::Override;
-use sns_redrive::replay::{ReplayState, ReplayStatus};
+use redrive_core::policy::Override;
+use redrive_replay::{ReplayState, ReplayStatus};
 
 use super::action::ServeAction;
 use super::override_preview::{override_, overrides, release, row};

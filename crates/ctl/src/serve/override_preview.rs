@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use redrive_console::ActionVerb;
-use sns_redrive::policy::Override;
+use redrive_core::policy::Override;
 
 use super::action::ServeAction;
 use super::preview::ActionPreview;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
+use redrive_console::ActionVerb;
 
 use super::action::ServeAction;
 use super::jobs::{JobPhase, ServeJob};
@@ -19,7 +20,6 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::text::harmless;
 use crate::tool::CommandRunner;
 use crate::{overrides, replay, replays};
-use redrive_console::ActionVerb;
 
 /// The message for a job whose work panicked.
 const PANICKED: &str = "The action crashed because of a bug in redrivectl. A part of it may have been done: look at the overrides and \

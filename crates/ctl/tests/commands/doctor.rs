@@ -5,15 +5,15 @@ mod deployment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{
+    BILLING, DLQ, NOTIFIER, OTHER_SUBSCRIPTION, REQUEUE, STREAM, SUBSCRIPTION, TOPIC, TestAccount, WORKER,
+};
 use serde_json::{Value, json};
 
 use self::deployment::{FakeDeployment, OUTPUTS, OtherAnswer, ROLE, account, doctor, ill, summary};
 use super::stack::{formation, formation_with};
 use super::{CommandRun, CommandWorld, manual, redrivectl_in, shows};
-use redrive_support::stand_in::{self, StandInRequest};
-use redrive_support::{
-    BILLING, DLQ, NOTIFIER, OTHER_SUBSCRIPTION, REQUEUE, STREAM, SUBSCRIPTION, TOPIC, TestAccount, WORKER,
-};
 
 pub(crate) use deployment::ill_deployment;
 

@@ -5,10 +5,9 @@ mod place;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-
 use place::{DRILLS, DrillTest, DrillTrouble, SNS};
 use redrive_support::{DLQ, SimCall, SimFault};
+use serde_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn a_drill_shows_its_steps_and_leaves_nothing() {

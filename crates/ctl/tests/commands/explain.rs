@@ -1,11 +1,11 @@
 //! `explain`: the tool says about each sample what `events/README.md` says.
 
-use serde_json::{Value, json};
-
-use super::{CommandRun, CommandWorld, TextFile, redrivectl, redrivectl_in};
 use redrive_support::{
     DLQ, NOW, PROJECTOR, REQUEUE, RecordBuilder, SUBSCRIPTION, TOPIC, WORKER, event, mark, sample_names,
 };
+use serde_json::{Value, json};
+
+use super::{CommandRun, CommandWorld, TextFile, redrivectl, redrivectl_in};
 
 async fn explain(file: &str, args: &[&str]) -> CommandRun {
     let path = redrive_support::events().join(file);

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use redrive_replay::ReplayRequest;
+use redrive_support::stand_in;
+use redrive_support::{BILLING, SimFault, TestAccount};
 use serde_json::{Value, json};
 
 use super::overrides::{override_, put_overrides};
 use super::stack::{OUTPUTS, archive, formation};
 use super::{CommandRun, CommandWorld, redrivectl, redrivectl_in};
-use redrive_support::stand_in;
-use redrive_support::{BILLING, SimFault, TestAccount};
-use sns_redrive::replay::ReplayRequest;
 
 const ID: &str = "20261101T120000Z-0a1b2c";
 const ARN: &str = "arn:aws:states:eu-central-1:123456789012:execution:payments-replay:e1";

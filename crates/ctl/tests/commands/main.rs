@@ -27,10 +27,10 @@ use std::sync::{Arc, Mutex};
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use indicatif::{InMemoryTerm, ProgressDrawTarget, TermLike};
+use redrive_aws::clock::InstanceClock;
 use redrive_ctl::{SilentServers, StackOptions, ToolEnvironment, WriteFailure, run};
 use redrive_support::TestAccount;
 use serde_json::Value;
-use sns_redrive::clock::InstanceClock;
 
 /// The result of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,10 +4,11 @@ use std::io::{Read, pipe};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use redrive_support::{RecordBuilder, SimClock, TOPIC, TestAccount};
+
 use super::overrides::{has_document, overrides, put_overrides};
 use super::waiting::{letter, lines, list};
 use super::{CommandWorld, TextFile, redrivectl_in, replay};
-use redrive_support::{RecordBuilder, SimClock, TOPIC, TestAccount};
 
 const CONTROL: [&str; 2] = ["--control", "s3://my-bucket/dead-letters-control"];
 const ARCHIVE: [&str; 2] = ["--archive", "s3://my-bucket/dead-letters"];

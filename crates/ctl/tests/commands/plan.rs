@@ -1,13 +1,13 @@
 //! `plan`: the timetable agrees with the policy's own decisions, and all its forms agree with each other.
 
 use proptest::prelude::*;
+use redrive_core::failure::FailureClass;
+use redrive_core::letter::Letter;
+use redrive_core::policy::{Decision, LetterFacts, Policy, Retention, plus};
+use redrive_support::{NOW, RecordBuilder, at, holds, letter};
 use serde_json::{Value, json};
-use sns_redrive::failure::FailureClass;
-use sns_redrive::letter::Letter;
-use sns_redrive::policy::{Decision, LetterFacts, Policy, Retention, plus};
 
 use super::{CommandRun, CommandWorld, TextFile, redrivectl, redrivectl_in};
-use redrive_support::{NOW, RecordBuilder, at, holds, letter};
 
 const AT: &str = "2026-11-01T12:00:00Z";
 

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
-use sns_redrive::archive::{
+use redrive_archive::{
     ArchiveRecord, BadRecord, RECORD_VERSION, RecordedCause, RecordedError, RecordedRetry,
 };
-use sns_redrive::batch::ArchiveContext;
-use sns_redrive::endpoint::TargetName;
-use sns_redrive::letter::{Letter, SqsMessage};
-use sns_redrive::policy::ArchiveReason;
-
+use redrive_core::batch::ArchiveContext;
+use redrive_core::endpoint::TargetName;
+use redrive_core::letter::{Letter, SqsMessage};
+use redrive_core::policy::ArchiveReason;
 use redrive_support::{NOW, RecordBuilder, at, holds, letter, letters_of, samples};
+use serde_json::{Value, json};
 
 /// Returns the record of a letter.
 pub(crate) fn record(letter: &Letter) -> ArchiveRecord {

@@ -9,12 +9,12 @@ mod watch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
-
-use super::{CommandRun, CommandWorld, TextFile, manual, records, redrivectl, redrivectl_in, shows};
 use redrive_support::{
     BILLING, CALLER, DLQ, FIFO_DLQ, NOTIFIER, REQUEUE, RecordBuilder, SimFault, TestAccount, WORKER, letter,
 };
+use serde_json::{Value, json};
+
+use super::{CommandRun, CommandWorld, TextFile, manual, records, redrivectl, redrivectl_in, shows};
 
 pub(super) const PLACE: [&str; 4] = ["--archive", "s3://my-bucket/dead-letters", "--requeue", REQUEUE];
 pub(super) const KEY: &str = "dead-letters/queue=payments-dlq/date=2026-10-31/20261031T120000Z-r1.jsonl";
@@ -292,7 +292,7 @@ async fn without_options_it_is_the_request_that_an_empty_event_is() {
     let args = [&["replay", "--all", "--dry-run", "--json"], &PLACE[..]].concat();
     let state = redrivectl_in(CommandWorld::on(&cloud), &args).await.json();
     let event = json!({ "dryRun": true, "all": true });
-    let of_event = sns_redrive::replay::ReplayRequest::from_json(event).unwrap();
+    let of_event = redrive_replay::ReplayRequest::from_json(event).unwrap();
     assert_eq!(state["request"], serde_json::to_value(of_event).unwrap());
 }
 

@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use redrive_support::TestAccount;
+use redrive_support::stand_in::{self, StandInRequest};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -17,8 +19,6 @@ use tokio::net::TcpStream;
 use super::doctor::ill_deployment;
 use super::stack::{OUTPUTS, formation};
 use super::{CapturedOutput, CommandRun, CommandWorld, manual, redrivectl, redrivectl_in};
-use redrive_support::TestAccount;
-use redrive_support::stand_in::{self, StandInRequest};
 
 /// A browser's tab. It sends whatever the test wants.
 pub(crate) struct BrowserTab {

@@ -1,11 +1,11 @@
 //! `--stack`: the outputs of a stack replace missing options.
 
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{REQUEUE, RecordBuilder, SimFault, TestAccount};
 use serde_json::{Value, json};
 
 use super::waiting::{letter, lines, list};
 use super::{CommandRun, CommandWorld, TextFile, records, redrivectl_in};
-use redrive_support::stand_in::{self, StandInRequest};
-use redrive_support::{REQUEUE, RecordBuilder, SimFault, TestAccount};
 
 /// The outputs of a stack of `template.yaml` that the tool reads.
 pub(crate) const OUTPUTS: [(&str, &str); 3] = [

@@ -1,13 +1,13 @@
 //! `replay --subscription`: letters of a subscription that was deleted and created again.
 
-use serde_json::{Value, json};
-
-use super::replay::{PLACE, archived, ids, line, sent, sent_ids};
-use super::{CommandRun, CommandWorld, TextFile, redrivectl_in};
 use redrive_support::{
     BILLING, BILLING_SUBSCRIPTION, DLQ, REQUEUE, RecordBuilder, SUBSCRIPTION, SimFault, TOPIC, TestAccount,
     WORKER,
 };
+use serde_json::{Value, json};
+
+use super::replay::{PLACE, archived, ids, line, sent, sent_ids};
+use super::{CommandRun, CommandWorld, TextFile, redrivectl_in};
 
 const SUCCESSOR: &str = "arn:aws:sns:eu-central-1:123456789012:payments:c1b3d1a5-1f0e-4d0c-9a54-2f6f1c2f7a10";
 const OTHER_DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:other-dlq";

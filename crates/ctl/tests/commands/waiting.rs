@@ -1,9 +1,9 @@
 //! `waiting`: counts the waiting letters by their list.
 
+use redrive_support::{DLQ, RecordBuilder, TOPIC, TestAccount};
 use serde_json::{Value, json};
 
 use super::{CommandRun, CommandWorld, redrivectl_in};
-use redrive_support::{DLQ, RecordBuilder, TOPIC, TestAccount};
 
 /// Returns the line of a waiting letter, with other values for some fields.
 pub(crate) fn letter(id: &str, but: &Value) -> Value {
@@ -28,7 +28,7 @@ pub(crate) fn list(cloud: &TestAccount, written: &str, lines: &str) {
     let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
     let queue = first["queueArn"].as_str().unwrap().parse().unwrap();
     let key =
-        sns_redrive::waiting::waiting_key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
+        redrive_core::waiting::waiting_key("dead-letters-control", &queue, written.parse().unwrap(), "req-1");
     cloud.put(&format!("my-bucket/{key}"), lines);
     for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let post = RecordBuilder::raw(line["messageId"].as_str().unwrap_or_default(), "x");
@@ -147,7 +147,7 @@ async fn the_list_is_a_bound_and_the_number_of_the_queue_is_that_of_sqs() {
         [held("a"), held("b"), letter("c", &json!({ "heldBy": "rule audit" })), letter("d", &json!({}))];
     list(&cloud, "2026-11-01T10:00:00Z", &lines(&lines_of));
     let sqs = cloud.clients().sqs;
-    let url = DLQ.parse::<sns_redrive::arn::Arn>().unwrap().queue_url();
+    let url = DLQ.parse::<redrive_core::arn::Arn>().unwrap().queue_url();
     for id in ["a", "b"] {
         let delete = sqs.delete_message().queue_url(&url).receipt_handle(format!("handle-S3CR3T-{id}"));
         delete.send().await.unwrap();

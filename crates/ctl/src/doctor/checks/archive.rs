@@ -1,9 +1,10 @@
 //! The buckets of the archive and of the control prefix.
 
+use redrive_archive::queues_folder;
+use redrive_aws::settings::ArchiveAt;
+
 use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{DeployedBucket, DeploymentFacts, LifecycleEffect, LifecycleRule};
-use sns_redrive::archive::queues_folder;
-use sns_redrive::settings::ArchiveAt;
 
 /// The number of days below which letters may be gone before somebody returns from a holiday to replay them.
 const SHORT_RETENTION_DAYS: i32 = 30;

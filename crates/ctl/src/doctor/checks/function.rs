@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
+use redrive_core::batch::OperatingMode;
 use semver::Version;
 
 use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{DeployedFunction, DeploymentFacts};
-use sns_redrive::batch::OperatingMode;
 
 /// The memory, in megabytes, below which a full batch of large letters may not fit.
 const SMALL_MEMORY_MB: u64 = 256;

@@ -5,11 +5,11 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use redrive_core::policy::OverrideAction;
 
 use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{DeploymentFacts, HiddenLetter};
 use crate::text::{brief, command_line, count, utc};
-use sns_redrive::policy::OverrideAction;
 
 /// The age from which an override may be forgotten, and the remaining time from which letters expire soon.
 const DAY: SignedDuration = SignedDuration::from_hours(24);

@@ -1,11 +1,12 @@
 //! The redrive policy: the origins that letters may claim, and the targets that rules allow.
 
+use redrive_core::arn::Arn;
+use redrive_core::endpoint::{Endpoint, HttpUrl};
+use redrive_core::letter::OriginClaim;
+use redrive_core::policy::{Policy, RuleAction, TargetSpec};
+
 use crate::doctor::finding::{CheckFindings, Severity};
 use crate::doctor::setup::{DeployedSubscription, DeploymentFacts};
-use sns_redrive::arn::Arn;
-use sns_redrive::endpoint::{Endpoint, HttpUrl};
-use sns_redrive::letter::OriginClaim;
-use sns_redrive::policy::{Policy, RuleAction, TargetSpec};
 
 pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     let Some(settings) = setup.function.settings() else { return };

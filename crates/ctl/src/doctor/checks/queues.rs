@@ -1,12 +1,13 @@
 //! The dead-letter queues.
 
+use redrive_core::arn::Arn;
+use redrive_core::policy::LEAST_RETENTION;
+
 use super::LONGEST_RETENTION;
 use crate::doctor::access::{MessageSender, PolicyAnswer, ResourcePolicy};
 use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{DeployedQueue, DeploymentFacts};
 use crate::text::{brief, count};
-use sns_redrive::arn::Arn;
-use sns_redrive::policy::LEAST_RETENTION;
 
 pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     for queue in &setup.queues {

@@ -1,5 +1,9 @@
 //! The subscriptions that name a dead-letter queue of the function, and those of the same topics that name none.
 
+use redrive_aws::settings::HttpTargets;
+use redrive_core::arn::Arn;
+use redrive_core::letter::MARK_ATTRIBUTE;
+use redrive_core::policy::{Policy as RedrivePolicy, Rule, RuleAction, SubscriptionSpec, TargetSpec};
 use serde_json::{Value, json};
 
 use super::queues::lets_sns_in;
@@ -9,10 +13,6 @@ use crate::doctor::setup::{
     AccountSubscriptions, DeployedQueue, DeployedSubscription, DeploymentFacts, ReadError,
 };
 use crate::text::count;
-use sns_redrive::arn::Arn;
-use sns_redrive::letter::MARK_ATTRIBUTE;
-use sns_redrive::policy::{Policy as RedrivePolicy, Rule, RuleAction, SubscriptionSpec, TargetSpec};
-use sns_redrive::settings::HttpTargets;
 
 /// The protocols by which only SNS can deliver.
 const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::test_runner::{Config, TestRunner};
+use redrive_aws::settings::{BadSettings, Settings};
+use redrive_core::policy::{Override, Overrides};
 use redrive_testing::shell::{ShellToken, hostile, tokens};
 use serde_json::json;
 
@@ -23,8 +25,6 @@ use crate::doctor::setup::{
     ReadError, ReadResult, RoleGrant, StackRelease,
 };
 use crate::text::harmless;
-use sns_redrive::policy::{Override, Overrides};
-use sns_redrive::settings::{BadSettings, Settings};
 
 const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
 const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";

@@ -4,14 +4,14 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{self, BucketVersioningStatus, ExpirationStatus, TransitionStorageClass};
+use redrive_aws::clients::is_condition;
+use redrive_aws::settings::{ArchiveAt, Settings};
 
 use super::read_error;
 use crate::console::ToolEnvironment;
 use crate::doctor::setup::{
     BucketEncryption, DeployedBucket, LifecycleEffect, LifecycleRule, ReadError, ReadResult,
 };
-use sns_redrive::clients::is_condition;
-use sns_redrive::settings::{ArchiveAt, Settings};
 
 /// The storage classes whose objects must be restored, which takes hours, before they can be read.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html>

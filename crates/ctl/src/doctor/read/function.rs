@@ -3,13 +3,13 @@
 use aws_sdk_lambda::types::{
     EventSourceMappingConfiguration, FilterCriteria, FunctionResponseType, ScalingConfig,
 };
+use redrive_aws::clients::failure_of_call;
+use redrive_replay::DeployedSettings;
 use serde_json::Value;
 
 use super::read_error;
 use crate::console::CommandFailure;
 use crate::doctor::setup::{DeployedFunction, DeployedMapping, ReadError, ReadResult, StackRelease};
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::replay::{self, DeployedSettings};
 
 /// The parameter of a released template that names the folder of the function's package.
 pub(super) const CODE_PREFIX: &str = "CodePrefix";
@@ -46,7 +46,7 @@ pub(super) async fn read(
         memory: read.memory_size().and_then(|it| it.try_into().ok()).unwrap_or(0),
         state: read.state().map_or("unknown", |it| it.as_str()).to_owned(),
         last_update: read.last_update_status().map_or("unknown", |it| it.as_str()).to_owned(),
-        level_without_metrics: replay::level_without_metrics(&read).map(ToString::to_string),
+        level_without_metrics: redrive_replay::level_without_metrics(&read).map(ToString::to_string),
         settings,
         has_policy_file,
         recursion,

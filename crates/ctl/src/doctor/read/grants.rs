@@ -7,6 +7,10 @@ use aws_sdk_iam::types::{
     ContextEntry, ContextKeyTypeEnum, EvaluationResult, PolicyEvaluationDecisionType, ResourceSpecificResult,
 };
 use aws_sdk_s3::error::ProvideErrorMetadata;
+use redrive_archive::queues_folder;
+use redrive_aws::clients::AwsClients;
+use redrive_aws::settings::ArchiveAt;
+use redrive_core::arn::{Arn, ArnKind};
 
 use super::needs::{
     NeededPermissions, PREFIX_CONDITION, key, key_of_dead_letter_queue, key_of_queue, keys_of_buckets, own,
@@ -14,10 +18,6 @@ use super::needs::{
 };
 use super::{queues, read_error};
 use crate::doctor::setup::{DeployedQueue, DeploymentFacts, IamDecision, ReadError, ReadResult, RoleGrant};
-use sns_redrive::archive::queues_folder;
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::AwsClients;
-use sns_redrive::settings::ArchiveAt;
 
 /// Asks IAM about every call that the function makes. `function` is its ARN.
 pub(super) async fn read(

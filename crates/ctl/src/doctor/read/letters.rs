@@ -1,13 +1,14 @@
 //! The overrides and the waiting letters.
 
+use redrive_aws::control::WaitingList;
+use redrive_aws::settings::Settings;
+use redrive_core::policy::Override;
+use redrive_core::waiting::WaitingLetter;
+
 use super::super::setup::{HiddenLetter, ReadError, ReadResult};
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
 use crate::place::ConsoleBucket;
-use sns_redrive::control::WaitingList;
-use sns_redrive::policy::Override;
-use sns_redrive::settings::Settings;
-use sns_redrive::waiting::WaitingLetter;
 
 /// The overrides and the waiting letters, if the function has a place for them.
 type LetterReads = (Option<ReadResult<Vec<Override>>>, Option<ReadResult<Vec<HiddenLetter>>>);

@@ -12,14 +12,14 @@ mod subscriptions;
 use std::collections::BTreeSet;
 
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use redrive_aws::clients::failure_of_call;
+use redrive_aws::settings::Settings;
+use redrive_core::arn::{Arn, ArnKind};
 
 use super::setup::{DeployedSubscription, DeploymentFacts, ReadError, ReadResult};
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::clients::failure_of_call;
-use sns_redrive::settings::Settings;
 
 /// The output of a stack that names its function.
 const FUNCTION_NAME: &str = "FunctionName";

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use redrive_aws::settings::Settings;
+use redrive_core::arn::{Arn, ArnKind};
+use redrive_core::policy::{RuleAction, SubscriptionSpec, TargetSpec};
+
 use crate::doctor::setup::{
     DeployedBucket, DeployedQueue, DeploymentFacts, IamDecision, ReadError, ReadResult,
 };
-use sns_redrive::arn::{Arn, ArnKind};
-use sns_redrive::policy::{RuleAction, SubscriptionSpec, TargetSpec};
-use sns_redrive::settings::Settings;
 
 /// The permissions that the role needs on one resource.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
 //! The queues.
 
 use aws_sdk_sqs::types::QueueAttributeName;
+use redrive_aws::clients::AwsClients;
+use redrive_core::arn::Arn;
 
 use super::read_error;
 use crate::doctor::setup::{DeployedQueue, ReadResult};
-use sns_redrive::arn::Arn;
-use sns_redrive::clients::AwsClients;
 
 /// The logical ids of the template's queues, which follow the stack's name in their physical names.
 /// <https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-physical-id.html>

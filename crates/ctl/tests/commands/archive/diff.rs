@@ -1,10 +1,10 @@
 //! `archive diff`: compares edited records with the archive.
 
+use redrive_core::policy::ArchiveReason;
+use redrive_support::{NOW, RecordBuilder, TestAccount};
 use serde_json::{Value, json};
-use sns_redrive::policy::ArchiveReason;
 
 use super::{CommandRun, CommandWorld, PLACE, archive, bury, redrivectl_in};
-use redrive_support::{NOW, RecordBuilder, TestAccount};
 
 /// Two letters as `archive show --json` writes them: an envelope with JSON in it, and a text.
 async fn shown() -> (TestAccount, Vec<Value>) {

@@ -5,17 +5,17 @@ mod walk;
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use sns_redrive::archive::{Archive, ArchiveInvocation, LetterPattern};
-use sns_redrive::batch::ArchiveContext;
-use sns_redrive::letter::Letter;
-use sns_redrive::policy::ArchiveReason;
-use tokio::time::Instant;
-
-use super::{CommandRun, CommandWorld, redrivectl, redrivectl_in};
+use redrive_archive::{Archive, ArchiveInvocation, LetterPattern};
+use redrive_core::batch::ArchiveContext;
+use redrive_core::letter::Letter;
+use redrive_core::policy::ArchiveReason;
 use redrive_support::{
     DLQ, FIFO_DLQ, NOW, RecordBuilder, SUBSCRIPTION, TOPIC, TestAccount, WORKER, arn, at, letter, letters,
 };
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{CommandRun, CommandWorld, redrivectl, redrivectl_in};
 
 const PLACE: &str = "s3://my-bucket/dead-letters";
 const DAY: i64 = 86_400_000;
@@ -389,7 +389,7 @@ async fn a_letter_that_is_shown_as_json_moves_no_cursor_and_keeps_its_values() {
     bury(&cloud, &[RecordBuilder::raw("evil", message)], ArchiveReason::Unrecognised, NOW, "r1").await;
     let args = ["archive", "show", "--archive", PLACE, "--json"];
     let ran = redrivectl_in(CommandWorld::on(&cloud), &args).await;
-    assert!(!ran.out.trim_end().chars().any(sns_redrive::shell::is_obeyed), "{:?}", ran.out);
+    assert!(!ran.out.trim_end().chars().any(redrive_core::shell::is_obeyed), "{:?}", ran.out);
     let shown: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(shown["message"]["body"].as_str(), Some(message), "{}", ran.out);
 }

@@ -3,19 +3,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use sns_redrive::archive::{
+use redrive_archive::{
     ArchiveListing, ArchiveObject, ArchiveRecord, ArchiveSweep, ArchiveWalk, LetterPattern, SelectedCount,
     Selection, SweepEnd, WalkItem,
 };
-use sns_redrive::letter::{Letter, TrustedOrigins};
-use sns_redrive::policy::ArchiveReason;
-
-use super::{DAY, archived, bury, bury_letters, id, ids};
+use redrive_core::letter::{Letter, TrustedOrigins};
+use redrive_core::policy::ArchiveReason;
 use redrive_support::{
     BILLING, DLQ, FIFO_DLQ, NOW, REQUEUE, RecordBuilder, SimFault, TOPIC, TestAccount, WORKER, at, letter,
     mark,
 };
+use serde_json::{Value, json};
+
+use super::{DAY, archived, bury, bury_letters, id, ids};
 
 /// Returns the SQS message ids of a selection, and each unread line as `key:line why`.
 async fn walked(cloud: &TestAccount, selection: &Selection) -> (Vec<String>, Vec<String>) {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
+use redrive_support::{SimFault, TestAccount};
 use serde_json::{Value, json};
 
 use super::{DOCUMENT, ended, ids, override_, overrides, put_overrides, run, run_in};
 use crate::CommandWorld;
-use redrive_support::{SimFault, TestAccount};
 
 #[tokio::test]
 async fn two_operators_at_once_lose_nothing() {

@@ -1,11 +1,11 @@
 //! `hold`, `retry` and `give-up`: an override is previewed, confirmed and written.
 
+use redrive_support::{CALLER, DLQ, SimFault, TOPIC, TestAccount};
 use serde_json::{Value, json};
 
 use super::{ids, interrupted_at, override_, overrides, put_overrides, retry_topic, run, run_in, shown};
 use crate::waiting::{letter, lines, list};
 use crate::{CommandWorld, redrivectl_in};
-use redrive_support::{CALLER, DLQ, SimFault, TOPIC, TestAccount};
 
 #[tokio::test]
 async fn a_hold_is_written_with_its_reason_and_the_callers_name() {

@@ -9,11 +9,11 @@ mod wake;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{TOPIC, TestAccount};
 use serde_json::{Value, json};
 
 use super::{CommandRun, CommandWorld, redrivectl_in};
-use redrive_support::stand_in::{self, StandInRequest};
-use redrive_support::{TOPIC, TestAccount};
 
 const CONTROL: [&str; 2] = ["--control", "s3://my-bucket/dead-letters-control"];
 const DOCUMENT: &str = "my-bucket/dead-letters-control/overrides.json";

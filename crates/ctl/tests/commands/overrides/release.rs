@@ -1,11 +1,11 @@
 //! `release`: takes overrides back.
 
+use redrive_support::{CALLER, DLQ, REQUEUE, SimFault, TOPIC, TestAccount};
 use serde_json::json;
 
 use super::{ended, ids, override_, overrides, put_overrides, run, run_in, shown};
 use crate::waiting::{letter, lines, list};
 use crate::{CommandWorld, redrivectl_in};
-use redrive_support::{CALLER, DLQ, REQUEUE, SimFault, TOPIC, TestAccount};
 
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_released_is_kept_with_who_did_it_and_what_it_held_wakes() {

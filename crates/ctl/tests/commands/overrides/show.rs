@@ -1,11 +1,11 @@
 //! `overrides`, and the manual's examples of all these commands.
 
+use redrive_support::{CALLER, EntryFault, SimFault, TOPIC, TestAccount};
 use serde_json::json;
 
 use super::{CONTROL, override_, put_overrides, run};
 use crate::waiting::{letter, lines, list};
 use crate::{manual, shows};
-use redrive_support::{CALLER, EntryFault, SimFault, TOPIC, TestAccount};
 
 #[tokio::test(start_paused = true)]
 async fn overrides_are_shown_while_they_are_in_force_and_after() {

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
+use redrive_support::{DLQ, EntryFault, REQUEUE, SimFault, TOPIC, TestAccount};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{DOCUMENT, ids, override_, overrides, put_overrides, retry_topic, run, run_in, shown};
 use crate::CommandWorld;
 use crate::waiting::{letter, lines, list};
-use redrive_support::{DLQ, EntryFault, REQUEUE, SimFault, TOPIC, TestAccount};
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_wakes_by_the_newest_line_once_every_instance_has_read_it() {

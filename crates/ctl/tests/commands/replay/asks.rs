@@ -1,8 +1,9 @@
 //! The questions before a replay sends letters, and before one is freed.
 
+use redrive_support::SUBSCRIPTION;
+
 use super::*;
 use crate::overrides::{override_, put_overrides};
-use redrive_support::SUBSCRIPTION;
 
 /// A person who types this.
 fn types(answer: &str) -> CommandWorld {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use redrive_support::stand_in::{self, StandInRequest};
+use redrive_support::{CALLER, TOPIC, TestAccount};
 use serde_json::{Value, json};
 
 use super::{BrowserTab, ServerReply, serving, serving_with};
 use crate::overrides::{has_document, override_, overrides, put_overrides};
 use crate::stack::{OUTPUTS, formation};
 use crate::waiting::{letter, lines, list};
-use redrive_support::stand_in::{self, StandInRequest};
-use redrive_support::{CALLER, TOPIC, TestAccount};
 
 const HOLD: [(&str, &str); 4] = [("do", "hold"), ("topic", "payments"), ("why", "down"), ("for", "2h")];
 

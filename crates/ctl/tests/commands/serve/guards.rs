@@ -1,8 +1,9 @@
 //! Tests of the guard: which requests are answered, and what strangers learn.
 
+use redrive_support::TestAccount;
+
 use super::{ServerReply, serving};
 use crate::overrides::has_document;
-use redrive_support::TestAccount;
 
 /// The form of an action, which the server accepts from its own pages.
 const FORM: [(&str, &str); 3] = [("do", "hold"), ("topic", "payments"), ("why", "down")];

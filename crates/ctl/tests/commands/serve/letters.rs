@@ -1,13 +1,13 @@
 //! Archived letters are sent again: replays, and edited letters.
 
+use redrive_replay::ReplayRequest;
+use redrive_support::{CALLER, FIFO_DLQ, RecordBuilder, TestAccount};
 use serde_json::{Value, json};
 
 use super::serving;
 use crate::machine::state;
 use crate::overrides::{override_, put_overrides};
 use crate::replay::{INDEXED, archived, archived_at, sent};
-use redrive_support::{CALLER, FIFO_DLQ, RecordBuilder, TestAccount};
-use sns_redrive::replay::ReplayRequest;
 
 fn ten() -> TestAccount {
     let posts: Vec<_> = (0..10).map(|number| RecordBuilder::envelope(&number.to_string())).collect();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use redrive_support::TestAccount;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::serving;
-use redrive_support::TestAccount;
 
 #[tokio::test]
 async fn heads_and_forms_have_a_size() {

@@ -1,0 +1,35 @@
+//! The archive: the place for letters that cannot be delivered.
+//!
+//! A letter must be archived before its message may be deleted. So an archive answers for every letter:
+//! either it has the letter, or it says why not, and the letter stays in its queue. Storing a letter twice is
+//! harmless, losing one is not.
+
+mod bucket;
+mod index;
+mod lines;
+mod listing;
+mod object;
+mod queue;
+mod read;
+mod record;
+mod select;
+mod store;
+mod sweep;
+mod unread;
+mod walk;
+
+pub use index::{IndexGroup, ObjectIndex, topic_hash};
+pub use listing::{ArchiveListing, days};
+pub use object::folder;
+pub use object::{ArchiveObject, KeyRange, hours_of, is_archived, is_day, keys_of, keys_with, queues_folder};
+pub use queue::RECORD_ATTRIBUTE;
+pub use read::{BadRecord, LetterIdentity};
+pub use record::{
+    ArchiveRecord, RECORD_VERSION, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,
+    RecordedRetry,
+};
+pub use select::{LetterPattern, SelectedCount, Selection};
+pub use store::{Archive, ArchiveInvocation};
+pub use sweep::{ArchiveSweep, SweepEnd};
+pub use unread::{UnreadItem, WhyUnread};
+pub use walk::{ArchiveWalk, LocatedRecord, WalkCounts, WalkItem};

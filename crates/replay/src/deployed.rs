@@ -1,0 +1,61 @@
+//! The settings of a deployed function, as Lambda tells them to others.
+
+use aws_sdk_lambda::operation::get_function_configuration::GetFunctionConfigurationOutput;
+use aws_sdk_lambda::types::{ApplicationLogLevel, LogFormat};
+use redrive_aws::settings::{BadSettings, Settings};
+use redrive_core::failure::{Failure, FailureClass};
+
+/// The variable that only the function itself can follow.
+const POLICY_FILE: &str = "REDRIVE_POLICY_FILE";
+
+/// The log levels that let lines with metrics pass.
+const METRIC_LOG_LEVELS: [ApplicationLogLevel; 3] =
+    [ApplicationLogLevel::Trace, ApplicationLogLevel::Debug, ApplicationLogLevel::Info];
+
+/// The settings of a deployed function.
+#[derive(Debug)]
+pub struct DeployedSettings {
+    /// The settings as the function reads them, but for a policy in a file of its package, which is out of reach.
+    pub settings: Result<Settings, BadSettings>,
+    /// True if its policy is in such a file.
+    pub has_policy_file: bool,
+    /// The policy as JSON. `None` if it is the built-in one.
+    pub policy: Option<String>,
+}
+
+/// Returns the function's log level if Lambda drops the log lines with the metrics by it.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-log-level.html>
+#[must_use]
+pub fn level_without_metrics(answer: &GetFunctionConfigurationOutput) -> Option<&ApplicationLogLevel> {
+    let logging = answer.logging_config().filter(|logging| logging.log_format() == Some(&LogFormat::Json));
+    logging
+        .and_then(|logging| logging.application_log_level())
+        .filter(|level| !METRIC_LOG_LEVELS.contains(level))
+}
+
+impl DeployedSettings {
+    /// Reads the settings from Lambda's answer.
+    /// <https://docs.aws.amazon.com/lambda/latest/api/API_GetFunctionConfiguration.html>
+    ///
+    /// # Errors
+    ///
+    /// [`Failure`] where the caller may not use the key of the variables.
+    pub fn read(answer: &GetFunctionConfigurationOutput) -> Result<Self, Failure> {
+        let environment = answer.environment();
+        if let Some(error) = environment.and_then(|environment| environment.error()) {
+            return Err(Failure {
+                message: error.message().map(str::to_owned),
+                ..Failure::ours(FailureClass::ActionRequired, error.error_code().unwrap_or("Unreadable"))
+            });
+        }
+        let variables = environment.and_then(|environment| environment.variables());
+        // An empty value counts as none, as for the function.
+        let variable =
+            |name: &str| variables.and_then(|all| all.get(name)).filter(|value| !value.is_empty()).cloned();
+        Ok(Self {
+            settings: Settings::read(|name| variable(name).filter(|_| name != POLICY_FILE)),
+            has_policy_file: variable(POLICY_FILE).is_some(),
+            policy: variable("REDRIVE_POLICY"),
+        })
+    }
+}
