@@ -1,4 +1,4 @@
-//! What must hold, whoever tests it.
+//! The laws: what must hold in every test and proof.
 //!
 //! | module | holds for |
 //! |---|---|

@@ -4,10 +4,10 @@
 //! several at the same time if it asks for several, and passes the answers back, each before it asks for the
 //! next action. It makes no decisions.
 
-mod act;
+mod actions;
 mod signatures;
 
-use act::{ActionCarrier, ActionContext};
+use actions::{ActionCarrier, ActionContext};
 use futures_util::future::FutureExt;
 use redrive_archive::Archive;
 use redrive_aws::clients::AwsClients;

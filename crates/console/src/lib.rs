@@ -37,8 +37,8 @@
 //! | `show` | joins reading and rendering |
 //! | [`view`] | plain data becomes HTML |
 //! | [`read`] | reads the pages' data from the account |
-//! | [`act`] | actions that pages offer |
-//! | [`door`] | the two doors |
+//! | [`operator_action`] | actions that pages offer |
+//! | [`page_host`] | the two doors |
 //! | [`query`] | pages, time ranges, filters |
 //! | [`account`] | the account that pages are read from |
 //! | `budget` | the limit on a page's requests |
@@ -47,9 +47,9 @@
 //! | [`widget`] | the widget's Lambda function: an event of a dashboard in, HTML out |
 
 pub mod account;
-pub mod act;
 mod budget;
-pub mod door;
+pub mod operator_action;
+pub mod page_host;
 pub mod query;
 pub mod read;
 pub mod schedule;
@@ -59,8 +59,8 @@ pub mod view;
 pub mod widget;
 
 pub use account::{BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients};
-pub use act::{ActionObject, ActionVerb, PageAction};
-pub use door::{DashboardWidget, DoctorProgress, LocalConsole, PageFinding, PageHost, Theme};
+pub use operator_action::{ActionObject, ActionVerb, PageAction};
+pub use page_host::{DashboardWidget, DoctorProgress, LocalConsole, PageFinding, PageHost, Theme};
 pub use query::{BadQuery, Filter, GroupField, OneLetter, PageKind, PageRange, Query};
 pub use show::{RenderedPage, show};
 pub use view::STYLE;

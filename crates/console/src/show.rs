@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::account::{ConsoleAccount, ConsoleClients};
 use crate::budget::PageBudget;
-use crate::door::PageHost;
+use crate::page_host::PageHost;
 use crate::query::{PageKind, Query};
 use crate::read::{self, ChartSpan, OneGroup, PageDeadlines, PageGroups, WaitingListPart, WaitingPage};
 use crate::text::{harmless, thousands};

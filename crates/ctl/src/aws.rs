@@ -17,7 +17,7 @@ use redrive_core::failure::{Failure, FailureClass};
 
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::text::command_line;
+use crate::tables::command_line;
 
 /// The number of attempts of a call: an operator can wait longer than a function.
 const ATTEMPTS: u32 = 5;

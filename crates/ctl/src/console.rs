@@ -13,16 +13,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use tokio::time::sleep;
 
-pub(crate) use crate::failed::CommandFailure;
-pub(crate) use crate::finished::CommandEnd;
+pub(crate) use crate::command_error::CommandFailure;
+pub(crate) use crate::command_result::CommandEnd;
 use crate::output::CommandResult;
 pub use crate::output::WriteFailure;
 use redrive_aws::clock::InstanceClock;
 use redrive_core::policy::{Overrides, Policy, after_mark};
 
-use crate::silence::SilentServers;
-use crate::stack::StackOptions;
-use crate::text::brief;
+use crate::silent_servers::SilentServers;
+use crate::stack_outputs::StackOptions;
+use crate::tables::brief;
 
 /// The difference between this machine's clock and a server's above which the tool warns.
 const WRONG_CLOCK: SignedDuration = SignedDuration::from_mins(1);

@@ -6,7 +6,7 @@ use redrive_aws::clients::failure_of_call;
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::ToolEnvironment;
-use crate::stack::{StackContents, StackError, StackOptions};
+use crate::stack_outputs::{StackContents, StackError, StackOptions};
 
 /// The variable that names the stack without `--stack`.
 const STACK: &str = "REDRIVE_STACK";

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file, read_overrides, read_policy};
 use crate::overrides::ends;
-use crate::text::{brief, clock, count, harmless, table, utc};
+use crate::tables::{brief, clock, count, harmless, table, utc};
 
 pub(super) fn run(
     args: &args::ExplainArgs,

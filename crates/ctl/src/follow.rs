@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 use crate::args::FurtherOptions;
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::machine::{ExecutionEnd, MachineExecution};
-use crate::text::harmless;
+use crate::state_machine::{ExecutionEnd, MachineExecution};
+use crate::tables::harmless;
 use crate::watch::TerminalWatch;
 
 /// The time between two reads of the execution.

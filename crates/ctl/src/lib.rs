@@ -11,33 +11,33 @@
 mod archive;
 mod args;
 mod aws;
+mod command_error;
+mod command_result;
+mod command_tool;
 mod console;
 mod control;
 mod describe;
 mod doctor;
 mod drill;
 mod explain;
-mod failed;
-mod finished;
 mod follow;
 mod install;
-mod machine;
 mod output;
 mod overrides;
 #[cfg(test)]
 mod pages;
-mod place;
 mod plan;
+mod progress_line;
 mod redriver;
 mod replay;
 mod replays;
-mod screen;
+mod s3_location;
 mod serve;
-mod silence;
-mod stack;
+mod silent_servers;
+mod stack_outputs;
+mod state_machine;
 mod successors;
-mod text;
-mod tool;
+mod tables;
 mod waiting;
 mod watch;
 
@@ -49,8 +49,8 @@ use clap::Parser;
 use console::{CommandEnd, CommandFailure};
 pub use console::{ToolEnvironment, WriteFailure};
 use output::{JsonStream, ProblemStream, ResultStream};
-pub use silence::SilentServers;
-pub use stack::StackOptions;
+pub use silent_servers::SilentServers;
+pub use stack_outputs::StackOptions;
 
 /// Executes a command line, and returns the exit code: 0 done, 1 something failed, 2 bad usage or input, 3
 /// letters were left out, 4 stopped, 5 others are at work, 6 AWS denied a call, or something could not be seen.
@@ -90,7 +90,7 @@ pub async fn run(args: impl IntoIterator<Item = OsString>, mut console: ToolEnvi
         Err(CommandFailure::Output(_)) if cli.command.only_shows() && console.unwritten.is_closed() => 0,
         Err(failed) => {
             for line in failed.to_string().lines() {
-                let _ = writeln!(console.err, "redrivectl: {}", text::harmless(line));
+                let _ = writeln!(console.err, "redrivectl: {}", tables::harmless(line));
             }
             let (code, name) = match failed {
                 CommandFailure::Input(_) => (2, "input"),

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use redrive_core::shell::is_obeyed;
 use serde_json::Value;
 
-use crate::failed::CommandFailure;
-use crate::finished::CommandEnd;
+use crate::command_error::CommandFailure;
+use crate::command_result::CommandEnd;
 
 /// The result of a command. A command returns it, and prints it last.
 pub(crate) trait CommandResult {

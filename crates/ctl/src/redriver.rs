@@ -8,7 +8,7 @@ use redrive_core::arn::Arn;
 use redrive_replay::{RedriverReader, RedriverState, ReplayError};
 
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::text::harmless;
+use crate::tables::harmless;
 
 /// Asks what the stack's function does with letters from its requeue. Returns `None` without a stack, if the
 /// stack's outputs name no function, or if Lambda cannot be asked. The last case is printed.

@@ -2,12 +2,12 @@
 
 mod by_machine;
 mod confirm;
-mod held;
+mod held_letters;
+mod replay_request;
 mod result;
-mod selected;
+mod selection_words;
 mod summary;
 mod terminal;
-mod wish;
 
 use std::path::Path;
 
@@ -15,16 +15,16 @@ use crate::args;
 use crate::aws::{self, AwsAccess};
 use crate::console::{CommandFailure, ToolEnvironment, read_file, read_policy};
 use crate::successors::{self, SuccessorLetters};
-use crate::text::harmless;
+use crate::tables::harmless;
 use crate::watch::TerminalWatch;
 use by_machine::{follow, start, wish_for_machine};
-pub(crate) use held::ReplayHolds;
+pub(crate) use held_letters::ReplayHolds;
 use redrive_replay::{EventRequest, ReplayError, ReplaySource, ReplayState};
+use replay_request::{bad, records, wish};
 pub(crate) use result::ReplayResult;
-pub(crate) use selected::selected;
+pub(crate) use selection_words::selected;
 pub(crate) use summary::{going_on, status, summary, to_send};
 use terminal::{TerminalPlaces, TerminalReplayer, unfinished};
-use wish::{bad, records, wish};
 
 /// Makes or tries a replay, here or by a state machine.
 pub(crate) async fn run(

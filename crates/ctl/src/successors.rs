@@ -13,8 +13,8 @@ use redrive_replay::{ReplayRequest, ReplaySource};
 use tokio::time::Instant;
 
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::place::ConsoleBucket;
-use crate::text::harmless;
+use crate::s3_location::ConsoleBucket;
+use crate::tables::harmless;
 
 /// How long calls to SNS may begin.
 const LOOKUP_TIME: Duration = Duration::from_secs(30);

@@ -21,8 +21,8 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
 use crate::output::CommandResult;
 use crate::overrides::reach;
-use crate::place;
-use crate::text::{count, harmless, table, thousands, utc};
+use crate::s3_location;
+use crate::tables::{count, harmless, table, thousands, utc};
 
 /// Waiting letters in groups, and the totals of their queues.
 struct WaitingCounts {
@@ -58,7 +58,7 @@ async fn counted(
     console: &ToolEnvironment,
 ) -> Result<WaitingCounts, CommandFailure> {
     let reach = reach(&args.picks, &args.arrived, console)?;
-    let place = place::control(&args.place, console)?;
+    let place = s3_location::control(&args.place, console)?;
     let clients = AwsAccess::connect(&args.connection, console).await?.clients();
     let now = console.clock.now();
     let mut list = WaitingList::default();

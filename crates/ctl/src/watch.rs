@@ -13,7 +13,7 @@ use redrive_aws::clock::InstanceClock;
 use redrive_replay::{RecordLocation, ReplayControl, ReplayState, ReplayStatus};
 
 use crate::console::ToolEnvironment;
-use crate::text::{clock, count, harmless, thousands};
+use crate::tables::{clock, count, harmless, thousands};
 
 /// The time between two updates. The countdown changes every second.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(250);

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`facts`] | the facts of a letter's life |
 //! | [`ledger`] | the record of all letters |
-//! | [`reader`] | reads the journal into a ledger; [`scene`] is what it must know of the world |
+//! | [`reader`] | reads the journal into a ledger; [`world_scene`] is what it must know of the world |
 //! | [`judge`] | the laws |
 //!
 //! | law | broken when |
@@ -19,12 +19,12 @@
 //! | order | a letter of a FIFO group was attempted or archived while an earlier one lay in the same queue |
 //! | batches do not fail | the function answered with an error, or with ids that are not its batch's |
 
-pub(crate) mod answer;
 pub mod facts;
+pub(crate) mod finished_call;
 pub mod judge;
 pub mod ledger;
 pub mod reader;
-pub mod scene;
+pub mod world_scene;
 
 pub use facts::{
     CallEffect, CallResponse, DeleteObstacle, FaultSubject, FunctionRun, LetterFact, LetterId, MessageId,
@@ -34,4 +34,4 @@ pub use judge::JudgedLetter;
 pub use judge::{Circumstances, LettersVerdict, NoExcuses, Violation, judge};
 pub use ledger::{FaultyCall, Ledger, Plan, RequiredEnd, RequiredOrder};
 pub use reader::{LetterReader, spent_by};
-pub use scene::{WorldNames, WorldScene};
+pub use world_scene::{WorldNames, WorldScene};

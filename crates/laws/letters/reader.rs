@@ -9,10 +9,10 @@ use std::sync::Arc;
 use redrive_sim::{AwsService, SimAttributes, SimCall, SimEntry, SimEvent, SimMillis, SimPayload, SimRecord};
 use serde_json::Value;
 
-use super::answer::FinishedCall;
 use super::facts::{LetterFact, LetterId, MessageId, RunEnd, RunId, SentPlace};
+use super::finished_call::FinishedCall;
 use super::ledger::Ledger;
-use super::scene::WorldScene;
+use super::world_scene::WorldScene;
 
 /// The caller that Lambda's mappings are.
 const MAPPING: &str = "mapping";

@@ -4,9 +4,9 @@
 //! or another is sent, a repetition has no cause or no count, a group loses its order, a replay does not end, a step
 //! begins early or has more letters than it may, a number is false, or the archive changes.
 
-mod books;
 mod ramp;
 mod reader;
+mod replay_books;
 
-pub use books::{BEFORE, BucketObjects, ReplayBooks, ReplayVerdict, identity, latest};
 pub use reader::ReplayReader;
+pub use replay_books::{BEFORE, BucketObjects, ReplayBooks, ReplayVerdict, identity, latest};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use redrive_sim::{SimCall, SimEvent, SimFault, SimMillis, SimRecord};
 
-use super::books::{BucketObjects, ReplayBooks, is_ledger};
-use crate::letters::answer::FinishedCall;
+use super::replay_books::{BucketObjects, ReplayBooks, is_ledger};
+use crate::letters::finished_call::FinishedCall;
 use crate::letters::{CallEffect, CallResponse, RunId, WorldScene};
 
 /// A reader of the journal of one replay.

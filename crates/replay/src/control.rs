@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::letter::RecordLocation;
-use super::state::ReplayState;
+use super::replay_state::ReplayState;
 
 /// The time to sleep before checking again whether to stop.
 pub(super) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(200);

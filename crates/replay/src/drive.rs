@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::stream::{self, StreamExt};
 use jiff::Timestamp;
 
+use super::assign::{WorkerTasks, parts};
 use super::control::SendPace;
-use super::division::{WorkerTasks, parts};
 use super::error::ReplayError;
-use super::given::GivenRecords;
-use super::kept::key_of;
+use super::input_records::GivenRecords;
 use super::ledger::UnitLedger;
-use super::parts::{ArchiveReplayer, ReplayInputs};
 use super::progress::{ReplayProgress, UnitResults};
-use super::ramp::RampStage;
-use super::state::{ReplayCounts, ReplayState, ReplayStatus};
-use super::store::{CONCURRENT_DOCUMENTS, StoredDocument, WriteCondition};
+use super::replay_stages::RampStage;
+use super::replay_state::{ReplayCounts, ReplayState, ReplayStatus};
+use super::replay_store::{CONCURRENT_DOCUMENTS, StoredDocument, WriteCondition};
+use super::replayer::{ArchiveReplayer, ReplayInputs};
+use super::replays::key_of;
 use super::unit::Unit;
 
 /// A replay that somebody has taken up.

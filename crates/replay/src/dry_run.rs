@@ -6,17 +6,17 @@ use std::sync::atomic::AtomicU64;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redrive_core::policy::Policy;
 
-use super::bench::{WorkerContext, WorkerLimits};
 use super::control::{ReplayControl, SendPace};
 use super::error::ReplayError;
 use super::letters::ReplaySource;
-use super::met::RecentLetters;
-use super::parts::{ArchiveReplayer, ReplayInputs, selection};
+use super::recent_letters::RecentLetters;
+use super::replay_state::{ReplayState, ReplayStatus};
+use super::replay_store::CONCURRENT_DOCUMENTS;
+use super::replayer::{ArchiveReplayer, ReplayInputs, selection};
 use super::request::ReplayRequest;
 use super::run::PlannedReplay;
-use super::state::{ReplayState, ReplayStatus};
-use super::store::CONCURRENT_DOCUMENTS;
 use super::unit::Unit;
+use super::worker_tools::{WorkerContext, WorkerLimits};
 
 /// The greatest number of units that a dry run reads to be right. Each has at most a thousand letters, so that this takes
 /// half a minute with 256 MB.

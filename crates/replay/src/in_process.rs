@@ -8,10 +8,10 @@ use super::drive::InHand;
 use super::error::ReplayError;
 use super::lane::RoundLane;
 use super::letters::ReplaySource;
-use super::parts::{ArchiveReplayer, ReplayInputs};
+use super::replay_state::ReplayState;
+use super::replayer::{ArchiveReplayer, ReplayInputs};
 use super::request::EventRequest;
 use super::rounds::{MachineTurn, ReplayResumption, TurnKind, lanes_key};
-use super::state::ReplayState;
 
 /// The number of lanes in a round. The one lane has the whole rate, and works on several units at the same time.
 const LANES: usize = 1;

@@ -12,9 +12,9 @@ use tokio::time::Duration;
 use super::drive::ActiveReplay;
 use super::error::ReplayError;
 use super::ledger::UnitLedger;
-use super::ramp::{RampStage, StageResult};
-use super::state::{ReplayCounts, ReplayStatus};
-use super::store::{CONCURRENT_DOCUMENTS, StoredDocument};
+use super::replay_stages::{RampStage, StageResult};
+use super::replay_state::{ReplayCounts, ReplayStatus};
+use super::replay_store::{CONCURRENT_DOCUMENTS, StoredDocument};
 
 /// The least time that letters of the last step may wait before they count as failed, even if
 /// `settle_seconds` is shorter.

@@ -10,21 +10,21 @@ use redrive_core::policy::Policy;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-use super::bench::{WorkerContext, WorkerLimits};
+use super::assign::{UnitTask, WorkerTasks, lanes, parts};
 use super::control::{ReplayControl, STOP_READ_INTERVAL, SendPace, SwitchedControl};
-use super::division::{UnitTask, WorkerTasks, lanes, parts};
 use super::drive::{ActiveReplay, BegunReplay, InHand};
 use super::error::ReplayError;
-use super::given::GivenRecords;
+use super::input_records::GivenRecords;
 use super::letters::ReplaySource;
-use super::parts::{ArchiveReplayer, ReplayInputs, selection, token};
 use super::progress::{ReplayProgress, UnitResults};
+use super::replay_state::{ReplayCounts, ReplayState, ReplayStatus};
+use super::replay_store::{StoredDocument, WriteCondition};
+use super::replayer::{ArchiveReplayer, ReplayInputs, selection, token};
 use super::request::ReplayRequest;
-use super::state::{ReplayCounts, ReplayState, ReplayStatus};
-use super::store::{StoredDocument, WriteCondition};
 use super::unit::Unit;
 use super::version::VersionedDocument;
 use super::worker::{UnitEnd, UnitWork};
+use super::worker_tools::{WorkerContext, WorkerLimits};
 
 /// A share of a round: one line of `<id>/rounds/<number>.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

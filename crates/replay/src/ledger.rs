@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use redrive_archive::LetterIdentity;
 use serde::{Deserialize, Serialize};
 
-use super::state::ReplayCounts;
+use super::replay_state::ReplayCounts;
 use super::version::VersionedDocument;
 
 /// The stored knowledge about a unit.

@@ -28,75 +28,75 @@
 //! | `run` | begins or continues a replay |
 //! | `in_process` | does a whole replay in one process: turns and lanes, one after the other |
 //! | `dry_run` | counts the letters that would be sent |
-//! | `kept` | shows, stops and frees replays |
-//! | `sent` | tells which archived letters were sent |
-//! | `given` | finds given records in the archive |
+//! | `replays` | shows, stops and frees replays |
+//! | `sent_letters` | tells which archived letters were sent |
+//! | `input_records` | finds given records in the archive |
 //! | `rounds` | the turns: what the replay does next, and the lanes of a round |
 //! | `lane` | sends the letters of a lane, several units at the same time |
 //! | `drive`, `progress` | the state of a replay that somebody has taken up |
 //! | `judgement` | judges a step |
-//! | `part` | works on units, one after the other |
+//! | `worker_tasks` | works on units, one after the other |
 //! | `reading`, `worker` | reads and sends one unit |
-//! | `met` | recognises letters that were archived twice |
-//! | `parts`, `bench` | the equipment that all of them share |
-//! | `plan`, `cut`, `unit` | finds the units that hold the selection |
-//! | `division` | divides units among workers |
+//! | `recent_letters` | recognises letters that were archived twice |
+//! | `replayer`, `worker_tools` | the equipment that all of them share |
+//! | `plan`, `unit_boundaries`, `unit` | finds the units that hold the selection |
+//! | `assign` | divides units among workers |
 //! | `ledger` | the knowledge about a unit's letters |
-//! | `ramp` | the arithmetic of steps |
+//! | `replay_stages` | the arithmetic of steps |
 //! | `letters`, `letter` | chooses the records that become letters |
 //! | `requeue` | sends letters to the requeue |
 //! | `deployed`, `redriver` | the function that then redrives them: its settings, whether it works, and its policy |
-//! | `state`, `store`, `version` | the stored objects |
+//! | `replay_state`, `replay_store`, `version` | the stored objects |
 //! | `control`, `error` | the observer of a replay, and its errors |
 
-mod bench;
+mod assign;
 mod control;
-mod cut;
 mod deployed;
-mod division;
 mod drive;
 mod dry_run;
 mod error;
-mod given;
 mod in_process;
+mod input_records;
 mod judgement;
-mod kept;
 mod lane;
 mod ledger;
 mod letter;
 mod letters;
-mod met;
-mod part;
-mod parts;
 mod plan;
 mod progress;
-mod ramp;
 mod reading;
+mod recent_letters;
 mod redriver;
+mod replay_stages;
+mod replay_state;
+mod replay_store;
+mod replayer;
+mod replays;
 mod request;
 mod requeue;
 mod rounds;
 mod run;
-mod sent;
-mod state;
-mod store;
+mod sent_letters;
 mod successors;
 mod unit;
+mod unit_boundaries;
 mod version;
 mod worker;
+mod worker_tasks;
+mod worker_tools;
 
 pub use control::ReplayControl;
 pub use deployed::{DeployedSettings, level_without_metrics};
 pub use error::{ErrorKind, ReplayError};
-pub use kept::StoredReplays;
 pub use lane::{LaneDone, RoundLane};
 pub use letter::{NotReplayable, RecordLocation};
 pub use letters::{InputRecord, ReplaySource};
-pub use parts::{ArchiveReplayer, ReplayEnvironment};
 pub use redriver::{RedriverReader, RedriverState};
+pub use replay_state::{OperatorNote, ReplayCounts, ReplayPosition, ReplayState, ReplayStatus};
+pub use replayer::{ArchiveReplayer, ReplayEnvironment};
+pub use replays::StoredReplays;
 pub use request::{DEFAULT_RAMP, EventRequest, ReplayRequest, ReplaySelection, ResumeRequest};
 pub use rounds::{MachineTurn, ReplayResumption, TurnKind};
 pub use run::began;
-pub use sent::SentLetters;
-pub use state::{OperatorNote, ReplayCounts, ReplayPosition, ReplayState, ReplayStatus};
+pub use sent_letters::SentLetters;
 pub use successors::{BadSuccessors, Successors};

@@ -15,11 +15,11 @@ use redrive_archive::{ArchiveObject, KeyRange, SelectedCount, Selection, days, h
 use tokio::sync::Semaphore;
 
 use super::control::ReplayControl;
-use super::cut::{BoundaryBuilder, UnitBoundaries};
 use super::error::ReplayError;
-use super::parts::ArchiveReplayer;
-use super::store::WriteCondition;
+use super::replay_store::WriteCondition;
+use super::replayer::ArchiveReplayer;
 use super::unit::Unit;
+use super::unit_boundaries::{BoundaryBuilder, UnitBoundaries};
 
 /// The number of listings at the same time.
 const CONCURRENT_LISTINGS: usize = 32;

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Duration, Instant};
 
-use super::state::{ReplayCounts, ReplayState};
+use super::replay_state::{ReplayCounts, ReplayState};
 use super::version::VersionedDocument;
 use super::worker::{UnitEnd, UnitWork};
 

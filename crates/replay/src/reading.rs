@@ -9,16 +9,16 @@ use jiff::SignedDuration;
 use redrive_archive::{SelectedCount, UnreadItem, WalkItem as Walked};
 use tokio::time::{Instant, sleep};
 
-use super::bench::WorkerContext;
 use super::control::STOP_CHECK_INTERVAL;
 use super::error::ReplayError;
-use super::given::PlacedRecords;
+use super::input_records::PlacedRecords;
 use super::ledger::UnitLedger;
 use super::letter::RecordLocation;
-use super::met::RecentLetters;
-use super::state::ReplayCounts;
-use super::store::{CONCURRENT_DOCUMENTS, StoredDocument};
+use super::recent_letters::RecentLetters;
+use super::replay_state::ReplayCounts;
+use super::replay_store::{CONCURRENT_DOCUMENTS, StoredDocument};
 use super::unit::Unit;
+use super::worker_tools::WorkerContext;
 
 /// The time for which a claim is valid without renewal.
 const CLAIM_LEASE: SignedDuration = SignedDuration::from_secs(60);

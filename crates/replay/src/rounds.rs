@@ -19,17 +19,17 @@ use redrive_core::policy::Policy;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use super::assign::{letters_of_lanes, share, shares};
 use super::control::{ReplayControl, SendPace};
-use super::division::{letters_of_lanes, share, shares};
 use super::drive::{ActiveReplay, BegunReplay, InHand, NextAction, RoundEnd};
 use super::error::ReplayError;
 use super::lane::{LaneDone, RoundLane};
 use super::letters::ReplaySource;
-use super::parts::{ArchiveReplayer, ReplayInputs, token};
 use super::progress::UnitResults;
+use super::replay_state::{ReplayState, ReplayStatus, SendRound};
+use super::replay_store::{CONCURRENT_DOCUMENTS, StoredDocument, WriteCondition};
+use super::replayer::{ArchiveReplayer, ReplayInputs, token};
 use super::request::EventRequest;
-use super::state::{ReplayState, ReplayStatus, SendRound};
-use super::store::{CONCURRENT_DOCUMENTS, StoredDocument, WriteCondition};
 use super::worker::{UnitEnd, UnitWork};
 
 /// The number of rounds in a row that may have no result.

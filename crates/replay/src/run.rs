@@ -7,20 +7,20 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use redrive_core::arn::Arn;
 
+use super::assign::spread;
 use super::control::ReplayControl;
-use super::division::spread;
 use super::drive::BegunReplay;
 use super::dry_run::is_bound;
 use super::error::ReplayError;
-use super::given::GivenRecords;
-use super::kept::{digest, key_of};
+use super::input_records::GivenRecords;
 use super::letters::ReplaySource;
-use super::parts::{ArchiveReplayer, ReplayInputs, selection, token};
 use super::plan::{UnitPlan, UnitPlanner};
 use super::progress::UnitResults;
+use super::replay_state::{OperatorNote, ReplayCounts, ReplayPosition, ReplayState, ReplayStatus};
+use super::replay_store::{StoredDocument, WriteCondition};
+use super::replayer::{ArchiveReplayer, ReplayInputs, selection, token};
+use super::replays::{digest, key_of};
 use super::request::{ReplayRequest, ReplaySelection, ResumeRequest};
-use super::state::{OperatorNote, ReplayCounts, ReplayPosition, ReplayState, ReplayStatus};
-use super::store::{StoredDocument, WriteCondition};
 use super::unit::Unit;
 use super::version::VersionedDocument;
 

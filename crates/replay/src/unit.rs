@@ -3,7 +3,7 @@
 use redrive_archive::{ArchiveObject, keys_of};
 use serde::{Deserialize, Serialize};
 
-use super::cut::NameRange;
+use super::unit_boundaries::NameRange;
 
 /// A run of objects of one queue and hour, with one ledger. It is one line of `units.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,18 +9,18 @@ use redrive_aws::clients::too_late;
 use redrive_core::failure::{Failure, FailureClass};
 use tokio::time::{Instant, sleep};
 
-use super::bench::WorkerContext;
 use super::error::ReplayError;
-use super::given::PlacedRecords;
+use super::input_records::PlacedRecords;
 use super::ledger::{LedgerStatus, ReplayEntry, UnitLedger};
 use super::letter::{NotReplayable, ReplayableLetter};
 use super::letters::{RecordVerdict, SendCriteria};
-use super::met::RecentLetters;
 use super::reading::ReadUnit;
+use super::recent_letters::RecentLetters;
+use super::replay_state::ReplayCounts;
+use super::replay_store::WriteCondition;
 use super::requeue::{RequeueResults, SendingReplay};
-use super::state::ReplayCounts;
-use super::store::WriteCondition;
 use super::unit::Unit;
+use super::worker_tools::WorkerContext;
 
 /// The greatest number of letters sent between two writes of a ledger. A crash can repeat them.
 const MAX_BATCH: usize = 1000;

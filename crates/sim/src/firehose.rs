@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::{BatchAnswer, Error};
 use crate::ledger::SimEvent;
 use crate::message::SimEntry;

@@ -36,9 +36,9 @@
 #![allow(clippy::missing_errors_doc, reason = "an operation fails as the API of its service says")]
 
 mod call;
+mod call_context;
 mod caller;
 mod clock;
-mod cx;
 mod door;
 mod error;
 mod faults;
@@ -60,9 +60,9 @@ mod web;
 mod world;
 
 pub use call::{AwsService, SimCall};
+pub use call_context::SimContext;
 pub use caller::Caller;
 pub use clock::{SandboxClock, SimClock, SimMillis};
-pub use cx::SimContext;
 pub use door::SimConnector;
 pub use error::{BatchAnswer, Error};
 pub use faults::{EntryFault, FaultHook, SimFault};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::call_context::SimContext;
 use crate::clock::SimMillis;
-use crate::cx::SimContext;
 use crate::error::Error;
 use crate::ledger::SimEvent;
 use crate::message::md5_of;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::call_context::SimContext;
 use crate::clock::SimMillis;
-use crate::cx::SimContext;
 use crate::error::{BatchAnswer, Error};
 use crate::firehose::Firehose;
 use crate::lambda::invoke::AsyncStep;

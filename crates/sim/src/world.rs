@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::call::{AwsService, SimCall};
+use crate::call_context::SimContext;
 use crate::clock::{SimClock, SimMillis};
-use crate::cx::SimContext;
 use crate::faults::{FaultHook, SimFault};
 use crate::lambda::{AsyncEvent, SimInvocationResult};
 use crate::ledger::{SimEvent, SimJournal, SimRecord};

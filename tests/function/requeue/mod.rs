@@ -2,8 +2,8 @@
 
 mod a_letter_is_hidden_as_ever;
 mod a_queue_that_feeds_the_function;
-mod checkup;
 mod in_the_requeue;
+mod queue_check;
 mod spill;
 mod stepping_aside;
 

@@ -13,7 +13,7 @@ use redrive_core::endpoint::Endpoint;
 use redrive_core::failure::{Failure, FailureClass};
 use tokio::time::{Instant, timeout_at};
 
-use super::guard::AddressReach;
+use super::address_guard::AddressReach;
 use super::http::HttpClient;
 use super::message::OutgoingMessage;
 use super::payload::DeliveryPayload;

@@ -9,7 +9,7 @@ use aws_sdk_lambda::types::InvocationType;
 use redrive_core::arn::Arn;
 use redrive_core::failure::{FUNCTION_ERROR, FUNCTION_TIMED_OUT, Failure, FailureClass};
 
-use super::event::InvokePayload;
+use super::function_event::InvokePayload;
 use crate::clients::{CONNECT_TIMEOUT, failure_of_call};
 
 /// The text at the beginning of Lambda's answer for a function that ran until its own timeout.

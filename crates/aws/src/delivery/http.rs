@@ -24,7 +24,7 @@ use redrive_core::failure::{ANSWER_UNREADABLE, Failure, FailureClass};
 use redrive_core::letter::Letter;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::guard::{AddressReach, GuardedResolver, NotAllowed};
+use super::address_guard::{AddressReach, GuardedResolver, NotAllowed};
 use crate::clients::{
     BoundedConnector, ServerConnections, chain, has_root_certificates, http_date, pool, with_tls,
 };

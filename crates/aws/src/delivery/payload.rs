@@ -4,7 +4,7 @@ use redrive_core::batch::CannotPack;
 use redrive_core::endpoint::{Destination, Endpoint};
 use redrive_core::letter::{Letter, Mark};
 
-use super::event::{InvokePayload, invoke};
+use super::function_event::{InvokePayload, invoke};
 use super::http::HttpPost;
 use super::message::{OutgoingMessage, RetryNumber};
 use super::stream::StreamRecord;

@@ -14,11 +14,11 @@ use redrive_core::waiting::WaitingLetter;
 use redrive_replay::{ReplayError, SentLetters, StoredReplays};
 use tokio::time::{Instant, timeout_at};
 
+use super::content::ShownContent;
 use super::index::{LetterKeyCounts, known_by_keys};
+use super::letter_counts::ChartSpan;
 use super::letters::{ArchivedLetter, WaitingOne};
-use super::said::ShownContent;
-use super::tally::ChartSpan;
-use super::times::PageDeadlines;
+use super::time_limits::PageDeadlines;
 use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
 use crate::query::{Filter, GroupField};
 use crate::text::count;

@@ -7,10 +7,10 @@ use redrive_archive::topic_hash;
 use redrive_core::arn::Arn;
 
 use super::collect::{CollectedLetters, MAX_EXAMPLES};
+use super::content::ShownContent;
 use super::index::{KEY_FIELDS, KeyTopic};
+use super::letter_counts::{ChartSpan, MAX_GROUP_ROWS, TimedCount, UnreplayedCount, largest};
 use super::letters::{ArchivedLetter, GroupFields, WaitingOne};
-use super::said::ShownContent;
-use super::tally::{ChartSpan, MAX_GROUP_ROWS, TimedCount, UnreplayedCount, largest};
 use crate::query::{Filter, GroupField};
 
 /// The most values of a field on a group's page.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use redrive_archive::{ArchiveObject, topic_hash};
 use redrive_core::arn::Arn;
 
-use super::tally::{ChartSpan, TimedCount};
+use super::letter_counts::{ChartSpan, TimedCount};
 use crate::query::{Filter, GroupField};
 
 /// The fields that the keys know.

@@ -13,11 +13,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::collect::{
     MAX_ARCHIVE_BYTES, MAX_ARCHIVE_OBJECTS, passed_over, read_waiting, sweep, too_late, unread,
 };
+use super::content::ShownContent;
 use super::index::LetterKeyCounts;
+use super::letter_counts::ChartSpan;
 use super::letters::{ArchivedLetter, WaitingOne};
-use super::said::ShownContent;
-use super::tally::ChartSpan;
-use super::times::PageDeadlines;
+use super::time_limits::PageDeadlines;
 use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
 use crate::query::{Filter, OneLetter};
 

@@ -10,36 +10,36 @@
 //! | `index` | counts letters by the archive's keys |
 //! | `letters` | letters as pages show them |
 //! | `policy` | the function's own policy |
-//! | `said` | the content of a letter |
-//! | `tally` | counts over time |
-//! | `times` | the time limits of a page |
+//! | `content` | the content of a letter |
+//! | `letter_counts` | counts over time |
+//! | `time_limits` | the time limits of a page |
 
 mod collect;
+mod content;
 mod groups;
 mod index;
 mod letter;
+mod letter_counts;
 mod letters;
 mod now;
 mod policy;
-mod said;
-mod tally;
-mod times;
+mod time_limits;
 mod waiting;
 
 pub(crate) use collect::{
     LIST_REQUESTS, REQUESTS as COLLECT_REQUESTS, WaitingListPart, collect, read_waiting,
 };
+pub use content::{ContentMask, ShownContent};
 pub use groups::{CommonValue, CountMethod, GroupValue, OneGroup, PageGroup, PageGroups};
 pub(crate) use index::MAX_KEY_GROUPS;
 pub use letter::{
     LetterHistory, LetterLog, LetterLogLine, LetterReplay, query as letter_query, searched_from,
 };
 pub(crate) use letter::{MAX_QUERY_POLLS, letter};
+pub use letter_counts::{ChartSpan, PARTS, TimedCount, UnreplayedCount};
 pub use letters::{ArchivedLetter, GroupFields, WaitingOne};
 pub use now::{Alarm, MetricSeries, PresentState, QueueNow, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
-pub use said::{ContentMask, ShownContent};
-pub use tally::{ChartSpan, PARTS, TimedCount, UnreplayedCount};
-pub(crate) use times::PageDeadlines;
+pub(crate) use time_limits::PageDeadlines;
 pub use waiting::{WaitingGroup, WaitingPage};

@@ -15,9 +15,9 @@ use redrive_replay::{ReplayState, StoredReplays};
 use tokio::time::timeout_at;
 
 use super::collect::{read_overrides, too_late, unread};
+use super::letter_counts::{ChartSpan, PARTS};
 use super::policy;
-use super::tally::{ChartSpan, PARTS};
-use super::times::PageDeadlines;
+use super::time_limits::PageDeadlines;
 use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
 
 /// The most queues on the page. One call to `CloudWatch` answers 500 metrics, and a queue has five over time.

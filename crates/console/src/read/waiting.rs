@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use redrive_core::policy::VISIBILITY_CEILING;
 
 use super::groups::GroupValue;
+use super::letter_counts::{ChartSpan, MAX_GROUP_ROWS, PARTS, largest};
 use super::letters::WaitingOne;
-use super::tally::{ChartSpan, MAX_GROUP_ROWS, PARTS, largest};
 use crate::query::{Filter, GroupField};
 
 /// The most letters that are shown one by one.

@@ -5,7 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::link::link;
 use super::style::STYLE;
 use crate::account::ConsoleAccount;
-use crate::door::{PageHost, Theme};
+use crate::page_host::{PageHost, Theme};
 use crate::query::{Filter, GroupField, PageKind, Query};
 use crate::text::harmless;
 

@@ -3,14 +3,14 @@
 use maud::{Markup, PreEscaped, html};
 use redrive_core::policy::{DeliverySpec, Policy, Rule, RuleAction};
 
-use super::acts::{actions as acts, commands_only};
-use super::groups::{filter, how_counted, until_due};
-use super::log_query;
-use super::parts::{
+use super::action_links::{actions as acts, commands_only};
+use super::elements::{
     ViewContext, at_most, column, distance, filter_text, letters, moment, not_replayed, section, seen, spark,
     table, value,
 };
-use crate::act::{ActionObject, ActionVerb, PageAction};
+use super::groups::{filter, how_counted, until_due};
+use super::log_query;
+use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{OneLetter, PageKind, PageRange};
 use crate::read::part_of;
 use crate::read::{ArchivedLetter, CommonValue, GroupValue, OneGroup, ShownContent, WaitingOne};
@@ -197,7 +197,7 @@ fn archived(examples: &[(ArchivedLetter, Option<ShownContent>)], view: &ViewCont
                 @if let Some(said) = said {
                     details {
                         summary { "What " (harmless(&letter.id)) " says" }
-                        (super::said::said(said))
+                        (super::content::said(said))
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::parts::{
+use super::elements::{
     ViewContext, at_most, column, filter_text, letters, moment, not_replayed, number, scale, seen, spark,
     table, value,
 };

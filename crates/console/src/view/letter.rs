@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use redrive_core::policy::DeferReason;
 
-use super::acts::{actions as acts, commands_only};
+use super::action_links::{actions as acts, commands_only};
+use super::elements::{ViewContext, moment, section};
 use super::groups::until_due;
 use super::link::link;
 use super::log_query;
-use super::parts::{ViewContext, moment, section};
-use crate::act::{ActionObject, ActionVerb, PageAction};
+use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange, Query};
 use crate::read::{
     ArchivedLetter, GroupFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, WaitingOne,
@@ -64,7 +64,7 @@ pub fn letter(letter: &LetterHistory, one: &OneLetter, view: &ViewContext<'_>) -
         (actions(archived, letter.waiting.as_ref(), view))
         @if let Some((_, Some(said))) = &letter.archived {
             (section("says", "What it says", &html! {
-                (super::said::said(said))
+                (super::content::said(said))
             }))
         }
         (log_query::show(&letter_query(&one.id), "first 500", None, view))

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use crate::account::ConsoleAccount;
-use crate::act::PageAction;
-use crate::door::{LocalConsole, PageHost};
+use crate::operator_action::PageAction;
+use crate::page_host::{LocalConsole, PageHost};
 use crate::query::{PageKind, Query};
 use crate::text::harmless;
 

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 use redrive_core::arn::Arn;
 
-use super::parts::{ViewContext, section};
-use crate::door::PageHost;
+use super::elements::{ViewContext, section};
+use crate::page_host::PageHost;
 use crate::query::{Filter, GroupField};
 use crate::text::{harmless, literal};
 

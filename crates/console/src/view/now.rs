@@ -4,10 +4,10 @@ use maud::{Markup, html};
 use redrive_core::policy::Override;
 use redrive_replay::{ReplayState, ReplayStatus};
 
+use super::elements::{ViewContext, column, moment, number, scale, section, spark, table};
 use super::link::action;
-use super::parts::{ViewContext, column, moment, number, scale, section, spark, table};
-use crate::act::{ActionObject, ActionVerb, PageAction};
-use crate::door::{DoctorProgress, LocalConsole, PageHost};
+use crate::operator_action::{ActionObject, ActionVerb, PageAction};
+use crate::page_host::{DoctorProgress, LocalConsole, PageHost};
 use crate::query::{Filter, GroupField, PageKind};
 use crate::read::{Alarm, MetricSeries, PresentState, QueueNow};
 use crate::text::{brief, count, harmless, thousands};
@@ -40,7 +40,7 @@ fn alarms(alarms: Option<&[Alarm]>, view: &ViewContext<'_>) -> Markup {
                     &html! {
                         @for alarm in alarms { tr {
                             th scope="row" class="value" { (harmless(&alarm.name)) }
-                            td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::parts::distance(since, view.now)) ")" } }
+                            td { @if let Some(since) = alarm.since { (moment(since)) " (" (super::elements::distance(since, view.now)) ")" } }
                             td class="value" { (alarm.says.as_deref().map(harmless).unwrap_or_default()) }
                         } }
                     },

@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::acts::{actions, commands_only};
+use super::action_links::{actions, commands_only};
+use super::elements::{ViewContext, at_most, column, filter_text, moment, number, section, table, value};
 use super::group::waiting as letters_one_by_one;
 use super::groups::{filter, missing, until_due};
-use super::parts::{ViewContext, at_most, column, filter_text, moment, number, section, table, value};
-use crate::act::{ActionObject, ActionVerb, PageAction};
+use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{GroupField, PageKind};
 use crate::read::{PARTS, WaitingPage, part_of};
 use crate::text::{brief, count, harmless, thousands};

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::door::Theme;
+use crate::page_host::Theme;
 use crate::query::{BadQuery, PageRange, Query};
 
 /// An event: the parameters of the widget or of a link, and the dashboard's own state.

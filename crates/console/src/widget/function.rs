@@ -7,7 +7,7 @@ use tracing::Instrument;
 
 use super::event::WidgetEvent;
 use crate::account::ConsoleAccount;
-use crate::door::{DashboardWidget, PageHost};
+use crate::page_host::{DashboardWidget, PageHost};
 use crate::query::{PageKind, Query};
 use crate::show;
 use crate::text::harmless;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::health::HealthChange;
 use super::moment::Moment;
 pub use super::send_request::{Delivery, RequestEnd, RequestResult, SendRequest};
-pub use super::sent::SendResult;
+pub use super::send_result::SendResult;
 use super::subscription::Subscription;
 use crate::arn::Arn;
 use crate::endpoint::Endpoint;

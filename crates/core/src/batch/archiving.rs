@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::{Action, ActionAnswer, results};
-use super::case::{Disposition, PendingLetter};
 use super::config::BatchConfig;
 use super::group_order::GroupOrder;
 use super::outcome::NotDone;
+use super::pending_letter::{Disposition, PendingLetter};
 use crate::failure::{Failure, FailureClass};
 
 /// The letters for the archive. An archive in S3 stores all letters of a dead-letter queue or none. An

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::{Action, ActionAnswer, BatchNotice, InvocationTime, no_answer};
-use super::case::{Disposition, PendingLetter};
 use super::moment::Moment;
+use super::pending_letter::{Disposition, PendingLetter};
 use super::state::{ActionChain, ActionId, Batch, BatchStage, DueRetries};
 use super::time::{CONTROL_TIME, half_of};
 use crate::endpoint::Endpoint;

@@ -10,7 +10,7 @@ use super::action::{
 };
 use super::memory::InstanceMemory;
 use super::outgoing::{OutgoingLetter, RoundSending};
-use super::packed::{PackedFacts, recorded_trace};
+use super::packed_facts::{PackedFacts, recorded_trace};
 use super::purpose::RequestPurpose;
 use super::questions::RoundPass;
 use super::requests::UnsentMessage;

@@ -355,7 +355,7 @@ mod tests {
         let mut dispatch = RoundDispatch::new(requests, window(40), SECOND);
         assert_eq!(polled(&mut dispatch, 1, &mut health, true), [(0, RequestStart::Now(None))]);
         let Endpoint::Function(arn) = call(0).to else { unreachable!() };
-        health.calls.ended(&arn, SECOND * 15, super::super::calls::CallEnd::Ran, SECOND * 16);
+        health.calls.ended(&arn, SECOND * 15, super::super::function_calls::CallEnd::Ran, SECOND * 16);
         assert_eq!(polled(&mut dispatch, 16, &mut health, true), [(1, RequestStart::Now(None))]);
         let last = [(2, RequestStart::TooLate), (3, RequestStart::Now(None))];
         assert_eq!(polled(&mut dispatch, 30, &mut health, true), last);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::action::{Action, ActionAnswer, InvocationTime, RequiredFreshness};
 use super::archiving::ArchivingState;
-use super::case::PendingLetter;
 use super::group_order::GroupOrder;
 use super::knowledge::InstanceKnowledge;
 use super::moment::Moment;
+use super::pending_letter::PendingLetter;
 use super::state::{ActionChain, ActionId, ArchiveCall, Batch, BatchStage};
 use super::time::half_of;
 use super::unarchived::UnarchivedLetter;
-use super::{checkup, ending};
+use super::{expiry, queue_check};
 use crate::letter::Letter;
 use crate::policy::{ArchiveReason, Retention, ask_again_after, plus};
 
@@ -19,7 +19,7 @@ impl Batch<'_> {
     /// Asks whether publishers of a raw subscription's topic can write letters of other subscriptions of a
     /// queue.
     pub(super) fn look_at_sharing(&mut self) -> (BatchStage, Option<Action>) {
-        let queues = checkup::open_to_forgery(&self.config.policy, &self.cases);
+        let queues = queue_check::open_to_forgery(&self.config.policy, &self.cases);
         if queues.is_empty() {
             return (BatchStage::Finish, None);
         }
@@ -30,7 +30,7 @@ impl Batch<'_> {
     pub(super) fn finish(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
         if self.is_active() {
             self.release_taken_back(now.moment());
-            ending::archive_what_ends(&mut self.cases, now.at);
+            expiry::archive_what_ends(&mut self.cases, now.at);
         }
         // Letters that the archive does not accept are hidden afterwards, so the archive does not get all of
         // the time.

@@ -28,42 +28,40 @@
 //! | `machine`, `config` | the machine of an instance, from batch to batch |
 //! | `memory`, `knowledge` | what an instance remembers from batch to batch |
 //! | `run` | the stages of a batch, and which comes next |
-//! | `opening`, `round`, `delivery`, `finish` | the stages, on what `state` holds |
-//! | `action`, `send_request`, `sent` | the actions and their answers |
-//! | `case` | one letter and its disposition |
+//! | `open_batch`, `round`, `delivery`, `finish` | the stages, on what `state` holds |
+//! | `action`, `send_request`, `send_result` | the actions and their answers |
+//! | `pending_letter` | one letter and its disposition |
 //! | `group_order` | rounds, and blocked groups |
 //! | `time` | the division of an invocation's time |
 //! | `moment` | the present by both clocks, and the age by which an instance forgets |
 //! | `resolve`, `subscription` | whether a letter may go where its route leads |
 //! | `questions` | the two passes of a round: letters do not wait for look-ups that hang |
 //! | `throttle` | turns at an endpoint |
-//! | `outgoing`, `packed` | letters on their way out, and their size |
+//! | `outgoing`, `packed_facts` | letters on their way out, and their size |
 //! | `unmarked` | letters that have no room for their mark |
 //! | `sending` | messages on their way to a result each: one request after the other |
 //! | `requests` | which messages share a request |
-//! | `dispatch`, `calls` | the order in which requests begin |
+//! | `dispatch`, `function_calls` | the order in which requests begin |
 //! | `purpose` | the purposes of requests |
 //! | `foresight` | what becomes of a letter, said in advance |
 //! | `health` | the health of endpoints: which are left alone, and when they are tried again |
-//! | `in_flight`, `place` | hide or move |
-//! | `ending`, `archiving`, `unarchived` | letters near their end, and those that are archived |
-//! | `checkup` | the check of a queue's settings |
+//! | `in_flight`, `parking` | hide or move |
+//! | `expiry`, `archiving`, `unarchived` | letters near their end, and those that are archived |
+//! | `queue_check` | the check of a queue's settings |
 //! | `known_overrides` | the overrides that an instance knows |
 //! | `control` | overrides in a batch, and the list of waiting letters |
 //! | `outcome` | reports, and Lambda's answer |
 
 mod action;
 mod archiving;
-mod calls;
-mod case;
-mod checkup;
 mod config;
 mod control;
 mod delivery;
 mod dispatch;
-mod ending;
+mod expiry;
 mod finish;
 mod foresight;
+mod function_calls;
 mod group_order;
 mod health;
 mod in_flight;
@@ -72,20 +70,22 @@ mod known_overrides;
 mod machine;
 mod memory;
 mod moment;
-mod opening;
+mod open_batch;
 mod outcome;
 mod outgoing;
-mod packed;
-mod place;
+mod packed_facts;
+mod parking;
+mod pending_letter;
 mod purpose;
 mod questions;
+mod queue_check;
 mod requests;
 mod resolve;
 mod round;
 mod run;
 mod send_request;
+mod send_result;
 mod sending;
-mod sent;
 mod state;
 mod subscription;
 mod throttle;
@@ -107,7 +107,7 @@ pub use machine::BatchMachine;
 pub use memory::InstanceMemory;
 pub use moment::{InstanceAge, Moment};
 pub use outcome::{BatchItemFailure, LetterReport, NotDone, Outcome, SqsBatchResponse, response};
-pub use packed::{PackedFacts, recorded_trace};
+pub use packed_facts::{PackedFacts, recorded_trace};
 pub use purpose::{CONCURRENT_REQUESTS, CONCURRENT_SINGLES, RequestPurpose};
 pub use requests::{MAX_ENTRIES, UnsentMessage, runs};
 pub use sending::{NextRequest, SendingState};

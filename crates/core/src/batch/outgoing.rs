@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::action::{Delivery, InvocationTime};
-use super::packed::PackedFacts;
+use super::packed_facts::PackedFacts;
 use super::sending::SendingState;
 use super::unmarked::UnmarkedLetters;
 

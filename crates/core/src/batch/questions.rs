@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use super::action::{InvocationTime, SendResult};
-use super::case::Disposition;
 use super::health::{LookupQuestion, QuestionEnd, QuestionTime};
+use super::pending_letter::Disposition;
 use super::state::{Batch, BatchStage, DueRetries};
 use super::time::{HTTP_TIMEOUT, half_of};
 use super::unmarked::UnmarkedLetters;

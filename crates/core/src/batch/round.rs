@@ -7,9 +7,9 @@ use super::action::{
     Action, ActionAnswer, InvocationTime, QueueAttributes, RequiredFreshness, SendResult, SignatureResult,
     SubscriptionLookup, whole,
 };
-use super::case::Disposition;
 use super::health::LookupQuestion;
-use super::place::{DeferredLetters, deferred};
+use super::parking::{DeferredLetters, deferred};
+use super::pending_letter::Disposition;
 use super::questions::RoundPass;
 use super::resolve::subscriptions;
 use super::state::{Batch, BatchStage, DueRetries};

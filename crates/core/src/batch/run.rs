@@ -1,7 +1,7 @@
 //! The stages of a batch, and which comes next.
 
 use super::action::{Action, ActionAnswer, BatchNotice, InvocationTime, RequiredFreshness, results};
-use super::checkup;
+use super::queue_check;
 use super::state::{ActionChain, ActionId, Batch, BatchStage};
 use crate::arn::Arn;
 use std::collections::HashMap;
@@ -176,7 +176,7 @@ impl Batch<'_> {
             BatchStage::AwaitShared => {
                 let ActionAnswer::Shared(shared) = answer else { return self.stage = BatchStage::Finish };
                 let notice = |queue: Arn| BatchNotice::SharedWithRaw {
-                    advice: checkup::advice_on_sharing(&queue),
+                    advice: queue_check::advice_on_sharing(&queue),
                     queue,
                 };
                 self.notices.extend(shared.into_iter().map(notice));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::sent::SendResult;
+use super::send_result::SendResult;
 use crate::endpoint::{Destination, Endpoint};
 use crate::failure::Failure;
 use crate::letter::Letter;

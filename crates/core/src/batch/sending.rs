@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::action::{InvocationTime, RequestEnd, RequestResult, SendResult, no_answer, whole};
-use super::calls::CallEnd;
 use super::dispatch::{DispatchRequest, RequestStart, RoundDispatch};
+use super::function_calls::CallEnd;
 use super::health::Health;
 use super::requests::{UnsentMessage, requests};
 use super::time::{AgeConversion, RoundWindow};

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 
 use super::action::{ActionAnswer, BatchNotice, InvocationTime, QueueAttributes, SubscriptionLookup};
 use super::archiving::ArchivingState;
-use super::case::PendingLetter;
 use super::config::{BatchConfig, OperatingMode};
 use super::group_order::GroupOrder;
 use super::memory::InstanceMemory;
 use super::outcome::LetterReport;
 use super::outgoing::RoundSending;
-use super::place::DeferredLetters;
+use super::parking::DeferredLetters;
+use super::pending_letter::PendingLetter;
 use super::questions::RoundPass;
 use super::time::{CONTROL_TIME, InvocationBudget};
 use super::unmarked::UnmarkedLetters;

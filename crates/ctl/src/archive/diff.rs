@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use similar::TextDiff;
 
 use super::replayed::ReplayLookup;
-use super::shown::read;
+use super::shown_records::read;
 use super::walk::walk;
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file};
 use crate::output::CommandResult;
-use crate::place::{self, ConsoleBucket};
-use crate::text::{count, harmless, thousands};
+use crate::s3_location::{self, ConsoleBucket};
+use crate::tables::{count, harmless, thousands};
 
 /// A record of the input, with its place in the archive.
 struct EditedRecord {
@@ -64,7 +64,7 @@ pub(crate) async fn compare(
     args: &args::ArchiveDiff,
     console: &mut ToolEnvironment,
 ) -> Result<ArchiveDifference, CommandFailure> {
-    let ConsoleBucket { bucket, .. } = place::archive(&args.place, console)?;
+    let ConsoleBucket { bucket, .. } = s3_location::archive(&args.place, console)?;
     let given = given(&read_file(&args.file, console)?)?;
     let clients = AwsAccess::connect(&args.connection, console).await?.clients();
 

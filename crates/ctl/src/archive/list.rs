@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use redrive_archive::{ArchiveRecord, ArchiveWalk};
 use serde_json::{Map, Value, json};
 
-use super::known::CountedLetters;
+use super::counted_letters::CountedLetters;
 use super::replayed::ReplayLookup;
 use super::select::selection;
 use super::walk::walk;
@@ -15,8 +15,8 @@ use crate::args::{self, ArchiveField};
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
-use crate::place::{self, ConsoleBucket};
-use crate::text::{count, harmless, table, thousands, utc};
+use crate::s3_location::{self, ConsoleBucket};
+use crate::tables::{count, harmless, table, thousands, utc};
 
 /// Letters that are counted together.
 struct ListGroup {
@@ -55,7 +55,7 @@ async fn counted<'a>(
     args: &'a args::ArchiveList,
     console: &mut ToolEnvironment,
 ) -> Result<ArchiveCounts<'a>, CommandFailure> {
-    let ConsoleBucket { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
+    let ConsoleBucket { bucket, prefix } = s3_location::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = AwsAccess::connect(&args.letters.connection, console).await?.clients();
 

@@ -1,12 +1,12 @@
 //! `redrivectl archive`: lists, shows and compares letters of an archive.
 
+mod counted_letters;
 mod diff;
-mod known;
 mod list;
 mod replayed;
 mod select;
 mod show;
-mod shown;
+mod shown_records;
 mod walk;
 
 use crate::args;
@@ -15,7 +15,7 @@ use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 pub(crate) use diff::compare;
 pub(crate) use select::select;
 pub(crate) use show::{NO_SUCH_LETTER, letters};
-pub(crate) use shown::{PrintedRecord, read as read_shown, shown};
+pub(crate) use shown_records::{PrintedRecord, read as read_shown, shown};
 
 pub(super) async fn run(
     command: &args::ArchiveCommand,

@@ -5,9 +5,9 @@ use redrive_replay::{SentLetters, StoredReplays};
 
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::place::{self, ConsoleBucket};
-use crate::screen::ProgressLine;
-use crate::text::harmless;
+use crate::progress_line::ProgressLine;
+use crate::s3_location::{self, ConsoleBucket};
+use crate::tables::harmless;
 
 /// Tells whether a replay has sent a letter.
 pub(super) struct ReplayLookup {
@@ -25,7 +25,7 @@ impl ReplayLookup {
         console: &ToolEnvironment,
     ) -> Result<Self, CommandFailure> {
         let leaves_out = letters.selection.not_replayed;
-        let place = match place::replays(&letters.place, console) {
+        let place = match s3_location::replays(&letters.place, console) {
             Err(failed) if leaves_out => return Err(failed),
             place => place.ok(),
         };

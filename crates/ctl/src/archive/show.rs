@@ -6,14 +6,14 @@ use redrive_archive::{ArchiveRecord, ArchiveWalk, LocatedRecord, RecordedAttribu
 
 use super::replayed::ReplayLookup;
 use super::select::selection;
-use super::shown::shown;
+use super::shown_records::shown;
 use super::walk::walk;
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
-use crate::place::{self, ConsoleBucket};
-use crate::screen::ProgressOutput;
-use crate::text::{count, harmless, table, utc};
+use crate::progress_line::ProgressOutput;
+use crate::s3_location::{self, ConsoleBucket};
+use crate::tables::{count, harmless, table, utc};
 
 /// The error if the selection has no letter.
 pub(crate) const NO_SUCH_LETTER: &str = "no letter in this archive matches";
@@ -63,7 +63,7 @@ async fn each(
     console: &mut ToolEnvironment,
     mut take: impl FnMut(&mut ProgressOutput<'_>, LocatedRecord) -> Result<(), CommandFailure>,
 ) -> Result<u64, CommandFailure> {
-    let ConsoleBucket { bucket, prefix } = place::archive(&args.letters.place.archive, console)?;
+    let ConsoleBucket { bucket, prefix } = s3_location::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = AwsAccess::connect(&args.letters.connection, console).await?.clients();
 

@@ -4,8 +4,8 @@ use redrive_archive::{ArchiveWalk, LocatedRecord, UnreadItem, WalkItem};
 
 use super::replayed::ReplayLookup;
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::screen::ProgressOutput;
-use crate::text::{count, harmless, thousands};
+use crate::progress_line::ProgressOutput;
+use crate::tables::{count, harmless, thousands};
 
 /// The number of records between two updates of the progress line.
 const PROGRESS_STEP: u64 = 500;

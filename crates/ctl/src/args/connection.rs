@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::text::command_line;
+use crate::tables::command_line;
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "AWS")]
@@ -92,7 +92,7 @@ mod tests {
     use redrive_testing::shell::{ShellToken, hostile, tokens};
 
     use super::*;
-    use crate::text::harmless;
+    use crate::tables::harmless;
 
     #[test]
     fn a_shell_reads_in_each_further_command_the_words_that_were_meant() {

@@ -10,7 +10,7 @@ use redrive_core::failure::Failure;
 use redrive_core::waiting::WaitingLetter;
 
 use crate::console::CommandFailure;
-use crate::place::ConsoleBucket;
+use crate::s3_location::ConsoleBucket;
 
 pub(crate) use document::{OverrideChange, ReleaseNote};
 

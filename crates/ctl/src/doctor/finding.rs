@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::setup::{ReadError, ReadResult};
 use crate::args::FurtherOptions;
-use crate::text::{command_line, harmless, wrapped};
+use crate::tables::{command_line, harmless, wrapped};
 
 /// The columns that a finding may fill.
 const WIDTH: usize = 110;

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
-use crate::text::count;
+use crate::tables::count;
 use finding::{Severity, text};
 use setup::{DeploymentFacts, ReadError};
 

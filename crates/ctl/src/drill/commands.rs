@@ -5,10 +5,10 @@ use redrive_archive::LocatedRecord;
 use super::scene::DrillResources;
 use crate::archive::{NO_SUCH_LETTER, letters};
 use crate::args;
+use crate::command_tool::CommandRunner;
 use crate::console::{CommandEnd, CommandFailure};
 use crate::output::CommandResult;
 use crate::overrides::{OverrideRequest, look_at_release};
-use crate::tool::CommandRunner;
 
 /// The age up to which records are searched while a drill runs. Listing a whole archive would take long.
 pub(super) const RECENT_RECORDS: args::TimeArg = args::TimeArg::Ago(6 * 3600);

@@ -41,13 +41,13 @@ use sweep::{AwaitedLetters, CleanupResult, DrillCleanup, OverrideObedience};
 
 use crate::args;
 use crate::aws::AwsAccess;
+use crate::command_tool::CommandRunner;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::doctor::PolicyAnswer;
 use crate::output::unless_closed;
-use crate::place;
-use crate::stack::StackOptions;
-use crate::text::harmless;
-use crate::tool::CommandRunner;
+use crate::s3_location;
+use crate::stack_outputs::StackOptions;
+use crate::tables::harmless;
 
 /// The parameter of `template.yaml` that permits drills.
 const PARAMETER: &str = "Drill";
@@ -126,7 +126,7 @@ async fn stage(
             "the stack {stack} has Overrides=off, but a drill gives overrides: deploy it with Overrides=on"
         )));
     }
-    place::archive(&args::ArchiveOption { archive: None }, console)?;
+    s3_location::archive(&args::ArchiveOption { archive: None }, console)?;
     let log_group = output("LogGroupName")?;
     let has_requeue = console.stack.output("RequeueArn")?.is_some();
     let policy = console.stack.parameter("RedrivePolicy")?;
@@ -191,8 +191,8 @@ fn sweep<'s>(
     tool: &CommandRunner,
     console: &ToolEnvironment,
 ) -> DrillCleanup<'s> {
-    let archive = place::archive(&args::ArchiveOption { archive: None }, console);
-    let control = |archive| place::control(&args::ControlPlace { control: None, archive }, console);
+    let archive = s3_location::archive(&args::ArchiveOption { archive: None }, console);
+    let control = |archive| s3_location::control(&args::ControlPlace { control: None, archive }, console);
     // A stack with Overrides=off does not say where its overrides were: beside the archive.
     let control = control(None).or_else(|why| match &archive {
         Ok(place) => control(Some(format!("s3://{}/{}", place.bucket, place.prefix))),
@@ -288,7 +288,7 @@ fn recorder<'s>(
     stage: &DrillStack,
     console: &ToolEnvironment,
 ) -> DrillRecorder<'s> {
-    let control = place::control(&args::ControlPlace { control: None, archive: None }, console).ok();
+    let control = s3_location::control(&args::ControlPlace { control: None, archive: None }, console).ok();
     DrillRecorder { scene, s3: stage.clients.s3.clone(), control, year: record::year(console.clock.now()) }
 }
 

@@ -14,7 +14,7 @@ use super::report::rows;
 use super::scene::{ATTRIBUTE, message};
 use super::story::{GIVE_UP, RETRY};
 use crate::args;
-use crate::text::brief;
+use crate::tables::brief;
 
 /// The approximate time in seconds until the function obeys the overrides and retries.
 const REACTION_SECONDS: u64 = 120;

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::scene::DrillResources;
 use super::story::DrillHalt;
 use crate::console::CommandFailure;
-use crate::place::ConsoleBucket;
+use crate::s3_location::ConsoleBucket;
 
 /// The longest word of a refusal that is kept. Longer ones may be handles, names or ids.
 const LONGEST_WORD: usize = 24;

@@ -5,7 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::text::{clock, harmless, wrapped};
+use crate::tables::{clock, harmless, wrapped};
 
 /// The width of the output, and the column at which texts begin.
 const WIDTH: usize = 110;

@@ -14,10 +14,10 @@ use super::names::ON_THE_WAY;
 use super::report::DrillReport;
 use super::scene::{ATTRIBUTE, DrillResources};
 use crate::args;
+use crate::command_tool::{CommandOutput, CommandRunner};
 use crate::console::CommandFailure;
 use crate::replay::{self, ReplayResult};
-use crate::text::{brief, count};
-use crate::tool::{CommandOutput, CommandRunner};
+use crate::tables::{brief, count};
 
 /// The time between two checks of a condition.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

@@ -17,11 +17,11 @@ use super::report::DrillReport;
 use super::scene::{DrillResources, failed};
 use super::story::{DrillHalt, until};
 use crate::args;
+use crate::command_tool::CommandRunner;
 use crate::console::{CommandEnd, CommandFailure};
 use crate::overrides;
-use crate::place::ConsoleBucket;
-use crate::text::{brief, count};
-use crate::tool::CommandRunner;
+use crate::s3_location::ConsoleBucket;
+use crate::tables::{brief, count};
 
 /// The seconds to wait for letters on their way: the longest time that a letter may stay hidden without an
 /// override that wakes it, and a minute for the event source mapping.

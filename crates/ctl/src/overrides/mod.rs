@@ -4,15 +4,15 @@
 //! first shows which letters it would affect, by the list of waiting letters, and asks. Then it writes the
 //! override and wakes the letters.
 
-mod give;
-mod known;
-mod picks;
+mod give_override;
+mod pattern_args;
 mod preview;
 mod release;
 mod show;
+mod target_check;
 mod wake;
 
-pub(crate) use give::{OverrideRequest, reach};
+pub(crate) use give_override::{OverrideRequest, reach};
 pub(crate) use preview::{WakeEstimate, ends};
 pub(crate) use release::{look as look_at_release, run as release};
 pub(crate) use show::{ended, in_force, run as list};
@@ -28,7 +28,7 @@ use crate::args;
 use crate::aws::{self, AwsAccess};
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, check_interrupt};
 use crate::control::{ControlAccess, OverrideChange};
-use crate::place;
+use crate::s3_location;
 
 /// The seconds before its next retry in which a letter is not woken, because it comes back by itself.
 const SOON_SECONDS: i64 = 60;
@@ -46,7 +46,7 @@ async fn connect(
     connection: &args::ConnectionArgs,
     console: &ToolEnvironment,
 ) -> Result<OverrideClients, CommandFailure> {
-    let place = place::control(place_args, console)?;
+    let place = s3_location::control(place_args, console)?;
     let aws = AwsAccess::connect(connection, console).await?;
     let clients = aws.clients();
     Ok(OverrideClients {

@@ -5,11 +5,11 @@ use redrive_core::policy::{Override, OverrideAction, seconds_until};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::known::{UnknownResources, in_words};
+use super::target_check::{UnknownResources, in_words};
 use super::wake::{MatchCounts, WAKE_DELAY};
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
-use crate::text::{brief, count, harmless, table, utc};
+use crate::tables::{brief, count, harmless, table, utc};
 
 /// What an override would do.
 pub(crate) struct OverridePreview {

@@ -8,7 +8,7 @@ use redrive_core::policy::{Override, OverrideAction, OverrideReach, Overrides};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::picks::pattern;
+use super::pattern_args::pattern;
 use super::preview::{WakeEstimate, signature};
 use super::show::row;
 use super::wake::{LetterWaker, MatchCounts, WakeSummary};
@@ -19,7 +19,7 @@ use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, unless_interrupted};
 use crate::control::{ControlAccess, OverrideChange, ReleaseNote};
 use crate::output::CommandResult;
-use crate::text::{count, harmless, table};
+use crate::tables::{count, harmless, table};
 
 /// What a release would do.
 pub(crate) struct ReleasePreview {

@@ -10,8 +10,8 @@ use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
 use crate::output::CommandResult;
-use crate::place;
-use crate::text::{harmless, table, utc};
+use crate::s3_location;
+use crate::tables::{harmless, table, utc};
 
 /// Overrides to show.
 enum ShownOverrides {
@@ -60,7 +60,7 @@ async fn connect(
     args: &args::ShowOverrides,
     console: &ToolEnvironment,
 ) -> Result<ControlAccess, CommandFailure> {
-    let place = place::control(&args.place, console)?;
+    let place = s3_location::control(&args.place, console)?;
     Ok(ControlAccess::new(AwsAccess::connect(&args.connection, console).await?.clients().s3, place))
 }
 

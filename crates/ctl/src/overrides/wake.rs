@@ -26,11 +26,11 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::SOON_SECONDS;
-use super::known::ListedResources;
+use super::target_check::ListedResources;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
-use crate::screen::ProgressLine;
-use crate::text::{bar, count, harmless, thousands};
+use crate::progress_line::ProgressLine;
+use crate::tables::{bar, count, harmless, thousands};
 
 /// The time between an override and the first wake: by then every instance has read the override.
 pub(super) const WAKE_DELAY: Duration = Duration::from_secs(20);

@@ -18,7 +18,7 @@ use warnings::warnings;
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_overrides, read_policy};
 use crate::overrides::ends;
-use crate::text::{clock, count, harmless, utc, wrapped};
+use crate::tables::{clock, count, harmless, utc, wrapped};
 
 pub(super) fn run(
     args: &args::PlanArgs,

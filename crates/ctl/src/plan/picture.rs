@@ -3,7 +3,7 @@
 use redrive_console::schedule::{Axis, Timetable, TimetableRow, float};
 use redrive_core::policy::RetryPhase;
 
-use crate::text::{brief, thousands};
+use crate::tables::{brief, thousands};
 
 const HEIGHT: usize = 12;
 const WIDTH: usize = 68;

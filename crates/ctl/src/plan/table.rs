@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use redrive_console::schedule::{Timetable, TimetableRow};
 use redrive_core::policy::plus;
 
-use crate::text::{clock, count, table, thousands, utc};
+use crate::tables::{clock, count, table, thousands, utc};
 
 /// The largest number of retries that is shown completely.
 const SHORT_TABLE_RETRIES: usize = 40;

@@ -4,7 +4,7 @@ use redrive_console::schedule::{self, Timetable, TimetableRow};
 use redrive_core::batch::IN_FLIGHT_LIMIT;
 use redrive_core::policy::{DeliverySpec, Rule, VISIBILITY_CEILING, expiry_margin};
 
-use crate::text::{brief, clock, thousands};
+use crate::tables::{brief, clock, thousands};
 
 /// One remark.
 pub(super) struct PlanWarning {

@@ -7,16 +7,16 @@ use std::sync::atomic::AtomicBool;
 use redrive_replay::{EventRequest, ReplayRequest, ReplaySource, ReplayState, StoredReplays};
 
 use super::confirm;
-use super::held::HoldReader;
+use super::held_letters::HoldReader;
+use super::replay_request::{bad, wish};
 use super::result::ReplayResult;
 use super::terminal::{TerminalPlaces, TerminalReplayer, unfinished};
-use super::wish::{bad, wish};
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::follow;
-use crate::machine::{self, MachineExecution};
-use crate::place::{self, ConsoleBucket};
+use crate::s3_location::{self, ConsoleBucket};
+use crate::state_machine::{self, MachineExecution};
 use crate::successors;
 
 /// Returns the request for the state machine, after a question. A caller who may start the state machine need not have
@@ -29,7 +29,7 @@ pub(super) async fn wish_for_machine(
     let wish = wish(args, console)?;
     console.can_confirm(!args.asks())?;
     let aws = AwsAccess::connect(&args.connection, console).await?;
-    let place = place::replays(&args.place, console).ok();
+    let place = s3_location::replays(&args.place, console).ok();
     let kept = place.as_ref().map(|ConsoleBucket { bucket, prefix }| {
         StoredReplays::new(aws.clients().s3, bucket, prefix, console.clock.clone(), String::new())
     });
@@ -101,7 +101,7 @@ pub(super) async fn start(
     stop: Option<&AtomicBool>,
     console: &mut ToolEnvironment,
 ) -> Result<Option<MachineExecution>, CommandFailure> {
-    let execution = machine::start(stack, wish, &args.connection, stop, console).await?;
+    let execution = state_machine::start(stack, wish, &args.connection, stop, console).await?;
     if execution.is_none() {
         let none = format!("the state machine {stack}-replay does not exist");
         if args.detach {

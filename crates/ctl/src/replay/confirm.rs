@@ -6,11 +6,11 @@ use redrive_replay::{
     EventRequest, ReplayRequest, ReplaySource, ReplayState, ReplayStatus, ResumeRequest, StoredReplays,
 };
 
-use super::held::{HoldReader, ReplayHolds};
+use super::held_letters::{HoldReader, ReplayHolds};
 use super::summary::{preview, status, summary, uncounted};
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment, not_confirmed};
-use crate::text::harmless;
+use crate::tables::harmless;
 
 /// Returns the request to continue a replay with the options of the command line.
 pub(super) fn resumption(id: &str, args: &args::ReplayArgs) -> ResumeRequest {

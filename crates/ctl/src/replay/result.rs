@@ -3,12 +3,12 @@
 use redrive_replay::{ReplayState, ReplayStatus};
 use serde_json::{Value, json};
 
-use super::held::ReplayHolds;
+use super::held_letters::ReplayHolds;
 use super::summary::summary;
 use crate::args;
 use crate::console::CommandEnd;
 use crate::output::CommandResult;
-use crate::text::{harmless, table};
+use crate::tables::{harmless, table};
 
 /// The result of a replay.
 pub(crate) enum ReplayResult {

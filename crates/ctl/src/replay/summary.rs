@@ -2,10 +2,10 @@
 
 use redrive_replay::{ReplayRequest, ReplayState, ReplayStatus};
 
-use super::held::ReplayHolds;
-use super::selected::{selected, which};
+use super::held_letters::ReplayHolds;
+use super::selection_words::{selected, which};
 use crate::args;
-use crate::text::{count, harmless, table, thousands, utc};
+use crate::tables::{count, harmless, table, thousands, utc};
 
 /// Returns the command that continues a replay. Records that were given must be given again.
 pub(crate) fn going_on(state: &ReplayState) -> Vec<&str> {

@@ -10,15 +10,15 @@ use redrive_replay::{
     StoredReplays,
 };
 
-use super::held::HoldReader;
+use super::held_letters::HoldReader;
+use super::replay_request::bad;
 use super::summary::{going_on, status};
-use super::wish::bad;
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::place::{self, ConsoleBucket};
 use crate::redriver;
-use crate::text::{count, harmless, utc};
+use crate::s3_location::{self, ConsoleBucket};
+use crate::tables::{count, harmless, utc};
 use crate::watch::TerminalWatch;
 
 /// The default number of units that are worked on at once.
@@ -34,9 +34,9 @@ pub(super) struct TerminalPlaces {
 impl TerminalPlaces {
     pub(super) fn of(args: &args::ReplayArgs, console: &ToolEnvironment) -> Result<Self, CommandFailure> {
         Ok(Self {
-            archive: place::archive(&args.place.archive, console)?,
-            control: place::replays(&args.place, console)?,
-            requeue: place::requeue(args.requeue.as_deref(), console)?,
+            archive: s3_location::archive(&args.place.archive, console)?,
+            control: s3_location::replays(&args.place, console)?,
+            requeue: s3_location::requeue(args.requeue.as_deref(), console)?,
         })
     }
 }

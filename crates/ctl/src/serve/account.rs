@@ -6,7 +6,7 @@ use redrive_console::{BodyVisibility, ConsoleAccount};
 use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::{doctor, place};
+use crate::{doctor, s3_location};
 
 /// The default namespace of the function's metrics, for stacks that do not name one.
 const NAMESPACE: &str = "SnsRedrive";
@@ -35,8 +35,8 @@ pub(super) async fn account(
     };
     Ok(ConsoleAccount {
         clients: aws.console(),
-        archive: place::archive(&args::ArchiveOption::default(), console).ok(),
-        control: place::control(&args::ControlPlace::default(), console).ok(),
+        archive: s3_location::archive(&args::ArchiveOption::default(), console).ok(),
+        control: s3_location::control(&args::ControlPlace::default(), console).ok(),
         stack: Some(stack),
         function,
         log_group: output("LogGroupName")?,

@@ -5,7 +5,7 @@ use redrive_console::read::ContentMask;
 use serde_json::Value;
 
 use super::fields::FormFields;
-use crate::text::harmless;
+use crate::tables::harmless;
 
 /// The part of a record that a form edits.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::action::ServeAction;
 use super::preview::ActionPreview;
 use super::secret::Secret;
-use crate::tool::CommandOutput;
+use crate::command_tool::CommandOutput;
 
 /// How long a preview can be confirmed.
 const CONFIRMED_WITHIN: SignedDuration = SignedDuration::from_mins(10);

@@ -10,9 +10,9 @@
 //! | `session` | the state that all requests share |
 //! | `account` | the account that pages are read from |
 //! | `fields`, `action` | turn a form into a command |
-//! | `look`, `override_preview` | read what the command would do |
+//! | `run_preview`, `override_preview` | read what the command would do |
 //! | `preview` | what the command would do, and what has changed since |
-//! | `jobs`, `work` | actions between their form and their end |
+//! | `jobs`, `job_work` | actions between their form and their end |
 //! | `record`, `edit` | reads a letter's record, and edits it |
 //! | `view` | renders the pages of actions |
 
@@ -22,17 +22,17 @@ mod answer;
 mod edit;
 mod fields;
 mod guard;
+mod job_work;
 mod jobs;
-mod look;
 mod override_preview;
 mod preview;
 mod record;
 mod route;
+mod run_preview;
 mod secret;
 mod server;
 mod session;
 mod view;
-mod work;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -43,9 +43,9 @@ use tokio::task::LocalSet;
 
 use crate::args;
 use crate::aws::AwsAccess;
+use crate::command_tool::CommandRunner;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
-use crate::text::{count, harmless};
-use crate::tool::CommandRunner;
+use crate::tables::{count, harmless};
 use guard::ServeGuard;
 use jobs::{JobPhase, JobTable};
 use secret::Secret;

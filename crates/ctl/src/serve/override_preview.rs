@@ -7,10 +7,10 @@ use redrive_core::policy::Override;
 use super::action::ServeAction;
 use super::preview::ActionPreview;
 use crate::args::{self, CliCommand};
+use crate::command_tool::{CommandOutput, CommandRunner};
 use crate::console::CommandFailure;
 use crate::overrides::{MatchCounts, OverrideRequest, WakeEstimate, in_force, look_at_release};
-use crate::text::{brief, count, harmless, thousands, utc};
-use crate::tool::{CommandOutput, CommandRunner};
+use crate::tables::{brief, count, harmless, thousands, utc};
 
 /// Returns the overrides that have not ended.
 pub(super) async fn overrides(tool: &CommandRunner) -> Result<Vec<Override>, CommandFailure> {

@@ -3,7 +3,7 @@
 use redrive_console::ActionVerb;
 
 use crate::overrides::MatchCounts;
-use crate::text::{count, harmless, thousands};
+use crate::tables::{count, harmless, thousands};
 
 /// A preview of an action.
 #[derive(Debug, Clone)]

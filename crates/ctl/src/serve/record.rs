@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::action::ServeAction;
 use crate::archive;
 use crate::args::{self, ArchiveCommand, CliCommand};
+use crate::command_tool::{CommandOutput, CommandRunner};
 use crate::console::CommandFailure;
 use crate::output::CommandResult;
-use crate::tool::{CommandOutput, CommandRunner};
 
 /// Reads the record of a letter, as the archive has it.
 ///

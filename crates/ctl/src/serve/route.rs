@@ -16,7 +16,7 @@ use super::fields::FormFields;
 use super::guard::AdmittedTarget;
 use super::jobs::JobPhase;
 use super::session::ServeSession;
-use super::{view, work};
+use super::{job_work, view};
 
 /// The longest form, bytes. An edited letter has up to a mebibyte, and the form's encoding may triple it.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -127,7 +127,7 @@ async fn begin(session: &Rc<ServeSession>, query: &str, form: FormFields) -> Ser
     }
     let begun = session.jobs.borrow_mut().begin(action, session.account.clock.now());
     let Some(id) = begun else { return too_many(session) };
-    work::begin(session, id);
+    job_work::begin(session, id);
     settled(session, id).await;
     to(id)
 }
@@ -165,8 +165,8 @@ async fn decide(session: &Rc<ServeSession>, mut form: FormFields) -> ServeAnswer
         Some(Err(why)) => message(session, "Nothing was done", &why).with(StatusCode::CONFLICT),
         Some(Ok(next)) => {
             match next {
-                Some(true) => work::begin(session, id),
-                Some(false) => work::carry_out(session, id),
+                Some(true) => job_work::begin(session, id),
+                Some(false) => job_work::carry_out(session, id),
                 None => {}
             }
             settled(session, id).await;

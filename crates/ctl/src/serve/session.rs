@@ -10,8 +10,8 @@ use redrive_console::{BodyVisibility, ConsoleAccount, DoctorProgress, LocalConso
 use super::guard::ServeGuard;
 use super::jobs::{JobTable, ServeJob};
 use crate::args::{self, FurtherOptions};
+use crate::command_tool::{CommandOutput, CommandRunner};
 use crate::doctor;
-use crate::tool::{CommandOutput, CommandRunner};
 
 /// The greatest age of the doctor's findings before it runs again.
 const FINDINGS_MAX_AGE: SignedDuration = SignedDuration::from_mins(10);

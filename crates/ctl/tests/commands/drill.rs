@@ -1,11 +1,11 @@
 //! `drill`: everything that it creates has a name of the drill, and is removed whatever fails.
 
-mod place;
+mod drill_account;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use place::{DRILLS, DrillTest, DrillTrouble, SNS};
+use drill_account::{DRILLS, DrillTest, DrillTrouble, SNS};
 use redrive_support::{DLQ, SimCall, SimFault};
 use serde_json::json;
 

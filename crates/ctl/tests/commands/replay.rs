@@ -1,9 +1,9 @@
 //! `replay`: what an operator types, and what is told of it. What a replay does is in `tests/function/replay`.
 
 mod asks;
-mod given;
-mod kept;
+mod given_records;
 mod not_replayed;
+mod replay_records;
 mod watch;
 
 use std::sync::Arc;

@@ -6,9 +6,9 @@ use redrive_sim::{SimCall, SimEvent, SimFault, SimRecord};
 use serde_json::Value;
 
 use super::{InvokedMessage, LetterReader, entries};
-use crate::letters::answer::FinishedCall;
 use crate::letters::facts::{CallEffect, CallResponse, LetterFact, LetterId, MessageId, RunId, SentPlace};
-use crate::letters::scene::WorldScene;
+use crate::letters::finished_call::FinishedCall;
+use crate::letters::world_scene::WorldScene;
 
 impl<S: WorldScene> LetterReader<S> {
     /// Records the result of a call.

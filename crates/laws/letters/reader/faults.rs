@@ -7,7 +7,7 @@ use redrive_sim::{AwsService, SimCall, SimFault};
 use super::{LetterReader, MAPPING};
 use crate::letters::facts::{FaultSubject, LetterFact, LetterId};
 use crate::letters::ledger::FaultyCall;
-use crate::letters::scene::WorldScene;
+use crate::letters::world_scene::WorldScene;
 
 impl<S: WorldScene> LetterReader<S> {
     /// Records what a call with a fault disturbs.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Lambda, MAX_ASYNC_BYTES, MAX_BYTES, SimFunction, SimInvocation, SimInvocationResult};
+use crate::call_context::SimContext;
 use crate::clock::{SimMillis, iso};
-use crate::cx::SimContext;
 use crate::error::Error;
 use crate::ledger::SimEvent;
 use crate::message::{SimAttribute, SimEntry};

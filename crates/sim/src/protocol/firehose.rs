@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::http::{WireRequest, WireResponse, unknown};
 use crate::call::SimCall;
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::Error;
 use crate::faults::MISSING;
 use crate::message::SimEntry;

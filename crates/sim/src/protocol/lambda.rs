@@ -5,7 +5,7 @@ use serde_json::json;
 use super::http::{WireRequest, WireResponse, unknown};
 use super::text::decoded;
 use crate::call::SimCall;
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::Error;
 use crate::lambda::{SimFunction, SimInvocationResult, name_of, qualifier_of};
 use crate::names::{ACCOUNT, arn};

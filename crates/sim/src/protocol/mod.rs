@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub use http::{WireRequest, WireResponse};
 
 use crate::call::{AwsService, SimCall};
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::Error;
 use crate::services::Services;
 use crate::world::host_of;

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::http::{WireRequest, WireResponse, unknown};
 use super::text::{element, escaped, form};
 use crate::call::SimCall;
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::Error;
 use crate::faults::MISSING;
 use crate::message::{SimAttribute, SimAttributeValue, SimAttributes, SimEntry};

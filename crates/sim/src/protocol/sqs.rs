@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::http::{WireRequest, WireResponse, unknown};
 use crate::call::SimCall;
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::{BatchAnswer, Error};
 use crate::faults::MISSING;
 use crate::message::{SimAttribute, SimAttributeValue, SimAttributes, SimEntry, md5_of, md5_of_attributes};

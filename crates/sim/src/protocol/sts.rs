@@ -3,7 +3,7 @@
 use super::http::{WireRequest, WireResponse};
 use super::text::{element, escaped};
 use crate::call::SimCall;
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::Error;
 use crate::names::ACCOUNT;
 

@@ -1,8 +1,8 @@
 //! The end of messages: their retention, and the moves to a dead-letter queue.
 
 use super::Sqs;
+use crate::call_context::SimContext;
 use crate::clock::SimMillis;
-use crate::cx::SimContext;
 use crate::ledger::SimEvent;
 
 impl Sqs {

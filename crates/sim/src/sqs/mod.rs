@@ -2,18 +2,17 @@
 
 mod attributes;
 mod expiry;
-mod parts;
-mod place;
 pub mod queue;
 mod requests;
 pub(crate) mod rules;
+mod seed_messages;
+mod stored_message;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use parts::{PresetMessage, ReceivedSqsMessage, SimMessageContent};
 pub use queue::SimQueue;
 pub use redrive_sim_queue::{
     DEDUPLICATION, MAX_ATTRIBUTES, MAX_BYTES, MAX_DELAY, MAX_ENTRIES, MAX_IN_FLIGHT, MAX_VISIBILITY,
@@ -21,6 +20,7 @@ pub use redrive_sim_queue::{
 };
 pub(crate) use requests::MESSAGE_OVERHEAD;
 pub use requests::{ReceiveRequest, SendAnswer};
+pub use stored_message::{PresetMessage, ReceivedSqsMessage, SimMessageContent};
 
 use crate::error::Error;
 

@@ -7,9 +7,9 @@ use redrive_sim_queue::{
     Deduplication, QueueSettings, SimMessage, SimMessageCounts, SimMessages, SimReceipt,
 };
 
-use super::parts::{ReceivedSqsMessage, SimMessageContent};
+use super::stored_message::{ReceivedSqsMessage, SimMessageContent};
+use crate::call_context::SimContext;
 use crate::clock::SimMillis;
-use crate::cx::SimContext;
 use crate::ledger::{SimEvent, SimPayload};
 use crate::names::arn;
 

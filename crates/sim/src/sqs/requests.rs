@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redrive_sim_queue::{MAX_ENTRIES, ReceiptRefusal};
 
 use super::{ReceivedSqsMessage, Sqs, rules};
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::{BatchAnswer, Error};
 use crate::ledger::{SimEvent, SimPayload};
 use crate::message::{SimEntry, hex};

@@ -27,14 +27,14 @@
 //! | file | subject |
 //! |---|---|
 //! | `table` | the endpoints that an instance remembers |
-//! | `known` | one of these endpoints: its state, and how it changes |
+//! | `endpoint_health` | one of these endpoints: its state, and how it changes |
 //! | `allowance` | the part of the time that is spent on what does not work |
 //! | `trials` | the time that a trial may take |
 //! | `slow` | how slow an endpoint is |
 //! | `questions` | what is asked before letters are sent, and what hung |
 
 mod allowance;
-mod known;
+mod endpoint_health;
 mod questions;
 mod slow;
 mod table;
@@ -42,7 +42,7 @@ mod table;
 mod tests;
 mod trials;
 
-pub use known::HealthChange;
-pub(super) use known::{RequestAdmission, RequestCandidate};
+pub use endpoint_health::HealthChange;
+pub(super) use endpoint_health::{RequestAdmission, RequestCandidate};
 pub(super) use questions::{LookupQuestion, QuestionEnd, QuestionTime};
 pub use table::Health;

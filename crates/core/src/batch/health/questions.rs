@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::known::{COSTLY_FAILURE_TIME, LONGEST_REST, MIN_REQUEST_TIME, REST_FACTOR};
+use super::endpoint_health::{COSTLY_FAILURE_TIME, LONGEST_REST, MIN_REQUEST_TIME, REST_FACTOR};
 use super::table::{Health, MAX_KEPT};
 use crate::arn::Arn;
 use crate::batch::time::HTTP_TIMEOUT;

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::allowance::TimeAllowance;
-use super::known::{EndpointHealth, HealthChange, RequestAdmission, RequestCandidate};
+use super::endpoint_health::{EndpointHealth, HealthChange, RequestAdmission, RequestCandidate};
 use super::questions::HungQuestions;
 use super::slow;
 use crate::batch::action::SendResult;
-use crate::batch::calls::CallTimes;
+use crate::batch::function_calls::CallTimes;
 use crate::endpoint::Endpoint;
 use crate::failure::{FUNCTION_ERROR, Failure, FailureClass};
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::known::{ASKS_IN_A_ROW, HealthChange, RequestAdmission, RequestCandidate};
+use super::endpoint_health::{ASKS_IN_A_ROW, HealthChange, RequestAdmission, RequestCandidate};
 use super::questions::{LookupQuestion, QuestionEnd, QuestionTime};
 use super::table::{Health, MAX_KEPT};
 use crate::batch::action::SendResult;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::batch::calls::{CallEnd, LongestCall};
+use crate::batch::function_calls::{CallEnd, LongestCall};
 
 /// The time of a trial if no request was ever accepted, and the shortest time if some were.
 const TRIAL_TIME: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(1));

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::compile::compile;
+use super::json_view::{MatchObject, MatchValue};
 use super::pattern::Pattern;
-use super::seen::{MatchObject, MatchValue};
 use super::steps;
 use crate::policy::fields::FaultCollector;
 

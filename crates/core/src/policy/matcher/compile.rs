@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::address::AddressRange;
 use super::decimal::Decimal;
+use super::json_view::{MatchObject, MatchValue};
 use super::kinds::{FieldKind, OPERATORS};
 use super::pattern::Pattern;
-use super::seen::{MatchObject, MatchValue};
 use super::values::{NumberRange, WantedValue, WantedValues};
 use super::wildcard::Wildcard;
 use crate::policy::fields::FaultCollector;

@@ -3,7 +3,7 @@
 //! Such a pattern is a mistake, and an expensive one: a hold that matches nothing lets everything go.
 
 use super::decimal::Decimal;
-use super::seen::MatchValue;
+use super::json_view::MatchValue;
 use super::values::{NumberRange, WantedValue};
 use super::view::VIEW;
 use crate::arn::{Arn, ArnKind};

@@ -9,9 +9,9 @@
 mod address;
 mod compile;
 mod decimal;
+mod json_view;
 mod kinds;
 mod pattern;
-mod seen;
 mod steps;
 mod values;
 mod view;
@@ -29,7 +29,7 @@ use super::json::after_mark;
 use crate::letter::Letter;
 use pattern::Pattern;
 
-pub(super) use seen::MatchValue;
+pub(super) use json_view::MatchValue;
 pub(super) use view::LetterView;
 
 /// Reports whether a JSON text holds a number that is rounded when it is read into a [`Value`]. In a pattern the rounded

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::address::{AddressRange, address_of};
 use super::decimal::Decimal;
-use super::seen::MatchValue;
+use super::json_view::MatchValue;
 use super::steps;
 use super::wildcard::Wildcard;
 

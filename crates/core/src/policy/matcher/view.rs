@@ -2,8 +2,8 @@
 
 use std::cell::OnceCell;
 
+use super::json_view::{MatchObject, MatchValue};
 use super::pattern::MemberLookup;
-use super::seen::{MatchObject, MatchValue};
 use crate::letter::{Letter, LetterCause, MARK_ATTRIBUTE, MessageAttribute, MessageAttributes};
 use crate::waiting::WaitingLetter;
 

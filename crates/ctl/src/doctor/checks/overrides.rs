@@ -9,7 +9,7 @@ use redrive_core::policy::OverrideAction;
 
 use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{DeploymentFacts, HiddenLetter};
-use crate::text::{brief, command_line, count, utc};
+use crate::tables::{brief, command_line, count, utc};
 
 /// The age from which an override may be forgotten, and the remaining time from which letters expire soon.
 const DAY: SignedDuration = SignedDuration::from_hours(24);

@@ -7,7 +7,7 @@ use super::LONGEST_RETENTION;
 use crate::doctor::access::{MessageSender, PolicyAnswer, ResourcePolicy};
 use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{DeployedQueue, DeploymentFacts};
-use crate::text::{brief, count};
+use crate::tables::{brief, count};
 
 pub(super) fn check(setup: &DeploymentFacts, findings: &mut CheckFindings) {
     for queue in &setup.queues {

@@ -12,7 +12,7 @@ use crate::doctor::finding::{CheckFindings, Severity, aws};
 use crate::doctor::setup::{
     AccountSubscriptions, DeployedQueue, DeployedSubscription, DeploymentFacts, ReadError,
 };
-use crate::text::count;
+use crate::tables::count;
 
 /// The protocols by which only SNS can deliver.
 const OF_SNS_ALONE: [&str; 4] = ["email", "email-json", "sms", "application"];

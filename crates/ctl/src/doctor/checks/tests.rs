@@ -24,7 +24,7 @@ use crate::doctor::setup::{
     DeployedSubscription, DeploymentFacts, HiddenLetter, IamDecision, LifecycleEffect, LifecycleRule,
     ReadError, ReadResult, RoleGrant, StackRelease,
 };
-use crate::text::harmless;
+use crate::tables::harmless;
 
 const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq";
 const REQUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:payments-requeue";

@@ -8,7 +8,7 @@ use redrive_core::waiting::WaitingLetter;
 use super::super::setup::{HiddenLetter, ReadError, ReadResult};
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
-use crate::place::ConsoleBucket;
+use crate::s3_location::ConsoleBucket;
 
 /// The overrides and the waiting letters, if the function has a place for them.
 type LetterReads = (Option<ReadResult<Vec<Override>>>, Option<ReadResult<Vec<HiddenLetter>>>);

@@ -10,8 +10,8 @@ use crate::console::ToolEnvironment;
 use crate::doctor::setup::{
     AccountSubscriptions, DeployedQueue, DeployedSubscription, ReadError, ReadResult,
 };
-use crate::screen::ProgressLine;
-use crate::text::thousands;
+use crate::progress_line::ProgressLine;
+use crate::tables::thousands;
 
 /// The number of concurrent reads of subscriptions: SNS answers [30 a second in small
 /// regions](https://docs.aws.amazon.com/general/latest/gr/sns.html), and a call takes some 30 milliseconds.

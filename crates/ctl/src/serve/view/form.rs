@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 use redrive_console::{ActionObject, ActionVerb, PageAction};
 
-use super::parts::{again, commands, framed, reason, rows};
+use super::elements::{again, commands, framed, reason, rows};
 use crate::serve::action::{FormField, fields};
 use crate::serve::session::ServeSession;
-use crate::text::harmless;
+use crate::tables::harmless;
 
 /// Renders the form of an action. The form is sent to the action's address, which names the letters; the
 /// address is URL-encoded.

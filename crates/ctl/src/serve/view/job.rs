@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
+use super::elements::{again, commands, framed, printed, reason, rows};
 use super::form::{beyond, subject};
-use super::parts::{again, commands, framed, printed, reason, rows};
 use crate::serve::edit::{self, EditableRecord};
 use crate::serve::jobs::{JobEnding, JobPhase, JobQuestion, ServeJob};
 use crate::serve::preview::ActionPreview;
 use crate::serve::session::ServeSession;
-use crate::text::{harmless, utc};
+use crate::tables::{harmless, utc};
 
 /// Renders the state of a job. While the job is at work the page loads again by itself, unless `stays` is
 /// set.

@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `form` | the form before an action begins |
 //! | `job` | the state of an action |
-//! | `parts` | parts that these pages share |
+//! | `elements` | parts that these pages share |
 
+mod elements;
 mod form;
 mod job;
-mod parts;
 
+pub(super) use elements::message;
 pub(super) use form::{form, refused};
 pub(super) use job::{job, jobs};
-pub(super) use parts::message;

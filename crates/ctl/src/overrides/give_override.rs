@@ -12,9 +12,9 @@ use redrive_core::policy::{Override, OverrideAction, OverrideReach, RETRY_IN_FOR
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::known::UnknownResources;
-use super::picks::{every, pattern};
+use super::pattern_args::{every, pattern};
 use super::preview::OverridePreview;
+use super::target_check::UnknownResources;
 use super::wake::{LetterWaker, WAKE_DELAY, WakeSummary};
 use super::{
     OverrideAuthor, OverrideClients, connect, finished, show_lines, signed, watch_from_the_start, write,

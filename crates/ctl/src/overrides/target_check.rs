@@ -12,9 +12,9 @@ use redrive_core::failure::Failure;
 use redrive_core::waiting::WaitingLetter;
 use serde_json::Value;
 
-use super::picks::every;
+use super::pattern_args::every;
 use crate::aws::{self, AwsAccess};
-use crate::text::harmless;
+use crate::tables::harmless;
 
 /// The fields of a pattern that name a resource.
 const FIELDS: [(&str, ArnKind, &str); 3] = [

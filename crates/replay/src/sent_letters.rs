@@ -7,9 +7,9 @@ use futures_util::stream::{self, StreamExt};
 use redrive_archive::{ArchiveObject, LetterIdentity, LocatedRecord};
 
 use super::error::ReplayError;
-use super::kept::StoredReplays;
 use super::ledger::UnitLedger;
-use super::store::CONCURRENT_DOCUMENTS;
+use super::replay_store::CONCURRENT_DOCUMENTS;
+use super::replays::StoredReplays;
 use super::unit::Unit;
 
 /// The letters that replays have sent. It holds those of one hour of a queue at a time.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use redrive_sim_queue::{SimMessage, SimReceipt};
 
-use super::parts::{PresetMessage, SimMessageContent};
+use super::stored_message::{PresetMessage, SimMessageContent};
 use super::{SimQueue, Sqs};
-use crate::cx::SimContext;
+use crate::call_context::SimContext;
 use crate::error::Error;
 use crate::ledger::SimEvent;
 

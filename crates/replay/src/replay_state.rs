@@ -7,7 +7,7 @@ use redrive_core::arn::Arn;
 use serde::{Deserialize, Serialize};
 
 use super::error::ReplayError;
-use super::ramp::{RampStage, stages};
+use super::replay_stages::{RampStage, stages};
 use super::request::ReplayRequest;
 use super::version::{self, VersionedDocument};
 

@@ -18,9 +18,9 @@ use super::control::ReplayControl;
 use super::error::ReplayError;
 use super::letter::{NotReplayable, RecordLocation};
 use super::letters::InputRecord;
-use super::parts::ArchiveReplayer;
 use super::plan::{UnitPlan, UnitPlanner};
-use super::state::ReplayCounts;
+use super::replay_state::ReplayCounts;
+use super::replayer::ArchiveReplayer;
 use super::unit::Unit;
 
 /// Records with their places, and whether each was edited.

@@ -16,7 +16,7 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use tokio::time::timeout;
 
 use crate::output::ProblemStream;
-use crate::text::harmless;
+use crate::tables::harmless;
 
 /// How long a server may take before it is named.
 const MAX_SILENCE: Duration = Duration::from_millis(2500);

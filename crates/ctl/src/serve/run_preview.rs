@@ -12,10 +12,10 @@ use super::override_preview::{override_, overrides, release, row};
 use super::preview::{ActionPreview, listed, most, noted};
 use super::record::{difference, record};
 use crate::args::{self, CliCommand};
+use crate::command_tool::{CommandOutput, CommandRunner};
 use crate::console::CommandFailure;
 use crate::replay::{ReplayHolds, ReplayResult, selected, status, to_send};
-use crate::text::{count, harmless, thousands, utc};
-use crate::tool::{CommandOutput, CommandRunner};
+use crate::tables::{count, harmless, thousands, utc};
 use crate::{replay, replays};
 
 /// Previews an action, and binds it to the letters of the preview.

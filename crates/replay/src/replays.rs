@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 
 use super::error::ReplayError;
 use super::letters::ReplaySource;
+use super::replay_state::{OperatorNote, ReplayState, ReplayStatus, is_id};
+use super::replay_store::{CONCURRENT_DOCUMENTS, ReplayStore, StoredDocument, WriteCondition};
 use super::request::ReplayRequest;
-use super::state::{OperatorNote, ReplayState, ReplayStatus, is_id};
-use super::store::{CONCURRENT_DOCUMENTS, ReplayStore, StoredDocument, WriteCondition};
 use super::version::VersionedDocument;
 
 /// The number of tries to write a stop, if somebody else writes one at the same time.

@@ -7,16 +7,16 @@ use super::action::{
     Action, ActionAnswer, BatchNotice, InvocationTime, QueueAttributes, RequiredFreshness, SendResult,
     SubscriptionLookup, no_answer, whole,
 };
-use super::case::{Disposition, PendingLetter, SEARCH_FAILED};
 use super::group_order::GroupOrder;
 use super::health::{LookupQuestion, QuestionEnd, QuestionTime};
 use super::knowledge::InstanceKnowledge;
+use super::pending_letter::{Disposition, PendingLetter, SEARCH_FAILED};
 use super::questions::RoundPass;
 use super::resolve::{refusal_at_sight, subscriptions};
 
 use super::state::{Batch, BatchStage, QueueInquiry};
 use super::time::half_of;
-use super::{checkup, ending};
+use super::{expiry, queue_check};
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass, SEARCH_UNFINISHED};
 use crate::letter::Letter;
@@ -90,7 +90,7 @@ impl Batch<'_> {
             // A queue whose attributes cannot be read stays unchecked, so that the next batch checks it.
             if attributes.retention.is_some() && knowledge.checked.insert(queue.clone()) {
                 let left = self.deadline.saturating_sub(now.elapsed);
-                let findings = checkup::findings(config, &queue, &attributes, &letters, left);
+                let findings = queue_check::findings(config, &queue, &attributes, &letters, left);
                 let notice = |finding| BatchNotice::BadlySetUp { queue: queue.clone(), finding };
                 self.notices.extend(findings.into_iter().map(notice));
             }
@@ -109,7 +109,7 @@ impl Batch<'_> {
         let case = |letter: Letter| {
             let (facts, attributes) = (facts(&letter), of(&letter.sqs.queue));
             let mut case = PendingLetter::new(&config.policy, facts, letter);
-            case.shows_in = ending::visibility_timeout(&attributes);
+            case.shows_in = expiry::visibility_timeout(&attributes);
             case
         };
         self.cases = letters.into_iter().map(case).collect();
@@ -125,7 +125,7 @@ impl Batch<'_> {
     pub(super) fn hide_for_invocation(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
         let timeout = self.cases.first().map_or(0, |case| case.shows_in);
         let left = self.deadline.saturating_sub(now.elapsed);
-        let (near, run) = ending::near_their_end(&self.cases, timeout, left, now.at);
+        let (near, run) = expiry::near_their_end(&self.cases, timeout, left, now.at);
         if near.is_empty() || !self.is_active() {
             self.resume();
             return (BatchStage::Discover, None);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::QueueAttributes;
-use super::case::{Disposition, PendingLetter};
+use super::pending_letter::{Disposition, PendingLetter};
 use crate::policy::{ArchiveReason, Retention, expiry_margin, is_kept, plus};
 
 /// The seconds after the invocation's end at which a letter becomes visible again that was hidden for the

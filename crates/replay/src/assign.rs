@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::progress::UnitResults;
-use super::state::{ReplayCounts, ReplayPosition};
+use super::replay_state::{ReplayCounts, ReplayPosition};
 use super::unit::Unit;
 
 /// A unit, by its position in the plan.
@@ -120,7 +120,7 @@ pub(super) fn share(whole: u64, lane: usize, lanes: usize) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::cut::NameRange;
+    use super::super::unit_boundaries::NameRange;
     use super::*;
 
     fn unit(queue: &str, hour: &str, number: usize, letters: u64) -> Unit {

@@ -5,7 +5,7 @@ use redrive_console::PageAction;
 use redrive_console::view::PageFrame;
 
 use crate::serve::session::ServeSession;
-use crate::text::harmless;
+use crate::tables::harmless;
 
 /// Puts the console's frame around a page.
 pub(super) fn framed(session: &ServeSession, title: &str, content: &Markup) -> String {

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::link::link;
 use crate::account::ConsoleAccount;
-use crate::door::PageHost;
+use crate::page_host::PageHost;
 use crate::query::{GroupField, PageKind, PageRange, Query};
 use crate::read::{GroupValue, MAX_KEY_GROUPS, TimedCount, UnreplayedCount};
 use crate::text::{brief, harmless, thousands, utc};

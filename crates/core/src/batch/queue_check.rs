@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::action::QueueAttributes;
-use super::case::PendingLetter;
 use super::config::BatchConfig;
+use super::pending_letter::PendingLetter;
 use crate::arn::Arn;
 use crate::letter::Letter;
 use crate::policy::{DeliverySpec, LEAST_RETENTION, Policy, Rule, RuleAction, expiry_margin};

@@ -8,11 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::{BatchNotice, RequeueMove, SendResult};
-use super::case::{Disposition, PendingLetter};
 use super::config::BatchConfig;
 use super::in_flight::{InFlightEstimate, WaitingPlace};
 use super::knowledge::InstanceKnowledge;
 use super::moment::Moment;
+use super::pending_letter::{Disposition, PendingLetter};
 use crate::arn::Arn;
 use crate::failure::{Failure, FailureClass};
 use crate::policy::{DeferReason, Deferral, FifoHandling, is_kept, plus};

@@ -10,9 +10,9 @@ use redrive_aws::clock::InstanceClock;
 
 use crate::args;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, WriteFailure};
-use crate::silence::SilentServers;
-use crate::stack::StackOptions;
-use crate::text::count;
+use crate::silent_servers::SilentServers;
+use crate::stack_outputs::StackOptions;
+use crate::tables::count;
 
 /// The environment of further commands: the connection and the stack of the command that runs them.
 #[derive(Clone)]

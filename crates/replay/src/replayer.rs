@@ -11,12 +11,12 @@ use redrive_core::shell::command_line;
 
 use super::control::ReplayControl;
 use super::error::ReplayError;
-use super::kept::StoredReplays;
 use super::letters::ReplaySource;
 use super::redriver::RedriverState;
+use super::replay_state::ReplayState;
+use super::replays::StoredReplays;
 use super::request::ReplayRequest;
 use super::requeue::{REQUEUE_TAG, RequeueSender};
-use super::state::ReplayState;
 
 /// The parts of a replay.
 #[derive(Debug, Clone)]

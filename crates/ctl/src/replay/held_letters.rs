@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
-use crate::place::ConsoleBucket;
-use crate::text::harmless;
+use crate::s3_location::ConsoleBucket;
+use crate::tables::harmless;
 
 /// The holds of the letters of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::bench::WorkerContext;
-use super::division::{UnitTask, WorkerTasks};
+use super::assign::{UnitTask, WorkerTasks};
 use super::error::ReplayError;
 use super::unit::Unit;
 use super::worker::{UnitEnd, UnitWork};
+use super::worker_tools::WorkerContext;
 
 /// The number of times that a unit is read again because another replay has changed it.
 const TRIES: u32 = 5;

@@ -8,10 +8,10 @@ use redrive_core::policy::Policy;
 use tokio::sync::Mutex;
 
 use super::control::{ReplayControl, SendPace};
-use super::given::PlacedRecords;
-use super::parts::{ArchiveReplayer, ReplayInputs};
+use super::input_records::PlacedRecords;
+use super::replay_state::ReplayState;
+use super::replayer::{ArchiveReplayer, ReplayInputs};
 use super::request::ReplayRequest;
-use super::state::ReplayState;
 use super::unit::Unit;
 
 /// The equipment shared by the workers of a replay.

@@ -2,7 +2,7 @@
 
 use redrive_replay::{ReplayRequest, ReplayState};
 
-use crate::text::{harmless, utc};
+use crate::tables::{harmless, utc};
 
 /// Returns which letters a replay selects, in words.
 pub(crate) fn selected(state: &ReplayState) -> String {

@@ -9,16 +9,16 @@ use redrive_console::ActionVerb;
 
 use super::action::ServeAction;
 use super::jobs::{JobPhase, ServeJob};
-use super::look::look;
 use super::override_preview::override_of;
 use super::preview::ActionPreview;
 use super::record::record;
+use super::run_preview::look;
 use super::secret::Secret;
 use super::session::ServeSession;
 use crate::args::CliCommand;
+use crate::command_tool::CommandRunner;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
-use crate::text::harmless;
-use crate::tool::CommandRunner;
+use crate::tables::harmless;
 use crate::{overrides, replay, replays};
 
 /// The message for a job whose work panicked.

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
+use super::elements::ViewContext;
 use super::link::action;
-use super::parts::ViewContext;
-use crate::act::PageAction;
-use crate::door::PageHost;
+use crate::operator_action::PageAction;
+use crate::page_host::PageHost;
 use crate::query::GroupField;
 
 /// Says how to use the commands, at a door that does not act.
