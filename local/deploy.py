@@ -64,7 +64,7 @@ class Deployment:
         """Puts a message into the requeue, as the operator."""
         sqs, name = self.stack.client("sqs", self.operator), self.outputs["RequeueArn"].rsplit(":", 1)[1]
         sqs.send_message(
-            # Whoever may send need not be allowed to ask for the URL.
+            # Anyone who may send need not be allowed to ask for the URL.
             QueueUrl=self.stack.client("sqs").get_queue_url(QueueName=name)["QueueUrl"],
             MessageBody=body,
             MessageAttributes=attributes or {},

@@ -107,7 +107,7 @@ class Stack:
         return int(self.endpoint.rsplit(":", 1)[1])
 
     def client(self, service, keys=ROOT_KEYS):
-        """A client of the account's root user, or of whoever else the keys belong to."""
+        """A client of the account's root user, or of anyone else the keys belong to."""
         if (service, keys) not in self._clients:
             self._clients[service, keys] = boto3.client(
                 service,

@@ -66,7 +66,7 @@ class WebServer:
                     status = web.answers.get(self.path, 200)
                     web.requests.append(Request(self.path, self.headers.items(), body, status, time.time()))
                     time.sleep(web.delays.get(self.path, 0))
-                # Whoever asked may have gone by then.
+                # Anyone who asked may have gone by then.
                 self.close_connection = True
                 self.send_response(status)
                 self.send_header("Content-Length", "0")

@@ -49,7 +49,7 @@ def synthesised(work: Path, template: str) -> dict:
 
 
 def run(command: list, folder: Path):
-    """Runs a command, of which is heard only where it fails."""
+    """Runs a command, and prints its output only if it fails."""
     env = {**os.environ, "CDK_OUTDIR": "cdk.out"}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:

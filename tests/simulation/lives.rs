@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use redrive_laws::letters::{
-    FaultSubject, JudgedLetter, Ledger, LetterFact, LetterId, LetterReader, MessageId, Plan, RequiredOrder,
-    RunEnd, RunId, SentPlace, TimedFact,
+    FaultSubject, JudgedLetter, Ledger, LetterFact, LetterNumber, LetterReader, MessageNumber, Plan,
+    RequiredOrder, RunEnd, RunId, SentPlace, TimedFact,
 };
 use redrive_sim::{SimEvent, SimMillis, SimRecord};
 
@@ -98,7 +98,7 @@ fn is_settling(record: &SimRecord) -> bool {
     is_one && &*record.by == "mapping"
 }
 
-fn plan(world: &SeededWorld, who: LetterId) -> Plan {
+fn plan(world: &SeededWorld, who: LetterNumber) -> Plan {
     let (letter, subscriber) = (who / world.subscribers.len(), who % world.subscribers.len());
     let order = if world.steps_aside { RequiredOrder::OfTheRequeue } else { RequiredOrder::Strict };
     Plan {
@@ -202,7 +202,7 @@ impl<'s> Life<'s> {
     }
 
     /// Returns the messages that carried it, with their queues.
-    pub fn carried(&self) -> Vec<(&'s TimedFact, MessageId, &'s str)> {
+    pub fn carried(&self) -> Vec<(&'s TimedFact, MessageNumber, &'s str)> {
         let mut messages = Vec::new();
         for fact in self.of.facts {
             if let (LetterFact::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use redrive_laws::letters::{LetterId, WorldNames, spent_by};
+use redrive_laws::letters::{LetterNumber, WorldNames, spent_by};
 use redrive_sim::{AwsService, SimAttributes, SimCall, SimEntry, arn};
 use serde_json::Value;
 
@@ -33,16 +33,16 @@ impl<'w> Scene<'w> {
         Self { world, names }
     }
 
-    fn letter(&self, who: LetterId) -> usize {
+    fn letter(&self, who: LetterNumber) -> usize {
         who / self.world.subscribers.len()
     }
 
-    fn subscriber(&self, who: LetterId) -> usize {
+    fn subscriber(&self, who: LetterNumber) -> usize {
         who % self.world.subscribers.len()
     }
 
     /// Checks the message in an envelope or event, and its attribute if there is one.
-    fn is_whole(&self, who: LetterId, text: &str, beside: Option<&SimAttributes>) -> Result<(), String> {
+    fn is_whole(&self, who: LetterNumber, text: &str, beside: Option<&SimAttributes>) -> Result<(), String> {
         let value: Value = serde_json::from_str(text).unwrap_or_default();
         let (message, tenant) = content(text, &value, beside);
         let is_other =
@@ -51,7 +51,7 @@ impl<'w> Scene<'w> {
     }
 
     /// Checks the message in a body that waits or rests. A record of Lambda's is whole in itself.
-    fn is_kept(&self, who: LetterId, body: &str) -> Result<(), String> {
+    fn is_kept(&self, who: LetterNumber, body: &str) -> Result<(), String> {
         let value: Value = serde_json::from_str(body).unwrap_or_default();
         let message = content(body, &value, None).0;
         let is_same = self.world.source == SeededSource::Destination || message == text_of(self.letter(who));
@@ -81,7 +81,7 @@ impl redrive_laws::letters::WorldScene for Scene<'_> {
         &self.names
     }
 
-    fn letters(&self, text: &str) -> Vec<LetterId> {
+    fn letters(&self, text: &str) -> Vec<LetterNumber> {
         // One search for all: there are many letters, and many texts.
         let mut letters: Vec<_> =
             text.match_indices(TOKEN).filter_map(|(at, _)| letter_at(&text[at..])).collect();
@@ -95,7 +95,7 @@ impl redrive_laws::letters::WorldScene for Scene<'_> {
         letters.into_iter().flat_map(of).collect()
     }
 
-    fn arrives(&self, who: LetterId, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String> {
+    fn arrives(&self, who: LetterNumber, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String> {
         let beside = ["SendMessageBatch", "PublishBatch"].contains(&call.operation.as_str());
         let is_own = call.target == endpoint(self.world, self.subscriber(who));
         if !is_own && self.names.topic.as_ref() != Some(&call.target) {
@@ -105,23 +105,23 @@ impl redrive_laws::letters::WorldScene for Scene<'_> {
         Ok(spent_by(&entry.body, &entry.attributes))
     }
 
-    fn moves(&self, who: LetterId, entry: &SimEntry) -> Result<Option<usize>, String> {
+    fn moves(&self, who: LetterNumber, entry: &SimEntry) -> Result<Option<usize>, String> {
         self.is_kept(who, &entry.body)?;
         Ok(spent_by(&entry.body, &entry.attributes))
     }
 
-    fn rests(&self, who: LetterId, entry: &SimEntry) -> Result<Option<String>, String> {
+    fn rests(&self, who: LetterNumber, entry: &SimEntry) -> Result<Option<String>, String> {
         self.is_kept(who, &entry.body)?;
         let record = entry.attributes.get("sns-redrive-archive").map(|it| it.value.text());
         let record: Value = serde_json::from_str(&record.unwrap_or_default()).unwrap_or_default();
         Ok(record["reason"].as_str().map(str::to_owned))
     }
 
-    fn is_recorded(&self, who: LetterId, record: &Value) -> Result<(), String> {
+    fn is_recorded(&self, who: LetterNumber, record: &Value) -> Result<(), String> {
         self.is_kept(who, record["message"]["body"].as_str().unwrap_or_default())
     }
 
-    fn is_delivered(&self, who: LetterId, to: &str, entry: &SimEntry) -> Result<(), String> {
+    fn is_delivered(&self, who: LetterNumber, to: &str, entry: &SimEntry) -> Result<(), String> {
         if to != endpoint(self.world, self.subscriber(who)) {
             return Err(format!("went astray to {to}"));
         }
@@ -129,7 +129,7 @@ impl redrive_laws::letters::WorldScene for Scene<'_> {
         self.is_whole(who, &entry.body, None)
     }
 
-    fn subscription(&self, who: LetterId) -> String {
+    fn subscription(&self, who: LetterNumber) -> String {
         format!("{}:{}", arn("sns", &self.world.topic()), subscription(self.subscriber(who)))
     }
 

@@ -243,7 +243,7 @@ def test_policy_of_the_requeue_means_on_aws_what_it_says(world):
         f"arn:aws:iam::{ACCOUNT}:role{SSO}AWSReservedSSO_Operator_0a1b",
     ]
     strangers = [
-        # The same name in another place: whoever may create roles could take it.
+        # The same name in another place: anyone who may create roles could take it.
         f"arn:aws:iam::{ACCOUNT}:role/team/AWSReservedSSO_Operator_0a1b",
         f"arn:aws:iam::{ACCOUNT}:role/replay",
         "arn:aws:iam::210987654321:role/ops/replay",

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use redrive_sim::SimMillis;
 
 /// A letter by its number, from 0.
-pub type LetterId = usize;
+pub type LetterNumber = usize;
 /// An SQS message by its number, from 0. A letter that moves to the requeue is a new message there.
-pub type MessageId = usize;
+pub type MessageNumber = usize;
 /// An invocation by its number, from 0.
 pub type RunId = usize;
 
@@ -148,7 +148,7 @@ pub struct TimedFact {
     /// The time.
     pub at: SimMillis,
     /// The message. `None` if the fact is about the letter in all of its messages.
-    pub message: Option<MessageId>,
+    pub message: Option<MessageNumber>,
     /// The invocation.
     pub run: Option<RunId>,
     /// The event itself.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redrive_sim::{AwsService, SimMillis};
 
 use super::facts::{
-    CallResponse, FunctionRun, LetterFact, LetterId, MessageId, RunEnd, RunId, SentPlace, TimedFact,
+    CallResponse, FunctionRun, LetterFact, LetterNumber, MessageNumber, RunEnd, RunId, SentPlace, TimedFact,
 };
 
 /// The expectations of a letter.
@@ -88,7 +88,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Adds a letter and returns its number.
-    pub fn letter(&mut self, plan: Plan) -> LetterId {
+    pub fn letter(&mut self, plan: Plan) -> LetterNumber {
         self.plans.push(plan);
         self.facts.push(Vec::new());
         self.plans.len() - 1
@@ -135,7 +135,7 @@ impl Ledger {
     }
 
     /// Records a fact.
-    pub fn fact(&mut self, who: LetterId, message: MessageId, run: Option<RunId>, what: LetterFact) {
+    pub fn fact(&mut self, who: LetterNumber, message: MessageNumber, run: Option<RunId>, what: LetterFact) {
         let is_try = |what: &LetterFact| matches!(what, LetterFact::Sent { place: SentPlace::Target, response, .. } if *response != CallResponse::Done);
         if is_try(&what) {
             let of_run =
@@ -149,7 +149,13 @@ impl Ledger {
     }
 
     /// Records a fact about a letter in all of its messages.
-    pub fn note(&mut self, who: LetterId, message: Option<MessageId>, run: Option<RunId>, what: LetterFact) {
+    pub fn note(
+        &mut self,
+        who: LetterNumber,
+        message: Option<MessageNumber>,
+        run: Option<RunId>,
+        what: LetterFact,
+    ) {
         let fact = self.stamp(message, run, what);
         self.facts[who].push(fact);
     }
@@ -160,7 +166,7 @@ impl Ledger {
         self.everywhere.push(fact);
     }
 
-    fn stamp(&mut self, message: Option<MessageId>, run: Option<RunId>, what: LetterFact) -> TimedFact {
+    fn stamp(&mut self, message: Option<MessageNumber>, run: Option<RunId>, what: LetterFact) -> TimedFact {
         self.order += 1;
         TimedFact { order: self.order, at: self.now, message, run, what }
     }
@@ -200,13 +206,13 @@ impl Ledger {
 
     /// Returns the expectations of a letter.
     #[must_use]
-    pub fn plan(&self, who: LetterId) -> &Plan {
+    pub fn plan(&self, who: LetterNumber) -> &Plan {
         &self.plans[who]
     }
 
     /// Returns the facts of a letter.
     #[must_use]
-    pub fn facts(&self, who: LetterId) -> &[TimedFact] {
+    pub fn facts(&self, who: LetterNumber) -> &[TimedFact] {
         &self.facts[who]
     }
 
@@ -242,7 +248,7 @@ impl Ledger {
 
     /// Returns the history of a letter as text. Times count from the first invocation's.
     #[must_use]
-    pub fn history(&self, who: LetterId) -> String {
+    pub fn history(&self, who: LetterNumber) -> String {
         let plan = &self.plans[who];
         let began = self.facts[who].first().map_or(0, |fact| fact.at);
         let mut text = format!("letter {who}, {}", plan.kind);

@@ -27,8 +27,8 @@ pub mod reader;
 pub mod world_scene;
 
 pub use facts::{
-    CallEffect, CallResponse, DeleteObstacle, FaultSubject, FunctionRun, LetterFact, LetterId, MessageId,
-    RunEnd, RunId, SentPlace, TimedFact,
+    CallEffect, CallResponse, DeleteObstacle, FaultSubject, FunctionRun, LetterFact, LetterNumber,
+    MessageNumber, RunEnd, RunId, SentPlace, TimedFact,
 };
 pub use judge::JudgedLetter;
 pub use judge::{Circumstances, LettersVerdict, NoExcuses, Violation, judge};

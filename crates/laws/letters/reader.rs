@@ -9,7 +9,7 @@ use std::sync::Arc;
 use redrive_sim::{AwsService, SimAttributes, SimCall, SimEntry, SimEvent, SimMillis, SimPayload, SimRecord};
 use serde_json::Value;
 
-use super::facts::{LetterFact, LetterId, MessageId, RunEnd, RunId, SentPlace};
+use super::facts::{LetterFact, LetterNumber, MessageNumber, RunEnd, RunId, SentPlace};
 use super::finished_call::FinishedCall;
 use super::ledger::Ledger;
 use super::world_scene::WorldScene;
@@ -28,13 +28,13 @@ pub struct LetterReader<S> {
     /// The facts so far.
     pub ledger: Ledger,
     /// The numbers of the messages by SQS's ids.
-    numbers: HashMap<Arc<str>, MessageId>,
+    numbers: HashMap<Arc<str>, MessageNumber>,
     /// The letter of each message.
-    whose: Vec<LetterId>,
+    whose: Vec<LetterNumber>,
     /// The letters of messages that SQS has not moved to the dead-letter queue yet.
-    in_source: HashMap<Arc<str>, LetterId>,
+    in_source: HashMap<Arc<str>, LetterNumber>,
     /// The messages that SQS has moved.
-    moved: BTreeSet<MessageId>,
+    moved: BTreeSet<MessageNumber>,
     /// The batches of the invocations.
     batches: Vec<Vec<InvokedMessage>>,
     /// The invocations of each process.
@@ -52,8 +52,8 @@ pub struct LetterReader<S> {
 /// A message of an invocation.
 #[derive(Debug, Clone)]
 struct InvokedMessage {
-    who: LetterId,
-    message: MessageId,
+    who: LetterNumber,
+    message: MessageNumber,
     handle: Arc<str>,
     /// The number of times it has left in this invocation.
     left: usize,
@@ -87,7 +87,7 @@ impl<S: WorldScene> LetterReader<S> {
     }
 
     /// Returns the number of a message.
-    pub fn number(&self, id: &str) -> Option<MessageId> {
+    pub fn number(&self, id: &str) -> Option<MessageNumber> {
         self.numbers.get(id).copied()
     }
 
@@ -99,7 +99,7 @@ impl<S: WorldScene> LetterReader<S> {
         caller: &Arc<str>,
         batch: impl Iterator<Item = (&'m Arc<str>, &'m Arc<str>)>,
         deliver_for: SimMillis,
-    ) -> (RunId, Vec<LetterId>) {
+    ) -> (RunId, Vec<LetterNumber>) {
         self.ledger.pass_to(now);
         let run = self.ledger.begin(caller, deliver_for);
         self.runs.entry(Arc::clone(caller)).or_default().push(run);
@@ -238,7 +238,7 @@ impl<S: WorldScene> LetterReader<S> {
         }
     }
 
-    fn queued(&mut self, id: &Arc<str>, who: LetterId, queue: &str, spent: usize) {
+    fn queued(&mut self, id: &Arc<str>, who: LetterNumber, queue: &str, spent: usize) {
         let message = self.whose.len();
         self.whose.push(who);
         self.numbers.insert(Arc::clone(id), message);
@@ -293,8 +293,8 @@ impl<S: WorldScene> LetterReader<S> {
     fn handed(
         &mut self,
         run: RunId,
-        who: LetterId,
-        message: Option<MessageId>,
+        who: LetterNumber,
+        message: Option<MessageNumber>,
     ) -> Option<(RunId, &mut InvokedMessage)> {
         let fits = |handed: &&mut InvokedMessage| {
             handed.who == who && message.is_none_or(|number| handed.message == number)

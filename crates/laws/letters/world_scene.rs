@@ -3,7 +3,7 @@
 use redrive_sim::{SimCall, SimEntry};
 use serde_json::Value;
 
-use super::facts::LetterId;
+use super::facts::LetterNumber;
 
 /// The names of a world, and its letters.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ pub trait WorldScene {
     fn names(&self) -> &WorldNames;
 
     /// Returns the letters whose texts are in a text.
-    fn letters(&self, text: &str) -> Vec<LetterId>;
+    fn letters(&self, text: &str) -> Vec<LetterNumber>;
 
     /// Checks that an entry of a call is this letter, whole and at its target; returns the number of the
     /// retry by its mark, if it has one.
@@ -42,14 +42,14 @@ pub trait WorldScene {
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn arrives(&self, who: LetterId, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String>;
+    fn arrives(&self, who: LetterNumber, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String>;
 
     /// Checks that a message for the requeue is this letter; returns the retries behind it by its mark.
     ///
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn moves(&self, who: LetterId, entry: &SimEntry) -> Result<Option<usize>, String>;
+    fn moves(&self, who: LetterNumber, entry: &SimEntry) -> Result<Option<usize>, String>;
 
     /// Checks that a message for an archive queue is this letter; returns the reason if the message has the
     /// record.
@@ -57,24 +57,24 @@ pub trait WorldScene {
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn rests(&self, who: LetterId, entry: &SimEntry) -> Result<Option<String>, String>;
+    fn rests(&self, who: LetterNumber, entry: &SimEntry) -> Result<Option<String>, String>;
 
     /// Checks that the message can be rebuilt from an archived record.
     ///
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn is_recorded(&self, who: LetterId, record: &Value) -> Result<(), String>;
+    fn is_recorded(&self, who: LetterNumber, record: &Value) -> Result<(), String>;
 
     /// Checks what an endpoint got from SNS.
     ///
     /// # Errors
     ///
     /// The error says what is wrong.
-    fn is_delivered(&self, who: LetterId, to: &str, entry: &SimEntry) -> Result<(), String>;
+    fn is_delivered(&self, who: LetterNumber, to: &str, entry: &SimEntry) -> Result<(), String>;
 
     /// Returns the ARN of a letter's subscription.
-    fn subscription(&self, who: LetterId) -> String;
+    fn subscription(&self, who: LetterNumber) -> String;
 
     /// Reports whether a service of this world refuses such calls by itself.
     fn may_be_refused(&self, call: &SimCall) -> bool;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redrive_sim::SimMillis;
 use serde_json::Value;
 
-use crate::letters::LetterId;
+use crate::letters::LetterNumber;
 
 /// The tolerance for differences between the clocks of the account and of a process, in milliseconds. Both
 /// read the same clock.
@@ -15,7 +15,7 @@ const SLACK: SimMillis = 50;
 #[derive(Debug, Clone, Default)]
 pub(super) struct RampCourse {
     /// The letters that came.
-    came: BTreeMap<String, BTreeSet<LetterId>>,
+    came: BTreeMap<String, BTreeSet<LetterNumber>>,
     /// The time when the last of them came.
     last: BTreeMap<String, SimMillis>,
     /// The time when a process was last told how many letters wait in the requeue.
@@ -26,7 +26,7 @@ pub(super) struct RampCourse {
 
 impl RampCourse {
     /// Records that a letter of a replay in this state came to the requeue; returns what is wrong with it.
-    pub(super) fn arrived(&mut self, who: LetterId, at: SimMillis, state: &Value) -> Option<String> {
+    pub(super) fn arrived(&mut self, who: LetterNumber, at: SimMillis, state: &Value) -> Option<String> {
         let id = state["id"].as_str().unwrap_or_default().to_owned();
         let came = self.came.entry(id.clone()).or_default();
         if came.insert(who) && self.through.contains(&id) {

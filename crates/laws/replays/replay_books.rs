@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::ramp::RampCourse;
-use crate::letters::{LetterId, RunId as Invocation};
+use crate::letters::{LetterNumber, RunId as Invocation};
 
 /// The queue that was replayed before. It is the first in a plan, so the first step would be one of its letters.
 pub const BEFORE: &str = "backpayments-dlq";
@@ -21,15 +21,15 @@ pub type BucketObjects = BTreeMap<String, String>;
 #[derive(Debug, Clone, Default)]
 pub struct ReplayBooks {
     /// The letters by their identities in ledgers.
-    ids: BTreeMap<String, LetterId>,
+    ids: BTreeMap<String, LetterNumber>,
     /// The number of letters that are selected: those before this one.
-    selected: LetterId,
+    selected: LetterNumber,
     /// The group of each letter whose order counts, and the last letter of each group that came.
-    groups: BTreeMap<LetterId, String>,
-    last: BTreeMap<String, LetterId>,
+    groups: BTreeMap<LetterNumber, String>,
+    last: BTreeMap<String, LetterNumber>,
     arrivals: Vec<RequeueArrival>,
     /// The letters that were deleted from the archive.
-    deleted: BTreeSet<LetterId>,
+    deleted: BTreeSet<LetterNumber>,
     /// The invocations that were killed.
     killed: BTreeSet<Invocation>,
     /// The invocations that could not write a ledger.
@@ -41,7 +41,7 @@ pub struct ReplayBooks {
 /// An arrival of a letter at the requeue.
 #[derive(Debug, Clone, Copy)]
 struct RequeueArrival {
-    who: LetterId,
+    who: LetterNumber,
     run: Invocation,
     /// `true` if the function was told so.
     heard: bool,
@@ -65,20 +65,20 @@ pub struct ReplayVerdict {
 impl ReplayBooks {
     /// Creates the record of letters with these identities; those before `selected` are selected.
     #[must_use]
-    pub fn new(ids: BTreeMap<String, LetterId>, selected: LetterId) -> Self {
+    pub fn new(ids: BTreeMap<String, LetterNumber>, selected: LetterNumber) -> Self {
         Self { ids, selected, ..Self::default() }
     }
 
     /// Requires that the letters of a group come in the order of their numbers.
     #[must_use]
-    pub fn in_order(self, groups: BTreeMap<LetterId, String>) -> Self {
+    pub fn in_order(self, groups: BTreeMap<LetterNumber, String>) -> Self {
         Self { groups, ..self }
     }
 
     /// Records that a letter came to the requeue; `objects` is the bucket at this time.
     pub fn arrived(
         &mut self,
-        who: LetterId,
+        who: LetterNumber,
         run: Invocation,
         heard: bool,
         at: SimMillis,
@@ -97,7 +97,7 @@ impl ReplayBooks {
     }
 
     /// Checks that a letter comes in the order of its group. Only its first arrival counts.
-    fn keep_order(&mut self, who: LetterId) {
+    fn keep_order(&mut self, who: LetterNumber) {
         let Some(group) = self.groups.get(&who) else { return };
         if self.arrivals.iter().any(|arrival| arrival.who == who) {
             return;
@@ -250,7 +250,7 @@ impl ReplayBooks {
 
     /// Returns the letters that ledgers call sent.
     #[must_use]
-    pub fn recorded(&self, objects: &BucketObjects) -> BTreeSet<LetterId> {
+    pub fn recorded(&self, objects: &BucketObjects) -> BTreeSet<LetterNumber> {
         let sent = ledgers(objects).flat_map(|(_, ledger)| {
             entries(&ledger).iter().flat_map(|entry| letters(entry, "sent")).collect::<Vec<_>>()
         });

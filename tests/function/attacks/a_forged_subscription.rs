@@ -67,7 +67,7 @@ async fn that_does_not_exist_is_refused() {
     refused(&FunctionWorld::new(&[]), &post, UNKNOWN, &ASKED).await;
 }
 
-/// The mark is part of the letter, so whoever writes the letter also writes the mark.
+/// The mark is part of the letter, so anyone who writes the letter also writes the mark.
 #[tokio::test]
 async fn does_not_pass_by_a_mark_that_names_its_queue() {
     let world = FunctionWorld::new(&[]);

@@ -35,7 +35,7 @@ async fn of_a_subscription_that_only_sns_can_deliver_to_is_published_to() {
     assert_eq!(world.cloud.calls("PublishBatch").len(), 1);
 }
 
-/// Whoever can write to a consumer's queue can name any topic in an envelope there, and let it fail until SQS
+/// Anyone who can write to a consumer's queue can name any topic in an envelope there, and let it fail until SQS
 /// moves it here.
 #[tokio::test]
 async fn that_a_letter_of_sqs_names_gets_it_only_if_it_delivers_to_that_queue() {

@@ -310,7 +310,7 @@ async fn nothing_is_sent_while_a_ledger_cannot_be_read() {
     assert_eq!(world.sent().len(), 3);
 }
 
-/// Whoever may write here would exhaust the memory of all who read replays.
+/// Anyone who may write here would exhaust the memory of all who read replays.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_larger_than_any_of_ours_is_not_read() {
     let world = ArchiveWorld::with_letters(3);
@@ -333,7 +333,7 @@ async fn an_object_that_is_larger_than_any_of_ours_is_not_read() {
     assert_eq!(failed, ReplayError::TooLarge(format!("s3://my-bucket/{ledger}"), 16 * 1024 * 1024));
 }
 
-/// Whoever may write here would stop everybody's replays.
+/// Anyone who may write here would stop everybody's replays.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_no_text_is_broken_and_stops_no_other_replay() {
     let world = ArchiveWorld::with_letters(3);

@@ -182,7 +182,7 @@ async fn an_edit_changes_body_subject_and_attributes() {
     }
 }
 
-/// Whoever writes the file would choose the queue, the sender or the number of a letter.
+/// Anyone who writes the file would choose the queue, the sender or the number of a letter.
 #[tokio::test(start_paused = true)]
 async fn an_edit_changes_nothing_that_names_a_queue_a_topic_a_subscription_or_a_retry() {
     let world = ArchiveWorld::new();

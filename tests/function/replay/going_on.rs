@@ -262,7 +262,7 @@ async fn a_replay_that_was_cut_off_is_told_as_that_after_a_while() {
         assert!(!is_told().await, "{status:?}");
         tokio::time::sleep(Duration::from_mins(2)).await;
         assert!(is_told().await, "{status:?}");
-        // It is told by whoever reads it, and nobody believes a document that says so.
+        // It is told by anyone who reads it, and nobody believes a document that says so.
         let root = format!("{CONTROL}/replays/{}/replay.json", paused.id);
         let (_, text) = world.objects(&root).remove(0);
         assert!(!text.contains("abandoned"));

@@ -29,7 +29,7 @@ async fn each_step_is_a_round_of_one_lane_that_has_all() {
     assert_eq!(done.place.rounds, 4);
 }
 
-/// The letters under way are sent, and whoever looks sees how many were.
+/// The letters under way are sent, and anyone who looks sees how many were.
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_round_is_stored_and_gone_on_with_by_a_state_machine() {
     let world = hours(6);

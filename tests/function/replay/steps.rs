@@ -145,7 +145,7 @@ async fn the_last_step_ends_only_when_nothing_is_left_also_where_nobody_knows_ho
     assert_eq!(settled(operator), [100]);
 }
 
-/// Whoever continues a replay has seen what came back, and may know better than whoever began it.
+/// Anyone who continues a replay has seen what came back, and may know better than the one who began it.
 #[tokio::test(start_paused = true)]
 async fn whoever_goes_on_can_give_another_threshold_rate_and_time_to_settle() {
     let world = ArchiveWorld::with_letters(100);

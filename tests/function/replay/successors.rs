@@ -201,7 +201,7 @@ async fn the_same_mark_in_a_dead_letter_queue_names_no_successor() {
     assert_eq!(function.cloud.calls("SendMessageBatch"), []);
 }
 
-/// A request names subscriptions of one topic, but whoever may write to the requeue could write another mark.
+/// A request names subscriptions of one topic, but anyone who may write to the requeue could write another mark.
 #[tokio::test(start_paused = true)]
 async fn a_letter_that_names_a_subscription_of_another_topic_is_refused_before_sns_is_asked() {
     let function = function(&json!({}));

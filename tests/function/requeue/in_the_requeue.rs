@@ -130,7 +130,7 @@ async fn a_letter_that_waits_is_listed_with_the_queue_that_it_came_from() {
     assert_eq!(json!([line["queueArn"], line["deadLetterQueueArn"]]), json!([REQUEUE, DLQ]));
 }
 
-/// Whoever makes the requeue the dead-letter queue of a queue of theirs needs no permission to send to it.
+/// Anyone who makes the requeue the dead-letter queue of a queue of theirs needs no permission to send to it.
 #[tokio::test]
 async fn no_mark_is_believed_on_a_message_that_sqs_itself_moved_there() {
     let theirs = "arn:aws:sqs:eu-central-1:123456789012:theirs";

@@ -5,7 +5,7 @@ fn marked(dlq: &str) -> RecordBuilder {
     RecordBuilder::envelope("a").sqs_mark(&mark)
 }
 
-/// Whoever can write to the queue can write a mark, so the event source decides.
+/// Anyone who can write to the queue can write a mark, so the event source decides.
 #[tokio::test]
 async fn a_mark_that_names_another_queue_is_not_believed_in_a_dead_letter_queue() {
     for settings in [vec![], vec![("REQUEUE_ARN", REQUEUE)]] {

@@ -9,7 +9,7 @@ mod safety;
 use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::policy::OverrideAction;
-use redrive_laws::letters::{Circumstances, JudgedLetter, LetterFact, MessageId};
+use redrive_laws::letters::{Circumstances, JudgedLetter, LetterFact, MessageNumber};
 
 use self::attempts::{
     a_letter_comes_again_when_its_server_asked_for_it, bad_letters_cost_their_neighbours_nothing_but_time,
@@ -73,7 +73,7 @@ impl Circumstances for StoryExcuses<'_> {
         self.of(letter, causes) > 0
     }
 
-    fn excused_attempts(&self, letter: &JudgedLetter<'_>, _: Option<MessageId>) -> usize {
+    fn excused_attempts(&self, letter: &JudgedLetter<'_>, _: Option<MessageNumber>) -> usize {
         self.of(letter, excused)
     }
 

@@ -16,7 +16,7 @@ use crate::clients::failure_of_call;
 const CONCURRENT_LIST_READS: usize = 32;
 
 /// The greatest size of an object that is read, in bytes: 10,000 letters of an invocation, each with a line of 3,000 bytes. A
-/// larger one, which the function does not write, would exhaust the memory of whoever reads it.
+/// larger one, which the function does not write, would exhaust the memory of anyone who reads it.
 const MAX_OBJECT_BYTES: usize = 32 * 1024 * 1024;
 
 /// The longest time for which letters are hidden.

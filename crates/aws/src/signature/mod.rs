@@ -1,6 +1,6 @@
 //! The check that SNS wrote a letter.
 //!
-//! Whoever may write to a dead-letter queue can write any letter into it. The guard of
+//! Anyone who may write to a dead-letter queue can write any letter into it. The guard of
 //! [`delivery`](crate::delivery) keeps such a letter away from every endpoint except those whose owners named
 //! the queue. With `verifySignature` the content must be SNS's too. SNS signs messages to queues, functions
 //! and HTTP endpoints, and names the certificate by a URL in the message. It does not sign messages of FIFO
@@ -29,9 +29,9 @@
 //!   [`SignedMessage::topic`].
 //! - Content that SNS does not sign: message attributes, the unsubscribe link and with it the subscription
 //!   (for which SNS is asked about the subscription itself), and fields unknown to SNS.
-//! - Age. Whoever can write to the queue can put a signed message there again.
+//! - Age. Anyone who can write to the queue can put a signed message there again.
 //!
-//! Version 1 is only as strong as SHA-1: whoever may publish to the topic could try to make two messages with
+//! Version 1 is only as strong as SHA-1: anyone who may publish to the topic could try to make two messages with
 //! the same signature. Topics can be set to `SignatureVersion` 2.
 //!
 //! The certificate is checked against the present, not against the time of the message. So a letter that was

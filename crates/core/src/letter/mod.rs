@@ -95,7 +95,7 @@ impl Letter {
     /// Parses a message of one of the queues that feed the function.
     #[must_use]
     pub fn received(sqs: SqsMessage, trust: BelievedClaims<'_>) -> Self {
-        // SQS can move messages there for whoever makes it a dead-letter queue of theirs, without a permission.
+        // SQS can move messages there for anyone who makes it a dead-letter queue of theirs, without a permission.
         let in_requeue = trust.requeue == Some(&sqs.queue) && sqs.source_queue().is_none();
         Self::read(sqs, in_requeue, trust.origins)
     }

@@ -1,6 +1,6 @@
 //! Records of an event that cannot be read: kept whole, so that they can be archived as they came.
 //!
-//! Lambda's event source mapping does not make such records. Emulators, tests and whoever invokes the function
+//! Lambda's event source mapping does not make such records. Emulators, tests and anyone who invokes the function
 //! by hand do: bytes that are no base64, a body that is an object, no system attributes. Nothing is decided by
 //! a guess about them. What can be read of them names them in the log and in the archive.
 

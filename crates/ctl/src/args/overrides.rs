@@ -88,7 +88,7 @@ impl Default for WakePace {
 #[derive(Debug, Default, Args)]
 pub(crate) struct ReleaseArgs {
     /// Ids of overrides, which `overrides` shows
-    #[arg(required_unless_present = "Picks", conflicts_with = "Picks")]
+    #[arg(required_unless_present = "PatternArgs", conflicts_with = "PatternArgs")]
     pub(crate) ids: Vec<String>,
     #[command(flatten)]
     pub(crate) picks: PatternArgs,

@@ -28,7 +28,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) policy: Option<PathBuf>,
     /// File of records of `archive show --json`, which may be edited, one a line, - for standard input;
     /// replaces a selection
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["Selection", "cut_off", "all"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["SelectionArgs", "cut_off", "all"])]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
@@ -37,7 +37,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "OLD=NEW", value_parser = successor, help_heading = "Which letters")]
     pub(crate) subscription: Vec<(String, String)>,
     /// The whole archive
-    #[arg(long, conflicts_with_all = ["Selection", "subscription"], help_heading = "Which letters")]
+    #[arg(long, conflicts_with_all = ["SelectionArgs", "subscription"], help_heading = "Which letters")]
     pub(crate) all: bool,
     /// Leave out letters archived after this time [default: five seconds ago]
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which letters")]
@@ -50,7 +50,7 @@ pub(crate) struct ReplayArgs {
         long,
         value_name = "ID",
         conflicts_with_all = [
-            "Selection", "subscription", "cut_off", "all", "again", "to", "dry_run", "new", "ramp",
+            "SelectionArgs", "subscription", "cut_off", "all", "again", "to", "dry_run", "new", "ramp",
         ]
     )]
     pub(crate) resume: Option<String>,

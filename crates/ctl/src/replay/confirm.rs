@@ -53,7 +53,8 @@ pub(super) fn begin(
         return if is_sure { Ok(EventRequest::Begin(request)) } else { Err(not_confirmed()) };
     };
     let id = harmless(&other.id);
-    let takes_over = if may_run(&other) { ", which is taken over from whoever may still run it" } else { "" };
+    let takes_over =
+        if may_run(&other) { ", which is taken over from the process that may still run it" } else { "" };
     let question = format!(
         "Type continue to go on with replay {id} ({}){takes_over}; new to begin a new replay; anything else does nothing: ",
         status(&other)
@@ -95,7 +96,7 @@ pub(super) async fn resume(
             let held = held.map(|held| ("held", held.before()));
             show(&summary(&state, held.as_slice(), &console.stack.further()), as_json, console)?;
             if may_run(&state) {
-                "It may still run: it is taken over from whoever runs it, and letters under way may be sent twice. Take it over?"
+                "It may still run: it is taken over from the process that runs it, and letters under way may be sent twice. Take it over?"
             } else {
                 "Continue it?"
             }

@@ -37,7 +37,7 @@ impl ActionPreview {
 
     /// Says what has changed since another preview of the same action was shown; empty where nothing has.
     ///
-    /// Fewer letters are no change, and neither are more by less than a tenth: letters come and go all the time, and whoever
+    /// Fewer letters are no change, and neither are more by less than a tenth: letters come and go all the time, and anyone who
     /// has confirmed an action on 1,000 letters means it for 1,050 as well. Whatever else was shown must be the same: the
     /// overrides in force, how the replay stands, whether all could be read.
     pub(super) fn changed_since(&self, shown: &Self) -> Vec<String> {

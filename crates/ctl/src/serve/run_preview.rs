@@ -173,7 +173,7 @@ async fn replay_there(
         // Somebody else may have gone on with it.
         facts = vec![("It is", format!("{}, {} sent", status(&state), thousands(state.counts.sent)))];
         if is_unfinished && state.status != ReplayStatus::Stopped && !state.abandoned {
-            let says = "this takes it over from whoever may still run it: that process then ends by itself, after its \
+            let says = "this takes it over from the process that may still run it: that process then ends by itself, after its \
                         step at the latest. Letters that it may have sent are sent again";
             rows.push(("takeover", says.to_owned()));
         }

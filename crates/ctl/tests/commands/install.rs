@@ -38,7 +38,7 @@ fn the_guide_and_the_lock_of_the_fuzzers_are_of_this_release() {
     let others: Vec<_> = folders.clone().filter(|it| !it.starts_with(version)).collect();
     assert!(folders.count() >= 3 && others.is_empty(), "{others:?}");
     let locked = read("fuzz/Cargo.lock");
-    for name in ["redrive-core", "sns-redrive"] {
+    for name in ["redrive-core", "redrive-replay"] {
         assert!(locked.contains(&format!("name = \"{name}\"\nversion = \"{version}\"\n")), "{name}");
     }
 }

@@ -296,7 +296,7 @@ async fn without_options_it_is_the_request_that_an_empty_event_is() {
     assert_eq!(state["request"], serde_json::to_value(of_event).unwrap());
 }
 
-/// Whoever forgets to select does not mean the archive of all years.
+/// Anyone who forgets to select does not mean the archive of all years.
 #[tokio::test]
 async fn nothing_selected_is_not_everything() {
     let cloud = archived(&ten());

@@ -190,7 +190,7 @@ async fn a_list_of_many_pages_and_queues_is_read_to_its_end() {
     );
 }
 
-/// The function writes no such object, and whoever may write to the control prefix must not exhaust a reader's memory.
+/// The function writes no such object, and anyone who may write to the control prefix must not exhaust a reader's memory.
 #[tokio::test]
 async fn an_object_of_the_list_that_is_too_large_is_not_read() {
     let cloud = outage();

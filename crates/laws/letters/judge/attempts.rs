@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use redrive_sim::SimMillis;
 
-use super::super::facts::{CallResponse, LetterFact, MessageId, RunEnd, RunId, SentPlace, TimedFact};
+use super::super::facts::{CallResponse, LetterFact, MessageNumber, RunEnd, RunId, SentPlace, TimedFact};
 use super::{Circumstances, JudgedLetter};
 
 /// The longest pause of an endpoint that an attempt without an answer leads to, and the next trial, in
@@ -22,7 +22,7 @@ impl JudgedLetter<'_> {
     /// Judges the number of attempts of a message, or of all of them: each invocation makes one at most.
     pub(super) fn judge_attempts(
         &self,
-        message: Option<MessageId>,
+        message: Option<MessageNumber>,
         given: &impl Circumstances,
         faults: &mut Vec<String>,
     ) {
@@ -55,7 +55,7 @@ impl JudgedLetter<'_> {
     /// Returns the number of invocations after which a letter, or one of its messages, could not be hidden, archived,
     /// moved or deleted as the function wanted.
     #[must_use]
-    pub fn calls_that_failed(&self, message: Option<MessageId>) -> usize {
+    pub fn calls_that_failed(&self, message: Option<MessageNumber>) -> usize {
         let mut failed = BTreeSet::new();
         for fact in self.facts.iter().filter(|fact| message.is_none() || fact.message == message) {
             let Some(run) = fact.run else { continue };

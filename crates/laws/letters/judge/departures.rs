@@ -1,7 +1,7 @@
 //! The judgement how messages left the queues.
 
 use super::super::facts::{
-    CallEffect, CallResponse, DeleteObstacle, LetterFact, MessageId, RunEnd, SentPlace, TimedFact,
+    CallEffect, CallResponse, DeleteObstacle, LetterFact, MessageNumber, RunEnd, SentPlace, TimedFact,
 };
 use super::{Circumstances, JudgedLetter, LettersVerdict};
 
@@ -9,7 +9,7 @@ impl JudgedLetter<'_> {
     /// Judges how a message of a letter left its queue.
     pub(super) fn judge_departures(
         &self,
-        message: MessageId,
+        message: MessageNumber,
         given: &impl Circumstances,
         verdict: &mut LettersVerdict,
         faults: &mut Vec<String>,

@@ -9,7 +9,7 @@ mod verdict;
 use std::collections::BTreeSet;
 
 pub use self::verdict::{LettersVerdict, Violation};
-use super::facts::{LetterFact, LetterId, MessageId, RunEnd, RunId, SentPlace, TimedFact};
+use super::facts::{LetterFact, LetterNumber, MessageNumber, RunEnd, RunId, SentPlace, TimedFact};
 use super::ledger::{Ledger, Plan};
 
 /// A letter, as the laws see it.
@@ -18,7 +18,7 @@ pub struct JudgedLetter<'a> {
     /// The record of all letters.
     pub ledger: &'a Ledger,
     /// Its number.
-    pub who: LetterId,
+    pub who: LetterNumber,
     /// Its expectations.
     pub plan: &'a Plan,
     /// Its facts.
@@ -44,7 +44,7 @@ pub trait Circumstances {
 
     /// Returns how many attempts a letter, or one of its messages, may have beyond its schedule: one after each
     /// receive after which it could not be hidden, archived, moved or deleted as the function wanted.
-    fn excused_attempts(&self, letter: &JudgedLetter<'_>, message: Option<MessageId>) -> usize {
+    fn excused_attempts(&self, letter: &JudgedLetter<'_>, message: Option<MessageNumber>) -> usize {
         letter.calls_that_failed(message)
     }
 
@@ -77,7 +77,11 @@ impl Circumstances for NoExcuses {}
 
 /// Judges all letters. `queued` are the messages that still lie in the function's queues.
 #[must_use]
-pub fn judge(ledger: &Ledger, queued: &BTreeSet<MessageId>, given: &impl Circumstances) -> LettersVerdict {
+pub fn judge(
+    ledger: &Ledger,
+    queued: &BTreeSet<MessageNumber>,
+    given: &impl Circumstances,
+) -> LettersVerdict {
     let mut verdict = LettersVerdict { letters: ledger.len(), ..LettersVerdict::default() };
     for letter in ledger.letters() {
         let mut faults = Vec::new();
@@ -125,12 +129,12 @@ impl Ledger {
 impl<'a> JudgedLetter<'a> {
     /// Returns the messages that carried it.
     #[must_use]
-    pub fn messages(&self) -> BTreeSet<MessageId> {
+    pub fn messages(&self) -> BTreeSet<MessageNumber> {
         self.facts.iter().filter_map(|fact| fact.message).collect()
     }
 
     /// Returns the facts about one of its messages.
-    pub fn about(&self, message: MessageId) -> impl Iterator<Item = &'a TimedFact> {
+    pub fn about(&self, message: MessageNumber) -> impl Iterator<Item = &'a TimedFact> {
         self.facts.iter().filter(move |fact| fact.message == Some(message))
     }
 
@@ -140,14 +144,14 @@ impl<'a> JudgedLetter<'a> {
     }
 
     /// Returns the invocations that were handed one of its messages.
-    pub fn runs_of(&self, message: MessageId) -> impl Iterator<Item = RunId> {
+    pub fn runs_of(&self, message: MessageNumber) -> impl Iterator<Item = RunId> {
         self.about(message).filter(|fact| fact.what == LetterFact::Handed).filter_map(|fact| fact.run)
     }
 
     /// Counts its end, and judges that it has one.
     fn judge_end(
         &self,
-        queued: &BTreeSet<MessageId>,
+        queued: &BTreeSet<MessageNumber>,
         given: &impl Circumstances,
         verdict: &mut LettersVerdict,
         faults: &mut Vec<String>,

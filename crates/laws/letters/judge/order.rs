@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::facts::{CallEffect, LetterFact, LetterId, SentPlace, TimedFact};
+use super::super::facts::{CallEffect, LetterFact, LetterNumber, SentPlace, TimedFact};
 use super::super::ledger::{Ledger, RequiredOrder};
 use super::{Circumstances, JudgedLetter, LettersVerdict, Violation};
 
@@ -25,7 +25,7 @@ pub(super) fn judge(ledger: &Ledger, given: &impl Circumstances, verdict: &mut L
     for ((queue, group), mut messages) in groups {
         messages.sort_unstable_by_key(|(order, ..)| *order);
         // The earlier message that was safe last, and the order of the fact that made it safe.
-        let mut ahead: Option<(usize, LetterId)> = None;
+        let mut ahead: Option<(usize, LetterNumber)> = None;
         for (_, letter, message) in messages {
             let who = letter.who;
             let acted = letter.about(message).find(|fact| match &fact.what {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::super::facts::{DeleteObstacle, LetterId};
+use super::super::facts::{DeleteObstacle, LetterNumber};
 
 /// A broken rule.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub struct Violation {
     /// The rule, in words.
     pub what: String,
     /// The letter.
-    pub who: Option<LetterId>,
+    pub who: Option<LetterNumber>,
     /// The history of the letter.
     pub history: String,
 }

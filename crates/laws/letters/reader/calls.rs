@@ -6,7 +6,9 @@ use redrive_sim::{SimCall, SimEvent, SimFault, SimRecord};
 use serde_json::Value;
 
 use super::{InvokedMessage, LetterReader, entries};
-use crate::letters::facts::{CallEffect, CallResponse, LetterFact, LetterId, MessageId, RunId, SentPlace};
+use crate::letters::facts::{
+    CallEffect, CallResponse, LetterFact, LetterNumber, MessageNumber, RunId, SentPlace,
+};
 use crate::letters::finished_call::FinishedCall;
 use crate::letters::world_scene::WorldScene;
 
@@ -127,7 +129,7 @@ impl<S: WorldScene> LetterReader<S> {
     }
 
     /// Returns the letter in a body, or records that there is none.
-    fn letter_in(&mut self, call: &SimCall, body: &str) -> Option<LetterId> {
+    fn letter_in(&mut self, call: &SimCall, body: &str) -> Option<LetterNumber> {
         let who = self.scene.letters(body).first().copied();
         if who.is_none() {
             self.ledger.stranger(format!("{} of what is no letter", call.summary()));
@@ -138,8 +140,8 @@ impl<S: WorldScene> LetterReader<S> {
     fn handed_to(
         &mut self,
         ended: &FinishedCall<'_>,
-        who: LetterId,
-        message: Option<MessageId>,
+        who: LetterNumber,
+        message: Option<MessageNumber>,
     ) -> Option<(RunId, &mut InvokedMessage)> {
         // Asked twice, since a result that is returned stays borrowed.
         if self.handed(ended.run, who, message).is_none() {

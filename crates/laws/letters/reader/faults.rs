@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redrive_sim::{AwsService, SimCall, SimFault};
 
 use super::{LetterReader, MAPPING};
-use crate::letters::facts::{FaultSubject, LetterFact, LetterId};
+use crate::letters::facts::{FaultSubject, LetterFact, LetterNumber};
 use crate::letters::ledger::FaultyCall;
 use crate::letters::world_scene::WorldScene;
 
@@ -57,7 +57,7 @@ impl<S: WorldScene> LetterReader<S> {
     }
 
     /// Returns the letters of a call as often as it names them: a batch may have a message and its duplicate.
-    fn mentions(&self, call: &SimCall) -> Vec<LetterId> {
+    fn mentions(&self, call: &SimCall) -> Vec<LetterNumber> {
         let mut letters = Vec::new();
         for line in String::from_utf8_lossy(&call.body).lines() {
             letters.extend(self.scene.letters(line));

@@ -8,14 +8,14 @@ mod order;
 use std::collections::BTreeSet;
 
 use redrive_laws::letters::{
-    CallEffect, CallResponse, Ledger, LetterFact, LetterId, LettersVerdict, MessageId, NoExcuses, Plan,
-    RequiredEnd, RequiredOrder, RunEnd, RunId as Run, SentPlace, judge,
+    CallEffect, CallResponse, Ledger, LetterFact, LetterNumber, LettersVerdict, MessageNumber, NoExcuses,
+    Plan, RequiredEnd, RequiredOrder, RunEnd, RunId as Run, SentPlace, judge,
 };
 
 /// The life of letters, in short.
 struct LedgerStory {
     ledger: Ledger,
-    queued: BTreeSet<MessageId>,
+    queued: BTreeSet<MessageNumber>,
 }
 
 impl LedgerStory {
@@ -24,7 +24,7 @@ impl LedgerStory {
     }
 
     /// Adds a letter, whose message has the same number.
-    fn letter(&mut self, end: RequiredEnd, group: Option<&str>) -> LetterId {
+    fn letter(&mut self, end: RequiredEnd, group: Option<&str>) -> LetterNumber {
         self.planned(Plan {
             group: group.map(str::to_owned),
             order: RequiredOrder::OfEachQueue,
@@ -37,7 +37,7 @@ impl LedgerStory {
     }
 
     /// Adds a letter whose last retry is due so many milliseconds after it came.
-    fn letter_due(&mut self, end: RequiredEnd, last_due: redrive_sim::SimMillis) -> LetterId {
+    fn letter_due(&mut self, end: RequiredEnd, last_due: redrive_sim::SimMillis) -> LetterNumber {
         self.planned(Plan {
             group: None,
             order: RequiredOrder::OfEachQueue,
@@ -49,14 +49,14 @@ impl LedgerStory {
         })
     }
 
-    fn planned(&mut self, plan: Plan) -> LetterId {
+    fn planned(&mut self, plan: Plan) -> LetterNumber {
         let who = self.ledger.letter(plan);
         self.queued.insert(who);
         self.ledger.fact(who, who, None, LetterFact::Queued { queue: "payments-dlq".to_owned(), spent: 0 });
         who
     }
 
-    fn run(&mut self, who: LetterId) -> Run {
+    fn run(&mut self, who: LetterNumber) -> Run {
         let run = self.ledger.begin(&"fn".into(), 60_000);
         self.ledger.fact(who, who, Some(run), LetterFact::Handed);
         run
@@ -64,7 +64,7 @@ impl LedgerStory {
 
     fn sent(
         &mut self,
-        who: LetterId,
+        who: LetterNumber,
         run: Run,
         place: SentPlace,
         effect: CallEffect,
@@ -75,16 +75,16 @@ impl LedgerStory {
         self.ledger.fact(who, who, Some(run), what);
     }
 
-    fn delivered(&mut self, who: LetterId, run: Run) {
+    fn delivered(&mut self, who: LetterNumber, run: Run) {
         self.sent(who, run, SentPlace::Target, CallEffect::Taken, CallResponse::Done);
     }
 
-    fn refused(&mut self, who: LetterId, run: Run) {
+    fn refused(&mut self, who: LetterNumber, run: Run) {
         self.sent(who, run, SentPlace::Target, CallEffect::None, CallResponse::Refused { for_good: false });
     }
 
     /// Adds so many invocations, each with an attempt that fails.
-    fn refused_often(&mut self, who: LetterId, times: usize) {
+    fn refused_often(&mut self, who: LetterNumber, times: usize) {
         for _ in 0..times {
             let run = self.run(who);
             self.refused(who, run);
@@ -93,13 +93,13 @@ impl LedgerStory {
     }
 
     /// Archives the letter as exhausted, and deletes it.
-    fn exhausted(&mut self, who: LetterId) {
+    fn exhausted(&mut self, who: LetterNumber) {
         let run = self.run(who);
         self.sent(who, run, SentPlace::Archive, CallEffect::Taken, CallResponse::Done);
         self.end(who, run, RunEnd::Heard, true);
     }
 
-    fn end(&mut self, who: LetterId, run: Run, ending: RunEnd, deleted: bool) {
+    fn end(&mut self, who: LetterNumber, run: Run, ending: RunEnd, deleted: bool) {
         self.ledger.end(run, ending, None);
         if deleted {
             self.queued.remove(&who);

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use redrive_laws::letters::{
-    CallEffect, CallResponse, LetterId, NoExcuses, Plan, RequiredEnd, RequiredOrder, RunEnd, SentPlace, judge,
+    CallEffect, CallResponse, LetterNumber, NoExcuses, Plan, RequiredEnd, RequiredOrder, RunEnd, SentPlace,
+    judge,
 };
 
 use super::LedgerStory;
 
 /// Returns the story of three letters of a group, first delivered in this order.
-fn group(order: [LetterId; 3]) -> LedgerStory {
+fn group(order: [LetterNumber; 3]) -> LedgerStory {
     let mut story = LedgerStory::new();
     for _ in order {
         story.letter(RequiredEnd::Delivered, Some("customer-17"));

@@ -140,7 +140,7 @@ async fn a_turn_that_is_over_changes_nothing_that_the_next_execution_knows() {
     assert_eq!(world.numbers(), numbers(0..600));
 }
 
-/// Whoever continues the replay has fixed something.
+/// Anyone who continues the replay has fixed something.
 #[tokio::test(start_paused = true)]
 async fn executions_that_ended_before_their_lanes_began_do_not_count() {
     let world = hours(2);

@@ -35,7 +35,7 @@ fn origins(setup: &DeploymentFacts, policy: &Policy, findings: &mut CheckFinding
         if let Some(raw) = named(setup).find(|it| it.is_raw && it.names(queue)) {
             let finding = format!(
                 "The policy believes letters of {claims} in this queue, and the raw subscription {} names the queue: \
-                 whoever may publish to its topic can write such letters, and so choose where they go.",
+                 anyone who may publish to its topic can write such letters, and so choose where they go.",
                 raw.arn
             );
             let fix =

@@ -55,7 +55,7 @@ fn senders(setup: &DeploymentFacts, queue: &DeployedQueue, findings: &mut CheckF
     let (name, policy) = (queue.arn.resource(), queue.attribute("Policy").unwrap_or_default());
     let see = "set the policy in docs/security.md#who-can-write-to-the-requeue";
     let Some(senders) = ResourcePolicy::of(policy).senders(queue.arn.as_str()) else {
-        let finding = "Its policy does not restrict senders: whoever has sqs:SendMessage in this account can put a letter \
+        let finding = "Its policy does not restrict senders: anyone who has sqs:SendMessage in this account can put a letter \
                        here, which the function sends wherever its role may send.";
         return findings.add(Severity::Warning, "requeue-senders", name, finding, see);
     };

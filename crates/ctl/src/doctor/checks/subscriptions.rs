@@ -69,7 +69,7 @@ fn raw(
             PolicyAnswer::Yes => (None, String::new()),
             PolicyAnswer::No => (
                 Some(Severity::Warning),
-                format!("{who}: whoever may publish to its topic can forge letters of the others."),
+                format!("{who}: anyone who may publish to its topic can forge letters of the others."),
             ),
             PolicyAnswer::Unclear => (
                 Some(Severity::CannotTell),

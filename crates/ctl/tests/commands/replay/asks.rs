@@ -136,11 +136,11 @@ async fn a_replay_that_may_run_is_not_taken_over_unasked() {
     cloud.forget();
     let ran = replay_in(types("\n"), &cloud, &["--resume", &id]).await;
     sent_nothing(&cloud, &ran);
-    assert!(ran.err.contains("it is taken over from whoever runs it"), "{}", ran.err);
+    assert!(ran.err.contains("it is taken over from the process that runs it"), "{}", ran.err);
     let ran = replay_in(types("\n"), &cloud, &["--ramp", "8,100"]).await;
     sent_nothing(&cloud, &ran);
     assert!(
-        ran.err.contains("(running), which is taken over from whoever may still run it; new to"),
+        ran.err.contains("(running), which is taken over from the process that may still run it; new to"),
         "{}",
         ran.err
     );

@@ -43,7 +43,7 @@ async fn a_step_that_fails_stops_it_and_it_is_not_taken_up_unasked() {
     assert!(ran.out.contains(&format!("  because   {why}\n")), "{}", ran.out);
     assert_eq!(sent(&cloud).len(), 2);
 
-    // Whoever only counts is told, and not asked.
+    // Anyone who only counts is told, and not asked.
     let world = CommandWorld { answers: true, ..CommandWorld::default() };
     let counted = replay_in(world, &cloud, &["--dry-run"]).await;
     assert_eq!((counted.code, counted.err.lines().count()), (0, 1), "{counted:?}");
@@ -102,7 +102,7 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     );
 }
 
-/// Whoever only looks is not asked who it is, and needs no permission to be told.
+/// Anyone who only looks is not asked who it is, and needs no permission to be told.
 #[tokio::test]
 async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
     let cloud = archived(&ten());
@@ -246,7 +246,7 @@ async fn a_replay_of_a_newer_version_is_listed_and_neither_shown_nor_stopped() {
     assert_eq!(unread.iter().map(|it| &it["id"]).collect::<Vec<_>>(), [newer, broken]);
 }
 
-/// Whoever reads the error need not look for the replay.
+/// Anyone who reads the error need not look for the replay.
 #[tokio::test]
 async fn a_replay_that_fails_names_its_id_and_the_command_that_goes_on() {
     for (fault, code) in [(SimFault::Unavailable, 1), (SimFault::Denied, 6)] {

@@ -390,7 +390,7 @@ async fn who_resumes_a_running_replay_is_told_that_it_takes_it_over() {
     put_replay(&cloud, stopped, "stopped", &json!({}));
     serving(&cloud, &["--operate"], async |client| {
         let (_, asks) = client.begin(&[("do", "resume"), ("id", running), ("why", "up")]).await;
-        let says = "takes it over from whoever may still run it";
+        let says = "takes it over from the process that may still run it";
         assert!(asks.text().contains(says), "{}", asks.text());
         let (_, asks) = client.begin(&[("do", "stop"), ("id", running), ("why", "x")]).await;
         assert!(!asks.text().contains(says), "{}", asks.text());

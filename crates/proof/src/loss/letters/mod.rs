@@ -5,7 +5,7 @@ mod kind;
 mod writing;
 
 pub use kind::{ProofLetterKind, is_refused, policy, subscription, subscriptions};
-use redrive_laws::letters::LetterId;
+use redrive_laws::letters::LetterNumber;
 use redrive_sim::SimAttributes;
 
 const MARK: &str = "sns-redrive";
@@ -16,7 +16,7 @@ const TOKEN_DIGITS: usize = 7;
 #[derive(Debug, Clone)]
 pub struct ProofLetter {
     /// Its number.
-    pub who: LetterId,
+    pub who: LetterNumber,
     /// Its kind.
     pub kind: ProofLetterKind,
     /// `true` if it lies in a FIFO queue.
@@ -51,7 +51,7 @@ pub fn named(name: &str, fifo: bool) -> String {
 
 /// Returns the number of the letter whose token is in a text.
 #[must_use]
-pub fn token(text: &str) -> Option<LetterId> {
+pub fn token(text: &str) -> Option<LetterNumber> {
     let after = text.find(TOKEN)? + TOKEN.len();
     text.get(after..after + TOKEN_DIGITS)?.parse().ok()
 }

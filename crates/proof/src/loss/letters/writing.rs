@@ -1,7 +1,7 @@
 //! Letters as SNS, SQS and Lambda would put them into a dead-letter queue.
 
 use fastrand::Rng;
-use redrive_laws::letters::LetterId;
+use redrive_laws::letters::LetterNumber;
 use redrive_sim::{SimAttribute, SimAttributes, SimEntry, arn};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ impl ProofLetter {
     /// Writes a letter.
     #[must_use]
     pub fn write(
-        who: LetterId,
+        who: LetterNumber,
         kind: ProofLetterKind,
         group: Option<String>,
         fifo: bool,

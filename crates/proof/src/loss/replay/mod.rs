@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use redrive_laws::letters::LetterId;
+use redrive_laws::letters::LetterNumber;
 use redrive_laws::replays::{BEFORE, BucketObjects, ReplayBooks, ReplayVerdict, identity};
 use redrive_sim::mapping::{MappingOutcome, MappingSettings, SimMapping};
 use serde_json::json;
@@ -141,7 +141,7 @@ fn archived(
     letters: &[(ProofLetter, String)],
     binary: &Path,
     log: Option<&Path>,
-) -> (ReplayWorld, Vec<ProofLetter>, BTreeMap<String, LetterId>) {
+) -> (ReplayWorld, Vec<ProofLetter>, BTreeMap<String, LetterNumber>) {
     let mut all: Vec<_> = letters.iter().map(|(letter, _)| letter.clone()).collect();
     all.sort_by_key(|letter| letter.who);
     let world = ReplayWorld::new(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redrive_laws::letters::LetterId;
+use redrive_laws::letters::LetterNumber;
 use redrive_sim::lambda::{FunctionSettings, SimInvocationResult};
 use redrive_sim::sns::TopicSettings;
 use redrive_sim::sqs::{QueueRedrive, QueueSettings, ReceiveRequest};
@@ -29,9 +29,9 @@ pub(super) struct FaultyNetwork {
     fifo: bool,
     plan: Mutex<FaultPlan>,
     /// The process that has each letter: the web server does not know which process posts.
-    holders: Mutex<HashMap<LetterId, ProcessKiller>>,
+    holders: Mutex<HashMap<LetterNumber, ProcessKiller>>,
     /// The letters whose process is killed when the web server gets them.
-    fatal: Mutex<BTreeSet<LetterId>>,
+    fatal: Mutex<BTreeSet<LetterNumber>>,
 }
 
 impl FaultyNetwork {
@@ -45,7 +45,7 @@ impl FaultyNetwork {
     }
 
     /// Records the process that is handed a letter.
-    pub(super) fn hold(&self, who: LetterId, killer: &ProcessKiller) {
+    pub(super) fn hold(&self, who: LetterNumber, killer: &ProcessKiller) {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner).insert(who, killer.clone());
     }
 
@@ -134,7 +134,7 @@ impl FaultyNetwork {
         redrive_sim::SimFault::HangAfter
     }
 
-    fn kill(&self, who: LetterId) {
+    fn kill(&self, who: LetterNumber) {
         let holder = self.holders.lock().unwrap_or_else(PoisonError::into_inner).get(&who).cloned();
         if let Some(holder) = holder {
             holder.kill();
@@ -154,7 +154,7 @@ impl FaultyNetwork {
 }
 
 /// Returns the letter in a body.
-pub(super) fn letter_in(call: &SimCall) -> Option<LetterId> {
+pub(super) fn letter_in(call: &SimCall) -> Option<LetterNumber> {
     token(&String::from_utf8_lossy(&call.body))
 }
 

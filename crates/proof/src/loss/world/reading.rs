@@ -1,6 +1,6 @@
 //! The world as the reader of its journal must know it.
 
-use redrive_laws::letters::{LetterId, WorldNames, WorldScene};
+use redrive_laws::letters::{LetterNumber, WorldNames, WorldScene};
 use redrive_sim::{AwsService, SimCall, SimEntry, SimEvent};
 use serde_json::Value;
 
@@ -58,11 +58,11 @@ impl WorldScene for Letters {
         &self.names
     }
 
-    fn letters(&self, text: &str) -> Vec<LetterId> {
+    fn letters(&self, text: &str) -> Vec<LetterNumber> {
         token(text).filter(|who| *who < self.all.len()).into_iter().collect()
     }
 
-    fn arrives(&self, who: LetterId, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String> {
+    fn arrives(&self, who: LetterNumber, call: &SimCall, entry: &SimEntry) -> Result<Option<usize>, String> {
         let letter = &self.all[who];
         if call.service == AwsService::Web {
             letter.is_posted(call)?;
@@ -71,23 +71,23 @@ impl WorldScene for Letters {
         letter.arrives(&call.operation, &call.target, entry)
     }
 
-    fn moves(&self, who: LetterId, entry: &SimEntry) -> Result<Option<usize>, String> {
+    fn moves(&self, who: LetterNumber, entry: &SimEntry) -> Result<Option<usize>, String> {
         self.all[who].moves(entry)
     }
 
-    fn rests(&self, who: LetterId, entry: &SimEntry) -> Result<Option<String>, String> {
+    fn rests(&self, who: LetterNumber, entry: &SimEntry) -> Result<Option<String>, String> {
         self.all[who].rests(entry)
     }
 
-    fn is_recorded(&self, who: LetterId, record: &Value) -> Result<(), String> {
+    fn is_recorded(&self, who: LetterNumber, record: &Value) -> Result<(), String> {
         self.all[who].is_recorded(record)
     }
 
-    fn is_delivered(&self, _: LetterId, _: &str, _: &SimEntry) -> Result<(), String> {
+    fn is_delivered(&self, _: LetterNumber, _: &str, _: &SimEntry) -> Result<(), String> {
         Ok(())
     }
 
-    fn subscription(&self, who: LetterId) -> String {
+    fn subscription(&self, who: LetterNumber) -> String {
         let letter = &self.all[who];
         subscription(letter.kind, letter.fifo)
     }
