@@ -69,7 +69,7 @@ pub struct ReplayFunction {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ReplayEvent {
     /// A whole replay.
-    ArchiveReplayer(Box<RawValue>),
+    Replay(Box<RawValue>),
     /// A turn of a state machine.
     Turn(TurnEvent),
     /// A lane of a round.
@@ -104,7 +104,7 @@ pub enum TurnEvent {
 #[serde(untagged)]
 pub enum ReplayAnswer {
     /// The state of a replay.
-    ArchiveReplayer(Box<ReplayState>),
+    Replay(Box<ReplayState>),
     /// The next action of the state machine.
     Turn(Box<MachineTurn>),
     /// The result of a lane.
@@ -159,7 +159,7 @@ impl ReplayFunction {
         let until = Instant::now() + left.saturating_sub(TIME_TO_STOP.min(left / 2));
         let control = DeadlineControl { until };
         let answer = match event {
-            ReplayEvent::ArchiveReplayer(wish) => self.replay(&wish, &control).await,
+            ReplayEvent::Replay(wish) => self.replay(&wish, &control).await,
             ReplayEvent::Turn(turn) => self.turn(turn, &control).await,
             ReplayEvent::Lane(lane) => Box::pin(self.lane(&lane, &control)).await,
         };
@@ -179,7 +179,7 @@ impl ReplayFunction {
         replay.check_requeue().await?;
         let state = replay.run(&wish, &ReplaySource::Archive, redriving.policy.as_ref(), control).await?;
         telemetry::replay(&state);
-        Ok(ReplayAnswer::ArchiveReplayer(Box::new(state)))
+        Ok(ReplayAnswer::Replay(Box::new(state)))
     }
 
     /// Runs a turn of a state machine.

@@ -95,7 +95,7 @@ pub(crate) async fn run(
                 };
                 confirm::begin(request, counted, held.as_ref(), unfinished, args, as_json, console)?
             }
-            EventRequest::ResumeRequest(resume) => {
+            EventRequest::Resume(resume) => {
                 let seen = kept.map(|kept| (kept, Some((holds, &source))));
                 confirm::resume(resume, seen, args, as_json, console).await?
             }

@@ -10,7 +10,7 @@ pub fn check(data: &[u8]) {
     let (object, id) = (json.is_object(), json.get("resume").cloned());
     match EventRequest::from_json(json) {
         Err(faults) => says_why(&faults),
-        Ok(EventRequest::ResumeRequest(resume)) => {
+        Ok(EventRequest::Resume(resume)) => {
             assert_eq!(id, Some(json!(resume.id)), "it goes on with the replay that is named");
             let ResumeRequest { id, rate, threshold, settle_seconds, why } = &resume;
             let written = json!({
@@ -18,7 +18,7 @@ pub fn check(data: &[u8]) {
             });
             assert_eq!(
                 EventRequest::from_json(written),
-                Ok(EventRequest::ResumeRequest(resume)),
+                Ok(EventRequest::Resume(resume)),
                 "nothing else is in it"
             );
         }

@@ -162,7 +162,7 @@ pub enum EventRequest {
     /// A request to begin a replay.
     Begin(Box<ReplayRequest>),
     /// A request to continue one.
-    ResumeRequest(ResumeRequest),
+    Resume(ResumeRequest),
 }
 
 impl EventRequest {
@@ -190,7 +190,7 @@ impl EventRequest {
         if json.get("resume").is_none() {
             return ReplayRequest::from_json(json).map(|request| Self::Begin(Box::new(request)));
         }
-        serde_json::from_value(json).map(Self::ResumeRequest).map_err(|error| vec![error.to_string()])
+        serde_json::from_value(json).map(Self::Resume).map_err(|error| vec![error.to_string()])
     }
 }
 

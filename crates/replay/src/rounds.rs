@@ -136,7 +136,7 @@ impl ArchiveReplayer {
     ) -> Result<(MachineTurn, InHand), ReplayError> {
         let begun = match wish {
             EventRequest::Begin(request) => self.begun(request, job).await?,
-            EventRequest::ResumeRequest(resume) => self.gone_on(resume, job).await?,
+            EventRequest::Resume(resume) => self.gone_on(resume, job).await?,
         };
         Box::pin(self.first_turn_of(begun, workers)).await
     }

@@ -341,7 +341,7 @@ fn begins(request: &ReplayRequest) -> EventRequest {
 
 /// Returns the wish to continue a replay.
 fn resumes(resume: &ResumeRequest) -> EventRequest {
-    EventRequest::ResumeRequest(resume.clone())
+    EventRequest::Resume(resume.clone())
 }
 
 fn resume(id: &str) -> ResumeRequest {

@@ -66,7 +66,7 @@ impl<'w> LaneMachine<'w> {
     }
 
     pub(super) async fn resume(&self, id: &str) -> Result<ReplayState, ReplayError> {
-        self.run(&EventRequest::ResumeRequest(resume(id))).await
+        self.run(&EventRequest::Resume(resume(id))).await
     }
 
     async fn run(&self, wish: &EventRequest) -> Result<ReplayState, ReplayError> {
@@ -302,7 +302,7 @@ async fn lanes_that_never_come_to_anything_end_it_and_say_where_to_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fifo_archive_goes_in_its_override_by_one_lane() {
+async fn a_fifo_archive_goes_in_its_order_by_one_lane() {
     let world = ArchiveWorld::fifo();
     for hour in 0..3 {
         let posts: Vec<_> = (hour * 10..hour * 10 + 10)
@@ -438,7 +438,7 @@ async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends
     let because = state.because.clone().unwrap();
     assert!(because.contains("hour=20261101T00/000000.json failed"), "{because}");
     world.no_faults();
-    let done = machine.run(&EventRequest::ResumeRequest(resume(&state.id))).await.unwrap();
+    let done = machine.run(&EventRequest::Resume(resume(&state.id))).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (ReplayStatus::Done, 600));
 }
 

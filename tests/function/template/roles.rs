@@ -271,7 +271,7 @@ fn an_operator_may_do_what_giving_overrides_takes_and_nothing_else() {
     assert_eq!(known, sent, "a call that OPERATOR_CALLS lacks");
     // It wakes letters with the code that hides them. The key of the bucket is used by S3.
     let wakes = std::fs::read_to_string(root.join("crates/ctl/src/overrides/wake.rs")).unwrap();
-    assert!(wakes.contains("use redrive_aws::delivery::{Hiding, hide};"));
+    assert!(wakes.contains("use redrive_aws::delivery::{HideRequest, hide};"));
     made.extend(["sqs:ChangeMessageVisibility", "kms:Decrypt", "kms:GenerateDataKey"]);
     let granted: BTreeSet<_> = grants(operator_policy()).into_values().flatten().collect();
     assert_eq!(granted, made);

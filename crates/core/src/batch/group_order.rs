@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_has_one_item_of_each_group_in_their_override() {
+    fn a_round_has_one_item_of_each_group_in_their_order() {
         let items = [Some("a"), Some("a"), Some("b"), Some("a"), Some("b"), None];
         assert_eq!(rounds(&items), [vec![0, 2, 5], vec![1, 4], vec![3]]);
     }

@@ -36,7 +36,7 @@ pub(super) async fn wish_for_machine(
     let holds = place.as_ref().map(|place| HoldReader::at(place, &aws));
     let request = match wish {
         EventRequest::Begin(request) => request,
-        EventRequest::ResumeRequest(resume) => {
+        EventRequest::Resume(resume) => {
             let holds = holds.map(|holds| (holds, ReplaySource::Archive));
             let seen =
                 kept.as_ref().map(|kept| (kept, holds.as_ref().map(|(holds, source)| (holds, source))));

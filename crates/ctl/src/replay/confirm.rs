@@ -60,7 +60,7 @@ pub(super) fn begin(
         status(&other)
     );
     match console.answer(&question)?.as_str() {
-        "continue" => Ok(EventRequest::ResumeRequest(resumption(&other.id, args))),
+        "continue" => Ok(EventRequest::Resume(resumption(&other.id, args))),
         "new" => Ok(EventRequest::Begin(request)),
         _ => Err(not_confirmed()),
     }
@@ -79,7 +79,7 @@ pub(super) async fn resume(
     console: &mut ToolEnvironment,
 ) -> Result<EventRequest, CommandFailure> {
     if !args.asks() {
-        return Ok(EventRequest::ResumeRequest(resume));
+        return Ok(EventRequest::Resume(resume));
     }
     let shown = match seen {
         Some((kept, _)) => kept.show(&resume.id).await.map(Some),
@@ -87,7 +87,7 @@ pub(super) async fn resume(
     };
     let question = match shown.map_err(CommandFailure::from) {
         // The replay itself says why it cannot be continued.
-        Ok(Some(state)) if !state.is_unfinished() => return Ok(EventRequest::ResumeRequest(resume)),
+        Ok(Some(state)) if !state.is_unfinished() => return Ok(EventRequest::Resume(resume)),
         Ok(Some(state)) => {
             let held = match seen {
                 Some((_, Some((holds, source)))) => holds.of(&state.request, source, console).await?,
@@ -104,7 +104,7 @@ pub(super) async fn resume(
         Ok(None) | Err(CommandFailure::Denied(_)) => "The replay cannot be read here. Continue it?",
         Err(failed) => return Err(failed),
     };
-    if console.confirms(question)? { Ok(EventRequest::ResumeRequest(resume)) } else { Err(not_confirmed()) }
+    if console.confirms(question)? { Ok(EventRequest::Resume(resume)) } else { Err(not_confirmed()) }
 }
 
 /// Reports whether a process may work on a replay.

@@ -17,7 +17,7 @@ pub(super) fn wish(
 ) -> Result<EventRequest, CommandFailure> {
     let request = request(args, console)?;
     Ok(match &args.resume {
-        Some(id) => EventRequest::ResumeRequest(confirm::resumption(id, args)),
+        Some(id) => EventRequest::Resume(confirm::resumption(id, args)),
         None => EventRequest::Begin(Box::new(request)),
     })
 }

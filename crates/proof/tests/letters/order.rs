@@ -24,7 +24,7 @@ fn group(order: [LetterNumber; 3]) -> LedgerStory {
 }
 
 #[test]
-fn letters_of_a_group_arrive_in_their_override() {
+fn letters_of_a_group_arrive_in_their_order() {
     assert!(group([0, 1, 2]).verdict().is_good());
     let verdict = group([0, 2, 1]).verdict();
     assert_eq!((verdict.disorders, verdict.is_good()), (1, false));

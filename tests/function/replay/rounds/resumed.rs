@@ -23,7 +23,7 @@ async fn it_is_stopped_by_an_override_and_gone_on_with_by_another_execution_or_b
         assert_eq!(stopped.counts.sent, world.bodies().len() as u64);
         let resume = ResumeRequest { rate: Some(10_000), ..resume(&stopped.id) };
         let done = if by_machine {
-            machine.run(&EventRequest::ResumeRequest(resume)).await.unwrap()
+            machine.run(&EventRequest::Resume(resume)).await.unwrap()
         } else {
             world
                 .replay()
@@ -46,7 +46,7 @@ async fn an_execution_that_was_ended_is_gone_on_with_and_its_lanes_send_nothing_
     let old = join_all(lanes.iter().map(|lane| machine.work(lane)));
     let new = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
-        machine.run(&EventRequest::ResumeRequest(resume(&turn.id))).await.unwrap()
+        machine.run(&EventRequest::Resume(resume(&turn.id))).await.unwrap()
     };
     let (_, done) = tokio::join!(old, new);
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (ReplayStatus::Done, 400, 0));
@@ -123,7 +123,7 @@ async fn a_turn_that_is_over_changes_nothing_that_the_next_execution_knows() {
     let old = replay.next_turn(&of, 3, None, &operator);
     let new = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let resume = EventRequest::ResumeRequest(resume(&turn.id));
+        let resume = EventRequest::Resume(resume(&turn.id));
         world.replay().first_turn(&resume, 3, None, &TestObserver::default()).await.unwrap()
     };
     let (old, new) = tokio::join!(old, new);
@@ -146,7 +146,7 @@ async fn executions_that_ended_before_their_lanes_began_do_not_count() {
     let world = hours(2);
     let machine = LaneMachine::new(&world, 2);
     let turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
-    let resume = EventRequest::ResumeRequest(resume(&turn.id));
+    let resume = EventRequest::Resume(resume(&turn.id));
     for _ in 0..4 {
         let turn = world.replay().first_turn(&resume, 2, None, &TestObserver::default()).await.unwrap();
         assert_eq!((turn.next, turn.replay.status), (TurnKind::Send, ReplayStatus::Running));
@@ -161,7 +161,7 @@ async fn of_two_who_go_on_within_a_second_one_has_it() {
     let world = hours(4);
     let turn = first_turn(&world, 2, json!({ "ramp": [100] })).await;
     let go_on = || async {
-        let resume = EventRequest::ResumeRequest(resume(&turn.id));
+        let resume = EventRequest::Resume(resume(&turn.id));
         world.replay().first_turn(&resume, 2, None, &TestObserver::default()).await
     };
     let (one, other) = tokio::join!(go_on(), go_on());
@@ -187,7 +187,7 @@ async fn an_execution_that_goes_on_at_once_is_not_stopped_by_what_waits() {
     let turn = first_turn(&world, 2, json!({ "ramp": [100], "settleSeconds": 600 })).await;
     machine.send(&turn).await;
     // The execution ends here.
-    let done = machine.run(&EventRequest::ResumeRequest(resume(&turn.id))).await.unwrap();
+    let done = machine.run(&EventRequest::Resume(resume(&turn.id))).await.unwrap();
     assert_eq!((done.status, done.counts.sent), (ReplayStatus::Done, 1200), "{done:?}");
 }
 
@@ -201,7 +201,7 @@ async fn what_one_process_has_sent_is_known_to_the_state_machine_that_goes_on() 
     assert!((500..2000).contains(&sent), "{sent}");
     let machine = LaneMachine { time: Duration::from_secs(4), ..LaneMachine::new(&world, 1) };
     let resume = ResumeRequest { rate: Some(100), ..resume(&stopped.id) };
-    let done = machine.run(&EventRequest::ResumeRequest(resume)).await.unwrap();
+    let done = machine.run(&EventRequest::Resume(resume)).await.unwrap();
     assert_eq!((done.status, done.counts.sent, done.counts.repeated), (ReplayStatus::Done, 3100, 0));
     assert_eq!(world.numbers(), numbers(0..3100));
 }
