@@ -23,32 +23,16 @@ def commands(proof: str) -> tuple[list[str], list[str]]:
     """How to build a proof and how to run it."""
     kind, _, which = proof.partition(" ")
     if kind == "core":
-        suite, _, which = which.partition(" ")
-        target = ["redrive-core", "--lib"] if suite == "lib" else ["redrive-testing", "--test", suite]
-        build = ["cargo", "test", "--quiet", "--package", *target]
-    elif kind in ("function", "simulation", "lib"):
+        build = ["cargo", "test", "--quiet", "--package", "redrive-testing", "--test", "simulation"]
+    elif kind == "simulation":
         # The whole workspace, so that nothing is compiled twice for other features.
-        target = ["--lib"] if kind == "lib" else ["--test", kind]
-        build = ["cargo", "test", "--quiet", "--workspace", *target]
-    elif kind == "commands":
-        build = ["cargo", "test", "--quiet", "--workspace", "--test", "commands"]
+        build = ["cargo", "test", "--quiet", "--workspace", "--test", "simulation"]
     elif kind in ("matrix", "replay"):
         binaries = (BUILD / "debug").resolve()
         soak = [f"{binaries}/soak", "--function", f"{binaries}/sns-redrive", "--alone", kind, "--only", which]
         # For soaks of a replay; as `make faults` has them.
         soak += ["--letters", "2000", "--seed", "1"]
         return BINARIES, soak
-    elif kind == "stack":
-        python = str(pathlib.Path("local/.venv/bin/python").absolute())
-        return BINARIES, [
-            python,
-            "-m",
-            "pytest",
-            "tests/stack",
-            "-q",
-            "-k",
-            which,
-        ]
     else:
         sys.exit(f"{kind}: no such proof")
     return [*build, "--no-run"], [*build, "--", which]
@@ -96,11 +80,6 @@ def restore() -> None:
         elif not copy.is_file() or copy.read_bytes() != source.read_bytes():
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(source.read_bytes())
-
-    # Where the tests of the stack look for what is built.
-    link = TREE / "target"
-    if not link.is_symlink():
-        link.symlink_to(BUILD.resolve())
 
 
 def tail(text: str) -> str:

@@ -13,7 +13,15 @@ import urllib.parse
 # The binary that is described, for each package.
 BINARIES = {"sns-redrive": "sns-redrive_bin.cdx.json", "redrive-ctl": "crates/ctl/redrivectl_bin.cdx.json"}
 # Parts that are in this repository, and have no archive whose hash could be told.
-OURS = ["crc-fast", "redrive-core", "sns-redrive"]
+OURS = [
+    "crc-fast",
+    "redrive-archive",
+    "redrive-aws",
+    "redrive-console",
+    "redrive-core",
+    "redrive-replay",
+    "sns-redrive",
+]
 
 
 def main(cyclonedx: str, package: str, out: str, target: str) -> None:

@@ -44,11 +44,11 @@ sbom: $(CARGO_CYCLONEDX) ## List the parts of the function, as CycloneDX in targ
 PART ?= core
 TEST_TOOL ?= cargo
 MUTATED_core := redrive-core
-MUTATED_shell := sns-redrive
+MUTATED_shell := redrive-archive redrive-aws redrive-replay sns-redrive
 MUTATED = $(or $(MUTATED_$(PART)),$(error PART is core or shell))
 # The packages and tests that could notice a mutant. The core's tests cannot notice one in the shell.
-TRIED_core := redrive-core redrive-testing sns-redrive
-TRIED_shell := sns-redrive
+TRIED_core := redrive-core redrive-testing $(MUTATED_shell)
+TRIED_shell := $(MUTATED_shell)
 TESTS_core := --lib --test=pure --test=function --test=simulation
 TESTS_shell := --lib --test=function --test=simulation
 ALONE = CARGO_TARGET_DIR=$(CURDIR)/target/mutants-$(PART) CARGO_PROFILE_DEV_DEBUG=0 CARGO_NET_OFFLINE=true \
@@ -57,7 +57,7 @@ mutants: alone $(CARGO_MUTANTS) ## Change the code in hundreds of ways, and chec
 	@mkdir -p target/mutants-$(PART)
 	@# First the tests must pass without a mutant. cargo-mutants has such a run too, but only with the changed crate's tests.
 	$(ALONE) cargo test $(addprefix --package ,$(TRIED_$(PART))) $(TESTS_$(PART))
-	$(ALONE) $(CARGO_MUTANTS) mutants --output target/mutants-$(PART) --package $(MUTATED) \
+	$(ALONE) $(CARGO_MUTANTS) mutants --output target/mutants-$(PART) $(addprefix --package ,$(MUTATED)) \
 	    --baseline skip --timeout 300 --test-tool $(TEST_TOOL) --sharding round-robin $(if $(SHARD),--shard $(SHARD)) \
 	    $(addprefix --test-package ,$(TRIED_$(PART))) -- $(TESTS_$(PART))
 

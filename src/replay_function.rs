@@ -4,7 +4,7 @@
 //! | event | answer |
 //! |---|---|
 //! | `{"replay": {...}}`, as in [`EventRequest`] | the state of the replay when it ended or the time was over |
-//! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | the next action: a [`MachineTurn`] |
+//! | `{"turn": {"begin": {...}, "workers": 100, "by": "..."}}` | the next action: a [`TurnAnswer`] |
 //! | `{"turn": {"id": "...", "holder": "...", "workers": 100}}` | the same |
 //! | `{"lane": {...}}`, a line that a turn has written | the result of the lane |
 //!
@@ -27,8 +27,9 @@ use redrive_core::batch::OperatingMode;
 use redrive_core::failure::Failure;
 use redrive_core::policy::Policy;
 use redrive_replay::{
-    ArchiveReplayer, EventRequest, MachineTurn, RecordLocation, RedriverReader, RedriverState, ReplayControl,
-    ReplayEnvironment, ReplayError, ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnKind,
+    ArchiveReplayer, EventRequest, RecordLocation, RedriverReader, RedriverState, ReplayControl,
+    ReplayEnvironment, ReplayError, ReplayResumption, ReplaySource, ReplayState, RoundLane, TurnAnswer,
+    TurnKind,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,7 +40,7 @@ use tracing::Instrument;
 use crate::telemetry;
 
 /// The author of a replay that the state machine does not name.
-const DEFAULT_REPLAYER: &str = "the replay function";
+const DEFAULT_AUTHOR: &str = "the replay function";
 
 /// The number of units worked on at the same time if one invocation does the whole replay.
 const REPLAY_WORKERS: usize = 4;
@@ -106,7 +107,7 @@ pub enum ReplayAnswer {
     /// The state of a replay.
     Replay(Box<ReplayState>),
     /// The next action of the state machine.
-    Turn(Box<MachineTurn>),
+    Turn(Box<TurnAnswer>),
     /// The result of a lane.
     Lane {
         /// The number of letters sent. `None` if the round was over.
@@ -175,7 +176,7 @@ impl ReplayFunction {
     /// Runs a whole replay.
     async fn replay(&self, wish: &RawValue, control: &DeadlineControl) -> Result<ReplayAnswer, ReplayError> {
         let wish = EventRequest::from_text(wish.get()).map_err(ReplayError::Request)?;
-        let (replay, redriving) = self.replay_by(DEFAULT_REPLAYER).await?;
+        let (replay, redriving) = self.replay_by(DEFAULT_AUTHOR).await?;
         replay.check_requeue().await?;
         let state = replay.run(&wish, &ReplaySource::Archive, redriving.policy.as_ref(), control).await?;
         telemetry::replay(&state);
@@ -194,7 +195,7 @@ impl ReplayFunction {
             }
             TurnEvent::Next { of, workers } => {
                 let workers = lanes(workers)?;
-                let (replay, redriving) = self.replay_by(DEFAULT_REPLAYER).await?;
+                let (replay, redriving) = self.replay_by(DEFAULT_AUTHOR).await?;
                 replay.next_turn(&of, workers, redriving.policy.as_ref(), control).await
             }
         }?;
@@ -268,7 +269,7 @@ fn parts(
         control_prefix: control.prefix,
         requeue,
         clock: clock.clone(),
-        by: DEFAULT_REPLAYER.to_owned(),
+        by: DEFAULT_AUTHOR.to_owned(),
         workers: REPLAY_WORKERS,
     })
 }

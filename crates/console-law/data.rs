@@ -6,13 +6,13 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use jiff::{SignedDuration, Timestamp};
 use redrive_aws::clock::InstanceClock;
 use redrive_console::read::{
-    Alarm, ArchivedLetter, ChartSpan, CommonValue, CountMethod, GroupFields, GroupValue, LetterHistory,
+    Alarm, ArchivedLetter, ChartSpan, CommonValue, CountMethod, GroupValue, LetterFields, LetterHistory,
     LetterLog, LetterLogLine, LetterReplay, OneGroup, PageGroup, PageGroups, PresentState, QueueNow,
-    ShownContent, TimedCount, UnreplayedCount, WaitingGroup, WaitingOne, WaitingPage,
+    ShownContent, TimedCount, UnreplayedCount, WaitingGroup, WaitingOne, WaitingSummary,
 };
 use redrive_console::view::{self, PageFrame, ViewContext};
 use redrive_console::{
-    BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients, DoctorProgress, Filter, GroupField,
+    BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients, DoctorProgress, Filter, GroupField,
     OneLetter, PageFinding, PageHost, PageKind, Query,
 };
 use redrive_core::policy::{Overrides, Policy};
@@ -37,7 +37,7 @@ fn span() -> ChartSpan {
 #[must_use]
 pub fn account(text: &str) -> ConsoleAccount {
     let queue = "arn:aws:sqs:eu-central-1:123456789012:payments-dlq".parse().unwrap();
-    let place = || Some(ConsoleBucket { bucket: text.to_owned(), prefix: text.to_owned() });
+    let place = || Some(BucketPrefix { bucket: text.to_owned(), prefix: text.to_owned() });
     ConsoleAccount {
         clients: CLIENTS.clone(),
         archive: place(),
@@ -69,9 +69,9 @@ fn filter(text: &str) -> Filter {
     GroupField::ALL.into_iter().fold(Filter::default(), |filter, field| filter.with(field, text))
 }
 
-fn fields(text: &str) -> GroupFields {
+fn fields(text: &str) -> LetterFields {
     let some = || Some(text.to_owned());
-    GroupFields {
+    LetterFields {
         topic: some(),
         subscription: some(),
         target: some(),
@@ -197,7 +197,7 @@ pub fn pages(text: &str, door: &PageHost) -> Vec<(String, String)> {
     let rows = values().into_iter().map(|value| WaitingGroup { value, letters: 2, due: (now(), now()) });
     let mut due = [0; redrive_console::read::PARTS];
     due[3] = 2;
-    let list = WaitingPage {
+    let list = WaitingSummary {
         by: GroupField::Target,
         of: of.clone(),
         letters: 2,

@@ -99,6 +99,6 @@ impl fmt::Debug for StandIn {
 
 impl fmt::Debug for StandInConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connector")
+        f.write_str("StandInConnector")
     }
 }

@@ -6,7 +6,7 @@ use redrive_archive::{Archive, ArchiveInvocation};
 use redrive_aws::clock::InstanceClock;
 use redrive_aws::control::{ControlObjects, ListInvocation};
 use redrive_aws::delivery::{DeliveryPayload, Dispatcher, HideRequest, OutgoingMessage, hide};
-use redrive_aws::lookup::{QueueLookups, SubscriptionLookups};
+use redrive_aws::lookup::{QueueReader, SubscriptionReader};
 use redrive_aws::signature::CertificateReader;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
@@ -24,8 +24,8 @@ pub(super) struct ActionCarrier {
     pub(super) control: Option<ControlObjects>,
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) dispatcher: Dispatcher,
-    pub(super) subscriptions: SubscriptionLookups,
-    pub(super) queues: QueueLookups,
+    pub(super) subscriptions: SubscriptionReader,
+    pub(super) queues: QueueReader,
     pub(super) certificates: CertificateReader,
     pub(super) clock: InstanceClock,
 }

@@ -14,12 +14,12 @@ use redrive_aws::clients::AwsClients;
 use redrive_aws::clock::InstanceClock;
 use redrive_aws::control::ControlObjects;
 use redrive_aws::delivery::{AddressReach, Dispatcher, HttpClient};
-use redrive_aws::lookup::{QueueLookups, SubscriptionLookups};
+use redrive_aws::lookup::{QueueReader, SubscriptionReader};
 use redrive_aws::signature::CertificateReader;
 use redrive_aws::under_way::CallsUnderWay;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    BatchConfig, BatchMachine, BatchNotice, InvocationTime, LetterReport, OperatingMode,
+    BatchConfig, BatchMachine, BatchNotice, InvocationNow, LetterReport, OperatingMode,
 };
 use redrive_core::letter::SqsMessage;
 use redrive_core::policy::Policy;
@@ -120,8 +120,8 @@ impl Redrive {
             archive,
             control,
             dispatcher,
-            subscriptions: SubscriptionLookups::new(sns, clock.clone()),
-            queues: QueueLookups::new(sqs.clone(), clock.clone()),
+            subscriptions: SubscriptionReader::new(sns, clock.clone()),
+            queues: QueueReader::new(sqs.clone(), clock.clone()),
             certificates,
             sqs,
             clock: clock.clone(),
@@ -143,7 +143,7 @@ impl Redrive {
         };
         let mut machine = self.machine.lock().await;
         let began = Instant::now();
-        let now = || InvocationTime::of(self.clock.moment(), began.elapsed());
+        let now = || InvocationNow::of(self.clock.moment(), began.elapsed());
         let letters = messages.into_iter().map(|message| machine.read(message)).collect();
         let deadline = invocation.deadline.saturating_duration_since(began);
         let mut batch = machine.begin(letters, deadline);

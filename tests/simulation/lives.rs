@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use redrive_laws::letters::{
-    FaultSubject, JudgedLetter, Ledger, LetterFact, LetterNumber, LetterReader, MessageNumber, Plan,
+    FaultSubject, JudgedLetter, Ledger, LetterNumber, LetterReader, LifeEvent, MessageNumber, Plan,
     RequiredOrder, RunEnd, RunId, SentPlace, TimedFact,
 };
 use redrive_sim::{SimEvent, SimMillis, SimRecord};
@@ -119,7 +119,7 @@ impl<'s> Life<'s> {
     pub fn attempts(&self) -> Vec<Attempt> {
         let mut attempts: Vec<Attempt> = Vec::new();
         for fact in self.facts {
-            let (LetterFact::Called, Some(run)) = (&fact.what, fact.run) else { continue };
+            let (LifeEvent::Called, Some(run)) = (&fact.what, fact.run) else { continue };
             match attempts.iter_mut().find(|attempt| attempt.run == run) {
                 Some(attempt) => attempt.last = fact.at,
                 None => attempts.push(Attempt { order: fact.order, at: fact.at, last: fact.at, run }),
@@ -153,25 +153,25 @@ impl<'s> Life<'s> {
     /// Returns the number of faults of these kinds that concerned it.
     pub fn disturbed(&self, by: &[FaultSubject]) -> usize {
         let all = self.facts.iter().chain(self.ledger.everywhere());
-        all.filter(|fact| matches!(&fact.what, LetterFact::Disturbed(what) if by.contains(what))).count()
+        all.filter(|fact| matches!(&fact.what, LifeEvent::Disturbed(what) if by.contains(what))).count()
     }
 
     /// Returns the number of runs that had it and died.
     pub fn deaths(&self) -> usize {
         let has_died =
             |fact: &&TimedFact| fact.run.is_some_and(|run| self.ledger.runs()[run].ending != RunEnd::Heard);
-        self.facts.iter().filter(|fact| fact.what == LetterFact::Handed).filter(has_died).count()
+        self.facts.iter().filter(|fact| fact.what == LifeEvent::Handed).filter(has_died).count()
     }
 
     /// Reports whether nothing went wrong that concerned it.
     pub fn is_calm(&self) -> bool {
-        let is_bad = |what: &LetterFact| matches!(what, LetterFact::Disturbed(_) | LetterFact::Throttled);
+        let is_bad = |what: &LifeEvent| matches!(what, LifeEvent::Disturbed(_) | LifeEvent::Throttled);
         self.count(is_bad) == 0 && self.ledger.everywhere().is_empty() && self.deaths() == 0
     }
 
     /// Returns the number of copies that its queue made, and of times that an operator woke it.
     pub fn copies(&self) -> usize {
-        self.count(|what| matches!(what, LetterFact::Duplicated | LetterFact::Woken))
+        self.count(|what| matches!(what, LifeEvent::Duplicated | LifeEvent::Woken))
     }
 
     /// Returns the first fact after which the letter is safe: its endpoint or the archive has it.
@@ -182,15 +182,15 @@ impl<'s> Life<'s> {
     /// Reports whether the function asked to hide it after another copy of it had been deleted.
     pub fn is_hidden_in_vain(&self) -> bool {
         self.facts.iter().enumerate().any(|(index, fact)| {
-            let is_gone = |it: &TimedFact| it.message == fact.message && it.what == LetterFact::Deleted;
-            matches!(fact.what, LetterFact::Hidden { done: false, .. })
+            let is_gone = |it: &TimedFact| it.message == fact.message && it.what == LifeEvent::Deleted;
+            matches!(fact.what, LifeEvent::Hidden { done: false, .. })
                 && self.facts[..index].iter().any(is_gone)
         })
     }
 
     /// Reports whether an operator woke it while a run had it.
     pub fn is_woken_in_a_run(&self) -> bool {
-        self.facts.iter().filter(|fact| fact.what == LetterFact::Woken).any(|fact| {
+        self.facts.iter().filter(|fact| fact.what == LifeEvent::Woken).any(|fact| {
             fact.message.is_some_and(|message| self.runs_of(message).any(|run| self.is_of(run, fact.order)))
         })
     }
@@ -205,7 +205,7 @@ impl<'s> Life<'s> {
     pub fn carried(&self) -> Vec<(&'s TimedFact, MessageNumber, &'s str)> {
         let mut messages = Vec::new();
         for fact in self.of.facts {
-            if let (LetterFact::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message) {
+            if let (LifeEvent::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message) {
                 messages.push((fact, message, queue.as_str()));
             }
         }
@@ -215,7 +215,7 @@ impl<'s> Life<'s> {
     /// Returns how many instances of the function have received it, at least one.
     pub fn instances(&self) -> usize {
         let runs =
-            self.facts.iter().filter(|fact| fact.what == LetterFact::Handed).filter_map(|fact| fact.run);
+            self.facts.iter().filter(|fact| fact.what == LifeEvent::Handed).filter_map(|fact| fact.run);
         runs.map(|run| &self.ledger.runs()[run].caller).collect::<BTreeSet<_>>().len().max(1)
     }
 

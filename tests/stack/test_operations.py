@@ -154,7 +154,7 @@ def test_state_machine_replays_in_steps_by_several_functions(world):
     assert {key.rsplit("/", 1)[1] for key in lanes} == {"0000.json", "0001.json"}, lanes
 
 
-def test_state_machine_is_stopped_by_an_override_and_another_execution_goes_on(world):
+def test_state_machine_is_stopped_by_an_operator_and_another_execution_goes_on(world):
     deployment, billing, operations = with_operations(world, MaxWorkers=2)
     bury(world, deployment, billing, 400)
     wish = ["replay", "--all", "--yes", "--rate", "20", "--ramp", "100", "--why", "billing is mended"]

@@ -22,7 +22,6 @@ pub use index::{IndexGroup, ObjectIndex, topic_hash};
 pub use listing::{ArchiveListing, days};
 pub use object::folder;
 pub use object::{ArchiveObject, KeyRange, hours_of, is_archived, is_day, keys_of, keys_with, queues_folder};
-pub use queue::RECORD_ATTRIBUTE;
 pub use read::{BadRecord, LetterIdentity};
 pub use record::{
     ArchiveRecord, RECORD_VERSION, RecordedAttribute, RecordedCause, RecordedError, RecordedMessage,

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::record::ArchiveRecord;
 
 /// The attribute that holds the record without its message, if there is room for it.
-pub const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
+const RECORD_ATTRIBUTE: &str = "sns-redrive-archive";
 
 /// Sends the letters, with their records where there is room. If the queue refuses a message with a record,
 /// it is sent once more without: the queue's limit may have changed, or may be unknown.

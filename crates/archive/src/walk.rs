@@ -27,7 +27,7 @@ use super::unread::{UnreadItem, WhyUnread};
 const CONCURRENT_OBJECTS: usize = 32;
 
 /// The greatest size of these objects together, in bytes. A larger object is read alone.
-const CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The number of times that an object is requested if its body breaks off.
 const TRIES: u32 = 3;
@@ -216,7 +216,8 @@ impl<'s> ArchiveWalk<'s> {
                     None => break,
                 },
             };
-            if !self.opening.is_empty() && self.opening_bytes.saturating_add(object.bytes) > CONCURRENT_BYTES
+            if !self.opening.is_empty()
+                && self.opening_bytes.saturating_add(object.bytes) > MAX_CONCURRENT_BYTES
             {
                 self.waiting = Some(object);
                 break;

@@ -1,6 +1,6 @@
 //! The source of the present time.
 //!
-//! All code gets the present as an argument or asks a [`InstanceClock`]; `clippy.toml` forbids other ways. So a test
+//! All code gets the present as an argument or asks an [`InstanceClock`]; `clippy.toml` forbids other ways. So a test
 //! can simulate fourteen days in a millisecond, and an instance that is frozen for hours.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,7 +72,7 @@ impl InstanceClock {
     /// Returns how much time only the wall clock has seen pass so far: mostly the time for which Lambda froze
     /// the process.
     #[must_use]
-    pub fn slept(&self) -> Duration {
+    pub(crate) fn slept(&self) -> Duration {
         let _ = self.moment();
         self.lock().slept()
     }
@@ -92,6 +92,6 @@ impl InstanceClock {
 
 impl std::fmt::Debug for InstanceClock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Clock")
+        f.write_str("InstanceClock")
     }
 }

@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use redrive_aws::clock::InstanceClock;
 use redrive_console::{
-    BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients, LocalConsole, PageHost, Query, show,
+    BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients, LocalConsole, PageHost, Query, show,
 };
 use redrive_core::waiting::waiting_key;
 use redrive_support::SimFault;
@@ -69,8 +69,8 @@ fn measure(url: &str) {
         .build();
     let account = ConsoleAccount {
         clients: ConsoleClients::from_config(&config, true),
-        archive: Some(ConsoleBucket { bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }),
-        control: Some(ConsoleBucket { bucket: "my-bucket".to_owned(), prefix: "control".to_owned() }),
+        archive: Some(BucketPrefix { bucket: "my-bucket".to_owned(), prefix: "dead-letters".to_owned() }),
+        control: Some(BucketPrefix { bucket: "my-bucket".to_owned(), prefix: "control".to_owned() }),
         stack: None,
         function: None,
         log_group: None,

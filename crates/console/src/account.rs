@@ -12,9 +12,9 @@ pub struct ConsoleAccount {
     /// The clients.
     pub clients: ConsoleClients,
     /// The archive; `None` if the function archives to a queue.
-    pub archive: Option<ConsoleBucket>,
+    pub archive: Option<BucketPrefix>,
     /// The place of the overrides and of the list of waiting letters.
-    pub control: Option<ConsoleBucket>,
+    pub control: Option<BucketPrefix>,
     /// The stack's name, for the commands that pages show.
     pub stack: Option<String>,
     /// The name or the ARN of the function.
@@ -50,7 +50,7 @@ pub struct ConsoleClients {
 
 /// A bucket, and a prefix of keys in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConsoleBucket {
+pub struct BucketPrefix {
     /// The bucket.
     pub bucket: String,
     /// The prefix. Slashes at its ends do not count.

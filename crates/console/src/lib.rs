@@ -1,12 +1,12 @@
 //! The pages of the console: what fails, what waits, and what was given up.
 //!
-//! A door asks for a page with a [`Query`] and gets HTML: [`show`] reads the page's data from an [`ConsoleAccount`]
-//! and renders it for that [`PageHost`]. There are two doors: a server on the operator's machine (`redrivectl
+//! A door asks for a page with a [`Query`] and gets HTML: [`show`] reads the page's data from a [`ConsoleAccount`]
+//! and renders it for that door, a [`PageHost`]. There are two: a server on the operator's machine (`redrivectl
 //! serve`), and a widget on a dashboard of `CloudWatch`. This crate serves no requests by itself, and it
 //! changes nothing in the account.
 //!
 //! ```text
-//!  Query ──> read: plain data, within a Budget ──> view: HTML ──> Shown
+//!  Query ──> read: plain data, within a PageBudget ──> view: HTML ──> RenderedPage
 //! ```
 //!
 //! # What a door does
@@ -16,7 +16,7 @@
 //! - A link of the local door is the query as a relative address: `groups?by=error&range=3h`. The door puts
 //!   its secret token in front, so pages never know the token. It reads the address back with
 //!   [`Query::from_address`]. A link of the widget is a call with [`Query::to_parameters`].
-//! - An [`PageAction`] is an action that a page offers. Its address at the local door is [`PageAction::to_address`],
+//! - A [`PageAction`] is an action that a page offers. Its address at the local door is [`PageAction::to_address`],
 //!   `act?do=hold&topic=...`; its command line is [`PageAction::command`]. The widget, and a local door that must not
 //!   act, show the command instead of a link.
 //! - [`STYLE`] is the content of the only `<style>` on a page. The local door allows it by its hash in the
@@ -58,7 +58,7 @@ pub mod text;
 pub mod view;
 pub mod widget;
 
-pub use account::{BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients};
+pub use account::{BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients};
 pub use operator_action::{ActionObject, ActionVerb, PageAction};
 pub use page_host::{DashboardWidget, DoctorProgress, LocalConsole, PageFinding, PageHost, Theme};
 pub use query::{BadQuery, Filter, GroupField, OneLetter, PageKind, PageRange, Query};

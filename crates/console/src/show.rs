@@ -10,7 +10,7 @@ use crate::account::{ConsoleAccount, ConsoleClients};
 use crate::budget::PageBudget;
 use crate::page_host::PageHost;
 use crate::query::{PageKind, Query};
-use crate::read::{self, ChartSpan, OneGroup, PageDeadlines, PageGroups, WaitingListPart, WaitingPage};
+use crate::read::{self, ChartSpan, OneGroup, PageDeadlines, PageGroups, WaitingListPart, WaitingSummary};
 use crate::text::{harmless, thousands};
 use crate::view::{self, PageFrame, ViewContext};
 
@@ -83,7 +83,7 @@ fn title(page: &PageKind) -> &'static str {
         PageKind::Now => "Now",
         PageKind::Groups { .. } => "Groups",
         PageKind::Group { .. } => "Group",
-        PageKind::Waiting { .. } => "WaitingPage",
+        PageKind::Waiting { .. } => "Waiting",
         PageKind::Letter(_) => "Letter",
     }
 }
@@ -111,7 +111,7 @@ async fn read(view: &ViewContext<'_>, clients: &ConsoleClients, times: PageDeadl
         PageKind::Waiting { by, of } => {
             let WaitingListPart { letters, more, unread } =
                 read::read_waiting(account, clients, now, times.end).await;
-            let waiting = WaitingPage::of(letters, more, *by, of, now);
+            let waiting = WaitingSummary::of(letters, more, *by, of, now);
             PageContent { html: view::waiting(&waiting, view), unread }
         }
         PageKind::Letter(one) => {

@@ -33,7 +33,7 @@ pub(super) struct AwsAccess {
 }
 
 impl AwsAccess {
-    /// Connects with the console's configuration. Without one it reads environment, profile and options, in
+    /// Connects with the environment's configuration. Without one it reads environment, profile and options, in
     /// the order of the AWS CLI.
     ///
     /// # Errors

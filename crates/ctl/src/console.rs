@@ -13,8 +13,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use tokio::time::sleep;
 
-pub(crate) use crate::command_error::CommandFailure;
-pub(crate) use crate::command_result::CommandEnd;
+pub(crate) use crate::command_end::CommandEnd;
+pub(crate) use crate::command_failure::CommandFailure;
 use crate::output::CommandResult;
 pub use crate::output::WriteFailure;
 use redrive_aws::clock::InstanceClock;

@@ -11,8 +11,8 @@
 mod archive;
 mod args;
 mod aws;
-mod command_error;
-mod command_result;
+mod command_end;
+mod command_failure;
 mod command_tool;
 mod console;
 mod control;

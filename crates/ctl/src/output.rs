@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use redrive_core::shell::is_obeyed;
 use serde_json::Value;
 
-use crate::command_error::CommandFailure;
-use crate::command_result::CommandEnd;
+use crate::command_end::CommandEnd;
+use crate::command_failure::CommandFailure;
 
 /// The result of a command. A command returns it, and prints it last.
 pub(crate) trait CommandResult {
@@ -151,7 +151,7 @@ impl ProblemStream {
 
 impl fmt::Debug for ProblemStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Problems").finish_non_exhaustive()
+        f.debug_tuple("ProblemStream").finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
 use crate::replay::{status, summary, who};
-use crate::s3_location::{self, ConsoleBucket};
+use crate::s3_location::{self, BucketPrefix};
 use crate::tables::{count, harmless, table, thousands, utc};
 
 /// All replays, or one of them.
@@ -123,14 +123,14 @@ async fn kept(
     connection: &args::ConnectionArgs,
     console: &ToolEnvironment,
 ) -> Result<StoredReplays, CommandFailure> {
-    let ConsoleBucket { bucket, prefix } = s3_location::replays(place, console)?;
+    let BucketPrefix { bucket, prefix } = s3_location::replays(place, console)?;
     let s3 = AwsAccess::connect(connection, console).await?.clients().s3;
     Ok(StoredReplays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
 }
 
 /// Returns the replays for ending one, which records the author.
 async fn signed(end: &args::EndReplay, console: &ToolEnvironment) -> Result<StoredReplays, CommandFailure> {
-    let ConsoleBucket { bucket, prefix } = s3_location::replays(&end.one.place, console)?;
+    let BucketPrefix { bucket, prefix } = s3_location::replays(&end.one.place, console)?;
     let aws = AwsAccess::connect(&end.one.connection, console).await?;
     let by = who(end.by.as_deref(), &aws.sts()).await;
     Ok(StoredReplays::new(aws.clients().s3, &bucket, &prefix, console.clock.clone(), by))

@@ -3,14 +3,14 @@
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
 use redrive_aws::settings::{ArchiveAt, Settings};
-pub(crate) use redrive_console::ConsoleBucket;
+pub(crate) use redrive_console::BucketPrefix;
 use redrive_core::arn::{Arn, ArnKind};
 
 /// Returns the archive of the command line, else of the stack, else of the function's own variable.
 pub(crate) fn archive(
     args: &args::ArchiveOption,
     console: &ToolEnvironment,
-) -> Result<ConsoleBucket, CommandFailure> {
+) -> Result<BucketPrefix, CommandFailure> {
     let stack = &console.stack;
     let given = match &args.archive {
         Some(archive) => Some(archive.clone()),
@@ -18,7 +18,7 @@ pub(crate) fn archive(
     };
     let whose = "--archive (or ARCHIVE)";
     match archive_at(given.as_deref(), whose)? {
-        ArchiveAt::S3 { bucket, prefix } => Ok(ConsoleBucket { bucket, prefix }),
+        ArchiveAt::S3 { bucket, prefix } => Ok(BucketPrefix { bucket, prefix }),
         ArchiveAt::Queue(_) => {
             let problem =
                 "the archive is a queue, which this command cannot read; receive from that queue instead";
@@ -32,7 +32,7 @@ pub(crate) fn archive(
 pub(crate) fn control(
     args: &args::ControlPlace,
     console: &ToolEnvironment,
-) -> Result<ConsoleBucket, CommandFailure> {
+) -> Result<BucketPrefix, CommandFailure> {
     let control = match (&args.control, &args.archive) {
         (None, None) => known_control(console)?,
         (control, _) => control.clone(),
@@ -47,7 +47,7 @@ pub(crate) fn control(
 pub(crate) fn replays(
     args: &args::ReplayPlace,
     console: &ToolEnvironment,
-) -> Result<ConsoleBucket, CommandFailure> {
+) -> Result<BucketPrefix, CommandFailure> {
     let control = match &args.control {
         Some(control) => Some(control.clone()),
         None => known_control(console)?,
@@ -71,7 +71,7 @@ fn refuse_another_archive(given: &str, console: &ToolEnvironment) -> Result<(), 
     if (&own.bucket, &own.prefix) == (&given.bucket, &given.prefix) {
         return Ok(());
     }
-    let ConsoleBucket { bucket, prefix } = given;
+    let BucketPrefix { bucket, prefix } = given;
     let usual = if prefix.is_empty() {
         String::new()
     } else {
@@ -113,7 +113,7 @@ fn found(
     archive: Option<&str>,
     off: &str,
     console: &ToolEnvironment,
-) -> Result<ConsoleBucket, CommandFailure> {
+) -> Result<BucketPrefix, CommandFailure> {
     let bad = |problem: &str| Err(CommandFailure::Input(vec![problem.to_owned()]));
     if let Some(control) = control {
         if control == "off" {
@@ -127,18 +127,18 @@ fn found(
              s3://bucket/prefix; if the function has no CONTROL, give --archive (or ARCHIVE)",
         );
     };
-    let ConsoleBucket { bucket, prefix } = s3_place(&archive, "--archive (or ARCHIVE)")?;
+    let BucketPrefix { bucket, prefix } = s3_place(&archive, "--archive (or ARCHIVE)")?;
     // The function has the same requirement.
     if prefix.is_empty() {
         return bad("the archive has no prefix, so no place for overrides follows from it: give --control");
     }
-    Ok(ConsoleBucket { bucket, prefix: format!("{prefix}-control") })
+    Ok(BucketPrefix { bucket, prefix: format!("{prefix}-control") })
 }
 
 /// Reads a place in S3.
-fn s3_place(text: &str, whose: &str) -> Result<ConsoleBucket, CommandFailure> {
+fn s3_place(text: &str, whose: &str) -> Result<BucketPrefix, CommandFailure> {
     match archive_at(Some(text), whose)? {
-        ArchiveAt::S3 { bucket, prefix } => Ok(ConsoleBucket { bucket, prefix }),
+        ArchiveAt::S3 { bucket, prefix } => Ok(BucketPrefix { bucket, prefix }),
         ArchiveAt::Queue(_) => {
             Err(CommandFailure::Input(vec![format!("{whose} must be s3://bucket/prefix; overrides need S3")]))
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::args;
-use crate::command_error::CommandFailure;
+use crate::command_failure::CommandFailure;
 
 /// The stack that a command line names, if any, and the options that find it again.
 #[derive(Debug, Default, Clone)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_archive::{ArchiveWalk, Selection, WalkItem};
 use redrive_aws::clients::AwsClients;
-use redrive_aws::lookup::SubscriptionLookups;
+use redrive_aws::lookup::SubscriptionReader;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{SendResult, Subscription, SubscriptionCheck, SubscriptionRefusal};
 use redrive_core::failure::Failure;
@@ -13,7 +13,7 @@ use redrive_replay::{ReplayRequest, ReplaySource};
 use tokio::time::Instant;
 
 use crate::console::{CommandFailure, ToolEnvironment};
-use crate::s3_location::ConsoleBucket;
+use crate::s3_location::BucketPrefix;
 use crate::tables::harmless;
 
 /// How long calls to SNS may begin.
@@ -21,7 +21,7 @@ const LOOKUP_TIME: Duration = Duration::from_secs(30);
 
 /// The letters of a replay.
 pub(crate) struct SuccessorLetters<'a> {
-    pub(crate) archive: &'a ConsoleBucket,
+    pub(crate) archive: &'a BucketPrefix,
     pub(crate) requeue: &'a Arn,
     pub(crate) source: &'a ReplaySource,
 }
@@ -36,7 +36,7 @@ pub(crate) async fn check(
     console: &mut ToolEnvironment,
 ) -> Result<(), CommandFailure> {
     let news = request.subscriptions.pairs().map(|(_, new)| new.clone());
-    let subscriptions = SubscriptionLookups::new(clients.sns.clone(), console.clock.clone());
+    let subscriptions = SubscriptionReader::new(clients.sns.clone(), console.clock.clone());
     let answers = subscriptions.look_up(news.collect(), Instant::now() + LOOKUP_TIME).await;
     let mut faults = Vec::new();
     for (old, new) in request.subscriptions.pairs() {
@@ -112,7 +112,7 @@ impl SuccessorLetters<'_> {
             let record = records.find(|record| selection.takes(record) == Ok(true));
             return Ok(record.map(|record| record.dead_letter_queue_arn.clone()));
         }
-        let ConsoleBucket { bucket, prefix } = self.archive;
+        let BucketPrefix { bucket, prefix } = self.archive;
         let mut walk = ArchiveWalk::new(clients.s3.clone(), bucket, prefix.trim_matches('/'), &selection);
         while let Some(found) = walk.next().await {
             if let WalkItem::Letter(letter) = found {

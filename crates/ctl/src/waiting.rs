@@ -27,7 +27,7 @@ use crate::tables::{count, harmless, table, thousands, utc};
 /// Waiting letters in groups, and the totals of their queues.
 struct WaitingCounts {
     by: WaitingBy,
-    groups: BTreeMap<Option<String>, DueLetters>,
+    groups: BTreeMap<Option<String>, DueCount>,
     /// The numbers of letters that each override or rule holds.
     held: BTreeMap<String, u64>,
     /// The totals of the queues, or why SQS gave none.
@@ -37,7 +37,7 @@ struct WaitingCounts {
 }
 
 /// A number of waiting letters, and when the first and the last of them are due.
-struct DueLetters {
+struct DueCount {
     letters: u64,
     first: Timestamp,
     last: Timestamp,
@@ -70,7 +70,7 @@ async fn counted(
     };
     ControlAccess::new(clients.s3, place).read_waiting(&mut list, now, keep, |_| ()).await?;
 
-    let mut groups: BTreeMap<Option<String>, DueLetters> = BTreeMap::new();
+    let mut groups: BTreeMap<Option<String>, DueCount> = BTreeMap::new();
     let (mut held, mut queues) = (BTreeMap::new(), BTreeSet::new());
     for line in list.due_after(now) {
         let Some((name, by, queue)) = &line.kept else { continue };
@@ -78,7 +78,7 @@ async fn counted(
             *held.entry(by.clone()).or_default() += 1;
         }
         queues.insert(queue.clone());
-        let new = || DueLetters { letters: 0, first: line.due, last: line.due };
+        let new = || DueCount { letters: 0, first: line.due, last: line.due };
         let group = groups.entry(name.clone()).or_insert_with(new);
         group.letters += 1;
         (group.first, group.last) = (group.first.min(line.due), group.last.max(line.due));

@@ -51,7 +51,7 @@ pub enum CallResponse {
 
 /// A fact of a letter's life.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LetterFact {
+pub enum LifeEvent {
     /// The letter lies in a queue of the function from now on.
     Queued {
         /// The queue's name.
@@ -152,7 +152,7 @@ pub struct TimedFact {
     /// The invocation.
     pub run: Option<RunId>,
     /// The event itself.
-    pub what: LetterFact,
+    pub what: LifeEvent,
 }
 
 /// One invocation of the function.
@@ -216,7 +216,7 @@ pub enum DeleteObstacle {
     HandedTwice,
 }
 
-impl LetterFact {
+impl LifeEvent {
     /// Reports whether this place has the letter, whole, by this fact.
     #[must_use]
     pub fn is_taken_by(&self, at: SentPlace) -> bool {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redrive_sim::{AwsService, SimMillis};
 
 use super::facts::{
-    CallResponse, FunctionRun, LetterFact, LetterNumber, MessageNumber, RunEnd, RunId, SentPlace, TimedFact,
+    CallResponse, FunctionRun, LetterNumber, LifeEvent, MessageNumber, RunEnd, RunId, SentPlace, TimedFact,
 };
 
 /// The expectations of a letter.
@@ -135,8 +135,8 @@ impl Ledger {
     }
 
     /// Records a fact.
-    pub fn fact(&mut self, who: LetterNumber, message: MessageNumber, run: Option<RunId>, what: LetterFact) {
-        let is_try = |what: &LetterFact| matches!(what, LetterFact::Sent { place: SentPlace::Target, response, .. } if *response != CallResponse::Done);
+    pub fn fact(&mut self, who: LetterNumber, message: MessageNumber, run: Option<RunId>, what: LifeEvent) {
+        let is_try = |what: &LifeEvent| matches!(what, LifeEvent::Sent { place: SentPlace::Target, response, .. } if *response != CallResponse::Done);
         if is_try(&what) {
             let of_run =
                 |fact: &&TimedFact| fact.run == run && fact.message == Some(message) && is_try(&fact.what);
@@ -154,19 +154,19 @@ impl Ledger {
         who: LetterNumber,
         message: Option<MessageNumber>,
         run: Option<RunId>,
-        what: LetterFact,
+        what: LifeEvent,
     ) {
         let fact = self.stamp(message, run, what);
         self.facts[who].push(fact);
     }
 
     /// Records a fact about all letters.
-    pub fn note_everywhere(&mut self, what: LetterFact) {
+    pub fn note_everywhere(&mut self, what: LifeEvent) {
         let fact = self.stamp(None, None, what);
         self.everywhere.push(fact);
     }
 
-    fn stamp(&mut self, message: Option<MessageNumber>, run: Option<RunId>, what: LetterFact) -> TimedFact {
+    fn stamp(&mut self, message: Option<MessageNumber>, run: Option<RunId>, what: LifeEvent) -> TimedFact {
         self.order += 1;
         TimedFact { order: self.order, at: self.now, message, run, what }
     }

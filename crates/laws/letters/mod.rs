@@ -27,7 +27,7 @@ pub mod reader;
 pub mod world_scene;
 
 pub use facts::{
-    CallEffect, CallResponse, DeleteObstacle, FaultSubject, FunctionRun, LetterFact, LetterNumber,
+    CallEffect, CallResponse, DeleteObstacle, FaultSubject, FunctionRun, LetterNumber, LifeEvent,
     MessageNumber, RunEnd, RunId, SentPlace, TimedFact,
 };
 pub use judge::JudgedLetter;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use redrive_sim::{AwsService, SimAttributes, SimCall, SimEntry, SimEvent, SimMillis, SimPayload, SimRecord};
 use serde_json::Value;
 
-use super::facts::{LetterFact, LetterNumber, MessageNumber, RunEnd, RunId, SentPlace};
+use super::facts::{LetterNumber, LifeEvent, MessageNumber, RunEnd, RunId, SentPlace};
 use super::finished_call::FinishedCall;
 use super::ledger::Ledger;
 use super::world_scene::WorldScene;
@@ -110,9 +110,9 @@ impl<S: WorldScene> LetterReader<S> {
                 continue;
             };
             let who = self.whose[message];
-            self.ledger.fact(who, message, Some(run), LetterFact::Handed);
+            self.ledger.fact(who, message, Some(run), LifeEvent::Handed);
             if self.moved.contains(&message) && self.uncounted.contains(caller) {
-                self.ledger.fact(who, message, Some(run), LetterFact::Uncounted);
+                self.ledger.fact(who, message, Some(run), LifeEvent::Uncounted);
             }
             handed.push(InvokedMessage { who, message, handle: Arc::clone(handle), left: 0 });
         }
@@ -149,11 +149,11 @@ impl<S: WorldScene> LetterReader<S> {
             tried += usize::from(!kept.contains(id));
             let Some(message) = self.number(id) else { continue };
             let what = if kept.contains(id) {
-                LetterFact::Kept
+                LifeEvent::Kept
             } else if deleted.contains(id) {
-                LetterFact::Deleted
+                LifeEvent::Deleted
             } else {
-                LetterFact::NotDeleted
+                LifeEvent::NotDeleted
             };
             self.ledger.fact(self.whose[message], message, Some(run), what);
         }
@@ -185,7 +185,7 @@ impl<S: WorldScene> LetterReader<S> {
             }
             SimEvent::BatchEnded { kept, failed: Some(why), .. } if why == "throttled" => {
                 for id in kept {
-                    self.message(id, LetterFact::Throttled);
+                    self.message(id, LifeEvent::Throttled);
                 }
             }
             SimEvent::BatchEnded { kept, failed, .. } => {
@@ -202,10 +202,10 @@ impl<S: WorldScene> LetterReader<S> {
                     self.queued(id, who, to, 0);
                 }
             }
-            SimEvent::Received { id, count, .. } => self.message(id, LetterFact::Received { count: *count }),
-            SimEvent::Hidden { id, .. } if by == "operator" => self.message(id, LetterFact::Woken),
-            SimEvent::Duplicated { id, .. } => self.message(id, LetterFact::Duplicated),
-            SimEvent::Expired { id, .. } => self.message(id, LetterFact::Expired),
+            SimEvent::Received { id, count, .. } => self.message(id, LifeEvent::Received { count: *count }),
+            SimEvent::Hidden { id, .. } if by == "operator" => self.message(id, LifeEvent::Woken),
+            SimEvent::Duplicated { id, .. } => self.message(id, LifeEvent::Duplicated),
+            SimEvent::Expired { id, .. } => self.message(id, LifeEvent::Expired),
             SimEvent::Invoked { payload, ok: false, .. } if self.runs.contains_key(&record.by) => {
                 self.failed.insert((Arc::clone(&record.by), payload.clone()));
             }
@@ -242,7 +242,7 @@ impl<S: WorldScene> LetterReader<S> {
         let message = self.whose.len();
         self.whose.push(who);
         self.numbers.insert(Arc::clone(id), message);
-        self.ledger.fact(who, message, None, LetterFact::Queued { queue: queue.to_owned(), spent });
+        self.ledger.fact(who, message, None, LifeEvent::Queued { queue: queue.to_owned(), spent });
     }
 
     /// Records what an endpoint got from SNS, if SNS delivers what the function publishes.
@@ -258,11 +258,11 @@ impl<S: WorldScene> LetterReader<S> {
         };
         for who in self.scene.letters(text) {
             let wrong = self.scene.is_delivered(who, to, &entry).err();
-            self.ledger.note(who, None, None, LetterFact::Arrived { wrong });
+            self.ledger.note(who, None, None, LifeEvent::Arrived { wrong });
         }
     }
 
-    fn message(&mut self, id: &str, what: LetterFact) {
+    fn message(&mut self, id: &str, what: LifeEvent) {
         if let Some(message) = self.number(id) {
             self.ledger.fact(self.whose[message], message, None, what);
         }
@@ -331,7 +331,7 @@ impl<S: WorldScene> LetterReader<S> {
             for who in self.scene.letters(&entry.body) {
                 if let Some((run, InvokedMessage { message, .. })) = self.handed(run, who, None) {
                     let message = *message;
-                    self.ledger.fact(who, message, Some(run), LetterFact::Called);
+                    self.ledger.fact(who, message, Some(run), LifeEvent::Called);
                 }
             }
         }

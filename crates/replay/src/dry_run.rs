@@ -16,7 +16,7 @@ use super::replayer::{ArchiveReplayer, ReplayInputs, selection};
 use super::request::ReplayRequest;
 use super::run::PlannedReplay;
 use super::unit::Unit;
-use super::worker_tools::{WorkerContext, WorkerLimits};
+use super::worker_context::{WorkerContext, WorkerLimits};
 
 /// The greatest number of units that a dry run reads to be right. Each has at most a thousand letters, so that this takes
 /// half a minute with 256 MB.

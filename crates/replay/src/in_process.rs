@@ -11,7 +11,7 @@ use super::letters::ReplaySource;
 use super::replay_state::ReplayState;
 use super::replayer::{ArchiveReplayer, ReplayInputs};
 use super::request::EventRequest;
-use super::rounds::{MachineTurn, ReplayResumption, TurnKind, lanes_key};
+use super::rounds::{ReplayResumption, TurnAnswer, TurnKind, lanes_key};
 
 /// The number of lanes in a round. The one lane has the whole rate, and works on several units at the same time.
 const LANES: usize = 1;
@@ -69,7 +69,7 @@ impl ArchiveReplayer {
     /// Sends the letters of a round.
     async fn send(
         &self,
-        turn: &MachineTurn,
+        turn: &TurnAnswer,
         in_hand: &InHand,
         job: ReplayInputs<'_>,
     ) -> Result<(), ReplayError> {
@@ -84,7 +84,7 @@ impl ArchiveReplayer {
     }
 
     /// Waits as long as a turn says, unless somebody stops the replay or takes it up.
-    async fn wait(&self, turn: &MachineTurn, control: &dyn ReplayControl) -> Result<(), ReplayError> {
+    async fn wait(&self, turn: &TurnAnswer, control: &dyn ReplayControl) -> Result<(), ReplayError> {
         let until = Instant::now() + Duration::from_secs(turn.seconds.into());
         let mut look = Instant::now() + STOP_READ_INTERVAL;
         while Instant::now() < until && !control.stop() {

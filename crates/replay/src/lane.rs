@@ -24,7 +24,7 @@ use super::request::ReplayRequest;
 use super::unit::Unit;
 use super::version::VersionedDocument;
 use super::worker::{UnitEnd, UnitWork};
-use super::worker_tools::{WorkerContext, WorkerLimits};
+use super::worker_context::{WorkerContext, WorkerLimits};
 
 /// A share of a round: one line of `<id>/rounds/<number>.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

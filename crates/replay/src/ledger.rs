@@ -70,7 +70,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// The knowledge about a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LedgerStatus<'l> {
+pub(super) enum KnownLetter<'l> {
     /// SQS has accepted it, or has refused it from this replay.
     Done,
     /// This replay may have sent it.
@@ -120,7 +120,7 @@ impl UnitLedger {
         own: &str,
         again: bool,
         freed: &HashSet<String>,
-    ) -> HashMap<LetterIdentity, LedgerStatus<'_>> {
+    ) -> HashMap<LetterIdentity, KnownLetter<'_>> {
         let mut known = HashMap::new();
         for entry in &self.entries {
             let is_own = entry.replay == own;
@@ -128,7 +128,7 @@ impl UnitLedger {
                 continue;
             }
             // A letter that one replay has sent is sent, even if it is in doubt for another.
-            let doubt = if is_own { LedgerStatus::Again } else { LedgerStatus::InDoubt(&entry.replay) };
+            let doubt = if is_own { KnownLetter::Again } else { KnownLetter::InDoubt(&entry.replay) };
             if is_own || !freed.contains(&entry.replay) {
                 for letter in &entry.sending {
                     known.entry(*letter).or_insert(doubt);
@@ -136,7 +136,7 @@ impl UnitLedger {
             }
             let refused = entry.refused.iter().filter(|_| is_own);
             for letter in entry.sent.iter().chain(&entry.doubles).chain(refused) {
-                known.insert(*letter, LedgerStatus::Done);
+                known.insert(*letter, KnownLetter::Done);
             }
         }
         known
@@ -230,17 +230,16 @@ mod tests {
         let known = ledger.known("two", false, &none);
         assert_eq!(
             known,
-            HashMap::from([(id("a"), LedgerStatus::Done), (id("c"), LedgerStatus::InDoubt("one"))])
+            HashMap::from([(id("a"), KnownLetter::Done), (id("c"), KnownLetter::InDoubt("one"))])
         );
         assert_eq!(ledger.known("two", true, &none), HashMap::new());
-        let own =
-            [(id("a"), LedgerStatus::Done), (id("b"), LedgerStatus::Done), (id("c"), LedgerStatus::Again)];
+        let own = [(id("a"), KnownLetter::Done), (id("b"), KnownLetter::Done), (id("c"), KnownLetter::Again)];
         assert_eq!(ledger.known("one", false, &none), HashMap::from(own));
         assert_eq!(ledger.known("one", true, &none), HashMap::from(own));
         assert_eq!(ledger.in_doubt_of("two").collect::<Vec<_>>(), ["one"]);
         // After the replay was freed, only the letter in doubt is sent.
         let known = ledger.known("two", false, &freed(&["one"]));
-        assert_eq!(known, HashMap::from([(id("a"), LedgerStatus::Done)]));
+        assert_eq!(known, HashMap::from([(id("a"), KnownLetter::Done)]));
         assert_eq!(ledger.known("one", false, &freed(&["one"])), HashMap::from(own));
     }
 
@@ -266,7 +265,7 @@ mod tests {
                 }
             }
             let known = ledger.known("three", false, &freed(&[]));
-            assert_eq!(known, HashMap::from([(id("a"), LedgerStatus::Done)]), "{order:?}");
+            assert_eq!(known, HashMap::from([(id("a"), KnownLetter::Done)]), "{order:?}");
         }
     }
 

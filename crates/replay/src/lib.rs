@@ -35,10 +35,10 @@
 //! | `lane` | sends the letters of a lane, several units at the same time |
 //! | `drive`, `progress` | the state of a replay that somebody has taken up |
 //! | `judgement` | judges a step |
-//! | `worker_tasks` | works on units, one after the other |
+//! | `unit_runner` | works on units, one after the other |
 //! | `reading`, `worker` | reads and sends one unit |
 //! | `recent_letters` | recognises letters that were archived twice |
-//! | `replayer`, `worker_tools` | the equipment that all of them share |
+//! | `replayer`, `worker_context` | the equipment that all of them share |
 //! | `plan`, `unit_boundaries`, `unit` | finds the units that hold the selection |
 //! | `assign` | divides units among workers |
 //! | `ledger` | the knowledge about a unit's letters |
@@ -80,10 +80,10 @@ mod sent_letters;
 mod successors;
 mod unit;
 mod unit_boundaries;
+mod unit_runner;
 mod version;
 mod worker;
-mod worker_tasks;
-mod worker_tools;
+mod worker_context;
 
 pub use control::ReplayControl;
 pub use deployed::{DeployedSettings, level_without_metrics};
@@ -96,7 +96,7 @@ pub use replay_state::{OperatorNote, ReplayCounts, ReplayPosition, ReplayState, 
 pub use replayer::{ArchiveReplayer, ReplayEnvironment};
 pub use replays::StoredReplays;
 pub use request::{DEFAULT_RAMP, EventRequest, ReplayRequest, ReplaySelection, ResumeRequest};
-pub use rounds::{MachineTurn, ReplayResumption, TurnKind};
+pub use rounds::{ReplayResumption, TurnAnswer, TurnKind};
 pub use run::began;
 pub use sent_letters::SentLetters;
 pub use successors::{BadSuccessors, Successors};

@@ -18,7 +18,7 @@ use super::recent_letters::RecentLetters;
 use super::replay_state::ReplayCounts;
 use super::replay_store::{CONCURRENT_DOCUMENTS, StoredDocument};
 use super::unit::Unit;
-use super::worker_tools::WorkerContext;
+use super::worker_context::WorkerContext;
 
 /// The time for which a claim is valid without renewal.
 const CLAIM_LEASE: SignedDuration = SignedDuration::from_secs(60);

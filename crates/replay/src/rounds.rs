@@ -59,7 +59,7 @@ const RATE_OF_A_LANE: u32 = 200;
 /// The next action of a state machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct MachineTurn {
+pub struct TurnAnswer {
     /// The kind of action.
     pub next: TurnKind,
     /// The replay's id.
@@ -111,7 +111,7 @@ impl ArchiveReplayer {
         workers: usize,
         policy: Option<&Policy>,
         control: &dyn ReplayControl,
-    ) -> Result<MachineTurn, ReplayError> {
+    ) -> Result<TurnAnswer, ReplayError> {
         let job = ReplayInputs { source: &ReplaySource::Archive, policy, control };
         if let EventRequest::Begin(request) = wish
             && request.dry_run
@@ -133,7 +133,7 @@ impl ArchiveReplayer {
         wish: &EventRequest,
         workers: usize,
         job: ReplayInputs<'_>,
-    ) -> Result<(MachineTurn, InHand), ReplayError> {
+    ) -> Result<(TurnAnswer, InHand), ReplayError> {
         let begun = match wish {
             EventRequest::Begin(request) => self.begun(request, job).await?,
             EventRequest::Resume(resume) => self.gone_on(resume, job).await?,
@@ -145,7 +145,7 @@ impl ArchiveReplayer {
         &self,
         mut begun: BegunReplay<'_>,
         workers: usize,
-    ) -> Result<(MachineTurn, InHand), ReplayError> {
+    ) -> Result<(TurnAnswer, InHand), ReplayError> {
         let (given, pace) = (begun.given.take(), SendPace::new(begun.state.request.rate));
         let in_hand = InHand { units: Arc::clone(&begun.units), given, pace };
         let drive = ActiveReplay::take_up(self, begun).await?;
@@ -166,7 +166,7 @@ impl ArchiveReplayer {
         workers: usize,
         policy: Option<&Policy>,
         control: &dyn ReplayControl,
-    ) -> Result<MachineTurn, ReplayError> {
+    ) -> Result<TurnAnswer, ReplayError> {
         self.go_on(of, workers, ReplayInputs { source: &ReplaySource::Archive, policy, control }, None).await
     }
 
@@ -178,7 +178,7 @@ impl ArchiveReplayer {
         workers: usize,
         job: ReplayInputs<'_>,
         in_hand: Option<&InHand>,
-    ) -> Result<MachineTurn, ReplayError> {
+    ) -> Result<TurnAnswer, ReplayError> {
         let mut begun = None;
         for _ in 0..TURNS_THAT_MEET {
             let turn = Box::pin(self.try_to_go_on(of, workers, job, in_hand, &mut begun)).await;
@@ -203,7 +203,7 @@ impl ArchiveReplayer {
         job: ReplayInputs<'_>,
         in_hand: Option<&InHand>,
         begun: &mut Option<u32>,
-    ) -> Result<MachineTurn, ReplayError> {
+    ) -> Result<TurnAnswer, ReplayError> {
         let StoredDocument { document: state, etag, .. } = self.kept.found(&of.id).await?;
         if state.holder != of.holder {
             return Err(ReplayError::TakenUp(state.id));
@@ -214,10 +214,7 @@ impl ArchiveReplayer {
             // The other turn has begun a round, so both give the same answer.
             let key = lanes_key(&state.id, number);
             if self.kept.store.text(&key).await?.is_some() {
-                return Ok(MachineTurn {
-                    key: self.kept.store.key(&key),
-                    ..self.turn(TurnKind::Send, state)
-                });
+                return Ok(TurnAnswer { key: self.kept.store.key(&key), ..self.turn(TurnKind::Send, state) });
             }
         }
         if !state.is_unfinished() || state.status == ReplayStatus::Stopped {
@@ -244,10 +241,7 @@ impl ArchiveReplayer {
         }
         if job.control.stop() && !is_stopped {
             drive.save().await?;
-            return Ok(MachineTurn {
-                seconds: NEXT_TURN_SECONDS,
-                ..self.turn(TurnKind::Wait, drive.shown())
-            });
+            return Ok(TurnAnswer { seconds: NEXT_TURN_SECONDS, ..self.turn(TurnKind::Wait, drive.shown()) });
         }
         let next = match sent {
             _ if is_stopped => NextAction::End,
@@ -263,7 +257,7 @@ impl ArchiveReplayer {
         drive: &ActiveReplay<'_>,
         mut next: NextAction,
         workers: usize,
-    ) -> Result<MachineTurn, ReplayError> {
+    ) -> Result<TurnAnswer, ReplayError> {
         loop {
             next = match next {
                 NextAction::End => {
@@ -278,14 +272,14 @@ impl ArchiveReplayer {
                     if left > 0 {
                         let seconds = u32::try_from(left.min(STOP_POLL_SECONDS)).unwrap_or_default();
                         drive.save().await?;
-                        return Ok(MachineTurn { seconds, ..self.turn(TurnKind::Wait, state) });
+                        return Ok(TurnAnswer { seconds, ..self.turn(TurnKind::Wait, state) });
                     }
                     drive.judged().await?
                 }
                 NextAction::Send if !drive.may_send() || !drive.is_anything_left() => drive.sent().await?,
                 NextAction::Send => {
                     let key = self.round(drive, workers, drive.shown().budget()).await?;
-                    return Ok(MachineTurn { key, ..self.turn(TurnKind::Send, drive.shown()) });
+                    return Ok(TurnAnswer { key, ..self.turn(TurnKind::Send, drive.shown()) });
                 }
             };
         }
@@ -404,10 +398,10 @@ impl ArchiveReplayer {
         Ok(())
     }
 
-    fn turn(&self, next: TurnKind, replay: ReplayState) -> MachineTurn {
+    fn turn(&self, next: TurnKind, replay: ReplayState) -> TurnAnswer {
         let (id, holder) = (replay.id.clone(), replay.holder.clone());
         let bucket = self.kept.store.bucket().to_owned();
-        MachineTurn { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
+        TurnAnswer { next, id, holder, bucket, key: String::new(), seconds: 0, replay }
     }
 }
 

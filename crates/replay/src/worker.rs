@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::error::ReplayError;
 use super::input_records::PlacedRecords;
-use super::ledger::{LedgerStatus, ReplayEntry, UnitLedger};
+use super::ledger::{KnownLetter, ReplayEntry, UnitLedger};
 use super::letter::{NotReplayable, ReplayableLetter};
 use super::letters::{RecordVerdict, SendCriteria};
 use super::reading::ReadUnit;
@@ -20,7 +20,7 @@ use super::replay_state::ReplayCounts;
 use super::replay_store::WriteCondition;
 use super::requeue::{RequeueResults, SendingReplay};
 use super::unit::Unit;
-use super::worker_tools::WorkerContext;
+use super::worker_context::WorkerContext;
 
 /// The greatest number of letters sent between two writes of a ledger. A crash can repeat them.
 const MAX_BATCH: usize = 1000;
@@ -228,7 +228,7 @@ impl WorkerContext<'_> {
         unit: &Unit,
         records: PlacedRecords,
         counts: ReplayCounts,
-        known: &HashMap<LetterIdentity, LedgerStatus<'_>>,
+        known: &HashMap<LetterIdentity, KnownLetter<'_>>,
         own: &ReplayEntry,
         met: &RecentLetters,
     ) -> SortedLetters {
@@ -253,14 +253,14 @@ impl WorkerContext<'_> {
                 continue;
             }
             let why = match known.get(&identity) {
-                Some(LedgerStatus::Done) => {
+                Some(KnownLetter::Done) => {
                     sorted.counts.already_replayed += u64::from(!own.contains(&identity));
                     continue;
                 }
-                Some(LedgerStatus::InDoubt(replay)) => {
+                Some(KnownLetter::InDoubt(replay)) => {
                     RecordVerdict::NotReplayable(NotReplayable::InDoubt((*replay).to_owned()))
                 }
-                Some(LedgerStatus::Again) | None => config.judge(at.clone(), &record, edited),
+                Some(KnownLetter::Again) | None => config.judge(at.clone(), &record, edited),
             };
             let why = match why {
                 RecordVerdict::Replayable(replayable) => {

@@ -22,7 +22,7 @@ fn receive(queue: &mut SimMessages<i64, u8>, now: QueueMillis) -> SimReceipt {
 }
 
 #[test]
-fn messages_come_in_an_override_that_the_seed_decides() {
+fn messages_come_in_an_order_that_the_seed_decides() {
     let order = |shuffled, is_fifo| {
         let settings = QueueSettings { shuffled, ..QueueSettings::default() };
         queue(is_fifo, settings, 9).ready(9, &BTreeSet::new())

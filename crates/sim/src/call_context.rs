@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::clock::SimMillis;
 use crate::error::{BatchAnswer, Error};
 use crate::faults::EntryFault;
-use crate::ledger::{SimEvent, SimJournal};
+use crate::journal::{SimEvent, SimJournal};
 use crate::message::SimEntry;
 
 /// The context that a service needs to handle a request.

@@ -22,8 +22,8 @@ use crate::call::{AwsService, SimCall};
 use crate::caller::Caller;
 use crate::error::Error;
 use crate::faults::SimFault;
+use crate::journal::SimEvent;
 use crate::lambda::{SimInvocation, SimInvocationResult, invoke};
-use crate::ledger::SimEvent;
 use crate::protocol::{WireRequest, WireResponse, answered, carry_out, decode, ran, refuse, service};
 use crate::world::{SimAws, SimRequestGuard};
 
@@ -331,6 +331,6 @@ impl HttpConnector for SimConnector {
 
 impl fmt::Debug for SimConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Connector").field(&self.caller.id).finish()
+        f.debug_tuple("SimConnector").field(&self.caller.id).finish()
     }
 }

@@ -204,6 +204,6 @@ impl Default for FaultHook {
 
 impl fmt::Debug for FaultHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Faults")
+        f.write_str("FaultHook")
     }
 }

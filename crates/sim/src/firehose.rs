@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::call_context::SimContext;
 use crate::error::{BatchAnswer, Error};
-use crate::ledger::SimEvent;
+use crate::journal::SimEvent;
 use crate::message::SimEntry;
 
 /// The largest number of records of a request.

@@ -4,17 +4,17 @@
 //! ```text
 //!        SDK clients                 real processes
 //!             |                            |
-//!    door::Connector (tokio)      socket::Server (loopback)       doors: wait, hang, break off
+//!  door::SimConnector (tokio)   socket::SocketServer (loopback)   doors: wait, hang, break off
 //!             |                            |
-//!             +-------- protocol ----------+                      bytes <-> Call, answer
+//!             +-------- protocol ----------+                      bytes <-> SimCall, answer
 //!                          |
-//!                       Faults                                    what goes wrong with this Call?
+//!                      FaultHook                                  what goes wrong with this SimCall?
 //!                          |
-//!   Mapping ---->  Sqs  Sns  S3  Lambda  Firehose  Web            services: limits, state
+//!  SimMapping -->  Sqs  Sns  S3  Lambda  Firehose  Web            services: limits, state
 //!                          |
-//!                       Ledger                                    everything that happened, with a digest
+//!                      SimJournal                                 everything that happened, with a digest
 //!
-//!   Clock: tokio's (paused or not), the machine's own, or moved by hand
+//!   SimClock: tokio's (paused or not), the machine's own, or moved by hand
 //! ```
 //!
 //! A queue's messages live in the crate `redrive-sim-queue`, which has no part of the SDK, the protocols or the
@@ -43,8 +43,8 @@ mod door;
 mod error;
 mod faults;
 mod firehose;
+mod journal;
 pub mod lambda;
-mod ledger;
 pub mod mapping;
 mod message;
 mod names;
@@ -67,7 +67,7 @@ pub use door::SimConnector;
 pub use error::{BatchAnswer, Error};
 pub use faults::{EntryFault, FaultHook, SimFault};
 pub use firehose::{Firehose, MAX_BATCH_BYTES, MAX_RECORD_BYTES, MAX_RECORDS};
-pub use ledger::{SimEvent, SimJournal, SimPayload, SimRecord, digest};
+pub use journal::{SimEvent, SimJournal, SimPayload, SimRecord, digest};
 pub use message::{SimAttribute, SimAttributeValue, SimAttributes, SimEntry};
 pub use names::{ACCOUNT, REGION, arn};
 pub use protocol::{WireRequest, WireResponse};

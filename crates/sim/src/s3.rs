@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::call_context::SimContext;
 use crate::clock::SimMillis;
 use crate::error::Error;
-use crate::ledger::SimEvent;
+use crate::journal::SimEvent;
 use crate::message::md5_of;
 
 /// The largest number of keys and common prefixes on a page of a listing.

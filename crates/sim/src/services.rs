@@ -7,9 +7,9 @@ use crate::call_context::SimContext;
 use crate::clock::SimMillis;
 use crate::error::{BatchAnswer, Error};
 use crate::firehose::Firehose;
+use crate::journal::SimEvent;
 use crate::lambda::invoke::AsyncStep;
 use crate::lambda::{AsyncEvent, Lambda, MAX_PASSES, SimFunction, SimInvocation, passed};
-use crate::ledger::SimEvent;
 use crate::message::SimEntry;
 use crate::s3::S3;
 use crate::sns::{PublishAnswer, SimDelivery, Sns};
@@ -46,7 +46,7 @@ pub(crate) enum ServiceTask {
 
 /// The two kinds of failed deliveries of SNS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SimFailure {
+pub(crate) enum DeliveryFailure {
     /// SNS goes on trying.
     Retryable,
     /// SNS gives up at once.
@@ -150,13 +150,13 @@ impl Services {
         &mut self,
         cx: &mut SimContext<'_>,
         mut delivery: SimDelivery,
-        result: Result<(), SimFailure>,
+        result: Result<(), DeliveryFailure>,
     ) {
         let subscription: Arc<str> = delivery.subscription.arn.as_str().into();
         let id = Arc::clone(&delivery.message.id);
         match result {
             Ok(()) => cx.log(SimEvent::Delivered { subscription, id }),
-            Err(SimFailure::Retryable) if !delivery.is_last => {
+            Err(DeliveryFailure::Retryable) if !delivery.is_last => {
                 delivery.is_last = true;
                 self.schedule(cx.now + self.sns.retries_take, ServiceTask::Deliver(Box::new(delivery)));
             }

@@ -11,9 +11,9 @@ use crate::call::{AwsService, SimCall};
 use crate::call_context::SimContext;
 use crate::clock::{SimClock, SimMillis};
 use crate::faults::{FaultHook, SimFault};
+use crate::journal::{SimEvent, SimJournal, SimRecord};
 use crate::lambda::{AsyncEvent, SimInvocationResult};
-use crate::ledger::{SimEvent, SimJournal, SimRecord};
-use crate::services::{ServiceTask, Services, SimFailure};
+use crate::services::{DeliveryFailure, ServiceTask, Services};
 use crate::sns::{Protocol, SimDelivery};
 
 /// The time that SNS gives a web server to answer.
@@ -108,7 +108,7 @@ impl SimAws {
     /// Returns a hash of the journal so far. Two runs with the same seed have the same hash.
     #[must_use]
     pub fn digest(&self) -> String {
-        self.journal(crate::ledger::digest)
+        self.journal(crate::journal::digest)
     }
 
     /// Returns the requests so far, in the order in which they began.
@@ -220,24 +220,24 @@ impl SimAws {
             Protocol::Address(_) => {}
         }
         let result = match self.fault(&call).split().1 {
-            SimFault::Denied => Err(SimFailure::Permanent),
+            SimFault::Denied => Err(DeliveryFailure::Permanent),
             SimFault::Refuse(error) if error.is_senders() && error.status != 429 => {
-                Err(SimFailure::Permanent)
+                Err(DeliveryFailure::Permanent)
             }
             SimFault::Pass => self.hand_over(at, &call, message.trace.as_deref()),
             // SNS counts an answer that it did not get as a failure, though there was an effect.
             SimFault::HangAfter | SimFault::ResetAfter | SimFault::BreakOff(_) | SimFault::Stall(_) => {
                 let _ = self.hand_over(at, &call, message.trace.as_deref());
-                Err(SimFailure::Retryable)
+                Err(DeliveryFailure::Retryable)
             }
-            _ => Err(SimFailure::Retryable),
+            _ => Err(DeliveryFailure::Retryable),
         };
         self.locked("sns", at, |services, cx| services.delivered(cx, delivery, result));
     }
 
     /// Gives a message to the endpoint of its subscription.
-    fn hand_over(&self, at: SimMillis, call: &SimCall, trace: Option<&str>) -> Result<(), SimFailure> {
-        let permanent = |_| SimFailure::Permanent;
+    fn hand_over(&self, at: SimMillis, call: &SimCall, trace: Option<&str>) -> Result<(), DeliveryFailure> {
+        let permanent = |_| DeliveryFailure::Permanent;
         match call.service {
             AwsService::Sqs => self.locked("sns", at, |services, cx| {
                 let entry = call.entries.first().cloned().unwrap_or_default();
@@ -259,11 +259,11 @@ impl SimAws {
                 let in_time = fault == SimFault::Pass && wait <= WEB_TIMEOUT;
                 match answer.filter(|_| in_time).map(|answer| answer.0) {
                     Some(200..300) => Ok(()),
-                    Some(429 | 100..=101 | 500..) | None => Err(SimFailure::Retryable),
-                    Some(_) => Err(SimFailure::Permanent),
+                    Some(429 | 100..=101 | 500..) | None => Err(DeliveryFailure::Retryable),
+                    Some(_) => Err(DeliveryFailure::Permanent),
                 }
             }
-            AwsService::Sns | AwsService::S3 | AwsService::Sts => Err(SimFailure::Permanent),
+            AwsService::Sns | AwsService::S3 | AwsService::Sts => Err(DeliveryFailure::Permanent),
         }
     }
 

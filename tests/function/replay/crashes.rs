@@ -123,7 +123,7 @@ proptest! {
     }
 
     /// One operator replays letters unchanged, another replays the same letters edited. Whatever crashes, and
-    /// anyone who continues, no letter is sent in both forms.
+    /// whoever continues, no letter is sent in both forms.
     #[test]
     fn never_the_original_and_the_edited_letter(
         plan in plans(),

@@ -3,7 +3,7 @@
 mod resumed;
 
 use futures_util::future::join_all;
-use redrive_replay::{EventRequest, MachineTurn, ReplayResumption, RoundLane, TurnKind};
+use redrive_replay::{EventRequest, ReplayResumption, RoundLane, TurnAnswer, TurnKind};
 
 use super::*;
 
@@ -30,9 +30,9 @@ pub(super) struct LaneMachine<'w> {
 }
 
 /// The observer of a lane, which must stop after a time.
-struct TimedLane(tokio::time::Instant);
+struct TimedControl(tokio::time::Instant);
 
-impl ReplayControl for TimedLane {
+impl ReplayControl for TimedControl {
     fn stop(&self) -> bool {
         tokio::time::Instant::now() >= self.0
     }
@@ -43,7 +43,7 @@ impl ReplayControl for TimedLane {
 }
 
 /// Begins a replay like an execution with so many workers.
-pub(super) async fn first_turn(world: &ArchiveWorld, workers: usize, request: Value) -> MachineTurn {
+pub(super) async fn first_turn(world: &ArchiveWorld, workers: usize, request: Value) -> TurnAnswer {
     let begin = EventRequest::Begin(Box::new(wish(request)));
     world.replay().first_turn(&begin, workers, None, &TestObserver::default()).await.unwrap()
 }
@@ -76,7 +76,7 @@ impl<'w> LaneMachine<'w> {
     }
 
     /// Continues to the end.
-    pub(super) async fn go_on(&self, mut turn: MachineTurn) -> Result<ReplayState, ReplayError> {
+    pub(super) async fn go_on(&self, mut turn: TurnAnswer) -> Result<ReplayState, ReplayError> {
         loop {
             match turn.next {
                 TurnKind::End => return Ok(turn.replay),
@@ -103,13 +103,13 @@ impl<'w> LaneMachine<'w> {
         }
     }
 
-    async fn next(&self, turn: &MachineTurn) -> Result<MachineTurn, ReplayError> {
+    async fn next(&self, turn: &TurnAnswer) -> Result<TurnAnswer, ReplayError> {
         let of = ReplayResumption { id: turn.id.clone(), holder: turn.holder.clone() };
         self.world.replay().next_turn(&of, self.workers, None, &TestObserver::default()).await
     }
 
     /// Runs every lane of a round. The state machine does not check whether one fails.
-    pub(super) async fn send(&self, turn: &MachineTurn) {
+    pub(super) async fn send(&self, turn: &TurnAnswer) {
         let end =
             self.ends.get(self.rounds.fetch_add(1, Ordering::Relaxed)).copied().unwrap_or(LaneEnd::Works);
         let lanes = self.lanes_of(turn);
@@ -135,11 +135,11 @@ impl<'w> LaneMachine<'w> {
     }
 
     async fn work(&self, lane: &RoundLane) {
-        let invocation = TimedLane(tokio::time::Instant::now() + self.time);
+        let invocation = TimedControl(tokio::time::Instant::now() + self.time);
         self.world.replay().lane(lane, None, &invocation).await.unwrap();
     }
 
-    fn lanes_of(&self, turn: &MachineTurn) -> Vec<RoundLane> {
+    fn lanes_of(&self, turn: &TurnAnswer) -> Vec<RoundLane> {
         let (_, lines) = self.world.objects(&turn.key).remove(0);
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -443,9 +443,9 @@ async fn a_part_that_cannot_be_read_holds_up_no_other_and_is_named_where_it_ends
 }
 
 /// The observer of a lane, which must stop after so many letters were sent.
-struct CountedLane<'w>(&'w ArchiveWorld, usize);
+struct CountedControl<'w>(&'w ArchiveWorld, usize);
 
-impl ReplayControl for CountedLane<'_> {
+impl ReplayControl for CountedControl<'_> {
     fn stop(&self) -> bool {
         self.0.bodies().len() >= self.1
     }
@@ -460,7 +460,7 @@ async fn a_lane_whose_time_ends_between_two_hours_is_not_through() {
     let world = hours(12);
     let turn = first_turn(&world, 1, json!({ "ramp": [100], "rate": 100 })).await;
     let lane = LaneMachine::new(&world, 1).lanes_of(&turn).remove(0);
-    let done = world.replay().lane(&lane, None, &CountedLane(&world, 100)).await.unwrap().unwrap();
+    let done = world.replay().lane(&lane, None, &CountedControl(&world, 100)).await.unwrap().unwrap();
     assert_eq!((world.bodies().len(), done.is_through), (100, false), "{done:?}");
     assert!(lane.letters < 1 << 53, "no number that JavaScript has not");
 }
@@ -549,6 +549,6 @@ async fn what_a_newer_version_wrote_of_a_round_is_left_as_it_is() {
 }
 
 /// Returns the round whose lanes were collected last.
-fn latest_known(turn: &MachineTurn) -> Option<String> {
+fn latest_known(turn: &TurnAnswer) -> Option<String> {
     Some(turn.replay.place.known.as_ref()?.rsplit('/').nth(1)?.to_owned())
 }

@@ -93,7 +93,7 @@ async fn a_head_before_its_time_has_not_failed_and_blocks() {
 }
 
 #[tokio::test]
-async fn in_the_requeue_a_failing_head_blocks_so_that_override_is_kept_there() {
+async fn in_the_requeue_a_failing_head_blocks_so_that_order_is_kept_there() {
     let world = world_with(&policy(), FIFO_REQUEUE, "0", &[]);
     down(&world);
     let mark = |id: &str| json!({ "v": 2, "spent": 1, "id": letter_id(id), "first": NOW, "gen": 0, "dlq": FIFO_DLQ, "due": NOW });

@@ -51,7 +51,7 @@ async fn is_told_once_as_soon_as_both_subscriptions_were_seen() {
 }
 
 #[tokio::test]
-async fn is_told_in_whatever_override_they_are_seen() {
+async fn is_told_in_whatever_order_they_are_seen() {
     let world = world_of(&json!({}), &json!({}));
     assert_eq!(warned(&world.run([&RecordBuilder::envelope("a")]).await), [[""; 2]; 0]);
     assert_eq!(warned(&world.run([&RecordBuilder::raw("r", "plain")]).await), expected());

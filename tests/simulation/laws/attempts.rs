@@ -1,7 +1,7 @@
 //! The laws about attempts: how many there are, and when.
 
 use redrive_core::policy::OverrideAction;
-use redrive_laws::letters::{CallEffect, FaultSubject, LetterFact, SentPlace, TimedFact};
+use redrive_laws::letters::{CallEffect, FaultSubject, LifeEvent, SentPlace, TimedFact};
 use redrive_sim::SimMillis;
 
 use super::counts::{
@@ -75,7 +75,7 @@ pub fn no_letter_is_given_up_early(life: &Life<'_>) -> LawResult {
                 }
                 // Retries may have been left out before, but the last one was made.
                 let is_receive = |one: &&TimedFact| {
-                    one.order < fact.order && matches!(one.what, LetterFact::Received { .. })
+                    one.order < fact.order && matches!(one.what, LifeEvent::Received { .. })
                 };
                 let received = life.facts.iter().rfind(is_receive);
                 let unsettled = life.disturbed(&[FaultSubject::Archive, FaultSubject::Read]) + causes(life);
@@ -137,7 +137,7 @@ fn is_permanent(subscriber: &SeededSubscriber, outage: &SeededOutage) -> bool {
 pub fn undisturbed_letters_get_each_retry_once(life: &Life<'_>) -> LawResult {
     let world = life.world;
     let disturbed =
-        !life.is_calm() || life.count(|what| *what == LetterFact::Duplicated) > 0 || world.is_operated();
+        !life.is_calm() || life.count(|what| *what == LifeEvent::Duplicated) > 0 || world.is_operated();
     // A letter that comes too early by a slow clock is received once more.
     let skewed = world.skew() > 0 && hops(life) > 0;
     if disturbed || skewed || !life.is_first_of_group() || world.rate.is_some() || world.requeue.is_some() {
@@ -224,7 +224,7 @@ pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> La
         if !is_up(attempt.at) || !is_up(attempt.last) {
             continue;
         }
-        let is_call = |fact: &&TimedFact| fact.what == LetterFact::Called && fact.run == Some(attempt.run);
+        let is_call = |fact: &&TimedFact| fact.what == LifeEvent::Called && fact.run == Some(attempt.run);
         let calls = life.facts.iter().filter(is_call).count();
         // The whole request, and the letter alone.
         let most = if world.bad.is_empty() { 1 } else { 2 };
@@ -236,7 +236,7 @@ pub fn bad_letters_cost_their_neighbours_nothing_but_time(life: &Life<'_>) -> La
             let is_there = fact.what.is_delivery()
                 || matches!(
                     fact.what,
-                    LetterFact::Sent { place: SentPlace::Topic, effect: CallEffect::Taken, .. }
+                    LifeEvent::Sent { place: SentPlace::Topic, effect: CallEffect::Taken, .. }
                 );
             is_there && (attempt.order..next).contains(&fact.order)
         });

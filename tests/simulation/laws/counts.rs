@@ -1,7 +1,7 @@
 //! What laws count: the events that excuse an attempt more or less, and the spans of overrides.
 
 use redrive_core::policy::OverrideAction;
-use redrive_laws::letters::{FaultSubject, LetterFact, RunEnd, TimedFact};
+use redrive_laws::letters::{FaultSubject, LifeEvent, RunEnd, TimedFact};
 use redrive_sim::SimMillis;
 
 use crate::lives::{Attempt, Life};
@@ -70,7 +70,7 @@ pub fn causes(life: &Life<'_>) -> usize {
 pub fn by_slow_clocks(life: &Life<'_>) -> usize {
     let is_behind = |attempt: &&Attempt| {
         let mut before = life.facts.iter().rev().filter(|fact| fact.order < attempt.order);
-        let hidden = before.find(|fact| matches!(fact.what, LetterFact::Hidden { done: true, .. }));
+        let hidden = before.find(|fact| matches!(fact.what, LifeEvent::Hidden { done: true, .. }));
         let ahead = |run: usize| life.story.runs[run].ahead;
         hidden.and_then(|fact| fact.run).is_some_and(|run| ahead(attempt.run) + SLACK < ahead(run))
     };
@@ -82,9 +82,9 @@ pub fn by_slow_clocks(life: &Life<'_>) -> usize {
 /// before the planned moment.
 pub fn first_twice(life: &Life<'_>) -> usize {
     let first =
-        |is: fn(&LetterFact) -> bool| life.facts.iter().find(|fact| is(&fact.what)).map(|fact| fact.at);
-    let sent = first(|what| matches!(what, LetterFact::Queued { .. }));
-    let received = first(|what| matches!(what, LetterFact::Received { .. }));
+        |is: fn(&LifeEvent) -> bool| life.facts.iter().find(|fact| is(&fact.what)).map(|fact| fact.at);
+    let sent = first(|what| matches!(what, LifeEvent::Queued { .. }));
+    let received = first(|what| matches!(what, LifeEvent::Received { .. }));
     let (Some(sent), Some(received)) = (sent, received) else { return 0 };
     let may_be_late = life.world.mapping.window > 0 || life.world.skew() > SLACK;
     usize::from(may_be_late && received + SLACK < sent + life.world.wait(1).0)
@@ -97,7 +97,7 @@ pub fn brought_along(life: &Life<'_>) -> usize {
     let (SeededSource::Queue, Some((sent, _, _))) = (life.world.source, messages.first()) else { return 0 };
     let (longest, shortest) = life.world.wait(1);
     let before = |fact: &&TimedFact| {
-        let is_received = matches!(fact.what, LetterFact::Received { .. });
+        let is_received = matches!(fact.what, LifeEvent::Received { .. });
         is_received && fact.at < sent.at + shortest - SLACK - life.world.skew()
     };
     let ceiling = SimMillis::try_from(life.world.ceiling).unwrap() * SECOND;
@@ -118,11 +118,11 @@ fn caused(life: &Life<'_>, before: usize) -> usize {
     let attempts = life.attempts();
     let mut count = 0;
     for fact in life.facts.iter().filter(|fact| fact.order < before) {
-        if !matches!(fact.what, LetterFact::Received { .. }) {
+        if !matches!(fact.what, LifeEvent::Received { .. }) {
             continue;
         }
         let mut after = life.facts.iter().filter(|it| it.order > fact.order && it.message == fact.message);
-        let next = after.find(|it| matches!(it.what, LetterFact::Handed | LetterFact::Received { .. }));
+        let next = after.find(|it| matches!(it.what, LifeEvent::Handed | LifeEvent::Received { .. }));
         let run = next.and_then(|it| it.run);
         let ran = run.is_some_and(|run| life.ledger.runs()[run].ending == RunEnd::Heard);
         let attempted = attempts.iter().any(|attempt| Some(attempt.run) == run);
@@ -161,7 +161,7 @@ pub fn unseen_attempts(life: &Life<'_>) -> usize {
 
 /// Returns how often a letter was received without an attempt.
 pub fn hops(life: &Life<'_>) -> usize {
-    let received = life.count(|what| matches!(what, LetterFact::Received { .. }));
+    let received = life.count(|what| matches!(what, LifeEvent::Received { .. }));
     received.saturating_sub(life.attempts().len())
 }
 

@@ -9,7 +9,7 @@ mod safety;
 use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::policy::OverrideAction;
-use redrive_laws::letters::{Circumstances, JudgedLetter, LetterFact, MessageNumber};
+use redrive_laws::letters::{Circumstances, JudgedLetter, LifeEvent, MessageNumber};
 
 use self::attempts::{
     a_letter_comes_again_when_its_server_asked_for_it, bad_letters_cost_their_neighbours_nothing_but_time,
@@ -116,9 +116,9 @@ pub fn judge(world: &SeededWorld, story: &SeededStory) -> Result<Tally, String> 
         let is_calm = life.is_calm();
         let (hold, retry) = (OverrideAction::Hold, OverrideAction::Retry);
         let held = overridden(life, hold, 0).into_iter().any(|(from, to)| {
-            let keeps = |what: &LetterFact| match what {
-                LetterFact::Received { .. } => true,
-                LetterFact::Hidden { seconds, done, .. } => *done && *seconds > 30,
+            let keeps = |what: &LifeEvent| match what {
+                LifeEvent::Received { .. } => true,
+                LifeEvent::Hidden { seconds, done, .. } => *done && *seconds > 30,
                 _ => false,
             };
             life.facts.iter().any(|fact| (from..to).contains(&fact.at) && keeps(&fact.what))

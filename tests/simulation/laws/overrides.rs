@@ -1,7 +1,7 @@
 //! The laws about the overrides of operators.
 
 use redrive_core::policy::OverrideAction;
-use redrive_laws::letters::LetterFact;
+use redrive_laws::letters::LifeEvent;
 
 use super::counts::{HEARD, LawResult, PATIENCE, is_left_alone, overridden};
 use crate::lives::Life;
@@ -49,7 +49,7 @@ pub fn only_an_override_archives_as_overridden(life: &Life<'_>) -> LawResult {
 /// P2, P10: if only overrides to retry disturb a letter, it gets at least all its retries.
 pub fn overrides_to_retry_take_no_retry_away(life: &Life<'_>) -> LawResult {
     let world = life.world;
-    let is_calm = life.is_calm() && life.count(|what| *what == LetterFact::Duplicated) == 0;
+    let is_calm = life.is_calm() && life.count(|what| *what == LifeEvent::Duplicated) == 0;
     let left_alone = is_left_alone(life);
     let by_itself = world.skew() == 0 && world.rate.is_none() && world.requeue.is_none() && !left_alone;
     if !world.operator.only_retries || !is_calm || !by_itself || !life.is_first_of_group() {

@@ -1,6 +1,6 @@
 //! The laws about where letters end, and their excuses.
 
-use redrive_laws::letters::{FaultSubject, FunctionRun, Ledger, LetterFact, RunEnd, TimedFact};
+use redrive_laws::letters::{FaultSubject, FunctionRun, Ledger, LifeEvent, RunEnd, TimedFact};
 use redrive_sim::{AwsService, SimMillis};
 
 use super::counts::LawResult;
@@ -52,15 +52,15 @@ pub fn may_be_lost(life: &Life<'_>) -> bool {
     let off = world.mapping.off.iter().any(|(_, to)| life.story.start + to > since);
     let mut all = life.facts.iter().chain(life.ledger.everywhere());
     let disturbed = all.any(|fact| match fact.what {
-        LetterFact::Disturbed(FaultSubject::Read) => false,
+        LifeEvent::Disturbed(FaultSubject::Read) => false,
         // Effects of the archive's weather are judged above.
-        LetterFact::Disturbed(FaultSubject::Archive) => fact.at >= since && world.trouble.archive_fails > 0,
+        LifeEvent::Disturbed(FaultSubject::Archive) => fact.at >= since && world.trouble.archive_fails > 0,
         // A copy that another run gets makes the first one's handle stale.
-        LetterFact::Duplicated | LetterFact::Woken | LetterFact::Throttled | LetterFact::Disturbed(_) => {
+        LifeEvent::Duplicated | LifeEvent::Woken | LifeEvent::Throttled | LifeEvent::Disturbed(_) => {
             fact.at >= since
         }
         // A run that dies near the end has hidden its letters only for its own time.
-        LetterFact::Handed => {
+        LifeEvent::Handed => {
             let died = fact.run.map(|run| &life.ledger.runs()[run]);
             let died = died.filter(|run| run.ending != RunEnd::Heard && run.ended >= since);
             died.is_some_and(|run| !comes_back(life, run, end - 2 * run_time))
@@ -73,7 +73,7 @@ pub fn may_be_lost(life: &Life<'_>) -> bool {
 /// Reports whether a run that died had hidden the letter until a moment before this one.
 fn comes_back(life: &Life<'_>, died: &FunctionRun, before: SimMillis) -> bool {
     life.facts.iter().filter(|fact| (died.from..died.to).contains(&fact.order)).any(|fact| {
-        matches!(fact.what, LetterFact::Hidden { seconds, done: true, .. } if fact.at + seconds * SECOND < before)
+        matches!(fact.what, LifeEvent::Hidden { seconds, done: true, .. } if fact.at + seconds * SECOND < before)
     })
 }
 
@@ -83,7 +83,7 @@ pub fn what_is_seen_near_its_end_leaves(life: &Life<'_>) -> LawResult {
     let world = life.world;
     for (sent, message, _) in life.carried() {
         let near = sent.at + world.retention() - world.margin() + SECOND + world.skew();
-        for fact in life.about(message).filter(|fact| fact.what == LetterFact::Kept) {
+        for fact in life.about(message).filter(|fact| fact.what == LifeEvent::Kept) {
             let Some(run) = fact.run.map(|run| &life.ledger.runs()[run]).filter(|run| run.began >= near)
             else {
                 continue;
@@ -108,7 +108,7 @@ pub fn nobody_is_paged_for_nothing(world: &SeededWorld, story: &SeededStory, led
         let faulty = ledger.faulty_calls().iter().any(|it| it.caller == run.caller && is_of_run(it.at));
         let of = &ledger.runs()[number];
         let is_dropped =
-            |fact: &TimedFact| fact.what == LetterFact::Expired && (of.from..of.to).contains(&fact.order);
+            |fact: &TimedFact| fact.what == LifeEvent::Expired && (of.from..of.to).contains(&fact.order);
         let dropped = ledger.letters().any(|letter| letter.facts.iter().any(is_dropped));
         if !faulty && !dropped {
             let began = run.began - story.start;

@@ -54,7 +54,7 @@ pub(crate) fn with_tls<C>(connector: C) -> HttpsConnector<C> {
 /// # Errors
 ///
 /// [`NoRootCertificates`] if there are none: then no server can be reached over TLS.
-pub fn prepare() -> Result<(), NoRootCertificates> {
+pub(crate) fn prepare() -> Result<(), NoRootCertificates> {
     LazyLock::force(&TLS);
     if has_root_certificates() { Ok(()) } else { Err(NoRootCertificates(ROOTS.why.clone())) }
 }
@@ -62,7 +62,7 @@ pub fn prepare() -> Result<(), NoRootCertificates> {
 /// The error for a system without any certificate to verify servers with. It holds the first cause, if one is
 /// known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoRootCertificates(pub Option<String>);
+pub(crate) struct NoRootCertificates(pub Option<String>);
 
 /// Reports whether there is any certificate to verify servers with.
 pub(crate) fn has_root_certificates() -> bool {
@@ -227,12 +227,12 @@ pub(crate) fn chain<'e>(
 
 impl fmt::Debug for SharedHttps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Https")
+        f.write_str("SharedHttps")
     }
 }
 
 impl fmt::Debug for PooledConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connector")
+        f.write_str("PooledConnector")
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::FutureExt;
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    Health, InvocationTime, RequestEnd, RequestPurpose, RequestResult, RoundWindow, SendResult, SendingState,
+    Health, InvocationNow, RequestEnd, RequestPurpose, RequestResult, RoundWindow, SendResult, SendingState,
     UnsentMessage,
 };
 use redrive_core::endpoint::Endpoint;
@@ -137,7 +137,7 @@ impl Dispatcher {
     ) -> Vec<SendResult> {
         let unsent: Vec<_> = waiting.iter().map(|one| one.unsent(time.since)).collect();
         let elapsed = || time.since.elapsed();
-        let now = InvocationTime::of(self.clock.moment(), elapsed());
+        let now = InvocationNow::of(self.clock.moment(), elapsed());
         let mut sending = SendingState::new(&unsent, time.window(), now, health);
         let mut under_way = CallsUnderWay::default();
         loop {

@@ -1,4 +1,4 @@
-//! Calls functions with `InvokePayload`.
+//! Calls functions with `Invoke`.
 //! <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 
 use aws_sdk_lambda::config::Region;

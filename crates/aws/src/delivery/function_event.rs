@@ -1,6 +1,6 @@
 //! The event that a function gets.
 //!
-//! A Lambda subscriber of SNS gets `PlacedRecords[].Sns`, spelled slightly differently from the envelope in the
+//! A Lambda subscriber of SNS gets `Records[].Sns`, spelled slightly differently from the envelope in the
 //! dead-letter queue. A function that failed gets its own event back. If the event is SNS's, our mark goes
 //! into the record's message attributes, and the function is invoked asynchronously, as SNS does it: if it
 //! fails, Lambda's own dead-letter queue gets the event with the mark in it. A plain event has no place for a

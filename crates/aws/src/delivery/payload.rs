@@ -61,12 +61,6 @@ impl<'a> DeliveryPayload<'a> {
         }
     }
 
-    /// Reports whether the mark was left out because there is no room for it.
-    #[must_use]
-    pub fn is_unmarked(&self) -> bool {
-        matches!(self, Self::Message(message) if message.unmarked)
-    }
-
     /// Reports whether the call waits until the function has ended.
     #[must_use]
     pub fn waits(&self) -> bool {

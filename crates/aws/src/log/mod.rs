@@ -15,18 +15,18 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 pub use lines::LogFormat;
-pub use output::{OutputGuard, together, write};
+pub use output::{together, write};
 
 use crate::clients::NoRootCertificates;
 use crate::clock::InstanceClock;
 use crate::settings::BadSettings;
 
 /// The beginnings of our own events' targets: those of the function, and of the crates that it is made of.
-const TARGET_PREFIXES: [&str; 2] = ["sns_redrive", "redrive_"];
+const OUR_CRATES: [&str; 2] = ["sns_redrive", "redrive_"];
 
 /// Installs logging for the process, according to Lambda's own variables `AWS_LAMBDA_LOG_LEVEL` and
 /// `AWS_LAMBDA_LOG_FORMAT`. A second call changes nothing.
-pub fn init(variable: impl Fn(&str) -> Option<String>) {
+pub(crate) fn init(variable: impl Fn(&str) -> Option<String>) {
     let format = match variable("AWS_LAMBDA_LOG_FORMAT").as_deref() {
         Some("Text" | "text") => LogFormat::Text,
         _ => LogFormat::Json,
@@ -46,7 +46,7 @@ pub fn subscriber<T: Write + 'static>(
     // if our own are.
     let filter = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
-        .with_targets(TARGET_PREFIXES.map(|prefix| (prefix, level)));
+        .with_targets(OUR_CRATES.map(|prefix| (prefix, level)));
     registry().with(filter).with(lines::LineWriter { format, clock: InstanceClock::system(), writer })
 }
 

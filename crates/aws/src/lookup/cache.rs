@@ -145,7 +145,7 @@ impl<K, V> LookupCache<K, V> {
 
 impl<K, V> Debug for LookupCache<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cache").field("kept", &self.len()).finish_non_exhaustive()
+        f.debug_struct("LookupCache").field("kept", &self.len()).finish_non_exhaustive()
     }
 }
 

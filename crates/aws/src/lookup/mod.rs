@@ -7,5 +7,5 @@ mod sharing;
 mod subscriptions;
 
 pub(crate) use cache::{CacheLimits, LookupCache};
-pub use queues::QueueLookups;
-pub use subscriptions::SubscriptionLookups;
+pub use queues::QueueReader;
+pub use subscriptions::SubscriptionReader;

@@ -32,13 +32,13 @@ const MAX_KEPT: usize = 1_000;
 
 /// A reader of queue attributes that keeps them for a while.
 #[derive(Debug)]
-pub struct QueueLookups {
+pub struct QueueReader {
     sqs: aws_sdk_sqs::Client,
     clock: InstanceClock,
     cache: LookupCache<Arn, QueueAttributes>,
 }
 
-impl QueueLookups {
+impl QueueReader {
     /// Creates a reader. It makes no call before attributes are needed.
     #[must_use]
     pub fn new(sqs: aws_sdk_sqs::Client, clock: InstanceClock) -> Self {

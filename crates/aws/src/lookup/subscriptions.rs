@@ -30,7 +30,7 @@ const MAX_KEPT: usize = 1_000;
 
 /// A reader of subscriptions that keeps SNS's answers for a while.
 #[derive(Debug)]
-pub struct SubscriptionLookups {
+pub struct SubscriptionReader {
     sns: aws_sdk_sns::Client,
     clock: InstanceClock,
     cache: LookupCache<Arn, Option<Subscription>>,
@@ -38,7 +38,7 @@ pub struct SubscriptionLookups {
     sharing: Mutex<SharedQueues>,
 }
 
-impl SubscriptionLookups {
+impl SubscriptionReader {
     /// Creates a reader. It makes no call before a subscription is needed.
     #[must_use]
     pub fn new(sns: aws_sdk_sns::Client, clock: InstanceClock) -> Self {
@@ -71,12 +71,7 @@ impl SubscriptionLookups {
     /// # Errors
     ///
     /// [`Failure`] as long as no search that covers the letter is finished.
-    pub async fn discover(
-        &self,
-        dlq: &Arn,
-        arrived: Timestamp,
-        until: Instant,
-    ) -> Result<Option<Arn>, Failure> {
+    async fn discover(&self, dlq: &Arn, arrived: Timestamp, until: Instant) -> Result<Option<Arn>, Failure> {
         let mut searches = self.searches.lock().await;
         let now = self.clock.moment();
         // Clocks differ, and a mark can hold any time. A search that begins now covers all letters that have

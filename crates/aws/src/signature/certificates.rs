@@ -83,6 +83,6 @@ fn read(pem: &str) -> Result<Certificate, Failure> {
 
 impl fmt::Debug for CertificateReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates").field("kept", &self.cache.len()).finish_non_exhaustive()
+        f.debug_struct("CertificateReader").field("kept", &self.cache.len()).finish_non_exhaustive()
     }
 }

@@ -15,11 +15,11 @@ use redrive_replay::{ReplayError, SentLetters, StoredReplays};
 use tokio::time::{Instant, timeout_at};
 
 use super::content::ShownContent;
-use super::index::{LetterKeyCounts, known_by_keys};
+use super::index::{KeyCounts, known_by_keys};
 use super::letter_counts::ChartSpan;
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::time_limits::PageDeadlines;
-use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
+use crate::account::{BucketPrefix, ConsoleAccount, ConsoleClients};
 use crate::query::{Filter, GroupField};
 use crate::text::count;
 
@@ -55,7 +55,7 @@ pub(crate) const MAX_EXAMPLES: usize = 12;
 #[derive(Debug)]
 pub(crate) struct CollectedLetters {
     /// The counts that the archive's keys give.
-    pub(crate) index: LetterKeyCounts,
+    pub(crate) index: KeyCounts,
     /// True if there may be more letters than the counts say.
     pub(crate) more: bool,
     /// How many letters were read and match the filter as far as the keys know. The rest of the filter may
@@ -101,7 +101,7 @@ pub(crate) async fn collect(
     span: &ChartSpan,
     times: PageDeadlines,
 ) -> CollectedLetters {
-    let mut index = LetterKeyCounts::default();
+    let mut index = KeyCounts::default();
     let (swept, waiting) = tokio::join!(
         sweep(account, clients, of, span, times.listed, &mut index),
         read_waiting(account, clients, account.clock.now(), times.listed)
@@ -159,10 +159,10 @@ pub(super) async fn sweep(
     of: &Filter,
     span: &ChartSpan,
     until: Instant,
-    index: &mut LetterKeyCounts,
+    index: &mut KeyCounts,
 ) -> Result<SweepEnd, String> {
     let Some(archive) = &account.archive else { return Ok(SweepEnd::Whole) };
-    let ConsoleBucket { bucket, prefix } = archive;
+    let BucketPrefix { bucket, prefix } = archive;
     let sweep =
         ArchiveSweep::new(clients.s3.clone(), bucket, prefix, (span.from, span.to), MAX_LISTING_PAGES);
     let queue = of.get(GroupField::Queue);
@@ -176,7 +176,7 @@ impl CollectedLetters {
     /// Reads letters from the newest objects.
     async fn read(
         &mut self,
-        archive: &ConsoleBucket,
+        archive: &BucketPrefix,
         account: &ConsoleAccount,
         clients: &ConsoleClients,
         of: &Filter,
@@ -229,7 +229,7 @@ impl CollectedLetters {
         clients: &ConsoleClients,
         mut letters: Vec<(Arc<str>, LetterIdentity, usize)>,
     ) -> Result<(), ReplayError> {
-        let Some(ConsoleBucket { bucket, prefix }) = &account.control else { return Ok(()) };
+        let Some(BucketPrefix { bucket, prefix }) = &account.control else { return Ok(()) };
         let replays =
             StoredReplays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
         let mut sent = SentLetters::new(replays);
@@ -306,7 +306,7 @@ pub(crate) async fn read_overrides(
 
 /// Returns the place of the overrides and of the list of waiting letters.
 fn control(account: &ConsoleAccount, clients: &ConsoleClients) -> Option<ControlObjects> {
-    let ConsoleBucket { bucket, prefix } = account.control.as_ref()?;
+    let BucketPrefix { bucket, prefix } = account.control.as_ref()?;
     let prefix = prefix.trim_matches('/').to_owned();
     Some(ControlObjects { s3: clients.s3.clone(), bucket: bucket.clone(), prefix })
 }

@@ -10,7 +10,7 @@ use super::collect::{CollectedLetters, MAX_EXAMPLES};
 use super::content::ShownContent;
 use super::index::{KEY_FIELDS, KeyTopic};
 use super::letter_counts::{ChartSpan, MAX_GROUP_ROWS, TimedCount, UnreplayedCount, largest};
-use super::letters::{ArchivedLetter, GroupFields, WaitingOne};
+use super::letters::{ArchivedLetter, LetterFields, WaitingOne};
 use crate::query::{Filter, GroupField};
 
 /// The most values of a field on a group's page.
@@ -201,7 +201,7 @@ impl PageGroups {
                 groups.entry(value).or_default().0.join(count);
             }
         }
-        let value_of = |fields: &GroupFields| {
+        let value_of = |fields: &LetterFields| {
             let value = fields.get(by);
             let name = value.filter(|_| by == GroupField::Topic && !is_sample).map(name_of);
             GroupValue::of(name.as_deref().or(value))

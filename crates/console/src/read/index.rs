@@ -23,7 +23,7 @@ pub(crate) const MAX_KEY_GROUPS: u32 = 2_000;
 
 /// The counts of letters, by the keys of the objects that hold them.
 #[derive(Debug, Default)]
-pub(crate) struct LetterKeyCounts {
+pub(crate) struct KeyCounts {
     /// The number of objects that may hold letters of the filter.
     pub(crate) objects: u64,
     /// The number of letters that match the filter as far as the keys know. Letters of unknown topic and
@@ -81,7 +81,7 @@ impl NewestObject {
     }
 }
 
-impl LetterKeyCounts {
+impl KeyCounts {
     /// Counts the letters of an object, and remembers the newest objects, at most `most` of them.
     pub(crate) fn add(&mut self, object: &ArchiveObject, of: &Filter, span: &ChartSpan, most: usize) {
         let queue = object.queue();

@@ -14,11 +14,11 @@ use super::collect::{
     MAX_ARCHIVE_BYTES, MAX_ARCHIVE_OBJECTS, passed_over, read_waiting, sweep, too_late, unread,
 };
 use super::content::ShownContent;
-use super::index::LetterKeyCounts;
+use super::index::KeyCounts;
 use super::letter_counts::ChartSpan;
 use super::letters::{ArchivedLetter, WaitingOne};
 use super::time_limits::PageDeadlines;
-use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
+use crate::account::{BucketPrefix, ConsoleAccount, ConsoleClients};
 use crate::query::{Filter, OneLetter};
 
 /// The most log lines of a page.
@@ -134,7 +134,7 @@ pub(crate) async fn letter(
     (LetterHistory { archived, replayed, waiting, log }, missing)
 }
 
-type ConsoleRecord = (ArchivedLetter, Option<ShownContent>, Result<Option<LetterReplay>, String>);
+type LetterReading = (ArchivedLetter, Option<ShownContent>, Result<Option<LetterReplay>, String>);
 
 /// Returns the record, and the replay that sent it. If the question about replays fails or takes too long,
 /// the record stays.
@@ -144,7 +144,7 @@ async fn archived(
     one: &OneLetter,
     span: &ChartSpan,
     times: PageDeadlines,
-) -> Result<Option<ConsoleRecord>, String> {
+) -> Result<Option<LetterReading>, String> {
     let found = timeout_at(times.end, find(account, clients, one, span, times)).await;
     let Some(found) = found.unwrap_or_else(|_| Err(too_late("the archive")))? else { return Ok(None) };
     let replayed = timeout_at(times.end, replayed(account, clients, &found)).await;
@@ -180,7 +180,7 @@ async fn find(
             return Err("the object that the address names: it does not belong to the archive".to_owned());
         }
         None => {
-            let mut index = LetterKeyCounts::default();
+            let mut index = KeyCounts::default();
             sweep(account, clients, &Filter::default(), span, times.listed, &mut index).await?;
             index.to_read(MAX_ARCHIVE_OBJECTS as usize, MAX_ARCHIVE_BYTES)
         }
@@ -211,7 +211,7 @@ async fn replayed(
     clients: &ConsoleClients,
     found: &LocatedRecord,
 ) -> Result<Option<LetterReplay>, String> {
-    let Some(ConsoleBucket { bucket, prefix }) = &account.control else { return Ok(None) };
+    let Some(BucketPrefix { bucket, prefix }) = &account.control else { return Ok(None) };
     let replays =
         StoredReplays::new(clients.s3.clone(), bucket, prefix, account.clock.clone(), String::new());
     let mut sent = SentLetters::new(replays);

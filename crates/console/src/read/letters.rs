@@ -16,7 +16,7 @@ pub struct ArchivedLetter {
     /// The message id that SQS gave it.
     pub message_id: String,
     /// The values of its fields.
-    pub fields: GroupFields,
+    pub fields: LetterFields,
     /// The time of its archive.
     pub archived: Timestamp,
     /// The time of its arrival, if its message names it.
@@ -35,7 +35,7 @@ pub struct WaitingOne {
     /// The message id that SQS gave it.
     pub message_id: String,
     /// The values of its fields.
-    pub fields: GroupFields,
+    pub fields: LetterFields,
     /// The time of its first arrival.
     pub since: Timestamp,
     /// The time when its retry is due.
@@ -48,7 +48,7 @@ pub struct WaitingOne {
 
 /// The values of a letter's fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GroupFields {
+pub struct LetterFields {
     /// The topic that it was published to.
     pub topic: Option<String>,
     /// The subscription that failed.
@@ -65,7 +65,7 @@ pub struct GroupFields {
     pub queue: Option<String>,
 }
 
-impl GroupFields {
+impl LetterFields {
     /// Returns the value of a field.
     #[must_use]
     pub fn get(&self, field: GroupField) -> Option<&str> {
@@ -81,7 +81,7 @@ impl GroupFields {
     }
 }
 
-impl From<&ArchiveRecord> for GroupFields {
+impl From<&ArchiveRecord> for LetterFields {
     fn from(record: &ArchiveRecord) -> Self {
         Self {
             topic: record.topic_arn.as_ref().map(ToString::to_string),
@@ -114,7 +114,7 @@ impl From<&LocatedRecord> for ArchivedLetter {
 impl From<WaitingLetter> for WaitingOne {
     fn from(letter: WaitingLetter) -> Self {
         let queue = letter.dead_letter_queue_arn.as_ref().unwrap_or(&letter.queue_arn);
-        let fields = GroupFields {
+        let fields = LetterFields {
             topic: letter.topic_arn,
             subscription: letter.subscription_arn,
             target: letter.target.as_ref().map(ToString::to_string),

@@ -37,9 +37,9 @@ pub use letter::{
 };
 pub(crate) use letter::{MAX_QUERY_POLLS, letter};
 pub use letter_counts::{ChartSpan, PARTS, TimedCount, UnreplayedCount};
-pub use letters::{ArchivedLetter, GroupFields, WaitingOne};
+pub use letters::{ArchivedLetter, LetterFields, WaitingOne};
 pub use now::{Alarm, MetricSeries, PresentState, QueueNow, part_of};
 pub(crate) use now::{REQUESTS as NOW_REQUESTS, now};
 pub(crate) use policy::policy;
 pub(crate) use time_limits::PageDeadlines;
-pub use waiting::{WaitingGroup, WaitingPage};
+pub use waiting::{WaitingGroup, WaitingSummary};

@@ -18,7 +18,7 @@ use super::collect::{read_overrides, too_late, unread};
 use super::letter_counts::{ChartSpan, PARTS};
 use super::policy;
 use super::time_limits::PageDeadlines;
-use crate::account::{ConsoleAccount, ConsoleBucket, ConsoleClients};
+use crate::account::{BucketPrefix, ConsoleAccount, ConsoleClients};
 
 /// The most queues on the page. One call to `CloudWatch` answers 500 metrics, and a queue has five over time.
 /// <https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_GetMetricData.html>
@@ -369,7 +369,7 @@ struct LatestReplays {
 }
 
 async fn replays(account: &ConsoleAccount, clients: &ConsoleClients) -> Result<LatestReplays, String> {
-    let Some(ConsoleBucket { bucket, prefix }) = &account.control else {
+    let Some(BucketPrefix { bucket, prefix }) = &account.control else {
         return Ok(LatestReplays::default());
     };
     let replays =

@@ -15,7 +15,7 @@ const MAX_SHOWN_LETTERS: usize = 20;
 
 /// The waiting letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitingPage {
+pub struct WaitingSummary {
     /// The field to group by.
     pub by: GroupField,
     /// The filter that selects the letters.
@@ -49,7 +49,7 @@ pub struct WaitingGroup {
     pub due: (Timestamp, Timestamp),
 }
 
-impl WaitingPage {
+impl WaitingSummary {
     /// Counts waiting letters. They must come in the order in which they are due.
     pub(crate) fn of(all: Vec<WaitingOne>, more: bool, by: GroupField, of: &Filter, now: Timestamp) -> Self {
         let ceiling = SignedDuration::from_secs(i64::try_from(VISIBILITY_CEILING).unwrap_or(i64::MAX));

@@ -12,7 +12,7 @@ use super::log_query;
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{Filter, GroupField, OneLetter, PageKind, PageRange, Query};
 use crate::read::{
-    ArchivedLetter, GroupFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, WaitingOne,
+    ArchivedLetter, LetterFields, LetterHistory, LetterLog, LetterLogLine, LetterReplay, WaitingOne,
     letter_query, searched_from,
 };
 use crate::text::{count, harmless};
@@ -71,7 +71,7 @@ pub fn letter(letter: &LetterHistory, one: &OneLetter, view: &ViewContext<'_>) -
     }
 }
 
-fn values(fields: &GroupFields, view: &ViewContext<'_>) -> Markup {
+fn values(fields: &LetterFields, view: &ViewContext<'_>) -> Markup {
     html! {
         dl class="facts" {
             @for field in GroupField::ALL {

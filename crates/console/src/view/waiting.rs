@@ -8,7 +8,7 @@ use super::group::waiting as letters_one_by_one;
 use super::groups::{filter, missing, until_due};
 use crate::operator_action::{ActionObject, ActionVerb, PageAction};
 use crate::query::{GroupField, PageKind};
-use crate::read::{PARTS, WaitingPage, part_of};
+use crate::read::{PARTS, WaitingSummary, part_of};
 use crate::text::{brief, count, harmless, thousands};
 
 /// The fields to group waiting letters by. The reason is missing: they have none yet.
@@ -23,8 +23,8 @@ const FIELDS: [GroupField; 6] = [
 
 /// Renders the waiting letters.
 #[must_use]
-pub fn waiting(waiting: &WaitingPage, view: &ViewContext<'_>) -> Markup {
-    let WaitingPage { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
+pub fn waiting(waiting: &WaitingSummary, view: &ViewContext<'_>) -> Markup {
+    let WaitingSummary { by, of, letters: all, more, rows, further, held, next, .. } = waiting;
     let page = |by| PageKind::Waiting { by, of: of.clone() };
     let on = || ActionObject::Letters { of: of.clone(), since: None, until: None };
     let acts =
@@ -81,7 +81,7 @@ pub fn waiting(waiting: &WaitingPage, view: &ViewContext<'_>) -> Markup {
 }
 
 /// Shows when the letters are due, as a histogram.
-fn histogram(waiting: &WaitingPage) -> Markup {
+fn histogram(waiting: &WaitingSummary) -> Markup {
     let most = waiting.due.iter().copied().max().unwrap_or_default().max(1);
     let part = part_of(&waiting.span);
     let length = brief(part.unsigned_abs().as_secs());

@@ -6,7 +6,7 @@ use redrive_aws::settings::{ArchiveAt, BadSettings, SettingFault, Settings};
 use redrive_core::arn::{Arn, ArnKind};
 use redrive_core::endpoint::without_urls;
 
-use crate::account::{BodyVisibility, ConsoleAccount, ConsoleBucket, ConsoleClients};
+use crate::account::{BodyVisibility, BucketPrefix, ConsoleAccount, ConsoleClients};
 
 /// The longest name of a stack. <https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_Stack.html>
 const LONGEST_STACK: usize = 128;
@@ -34,13 +34,13 @@ pub fn account(
     let ((settings, configuration), (mut queues, stack)) = BadSettings::join(read, own)?;
     queues.extend(settings.requeue.clone().filter(|requeue| !queues.contains(requeue)));
     let archive = match settings.archive {
-        ArchiveAt::S3 { bucket, prefix } => Some(ConsoleBucket { bucket, prefix }),
+        ArchiveAt::S3 { bucket, prefix } => Some(BucketPrefix { bucket, prefix }),
         ArchiveAt::Queue(_) => None,
     };
     Ok(ConsoleAccount {
         clients: ConsoleClients::from_config(&configuration.sdk, configuration.path_style),
         archive,
-        control: settings.control.map(|at| ConsoleBucket { bucket: at.bucket, prefix: at.prefix }),
+        control: settings.control.map(|at| BucketPrefix { bucket: at.bucket, prefix: at.prefix }),
         stack,
         function: settings.redrive_function,
         log_group: given("LOG_GROUP"),
@@ -137,7 +137,7 @@ mod tests {
             ]
         );
         let place =
-            |prefix: &str| Some(ConsoleBucket { bucket: "bucket".to_owned(), prefix: prefix.to_owned() });
+            |prefix: &str| Some(BucketPrefix { bucket: "bucket".to_owned(), prefix: prefix.to_owned() });
         assert_eq!((read.archive, read.control), (place("dead"), place("dead-control")));
         assert_eq!(read.stack.as_deref(), Some("sns-redrive"));
         assert_eq!(read.log_group.as_deref(), Some("/sns-redrive/sns-redrive"));

@@ -17,7 +17,7 @@ use aws_config::retry::RetryConfig;
 use redrive_archive::{Archive, ArchiveInvocation};
 use redrive_aws::clock::InstanceClock;
 use redrive_console::{
-    BodyVisibility, ConsoleAccount as Shown, ConsoleBucket, ConsoleClients, Filter, GroupField, LocalConsole,
+    BodyVisibility, BucketPrefix, ConsoleAccount as Shown, ConsoleClients, Filter, GroupField, LocalConsole,
     PageHost, PageKind, Query, RenderedPage as Answer, show,
 };
 use redrive_console_law::{ParsedPage, parse};
@@ -40,7 +40,7 @@ fn shown(cloud: &TestAccount) -> Shown {
 }
 
 fn shown_by(config: &SdkConfig) -> Shown {
-    let place = |prefix: &str| Some(ConsoleBucket { bucket: BUCKET.to_owned(), prefix: prefix.to_owned() });
+    let place = |prefix: &str| Some(BucketPrefix { bucket: BUCKET.to_owned(), prefix: prefix.to_owned() });
     Shown {
         clients: ConsoleClients::from_config(config, false),
         archive: place(PREFIX),

@@ -20,7 +20,7 @@ use crate::waiting::WaitingLetter;
 
 /// The present of an invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvocationTime {
+pub struct InvocationNow {
     /// The time of day, by which letters are due.
     pub at: Timestamp,
     /// The age of the instance, by which it forgets.
@@ -30,7 +30,7 @@ pub struct InvocationTime {
     pub elapsed: Duration,
 }
 
-impl InvocationTime {
+impl InvocationNow {
     /// Returns the present of an invocation that began so long ago.
     #[must_use]
     pub fn of(moment: Moment, elapsed: Duration) -> Self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{Action, ActionAnswer, BatchNotice, InvocationTime, no_answer};
+use super::action::{Action, ActionAnswer, BatchNotice, InvocationNow, no_answer};
 use super::moment::Moment;
 use super::pending_letter::{Disposition, PendingLetter};
 use super::state::{ActionChain, ActionId, Batch, BatchStage, DueRetries};
@@ -18,7 +18,7 @@ const LIST_TIME: Duration = Duration::from_millis(500);
 
 impl Batch<'_> {
     /// Reads the overrides, if that is due and time is left for it.
-    pub(super) fn read_overrides(&mut self, now: InvocationTime) -> Option<Action> {
+    pub(super) fn read_overrides(&mut self, now: InvocationNow) -> Option<Action> {
         let overrides = &mut self.memory.overrides;
         let has_time = !self.control_time.is_zero();
         if !self.config.overrides || self.rereading || !has_time || !overrides.is_due(now.age) {
@@ -30,7 +30,7 @@ impl Batch<'_> {
     }
 
     /// Takes over the overrides.
-    pub(super) fn overrides_read(&mut self, answer: ActionAnswer, now: InvocationTime) {
+    pub(super) fn overrides_read(&mut self, answer: ActionAnswer, now: InvocationNow) {
         let asked = self.overrides_asked.take().unwrap_or(now);
         self.control_time = self.control_time.saturating_sub(now.elapsed.saturating_sub(asked.elapsed));
         self.take_overrides(answer, asked.age, now.moment());
@@ -54,14 +54,14 @@ impl Batch<'_> {
     /// Returns the time when [`Batch::poll`] asks for something new without an answer, counted as `elapsed`
     /// is.
     #[must_use]
-    pub fn next_poll(&self, now: InvocationTime) -> Option<Duration> {
+    pub fn next_poll(&self, now: InvocationNow) -> Option<Duration> {
         let BatchStage::Sending(round) = &self.stage else { return None };
         let rereads = self.rereads_in(now).map(|due_in| now.elapsed + due_in);
         rereads.into_iter().chain(round.next_turn(now)).min()
     }
 
     /// Returns the time after which the overrides are read beside deliveries, if they are.
-    fn rereads_in(&self, now: InvocationTime) -> Option<Duration> {
+    fn rereads_in(&self, now: InvocationNow) -> Option<Duration> {
         let is_sending = matches!(self.stage, BatchStage::Sending(_));
         let rereads = self.config.overrides && !self.rereading && is_sending;
         rereads.then(|| self.memory.overrides.due_in(now.age))
@@ -70,7 +70,7 @@ impl Batch<'_> {
     /// Reads the overrides beside deliveries. Deliveries that have not begun wait for the answer while there is
     /// time for that. After that time they begin by the old overrides, and new overrides count as soon as they
     /// arrive.
-    pub(super) fn reread_overrides(&mut self, now: InvocationTime) -> Option<(ActionId, Action)> {
+    pub(super) fn reread_overrides(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         if self.rereads_in(now)? > Duration::ZERO {
             return None;
         }
@@ -87,7 +87,7 @@ impl Batch<'_> {
     }
 
     /// Takes over overrides that were read beside deliveries.
-    pub(super) fn overrides_reread(&mut self, answer: ActionAnswer, now: InvocationTime) {
+    pub(super) fn overrides_reread(&mut self, answer: ActionAnswer, now: InvocationNow) {
         self.rereading = false;
         let asked = self.overrides_asked.take().unwrap_or(now);
         let overrides = &self.memory.overrides;
@@ -161,7 +161,7 @@ impl Batch<'_> {
     }
 
     /// Lists the letters that are hidden for long, once, beside archiving and hiding.
-    pub(super) fn list_waiting(&mut self, now: InvocationTime) -> Option<(ActionId, Action)> {
+    pub(super) fn list_waiting(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         if std::mem::replace(&mut self.listed, true) || !self.config.waiting_list {
             return None;
         }

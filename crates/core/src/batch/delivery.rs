@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::action::{
-    Action, ActionAnswer, BatchNotice, Delivery, InvocationTime, RequestEnd, RequestResult, SendRequest,
+    Action, ActionAnswer, BatchNotice, Delivery, InvocationNow, RequestEnd, RequestResult, SendRequest,
     SendResult, SubscriptionLookup,
 };
 use super::memory::InstanceMemory;
@@ -34,7 +34,7 @@ impl Batch<'_> {
         &mut self,
         due: DueRetries,
         known: HashMap<Arn, SubscriptionLookup>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         self.wait_for_overrides();
         let window = self.window(now);
@@ -52,7 +52,7 @@ impl Batch<'_> {
     }
 
     /// Returns the time for the deliveries of a round that begins now.
-    pub(super) fn window(&mut self, now: InvocationTime) -> RoundWindow {
+    pub(super) fn window(&mut self, now: InvocationNow) -> RoundWindow {
         let since = *self.begun.get_or_insert(now.elapsed);
         RoundWindow { since, start: now.elapsed, end: self.time.deliver }
     }
@@ -65,7 +65,7 @@ impl Batch<'_> {
         destination: Destination,
         unmarked: bool,
         window: RoundWindow,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> Option<OutgoingLetter> {
         let case = &mut self.cases[index];
         let letter = Arc::clone(&case.letter);
@@ -82,7 +82,7 @@ impl Batch<'_> {
         letters: Vec<OutgoingLetter>,
         unmarking: UnmarkedLetters,
         window: RoundWindow,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         if letters.is_empty() {
             return self.after_sending(unmarking);
@@ -119,7 +119,7 @@ impl Batch<'_> {
     pub(super) fn send_next(
         &mut self,
         mut round: Box<RoundSending>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> (BatchStage, Option<(ActionId, Action)>) {
         let InstanceMemory { health, overrides, .. } = &mut *self.memory;
         let RoundSending { letters, sending, .. } = &mut *round;
@@ -149,7 +149,7 @@ impl Batch<'_> {
     }
 
     /// Takes the result of a request.
-    pub(super) fn request_answered(&mut self, number: usize, answer: ActionAnswer, now: InvocationTime) {
+    pub(super) fn request_answered(&mut self, number: usize, answer: ActionAnswer, now: InvocationNow) {
         let BatchStage::Sending(round) = &mut self.stage else { return };
         let result = match answer {
             ActionAnswer::Sent(result) => result,
@@ -159,7 +159,7 @@ impl Batch<'_> {
     }
 
     /// Takes over the results of a round.
-    fn sent(&mut self, round: RoundSending, now: InvocationTime) -> BatchStage {
+    fn sent(&mut self, round: RoundSending, now: InvocationNow) -> BatchStage {
         let RoundSending { letters, sending, mut unmarking } = round;
         let results = sending.into_results();
         for (OutgoingLetter { index, delivery, .. }, (sent, took)) in letters.into_iter().zip(results) {
@@ -188,7 +188,7 @@ impl Batch<'_> {
         index: usize,
         retry: Retry,
         known: &HashMap<Arn, SubscriptionLookup>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> Option<Destination> {
         let case = &mut self.cases[index];
         let requeue = self.config.requeue.as_ref();
@@ -212,7 +212,7 @@ impl Batch<'_> {
         retry: Retry,
         destination: &Destination,
         window: RoundWindow,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> Option<(Duration, usize)> {
         let case = &mut self.cases[index];
         let verdict = case.verdict.as_ref()?;

@@ -29,7 +29,7 @@ pub(super) struct DispatchRequest {
 
 /// The answer whether a request begins now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RequestStart {
+pub(super) enum StartDecision {
     /// It begins and may take this long, or its full time if this is `None`.
     Now(Option<Duration>),
     /// It would not end in time, so it is not made.
@@ -116,13 +116,13 @@ impl RoundDispatch {
         now: Duration,
         health: &mut Health,
         goes: impl FnOnce(usize) -> bool,
-    ) -> Option<(usize, RequestStart)> {
+    ) -> Option<(usize, StartDecision)> {
         let (request, admission) = self.next(now, health)?;
         let DispatchRequest { to, purpose, .. } = &self.requests[request];
         let lane = &mut self.lanes[self.lane_of[request]];
         lane.queue(*purpose).pop_front();
         let begin = match admission {
-            RequestAdmission::Begins(_) if !goes(request) => RequestStart::Withheld,
+            RequestAdmission::Begins(_) if !goes(request) => StartDecision::Withheld,
             RequestAdmission::Begins(limit)
                 if is_in_time(&self.requests[request], self.window, self.share, now, health) =>
             {
@@ -132,12 +132,12 @@ impl RoundDispatch {
                 lane.under_way += 1;
                 self.singles_under_way += usize::from(goes_alone(to));
                 self.begun.insert(request, now);
-                RequestStart::Now(limit)
+                StartDecision::Now(limit)
             }
-            RequestAdmission::Begins(_) => RequestStart::TooLate,
-            RequestAdmission::PutOff => RequestStart::PutOff(health.put_off(to, now)),
-            RequestAdmission::LeftOut(least) => RequestStart::LeftOut(least),
-            RequestAdmission::Waits => RequestStart::LeftOut(Duration::ZERO),
+            RequestAdmission::Begins(_) => StartDecision::TooLate,
+            RequestAdmission::PutOff => StartDecision::PutOff(health.put_off(to, now)),
+            RequestAdmission::LeftOut(least) => StartDecision::LeftOut(least),
+            RequestAdmission::Waits => StartDecision::LeftOut(Duration::ZERO),
         };
         Some((request, begin))
     }
@@ -280,14 +280,14 @@ mod tests {
         now: u32,
         health: &mut Health,
         goes: bool,
-    ) -> Vec<(usize, RequestStart)> {
+    ) -> Vec<(usize, StartDecision)> {
         std::iter::from_fn(|| dispatch.poll(SECOND * now, health, |_| goes)).collect()
     }
 
     fn begun(dispatch: &mut RoundDispatch, now: u32) -> Vec<usize> {
         polled(dispatch, now, &mut Health::default(), true)
             .into_iter()
-            .filter(|(_, begin)| matches!(begin, RequestStart::Now(_)))
+            .filter(|(_, begin)| matches!(begin, StartDecision::Now(_)))
             .map(|(request, _)| request)
             .collect()
     }
@@ -334,7 +334,7 @@ mod tests {
     fn what_would_not_end_in_time_is_not_made_and_takes_no_place() {
         let mut dispatch = RoundDispatch::new(vec![queue(0, 57), queue(1, 58)], window(60), Duration::ZERO);
         assert_eq!(begun(&mut dispatch, 57), [0]);
-        assert_eq!(polled(&mut dispatch, 58, &mut Health::default(), true), [(1, RequestStart::TooLate)]);
+        assert_eq!(polled(&mut dispatch, 58, &mut Health::default(), true), [(1, StartDecision::TooLate)]);
     }
 
     #[test]
@@ -353,11 +353,11 @@ mod tests {
         // The last one only hands an event over.
         let requests = vec![call(1), call(2), call(30), function(0, 30)];
         let mut dispatch = RoundDispatch::new(requests, window(40), SECOND);
-        assert_eq!(polled(&mut dispatch, 1, &mut health, true), [(0, RequestStart::Now(None))]);
+        assert_eq!(polled(&mut dispatch, 1, &mut health, true), [(0, StartDecision::Now(None))]);
         let Endpoint::Function(arn) = call(0).to else { unreachable!() };
         health.calls.ended(&arn, SECOND * 15, super::super::function_calls::CallEnd::Ran, SECOND * 16);
-        assert_eq!(polled(&mut dispatch, 16, &mut health, true), [(1, RequestStart::Now(None))]);
-        let last = [(2, RequestStart::TooLate), (3, RequestStart::Now(None))];
+        assert_eq!(polled(&mut dispatch, 16, &mut health, true), [(1, StartDecision::Now(None))]);
+        let last = [(2, StartDecision::TooLate), (3, StartDecision::Now(None))];
         assert_eq!(polled(&mut dispatch, 30, &mut health, true), last);
     }
 
@@ -371,10 +371,10 @@ mod tests {
         health.ended(&to, Duration::ZERO, &[SendResult::Failed(failure)], SECOND * 15);
         let mut dispatch = RoundDispatch::new(vec![call(0), call(81), call(81)], window(100), Duration::ZERO);
         let begin = polled(&mut dispatch, 60, &mut health, false);
-        assert_eq!(begin, [(0, RequestStart::Withheld)]);
+        assert_eq!(begin, [(0, StartDecision::Withheld)]);
         assert!(!health.is_up(&to), "it is still down");
         // The first call to a function in an invocation always begins, and the trial is not made yet.
         let begin = polled(&mut dispatch, 81, &mut health, true);
-        assert_eq!(begin, [(1, RequestStart::Now(Some(SECOND * 3)))]);
+        assert_eq!(begin, [(1, StartDecision::Now(Some(SECOND * 3)))]);
     }
 }

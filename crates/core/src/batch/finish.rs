@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::action::{Action, ActionAnswer, InvocationTime, RequiredFreshness};
+use super::action::{Action, ActionAnswer, InvocationNow, RequiredFreshness};
 use super::archiving::ArchivingState;
 use super::group_order::GroupOrder;
 use super::knowledge::InstanceKnowledge;
@@ -27,7 +27,7 @@ impl Batch<'_> {
     }
 
     /// Archives and hides, at the same time.
-    pub(super) fn finish(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn finish(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         if self.is_active() {
             self.release_taken_back(now.moment());
             expiry::archive_what_ends(&mut self.cases, now.at);
@@ -51,7 +51,7 @@ impl Batch<'_> {
     }
 
     /// Gives the archive the letters that are left for it.
-    pub(super) fn archive_on(&mut self, now: InvocationTime) -> Option<(ActionId, Action)> {
+    pub(super) fn archive_on(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         if self.archive_asked.is_some() {
             return None;
         }
@@ -94,7 +94,7 @@ impl Batch<'_> {
     }
 
     /// Hides the letters that the archive did not accept.
-    pub(super) fn hide_unarchived(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn hide_unarchived(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         let hidings = unarchived(&mut self.memory.knowledge, &self.cases, now.moment());
         if hidings.is_empty() {
             return (BatchStage::Done, None);

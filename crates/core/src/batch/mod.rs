@@ -3,18 +3,18 @@
 //! It asks for actions, takes their answers, and ends in a report for every letter:
 //!
 //! ```text
-//!  letters ──> Machine::begin ──> Batch ──poll──> actions: look up, verify, send, move, archive, hide
+//!  letters ──> BatchMachine::begin ──> Batch ──poll──> actions: look up, verify, send, move, archive, hide
 //!                                   ▲                  │
 //!                                   └──take── answers <┘  carried out by the driver of the batch
 //!                                   │
-//!                                   └──> a Report for every letter ──> Lambda's answer, log, metrics
+//!                                   └──> a LetterReport for every letter ──> Lambda's answer, log, metrics
 //! ```
 //!
 //! The batch decides about each request too: which letters share it, when it begins and how long it may take,
 //! and what its answer means. It asks for one request at a time ([`Action::Send`]), so that what an answer
 //! shows, or an override that was read meanwhile, counts for the next one.
 //!
-//! Nothing here makes a call or reads a clock: the time comes with every call ([`InvocationTime`]), and the facts about
+//! Nothing here makes a call or reads a clock: the time comes with every call ([`InvocationNow`]), and the facts about
 //! queues and subscriptions come as answers. So the function, the simulation and the figures drive the same
 //! code.
 //!
@@ -94,7 +94,7 @@ mod unarchived;
 mod unmarked;
 
 pub use action::{
-    Action, ActionAnswer, ArchiveContext, BatchNotice, CannotPack, Delivery, InvocationTime, OverridesRead,
+    Action, ActionAnswer, ArchiveContext, BatchNotice, CannotPack, Delivery, InvocationNow, OverridesRead,
     QueueAttributes, RequestEnd, RequestResult, RequeueMove, RequiredFreshness, SendRequest, SendResult,
     SignatureResult, SubscriptionLookup,
 };

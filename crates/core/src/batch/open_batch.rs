@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::action::{
-    Action, ActionAnswer, BatchNotice, InvocationTime, QueueAttributes, RequiredFreshness, SendResult,
+    Action, ActionAnswer, BatchNotice, InvocationNow, QueueAttributes, RequiredFreshness, SendResult,
     SubscriptionLookup, no_answer, whole,
 };
 use super::group_order::GroupOrder;
-use super::health::{LookupQuestion, QuestionEnd, QuestionTime};
+use super::health::{LookupQuestion, QuestionEnd, QuestionTurn};
 use super::knowledge::InstanceKnowledge;
 use super::pending_letter::{Disposition, PendingLetter, SEARCH_FAILED};
 use super::questions::RoundPass;
@@ -30,17 +30,13 @@ const FIRST_TRIES: u32 = 3;
 
 impl Batch<'_> {
     /// Asks for the attributes of the queues that the batch needs.
-    pub(super) fn begin(
-        &mut self,
-        letters: Vec<Letter>,
-        now: InvocationTime,
-    ) -> (BatchStage, Option<Action>) {
+    pub(super) fn begin(&mut self, letters: Vec<Letter>, now: InvocationNow) -> (BatchStage, Option<Action>) {
         let queues = InstanceKnowledge::queues_of(&letters);
         let first = self.memory.knowledge.ask(&queues, now.age);
         // A queue that hung keeps its last answer, and none that has one waits for long.
         let asking = |queue: &Arn| self.memory.health.asking(&LookupQuestion::Queue(queue.clone()), now.age);
-        let asking = queues.iter().map(asking).max().unwrap_or(QuestionTime::AtOnce);
-        let until = self.begin_to_ask(if first.is_empty() { asking } else { QuestionTime::Later }, now);
+        let asking = queues.iter().map(asking).max().unwrap_or(QuestionTurn::AtOnce);
+        let until = self.begin_to_ask(if first.is_empty() { asking } else { QuestionTurn::Later }, now);
         let tries = if first.is_empty() { 1 } else { FIRST_TRIES };
         let inquiry = QueueInquiry { known: HashMap::new(), first, tries, until };
         let (inquiry, action) = inquiry.ask(queues, RequiredFreshness::Kept, now.elapsed);
@@ -53,7 +49,7 @@ impl Batch<'_> {
         letters: Vec<Letter>,
         mut inquiry: QueueInquiry,
         answer: ActionAnswer,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         if let ActionAnswer::Queues { known, unread } = &answer {
             let began = self.age_when_asked(now);
@@ -80,7 +76,7 @@ impl Batch<'_> {
         &mut self,
         letters: Vec<Letter>,
         known: &HashMap<Arn, QueueAttributes>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         let config = self.config;
         let knowledge = &mut self.memory.knowledge;
@@ -122,7 +118,7 @@ impl Batch<'_> {
     }
 
     /// Hides letters near their end for this invocation only.
-    pub(super) fn hide_for_invocation(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn hide_for_invocation(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         let timeout = self.cases.first().map_or(0, |case| case.shows_in);
         let left = self.deadline.saturating_sub(now.elapsed);
         let (near, run) = expiry::near_their_end(&self.cases, timeout, left, now.at);
@@ -159,7 +155,7 @@ impl Batch<'_> {
     }
 
     /// Finds the subscription of letters that name none, if their rule asks for it.
-    pub(super) fn discover(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn discover(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         let needs = |index: &usize| self.cases[*index].needs_discovery();
         let asked: Vec<usize> = (0..self.cases.len()).filter(needs).collect();
         if asked.is_empty() {
@@ -174,12 +170,12 @@ impl Batch<'_> {
         let asking = self.queue().map(|queue| health.asking(&LookupQuestion::Search(queue), now.age));
         // A search of a large account takes minutes. It works, so it has the time of what is slow.
         let keeps_others = asked.len() < self.cases.len();
-        let asking = match asking.unwrap_or(QuestionTime::AtOnce) {
-            QuestionTime::AtOnce if keeps_others && health.slow_must_wait(now.age) => QuestionTime::NotNow,
+        let asking = match asking.unwrap_or(QuestionTurn::AtOnce) {
+            QuestionTurn::AtOnce if keeps_others && health.slow_must_wait(now.age) => QuestionTurn::NotNow,
             asking => asking,
         };
         let mut until = self.begin_to_ask(asking, now);
-        if asking == QuestionTime::AtOnce && !keeps_others {
+        if asking == QuestionTurn::AtOnce && !keeps_others {
             until = half_of(now.elapsed, self.time.deliver);
         }
         (BatchStage::AwaitDiscovered(asked), Some(Action::Discover { searches, until }))
@@ -191,7 +187,7 @@ impl Batch<'_> {
         &mut self,
         asked: Vec<usize>,
         answer: ActionAnswer,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         let answers = if let ActionAnswer::Discovered(answers) = answer { answers } else { Vec::new() };
         let active = self.is_active();
@@ -215,7 +211,7 @@ impl Batch<'_> {
     }
 
     /// Takes note of what a search has cost. One that only has to go on has worked.
-    fn search_ended(&mut self, answers: &[Result<Option<Arn>, Failure>], now: InvocationTime) {
+    fn search_ended(&mut self, answers: &[Result<Option<Arn>, Failure>], now: InvocationNow) {
         // It was not asked if it had no time.
         let Some(queue) = self.queue().filter(|_| self.asked_for != Some(Duration::ZERO)) else { return };
         let failure = answers.iter().find_map(|answer| answer.as_ref().err());
@@ -229,7 +225,7 @@ impl Batch<'_> {
     }
 
     /// Reads the delivery policies of subscriptions, for rules that use them.
-    pub(super) fn read_delivery_policies(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn read_delivery_policies(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         self.order = GroupOrder::new(self.cases.iter().map(PendingLetter::fifo_group));
         let route = |case: &PendingLetter<'_>| {
             let route = case.route_of_delivery_policy()?;
@@ -240,12 +236,12 @@ impl Batch<'_> {
         let mut subscriptions = subscriptions(routes.iter().flatten());
         let asking =
             |arn: &Arn| self.memory.health.asking(&LookupQuestion::Subscription(arn.clone()), now.age);
-        subscriptions.retain(|arn| asking(arn) != QuestionTime::NotNow);
+        subscriptions.retain(|arn| asking(arn) != QuestionTurn::NotNow);
         if subscriptions.is_empty() {
             self.take_delivery_policies(&routes, &HashMap::new(), now);
             return (BatchStage::NextRound, None);
         }
-        let until = self.begin_to_ask(QuestionTime::Later, now).min(now.elapsed + LONGEST_FOR_POLICIES);
+        let until = self.begin_to_ask(QuestionTurn::Later, now).min(now.elapsed + LONGEST_FOR_POLICIES);
         let action = Action::LookUpSubscriptions { subscriptions, until };
         (BatchStage::AwaitDeliveryPolicies(routes), Some(action))
     }
@@ -255,7 +251,7 @@ impl Batch<'_> {
         &mut self,
         routes: &[Option<Route>],
         known: &HashMap<Arn, SubscriptionLookup>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) {
         // There is no second pass here.
         self.pass = RoundPass::Second;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{Delivery, InvocationTime};
+use super::action::{Delivery, InvocationNow};
 use super::packed_facts::PackedFacts;
 use super::sending::SendingState;
 use super::unmarked::UnmarkedLetters;
@@ -31,7 +31,7 @@ pub(super) struct OutgoingLetter {
 
 impl RoundSending {
     /// Returns the next turn of a letter that lies ahead, if there is one.
-    pub(super) fn next_turn(&self, now: InvocationTime) -> Option<Duration> {
+    pub(super) fn next_turn(&self, now: InvocationNow) -> Option<Duration> {
         self.sending.next_turn(now.elapsed)
     }
 }

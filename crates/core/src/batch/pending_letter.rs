@@ -99,7 +99,7 @@ fn joined(details: [Option<String>; 2]) -> Option<String> {
 }
 
 impl<'p> PendingLetter<'p> {
-    /// Creates the case of a letter under its rule.
+    /// Creates the pending letter under its rule.
     pub(super) fn new(policy: &'p Policy, facts: LetterFacts, letter: Letter) -> Self {
         let (letter, rule) = policy.sort(letter);
         let mut case = Self {

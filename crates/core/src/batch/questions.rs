@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::action::{InvocationTime, SendResult};
-use super::health::{LookupQuestion, QuestionEnd, QuestionTime};
+use super::action::{InvocationNow, SendResult};
+use super::health::{LookupQuestion, QuestionEnd, QuestionTurn};
 use super::pending_letter::Disposition;
 use super::state::{Batch, BatchStage, DueRetries};
 use super::time::{HTTP_TIMEOUT, half_of};
@@ -27,7 +27,7 @@ pub(super) enum RoundPass {
 
 impl Batch<'_> {
     /// Returns the letters that are due in this pass, and whose questions may be asked.
-    pub(super) fn due_to_ask(&mut self, now: InvocationTime) -> DueRetries {
+    pub(super) fn due_to_ask(&mut self, now: InvocationNow) -> DueRetries {
         let candidates = match self.pass {
             RoundPass::First => self.round.clone(),
             RoundPass::Second => std::mem::take(&mut self.set_aside),
@@ -38,7 +38,7 @@ impl Batch<'_> {
             let health = &self.memory.health;
             let asking = self.questions(index).map(|question| health.asking(&question, now.age)).max();
             match (self.pass, asking) {
-                (_, None | Some(QuestionTime::AtOnce)) | (RoundPass::Second, Some(QuestionTime::Later)) => {
+                (_, None | Some(QuestionTurn::AtOnce)) | (RoundPass::Second, Some(QuestionTurn::Later)) => {
                     due.push((index, retry));
                 }
                 (RoundPass::First, _) => self.set_aside.push(index),
@@ -60,13 +60,13 @@ impl Batch<'_> {
     }
 
     /// Returns the time until which the questions of this pass are asked, and takes note that they begin.
-    pub(super) fn ask_until(&mut self, now: InvocationTime) -> Duration {
-        let asking = if self.pass == RoundPass::First { QuestionTime::AtOnce } else { QuestionTime::Later };
+    pub(super) fn ask_until(&mut self, now: InvocationNow) -> Duration {
+        let asking = if self.pass == RoundPass::First { QuestionTurn::AtOnce } else { QuestionTurn::Later };
         self.begin_to_ask(asking, now)
     }
 
     /// Returns the time until which questions are asked, and takes note that they begin.
-    pub(super) fn begin_to_ask(&mut self, asking: QuestionTime, now: InvocationTime) -> Duration {
+    pub(super) fn begin_to_ask(&mut self, asking: QuestionTurn, now: InvocationNow) -> Duration {
         let time = self.memory.health.time_to_ask(asking, now.age);
         let (whole, until) = (half_of(now.elapsed, self.time.deliver), now.elapsed + time);
         (self.asked_at, self.asked_for) = (now.elapsed, (until < whole).then_some(time));
@@ -74,14 +74,14 @@ impl Batch<'_> {
     }
 
     /// Takes note of the ends of the questions that were asked.
-    pub(super) fn asked(&mut self, questions: Vec<(LookupQuestion, QuestionEnd)>, now: InvocationTime) {
+    pub(super) fn asked(&mut self, questions: Vec<(LookupQuestion, QuestionEnd)>, now: InvocationNow) {
         let began = self.age_when_asked(now);
         self.memory.health.asked(questions, began, now.age);
     }
 
     /// Returns the age of the instance when the questions were asked. Between then and now nothing but the monotonic clock
     /// counts.
-    pub(super) fn age_when_asked(&self, now: InvocationTime) -> Duration {
+    pub(super) fn age_when_asked(&self, now: InvocationNow) -> Duration {
         now.age.saturating_sub(now.elapsed.saturating_sub(self.asked_at))
     }
 
@@ -107,7 +107,7 @@ impl Batch<'_> {
         index: usize,
         retry: Retry,
         mut sent: SendResult,
-        now: InvocationTime,
+        now: InvocationNow,
     ) {
         if self.will_ask(&sent) {
             self.set_aside.push(index);

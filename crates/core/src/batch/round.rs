@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::action::{
-    Action, ActionAnswer, InvocationTime, QueueAttributes, RequiredFreshness, SendResult, SignatureResult,
+    Action, ActionAnswer, InvocationNow, QueueAttributes, RequiredFreshness, SendResult, SignatureResult,
     SubscriptionLookup, whole,
 };
 use super::health::LookupQuestion;
@@ -20,7 +20,7 @@ use crate::policy::Decision;
 impl Batch<'_> {
     /// Decides about the letters of the next round, except those behind another of their group and those
     /// whose disposition is known already.
-    pub(super) fn next_round(&mut self, now: InvocationTime) -> BatchStage {
+    pub(super) fn next_round(&mut self, now: InvocationNow) -> BatchStage {
         let Some(round) = self.order.next_round() else { return BatchStage::Share };
         (self.round, self.pass) = (round, RoundPass::First);
         let (active, now) = (self.is_active(), now.at);
@@ -52,7 +52,7 @@ impl Batch<'_> {
     }
 
     /// Asks for the signatures of letters whose rule demands that, and lets the others pass.
-    pub(super) fn verify(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn verify(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         let due = self.due_to_ask(now);
         let (asked, passed): (DueRetries, DueRetries) =
             due.into_iter().partition(|(index, _)| self.cases[*index].rule.verify_signature);
@@ -71,7 +71,7 @@ impl Batch<'_> {
         mut passed: DueRetries,
         asked: DueRetries,
         answer: ActionAnswer,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         let answers = if let ActionAnswer::Verified(answers) = answer { answers } else { Vec::new() };
         let answers = whole(answers, asked.len(), || SignatureResult::Unknown(SendResult::NotStarted));
@@ -93,7 +93,7 @@ impl Batch<'_> {
     }
 
     /// Asks SNS about the subscriptions of the letters that are due.
-    pub(super) fn look_up(&mut self, due: DueRetries, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn look_up(&mut self, due: DueRetries, now: InvocationNow) -> (BatchStage, Option<Action>) {
         let routes = due.iter().filter_map(|(index, _)| self.cases[*index].route_to_ask());
         let subscriptions = subscriptions(routes);
         if subscriptions.is_empty() {
@@ -108,7 +108,7 @@ impl Batch<'_> {
         &mut self,
         due: DueRetries,
         answer: ActionAnswer,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         let known = if let ActionAnswer::Subscriptions(known) = answer { known } else { HashMap::new() };
         self.subscriptions_asked(&known, now);
@@ -119,7 +119,7 @@ impl Batch<'_> {
     pub(super) fn subscriptions_asked(
         &mut self,
         known: &HashMap<Arn, SubscriptionLookup>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) {
         let end = |(arn, known): (&Arn, &SubscriptionLookup)| {
             Some((LookupQuestion::Subscription(arn.clone()), self.question_end(known.as_ref().err())?))
@@ -130,7 +130,7 @@ impl Batch<'_> {
 
     /// Asks for the number of letters in flight, if deferred letters could be moved and the known number is
     /// not good enough.
-    pub(super) fn place(&mut self, now: InvocationTime) -> (BatchStage, Option<Action>) {
+    pub(super) fn place(&mut self, now: InvocationNow) -> (BatchStage, Option<Action>) {
         let Some(queue) = self.queue().filter(|_| !deferred(&self.cases, &self.round).is_empty()) else {
             return (BatchStage::EndRound, None);
         };
@@ -149,7 +149,7 @@ impl Batch<'_> {
     pub(super) fn place_with_estimate(
         &mut self,
         until: Duration,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> (BatchStage, Option<Action>) {
         let Some(queue) = self.queue() else { return (BatchStage::EndRound, None) };
         let config = self.config;
@@ -173,7 +173,7 @@ impl Batch<'_> {
         mut placing: DeferredLetters,
         known: &HashMap<Arn, QueueAttributes>,
         until: Duration,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         let requeue = self.config.requeue.as_ref();
         let retention = requeue.and_then(|requeue| known.get(requeue)?.retention);
@@ -201,7 +201,7 @@ impl Batch<'_> {
         &mut self,
         mut placing: DeferredLetters,
         answer: ActionAnswer,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         let answers = if let ActionAnswer::Moved(answers) = answer { answers } else { Vec::new() };
         if let Some(requeue) = &self.config.requeue {
@@ -212,7 +212,7 @@ impl Batch<'_> {
         self.placed(placing, now)
     }
 
-    pub(super) fn placed(&mut self, placing: DeferredLetters, now: InvocationTime) -> BatchStage {
+    pub(super) fn placed(&mut self, placing: DeferredLetters, now: InvocationNow) -> BatchStage {
         if let Some(queue) = self.queue() {
             let knowledge = &mut self.memory.knowledge;
             let notice = placing.end(self.config, knowledge, &queue, now.age);

@@ -1,6 +1,6 @@
 //! The stages of a batch, and which comes next.
 
-use super::action::{Action, ActionAnswer, BatchNotice, InvocationTime, RequiredFreshness, results};
+use super::action::{Action, ActionAnswer, BatchNotice, InvocationNow, RequiredFreshness, results};
 use super::queue_check;
 use super::state::{ActionChain, ActionId, Batch, BatchStage};
 use crate::arn::Arn;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 impl Batch<'_> {
     /// Returns the actions that are to be done now. There are none while an answer or a turn is awaited, and
     /// at the end. Requests are asked for one at a time.
-    pub fn poll(&mut self, now: InvocationTime) -> Vec<(ActionId, Action)> {
+    pub fn poll(&mut self, now: InvocationNow) -> Vec<(ActionId, Action)> {
         let mut asked: Vec<_> = self.next_stage(now).into_iter().collect();
         if matches!(self.stage, BatchStage::AwaitFinished) {
             asked.extend(self.archive_on(now));
@@ -32,7 +32,7 @@ impl Batch<'_> {
     }
 
     /// Takes the answer to an action. An answer of another kind than was asked for counts as an empty one.
-    pub fn take(&mut self, id: ActionId, answer: ActionAnswer, now: InvocationTime) {
+    pub fn take(&mut self, id: ActionId, answer: ActionAnswer, now: InvocationNow) {
         if id.0 != ActionChain::Overrides {
             self.awaited = self.awaited.saturating_sub(1);
         }
@@ -60,7 +60,7 @@ impl Batch<'_> {
     }
 
     /// Goes on until an answer is needed.
-    fn next_stage(&mut self, now: InvocationTime) -> Option<(ActionId, Action)> {
+    fn next_stage(&mut self, now: InvocationNow) -> Option<(ActionId, Action)> {
         loop {
             let stage = std::mem::replace(&mut self.stage, BatchStage::Done);
             let (next, action) = match stage {
@@ -130,7 +130,7 @@ impl Batch<'_> {
         }
     }
 
-    fn stage_answered(&mut self, answer: ActionAnswer, now: InvocationTime) {
+    fn stage_answered(&mut self, answer: ActionAnswer, now: InvocationNow) {
         let stage = std::mem::replace(&mut self.stage, BatchStage::Done);
         self.stage = match stage {
             BatchStage::AwaitFirstOverrides(letters) => {

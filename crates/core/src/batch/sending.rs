@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::action::{InvocationTime, RequestEnd, RequestResult, SendResult, no_answer, whole};
-use super::dispatch::{DispatchRequest, RequestStart, RoundDispatch};
+use super::action::{InvocationNow, RequestEnd, RequestResult, SendResult, no_answer, whole};
+use super::dispatch::{DispatchRequest, RoundDispatch, StartDecision};
 use super::function_calls::CallEnd;
 use super::health::Health;
 use super::requests::{UnsentMessage, requests};
@@ -65,7 +65,7 @@ impl SendingState {
     pub fn new(
         messages: &[UnsentMessage<'_>],
         window: RoundWindow,
-        now: InvocationTime,
+        now: InvocationNow,
         health: &Health,
     ) -> Self {
         let (ages, requests) = (AgeConversion::new(now), requests(messages, health));
@@ -122,14 +122,14 @@ impl SendingState {
                 !requests[number].is_empty()
             };
             match dispatch.poll(now, health, any_goes)? {
-                (number, RequestStart::Now(limit)) => return Some(self.begin(number, limit, now)),
-                (number, RequestStart::LeftOut(least)) => {
+                (number, StartDecision::Now(limit)) => return Some(self.begin(number, limit, now)),
+                (number, StartDecision::LeftOut(least)) => {
                     self.is_not_made(number, &SendResult::LeftOut(least));
                 }
-                (number, RequestStart::PutOff(minutes)) => {
+                (number, StartDecision::PutOff(minutes)) => {
                     self.is_not_made(number, &SendResult::PutOff(minutes));
                 }
-                (_, RequestStart::TooLate | RequestStart::Withheld) => {}
+                (_, StartDecision::TooLate | StartDecision::Withheld) => {}
             }
         }
     }
@@ -290,7 +290,7 @@ mod tests {
         SendingState::new(
             &vec![one; count],
             window,
-            InvocationTime { at, age, elapsed: Duration::ZERO },
+            InvocationNow { at, age, elapsed: Duration::ZERO },
             health,
         )
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::action::{ActionAnswer, BatchNotice, InvocationTime, QueueAttributes, SubscriptionLookup};
+use super::action::{ActionAnswer, BatchNotice, InvocationNow, QueueAttributes, SubscriptionLookup};
 use super::archiving::ArchivingState;
 use super::config::{BatchConfig, OperatingMode};
 use super::group_order::GroupOrder;
@@ -59,7 +59,7 @@ pub struct Batch<'m> {
     /// The time that is left for the overrides and for the list of waiting letters.
     pub(super) control_time: Duration,
     /// The time when the overrides were last asked for in this invocation.
-    pub(super) overrides_asked: Option<InvocationTime>,
+    pub(super) overrides_asked: Option<InvocationNow>,
     /// True while the overrides are being read beside deliveries.
     pub(super) rereading: bool,
     /// True if the default retention counts, because the queue has not told its own for long.

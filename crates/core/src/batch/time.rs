@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::action::InvocationTime;
+use super::action::InvocationNow;
 use crate::endpoint::Endpoint;
 
 /// The longest time that a call of AWS takes, apart from rare exceptions.
@@ -60,7 +60,7 @@ pub(super) struct AgeConversion {
 }
 
 impl AgeConversion {
-    pub(super) fn new(now: InvocationTime) -> Self {
+    pub(super) fn new(now: InvocationNow) -> Self {
         Self { elapsed: now.elapsed, age: now.age }
     }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::action::{
-    Action, ActionAnswer, CannotPack, InvocationTime, QueueAttributes, RequiredFreshness, SendResult,
+    Action, ActionAnswer, CannotPack, InvocationNow, QueueAttributes, RequiredFreshness, SendResult,
     SubscriptionLookup, no_answer,
 };
 use super::state::{Batch, BatchStage};
@@ -24,7 +24,7 @@ use crate::policy::{ArchiveReason, Retry};
 
 /// The largest message of a topic by default.
 /// <https://docs.aws.amazon.com/sns/latest/dg/large-message-payloads.html>
-const DEFAULT_TOPIC_BYTES: usize = 256 * 1024;
+const DEFAULT_MAX_TOPIC_MESSAGE: usize = 256 * 1024;
 
 /// The largest message of a queue or a topic.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
@@ -53,7 +53,7 @@ struct UnmarkedLetter {
 
 /// What becomes of such a letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum MarkRoom {
+enum UnmarkedDecision {
     /// It goes without its mark.
     Without,
     /// It must not go without it.
@@ -99,7 +99,7 @@ impl Batch<'_> {
     pub(super) fn ask_targets(
         &mut self,
         unmarking: UnmarkedLetters,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> (BatchStage, Option<Action>) {
         let queue = |one: &UnmarkedLetter| match &self.cases[one.index].target {
             Some(Endpoint::Queue(queue)) => Some(queue.clone()),
@@ -127,7 +127,7 @@ impl Batch<'_> {
         &mut self,
         unmarking: UnmarkedLetters,
         queues: &HashMap<Arn, QueueAttributes>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) -> BatchStage {
         let window = self.window(now);
         let mut outgoing = Vec::new();
@@ -139,18 +139,18 @@ impl Batch<'_> {
             let mark = Mark { early: retry.is_early(), ..letter.mark(retry.number) };
             let comes_to_us = |arn: &Arn| self.feeds_us(&letter, arn);
             match room(&letter, &to, mark.bytes(), refusal.is_some(), queue, comes_to_us) {
-                MarkRoom::Without => {
+                UnmarkedDecision::Without => {
                     outgoing.extend(self.outgoing(index, retry, to, true, window, now));
                 }
-                MarkRoom::Unmarkable(detail) => {
+                UnmarkedDecision::Unmarkable(detail) => {
                     self.cases[index].archive(ArchiveReason::Unmarkable, Some(detail));
                 }
-                MarkRoom::Refused(detail) => {
+                UnmarkedDecision::Refused(detail) => {
                     let (refusal, took) = refusal.unwrap_or_else(|| (no_answer(), Duration::ZERO));
                     self.failed(index, retry, refusal, detail, now);
                     self.cases[index].took = Some(took);
                 }
-                MarkRoom::Unknown => {
+                UnmarkedDecision::Unknown => {
                     let failure = Failure::ours(FailureClass::ActionRequired, "QueueUnreadable");
                     let refused = refusal
                         .as_ref()
@@ -171,7 +171,7 @@ impl Batch<'_> {
         retry: Retry,
         failure: Failure,
         detail: Option<String>,
-        now: InvocationTime,
+        now: InvocationNow,
     ) {
         let case = &mut self.cases[index];
         case.answered(retry, SendResult::Failed(failure), now.at);
@@ -208,26 +208,26 @@ fn room(
     refused: bool,
     queue: Option<&QueueAttributes>,
     comes_to_us: impl Fn(&Arn) -> bool,
-) -> MarkRoom {
+) -> UnmarkedDecision {
     let to_topic = matches!(to.endpoint, Endpoint::Topic(_));
     let bytes = letter.carried_bytes(to_topic);
     if to_topic {
         return room_in_topic(bytes, mark);
     }
     // Any limit can be set, so a letter of any size may have no room.
-    let Some(queue) = queue.filter(|queue| queue.read.is_some()) else { return MarkRoom::Unknown };
+    let Some(queue) = queue.filter(|queue| queue.read.is_some()) else { return UnmarkedDecision::Unknown };
     let limit = queue.max_message_bytes.unwrap_or(LARGEST_MESSAGE_BYTES);
     if refused && bytes > limit {
-        return MarkRoom::Refused(Some(format!(
+        return UnmarkedDecision::Refused(Some(format!(
             "the letter has {bytes} bytes, and its queue takes {limit} from anybody but SNS: raise the queue's \
              MaximumMessageSize, then replay the letter"
         )));
     }
     if refused && bytes + mark <= limit {
-        return MarkRoom::Refused(None);
+        return UnmarkedDecision::Refused(None);
     }
     if refused && !is_own(letter, to) {
-        return MarkRoom::Unmarkable(too_large_with_mark("queue", bytes, mark, limit));
+        return UnmarkedDecision::Unmarkable(too_large_with_mark("queue", bytes, mark, limit));
     }
     if queue.dead_letters_to.as_ref().is_some_and(comes_to_us) {
         let why = if refused {
@@ -235,26 +235,26 @@ fn room(
         } else {
             CannotPack::Unmarkable.to_string()
         };
-        return MarkRoom::Unmarkable(format!(
+        return UnmarkedDecision::Unmarkable(format!(
             "{why}. It may not go without its mark, because the dead letters of its queue come back here"
         ));
     }
-    MarkRoom::Without
+    UnmarkedDecision::Without
 }
 
 /// Decides about a letter that a topic refused. Its limit takes a permission to know. Nearly all topics have
 /// one of two.
-fn room_in_topic(bytes: usize, mark: usize) -> MarkRoom {
-    let limit = [DEFAULT_TOPIC_BYTES, LARGEST_MESSAGE_BYTES]
+fn room_in_topic(bytes: usize, mark: usize) -> UnmarkedDecision {
+    let limit = [DEFAULT_MAX_TOPIC_MESSAGE, LARGEST_MESSAGE_BYTES]
         .into_iter()
         .find(|limit| bytes <= *limit && bytes + mark > *limit);
     match limit {
-        Some(limit) => MarkRoom::Unmarkable(too_large_with_mark("topic", bytes, mark, limit)),
-        None if bytes > DEFAULT_TOPIC_BYTES => MarkRoom::Refused(Some(format!(
-            "the letter has {bytes} bytes, and a topic takes {DEFAULT_TOPIC_BYTES} by default: raise the topic's \
+        Some(limit) => UnmarkedDecision::Unmarkable(too_large_with_mark("topic", bytes, mark, limit)),
+        None if bytes > DEFAULT_MAX_TOPIC_MESSAGE => UnmarkedDecision::Refused(Some(format!(
+            "the letter has {bytes} bytes, and a topic takes {DEFAULT_MAX_TOPIC_MESSAGE} by default: raise the topic's \
              MaximumMessageSize, then replay the letter"
         ))),
-        None => MarkRoom::Refused(None),
+        None => UnmarkedDecision::Refused(None),
     }
 }
 

@@ -47,7 +47,7 @@ pub struct SqsMessage {
     pub unread: Option<Box<UnreadableRecord>>,
 }
 
-/// Message attributes by name, in a stable override.
+/// Message attributes by name, in a stable order.
 pub type MessageAttributes = BTreeMap<String, MessageAttribute>;
 
 /// One message attribute of SNS or SQS.

@@ -1,7 +1,7 @@
 //! The SNS message that a letter carries, in the two spellings that AWS uses.
 //!
 //! Queues and HTTP endpoints get an envelope (`Type`, `UnsubscribeURL`), Lambda functions get a record
-//! (`PlacedRecords[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a [`Notification`]. The
+//! (`Records[].Sns`, `UnsubscribeUrl`, `EventSubscriptionArn`). Both become a [`Notification`]. The
 //! unsubscribe link is live, so only the subscription is read from it, and the link is dropped. The message
 //! itself may be large, and most letters go back as they are: it stays in the body, and
 //! [`Letter::message`](super::Letter::message) reads it there.

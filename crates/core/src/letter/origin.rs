@@ -85,6 +85,6 @@ impl LetterCause {
 /// Hides the message, into which a failed function may have put anything.
 impl fmt::Debug for LetterCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cause").field("code", &self.code).finish_non_exhaustive()
+        f.debug_struct("LetterCause").field("code", &self.code).finish_non_exhaustive()
     }
 }

@@ -149,6 +149,6 @@ fn without_handle(json: &str, pieces: &RecordFields<'_>) -> String {
 /// Hides the record.
 impl std::fmt::Debug for UnreadableRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unread").field("problem", &self.problem).finish_non_exhaustive()
+        f.debug_struct("UnreadableRecord").field("problem", &self.problem).finish_non_exhaustive()
     }
 }

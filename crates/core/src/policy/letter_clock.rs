@@ -5,9 +5,7 @@ use jiff::Timestamp;
 use super::decide::{plus, seconds_until};
 use super::decision::{ArchiveReason, Decision, DeferReason, Deferral};
 use super::retention::{Retention, ask_again_after, expiry_margin, is_kept};
-use super::rule::Rule;
 use super::schedule::Jitter;
-use super::verdict::LetterFacts;
 use crate::letter::Letter;
 
 /// The time for which a letter is hidden while the overrides are not known, in seconds.
@@ -23,13 +21,8 @@ pub(super) struct LetterClock {
 }
 
 impl LetterClock {
-    pub(super) fn new(rule: &Rule, letter: &Letter, facts: &LetterFacts) -> Self {
-        Self {
-            jitter: Jitter::new(rule.jitter, letter.id.as_str()),
-            since: letter.kept_since(),
-            retention: facts.retention,
-            ceiling: facts.ceiling,
-        }
+    pub(super) fn new(letter: &Letter, jitter: Jitter, retention: Retention, ceiling: u64) -> Self {
+        Self { jitter, since: letter.kept_since(), retention, ceiling }
     }
 
     /// Returns the longest time that the letter is hidden at once, in seconds.

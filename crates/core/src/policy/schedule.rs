@@ -215,7 +215,7 @@ impl Backoff {
         }
     }
 
-    /// All four, in SNS's override.
+    /// All four, in SNS's order.
     pub const ALL: [Self; 4] = [Self::Linear, Self::Arithmetic, Self::Geometric, Self::Exponential];
 }
 

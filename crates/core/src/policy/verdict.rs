@@ -10,7 +10,7 @@ use super::overrides::{OverrideAction, OverrideAnswer};
 use super::retention::{DEFAULT_RETENTION, Retention, ask_again_after};
 use super::route::Route;
 use super::rule::{Rule, RuleAction};
-use super::schedule::{RetryPhase, Schedule};
+use super::schedule::{Jitter, RetryPhase, Schedule};
 use crate::arn::{Arn, ArnKind};
 use crate::endpoint::Endpoint;
 use crate::failure::{CUT_SHORT, Failure, FailureClass};
@@ -218,7 +218,8 @@ impl Rule {
     /// Returns what is to be done with a letter that falls under this rule.
     #[must_use]
     pub fn decide(&self, letter: &Letter, facts: &LetterFacts, now: Timestamp) -> Verdict<'_> {
-        let clock = LetterClock::new(self, letter, facts);
+        let jitter = Jitter::new(self.jitter, letter.id.as_str());
+        let clock = LetterClock::new(letter, jitter, facts.retention, facts.ceiling);
         let delivery = self.delivery(facts);
         let route = self.route(letter, facts.discovered.as_ref());
         let schedule = &delivery.schedule;

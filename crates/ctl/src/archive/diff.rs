@@ -16,7 +16,7 @@ use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment, read_file};
 use crate::output::CommandResult;
-use crate::s3_location::{self, ConsoleBucket};
+use crate::s3_location::{self, BucketPrefix};
 use crate::tables::{count, harmless, thousands};
 
 /// A record of the input, with its place in the archive.
@@ -64,7 +64,7 @@ pub(crate) async fn compare(
     args: &args::ArchiveDiff,
     console: &mut ToolEnvironment,
 ) -> Result<ArchiveDifference, CommandFailure> {
-    let ConsoleBucket { bucket, .. } = s3_location::archive(&args.place, console)?;
+    let BucketPrefix { bucket, .. } = s3_location::archive(&args.place, console)?;
     let given = given(&read_file(&args.file, console)?)?;
     let clients = AwsAccess::connect(&args.connection, console).await?.clients();
 

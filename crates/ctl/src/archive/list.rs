@@ -15,7 +15,7 @@ use crate::args::{self, ArchiveField};
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::output::CommandResult;
-use crate::s3_location::{self, ConsoleBucket};
+use crate::s3_location::{self, BucketPrefix};
 use crate::tables::{count, harmless, table, thousands, utc};
 
 /// Letters that are counted together.
@@ -55,7 +55,7 @@ async fn counted<'a>(
     args: &'a args::ArchiveList,
     console: &mut ToolEnvironment,
 ) -> Result<ArchiveCounts<'a>, CommandFailure> {
-    let ConsoleBucket { bucket, prefix } = s3_location::archive(&args.letters.place.archive, console)?;
+    let BucketPrefix { bucket, prefix } = s3_location::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = AwsAccess::connect(&args.letters.connection, console).await?.clients();
 

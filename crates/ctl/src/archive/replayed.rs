@@ -6,7 +6,7 @@ use redrive_replay::{SentLetters, StoredReplays};
 use crate::args;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::progress_line::ProgressLine;
-use crate::s3_location::{self, ConsoleBucket};
+use crate::s3_location::{self, BucketPrefix};
 use crate::tables::harmless;
 
 /// Tells whether a replay has sent a letter.
@@ -29,7 +29,7 @@ impl ReplayLookup {
             Err(failed) if leaves_out => return Err(failed),
             place => place.ok(),
         };
-        let sent = place.map(|ConsoleBucket { bucket, prefix }| {
+        let sent = place.map(|BucketPrefix { bucket, prefix }| {
             SentLetters::new(StoredReplays::new(s3, &bucket, &prefix, console.clock.clone(), String::new()))
         });
         Ok(Self { sent, leaves_out })

@@ -12,7 +12,7 @@ use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandEnd, CommandFailure, ToolEnvironment};
 use crate::progress_line::ProgressOutput;
-use crate::s3_location::{self, ConsoleBucket};
+use crate::s3_location::{self, BucketPrefix};
 use crate::tables::{count, harmless, table, utc};
 
 /// The error if the selection has no letter.
@@ -63,7 +63,7 @@ async fn each(
     console: &mut ToolEnvironment,
     mut take: impl FnMut(&mut ProgressOutput<'_>, LocatedRecord) -> Result<(), CommandFailure>,
 ) -> Result<u64, CommandFailure> {
-    let ConsoleBucket { bucket, prefix } = s3_location::archive(&args.letters.place.archive, console)?;
+    let BucketPrefix { bucket, prefix } = s3_location::archive(&args.letters.place.archive, console)?;
     let selection = selection(&args.letters.selection, console)?;
     let clients = AwsAccess::connect(&args.letters.connection, console).await?.clients();
 

@@ -22,8 +22,8 @@ pub(crate) use connection::{ConnectionArgs, FurtherOptions};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use drill::DrillArgs;
 pub(crate) use overrides::{
-    ArrivalArgs, ControlPlace, GiveArgs, GiveUp, PatternArgs, ReleaseArgs, RetryArgs, ShowOverrides,
-    SignArgs, WaitingArgs, WaitingBy, WakePace,
+    ArrivalArgs, AuthorArgs, ControlPlace, GiveArgs, GiveUp, PatternArgs, ReleaseArgs, RetryArgs,
+    ShowOverrides, WaitingArgs, WaitingBy, WakePace,
 };
 pub(crate) use plan::{ExplainArgs, PlanArgs};
 pub(crate) use replay::{

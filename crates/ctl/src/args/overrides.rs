@@ -49,7 +49,7 @@ pub(crate) struct GiveArgs {
     #[arg(long, help_heading = "The override")]
     pub(crate) anyway: bool,
     #[command(flatten)]
-    pub(crate) sign: SignArgs,
+    pub(crate) sign: AuthorArgs,
     #[command(flatten)]
     pub(crate) place: ControlPlace,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct GiveArgs {
 /// The author of an override, and whether to ask before it is written.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "The override")]
-pub(crate) struct SignArgs {
+pub(crate) struct AuthorArgs {
     /// The author of the override [default: who you are, according to AWS]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
@@ -96,7 +96,7 @@ pub(crate) struct ReleaseArgs {
     #[arg(long, value_name = "TEXT", help_heading = "The override")]
     pub(crate) why: Option<String>,
     #[command(flatten)]
-    pub(crate) sign: SignArgs,
+    pub(crate) sign: AuthorArgs,
     #[command(flatten)]
     pub(crate) pace: WakePace,
     #[command(flatten)]

@@ -73,7 +73,7 @@ enum OverrideEnd {
 }
 
 impl ControlAccess {
-    /// Returns the overrides of the document, if there is one. From then on the console's clock is that of S3,
+    /// Returns the overrides of the document, if there is one. From then on the environment's clock is that of S3,
     /// because this machine's clock may differ from the function's.
     pub(crate) async fn overrides(&self, console: &mut ToolEnvironment) -> Result<Overrides, CommandFailure> {
         let overrides = self.read().await?.overrides;

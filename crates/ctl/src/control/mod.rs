@@ -10,7 +10,7 @@ use redrive_core::failure::Failure;
 use redrive_core::waiting::WaitingLetter;
 
 use crate::console::CommandFailure;
-use crate::s3_location::ConsoleBucket;
+use crate::s3_location::BucketPrefix;
 
 pub(crate) use document::{OverrideChange, ReleaseNote};
 
@@ -25,7 +25,7 @@ pub(crate) struct ControlAccess {
 }
 
 impl ControlAccess {
-    pub(crate) fn new(s3: Client, ConsoleBucket { bucket, prefix }: ConsoleBucket) -> Self {
+    pub(crate) fn new(s3: Client, BucketPrefix { bucket, prefix }: BucketPrefix) -> Self {
         Self { s3, bucket, prefix, time: ServerTime::default() }
     }
 

@@ -199,7 +199,7 @@ pub(crate) struct DeployedSubscription {
 /// Hides the endpoint, which may be a webhook with its secret or a person's address.
 impl fmt::Debug for DeployedSubscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("arn", &self.arn).finish_non_exhaustive()
+        f.debug_struct("DeployedSubscription").field("arn", &self.arn).finish_non_exhaustive()
     }
 }
 

@@ -44,7 +44,7 @@ fn override_(tool: &CommandRunner, picks: args::PatternArgs, why: String) -> arg
         lasts: Some(OVERRIDE_SECONDS),
         why: Some(why),
         anyway: true,
-        sign: args::SignArgs { yes: true, ..Default::default() },
+        sign: args::AuthorArgs { yes: true, ..Default::default() },
         connection: tool.connection(),
         ..Default::default()
     }
@@ -73,7 +73,7 @@ pub(super) async fn release(
     let args = args::ReleaseArgs {
         ids,
         why: Some(why.to_owned()),
-        sign: args::SignArgs { yes: true, ..Default::default() },
+        sign: args::AuthorArgs { yes: true, ..Default::default() },
         place: args::ControlPlace { control, archive: None },
         connection: tool.connection(),
         ..Default::default()

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use super::scene::DrillResources;
 use super::story::DrillHalt;
 use crate::console::CommandFailure;
-use crate::s3_location::ConsoleBucket;
+use crate::s3_location::BucketPrefix;
 
 /// The longest word of a refusal that is kept. Longer ones may be handles, names or ids.
 const LONGEST_WORD: usize = 24;
@@ -31,7 +31,7 @@ pub(super) struct DrillRecorder<'a> {
     pub(super) scene: &'a DrillResources,
     pub(super) s3: aws_sdk_s3::Client,
     /// The control prefix. The questions to S3 are about an object below it that does not exist.
-    pub(super) control: Option<ConsoleBucket>,
+    pub(super) control: Option<BucketPrefix>,
     pub(super) year: i16,
 }
 

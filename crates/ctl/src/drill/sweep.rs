@@ -20,7 +20,7 @@ use crate::args;
 use crate::command_tool::CommandRunner;
 use crate::console::{CommandEnd, CommandFailure};
 use crate::overrides;
-use crate::s3_location::ConsoleBucket;
+use crate::s3_location::BucketPrefix;
 use crate::tables::{brief, count};
 
 /// The seconds to wait for letters on their way: the longest time that a letter may stay hidden without an
@@ -40,9 +40,9 @@ pub(super) struct DrillCleanup<'a> {
     pub(super) tool: CommandRunner,
     pub(super) s3: aws_sdk_s3::Client,
     /// The place of the records, or why it is unknown.
-    pub(super) archive: Result<ConsoleBucket, String>,
+    pub(super) archive: Result<BucketPrefix, String>,
     /// The place of the overrides, or why it is unknown.
-    pub(super) control: Result<ConsoleBucket, String>,
+    pub(super) control: Result<BucketPrefix, String>,
     pub(super) hearing: OverrideObedience,
 }
 
@@ -211,7 +211,7 @@ impl DrillCleanup<'_> {
     }
 
     /// Takes back the overrides for the drill's topic, and deletes their records.
-    async fn overrides(&self, control: &ConsoleBucket) -> Result<RemovalResult, CommandFailure> {
+    async fn overrides(&self, control: &BucketPrefix) -> Result<RemovalResult, CommandFailure> {
         let topic = self.scene.names.topic_arn();
         let is_of_drill = |pattern: &Value| pattern["topicArn"][0] == topic.as_str();
         // The stack does not name their place after it was deployed with Overrides=off.
@@ -250,7 +250,7 @@ impl DrillCleanup<'_> {
     }
 
     /// Deletes the objects of the archive that have only letters of the drill.
-    async fn records(&self, archive: &ConsoleBucket) -> Result<RemovalResult, CommandFailure> {
+    async fn records(&self, archive: &BucketPrefix) -> Result<RemovalResult, CommandFailure> {
         let topic = self.scene.names.topic_arn();
         let records = records(&self.tool, self.scene, ALL_RECORDS).await?;
         let mut objects = BTreeMap::<_, u64>::new();

@@ -65,7 +65,10 @@ struct OverrideAuthor {
 }
 
 /// Returns the author of the command line, else the caller's ARN according to AWS.
-async fn signed(args: &args::SignArgs, sts: &aws_sdk_sts::Client) -> Result<OverrideAuthor, CommandFailure> {
+async fn signed(
+    args: &args::AuthorArgs,
+    sts: &aws_sdk_sts::Client,
+) -> Result<OverrideAuthor, CommandFailure> {
     if let Some(by) = &args.by {
         return Ok(OverrideAuthor { by: by.clone(), checked: false });
     }
@@ -83,7 +86,7 @@ async fn signed(args: &args::SignArgs, sts: &aws_sdk_sts::Client) -> Result<Over
 /// Begins to watch for Ctrl-C before anything is read, if the command asks no question. Ctrl-C ends a command
 /// that asks, or that only shows.
 fn watch_from_the_start(
-    args: &args::SignArgs,
+    args: &args::AuthorArgs,
     console: &ToolEnvironment,
 ) -> Result<Option<Arc<AtomicBool>>, CommandFailure> {
     let watches = args.yes && !args.dry_run;

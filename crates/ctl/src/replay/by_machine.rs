@@ -15,7 +15,7 @@ use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::follow;
-use crate::s3_location::{self, ConsoleBucket};
+use crate::s3_location::{self, BucketPrefix};
 use crate::state_machine::{self, MachineExecution};
 use crate::successors;
 
@@ -30,7 +30,7 @@ pub(super) async fn wish_for_machine(
     console.can_confirm(!args.asks())?;
     let aws = AwsAccess::connect(&args.connection, console).await?;
     let place = s3_location::replays(&args.place, console).ok();
-    let kept = place.as_ref().map(|ConsoleBucket { bucket, prefix }| {
+    let kept = place.as_ref().map(|BucketPrefix { bucket, prefix }| {
         StoredReplays::new(aws.clients().s3, bucket, prefix, console.clock.clone(), String::new())
     });
     let holds = place.as_ref().map(|place| HoldReader::at(place, &aws));

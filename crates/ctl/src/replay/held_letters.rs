@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
-use crate::s3_location::ConsoleBucket;
+use crate::s3_location::BucketPrefix;
 use crate::tables::harmless;
 
 /// The holds of the letters of a replay.
@@ -31,7 +31,7 @@ pub(super) struct HoldReader {
 }
 
 impl HoldReader {
-    pub(super) fn at(place: &ConsoleBucket, aws: &AwsAccess) -> Self {
+    pub(super) fn at(place: &BucketPrefix, aws: &AwsAccess) -> Self {
         Self { control: ControlAccess::new(aws.clients().s3, place.clone()) }
     }
 

@@ -17,7 +17,7 @@ use crate::args;
 use crate::aws::AwsAccess;
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::redriver;
-use crate::s3_location::{self, ConsoleBucket};
+use crate::s3_location::{self, BucketPrefix};
 use crate::tables::{count, harmless, utc};
 use crate::watch::TerminalWatch;
 
@@ -26,8 +26,8 @@ const WORKERS: u8 = 4;
 
 /// The archive, the place of what replays know of it, and the requeue.
 pub(super) struct TerminalPlaces {
-    pub(super) archive: ConsoleBucket,
-    control: ConsoleBucket,
+    pub(super) archive: BucketPrefix,
+    control: BucketPrefix,
     pub(super) requeue: Arn,
 }
 

@@ -221,6 +221,6 @@ impl ServeJob {
 
 impl std::fmt::Debug for ServeJob {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("action", &self.action.act).finish_non_exhaustive()
+        f.debug_struct("ServeJob").field("action", &self.action.act).finish_non_exhaustive()
     }
 }

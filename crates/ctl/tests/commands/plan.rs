@@ -143,7 +143,7 @@ async fn littles_law_says_how_many_letters_may_keep_failing() {
 }
 
 #[tokio::test]
-async fn rules_come_in_the_override_in_which_they_are_tried_and_can_be_chosen() {
+async fn rules_come_in_the_order_in_which_they_are_tried_and_can_be_chosen() {
     let policy = json!({ "rules": [
         { "name": "never", "match": { "origin": ["raw"] }, "action": "archive" },
         { "name": "wait", "match": { "origin": ["sqs"] }, "action": "hold" },

@@ -2,7 +2,7 @@
 
 use redrive_sim::SimMillis;
 
-use super::super::facts::{CallEffect, CallResponse, LetterFact, SentPlace, TimedFact};
+use super::super::facts::{CallEffect, CallResponse, LifeEvent, SentPlace, TimedFact};
 use super::super::ledger::RequiredEnd;
 use super::{Circumstances, JudgedLetter};
 
@@ -13,7 +13,7 @@ impl<'a> JudgedLetter<'a> {
     /// Judges whether the archive of a letter had a reason.
     pub(super) fn judge_archive(&self, given: &impl Circumstances, faults: &mut Vec<String>) {
         if let Some(RequiredEnd::Archived(reason)) = self.plan.end
-            && self.count(LetterFact::is_delivery) > 0
+            && self.count(LifeEvent::is_delivery) > 0
         {
             faults.push(format!("delivered, though it is one for the archive ({reason})"));
         }
@@ -38,12 +38,12 @@ impl<'a> JudgedLetter<'a> {
     /// the record if it has refused both together for good.
     #[must_use]
     pub fn reason(&self, archived: &'a TimedFact) -> Option<&'a str> {
-        let LetterFact::Sent { reason, .. } = &archived.what else { return None };
+        let LifeEvent::Sent { reason, .. } = &archived.what else { return None };
         let with_record = || {
             let mut before =
                 self.facts.iter().rev().filter(|it| it.order < archived.order && it.run == archived.run);
             before.find_map(|it| match &it.what {
-                LetterFact::Sent {
+                LifeEvent::Sent {
                     place: SentPlace::Archive,
                     response: CallResponse::Refused { for_good: true },
                     reason,
@@ -58,8 +58,8 @@ impl<'a> JudgedLetter<'a> {
     /// Returns the archivings, with their reasons.
     #[must_use]
     pub fn archived(&self) -> Vec<(&'a TimedFact, &'a str)> {
-        let is = |what: &LetterFact| {
-            matches!(what, LetterFact::Sent { place: SentPlace::Archive, effect: CallEffect::Taken, .. })
+        let is = |what: &LifeEvent| {
+            matches!(what, LifeEvent::Sent { place: SentPlace::Archive, effect: CallEffect::Taken, .. })
         };
         let archived = self.facts.iter().filter(|fact| is(&fact.what));
         archived.map(|fact| (fact, self.reason(fact).unwrap_or("unknown"))).collect()
@@ -70,7 +70,7 @@ impl<'a> JudgedLetter<'a> {
         let arrived = self.facts.first().map_or(0, |fact| fact.at);
         let mut before = self.facts.iter().filter(|it| it.order < archived.order);
         // A subscription that SNS calls impossible counts as none.
-        let unknown = LetterFact::Unchecked { response: CallResponse::Refused { for_good: true } };
+        let unknown = LifeEvent::Unchecked { response: CallResponse::Refused { for_good: true } };
         match reason {
             "exhausted" => {
                 before.any(|it| self.was_refused(it, false))
@@ -84,8 +84,8 @@ impl<'a> JudgedLetter<'a> {
 
     /// Reports whether an attempt failed, or was refused for good.
     fn was_refused(&self, fact: &TimedFact, good: bool) -> bool {
-        let (LetterFact::Sent { place: SentPlace::Target, response, .. }
-        | LetterFact::Unchecked { response }) = &fact.what
+        let (LifeEvent::Sent { place: SentPlace::Target, response, .. } | LifeEvent::Unchecked { response }) =
+            &fact.what
         else {
             return false;
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use redrive_sim::SimMillis;
 
-use super::super::facts::{CallResponse, LetterFact, MessageNumber, RunEnd, RunId, SentPlace, TimedFact};
+use super::super::facts::{CallResponse, LifeEvent, MessageNumber, RunEnd, RunId, SentPlace, TimedFact};
 use super::{Circumstances, JudgedLetter};
 
 /// The longest pause of an endpoint that an attempt without an answer leads to, and the next trial, in
@@ -36,7 +36,7 @@ impl JudgedLetter<'_> {
             .filter_map(|fact| fact.run)
             .collect();
         for fact in self.facts.iter().filter(of_message) {
-            if let LetterFact::Sent { place: SentPlace::Target, spent: Some(spent), .. } = fact.what
+            if let LifeEvent::Sent { place: SentPlace::Target, spent: Some(spent), .. } = fact.what
                 && spent > retries
                 && message.is_some()
             {
@@ -60,11 +60,11 @@ impl JudgedLetter<'_> {
         for fact in self.facts.iter().filter(|fact| message.is_none() || fact.message == message) {
             let Some(run) = fact.run else { continue };
             let is_bad = match &fact.what {
-                LetterFact::Sent { place: SentPlace::Target | SentPlace::Topic, .. } => false,
-                LetterFact::Sent { response, .. } | LetterFact::Hidden { response, .. } => {
+                LifeEvent::Sent { place: SentPlace::Target | SentPlace::Topic, .. } => false,
+                LifeEvent::Sent { response, .. } | LifeEvent::Hidden { response, .. } => {
                     *response != CallResponse::Done
                 }
-                LetterFact::NotDeleted => true,
+                LifeEvent::NotDeleted => true,
                 _ => false,
             };
             if is_bad || self.ledger.runs()[run].ending != RunEnd::Heard {
@@ -82,30 +82,29 @@ impl JudgedLetter<'_> {
         let before = |fact: &&TimedFact| fact.message == at.message && fact.order < at.order;
         let facts: Vec<_> = self.facts.iter().filter(before).collect();
         let marked = facts.iter().find_map(|fact| match fact.what {
-            LetterFact::Queued { spent, .. } => Some(spent),
+            LifeEvent::Queued { spent, .. } => Some(spent),
             _ => None,
         });
         let attempted = |run: RunId| {
-            let attempt =
-                |what: &LetterFact| what.is_attempt() || matches!(what, LetterFact::Unchecked { .. });
+            let attempt = |what: &LifeEvent| what.is_attempt() || matches!(what, LifeEvent::Unchecked { .. });
             facts.iter().any(|fact| fact.run == Some(run) && attempt(&fact.what))
         };
         let excused = |run: RunId, received: &TimedFact| {
             let badly = !matches!(self.ledger.runs()[run].ending, RunEnd::Heard | RunEnd::Open);
             let of_run =
-                |what: &LetterFact| facts.iter().any(|fact| fact.run == Some(run) && fact.what == *what);
-            let ended = facts.iter().find(|fact| fact.run == Some(run) && fact.what == LetterFact::Kept);
+                |what: &LifeEvent| facts.iter().any(|fact| fact.run == Some(run) && fact.what == *what);
+            let ended = facts.iter().find(|fact| fact.run == Some(run) && fact.what == LifeEvent::Kept);
             let stayed = ended.is_some_and(|kept| self.had_trouble(received.at, kept.at));
             let left_out = facts.iter().any(|fact| fact.run == Some(run) && self.is_left_out(fact));
-            badly || stayed || left_out || of_run(&LetterFact::NotDeleted) || self.is_behind(received)
+            badly || stayed || left_out || of_run(&LifeEvent::NotDeleted) || self.is_behind(received)
         };
         let keeps = given.keep_from_attempts(self);
         let counts = |fact: &&&TimedFact| match (&fact.what, fact.run) {
-            (LetterFact::Handed, Some(run)) => keeps || attempted(run) || excused(run, fact),
-            (LetterFact::Throttled, _) => true,
+            (LifeEvent::Handed, Some(run)) => keeps || attempted(run) || excused(run, fact),
+            (LifeEvent::Throttled, _) => true,
             _ => false,
         };
-        let uncounted = facts.iter().any(|fact| fact.what == LetterFact::Uncounted);
+        let uncounted = facts.iter().any(|fact| fact.what == LifeEvent::Uncounted);
         let before = if uncounted { self.plan.receives_before } else { 0 };
         marked.unwrap_or_default()
             + before
@@ -122,7 +121,7 @@ impl JudgedLetter<'_> {
     /// Reports whether a letter was hidden as one is whose attempt, or a look-up before it, was left out: not long after
     /// such a call was refused.
     fn is_left_out(&self, fact: &TimedFact) -> bool {
-        let LetterFact::Hidden { seconds, .. } = fact.what else { return false };
+        let LifeEvent::Hidden { seconds, .. } = fact.what else { return false };
         let lately = fact.at - REFUSED_LATELY..=fact.at;
         seconds >= LEAST_LEFT_OUT && self.ledger.refusals().iter().any(|at| lately.contains(at))
     }
@@ -131,7 +130,7 @@ impl JudgedLetter<'_> {
     fn is_behind(&self, received: &TimedFact) -> bool {
         let Some(group) = &self.plan.group else { return false };
         let ahead = |fact: &TimedFact| {
-            fact.run == received.run && fact.what == LetterFact::Handed && fact.order < received.order
+            fact.run == received.run && fact.what == LifeEvent::Handed && fact.order < received.order
         };
         let mut others = self.ledger.letters().filter(|other| other.plan.group.as_ref() == Some(group));
         others.any(|other| other.facts.iter().any(ahead))
@@ -140,7 +139,7 @@ impl JudgedLetter<'_> {
     /// Judges that the marks count no retries that were not made.
     pub(super) fn judge_marks(&self, given: &impl Circumstances, faults: &mut Vec<String>) {
         for fact in self.facts {
-            if let LetterFact::Sent {
+            if let LifeEvent::Sent {
                 place: SentPlace::Target | SentPlace::Topic, spent: Some(number), ..
             } = fact.what
             {
@@ -151,7 +150,7 @@ impl JudgedLetter<'_> {
             }
         }
         for (queued, moved) in self.facts.iter().zip(self.facts.iter().skip(1)) {
-            if let (LetterFact::Queued { spent, .. }, LetterFact::Sent { place: SentPlace::Requeue, .. }) =
+            if let (LifeEvent::Queued { spent, .. }, LifeEvent::Sent { place: SentPlace::Requeue, .. }) =
                 (&queued.what, &moved.what)
             {
                 // A letter whose target is down is moved without an attempt, and that takes a number as well.

@@ -1,7 +1,7 @@
 //! The judgement how messages left the queues.
 
 use super::super::facts::{
-    CallEffect, CallResponse, DeleteObstacle, LetterFact, MessageNumber, RunEnd, SentPlace, TimedFact,
+    CallEffect, CallResponse, DeleteObstacle, LifeEvent, MessageNumber, RunEnd, SentPlace, TimedFact,
 };
 use super::{Circumstances, JudgedLetter, LettersVerdict};
 
@@ -17,7 +17,7 @@ impl JudgedLetter<'_> {
         let facts: Vec<&TimedFact> = self.about(message).collect();
         let mut left: Vec<&TimedFact> = Vec::new();
         for fact in &facts {
-            let LetterFact::Sent { place, effect, .. } = &fact.what else { continue };
+            let LifeEvent::Sent { place, effect, .. } = &fact.what else { continue };
             match effect {
                 CallEffect::Taken => left.push(fact),
                 CallEffect::Swallowed if self.was_taken(fact, *place) => verdict.swallowed += 1,
@@ -28,7 +28,7 @@ impl JudgedLetter<'_> {
             }
         }
         for fact in
-            facts.iter().filter(|fact| matches!(fact.what, LetterFact::Deleted | LetterFact::NotDeleted))
+            facts.iter().filter(|fact| matches!(fact.what, LifeEvent::Deleted | LifeEvent::NotDeleted))
         {
             if !facts
                 .iter()
@@ -41,9 +41,9 @@ impl JudgedLetter<'_> {
         let mut copies = 0;
         for (first, again) in left.iter().zip(left.iter().skip(1)) {
             let between = |fact: &TimedFact| (first.order..again.order).contains(&fact.order);
-            let deleted = facts.iter().any(|fact| fact.what == LetterFact::Deleted && between(fact));
+            let deleted = facts.iter().any(|fact| fact.what == LifeEvent::Deleted && between(fact));
             let cause = self.cause(first, &facts).filter(|_| !deleted).or_else(|| {
-                let is_copy = |what: &LetterFact| matches!(what, LetterFact::Duplicated | LetterFact::Woken);
+                let is_copy = |what: &LifeEvent| matches!(what, LifeEvent::Duplicated | LifeEvent::Woken);
                 let made = facts.iter().filter(|fact| fact.order < again.order && is_copy(&fact.what));
                 copies += 1;
                 (given.have_copies() && made.count() >= copies).then_some(DeleteObstacle::HandedTwice)
@@ -64,14 +64,14 @@ impl JudgedLetter<'_> {
     fn was_taken(&self, fact: &TimedFact, at: SentPlace) -> bool {
         self.facts.iter().any(|before| {
             before.order < fact.order
-                && matches!(&before.what, LetterFact::Sent { place, effect: CallEffect::Taken, .. } if *place == at)
+                && matches!(&before.what, LifeEvent::Sent { place, effect: CallEffect::Taken, .. } if *place == at)
         })
     }
 
     /// Returns the cause why the letter could not be deleted after this effect, if it could not. The first of
     /// several causes counts: a kill comes before the unanswered calls that it leads to.
     fn cause(&self, effect: &TimedFact, facts: &[&TimedFact]) -> Option<DeleteObstacle> {
-        let LetterFact::Sent { response, place, .. } = &effect.what else { return None };
+        let LifeEvent::Sent { response, place, .. } = &effect.what else { return None };
         let run = effect.run?;
         let invocation = &self.ledger.runs()[run];
         // The archive gets half of the time, so that the function can still hide the letters that it does not
@@ -79,7 +79,7 @@ impl JudgedLetter<'_> {
         let whole = invocation.last_delivery - invocation.began;
         let last = invocation.began + if *place == SentPlace::Archive { whole / 2 } else { whole };
         let not_deleted =
-            || facts.iter().any(|fact| fact.run == Some(run) && fact.what == LetterFact::NotDeleted);
+            || facts.iter().any(|fact| fact.run == Some(run) && fact.what == LifeEvent::NotDeleted);
         match (response, invocation.ending) {
             (_, RunEnd::Killed) => Some(DeleteObstacle::Killed),
             (CallResponse::Nothing, _) => Some(DeleteObstacle::Unanswered),

@@ -9,7 +9,7 @@ mod verdict;
 use std::collections::BTreeSet;
 
 pub use self::verdict::{LettersVerdict, Violation};
-use super::facts::{LetterFact, LetterNumber, MessageNumber, RunEnd, RunId, SentPlace, TimedFact};
+use super::facts::{LetterNumber, LifeEvent, MessageNumber, RunEnd, RunId, SentPlace, TimedFact};
 use super::ledger::{Ledger, Plan};
 
 /// A letter, as the laws see it.
@@ -139,13 +139,13 @@ impl<'a> JudgedLetter<'a> {
     }
 
     /// Returns the number of such facts.
-    pub fn count(&self, is: impl Fn(&LetterFact) -> bool) -> usize {
+    pub fn count(&self, is: impl Fn(&LifeEvent) -> bool) -> usize {
         self.facts.iter().filter(|fact| is(&fact.what)).count()
     }
 
     /// Returns the invocations that were handed one of its messages.
     pub fn runs_of(&self, message: MessageNumber) -> impl Iterator<Item = RunId> {
-        self.about(message).filter(|fact| fact.what == LetterFact::Handed).filter_map(|fact| fact.run)
+        self.about(message).filter(|fact| fact.what == LifeEvent::Handed).filter_map(|fact| fact.run)
     }
 
     /// Counts its end, and judges that it has one.
@@ -156,8 +156,8 @@ impl<'a> JudgedLetter<'a> {
         verdict: &mut LettersVerdict,
         faults: &mut Vec<String>,
     ) {
-        let has = |is: fn(&LetterFact) -> bool| self.facts.iter().any(|fact| is(&fact.what));
-        let delivered = has(LetterFact::is_delivery);
+        let has = |is: fn(&LifeEvent) -> bool| self.facts.iter().any(|fact| is(&fact.what));
+        let delivered = has(LifeEvent::is_delivery);
         let archived = has(|what| what.is_taken_by(SentPlace::Archive));
         let still = self.messages().iter().any(|message| queued.contains(message));
         match (delivered, archived, still) {
@@ -177,7 +177,7 @@ impl<'a> JudgedLetter<'a> {
     /// Judges that every place got the letter byte for byte.
     fn judge_content(&self, faults: &mut Vec<String>) {
         for fact in self.facts {
-            if let LetterFact::Sent { wrong: Some(wrong), .. } | LetterFact::Arrived { wrong: Some(wrong) } =
+            if let LifeEvent::Sent { wrong: Some(wrong), .. } | LifeEvent::Arrived { wrong: Some(wrong) } =
                 &fact.what
             {
                 faults.push(format!("what arrived is not the letter: {wrong}"));

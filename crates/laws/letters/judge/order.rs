@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::facts::{CallEffect, LetterFact, LetterNumber, SentPlace, TimedFact};
+use super::super::facts::{CallEffect, LetterNumber, LifeEvent, SentPlace, TimedFact};
 use super::super::ledger::{Ledger, RequiredOrder};
 use super::{Circumstances, JudgedLetter, LettersVerdict, Violation};
 
@@ -15,7 +15,7 @@ pub(super) fn judge(ledger: &Ledger, given: &impl Circumstances, verdict: &mut L
     for letter in ledger.letters() {
         let Some(group) = letter.plan.group.as_ref() else { continue };
         for fact in letter.facts {
-            if let (LetterFact::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message)
+            if let (LifeEvent::Queued { queue, .. }, Some(message)) = (&fact.what, fact.message)
                 && letter.has_order(fact, given)
             {
                 groups.entry((queue, group)).or_default().push((fact.order, letter, message));
@@ -29,8 +29,8 @@ pub(super) fn judge(ledger: &Ledger, given: &impl Circumstances, verdict: &mut L
         for (_, letter, message) in messages {
             let who = letter.who;
             let acted = letter.about(message).find(|fact| match &fact.what {
-                LetterFact::Called => true,
-                LetterFact::Sent { place, effect, .. } => {
+                LifeEvent::Called => true,
+                LifeEvent::Sent { place, effect, .. } => {
                     *place == SentPlace::Target || *effect == CallEffect::Taken
                 }
                 _ => false,
@@ -61,7 +61,7 @@ impl JudgedLetter<'_> {
             // A copy in the dead-letter queue is in no order with the one that stepped aside.
             RequiredOrder::OfTheRequeue => {
                 let mut queues =
-                    self.facts.iter().filter(|fact| matches!(fact.what, LetterFact::Queued { .. }));
+                    self.facts.iter().filter(|fact| matches!(fact.what, LifeEvent::Queued { .. }));
                 queues.next().is_some_and(|first| first.order < queued.order) && !given.have_copied(self)
             }
         }
@@ -70,12 +70,12 @@ impl JudgedLetter<'_> {
     /// Returns the order of the fact from which on a message holds up its group no more.
     fn leaves_its_group(&self, message: usize) -> usize {
         let leaves = |fact: &&TimedFact| match &fact.what {
-            LetterFact::Sent { place: SentPlace::Requeue, .. }
+            LifeEvent::Sent { place: SentPlace::Requeue, .. }
                 if self.plan.order != RequiredOrder::OfEachQueue =>
             {
                 false
             }
-            LetterFact::Expired => true,
+            LifeEvent::Expired => true,
             what => what.is_safe(),
         };
         self.about(message).find(leaves).map_or(usize::MAX, |fact| fact.order)

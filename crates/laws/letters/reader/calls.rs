@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{InvokedMessage, LetterReader, entries};
 use crate::letters::facts::{
-    CallEffect, CallResponse, LetterFact, LetterNumber, MessageNumber, RunId, SentPlace,
+    CallEffect, CallResponse, LetterNumber, LifeEvent, MessageNumber, RunId, SentPlace,
 };
 use crate::letters::finished_call::FinishedCall;
 use crate::letters::world_scene::WorldScene;
@@ -51,7 +51,7 @@ impl<S: WorldScene> LetterReader<S> {
         }
         self.uncounted.insert(Arc::clone(caller));
         for InvokedMessage { who, message, .. } in &self.batches[ended.run] {
-            self.ledger.fact(*who, *message, Some(ended.run), LetterFact::Uncounted);
+            self.ledger.fact(*who, *message, Some(ended.run), LifeEvent::Uncounted);
         }
     }
 
@@ -63,7 +63,7 @@ impl<S: WorldScene> LetterReader<S> {
         }
         for InvokedMessage { who, message, .. } in &self.batches[ended.run] {
             if self.scene.subscription(*who) == ended.call.target {
-                self.ledger.fact(*who, *message, Some(ended.run), LetterFact::Unchecked { response });
+                self.ledger.fact(*who, *message, Some(ended.run), LifeEvent::Unchecked { response });
             }
         }
         if response == (CallResponse::Refused { for_good: true }) {
@@ -94,7 +94,7 @@ impl<S: WorldScene> LetterReader<S> {
             let response = ended.response_of(index, effect != CallEffect::None);
             let is_refused = response != ended.response() && !matches!(ended.fault, SimFault::Entries(_));
             let wrong = wrong.or_else(|| is_refused.then(|| "the service refuses it".to_owned()));
-            let what = LetterFact::Sent { place, effect, response, wrong, spent, reason };
+            let what = LifeEvent::Sent { place, effect, response, wrong, spent, reason };
             self.ledger.fact(who, message, Some(run), what);
         }
     }
@@ -119,11 +119,11 @@ impl<S: WorldScene> LetterReader<S> {
             let of = self.scene.subscription(who);
             if self.unknown.get(&call.caller).is_some_and(|unknown| unknown.contains(&of)) {
                 let response = CallResponse::Refused { for_good: true };
-                self.ledger.fact(who, message, Some(run), LetterFact::Unchecked { response });
+                self.ledger.fact(who, message, Some(run), LifeEvent::Unchecked { response });
             }
             let reason = record["reason"].as_str().map(str::to_owned);
             let (place, response) = (SentPlace::Archive, ended.response());
-            let what = LetterFact::Sent { place, effect, response, wrong, spent: None, reason };
+            let what = LifeEvent::Sent { place, effect, response, wrong, spent: None, reason };
             self.ledger.fact(who, message, Some(run), what);
         }
     }
@@ -170,7 +170,7 @@ impl<S: WorldScene> LetterReader<S> {
             let stale = |record: &SimRecord| matches!(&record.event, SimEvent::Stale { handle: it, .. } if it == handle);
             let response = ended.response_of(index, done || ended.effects.iter().any(stale));
             let seconds = entry.visibility.unwrap_or(-1);
-            self.ledger.fact(who, message, Some(run), LetterFact::Hidden { seconds, done, response });
+            self.ledger.fact(who, message, Some(run), LifeEvent::Hidden { seconds, done, response });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redrive_sim::{AwsService, SimCall, SimFault};
 
 use super::{LetterReader, MAPPING};
-use crate::letters::facts::{FaultSubject, LetterFact, LetterNumber};
+use crate::letters::facts::{FaultSubject, LetterNumber, LifeEvent};
 use crate::letters::ledger::FaultyCall;
 use crate::letters::world_scene::WorldScene;
 
@@ -48,10 +48,10 @@ impl<S: WorldScene> LetterReader<S> {
         for what in what {
             if letters.is_empty() {
                 // A call that names no letter concerns all letters.
-                self.ledger.note_everywhere(LetterFact::Disturbed(what));
+                self.ledger.note_everywhere(LifeEvent::Disturbed(what));
             }
             for who in &letters {
-                self.ledger.note(*who, None, None, LetterFact::Disturbed(what));
+                self.ledger.note(*who, None, None, LifeEvent::Disturbed(what));
             }
         }
     }

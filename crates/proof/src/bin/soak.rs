@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redrive_proof::loss::matrix::{self, ScenarioResult};
 use redrive_proof::loss::replay::brake::brakes;
-use redrive_proof::loss::replay::soak::DriverSoak as ReplaySoak;
+use redrive_proof::loss::replay::soak::ReplaySoak;
 use redrive_proof::loss::replay::{self, ReplayArchive};
 use redrive_proof::loss::soak::SoakSettings;
 use redrive_proof::{circumstances, put};

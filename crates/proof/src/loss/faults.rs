@@ -27,9 +27,9 @@ pub enum FaultSite {
     ArchiveMessage,
     /// `PublishBatch`.
     Publish,
-    /// `InvokePayload` of a function, without waiting for its result.
+    /// `Invoke` of a function, without waiting for its result.
     Invoke,
-    /// `InvokePayload` of a function, with waiting for its result.
+    /// `Invoke` of a function, with waiting for its result.
     InvokeAndWait,
     /// A POST to a web server.
     Post,
@@ -70,7 +70,7 @@ pub enum FaultKind {
     BreakBefore,
     /// The connection breaks between effect and answer.
     BreakAfter,
-    /// Every other entry fails through the service's fault. Where `InvokePayload` waits, the function's code fails.
+    /// Every other entry fails through the service's fault. Where `Invoke` waits, the function's code fails.
     Partial,
     /// Every other entry fails through the sender's fault.
     PartialSender,

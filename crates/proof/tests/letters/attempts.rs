@@ -1,7 +1,7 @@
 //! Attempts, marks and reasons to archive.
 
 use redrive_laws::letters::{
-    CallEffect, CallResponse, LetterFact, Plan, RequiredEnd, RequiredOrder, RunEnd, SentPlace,
+    CallEffect, CallResponse, LifeEvent, Plan, RequiredEnd, RequiredOrder, RunEnd, SentPlace,
 };
 
 use super::LedgerStory;
@@ -62,7 +62,7 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
         story.refused_often(who, 2);
         let run = story.run(who);
         if ending == RunEnd::Heard {
-            let what = LetterFact::Hidden { seconds: 1, done: true, response: CallResponse::Done };
+            let what = LifeEvent::Hidden { seconds: 1, done: true, response: CallResponse::Done };
             story.ledger.fact(who, who, Some(run), what);
         }
         story.end(who, run, ending, false);
@@ -99,8 +99,8 @@ fn a_receive_that_could_make_no_attempt_counts_for_one() {
             let run = story.run(head);
             story.refused(head, run);
             let run = if together { run } else { story.ledger.begin(&"fn".into(), 60_000) };
-            story.ledger.fact(next, next, Some(run), LetterFact::Handed);
-            let what = LetterFact::Hidden { seconds: 0, done: true, response: CallResponse::Done };
+            story.ledger.fact(next, next, Some(run), LifeEvent::Handed);
+            let what = LifeEvent::Hidden { seconds: 0, done: true, response: CallResponse::Done };
             story.ledger.fact(next, next, Some(run), what);
             story.end(head, run, RunEnd::Heard, false);
         }
@@ -125,12 +125,7 @@ fn a_mark_counts_no_retry_that_was_not_made() {
         story.refused(who, run);
         let copy = 7;
         story.queued.insert(copy);
-        story.ledger.fact(
-            who,
-            copy,
-            None,
-            LetterFact::Queued { queue: "payments-requeue".to_owned(), spent },
-        );
+        story.ledger.fact(who, copy, None, LifeEvent::Queued { queue: "payments-requeue".to_owned(), spent });
         story.sent(who, run, SentPlace::Requeue, CallEffect::Taken, CallResponse::Done);
         story.end(who, run, RunEnd::Heard, true);
         story.wrong()
@@ -180,9 +175,9 @@ fn receives_before_a_move_count_where_the_source_could_not_be_asked() {
         });
         let run = story.run(who);
         if !asked {
-            story.ledger.fact(who, who, Some(run), LetterFact::Uncounted);
+            story.ledger.fact(who, who, Some(run), LifeEvent::Uncounted);
         }
-        let what = LetterFact::Sent {
+        let what = LifeEvent::Sent {
             place: SentPlace::Target,
             effect: CallEffect::Taken,
             response: CallResponse::Done,

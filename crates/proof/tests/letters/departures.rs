@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_laws::letters::{
-    CallEffect, CallResponse, Circumstances, DeleteObstacle, JudgedLetter, LetterFact, RequiredEnd, RunEnd,
+    CallEffect, CallResponse, Circumstances, DeleteObstacle, JudgedLetter, LifeEvent, RequiredEnd, RunEnd,
     SentPlace, judge,
 };
 
@@ -61,7 +61,7 @@ fn what_arrives_changed_is_lost() {
     let run = story.run(who);
     let wrong = Some("body: \"a\", not \"b\"".to_owned());
     let (place, effect, response) = (SentPlace::Target, CallEffect::Taken, CallResponse::Done);
-    let what = LetterFact::Sent { place, effect, response, wrong, spent: None, reason: None };
+    let what = LifeEvent::Sent { place, effect, response, wrong, spent: None, reason: None };
     story.ledger.fact(who, who, Some(run), what);
     story.end(who, run, RunEnd::Heard, true);
     assert_eq!(story.verdict().lost, 1);
@@ -75,7 +75,7 @@ fn twice(response: CallResponse, ending: RunEnd, not_deleted: bool) -> LedgerSto
     let run = story.run(who);
     story.sent(who, run, SentPlace::Target, CallEffect::Taken, response);
     if not_deleted {
-        story.ledger.fact(who, who, Some(run), LetterFact::NotDeleted);
+        story.ledger.fact(who, who, Some(run), LifeEvent::NotDeleted);
     }
     story.end(who, run, ending, false);
     let run = story.run(who);
@@ -140,7 +140,7 @@ fn a_repetition_may_be_swallowed_and_a_first_time_may_not() {
 /// The letter has arrived before, but the function cannot know that.
 #[test]
 fn a_letter_is_not_let_go_by_an_invocation_that_was_told_of_nobody_who_has_it() {
-    for what in [LetterFact::Deleted, LetterFact::NotDeleted] {
+    for what in [LifeEvent::Deleted, LifeEvent::NotDeleted] {
         let mut story = LedgerStory::new();
         let who = story.letter(RequiredEnd::Delivered, None);
         let run = story.run(who);
@@ -155,9 +155,9 @@ fn a_letter_is_not_let_go_by_an_invocation_that_was_told_of_nobody_who_has_it() 
 }
 
 /// Circumstances in which queues make copies.
-struct MakesCopies;
+struct CopyingQueues;
 
-impl Circumstances for MakesCopies {
+impl Circumstances for CopyingQueues {
     fn have_copies(&self) -> bool {
         true
     }
@@ -168,7 +168,7 @@ fn a_copy_of_the_queue_explains_one_duplicate_where_queues_make_copies() {
     let story = |copies: usize| {
         let mut story = good();
         for _ in 0..copies {
-            story.ledger.fact(0, 0, None, LetterFact::Duplicated);
+            story.ledger.fact(0, 0, None, LifeEvent::Duplicated);
         }
         for _ in 0..2 {
             let run = story.run(0);
@@ -177,26 +177,26 @@ fn a_copy_of_the_queue_explains_one_duplicate_where_queues_make_copies() {
         }
         story
     };
-    let unexplained = |story: &LedgerStory| judge(&story.ledger, &story.queued, &MakesCopies).unexplained;
+    let unexplained = |story: &LedgerStory| judge(&story.ledger, &story.queued, &CopyingQueues).unexplained;
     assert_eq!([0, 1, 2].map(|copies| unexplained(&story(copies))), [2, 1, 0]);
     assert_eq!(story(2).verdict().unexplained, 2, "real queues of the matrix make none");
 }
 
 #[test]
 fn a_letter_that_may_be_lost_is_counted_and_no_violation() {
-    struct LosesLetters;
-    impl Circumstances for LosesLetters {
+    struct LossyQueues;
+    impl Circumstances for LossyQueues {
         fn may_be_lost(&self, letter: &JudgedLetter<'_>) -> bool {
-            letter.count(|what| *what == LetterFact::Expired) > 0
+            letter.count(|what| *what == LifeEvent::Expired) > 0
         }
     }
     let verdict = |expired: bool| {
         let mut story = LedgerStory::new();
         let who = story.letter(RequiredEnd::Delivered, None);
         if expired {
-            story.ledger.fact(who, who, None, LetterFact::Expired);
+            story.ledger.fact(who, who, None, LifeEvent::Expired);
         }
-        judge(&story.ledger, &BTreeSet::new(), &LosesLetters)
+        judge(&story.ledger, &BTreeSet::new(), &LossyQueues)
     };
     assert_eq!(
         [true, false].map(|expired| (verdict(expired).lost, verdict(expired).is_good())),

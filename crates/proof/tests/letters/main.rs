@@ -8,7 +8,7 @@ mod order;
 use std::collections::BTreeSet;
 
 use redrive_laws::letters::{
-    CallEffect, CallResponse, Ledger, LetterFact, LetterNumber, LettersVerdict, MessageNumber, NoExcuses,
+    CallEffect, CallResponse, Ledger, LetterNumber, LettersVerdict, LifeEvent, MessageNumber, NoExcuses,
     Plan, RequiredEnd, RequiredOrder, RunEnd, RunId as Run, SentPlace, judge,
 };
 
@@ -52,13 +52,13 @@ impl LedgerStory {
     fn planned(&mut self, plan: Plan) -> LetterNumber {
         let who = self.ledger.letter(plan);
         self.queued.insert(who);
-        self.ledger.fact(who, who, None, LetterFact::Queued { queue: "payments-dlq".to_owned(), spent: 0 });
+        self.ledger.fact(who, who, None, LifeEvent::Queued { queue: "payments-dlq".to_owned(), spent: 0 });
         who
     }
 
     fn run(&mut self, who: LetterNumber) -> Run {
         let run = self.ledger.begin(&"fn".into(), 60_000);
-        self.ledger.fact(who, who, Some(run), LetterFact::Handed);
+        self.ledger.fact(who, who, Some(run), LifeEvent::Handed);
         run
     }
 
@@ -71,7 +71,7 @@ impl LedgerStory {
         response: CallResponse,
     ) {
         let reason = (place == SentPlace::Archive).then(|| "exhausted".to_owned());
-        let what = LetterFact::Sent { place, effect, response, wrong: None, spent: Some(1), reason };
+        let what = LifeEvent::Sent { place, effect, response, wrong: None, spent: Some(1), reason };
         self.ledger.fact(who, who, Some(run), what);
     }
 
@@ -103,9 +103,9 @@ impl LedgerStory {
         self.ledger.end(run, ending, None);
         if deleted {
             self.queued.remove(&who);
-            self.ledger.fact(who, who, Some(run), LetterFact::Deleted);
+            self.ledger.fact(who, who, Some(run), LifeEvent::Deleted);
         } else if ending == RunEnd::Heard {
-            self.ledger.fact(who, who, Some(run), LetterFact::Kept);
+            self.ledger.fact(who, who, Some(run), LifeEvent::Kept);
         }
     }
 

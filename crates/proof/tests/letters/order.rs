@@ -80,7 +80,7 @@ fn an_attempt_that_fails_overtakes_as_well() {
 }
 
 #[test]
-fn a_repetition_out_of_override_is_no_violation() {
+fn a_repetition_out_of_order_is_no_violation() {
     let mut story = LedgerStory::new();
     for _ in 0..2 {
         story.letter(RequiredEnd::Delivered, Some("customer-17"));

@@ -1,4 +1,4 @@
-//! `InvokePayload`: synchronous, asynchronous with its retries, and dry.
+//! `Invoke`: synchronous, asynchronous with its retries, and dry.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{Lambda, MAX_ASYNC_BYTES, MAX_BYTES, SimFunction, SimInvocation, SimI
 use crate::call_context::SimContext;
 use crate::clock::{SimMillis, iso};
 use crate::error::Error;
-use crate::ledger::SimEvent;
+use crate::journal::SimEvent;
 use crate::message::{SimAttribute, SimEntry};
 use crate::names::arn;
 

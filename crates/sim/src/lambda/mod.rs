@@ -1,4 +1,4 @@
-//! Lambda: functions behind `InvokePayload`, and the answer of `GetFunctionConfiguration` about them.
+//! Lambda: functions behind `Invoke`, and the answer of `GetFunctionConfiguration` about them.
 
 pub(crate) mod invoke;
 mod recursion;
@@ -164,7 +164,7 @@ impl Lambda {
 
 impl fmt::Debug for SimFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Function")
+        f.debug_struct("SimFunction")
             .field("name", &self.name)
             .field("settings", &self.settings)
             .finish_non_exhaustive()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{SimDelivery, Sns, TopicMessage, rules};
 use crate::call_context::SimContext;
 use crate::error::{BatchAnswer, Error};
-use crate::ledger::SimEvent;
+use crate::journal::SimEvent;
 use crate::message::{SimEntry, hex};
 
 /// The answer to a message that a topic accepted.

@@ -3,7 +3,7 @@
 use super::Sqs;
 use crate::call_context::SimContext;
 use crate::clock::SimMillis;
-use crate::ledger::SimEvent;
+use crate::journal::SimEvent;
 
 impl Sqs {
     /// Returns the time when the retention of a message next ends.

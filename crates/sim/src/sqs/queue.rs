@@ -10,7 +10,7 @@ use redrive_sim_queue::{
 use super::stored_message::{ReceivedSqsMessage, SimMessageContent};
 use crate::call_context::SimContext;
 use crate::clock::SimMillis;
-use crate::ledger::{SimEvent, SimPayload};
+use crate::journal::{SimEvent, SimPayload};
 use crate::names::arn;
 
 /// A queue.

@@ -8,7 +8,7 @@ use redrive_sim_queue::{MAX_ENTRIES, ReceiptRefusal};
 use super::{ReceivedSqsMessage, Sqs, rules};
 use crate::call_context::SimContext;
 use crate::error::{BatchAnswer, Error};
-use crate::ledger::{SimEvent, SimPayload};
+use crate::journal::{SimEvent, SimPayload};
 use crate::message::{SimEntry, hex};
 
 /// The approximate bytes of an event that a message takes besides body and attributes.

@@ -8,7 +8,7 @@ use super::stored_message::{PresetMessage, SimMessageContent};
 use super::{SimQueue, Sqs};
 use crate::call_context::SimContext;
 use crate::error::Error;
-use crate::ledger::SimEvent;
+use crate::journal::SimEvent;
 
 impl Sqs {
     /// Puts a message into a queue, received just now by the handle that it has. So handwritten events have

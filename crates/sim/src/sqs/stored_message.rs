@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::SimMillis;
-use crate::ledger::SimPayload;
+use crate::journal::SimPayload;
 
 /// The content of a message in its queue.
 #[derive(Debug, Clone)]

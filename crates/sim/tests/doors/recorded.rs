@@ -383,7 +383,7 @@ fn entries(body: &Value, then: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the value at a path such as `SimMessages.0.Body|json.Type`, unless it is null.
+/// Returns the value at a path such as `Messages.0.Body|json.Type`, unless it is null.
 fn at(body: &Value, path: &str) -> Option<Value> {
     let mut value = body.clone();
     for part in path.split('.') {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn it_is_stopped_by_an_override_and_gone_on_with_by_another_execution_or_by_the_tool() {
+async fn it_is_stopped_by_an_operator_and_gone_on_with_by_another_execution_or_by_the_tool() {
     for by_machine in [true, false] {
         let world = hours(6);
         let machine = LaneMachine::new(&world, 2);

@@ -44,5 +44,5 @@ mod trials;
 
 pub use endpoint_health::HealthChange;
 pub(super) use endpoint_health::{RequestAdmission, RequestCandidate};
-pub(super) use questions::{LookupQuestion, QuestionEnd, QuestionTime};
+pub(super) use questions::{LookupQuestion, QuestionEnd, QuestionTurn};
 pub use table::Health;

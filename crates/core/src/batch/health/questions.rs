@@ -27,7 +27,7 @@ pub(in crate::batch) enum LookupQuestion {
 
 /// The time at which a question is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::batch) enum QuestionTime {
+pub(in crate::batch) enum QuestionTurn {
     /// With the others: it never hung.
     AtOnce,
     /// After the letters that do not wait for it.
@@ -52,21 +52,21 @@ pub(in crate::batch) struct HungQuestions(HashMap<LookupQuestion, Duration>);
 impl Health {
     /// Decides when a question is asked. One that has hung is asked again after its rest, if something is left of the
     /// allowance.
-    pub(in crate::batch) fn asking(&self, question: &LookupQuestion, now: Duration) -> QuestionTime {
+    pub(in crate::batch) fn asking(&self, question: &LookupQuestion, now: Duration) -> QuestionTurn {
         match self.questions.0.get(question) {
-            None => QuestionTime::AtOnce,
-            Some(rests) if now < *rests || self.for_failures.is_empty(now) => QuestionTime::NotNow,
-            Some(_) => QuestionTime::Later,
+            None => QuestionTurn::AtOnce,
+            Some(rests) if now < *rests || self.for_failures.is_empty(now) => QuestionTurn::NotNow,
+            Some(_) => QuestionTurn::Later,
         }
     }
 
     /// Returns how long questions may take that are asked then.
-    pub(in crate::batch) fn time_to_ask(&self, asking: QuestionTime, now: Duration) -> Duration {
+    pub(in crate::batch) fn time_to_ask(&self, asking: QuestionTurn, now: Duration) -> Duration {
         match asking {
-            QuestionTime::AtOnce => FIRST_QUESTION_TIME,
-            QuestionTime::Later if self.for_failures.is_empty(now) => MIN_REQUEST_TIME,
-            QuestionTime::Later => HTTP_TIMEOUT,
-            QuestionTime::NotNow => Duration::ZERO,
+            QuestionTurn::AtOnce => FIRST_QUESTION_TIME,
+            QuestionTurn::Later if self.for_failures.is_empty(now) => MIN_REQUEST_TIME,
+            QuestionTurn::Later => HTTP_TIMEOUT,
+            QuestionTurn::NotNow => Duration::ZERO,
         }
     }
 

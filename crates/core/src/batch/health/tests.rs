@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::endpoint_health::{ASKS_IN_A_ROW, HealthChange, RequestAdmission, RequestCandidate};
-use super::questions::{LookupQuestion, QuestionEnd, QuestionTime};
+use super::questions::{LookupQuestion, QuestionEnd, QuestionTurn};
 use super::table::{Health, MAX_KEPT};
 use crate::batch::action::SendResult;
 use crate::batch::purpose::CONCURRENT_SINGLES;
@@ -312,32 +312,32 @@ fn a_question_that_hung_is_asked_after_its_rest_and_from_what_is_left() {
     let asking = |health: &Health, now: u64| health.asking(&question(0), Duration::from_secs(now));
     // One that is asked once more at once is paid, and not remembered.
     health.asked([(question(0), QuestionEnd::CutOff)], Duration::ZERO, SECOND);
-    assert_eq!(asking(&health, 1), QuestionTime::AtOnce);
+    assert_eq!(asking(&health, 1), QuestionTurn::AtOnce);
     health.asked(
         [(question(0), QuestionEnd::Failed), (question(1), QuestionEnd::Answered)],
         SECOND,
         SECOND * 16,
     );
-    assert_eq!((asking(&health, 55), asking(&health, 56)), (QuestionTime::NotNow, QuestionTime::Later));
-    assert_eq!(health.asking(&question(1), SECOND * 16), QuestionTime::AtOnce);
+    assert_eq!((asking(&health, 55), asking(&health, 56)), (QuestionTurn::NotNow, QuestionTurn::Later));
+    assert_eq!(health.asking(&question(1), SECOND * 16), QuestionTurn::AtOnce);
     // Sixteen seconds are spent, and fifteen more.
     health.asked([(question(0), QuestionEnd::Failed)], SECOND * 60, SECOND * 75);
     assert_eq!(
-        health.time_to_ask(QuestionTime::Later, SECOND * 75),
+        health.time_to_ask(QuestionTurn::Later, SECOND * 75),
         SECOND * 15,
         "three seconds were earned"
     );
     health.asked([(question(0), QuestionEnd::Failed)], SECOND * 120, SECOND * 135);
     assert_eq!(
-        (asking(&health, 200), health.time_to_ask(QuestionTime::Later, SECOND * 200)),
-        (QuestionTime::NotNow, SECOND * 3)
+        (asking(&health, 200), health.time_to_ask(QuestionTurn::Later, SECOND * 200)),
+        (QuestionTurn::NotNow, SECOND * 3)
     );
-    assert_eq!(asking(&health, 500), QuestionTime::Later);
+    assert_eq!(asking(&health, 500), QuestionTurn::Later);
     health.asked([(question(0), QuestionEnd::Answered)], SECOND * 500, SECOND * 501);
-    assert_eq!(asking(&health, 501), QuestionTime::AtOnce);
+    assert_eq!(asking(&health, 501), QuestionTurn::AtOnce);
     // What fails at once is asked again, and each attempt fails.
     health.asked([(question(0), QuestionEnd::Failed)], SECOND * 600, SECOND * 600 + SECOND / 10);
-    assert_eq!(asking(&health, 601), QuestionTime::AtOnce);
+    assert_eq!(asking(&health, 601), QuestionTurn::AtOnce);
 }
 
 #[test]

@@ -25,7 +25,7 @@
 //! matches a letter and is in force counts.
 
 mod document;
-mod waiting_query;
+mod override_reach;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -35,7 +35,7 @@ use super::fields::DocumentFault;
 use super::matcher::{LetterView, Matcher};
 use crate::letter::Letter;
 
-pub use waiting_query::{OverrideReach, ReachAnswer};
+pub use override_reach::{OverrideReach, ReachAnswer};
 
 /// The version of the document that this code reads and writes.
 pub const OVERRIDES_VERSION: u64 = 1;

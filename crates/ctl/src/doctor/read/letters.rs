@@ -8,7 +8,7 @@ use redrive_core::waiting::WaitingLetter;
 use super::super::setup::{HiddenLetter, ReadError, ReadResult};
 use crate::console::{CommandFailure, ToolEnvironment};
 use crate::control::ControlAccess;
-use crate::s3_location::ConsoleBucket;
+use crate::s3_location::BucketPrefix;
 
 /// The overrides and the waiting letters, if the function has a place for them.
 type LetterReads = (Option<ReadResult<Vec<Override>>>, Option<ReadResult<Vec<HiddenLetter>>>);
@@ -24,7 +24,7 @@ pub(super) async fn read(
     else {
         return (None, None);
     };
-    let place = ConsoleBucket { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
+    let place = BucketPrefix { bucket: control.bucket.clone(), prefix: control.prefix.clone() };
     let control = ControlAccess::new(s3.clone(), place);
     let error = |failed: CommandFailure| ReadError::new("s3:GetObject", failed.to_string());
     let overrides = control.overrides(console).await.map(|overrides| overrides.all().to_vec()).map_err(error);

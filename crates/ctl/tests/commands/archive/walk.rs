@@ -253,7 +253,7 @@ async fn a_letter_of_the_requeue_belongs_to_its_dead_letter_queue() {
 
 /// Some letters of a FIFO group were moved to the requeue. All letters of the group still come in one order.
 #[tokio::test]
-async fn letters_of_a_queue_and_of_its_requeue_come_in_the_override_of_their_time() {
+async fn letters_of_a_queue_and_of_its_requeue_come_in_the_order_of_their_time() {
     let cloud = TestAccount::new();
     let mut expected = Vec::new();
     for number in 0..6 {

@@ -233,7 +233,7 @@ async fn the_record_of_an_end_tells_who_took_the_override_out_of_the_document() 
 
 /// Two operators write the end of one override at the same moment: S3 answers one of them with 409.
 #[tokio::test(start_paused = true)]
-async fn whoever_keeps_an_order_at_the_moment_that_another_does_goes_on() {
+async fn whoever_keeps_an_override_at_the_moment_that_another_does_goes_on() {
     for (status, code) in
         [(412, "PreconditionFailed"), (409, "ConditionalRequestConflict"), (404, "NoSuchKey")]
     {

@@ -102,7 +102,7 @@ async fn replays_are_listed_shown_stopped_and_freed_from_anywhere() {
     );
 }
 
-/// Anyone who only looks is not asked who it is, and needs no permission to be told.
+/// Anyone who only looks is not asked who they are, and needs no permission to be told.
 #[tokio::test]
 async fn aws_is_asked_who_the_caller_is_only_where_that_is_kept() {
     let cloud = archived(&ten());

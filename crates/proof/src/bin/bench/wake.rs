@@ -19,7 +19,7 @@ const BATCH: usize = 10;
 const LATENCY: Duration = Duration::from_millis(10);
 
 /// The time in which the tool must ask for all of them at its own rate.
-const TARGET_TIME: Duration = Duration::from_mins(5);
+const TIME_GOAL: Duration = Duration::from_mins(5);
 
 /// The name of the tool as a caller.
 const OPERATOR: &str = "operator";
@@ -34,7 +34,7 @@ pub(crate) fn table(tool: &Path) -> FigureTable {
     let mut table = FigureTable::new("wake", head);
     for rate in [None, Some("10000")] {
         let told = run(tool, rate);
-        assert!(rate.is_some() || told.whole <= TARGET_TIME, "{:?} is more than {TARGET_TIME:?}", told.whole);
+        assert!(rate.is_some() || told.whole <= TIME_GOAL, "{:?} is more than {TIME_GOAL:?}", told.whole);
         assert_eq!(told.wakes, LETTERS / BATCH, "requests to wake");
         table.rows.push(format!(
             "| {} | {:.1} | {:.1} | {} | {} | {} |",

@@ -51,7 +51,7 @@ const LETTERS_FOR_A_KILL: usize = 1_000;
 
 /// One soak of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DriverSoak {
+pub struct ReplaySoak {
     /// The driver of the replay; `None` if all take turns.
     driver: Option<DriverKind>,
     fifo: bool,
@@ -64,8 +64,8 @@ pub struct DriverSoak {
 
 /// The result of a soak.
 #[derive(Debug)]
-pub struct DriverSoakResult {
-    soak: DriverSoak,
+pub struct ReplaySoakResult {
+    soak: ReplaySoak,
     verdict: ReplayVerdict,
     faults: BTreeMap<FaultKind, usize>,
     calls: usize,
@@ -76,12 +76,12 @@ pub struct DriverSoakResult {
 /// Returns every soak of so many letters: each driver alone, and all in turns, with standard queues and with
 /// FIFO queues.
 #[must_use]
-pub fn soaks(letters: usize, seed: u64) -> Vec<DriverSoak> {
+pub fn soaks(letters: usize, seed: u64) -> Vec<ReplaySoak> {
     let drivers = DriverKind::ALL.into_iter().map(Some).chain([None]);
     let soaks = [false, true].into_iter().flat_map(|fifo| drivers.clone().map(move |driver| (driver, fifo)));
     soaks
         .zip(0..)
-        .map(|((driver, fifo), number)| DriverSoak { driver, fifo, letters, seed, number })
+        .map(|((driver, fifo), number)| ReplaySoak { driver, fifo, letters, seed, number })
         .collect()
 }
 
@@ -114,7 +114,7 @@ pub fn fill(letters: usize, fifo: bool, binary: &Path, log: Option<&Path>) -> Re
     ReplayArchive { ground, letters: all, books, objects }
 }
 
-impl DriverSoak {
+impl ReplaySoak {
     /// Returns the name of the soak.
     #[must_use]
     pub fn name(&self) -> String {
@@ -130,7 +130,7 @@ impl DriverSoak {
 
     /// Runs the soak.
     #[must_use]
-    pub fn run(&self, archive: &ReplayArchive, binary: &Path, log: Option<&Path>) -> DriverSoakResult {
+    pub fn run(&self, archive: &ReplayArchive, binary: &Path, log: Option<&Path>) -> ReplaySoakResult {
         let began = Instant::now();
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(16).wrapping_add(self.number));
         let ground = AccountSetup { clock: own_clock(), ..archive.ground.clone() };
@@ -163,7 +163,7 @@ impl DriverSoak {
         if faults.is_empty() || (kills(&faults) == 0 && self.letters >= LETTERS_FOR_A_KILL) {
             verdict.violations.push("no fault was made, or no worker killed".to_owned());
         }
-        DriverSoakResult { soak: *self, verdict, faults, calls, invocations, took: began.elapsed() }
+        ReplaySoakResult { soak: *self, verdict, faults, calls, invocations, took: began.elapsed() }
     }
 
     /// Returns the request: in steps that end within units, at a rate that is enough for several lanes. The
@@ -210,7 +210,7 @@ fn own_clock() -> SimClock {
     clock
 }
 
-impl DriverSoakResult {
+impl ReplaySoakResult {
     /// Reports whether every promise was kept.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -220,7 +220,7 @@ impl DriverSoakResult {
 
 /// Returns the table, in Markdown.
 #[must_use]
-pub fn table(all: &[DriverSoakResult]) -> String {
+pub fn table(all: &[ReplaySoakResult]) -> String {
     let mut text = String::from(
         "| soak | letters | lost | sent twice | faults | of these kills | calls | invocations |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
@@ -243,7 +243,7 @@ pub fn table(all: &[DriverSoakResult]) -> String {
 }
 
 /// Writes a line about the soak, and everything that is wrong with it, with the seed that repeats it.
-impl fmt::Display for DriverSoakResult {
+impl fmt::Display for ReplaySoakResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ReplayVerdict { arrived, lost, gone, duplicates, violations } = &self.verdict;
         let state = if self.is_good() { "ok" } else { "FAILED" };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use redrive_core::batch::{
-    Action, ActionAnswer, ActionId, Batch, BatchConfig, BatchMachine, IN_FLIGHT_LIMIT, InvocationTime,
+    Action, ActionAnswer, ActionId, Batch, BatchConfig, BatchMachine, IN_FLIGHT_LIMIT, InvocationNow,
     LetterReport, NotDone, OperatingMode, Outcome, OverridesRead, QueueAttributes, RequestEnd, RequestResult,
     SendRequest, SendResult, SignatureResult, Subscription,
 };
@@ -82,14 +82,14 @@ fn batches() -> Vec<Vec<Letter>> {
 }
 
 /// Returns what a batch asks for, once the next turn of its letters has come.
-fn poll(batch: &mut Batch<'_>, now: &mut InvocationTime) -> Vec<(ActionId, Action)> {
+fn poll(batch: &mut Batch<'_>, now: &mut InvocationNow) -> Vec<(ActionId, Action)> {
     loop {
         let actions = batch.poll(*now);
         if !actions.is_empty() || !batch.is_under_way() {
             return actions;
         }
         let by = batch.next_poll(*now).unwrap().saturating_sub(now.elapsed);
-        *now = InvocationTime {
+        *now = InvocationNow {
             at: now.at.checked_add(by).unwrap(),
             age: now.age + by,
             elapsed: now.elapsed + by,
@@ -138,9 +138,9 @@ fn one_override(action: &str) -> OverridesRead {
 }
 
 /// Returns the present so many seconds after the beginning.
-fn now_after(seconds: i64) -> InvocationTime {
+fn now_after(seconds: i64) -> InvocationNow {
     let elapsed = Duration::from_secs(seconds.unsigned_abs());
-    InvocationTime { at: at(NOW + seconds * 1_000), age: elapsed, elapsed }
+    InvocationNow { at: at(NOW + seconds * 1_000), age: elapsed, elapsed }
 }
 
 fn failed<T>() -> Result<T, Failure> {

@@ -27,7 +27,7 @@ fn two_of_a_group(
                 answer(&action, &mut good, &mut HashSet::new())
             };
             if matches!(action, Action::Send(_)) {
-                now = InvocationTime { elapsed: Duration::from_secs(1), ..now_after(seconds) };
+                now = InvocationNow { elapsed: Duration::from_secs(1), ..now_after(seconds) };
             }
             batch.take(id, answer, now);
         }

@@ -22,7 +22,7 @@ fn with_archive(
 ) -> Vec<(Vec<Outcome>, usize, Vec<String>)> {
     let mut handle = |(seconds, answers): &(i64, &[Option<u64>])| {
         let mut batch = machine.begin(letters_of(&event(posts)), DEADLINE);
-        let mut now = InvocationTime {
+        let mut now = InvocationNow {
             at: at(NOW + seconds * 1_000),
             age: Duration::from_secs(seconds.unsigned_abs()),
             elapsed: Duration::ZERO,

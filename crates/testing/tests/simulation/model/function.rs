@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redrive_core::arn::Arn;
 use redrive_core::batch::{
-    ActionAnswer, ActionId, Batch, BatchConfig, InvocationTime, OperatingMode, QueueAttributes,
+    ActionAnswer, ActionId, Batch, BatchConfig, InvocationNow, OperatingMode, QueueAttributes,
     RequiredFreshness, Subscription, SubscriptionLookup,
 };
 use redrive_core::endpoint::Endpoint;
@@ -58,9 +58,9 @@ pub struct ComingAnswer {
 }
 
 impl ModelInvocation<'_> {
-    pub fn now(&self, now: ModelMillis) -> InvocationTime {
+    pub fn now(&self, now: ModelMillis) -> InvocationNow {
         let elapsed = duration(now - self.began);
-        InvocationTime { at: at(now), age: self.age + elapsed, elapsed }
+        InvocationNow { at: at(now), age: self.age + elapsed, elapsed }
     }
 
     /// Returns the virtual time that lies so far after the beginning, rounded up.

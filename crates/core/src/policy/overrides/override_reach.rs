@@ -11,7 +11,7 @@ use crate::policy::matcher::{LetterView, MatchValue, Matcher};
 use crate::waiting::WaitingLetter;
 
 /// The fields of a pattern that a line of the list decides.
-const LISTED_FIELDS: [&str; 4] = ["letterId", "queueArn", "topicArn", "subscriptionArn"];
+const DECIDED_FIELDS: [&str; 4] = ["letterId", "queueArn", "topicArn", "subscriptionArn"];
 
 /// An override, for comparison with the lines of waiting letters.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl OverrideReach {
         Overrides::of(std::slice::from_ref(override_))?;
         let fields = override_.pattern.as_object().cloned().unwrap_or_default();
         let (decided, rest): (Map<_, _>, Map<_, _>) =
-            fields.into_iter().partition(|(name, _)| LISTED_FIELDS.contains(&name.as_str()));
+            fields.into_iter().partition(|(name, _)| DECIDED_FIELDS.contains(&name.as_str()));
         let decided = (!decided.is_empty()).then(|| {
             let mut matcher = Matcher::default();
             // Any part of a checked pattern is a pattern, unless it is empty.

@@ -6,7 +6,7 @@ use super::assign::{UnitTask, WorkerTasks};
 use super::error::ReplayError;
 use super::unit::Unit;
 use super::worker::{UnitEnd, UnitWork};
-use super::worker_tools::WorkerContext;
+use super::worker_context::WorkerContext;
 
 /// The number of times that a unit is read again because another replay has changed it.
 const TRIES: u32 = 5;
